@@ -86,11 +86,8 @@ fn of_control_groups() -> Option<u64> {
             fs::read_to_string(format!("/sys/fs/cgroup/{group}/{file}")).ok()?.trim().parse().ok()
         };
         if let Some((most, taken)) = number("memory.max").zip(number("memory.current")) {
-            // What files in the page cache take is given back when it is needed.
-            let cached = fs::read_to_string(format!("/sys/fs/cgroup/{group}/memory.stat")).ok();
-            let cached =
-                cached.and_then(|text| text.lines().find_map(|line| line.strip_prefix("file "))?.parse::<u64>().ok());
-            let left = most.saturating_sub(taken.saturating_sub(cached.unwrap_or(0)));
+            let stat = fs::read_to_string(format!("/sys/fs/cgroup/{group}/memory.stat")).unwrap_or_default();
+            let left = most.saturating_sub(taken.saturating_sub(cached(&stat)));
             least = Some(least.map_or(left, |least: u64| least.min(left)));
         }
         if group.is_empty() {
@@ -98,6 +95,16 @@ fn of_control_groups() -> Option<u64> {
         }
         group = group.rsplit_once('/').map_or("", |(above, _)| above);
     }
+}
+
+/// Bytes of a control group, whose `memory.stat` this is, that are given back when they are needed: what files take in the
+/// page cache. It counts shared memory and files of a tmpfs as well, which have no other place.
+fn cached(stat: &str) -> u64 {
+    let of = |name: &str| {
+        let value = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.and_then(|value| value.parse().ok()).unwrap_or(0_u64)
+    };
+    of("file").saturating_sub(of("shmem"))
 }
 
 /// What the limit on the address space (`ulimit -v`) leaves.
@@ -122,13 +129,22 @@ fn of_address_space() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TooMuchMemory, check};
+    use super::{TooMuchMemory, cached, check};
 
     #[test]
     fn what_no_machine_has_is_refused_with_the_figure() {
         check("nothing", 0).unwrap();
         let error = TooMuchMemory { what: "a sample of 9 events".into(), needed: 12_900_000_000, available: 2_000_000 };
         assert_eq!(error.to_string(), "a sample of 9 events would take about 12.9 GB, but only 2 MB is available");
+    }
+
+    #[test]
+    fn of_the_page_cache_only_what_has_a_file_on_a_disk_can_be_given_back() {
+        let stat = "anon 700\nfile 5000\nkernel 30\nshmem_thp 9\nfile_mapped 80\nshmem 1200\nfile_dirty 7\n";
+        assert_eq!(cached(stat), 3800);
+        assert_eq!(cached("anon 700\nfile 5000\n"), 5000);
+        // Counted at different times, or not at all.
+        assert_eq!((cached("file 10\nshmem 12\n"), cached("file x\n"), cached("")), (0, 0, 0));
     }
 
     #[cfg(target_os = "linux")]

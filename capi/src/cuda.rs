@@ -4,8 +4,7 @@ use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ut_decoding::decoder::cuda::{
-    Cuda, CudaDevice, CudaSequence, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork,
-    choose,
+    CudaDevice, CudaSequence, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork,
 };
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::{DecodeError, Layout};
@@ -86,13 +85,11 @@ pub unsafe extern "C" fn ut_cuda_new(
         let tables = unsafe { reference("tables", tables) }?;
         // SAFETY: the same.
         let (options, _) = unsafe { read_options(options) }?;
-        let no_device = |error: DecodeError| Failure::new(UT_NO_DEVICE, error.to_string());
-        choose(&Cuda, 0).map_err(|error| no_device(error.into()))?;
         // SAFETY: the context lives as long as what is made in it, as the caller says.
         let device = unsafe {
             if context.is_null() { CudaDevice::in_current_context(0) } else { CudaDevice::in_context(context, 0) }
         };
-        let mut device = device.map_err(no_device)?;
+        let mut device = device.map_err(|error| Failure::new(UT_NO_DEVICE, error.to_string()))?;
         let stream = device.stream()?;
         let sequence = CudaSequence::new(device, &stream, &tables.tables, options, LaunchParams::default())?;
         drop(stream);
@@ -113,10 +110,12 @@ unsafe fn sequence<'a>(cuda: *const UtCuda) -> Result<MutexGuard<'a, CudaSequenc
     Ok(cuda.sequence.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What 32 bits cannot count.
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+/// Why there is no work space for a batch: where 32 bits cannot count what it has, smaller ones can be decoded.
 fn too_large(error: DecodeError) -> Failure {
-    Failure::new(UT_CAPACITY, error.to_string())
+    match error {
+        DecodeError::Device { .. } => Failure::new(UT_CAPACITY, error.to_string()),
+        other => other.into(),
+    }
 }
 
 /// A batch whose pointers are of the device.
@@ -144,7 +143,8 @@ unsafe fn device_batch(batch: *const UtBatch) -> Result<(UtBatch, DeviceBatch), 
 }
 
 /// Writes how many bytes of work space the batch takes, whatever its bytes are. Looks at the lengths of the arrays alone:
-/// its pointers may be those of the device, or not be known yet and NULL.
+/// its pointers may be those of the device, or not be known yet and NULL. A list of events is UT_BAD_ARGUMENT, here and in the
+/// other calls, where the tables have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new and is not freed.
@@ -172,7 +172,8 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
 /// Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated. Once the stream
 /// has reached it, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
 /// are read where they are, on the device; `version`, `first_event` and all lengths are numbers of the struct. What the list
-/// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result.
+/// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result. After
+/// UT_DEVICE_FAILED nothing of the call is in flight, if the driver can wait for the stream at all; of ut_cuda_write, too.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.

@@ -219,11 +219,15 @@ fn channels_of(board: usize, lane: usize, tables: &DetectorTables) -> Option<Ran
     }
     let base = u64::from(sector_of(channel));
     let (half, all) = (u64::from(SUB_SECTOR_BIT), u64::from(STRIPS_PER_SECTOR));
-    // Two lanes of a sector have half of it each.
-    let shares = |(other, slot): (usize, &Slot)| {
-        other != place && slot.chan_id != 0 && sector_of(slot.chan_id) == sector_of(channel)
+    // Where two lanes say different halves of a sector, each reads its own. A second lane of the same half, which a table may
+    // have, or one of a board that is off, takes nothing from the first.
+    let has_other_half = |(other, slot): (usize, &Slot)| {
+        slot.chan_id != 0
+            && sector_of(slot.chan_id) == sector_of(channel)
+            && (slot.chan_id ^ channel) & SUB_SECTOR_BIT != 0
+            && tables.boards().strips_per_hybrid[other / LANES_PER_BOARD] != 0
     };
-    let shared = tables.boards().version == BankVersion::V5 && tables.slots().iter().enumerate().any(shares);
+    let shared = tables.boards().version == BankVersion::V5 && tables.slots().iter().enumerate().any(has_other_half);
     Some(match (shared, channel & SUB_SECTOR_BIT != 0) {
         (false, _) => base..base + all,
         (true, false) => base..base + half,
@@ -328,6 +332,26 @@ mod tests {
             boards.lanes[7] = boards.lanes[0];
         });
         assert_eq!(Mask::parse("board 0 lane 0", &tables).unwrap().n_strips(), 512);
+    }
+
+    #[test]
+    fn a_lane_has_half_a_sector_only_if_a_board_in_use_reads_the_other_half() {
+        let strips = |change: &dyn Fn(&mut Boards), line| {
+            let (tables, _) = changed(change);
+            Mask::parse(line, &tables).unwrap().n_strips()
+        };
+        let same_again = |boards: &mut Boards| boards.lanes[7] = boards.lanes[0];
+        assert_eq!(strips(&same_again, "board 0 lane 0"), 512);
+        assert_eq!(strips(&same_again, "board 1 lane 1"), 512);
+        let other_half = |boards: &mut Boards| {
+            boards.lanes[7] = Lane { chan_id: boards.lanes[0].chan_id | 256, ..boards.lanes[0] };
+        };
+        assert_eq!(strips(&other_half, "board 0 lane 0"), 256);
+        let off = |boards: &mut Boards| {
+            other_half(boards);
+            boards.strips_per_hybrid[1] = 0;
+        };
+        assert_eq!(strips(&off, "board 0 lane 0"), 512);
     }
 
     #[test]

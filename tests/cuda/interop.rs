@@ -21,14 +21,19 @@ use crate::{RUNS, collect_as_reference, detector, events, pipeline};
 
 /// The caller's side: a context that is held once, and a stream in it.
 pub struct Caller {
+    ordinal: i32,
     pub context: *mut c_void,
     pub stream: sys::CUstream,
 }
 
 impl Caller {
     pub fn new() -> Self {
+        Self::on(0)
+    }
+
+    fn on(ordinal: i32) -> Self {
         result::init().unwrap();
-        let device = result::device::get(0).unwrap();
+        let device = result::device::get(ordinal).unwrap();
         // SAFETY: the device was given just now; the context lives until it is released below.
         let context = unsafe { result::primary_ctx::retain(device) }.unwrap();
         let mut stream = std::ptr::null_mut();
@@ -37,7 +42,7 @@ impl Caller {
             result::ctx::set_current(context).unwrap();
             sys::cuStreamCreate(&raw mut stream, 1).result().unwrap();
         }
-        Self { context: context.cast(), stream }
+        Self { ordinal, context: context.cast(), stream }
     }
 
     pub fn device(&self) -> CudaDevice {
@@ -48,7 +53,7 @@ impl Caller {
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        let device = result::device::get(0).unwrap();
+        let device = result::device::get(self.ordinal).unwrap();
         // SAFETY: made by `new`, and given back only here.
         unsafe {
             result::ctx::set_current(self.context.cast()).unwrap();
@@ -128,6 +133,24 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
             drop((decoder, mine, device));
         });
     }
+}
+
+#[test]
+fn an_old_gpu_is_refused_and_one_beside_it_is_taken() {
+    let name = "interop::an_old_gpu_is_refused_and_one_beside_it_is_taken";
+    well_on_the_fake(name, &[("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_CAPABILITY", "75,90")], || {
+        for ordinal in [0, 1] {
+            let caller = Caller::on(ordinal);
+            // SAFETY: `caller` holds its context, which it has made current, and is dropped after what is made in it.
+            let made = unsafe { [CudaDevice::in_context(caller.context, 0), CudaDevice::in_current_context(0)] };
+            for made in made {
+                match made {
+                    Ok(device) => assert_eq!((ordinal, device.gpu().ordinal, device.gpu().capability), (1, 1, (9, 0))),
+                    Err(error) => assert!(ordinal == 0 && error.to_string().contains("GPU 0"), "{ordinal}: {error}"),
+                }
+            }
+        }
+    });
 }
 
 #[test]

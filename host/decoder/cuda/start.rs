@@ -142,27 +142,37 @@ pub(super) fn release(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
+/// What makes an error of what the driver said when it was to do something.
+fn failed_to(action: &'static str) -> impl Fn(String) -> StartError {
+    move |message| StartError::Driver { action, message }
+}
+
+/// The number of devices, if there is a driver that does, and any device at all.
+///
+/// # Errors
+/// When there is not; the message says why and what to do.
+pub(super) fn check_driver(driver: &impl Driver) -> Result<usize, StartError> {
+    if !driver.is_installed() {
+        return Err(StartError::NoDriver);
+    }
+    let found = driver.version().map_err(failed_to("tell its version"))?;
+    if found < MIN_DRIVER {
+        return Err(StartError::OldDriver { found });
+    }
+    let found = driver.n_devices().map_err(failed_to("count its devices"))?;
+    if found == 0 { Err(StartError::NoDevice) } else { Ok(found) }
+}
+
 /// GPU `ordinal`, if the kernels can run on it.
 ///
 /// # Errors
 /// When they cannot; the message says why and what to do.
 pub fn choose(driver: &impl Driver, ordinal: usize) -> Result<Gpu, StartError> {
-    let to = |action| move |message| StartError::Driver { action, message };
-    if !driver.is_installed() {
-        return Err(StartError::NoDriver);
-    }
-    let found = driver.version().map_err(to("tell its version"))?;
-    if found < MIN_DRIVER {
-        return Err(StartError::OldDriver { found });
-    }
-    let found = driver.n_devices().map_err(to("count its devices"))?;
-    if found == 0 {
-        return Err(StartError::NoDevice);
-    }
+    let found = check_driver(driver)?;
     if ordinal >= found {
         return Err(StartError::NoSuchDevice { ordinal, found });
     }
-    let gpu = driver.device(ordinal).map_err(to("describe a device"))?;
+    let gpu = driver.device(ordinal).map_err(failed_to("describe a device"))?;
     if gpu.capability < MIN_CAPABILITY {
         return Err(StartError::OldDevice { gpu });
     }
@@ -300,6 +310,13 @@ mod tests {
             let fake = Fake { devices: Ok(vec![Ok(gpu(0, capability))]), ..good() };
             says(&fake, 0, &["GPU 0, Fake GPU", &format!("{}.{}", capability.0, capability.1), "need 8.0"]);
         }
+    }
+
+    #[test]
+    fn an_old_gpu_beside_a_newer_one_keeps_only_itself_from_being_used() {
+        let fake = Fake { devices: Ok(vec![Ok(gpu(0, (7, 5))), Ok(gpu(1, (9, 0)))]), ..good() };
+        assert_eq!((check_driver(&fake), choose(&fake, 1)), (Ok(2), Ok(gpu(1, (9, 0)))));
+        says(&fake, 0, &["GPU 0", "7.5"]);
     }
 
     #[test]

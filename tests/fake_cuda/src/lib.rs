@@ -14,7 +14,7 @@
 //! | `FAKE_CUDA_SEED` | 0 | order of streams, blocks and lanes |
 //! | `FAKE_CUDA_DEVICES` | 1 | how many there are; 0 is what a machine without a GPU answers |
 //! | `FAKE_CUDA_VERSION` | 13000 | of the driver |
-//! | `FAKE_CUDA_CAPABILITY` | 80 | compute capability, without the dot |
+//! | `FAKE_CUDA_CAPABILITY` | 80 | compute capability, without the dot; a list, as `75,90`: of one device after the other |
 //! | `FAKE_CUDA_MEMORY` | 4294967296 | bytes of each device |
 //! | `FAKE_CUDA_PAGEABLE` | | `refuse`: asynchronous copies must be from and to pinned memory |
 //! | `FAKE_CUDA_CLOCK` | 0 | kHz that the clocks of multiprocessors and memory are said to have; 0: unknown |

@@ -5,7 +5,8 @@ pub struct Settings {
     pub seed: u64,
     pub devices: i32,
     pub version: i32,
-    pub capability: (i32, i32),
+    /// Of each device; the last one of all that follow.
+    pub capabilities: Vec<(i32, i32)>,
     pub memory: usize,
     pub refuse_pageable: bool,
     /// Most threads of a block of any kernel.
@@ -22,17 +23,26 @@ impl Settings {
             let text = std::env::var(name).ok();
             text.map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("fake cuda: {name}={text}")))
         };
-        let capability = number("FAKE_CUDA_CAPABILITY", 80) as i32;
+        let capabilities = std::env::var("FAKE_CUDA_CAPABILITY").unwrap_or_else(|_| "80".to_owned());
+        let capability = |text: &str| {
+            let number: i32 = text.parse().unwrap_or_else(|_| panic!("fake cuda: FAKE_CUDA_CAPABILITY={capabilities}"));
+            (number / 10, number % 10)
+        };
         Self {
             seed: number("FAKE_CUDA_SEED", 0),
             devices: number("FAKE_CUDA_DEVICES", 1) as i32,
             version: number("FAKE_CUDA_VERSION", 13000) as i32,
-            capability: (capability / 10, capability % 10),
+            capabilities: capabilities.split(',').map(capability).collect(),
             memory: number("FAKE_CUDA_MEMORY", 4 << 30) as usize,
             refuse_pageable: std::env::var("FAKE_CUDA_PAGEABLE").is_ok_and(|value| value == "refuse"),
             max_threads: number("FAKE_CUDA_MAX_THREADS", 1024) as u32,
             refuse: std::env::var("FAKE_CUDA_REFUSE").ok(),
             clock: number("FAKE_CUDA_CLOCK", 0) as i32,
         }
+    }
+
+    /// Compute capability of a device, major and minor.
+    pub fn capability(&self, device: usize) -> (i32, i32) {
+        self.capabilities[device.min(self.capabilities.len() - 1)]
     }
 }

@@ -198,10 +198,10 @@ unsafe extern "C" fn cuDeviceGetAttribute(
 ) -> CUresult {
     use CUdevice_attribute as A;
     call("cuDeviceGetAttribute", |driver| {
-        device_of(driver, device)?;
+        let device = device_of(driver, device)?;
         let found = match attribute {
-            A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR => driver.settings.capability.0,
-            A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR => driver.settings.capability.1,
+            A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR => driver.settings.capability(device).0,
+            A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR => driver.settings.capability(device).1,
             A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT => MULTIPROCESSORS,
             A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK => 1024,
             A::CU_DEVICE_ATTRIBUTE_WARP_SIZE => 32,
