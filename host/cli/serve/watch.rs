@@ -297,7 +297,7 @@ mod tests {
         let n = 1 + usize::from(fs::read_dir(&locked).is_err());
         let mut now = Watch::new(root, Pattern::new("*.mdf").unwrap(), Duration::ZERO, &root.join("out"));
         let first = now.look(|_, _| false).unwrap();
-        assert!(first.odd[0].0.ends_with("circle.mdf") && first.odd.len() == n, "{:?}", first.odd);
+        assert!(first.odd[0].ends_with("circle.mdf") && first.odd.len() == n, "{:?}", first.odd);
         let second = now.look(|_, _| false).unwrap();
         assert_eq!((first.unread.len(), second.unread.len(), second.odd.len()), (n, n, 0));
         fs::remove_file(root.join("circle.mdf")).unwrap();
