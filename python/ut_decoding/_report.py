@@ -18,7 +18,8 @@ class RunSums:
     whatever groups, are those of the whole, and so is the page. In the order of the parts, so is the list of files, too.
 
     Raises:
-        ValueError: what is added is of another detector, of other options, or against another number.
+        ValueError: what is added is of another detector, of other options, or against another number; or it is of the same
+            part of the same files, whose events would count twice. Of bytes and pipes nobody can tell.
     """
 
     __slots__ = ("_sums",)
