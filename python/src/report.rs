@@ -49,14 +49,14 @@ impl RunSums {
     #[pyo3(signature = (page, compare = None))]
     fn draw(&self, py: Python<'_>, page: PathBuf, compare: Option<&Self>) -> PyResult<String> {
         let (first, second) = (Arc::clone(&self.0), compare.map(|other| Arc::clone(&other.0)));
-        let drawn = py.detach(move || -> Result<String, Failure> {
+        // The page may be a pipe.
+        wait_for(py, &AtomicBool::new(false), move || {
             let drawn = draw(&first, second.as_deref())?;
             let mut file = NewFile::create(&page)?;
             file.write_all(drawn.html.as_bytes()).map_err(|error| file.cannot(error))?;
             file.finish()?;
             Ok(drawn.json.to_string())
-        });
-        Ok(drawn?)
+        })
     }
 
     #[getter]

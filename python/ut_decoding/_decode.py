@@ -1,5 +1,6 @@
 """Files in, hits out: `decode` and `iterate`, and what they take."""
 
+import atexit
 import glob
 import operator
 import os
@@ -13,6 +14,15 @@ from ._split import Split
 from ._tables import Tables
 
 Name = str | os.PathLike[str]
+
+_OWNER = os.getpid()
+
+
+@atexit.register
+def _remove_unfinished() -> None:
+    """After Ctrl-C the thread that writes may still wait for its input; a process forked from this one owns no file."""
+    if os.getpid() == _OWNER:
+        _native.remove_unfinished()
 
 
 class EventOptions(TypedDict, total=False):

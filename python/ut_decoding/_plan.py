@@ -4,7 +4,6 @@ A split is a file, first and last byte, and the events before it; it can be pick
 all splits, one behind the other, are the hits of the files: how they were cut changes nothing.
 """
 
-import atexit
 import os
 from collections.abc import Iterable
 from dataclasses import replace
@@ -26,15 +25,6 @@ from ._decode import (
 from ._hits import BrokenEvent, Hits, Summary
 from ._split import Split
 from ._tables import Tables
-
-_OWNER = os.getpid()
-
-
-@atexit.register
-def _remove_unfinished() -> None:
-    """After Ctrl-C the thread that writes may still wait for its input; a process forked from this one owns no file."""
-    if os.getpid() == _OWNER:
-        _native.remove_unfinished()
 
 
 def plan(
