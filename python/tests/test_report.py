@@ -242,6 +242,48 @@ def test_a_page_does_not_replace_a_file_whose_name_is_not_utf8(fixtures, tmp_pat
     assert [pathlib.Path(name).read_bytes() for name in names] == before
 
 
+def test_files_are_known_again_from_another_folder(fixtures, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["events.mdf", "boards.bin", "geometry.bin"]
+    for name in names:
+        shutil.copy(fixtures / "v5" / name, name)
+    tables = ut.Tables("boards.bin", "geometry.bin")
+    sums = ut.run_sums("events.mdf", tables)
+    read = ut.RunSums.from_bytes(sums.to_bytes())
+    assert (tables.boards, sums.files) == ("boards.bin", ["events.mdf"])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    nothing = ut.run_sums(b"", tables, against="number")
+    for one in (sums, read, pickle.loads(pickle.dumps(sums)), nothing + sums):
+        for name in names:
+            with pytest.raises(ValueError, match="would replace"):
+                one.write_page(tmp_path / name)
+    for one in (tables, pickle.loads(pickle.dumps(tables))):
+        for name in names[1:]:
+            with pytest.raises(ValueError, match="would replace"):
+                ut.report(b"", one, tmp_path / name)
+            with pytest.raises(ValueError, match="would replace"):
+                ut.decode_to_parquet(b"", tmp_path / name, one)
+    # Of the same names here, nothing was read.
+    for name in names:
+        pathlib.Path(name).touch()
+        assert sums.write_page(name)["events"] == 4
+
+
+def test_names_of_what_is_no_file_are_free(fixtures, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tables = ut.Tables.from_bytes(*((fixtures / "v5" / name).read_bytes() for name in ("boards.bin", "geometry.bin")))
+    data = (fixtures / "v5/events.mdf").read_bytes()
+    sums = ut.run_sums(data, tables)
+    for name in ("bytes", "boards", "geometry", "-"):
+        page = pathlib.Path(name)
+        page.touch()
+        for one in (sums, pickle.loads(pickle.dumps(sums)), ut.RunSums.from_bytes(sums.to_bytes())):
+            assert one.write_page(page.absolute())["events"] == 4
+        assert ut.report(data, tables, page.absolute())["events"] == 4
+        assert ut.decode_to_parquet(data, page.absolute(), pickle.loads(pickle.dumps(tables))).events == 4
+
+
 def test_tables_that_are_called_like_the_synthetic_ones_are_files(fixtures, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(fixtures / "v5/boards.bin", "synthetic detector")

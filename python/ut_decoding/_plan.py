@@ -20,7 +20,7 @@ from ._decode import (
     integer,
     request_of,
     several_of,
-    spare_inputs,
+    spare,
 )
 from ._hits import BrokenEvent, Hits, Summary
 from ._split import Split
@@ -113,7 +113,7 @@ def decode_to_parquet(
         As `decode`, and OutputError where the file cannot be written; ValueError where it would replace an input or a table.
     """
     request, _ = request_of(inputs, tables, options)
-    spare_inputs(path, request)
+    spare(path, request["read"])
     done = _native.to_parquet(request, os.fspath(path), compression)
     report = dict(zip(Hits.COUNTS, done["counts"], strict=True))
     broken = [BrokenEvent(*row) for row in done["damages"]]

@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ._decode import Name, SplitOptions, checked, decode, request_of, several_of, spare_inputs
+from ._decode import Name, SplitOptions, checked, decode, request_of, several_of, spare
 from ._hits import Summary
 from ._native import against_of
 from ._plan import count_events, decode_to_parquet, placed, plan
@@ -128,7 +128,7 @@ def report(
         What stands out, and the sums.
     """
     files, compare = several_of(files), None if compare is None else several_of(compare)
-    spare_inputs(page, request_of([*files, *(compare or [])], tables, {})[0])
+    spare(page, request_of([*files, *(compare or [])], tables, {})[0]["read"])
     first = _sums(files, tables, client, against, events, retries, options)
     second = None if compare is None else _sums(compare, tables, client, first.against, events, retries, options)
     return first.write_page(page, second)
