@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::{LazyLock, OnceLock};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tuner::store::contents::Prune;
 use tuner::store::{DeviceIdentity, Matching, Store, Task, TunableIdentity, Workload};
 use tuner::workloads::Features;
@@ -75,11 +75,19 @@ pub fn store(data: &[u8]) {
 
 /// The sums of a report with changes: numbers, words, lists. What is taken is added to others, or to itself.
 pub fn sums(data: &[u8]) {
-    static SUMS: LazyLock<(String, Node, Sums)> = LazyLock::new(|| {
-        let mut text = String::new();
-        let nodes = Node::write(&seeds::sums(), &mut text);
-        let sums = Sums::from_bytes(&packed(&text)[..], "x").expect("they are sound");
-        (text, nodes, sums)
+    static SUMS: LazyLock<([(String, Node); 2], Sums)> = LazyLock::new(|| {
+        let plain = seeds::sums();
+        let mut of_part = plain.clone();
+        let known = json!({"i": 2, "section": [0, 900, 3], "events": 3, "hits": 700, "numbers": [0, 2]});
+        of_part["parts"] = json!([[{"n": 4, "selection": "", "inputs": [["x.mdf", 900]]}, [known]]]);
+        let texts = [plain, of_part].map(|value| {
+            let mut text = String::new();
+            let nodes = Node::write(&value, &mut text);
+            (text, nodes)
+        });
+        let [sums, _] =
+            texts.each_ref().map(|(text, _)| Sums::from_bytes(&packed(text)[..], "x").expect("they are sound"));
+        (texts, sums)
     });
     let mut bytes = Bytes(data);
     let how = bytes.u8();
@@ -87,7 +95,9 @@ pub fn sums(data: &[u8]) {
         let _ = Sums::from_bytes(bytes.0, "x");
         return;
     }
-    let (text, nodes, whole) = &*SUMS;
+    let (texts, whole) = &*SUMS;
+    // What is of a part is not added to itself.
+    let (text, nodes) = &texts[usize::from(how & 8 != 0)];
     let mut changes = Vec::new();
     while !bytes.is_empty() {
         changes.push(nodes.change(text, &mut bytes));

@@ -66,7 +66,9 @@ impl Failure {
         let message = with_causes(self);
         let mut place: (Option<OsString>, _, Option<u64>, _) = (None, None, None, None);
         let class = match self {
-            Self::Value(_) | Self::Sums(SumsError::Different(_)) => return Ok(PyValueError::new_err(message)),
+            Self::Value(_) | Self::Sums(SumsError::Different(_) | SumsError::Twice(_)) => {
+                return Ok(PyValueError::new_err(message));
+            }
             Self::Work(WorkError::Capacity(_)) | Self::Memory(_) | Self::Pages(_) => {
                 return Ok(PyMemoryError::new_err(message));
             }

@@ -3,6 +3,7 @@
 //! The thread of the caller waits without Python's lock and looks for signals in between. Where it gives up, it leaves the
 //! job behind: a thread that waits for a pipe cannot be woken, and ends with the process.
 
+use std::iter::from_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,7 +14,7 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ut_decoding::decoder::Backend;
-use ut_decoding::input::{Chunk, Chunks, InputError, Parser, Seen};
+use ut_decoding::input::{Chunk, Chunks, Damage, InputError, Parser, Place, Seen};
 use ut_decoding::output::{Encoded, Encoder, Rows};
 use ut_decoding::pipeline::ordered;
 use ut_decoding::{BatchReport, Decoder, UtHits};
@@ -165,7 +166,8 @@ impl Pieces<'_> {
             }
             Err(failure) => return Err(failure),
         };
-        self.piece()?.damages.append(&mut seen.damages);
+        let task = self.task;
+        let mut damages = std::mem::take(&mut seen.damages).into_iter().peekable();
         self.seen.merge(seen);
         for batch in &batches {
             let (mut next, n) = (0, batch.origins.len());
@@ -174,6 +176,13 @@ impl Pieces<'_> {
                 let piece = self.piece()?;
                 let end = n.min(next + step - piece.n_events());
                 piece.append(batch, next..end)?;
+                for origin in &batch.origins[next..end] {
+                    let is_of = |(place, _): &(Place, Damage)| {
+                        place.event == origin.event && task.names.get(origin.file as usize) == Some(&place.file)
+                    };
+                    // They come in the order of the events.
+                    piece.damages.extend(from_fn(|| damages.next_if(is_of)));
+                }
                 next = end;
                 if piece.n_events() == step && !self.flush() {
                     return Ok(false);
@@ -259,8 +268,8 @@ pub fn wait_for<T: Send + 'static>(
     loop {
         match py.detach(|| result.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK)) {
             Ok(done) => {
-                // What is left of the thread is its memory.
-                drop(thread);
+                // It is about to end. A fork before that could copy a lock that nobody opens any more.
+                py.detach(|| thread.join()).map_err(|_| panicked())?;
                 return Ok(done?);
             }
             Err(RecvTimeoutError::Timeout) => {

@@ -49,14 +49,14 @@ impl RunSums {
     #[pyo3(signature = (page, compare = None))]
     fn draw(&self, py: Python<'_>, page: PathBuf, compare: Option<&Self>) -> PyResult<String> {
         let (first, second) = (Arc::clone(&self.0), compare.map(|other| Arc::clone(&other.0)));
-        let drawn = py.detach(move || -> Result<String, Failure> {
+        // The page may be a pipe.
+        wait_for(py, &AtomicBool::new(false), move || {
             let drawn = draw(&first, second.as_deref())?;
             let mut file = NewFile::create(&page)?;
             file.write_all(drawn.html.as_bytes()).map_err(|error| file.cannot(error))?;
             file.finish()?;
             Ok(drawn.json.to_string())
-        });
-        Ok(drawn?)
+        })
     }
 
     #[getter]
@@ -112,6 +112,7 @@ pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_p
         }
     };
     let detector = request.detector(py);
+    let part = py.detach(|| request.part(first_place));
     let task = check(py, request)?;
     let stop: Arc<AtomicBool> = Arc::default();
     let seen = Arc::clone(&stop);
@@ -130,7 +131,7 @@ pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_p
         if let Some(at) = gathered.failures.iter().position(fails) {
             return Err(gathered.failures.swap_remove(at).into());
         }
-        Ok(Sums::new(&task.names, Arc::clone(&detector), task.options, gathered))
+        Ok(Sums::new(&task.names, Arc::clone(&detector), task.options, gathered).of_part(part))
     })?;
     Ok(RunSums(Arc::new(sums)))
 }
@@ -167,6 +168,22 @@ impl Request {
             Part::File(path) | Part::Section(path, ..) => Some(path.clone()),
             Part::Memory(..) => None,
         })
+    }
+
+    /// Which part of a job this is. `None` of bytes, which have no name of their own, and of pipes.
+    fn part(&self, first_place: u64) -> Option<report::Part> {
+        let mut section = None;
+        let file = |part: &Part| match part {
+            Part::File(path) => Some(path.clone()),
+            Part::Section(path, start, end, _) => {
+                // A file may be named twice: its splits then differ by the events before them.
+                section = Some([*start, *end, first_place]);
+                Some(path.clone())
+            }
+            Part::Memory(..) => None,
+        };
+        let files: Vec<PathBuf> = self.parts.iter().map(file).collect::<Option<_>>()?;
+        report::Part::of(&files, &self.select().ok()?, section)
     }
 
     /// The detector, with the names of its files.

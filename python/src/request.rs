@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
+use ut_decoding::cli::decode::SelectArgs;
 use ut_decoding::decoder::Backend;
 use ut_decoding::input::{InputPart, Places, Section, Select, count_events};
 use ut_decoding::{DecodeOptions, DetectorTables, Flip, Position, memory};
@@ -126,6 +127,14 @@ pub struct Task {
 }
 
 impl Request {
+    /// Which events are chosen, as the tool says it.
+    pub fn select(&self) -> Result<SelectArgs, Failure> {
+        let &Self { run, event_number, shard, skip, limit, .. } = self;
+        let events = self.events.as_ref().map(|places| places.parse()).transpose();
+        let events = events.map_err(|error| Failure::Value(format!("events: {error}")))?;
+        Ok(SelectArgs { events, run, event_number, shard, skip, limit })
+    }
+
     /// Checks the request.
     pub fn check(self) -> Result<Task, Failure> {
         let bad = |message: String| Failure::Value(message);
@@ -160,16 +169,16 @@ impl Request {
         if self.parts.iter().filter(|part| matches!(part, Part::File(path) if path.as_os_str() == "-")).count() > 1 {
             return Err(bad("standard input can be read only once".to_owned()));
         }
+        let places = self.select()?.events;
         let bytes: u64 = self.parts.iter().map(Part::bytes).sum();
         let mut most_events = self.limit.unwrap_or(u64::MAX);
         let once = self.parts.iter().position(|part| !part.is_kept());
         let parts: Vec<InputPart> = self.parts.into_iter().map(Into::into).collect();
         let names: Vec<PathBuf> = parts.iter().map(|part| part.name().to_path_buf()).collect();
         let mut select = Select::default().run(self.run).number(self.event_number);
-        if let Some(places) = &self.events {
-            let places: Places = places.parse().map_err(|error| bad(format!("events: {error}")))?;
+        if let Some(places) = &places {
             most_events = most_events.min(places.count());
-            select = select.places(&places);
+            select = select.places(places);
         }
         if let Some((i, n)) = self.shard {
             if i < 1 || i > n {

@@ -1,5 +1,7 @@
 """A cluster of four processes on this machine: what dies or fails is done again, and the bits are those of one process."""
 
+import concurrent.futures
+import functools
 import gzip
 import os
 import signal
@@ -82,6 +84,38 @@ def test_files_are_whole_or_absent_and_reports_add_up(client, busy, synthetic, t
         to_parquet(cut, tmp_path / "some", synthetic, client=client, events=150, retries=1)
     assert caught.value.event == 699
     assert "part-00004.parquet" not in os.listdir(tmp_path / "some")
+
+
+@pytest.mark.parametrize("fails", [2, 3])
+def test_without_a_cluster_a_split_is_tried_again_as_often_as_is_asked(busy, synthetic, tmp_path, monkeypatch, fails):
+    import ut_decoding.dask
+
+    # Threads instead of processes, in which nothing could be made to fail.
+    monkeypatch.setattr(concurrent.futures, "ProcessPoolExecutor", lambda **_: concurrent.futures.ThreadPoolExecutor(1))
+    tries = {}
+
+    def decode_to_parquet(split, path, **options):
+        tries[path] = tries.get(path, 0) + 1
+        if split.first_event > 0 and tries[path] <= fails:
+            raise OSError("on purpose")
+        return ut.decode_to_parquet(split, path, **options)
+
+    monkeypatch.setattr(ut_decoding.dask, "decode_to_parquet", decode_to_parquet)
+    convert = functools.partial(ut_decoding.dask.to_parquet, busy, tmp_path / "hits", synthetic, events=400, retries=2)
+    if fails == 2:
+        assert convert().events == 700
+    else:
+        with pytest.raises(OSError, match="on purpose"):
+            convert()
+    assert list(tries.values()) == [1, 3]
+
+
+def test_processes_of_this_machine_are_enough(busy, synthetic, tmp_path):
+    from ut_decoding.dask import to_parquet
+
+    summary = to_parquet(busy, tmp_path / "hits", synthetic, events=400, threads=1)
+    assert summary == ut.decode(busy, synthetic).summary
+    assert sorted(os.listdir(tmp_path / "hits")) == ["part-00000.parquet", "part-00001.parquet"]
 
 
 def test_dask_awkward_has_the_events_of_all_splits(client, busy, synthetic):

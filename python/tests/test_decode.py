@@ -194,6 +194,49 @@ def test_parts_of_hits_keep_why_their_events_and_files_are_broken(busy, syntheti
     assert [[failure.file for failure in part.failures] for part in parts] == [["no-such.mdf"], [str(cut)], []]
 
 
+@pytest.mark.parametrize("step", [1, 2, 7, 300])
+def test_iterate_says_beside_the_events_why_they_are_broken(busy, synthetic, fixtures, v5, tmp_path, step):
+    data = bytearray(open(busy, "rb").read())
+    ends = [split.stop for split in ut.plan(busy, events=1)]
+    for event in (0, 1, 63, 64, 299, 500):
+        data[ends[event] - 1] ^= 0x40  # a checksum that does not fit any more
+    damaged = tmp_path / "damaged.mdf"
+    damaged.write_bytes(data)
+    # A file that is named twice has the same events twice.
+    for inputs, tables, n in (
+        (fixtures / "v5/troubles.mdf", v5, None),
+        ([damaged, busy], synthetic, 6),
+        ([damaged, damaged], synthetic, 12),
+    ):
+        whole = ut.decode(inputs, tables)
+        parts = list(ut.iterate(inputs, tables, step=step, threads=2))
+        assert len(whole.broken_events) == n or n is None
+        assert [broken for part in parts for broken in part.broken_events] == whole.broken_events
+        for part in parts:
+            assert len(part.broken_events) == part.report["broken_event"]
+            assert {broken.event for broken in part.broken_events} <= set(part.events.event.tolist())
+
+
+def test_no_thread_is_left_of_a_call_that_has_returned(v5):
+    def threads():
+        found = 0
+        for task in os.listdir("/proc/self/task"):
+            try:
+                name, _, rest = open(f"/proc/self/task/{task}/stat").read().rpartition(") ")
+            except OSError:
+                continue  # It has ended.
+            is_exiting = int(rest.split()[6]) & 4  # The kernel may list it a little longer.
+            found += name.endswith("(ut-decoding") and not is_exiting
+        return found
+
+    def left():
+        ut.Tables(v5.boards, v5.geometry)
+        return threads()
+
+    before = threads()
+    assert max(left() for _ in range(300)) <= before
+
+
 def test_names_that_are_not_utf8_are_known_again(busy, synthetic, fixtures, v5, tmp_path):
     broken, cut = (os.fsdecode(os.fsencode(tmp_path) + name) for name in (b"/\xff.mdf", b"/cut-\xff.mdf"))
     shutil.copy(fixtures / "v5/troubles.mdf", broken)
@@ -434,6 +477,26 @@ def test_ctrl_c_ends_a_call_that_waits_for_a_pipe(tmp_path, call):
         out, _ = process.communicate(timeout=20)
     assert out == "interrupted\n" and process.returncode == 0
     assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_ctrl_c_ends_a_page_that_nobody_reads(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    call = "ut.run_sums(ut.generate(1), ut.Tables.synthetic()).write_page(sys.argv[1])"
+    # First nobody opens the pipe, then nobody reads from it, which takes the beginning of the page.
+    for is_open in (False, True):
+        process = subprocess.Popen([sys.executable, "-c", WAITS.format(call=call), pipe], stdout=subprocess.PIPE, text=True)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK) if is_open else None
+        try:
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(1)
+            process.send_signal(signal.SIGINT)
+            out, _ = process.communicate(timeout=20)
+        finally:
+            process.kill()
+            if reader is not None:
+                os.close(reader)
+        assert out == "interrupted\n" and process.returncode == 0
 
 
 @pytest.fixture(scope="module")

@@ -137,6 +137,46 @@ def test_what_does_not_belong_together_is_not_added(busy, synthetic, v4):
             sums.write_page("/nowhere/run.html", others[why])
 
 
+def test_sums_of_the_same_part_are_not_added_twice(several, busy, synthetic, tmp_path):
+    tool = [sys.executable, "-m", "ut_decoding", "report", "--quiet"]
+    shards = [ut.run_sums(busy, synthetic, shard=(i, 4)) for i in (1, 2, 3, 4)]
+    splits = [ut.run_sums(split) for split in ut.plan(several, synthetic, events=50, count=True)]
+    for parts in (shards, splits, [ut.run_sums(busy, synthetic)]):
+        whole = functools.reduce(operator.add, map(pickle.loads, map(pickle.dumps, parts)))
+        for part in (*parts, whole):
+            with pytest.raises(ValueError, match="both are sums of .* count twice"):
+                whole + part
+            with pytest.raises(ValueError, match="both are sums of .* count twice"):
+                pickle.loads(pickle.dumps(part)) + whole
+    # The tool knows the parts of added sums, and Python those of the tool.
+    names = [tmp_path / name for name in ("1-2.sums", "3.sums", "4.sums")]
+    names[0].write_bytes((shards[0] + shards[1]).to_bytes())
+    names[1].write_bytes(shards[2].to_bytes())
+    subprocess.run([*tool, busy, "--shard", "4/4", "--sums", names[2]], check=True)
+    merge = [*tool[:-1], "--merge", "-o", tmp_path / "run.html"]
+    said = [
+        subprocess.run([*merge, *some], capture_output=True, text=True).stderr
+        for some in (names, names[:2], [*names, names[0]])
+    ]
+    assert "missing" not in said[0] and "first of them 4/4" in said[1] and "same events" in said[2], said
+    with pytest.raises(ValueError, match="part 4 of 4 of busy.mdf"):
+        shards[3] + ut.RunSums.from_bytes(names[2].read_bytes())
+
+
+def test_sums_that_may_be_of_other_events_are_added(busy, synthetic, tmp_path):
+    # Nobody can tell whether bytes are the same.
+    data = ut.generate(3, profile="pp-low")
+    assert sum((ut.run_sums(data, synthetic) for _ in range(2)), ut.run_sums(data, synthetic)).events == 9
+    # Who names a file twice wants it so, in one process and in several.
+    splits = ut.plan([busy, busy], synthetic, events=400)
+    assert functools.reduce(operator.add, map(ut.run_sums, splits)).events == 1400
+    # Files without events add nothing, whatever they are called.
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "run.mdf").touch()
+    assert (ut.run_sums(tmp_path / "a/run.mdf", synthetic) + ut.run_sums(tmp_path / "b/run.mdf", synthetic)).events == 0
+
+
 def test_bytes_that_are_no_sums_are_refused(busy, synthetic):
     good = ut.run_sums(busy, synthetic, limit=3).to_bytes()
     assert ut.RunSums.from_bytes(good).events == 3
@@ -200,6 +240,48 @@ def test_a_page_does_not_replace_a_file_whose_name_is_not_utf8(fixtures, tmp_pat
         with pytest.raises(ValueError, match="would replace"):
             ut.report(names[0], tables, name)
     assert [pathlib.Path(name).read_bytes() for name in names] == before
+
+
+def test_files_are_known_again_from_another_folder(fixtures, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["events.mdf", "boards.bin", "geometry.bin"]
+    for name in names:
+        shutil.copy(fixtures / "v5" / name, name)
+    tables = ut.Tables("boards.bin", "geometry.bin")
+    sums = ut.run_sums("events.mdf", tables)
+    read = ut.RunSums.from_bytes(sums.to_bytes())
+    assert (tables.boards, sums.files) == ("boards.bin", ["events.mdf"])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    nothing = ut.run_sums(b"", tables, against="number")
+    for one in (sums, read, pickle.loads(pickle.dumps(sums)), nothing + sums):
+        for name in names:
+            with pytest.raises(ValueError, match="would replace"):
+                one.write_page(tmp_path / name)
+    for one in (tables, pickle.loads(pickle.dumps(tables))):
+        for name in names[1:]:
+            with pytest.raises(ValueError, match="would replace"):
+                ut.report(b"", one, tmp_path / name)
+            with pytest.raises(ValueError, match="would replace"):
+                ut.decode_to_parquet(b"", tmp_path / name, one)
+    # Of the same names here, nothing was read.
+    for name in names:
+        pathlib.Path(name).touch()
+        assert sums.write_page(name)["events"] == 4
+
+
+def test_names_of_what_is_no_file_are_free(fixtures, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tables = ut.Tables.from_bytes(*((fixtures / "v5" / name).read_bytes() for name in ("boards.bin", "geometry.bin")))
+    data = (fixtures / "v5/events.mdf").read_bytes()
+    sums = ut.run_sums(data, tables)
+    for name in ("bytes", "boards", "geometry", "-"):
+        page = pathlib.Path(name)
+        page.touch()
+        for one in (sums, pickle.loads(pickle.dumps(sums)), ut.RunSums.from_bytes(sums.to_bytes())):
+            assert one.write_page(page.absolute())["events"] == 4
+        assert ut.report(data, tables, page.absolute())["events"] == 4
+        assert ut.decode_to_parquet(data, page.absolute(), pickle.loads(pickle.dumps(tables))).events == 4
 
 
 def test_tables_that_are_called_like_the_synthetic_ones_are_files(fixtures, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Files in, hits out: `decode` and `iterate`, and what they take."""
 
+import atexit
 import glob
 import operator
 import os
@@ -13,6 +14,15 @@ from ._split import Split
 from ._tables import Tables
 
 Name = str | os.PathLike[str]
+
+_OWNER = os.getpid()
+
+
+@atexit.register
+def _remove_unfinished() -> None:
+    """After Ctrl-C the thread that writes may still wait for its input; a process forked from this one owns no file."""
+    if os.getpid() == _OWNER:
+        _native.remove_unfinished()
 
 
 class EventOptions(TypedDict, total=False):
@@ -178,6 +188,7 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
         "tables": tables._tables,
         "columns": list(Hits.COLUMNS) if columns is None else _columns(columns),
         "events": _places(request["events"]),
+        "read": [*tables._files, *_files(parts)],
     }
     return request, names
 
@@ -188,24 +199,20 @@ def several_of(inputs: Any) -> list[Any]:
     return [inputs] if is_one else list(inputs)
 
 
-def spare_inputs(output: Name, request: dict[str, Any]) -> None:
-    """Refuses to write over an input or a table of a request."""
-    tables = request["tables"]
-    names = [] if tables.is_synthetic else [tables.boards, tables.geometry]
-    # Of a section, the file comes first; bytes come with a name that is no file's.
-    for part in request["parts"]:
-        if not isinstance(part, tuple):
-            names.append(part)
-        elif not isinstance(part[1], bytes):
-            names.append(part[0])
-    spare(output, names)
-
-
 def spare(output: Name, files: Iterable[Name]) -> None:
-    """Refuses to write over one of some files."""
+    """Refuses to write over one of some files: those that a request has `read`."""
     for file in files:
         if os.path.isfile(output) and os.path.exists(file) and os.path.samefile(output, file):
             raise ValueError(f"{os.fspath(output)} would replace {os.fspath(file)}, which is read")
+
+
+def _files(parts: list[Any]) -> Iterator[str]:
+    """The files of inputs, which stay the same where the process goes to another folder."""
+    for part in parts:
+        # Of a section, the file comes first; bytes come with a name that is no file's, and "-" is standard input.
+        name = part[0] if isinstance(part, tuple) else part
+        if name != "-" and not (isinstance(part, tuple) and isinstance(part[1], bytes)):
+            yield os.path.abspath(name)
 
 
 def _columns(names: Iterable[str]) -> list[str]:

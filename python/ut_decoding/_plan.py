@@ -4,7 +4,6 @@ A split is a file, first and last byte, and the events before it; it can be pick
 all splits, one behind the other, are the hits of the files: how they were cut changes nothing.
 """
 
-import atexit
 import os
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,20 +20,11 @@ from ._decode import (
     integer,
     request_of,
     several_of,
-    spare_inputs,
+    spare,
 )
 from ._hits import BrokenEvent, Hits, Summary
 from ._split import Split
 from ._tables import Tables
-
-_OWNER = os.getpid()
-
-
-@atexit.register
-def _remove_unfinished() -> None:
-    """After Ctrl-C the thread that writes may still wait for its input; a process forked from this one owns no file."""
-    if os.getpid() == _OWNER:
-        _native.remove_unfinished()
 
 
 def plan(
@@ -123,7 +113,7 @@ def decode_to_parquet(
         As `decode`, and OutputError where the file cannot be written; ValueError where it would replace an input or a table.
     """
     request, _ = request_of(inputs, tables, options)
-    spare_inputs(path, request)
+    spare(path, request["read"])
     done = _native.to_parquet(request, os.fspath(path), compression)
     report = dict(zip(Hits.COUNTS, done["counts"], strict=True))
     broken = [BrokenEvent(*row) for row in done["damages"]]

@@ -2,13 +2,17 @@
 
 import json
 import os
+from collections.abc import Iterable
 from typing import Any, Unpack
 
 from . import _native
-from ._decode import EventOptions, Name, PlaceOptions, request_of, several_of, spare, spare_inputs
+from ._decode import EventOptions, Name, PlaceOptions, request_of, several_of, spare
 from ._errors import InputError
 from ._split import Split
 from ._tables import Tables
+
+# What inputs and tables are called that came as bytes, or from standard input.
+_NO_FILES = ("bytes", "-", "boards", "geometry")
 
 
 class RunSums:
@@ -18,19 +22,22 @@ class RunSums:
     whatever groups, are those of the whole, and so is the page. In the order of the parts, so is the list of files, too.
 
     Raises:
-        ValueError: what is added is of another detector, of other options, or against another number.
+        ValueError: what is added is of another detector, of other options, or against another number; or it is of the same
+            part of the same files, whose events would count twice. Of bytes and pipes nobody can tell.
     """
 
-    __slots__ = ("_sums",)
+    __slots__ = ("_files", "_sums")
     _sums: _native.RunSums
+    _files: tuple[str, ...]
+    """The files that were read, which stay the same where the process goes to another folder."""
 
     def __init__(self) -> None:
         raise TypeError("run_sums and RunSums.from_bytes make RunSums")
 
     @classmethod
-    def _of(cls, native: _native.RunSums) -> "RunSums":
+    def _of(cls, native: _native.RunSums, files: Iterable[str]) -> "RunSums":
         sums = cls.__new__(cls)
-        sums._sums = native
+        sums._sums, sums._files = native, tuple(dict.fromkeys(files))
         return sums
 
     @classmethod
@@ -40,7 +47,9 @@ class RunSums:
         Raises:
             InputError: these are not sums; the message calls them `name`.
         """
-        return cls._of(_native.RunSums.from_bytes(data, name))
+        sums = _native.RunSums.from_bytes(data, name)
+        names = [os.fspath(name) for name in (*sums.files, *sums.tables)]
+        return cls._of(sums, (os.path.abspath(name) for name in names if name not in _NO_FILES))
 
     def to_bytes(self) -> bytes:
         """The bytes of a file that `ut-decode report --merge` takes, some 100 kB."""
@@ -87,19 +96,23 @@ class RunSums:
             if sums is not None and sums._sums.wrong_version is not None:
                 raise InputError(sums._sums.wrong_version)
             if sums is not None:
-                spare(page, [*sums.files, *sums._sums.tables])
+                spare(page, sums._files)
         return dict(json.loads(self._sums.draw(page, None if compare is None else compare._sums)))
 
     def __add__(self, other: "RunSums") -> "RunSums":
         if not isinstance(other, RunSums):
             return NotImplemented
-        return RunSums._of(self._sums.plus(other._sums))
+        return RunSums._of(self._sums.plus(other._sums), self._files + other._files)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RunSums.from_bytes, (self.to_bytes(),)
+        return _unpickled, (self.to_bytes(), self._files)
 
     def __repr__(self) -> str:
         return f"RunSums({self.events} events, {self.hits} hits, {len(self.files)} files)"
+
+
+def _unpickled(data: bytes, files: tuple[str, ...]) -> RunSums:
+    return RunSums._of(_native.RunSums.from_bytes(data, "bytes"), files)
 
 
 class SumsOptions(EventOptions, PlaceOptions, total=False):
@@ -133,7 +146,7 @@ def run_sums(
             )
         first_place = split.first_place
     request, _ = request_of(several, tables, options)
-    return RunSums._of(_native.run_sums(request, against, first_place))
+    return RunSums._of(_native.run_sums(request, against, first_place), request["read"])
 
 
 def report(
@@ -164,7 +177,7 @@ def report(
         As `decode`, and OutputError where the page cannot be written; ValueError where it would replace an input or a table.
     """
     files, compare = several_of(files), None if compare is None else several_of(compare)
-    spare_inputs(page, request_of([*files, *(compare or [])], tables, {})[0])
+    spare(page, request_of([*files, *(compare or [])], tables, {})[0]["read"])
     first = run_sums(files, tables, against=against, **options)
     if compare is None:
         return first.write_page(page)

@@ -24,18 +24,21 @@ class Tables:
     Tables are pickled by their content: a process on another machine does not need the files.
     """
 
-    __slots__ = ("_tables",)
+    __slots__ = ("_files", "_tables")
     _tables: _native.Tables
+    _files: tuple[str, ...]
+    """The files, which stay the same where the process goes to another folder."""
 
     def __init__(
         self, boards: str | os.PathLike[str], geometry: str | os.PathLike[str], *, grouping: str = "y-rows"
     ) -> None:
         self._tables = _native.Tables(boards, geometry, grouping=grouping)
+        self._files = (os.path.abspath(boards), os.path.abspath(geometry))
 
     @classmethod
-    def _of(cls, native: _native.Tables) -> "Tables":
+    def _of(cls, native: _native.Tables, files: tuple[str, ...] = ()) -> "Tables":
         tables = cls.__new__(cls)
-        tables._tables = native
+        tables._tables, tables._files = native, files
         return tables
 
     @classmethod
@@ -108,11 +111,13 @@ class Tables:
 
     def __reduce__(self) -> tuple[Any, ...]:
         names = None if self.is_synthetic else (self.boards, self.geometry)
-        return _unpickled, (*self.to_bytes(), self.grouping, names)
+        return _unpickled, (*self.to_bytes(), self.grouping, names, self._files)
 
     def __repr__(self) -> str:
         return repr(self._tables)
 
 
-def _unpickled(boards: bytes, geometry: bytes, grouping: str, names: tuple[str, str] | None) -> Tables:
-    return Tables._of(_native.Tables.from_bytes(boards, geometry, grouping, names))
+def _unpickled(
+    boards: bytes, geometry: bytes, grouping: str, names: tuple[str, str] | None, files: tuple[str, ...] = ()
+) -> Tables:
+    return Tables._of(_native.Tables.from_bytes(boards, geometry, grouping, names), files)

@@ -8,10 +8,11 @@ worker when one dies.
 import operator
 import os
 from collections.abc import Iterable
-from functools import reduce
+from contextlib import suppress
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ._decode import Name, SplitOptions, checked, decode, request_of, several_of, spare_inputs
+from ._decode import Name, SplitOptions, checked, decode, request_of, several_of, spare
 from ._hits import Summary
 from ._native import against_of
 from ._plan import count_events, decode_to_parquet, placed, plan
@@ -80,7 +81,7 @@ def to_parquet(
     Args:
         files, tables, events, **options: as of `from_files`.
         folder: a folder that every worker can write to; made if it is not there.
-        client: the cluster; without it, processes of this machine.
+        client: the cluster; without it, processes of this machine, of which none may die.
         retries: how often a split that failed is tried again.
         compression: "zstd" or "lz4".
 
@@ -95,7 +96,7 @@ def to_parquet(
         from multiprocessing import get_context
 
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-            return sum(pool.map(_to_parquet, splits, paths, [compression] * len(splits)), Summary())
+            return sum(pool.map(partial(_tried, retries, compression), splits, paths), Summary())
     # What a task does is not a pure function of its arguments: it writes a file.
     jobs = client.map(_to_parquet, splits, paths, compression=compression, retries=retries, pure=False)
     return sum(client.gather(jobs), Summary())
@@ -127,7 +128,7 @@ def report(
         What stands out, and the sums.
     """
     files, compare = several_of(files), None if compare is None else several_of(compare)
-    spare_inputs(page, request_of([*files, *(compare or [])], tables, {})[0])
+    spare(page, request_of([*files, *(compare or [])], tables, {})[0]["read"])
     first = _sums(files, tables, client, against, events, retries, options)
     second = None if compare is None else _sums(compare, tables, client, first.against, events, retries, options)
     return first.write_page(page, second)
@@ -159,5 +160,13 @@ def _awkward(split: Split) -> "awkward.Array":
     return decode(split).to_awkward()
 
 
-def _to_parquet(split: Split, path: str, compression: str = "zstd") -> Summary:
+def _to_parquet(split: Split, path: str, compression: str) -> Summary:
     return decode_to_parquet(split, path, compression=compression)
+
+
+def _tried(retries: int, compression: str, split: Split, path: str) -> Summary:
+    """`_to_parquet`, tried again where there is no cluster that does so."""
+    for _ in range(retries):
+        with suppress(Exception):
+            return _to_parquet(split, path, compression)
+    return _to_parquet(split, path, compression)

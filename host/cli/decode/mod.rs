@@ -146,7 +146,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         columns,
         n_groups: 0,
         by_run: args.partition.is_some(),
-        shard: args.select.shard(),
+        shard: args.select.shard,
         protected: Protected::default(),
     });
     // Said before anything is read.

@@ -6,27 +6,27 @@ use crate::cli::Failure;
 use crate::input::{InputPart, Places, Select, count_events, count_readable};
 
 /// Which events.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Events (counted over all inputs from 0)")]
 pub struct SelectArgs {
     /// Only these events, as 3,10-20.
     #[arg(long, value_name = "LIST")]
-    events: Option<Places>,
+    pub events: Option<Places>,
     /// Only events of this run.
     #[arg(long, value_name = "N")]
-    run: Option<u32>,
+    pub run: Option<u32>,
     /// Only events with this event number.
     #[arg(long, value_name = "N")]
-    event_number: Option<u64>,
+    pub event_number: Option<u64>,
     /// Only part i of n contiguous parts that together hold all events. The inputs are read an extra time to count them.
     #[arg(long, value_name = "i/n", value_parser = shard)]
-    shard: Option<(u64, u64)>,
+    pub shard: Option<(u64, u64)>,
     /// Leave out the first N of these places.
     #[arg(long, value_name = "N", default_value_t = 0)]
-    skip: u64,
+    pub skip: u64,
     /// Take at most N places.
     #[arg(long, value_name = "N")]
-    limit: Option<u64>,
+    pub limit: Option<u64>,
 }
 
 fn shard(text: &str) -> Result<(u64, u64), String> {
@@ -38,11 +38,6 @@ fn shard(text: &str) -> Result<(u64, u64), String> {
 }
 
 impl SelectArgs {
-    /// The part of all events that is wanted: which, and of how many.
-    pub const fn shard(&self) -> Option<(u64, u64)> {
-        self.shard
-    }
-
     /// The shard, 1 of 1 if none is named, and the other options that choose events, in words.
     pub fn part(&self) -> ((u64, u64), String) {
         let Self { events, run, event_number, shard, skip, limit } = self;

@@ -13,7 +13,6 @@ mod tests;
 mod time;
 
 use std::fmt::Write as _;
-use std::fs::Metadata;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -210,11 +209,8 @@ fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, O
         let gathered = with_progress(&gatherer, files, select, &output)?;
         Ok(Sums::new(files, Arc::clone(&detector), gatherer.options, gathered))
     };
-    let mut first = sums(files, &args.select.select(files, args.keep_going)?)?;
-    let size = |file: &PathBuf| Some(file.metadata().ok().filter(Metadata::is_file)?.len());
-    let sizes: Option<Vec<u64>> = files.iter().map(size).collect();
-    let (shard, selection) = args.select.part();
-    first.part = sizes.map(|sizes| Part { shard, selection, sizes });
+    let first = sums(files, &args.select.select(files, args.keep_going)?)?;
+    let first = first.of_part(Part::of(files, &args.select, None));
     // The places that were chosen are those of the first run.
     let second = if others.is_empty() { None } else { Some(sums(others, &Select::default())?) };
     Ok((first, second))

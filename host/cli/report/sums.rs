@@ -4,8 +4,8 @@
 //! and so is the page that is drawn of them: nothing on it is about a part.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{OsStr, OsString};
-use std::fs::File;
+use std::ffi::OsString;
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,8 +13,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::gather::{Gathered, both};
-use crate::cli::decode::LISTED_FAILURES;
+use crate::cli::decode::{LISTED_FAILURES, SelectArgs};
 use crate::cli::detector::Detector;
+use crate::cli::output::count;
 use crate::detector::{Boards, Geometry};
 use crate::error::with_causes;
 use crate::input::FileVersions;
@@ -31,14 +32,25 @@ const MOST_BYTES: u64 = 1 << 28;
 const WARNINGS: usize = 16;
 
 /// Which part of a job some sums are, so that a part that is missing or comes twice is noticed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Part {
-    /// Part i of n.
-    pub shard: (u64, u64),
-    /// The other options that choose events, in words.
-    pub selection: String,
-    /// Bytes of the inputs.
-    pub sizes: Vec<u64>,
+    job: Job,
+    i: u64,
+    section: Option<[u64; 3]>,
+}
+
+impl Part {
+    /// What `select` takes of some files, or of a section of the only one: its first byte, the byte behind its last one, and
+    /// the events of the run before it. `None` where one is no regular file: another pipe may have the same name.
+    pub fn of(files: &[PathBuf], select: &SelectArgs, section: Option<[u64; 3]>) -> Option<Self> {
+        let input = |file: &PathBuf| {
+            let bytes = file.metadata().ok().filter(Metadata::is_file)?.len();
+            Some((Name::without_folder(file), bytes))
+        };
+        let inputs = files.iter().map(input).collect::<Option<_>>()?;
+        let ((i, n), selection) = select.part();
+        Some(Self { job: Job { n, selection, inputs }, i, section })
+    }
 }
 
 /// What the events of a run, or of a part of it, add up to, and what a page says beside it.
@@ -62,8 +74,8 @@ pub struct Sums {
     pub warnings: Vec<String>,
     /// Why files could not be read to their end.
     pub failures: Vec<String>,
-    /// Which part of a job they are, if that is known.
-    pub part: Option<Part>,
+    /// Which parts of jobs they are, as far as that is known.
+    parts: Parts,
     /// By file: the versions of its banks.
     versions: BTreeMap<PathBuf, BTreeMap<Option<u8>, u64>>,
 }
@@ -72,11 +84,18 @@ pub struct Sums {
 type KeptVersions = (Name, Vec<(Option<u8>, u64)>);
 
 /// The name of a file, in a file: text, where it is text.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Name {
     Text(String),
     Other(OsString),
+}
+
+impl Name {
+    /// A folder may have another name on another machine.
+    fn without_folder(path: &Path) -> Self {
+        Self::from(&PathBuf::from(path.file_name().unwrap_or(path.as_os_str())))
+    }
 }
 
 impl From<&PathBuf> for Name {
@@ -114,9 +133,20 @@ struct Kept {
     warnings: Vec<String>,
     failures: Vec<String>,
     versions: Vec<KeptVersions>,
+    /// In older sums, none or one.
+    #[serde(default, skip_serializing)]
+    part: Option<OldPart>,
     /// Missing in older sums.
     #[serde(default)]
-    part: Option<Part>,
+    parts: Vec<(Job, BTreeSet<Known>)>,
+}
+
+/// A part as older sums have it, of which all else is known from the sums.
+#[derive(Deserialize)]
+struct OldPart {
+    shard: (u64, u64),
+    selection: String,
+    sizes: Vec<u64>,
 }
 
 /// Why sums are refused.
@@ -138,14 +168,9 @@ pub enum SumsError {
         /// What is wrong.
         why: String,
     },
-    /// Two files are the same part of a job.
-    #[error("{other} and {name} are sums of the same events, which would count twice")]
-    Twice {
-        /// The later file.
-        name: String,
-        /// The earlier one.
-        other: String,
-    },
+    /// Two are the same part of a job.
+    #[error("{0}, which would count twice")]
+    Twice(String),
     /// They do not belong together.
     #[error("these sums do not belong together: they are of {0}")]
     Different(&'static str),
@@ -170,11 +195,24 @@ impl Sums {
             generated: seen.generated,
             warnings,
             failures: failures.iter().map(|failure| with_causes(failure)).collect(),
-            part: None,
+            parts: Parts::default(),
             versions,
         };
         sums.add_files(files);
         sums
+    }
+
+    /// Notes which part of a job these are, if that is known.
+    #[must_use]
+    pub fn of_part(mut self, part: Option<Part>) -> Self {
+        if let Some(Part { job, i, section }) = part {
+            self.parts = Parts([(job, [self.known(i, section)].into())].into());
+        }
+        self
+    }
+
+    fn known(&self, i: u64, section: Option<[u64; 3]>) -> Known {
+        Known { i, section, events: self.view.events, hits: self.view.hits, numbers: self.numbers }
     }
 
     /// Checks that these are sums of hits of one kind, which can be added, or drawn beside each other.
@@ -194,12 +232,16 @@ impl Sums {
     /// Adds the sums of other events. The sums do not depend on the order; the list of files is in that of the additions.
     ///
     /// # Errors
-    /// When detector, options, or the number that the pictures against time are over, are not the same, or there are more
-    /// events, hits or the like than can be counted. The sums then stay as they were.
+    /// When detector, options, or the number that the pictures against time are over, are not the same, the other sums are of
+    /// a part that is among these, or there are more events, hits or the like than can be counted. The sums then stay as they
+    /// were.
     pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
         self.check_alike(other)?;
         if self.view.against != other.view.against {
             return Err(SumsError::Different("events by their number and events by their place"));
+        }
+        if let Some((job, part)) = self.parts.shared(&other.parts) {
+            return Err(SumsError::Twice(format!("both are sums of {}", job.called(part))));
         }
         let mut view = self.view.clone();
         view.merge(&other.view).map_err(|_| SumsError::Different("different detectors"))?;
@@ -207,6 +249,7 @@ impl Sums {
             return Err(SumsError::Different("more than can be counted"));
         }
         self.view = view;
+        self.parts.add(other.parts.0.clone());
         self.add_files(&other.files);
         self.numbers = both(self.numbers, other.numbers);
         self.measured = self.measured.saturating_add(other.measured);
@@ -264,7 +307,8 @@ impl Sums {
             numbers: self.numbers,
             measured: self.measured,
             generated: self.generated,
-            part: self.part.clone(),
+            part: None,
+            parts: self.parts.0.clone().into_iter().collect(),
             warnings: self.warnings.clone(),
             failures: self.failures.clone(),
             versions: self.versions.iter().map(|(file, of)| (file.into(), of.clone().into_iter().collect())).collect(),
@@ -301,7 +345,7 @@ impl Sums {
         }
         let path = |name: Option<Name>| name.map(PathBuf::from);
         let detector = Detector { tables, boards: path(kept.boards_name), geometry: path(kept.geometry_name) };
-        Ok(Self {
+        let mut sums = Self {
             files: kept.files.into_iter().map(PathBuf::from).collect(),
             detector: Arc::new(detector),
             options: kept.options,
@@ -309,11 +353,17 @@ impl Sums {
             numbers: kept.numbers,
             measured: kept.measured,
             generated: kept.generated,
-            part: kept.part,
+            parts: Parts::default(),
             warnings: kept.warnings,
             failures: kept.failures,
             versions: kept.versions.into_iter().map(|(file, of)| (file.into(), of.into_iter().collect())).collect(),
-        })
+        };
+        sums.parts.add(kept.parts);
+        if let Some(OldPart { shard: (i, n), selection, sizes }) = kept.part {
+            let inputs = sums.files.iter().map(|file| Name::without_folder(file)).zip(sizes).collect();
+            sums.parts.add([(Job { n, selection, inputs }, [sums.known(i, None)].into())]);
+        }
+        Ok(sums)
     }
 
     /// The sums in files, added in this order; `None` where there is no file. Warns of parts that are missing.
@@ -321,16 +371,22 @@ impl Sums {
     /// # Errors
     /// When a file cannot be read, the sums cannot be added, or a part comes twice.
     pub fn of_files(files: &[PathBuf]) -> Result<Option<Self>, SumsError> {
-        let mut all: Option<Self> = None;
-        let mut parts = Parts::default();
+        let (mut all, mut parts): (Option<Self>, Vec<(&Path, Parts)>) = (None, Vec::new());
         for path in files {
             let sums = Self::of_file(path)?;
-            all.as_mut().map_or(Ok(()), |all| all.add(&sums))?;
-            parts.add(path, &sums)?;
+            let added = all.as_mut().map_or(Ok(()), |all| all.add(&sums));
+            let twice = |(_, parts): &&(_, Parts)| parts.shared(&sums.parts).is_some();
+            // Who names files knows them better than their parts.
+            if let (Err(SumsError::Twice(_)), Some((other, _))) = (&added, parts.iter().find(twice)) {
+                let both = format!("{} and {} are sums of the same events", other.display(), path.display());
+                return Err(SumsError::Twice(both));
+            }
+            added?;
+            parts.push((path, sums.parts.clone()));
             all.get_or_insert(sums);
         }
         if let Some(all) = &mut all {
-            all.warnings.extend(parts.missing());
+            all.warnings.extend(all.parts.missing(&parts));
         }
         Ok(all)
     }
@@ -345,55 +401,77 @@ impl Sums {
     }
 }
 
-/// The parts that were read, by job.
-#[derive(Default)]
-struct Parts(BTreeMap<Whole, Vec<Known>>);
+/// Parts by job, each once.
+#[derive(Clone, Debug, Default)]
+struct Parts(BTreeMap<Job, BTreeSet<Known>>);
 
 /// A job that was done in parts.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Whole {
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+struct Job {
+    /// Shards.
     n: u64,
+    /// The other options that choose events, in words.
     selection: String,
-    /// Names and sizes. Not the folders: they may have other names on another machine.
-    inputs: Vec<(Option<OsString>, u64)>,
+    /// Names and bytes.
+    inputs: Vec<(Name, u64)>,
 }
 
-/// A part: its number, some of its sums, and its file.
+/// A part of a job: which, and some of its sums. Not known by the job alone: the files of two runs may have the same names
+/// and sizes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 struct Known {
     i: u64,
-    is: (u64, u64, Option<(u64, u64)>),
-    file: PathBuf,
+    section: Option<[u64; 3]>,
+    events: u64,
+    hits: u64,
+    numbers: Option<(u64, u64)>,
+}
+
+impl Job {
+    /// What messages call a part of it.
+    fn called(&self, part: &Known) -> String {
+        let name = match &self.inputs[..] {
+            [(name, _)] => PathBuf::from(name.clone()).display().to_string(),
+            inputs => count(inputs.len(), "file"),
+        };
+        let which = match (part.section, self.n) {
+            (Some([start, end, _]), _) => format!("bytes {start} to {end} of "),
+            (None, 1) => String::new(),
+            (None, n) => format!("part {} of {n} of ", part.i),
+        };
+        which + &name
+    }
 }
 
 impl Parts {
-    /// Adds a part; refuses one that is there already.
-    fn add(&mut self, path: &Path, sums: &Sums) -> Result<(), SumsError> {
-        let Some(Part { shard: (i, n), selection, sizes }) = sums.part.clone() else { return Ok(()) };
-        let name = |file: &PathBuf| file.file_name().map(OsStr::to_owned);
-        let inputs = sums.files.iter().map(name).zip(sizes).collect();
-        let known = self.0.entry(Whole { n, selection, inputs }).or_default();
-        // Not by the job alone: the files of two runs may have the same names and sizes.
-        let is = (sums.view.events, sums.view.hits, sums.numbers);
-        if let Some(other) = known.iter().find(|other| other.i == i && other.is == is) {
-            let [name, other] = [path, &other.file].map(|path| path.display().to_string());
-            return Err(SumsError::Twice { name, other });
+    fn add(&mut self, others: impl IntoIterator<Item = (Job, BTreeSet<Known>)>) {
+        for (job, parts) in others {
+            self.0.entry(job).or_default().extend(parts);
         }
-        known.push(Known { i, is, file: path.to_path_buf() });
-        Ok(())
     }
 
-    /// A warning for each job of which parts are missing.
-    fn missing(self) -> impl Iterator<Item = String> {
-        self.0.into_iter().filter_map(|(Whole { n, .. }, known)| {
+    /// A part of both. One without events does not count, however often it comes: empty files may well have the same name.
+    fn shared<'a>(&'a self, other: &'a Self) -> Option<(&'a Job, &'a Known)> {
+        self.0.iter().find_map(|(job, parts)| {
+            let shared = parts.intersection(other.0.get(job)?).find(|part| part.events > 0)?;
+            Some((job, shared))
+        })
+    }
+
+    /// A warning for each job of which parts are missing; `files`: where parts came from.
+    fn missing(&self, files: &[(&Path, Self)]) -> Vec<String> {
+        let warning = |(job, known): (&Job, &BTreeSet<Known>)| {
+            let n = job.n;
             let there: BTreeSet<u64> = known.iter().map(|part| part.i).filter(|i| (1..=n).contains(i)).collect();
             let missing = n - there.len() as u64;
             let first = (1..=n).find(|i| !there.contains(i))?;
-            let file = known.first()?.file.display();
+            let file = files.iter().find(|(_, parts)| parts.0.contains_key(job))?.0.display();
             Some(format!(
                 "{file} is one of {n} parts, of which {missing} are missing, the first of them {first}/{n}: the numbers \
                  are too small"
             ))
-        })
+        };
+        self.0.iter().filter_map(warning).collect()
     }
 }
 
@@ -478,6 +556,58 @@ mod tests {
             let gathered = gather(&tables, &files, keep_going);
             assert_eq!((gathered.view.events, gathered.failures.len()), (events, 1), "{keep_going}");
         }
+    }
+
+    #[test]
+    fn a_part_is_not_added_twice_whatever_it_was_added_to_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let detector = Arc::new(Detector { tables: tables(), boards: None, geometry: None });
+        let of = |name: &str, numbers: &[u64], shard: (u64, u64), section: Option<[u64; 3]>| {
+            let files = [folder.path().join(name)];
+            std::fs::write(&files[0], [0; 9]).unwrap();
+            let bytes = mdf(numbers, 0x2801, 4, &[0; 24]);
+            let gathered = gather(&detector.tables, &[(name, bytes)], false);
+            let select = SelectArgs { shard: Some(shard), ..SelectArgs::default() };
+            let part = Part::of(&files, &select, section);
+            assert!(part.is_some());
+            Sums::new(&files, Arc::clone(&detector), DecodeOptions::default(), gathered).of_part(part)
+        };
+        let packed = |sums: &Sums| Sums::from_bytes(&sums.to_bytes().unwrap()[..], "x").unwrap();
+        let all = [
+            of("a.mdf", &[1, 2], (1, 2), None),
+            of("a.mdf", &[3], (2, 2), None),
+            of("a.mdf", &[1, 2, 3], (1, 1), None),
+            of("b.mdf", &[4, 5], (1, 1), Some([0, 5, 0])),
+            of("b.mdf", &[6, 7], (1, 1), Some([5, 9, 2])),
+            // Another file of this name, and the same one again.
+            of("b.mdf", &[8, 9], (1, 1), Some([0, 5, 0])),
+            of("b.mdf", &[4, 5], (1, 1), Some([0, 5, 4])),
+        ];
+        let called = ["part 1 of 2 of a.mdf", "part 2 of 2 of a.mdf", "a.mdf", "bytes 0 to 5 of b.mdf"];
+        let mut sum = all[0].clone();
+        for one in &all[1..] {
+            sum.add(&packed(one)).unwrap();
+            sum = packed(&sum);
+        }
+        let before = sum.to_bytes().unwrap();
+        for (i, one) in all.iter().enumerate() {
+            let mut more = one.clone();
+            let error = more.add(&sum).unwrap_err().to_string();
+            assert_eq!(sum.add(one).unwrap_err().to_string(), error);
+            let expected = called.get(i).map(|called| format!("both are sums of {called}, which would count twice"));
+            assert!(expected.is_none_or(|expected| error == expected), "{error}");
+            assert_eq!(more.view.events, one.view.events);
+        }
+        assert!(sum.to_bytes().unwrap() == before);
+        // Nothing, and what nobody knows, may come as often as it wants.
+        let nothing = of("c.mdf", &[], (1, 1), None);
+        let unknown = Sums { parts: Parts::default(), ..of("c.mdf", &[1], (1, 1), None) };
+        for _ in 0..2 {
+            sum.add(&nothing).unwrap();
+            sum.add(&unknown).unwrap();
+        }
+        assert!(Part::of(&[folder.path().join("absent")], &SelectArgs::default(), None).is_none());
+        assert!(Part::of(&[folder.path().to_path_buf()], &SelectArgs::default(), None).is_none());
     }
 
     #[test]
