@@ -175,6 +175,20 @@ fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_were_generated
 }
 
 #[test]
+fn generated_events_behind_a_damaged_one_are_still_decoded_with_tables_of_their_format() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    run_to(0, directory, &["generate", "--events", "3", "--format", "v4", "--output", "."]);
+    let mut bytes = read(directory, "events.mdf");
+    // The trigger mask marks an event as generated.
+    bytes[16] ^= 1;
+    write(directory, "events.mdf", &bytes);
+    let (json, _) = json_of(0, directory, &["decode", "events.mdf"]);
+    assert_eq!((&json["events"], &json["report"]["broken_event"]), (&3.into(), &1.into()));
+    assert!(json["hits"].as_u64().unwrap() > 0);
+}
+
+#[test]
 fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
