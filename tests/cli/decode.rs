@@ -156,7 +156,7 @@ fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_were_generated
     let directory = sample();
     let directory = directory.path();
     write(directory, "measured.mdf", &event(&[bank(0, &ONE_HIT)]));
-    for files in [&["measured.mdf"][..], &["events.mdf", "measured.mdf"]] {
+    for files in [&["measured.mdf"][..], &["events.mdf", "measured.mdf"], &["measured.mdf", "events.mdf"]] {
         let (_, err) = run_to(0, directory, &[&["decode", "--output", "hits.parquet"], files].concat());
         assert!(err.contains("warning: these are the hits of a synthetic detector"), "{err}");
         let warning = metadata_of(&directory.join("hits.parquet"), "warning").unwrap();
@@ -175,13 +175,23 @@ fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_were_generated
 }
 
 #[test]
+fn a_row_group_has_more_events_than_a_batch_for_the_cpu() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    run_to(0, directory, &["generate", "--profile", "pp-low", "--events", "200", "--output", "."]);
+    run_to(0, directory, &["decode", "events.mdf", "--output", "hits.parquet"]);
+    let reader = SerializedFileReader::new(File::open(directory.join("hits.parquet")).unwrap()).unwrap();
+    assert_eq!(reader.num_row_groups(), 1);
+}
+
+#[test]
 fn generated_events_behind_a_damaged_one_are_still_decoded_with_tables_of_their_format() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     run_to(0, directory, &["generate", "--events", "3", "--format", "v4", "--output", "."]);
     let mut bytes = read(directory, "events.mdf");
     // The trigger mask marks an event as generated.
-    bytes[16] ^= 1;
+    bytes[20] ^= 1;
     write(directory, "events.mdf", &bytes);
     let (json, _) = json_of(0, directory, &["decode", "events.mdf"]);
     assert_eq!((&json["events"], &json["report"]["broken_event"]), (&3.into(), &1.into()));
@@ -220,14 +230,16 @@ fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
         assert!(err.contains("hits.csv is incomplete"), "{err}");
         assert_eq!(rows_up_to(&read(directory, "hits.csv"), 9).len(), 1, "{message}");
         assert_eq!((&json["events"], &json["hits"], &json["complete"]), (&1.into(), &1.into(), &false.into()));
-        run_to(1, directory, &["decode", "bad.mdf", "--output", "hits.parquet"]);
+        let (out, _) = run_to(1, directory, &["decode", "bad.mdf", "--output", "hits.parquet"]);
+        assert!(out.contains("strips "), "{out}");
         let path = directory.join("hits.parquet");
         assert_eq!(metadata_of(&path, "complete").as_deref(), Some("false"));
         assert!(metadata_of(&path, "incomplete").unwrap().contains(message));
     }
     // Nothing came before: nothing is left.
     write(directory, "bad.mdf", &good[..30]);
-    run_to(1, directory, &["decode", "bad.mdf", "--output", "none.csv"]);
+    let (out, _) = run_to(1, directory, &["decode", "bad.mdf", "--output", "none.csv"]);
+    assert_eq!(out, "");
     run_to(1, directory, &["decode", "absent.mdf", "--output", "none.csv"]);
     run_to(1, directory, &["decode", ".", "--output", "none.csv"]);
     let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -33,6 +33,20 @@ fn place(row: &str) -> (u64, String) {
 }
 
 #[test]
+fn every_run_of_a_file_is_listed() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let of_run = |run: u32| {
+        let mut event = unchecked(event(&[bank(0, &ONE_HIT)]));
+        event[36..40].copy_from_slice(&run.to_le_bytes());
+        event
+    };
+    write(directory, "a.mdf", &[8, 7, 900, 7].map(of_run).concat());
+    let (json, _) = json_of(0, directory, &["decode", "a.mdf"]);
+    assert_eq!(json["runs"], serde_json::json!([7, 8, 900]));
+}
+
+#[test]
 fn the_output_is_the_same_whatever_the_threads_and_names_file_and_event() {
     let directory = several();
     let directory = directory.path();

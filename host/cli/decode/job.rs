@@ -207,13 +207,14 @@ mod tests {
         detector: DetectorArgs,
     }
 
-    #[test]
-    fn a_file_with_which_more_than_one_thing_is_wrong_is_one_file() {
-        let args = Line::parse_from(["decode"]).detector;
-        let detector = Detector::embedded(BankVersion::V5, &args).unwrap();
-        let mut job = Job {
-            detector: &detector,
-            keep_going: true,
+    fn detector() -> Detector {
+        Detector::embedded(BankVersion::V5, &Line::parse_from(["decode"]).detector).unwrap()
+    }
+
+    fn job(detector: &Detector, keep_going: bool) -> Job<'_> {
+        Job {
+            detector,
+            keep_going,
             sets: None,
             outputs: None,
             written: Written::default(),
@@ -229,12 +230,46 @@ mod tests {
             failed: 0,
             last_failed: None,
             stop: None,
-        };
+        }
+    }
+
+    /// Whether `job` goes on after it was told that a file cannot be opened.
+    fn is_broken(job: &mut Job<'_>, file: usize) -> bool {
+        let error = InputError::Open { file: "file".into(), source: io::ErrorKind::NotFound.into() };
+        job.take((file, Err(error.into())))
+    }
+
+    #[test]
+    fn a_file_with_which_more_than_one_thing_is_wrong_is_one_file() {
+        let detector = detector();
+        let mut job = job(&detector, true);
         for (file, failed) in [(0, 1), (0, 1), (2, 2), (3, 3), (3, 3)] {
-            let error = InputError::Open { file: "file".into(), source: io::ErrorKind::NotFound.into() };
-            assert!(job.take((file, Err(error.into()))));
+            assert!(is_broken(&mut job, file));
             assert_eq!(job.failed, failed);
         }
         assert_eq!(job.failures.len(), 5);
+    }
+
+    #[test]
+    fn a_broken_file_ends_a_job_that_does_not_keep_going() {
+        let detector = detector();
+        let mut job = job(&detector, false);
+        assert!(!is_broken(&mut job, 0));
+        assert_eq!((job.stop, job.failed), (Some(Stop::Failure), 1));
+    }
+
+    #[test]
+    fn failures_and_runs_are_counted_without_end_but_listed_up_to_one() {
+        let detector = detector();
+        let mut job = job(&detector, true);
+        assert!((0..LISTED_FAILURES + 20).all(|file| is_broken(&mut job, file)));
+        assert_eq!((job.failed, job.failures.len()), (LISTED_FAILURES + 20, LISTED_FAILURES));
+        for (runs, copied) in [(500..590, 3), (1..60, 4)] {
+            let done = Done { seen: Seen::default(), batches: Vec::new(), copied, runs: runs.collect() };
+            assert!(job.take((0, Ok(done))));
+        }
+        assert_eq!(job.copied, 7);
+        // The first ones.
+        assert_eq!(job.runs.iter().copied().collect::<Vec<u32>>(), (1..60).chain(500..541).collect::<Vec<u32>>());
     }
 }

@@ -67,3 +67,37 @@ pub fn bytes_of(done: &Done) -> u64 {
     };
     done.batches.iter().map(of_batch).sum()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use super::{SeqCst, Waiting};
+
+    /// So much waits that a thread would.
+    fn full() -> Waiting {
+        let waiting = Waiting::new(1);
+        waiting.bytes.store(waiting.most + 1, SeqCst);
+        waiting
+    }
+
+    #[test]
+    fn what_was_written_waits_no_longer() {
+        let waiting = full();
+        assert!(waiting.write(waiting.most, || true));
+        assert_eq!((waiting.bytes.load(SeqCst), waiting.ended.load(SeqCst)), (1, false));
+        waiting.wait();
+    }
+
+    #[test]
+    fn nobody_waits_for_an_output_that_has_ended() {
+        let waiting = full();
+        assert!(!waiting.write(1, || false));
+        assert!(waiting.ended.load(SeqCst));
+        waiting.wait();
+        let waiting = full();
+        catch_unwind(AssertUnwindSafe(|| waiting.write(1, || panic!("on purpose")))).unwrap_err();
+        assert!(waiting.ended.load(SeqCst));
+        waiting.wait();
+    }
+}
