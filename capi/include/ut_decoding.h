@@ -396,7 +396,8 @@ UtStatus ut_cuda_new(const UtTables *tables,
                      UtCuda **cuda);
 
 // Writes how many bytes of work space the batch takes, whatever its bytes are. Looks at the lengths of the arrays alone:
-// its pointers may be those of the device, or not be known yet and NULL.
+// its pointers may be those of the device, or not be known yet and NULL. A list of events is UT_BAD_ARGUMENT, here and in the
+// other calls, where the tables have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
 //
 // Preconditions:
 // - `cuda` is NULL, or was made by ut_cuda_new and is not freed.
@@ -409,7 +410,8 @@ UtStatus ut_cuda_scratch_bytes(const UtCuda *cuda,
 // Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated. Once the stream
 // has reached it, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
 // are read where they are, on the device; `version`, `first_event` and all lengths are numbers of the struct. What the list
-// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result.
+// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result. After
+// UT_DEVICE_FAILED nothing of the call is in flight, if the driver can wait for the stream at all; of ut_cuda_write, too.
 //
 // Preconditions:
 // - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.

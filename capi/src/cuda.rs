@@ -110,10 +110,12 @@ unsafe fn sequence<'a>(cuda: *const UtCuda) -> Result<MutexGuard<'a, CudaSequenc
     Ok(cuda.sequence.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// What 32 bits cannot count.
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+/// Why there is no work space for a batch: where 32 bits cannot count what it has, smaller ones can be decoded.
 fn too_large(error: DecodeError) -> Failure {
-    Failure::new(UT_CAPACITY, error.to_string())
+    match error {
+        DecodeError::Device { .. } => Failure::new(UT_CAPACITY, error.to_string()),
+        other => other.into(),
+    }
 }
 
 /// A batch whose pointers are of the device.
@@ -141,7 +143,8 @@ unsafe fn device_batch(batch: *const UtBatch) -> Result<(UtBatch, DeviceBatch), 
 }
 
 /// Writes how many bytes of work space the batch takes, whatever its bytes are. Looks at the lengths of the arrays alone:
-/// its pointers may be those of the device, or not be known yet and NULL.
+/// its pointers may be those of the device, or not be known yet and NULL. A list of events is UT_BAD_ARGUMENT, here and in the
+/// other calls, where the tables have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new and is not freed.
@@ -169,7 +172,8 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
 /// Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated. Once the stream
 /// has reached it, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
 /// are read where they are, on the device; `version`, `first_event` and all lengths are numbers of the struct. What the list
-/// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result.
+/// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result. After
+/// UT_DEVICE_FAILED nothing of the call is in flight, if the driver can wait for the stream at all; of ut_cuda_write, too.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.

@@ -60,7 +60,8 @@ pub trait Decoder: Send {
 
     /// Decodes every event of `batch`, or those that it selects, replacing what `hits` and `report` held. Every backend takes
     /// an interval of the events and one version for all banks. A list of events is refused by Allen's kernels, and by the
-    /// fused ones where the tables have more groups or kinds of sectors than they have room for (96 and 24).
+    /// fused ones where the tables have more groups, kinds of sectors or connected lanes than they have room for (96, 24 and
+    /// 1200).
     ///
     /// Hits come out in the order of `docs/format.md`: by event, then by sector group, and inside a group ascending by
     /// x and `LHCbID`. Bad banks cost only themselves and are counted in `report`.
@@ -126,6 +127,14 @@ pub enum DecodeError {
         buffers: usize,
         /// Groups of the decoder's grouping.
         grouping: usize,
+    },
+    /// A list of events is selected, where these kernels or tables take none.
+    #[error("{backend} backend: {message}")]
+    NoList {
+        /// Which backend.
+        backend: &'static str,
+        /// Why, and what to do.
+        message: &'static str,
     },
     /// The output asks for what this decoder does not give.
     #[error("charge, n_strips and first_strip come from the backends reference and cpu alone")]

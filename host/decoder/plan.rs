@@ -152,11 +152,12 @@ pub fn check_list(backend: &'static str, ranks: Option<&RankTables>) -> Result<(
     let message = match ranks {
         Some(ranks) if ranks.has_records() => return Ok(()),
         Some(_) => {
-            "these tables have too many groups or kinds of sectors for decoding a list of events: decode all of them"
+            "these tables have too many groups, kinds of sectors or connected lanes for decoding a list of events: decode all \
+             of them"
         }
         None => "a list of selected events needs the fused pipeline: Allen's kernels decode whole batches",
     };
-    Err(DecodeError::Device { backend, message: message.to_owned() })
+    Err(DecodeError::NoList { backend, message })
 }
 
 /// [`Batch::version`](ut_kernels::bank::layout::Batch::version) of a batch that has a version for each bank, or one for all,

@@ -1,6 +1,6 @@
 //! A stage of a sequence on the caller's streams, with all memory the caller's: counted, allocated, written.
 
-use cudarc::driver::result;
+use cudarc::driver::{result, sys};
 use ut_decoding::decoder::cuda::{
     CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT,
     Rows, SequenceHits, SequenceWork,
@@ -8,7 +8,7 @@ use ut_decoding::decoder::cuda::{
 use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping, Layout};
+use ut_decoding::{BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping, Layout, synth};
 use ut_kernels::report::N_COUNTS;
 
 use crate::fake_driver::well_on_the_fake;
@@ -253,6 +253,88 @@ fn a_listed_event_that_is_not_there_is_said_and_the_others_are_decoded() {
         flight.write(&mut stage, (&mut device, &stream), n);
         assert_eq!(flight.result(&mut device, &stream), (n, 0));
         flight.check((&mut device, &stream), &tables, BatchView { selected: Some(&[1]), ..view }, n);
+        drop((flight, stream, stage, device));
+    });
+}
+
+#[test]
+fn what_was_put_on_the_stream_before_the_device_failed_is_done_when_that_is_said() {
+    let name = "sequence::what_was_put_on_the_stream_before_the_device_failed_is_done_when_that_is_said";
+    well_on_the_fake(name, &[("FAKE_CUDA_REFUSE", "cuLaunchKernel")], || {
+        let tables = detector(BankVersion::V5, Grouping::YRows);
+        let caller = Caller::new();
+        let (mut stage, mut device) = (stage(&caller, &tables), caller.device());
+        let stream = stream(&caller, &device);
+        let (there, _input, _staged) = send(&mut device, &stream, &allen_batch(&events(BankVersion::V5, 7, 1)).view());
+        let bytes = stage.scratch_bytes(&there).expect("a small batch");
+        let scratch = device.allocate(bytes).expect("room");
+        let work = SequenceWork { scratch: (CudaDevice::address(&scratch), bytes), result: std::ptr::null_mut() };
+        // SAFETY: memory for the batch and the work space, kept beyond the stream's end.
+        let error = unsafe { stage.count(&stream, &there, work) }.expect_err("no kernel is launched").to_string();
+        assert!(error.contains("NOT_SUPPORTED"), "{error}");
+        // The status word was to be set to 0.
+        // SAFETY: the stream lives.
+        assert_eq!(unsafe { sys::cuStreamQuery(caller.stream) }, sys::CUresult::CUDA_SUCCESS);
+        drop((scratch, stream, stage, device));
+    });
+}
+
+#[test]
+fn tables_do_not_go_to_another_gpu_by_one_of_its_streams() {
+    let name = "sequence::tables_do_not_go_to_another_gpu_by_one_of_its_streams";
+    well_on_the_fake(name, &[("FAKE_CUDA_DEVICES", "2")], || {
+        let tables = detector(BankVersion::V5, Grouping::YRows);
+        let [here, mut there] = [0, 1].map(|ordinal| CudaDevice::new(ordinal, 0).expect("there are two"));
+        let stream = there.stream().expect("it has room");
+        let made = CudaSequence::new(here, &stream, &tables, DecodeOptions::default(), LaunchParams::default());
+        let error = made.err().expect("it is refused").to_string();
+        assert!(error.contains("not one of GPU 0"), "{error}");
+        drop((stream, there));
+    });
+}
+
+#[test]
+fn tables_that_leave_no_room_for_a_list_of_events_decode_whole_batches() {
+    let name = "sequence::tables_that_leave_no_room_for_a_list_of_events_decode_whole_batches";
+    well_on_the_fake(name, &[], || {
+        let (boards, mut geometry) = synth::detector(BankVersion::V5, 1);
+        for (sector, more) in geometry.sectors.iter_mut().zip(1..) {
+            sector.dy += 0.001 * more as f32;
+        }
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("they go together");
+        let batch = allen_batch(&events(BankVersion::V5, 7, 2));
+        check_all(&tables, &[batch.view()]);
+        let caller = Caller::new();
+        let mut stage = stage(&caller, &tables);
+        let stream = stream(&caller, stage.device());
+        let there = DeviceBatch { n_events: 2, selected: Some((0, 1)), ..DeviceBatch::default() };
+        let work = SequenceWork { scratch: (0, usize::MAX), result: std::ptr::null_mut() };
+        // SAFETY: none of it is there: it is refused before anything is put on the stream.
+        let counted = unsafe { stage.count(&stream, &there, work) };
+        for refused in [stage.scratch_bytes(&there).map(|_| ()), counted] {
+            assert!(matches!(refused, Err(DecodeError::NoList { .. })), "{refused:?}");
+        }
+        drop((stream, stage));
+    });
+}
+
+#[test]
+fn room_for_more_hits_than_32_bits_can_count_is_room_enough() {
+    let name = "sequence::room_for_more_hits_than_32_bits_can_count_is_room_enough";
+    well_on_the_fake(name, &[], || {
+        let tables = detector(BankVersion::V5, Grouping::YRows);
+        let caller = Caller::new();
+        let (mut stage, mut device) = (stage(&caller, &tables), caller.device());
+        let stream = stream(&caller, &device);
+        let batch = allen_batch(&events(BankVersion::V5, 7, 1));
+        let mut flight = InFlight::count(&mut stage, (&mut device, &stream), &batch.view());
+        let (n, _) = flight.result(&mut device, &stream);
+        flight.write(&mut stage, (&mut device, &stream), n);
+        let hits = SequenceHits { max_hits: 1 << 32, ..flight.hits };
+        // SAFETY: none: there is memory for the hits that were counted alone; no others are written.
+        unsafe { stage.write(&stream, &flight.batch, flight.work, &hits) }.expect("it can be launched");
+        assert_eq!(flight.result(&mut device, &stream), (n, 0));
+        flight.check((&mut device, &stream), &tables, batch.view(), n);
         drop((flight, stream, stage, device));
     });
 }

@@ -271,6 +271,43 @@ void wrong_arguments(const UtCuda* cuda, const Batch& good, size_t n_groups, uin
   expect(empty.get().offsets == std::vector<uint32_t> {0}, "and one offset");
 }
 
+// More kinds of sectors than there is room for beside a list of events: whole batches are decoded, and that no list is taken is
+// not said as if the batch were too large.
+void no_lists(const char* boards, const char* geometry, const CUcontext context, const Batch& batch)
+{
+  const auto lanes = read_file(boards);
+  auto places = read_file(geometry);
+  const size_t n_sectors = 1048;
+  for (size_t sector = 0; sector < n_sectors; ++sector) {
+    float dy;
+    uint8_t* at = places.data() + 4 * (1 + 2 * n_sectors + sector);
+    std::memcpy(&dy, at, 4);
+    dy += 0.001f * static_cast<float>(sector);
+    std::memcpy(at, &dy, 4);
+  }
+  UtTables* tables = nullptr;
+  check(ut_tables_from_memory(lanes.data(), lanes.size(), places.data(), places.size(), UT_GROUPS_Y_ROWS, &tables), "tables");
+  UtDecoder* decoder = nullptr;
+  check(ut_decoder_new(tables, nullptr, &decoder), "decoder");
+  UtCuda* cuda = nullptr;
+  check(ut_cuda_new(tables, nullptr, context, &cuda), "decoder on the device");
+  const size_t n_groups = ut_tables_n_groups(tables);
+  ut_tables_free(tables);
+  const CUstream stream = new_stream();
+  {
+    Flight flight {cuda, batch.view(), n_groups, stream};
+    flight.write(flight.result().n_hits);
+    expect(flight.get() == on_cpu(decoder, batch.view(), n_groups), "whole batches are decoded");
+    UtBatch listed = flight.batch();
+    listed.only_selected = 1, listed.selected = listed.types, listed.n_selected = 1;
+    size_t bytes = 0;
+    refuses(ut_cuda_scratch_bytes(cuda, &listed, &bytes), UT_BAD_ARGUMENT, "list of events", "work space for a list");
+    refuses(ut_cuda_count(cuda, &listed, &flight.work()), UT_BAD_ARGUMENT, "list of events", "count of a list");
+  }
+  ut_cuda_free(cuda);
+  ut_decoder_free(decoder);
+}
+
 } // namespace
 
 int main(int argc, char** argv)
@@ -294,6 +331,7 @@ int main(int argc, char** argv)
     threads(cuda, context, decoder, batch, n_groups);
     wrong_arguments(cuda, batch, n_groups, version);
   }
+  no_lists(argv[1], argv[2], context, allen_batch(argc - 3, argv + 3));
   ut_cuda_free(current);
   ut_cuda_free(cuda);
   ut_decoder_free(decoder);

@@ -20,7 +20,7 @@ use super::ranks::RanksOnDevice;
 use super::setup::Setup;
 use super::tables::TablesOnDevice;
 use crate::decoder::launch::LaunchParams;
-use crate::decoder::plan::{DeviceTables, Plan, cluster_options};
+use crate::decoder::plan::{DeviceTables, Plan, check_list, cluster_options};
 use crate::decoder::ptx::Unit;
 use crate::decoder::rank_tables::RankTables;
 use crate::decoder::{DecodeError, DecodeOptions};
@@ -94,7 +94,8 @@ impl<D: Device> DeviceSequence<D> {
     /// [`CudaSequence::prepare`](super::CudaSequence::prepare).
     ///
     /// # Errors
-    /// When the launch parameters contradict each other, the tables are too large, or the device refuses.
+    /// When the launch parameters contradict each other, the tables are too large, `stream` is one of another device, or the
+    /// device refuses.
     pub fn new(
         mut device: D,
         stream: &D::Stream,
@@ -105,6 +106,8 @@ impl<D: Device> DeviceSequence<D> {
         params.validate().map_err(|error| failure(error.to_string()))?;
         let ranks = RankTables::new("cuda", tables, options)?;
         device.begin()?;
+        // A stream of another device is an error here; what copies the tables trusts that it is one of this.
+        device.synchronize(stream)?;
         let mut moved = TransferBytes::default();
         let tables = TablesOnDevice::new(&mut device, stream, DeviceTables::new("cuda", tables)?, &mut moved)?;
         let ranks = RanksOnDevice::new(&mut device, stream, ranks, &mut moved)?;
@@ -137,7 +140,8 @@ impl<D: Device> DeviceSequence<D> {
     /// Bytes of work space that a batch takes, whatever its bytes are: some 80 an event, and in MEP layout 4 a bank.
     ///
     /// # Errors
-    /// When 32 bits cannot count what the batch has.
+    /// When 32 bits cannot count what the batch has, or it lists events and the tables are too large for that
+    /// ([`DecodeError::NoList`]).
     pub fn scratch_bytes(&self, batch: &DeviceBatch) -> Result<usize, DecodeError> {
         Ok(Scratch::of(self.plan(batch)?.as_ref(), batch).needed())
     }
@@ -145,8 +149,9 @@ impl<D: Device> DeviceSequence<D> {
     /// Puts on the stream what counts the hits of a batch: afterwards their number is at `work.result`.
     ///
     /// # Errors
-    /// When the work space is too small, 32 bits cannot count what the batch has, or the device said so. Nothing is in
-    /// flight then but what the stream did before.
+    /// As [`scratch_bytes`](Self::scratch_bytes), when the work space is too small, or the device said so. What was put on
+    /// the stream until the device failed is waited for, so that nothing of this is in flight then, unless the device
+    /// cannot be waited for either.
     ///
     /// # Safety
     /// Until the stream has done this:
@@ -197,11 +202,16 @@ impl<D: Device> DeviceSequence<D> {
     }
 
     fn plan(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
+        if batch.selected.is_some() {
+            check_list("cuda", Some(&self.ranks.host))?;
+        }
         let tables = &self.setup.tables.host;
         tables.check_size("cuda", batch.n_events, batch.raw.1, batch.most_words())?;
         Ok((batch.n_events > 0).then(|| Plan::new(tables, self.setup.params, batch.n_events)))
     }
 
+    /// Puts the work on the stream; when that fails on the way, waits for what is there.
+    ///
     /// # Safety
     /// - As [`count`](Self::count), or as [`write`](Self::write), with `hits` that have a place for each event.
     unsafe fn run(
@@ -217,20 +227,43 @@ impl<D: Device> DeviceSequence<D> {
         if work.scratch.1 < scratch.needed() {
             return Err(DecodeError::WorkSpace { bytes: work.scratch.1, needed: scratch.needed() });
         }
+        self.device.begin()?;
+        // SAFETY: what is asked of the caller; the work space is large enough, checked above.
+        let put = unsafe { self.put(stream, plan, batch, work, task, hits, scratch) };
+        if put.is_err() {
+            // What went wrong first is said.
+            let _ = self.device.synchronize(stream);
+        }
+        put
+    }
+
+    /// # Safety
+    /// - As [`run`](Self::run), with a work space that is large enough for `scratch`, which is of this plan and batch.
+    #[expect(clippy::too_many_arguments, reason = "everything that a batch is worked on with")]
+    unsafe fn put(
+        &mut self,
+        stream: &D::Stream,
+        plan: Option<Plan>,
+        batch: &DeviceBatch,
+        work: SequenceWork,
+        task: Task,
+        hits: &SequenceHits,
+        scratch: Scratch,
+    ) -> Result<(), DecodeError> {
         let base = work.scratch.0.next_multiple_of(LINE as u64);
         let at = |place: usize| base + place as u64;
-        self.device.begin()?;
         // SAFETY: both words are in the work space, which is aligned here, and there until the stream has done this.
         unsafe { self.device.zero(stream, base, 2) }?;
         if let Some(plan) = plan {
-            let (events, n) = (plan.events as usize, hits.max_hits);
+            // Kernels count in 32 bits, and so does the number of hits: more room is never used.
+            let (events, n) = (plan.events as usize, hits.max_hits.min(u32::MAX as usize));
             // (To count, nothing of the results is written.)
             let (n_offsets, n_report) =
                 if task == Task::Count { (0, 0) } else { (plan.counters as usize + 1, events * N_COUNTS) };
             // SAFETY:
-            // - Status and report have room in the work space, checked above, which the caller gives, and are aligned.
-            // - The arrays of hits have `max_hits` elements, offsets and report as many as the events need, at multiples of
-            //   4, as the caller says. To count, they have none.
+            // - Status and report have room in the work space, which the caller gives, and are aligned.
+            // - The arrays of hits have at least so many elements, offsets and report as many as the events need, at
+            //   multiples of 4, as the caller says. To count, they have none.
             let output = unsafe {
                 let floats = |array: usize| DeviceView::at(hits.arrays[array], n);
                 Output {
@@ -250,8 +283,8 @@ impl<D: Device> DeviceSequence<D> {
             };
             // SAFETY:
             // - The device can read the batch until then, as the caller says.
-            // - The work space has room for what lies between the kernels, checked above, on a line; to write, the batch was
-            //   counted with it, as the caller says.
+            // - The work space has room for what lies between the kernels, and this is on a line; to write, the batch was
+            //   counted with it: the caller says both.
             // - The output is as long as the plan asks for, as said above, and the status was set to 0.
             unsafe {
                 let with = (&self.setup, &self.ranks);
