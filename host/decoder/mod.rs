@@ -139,6 +139,11 @@ pub enum DecodeError {
     /// The output asks for what this decoder does not give.
     #[error("charge, n_strips and first_strip come from the backends reference and cpu alone")]
     NoClusters,
+    /// A CPU decoder with several threads was made before this process was forked, and its threads are not in it.
+    #[error(
+        "the threads of this decoder are in the process that this one was forked from: make another after the fork"
+    )]
+    Forked,
     /// The device, its driver or the executor reported a failure.
     #[error("{backend} backend: {message}")]
     Device {

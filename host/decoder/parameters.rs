@@ -3,7 +3,7 @@
 //! A parameter is called `place.name`: `cpu.chunk`, `cluster.block_x`. Which parameters there are depends on the
 //! backend; the device kernels' are those of [`launch`](super::launch).
 
-use super::cpu::{CpuConfig, Simd};
+use super::cpu::{CpuConfig, MAX_CHUNK, Simd};
 use super::launch::{LaunchParamError, LaunchParams, PARAMETERS, Parameter};
 use super::{Backend, Pipeline};
 
@@ -32,7 +32,7 @@ const CPU: [Parameter; 3] = [
         name: "cpu.chunk",
         about: "events that a thread takes at a time",
         min: 1,
-        max: 1 << 20,
+        max: MAX_CHUNK as u32,
         step: 1,
         default: 16,
         candidates: &[1, 2, 4, 8, 16, 32, 64, 128],
@@ -296,7 +296,9 @@ mod tests {
     fn a_value_that_cannot_be_names_those_that_can() {
         let mut config = DecoderConfig::default();
         let mut refused = |backend, assignment| config.set_from(backend, assignment).unwrap_err().to_string();
-        assert_eq!(refused(Backend::Cpu, "cpu.chunk=0"), "cpu.chunk = 0: must be from 1 to 1048576");
+        // As many as a decoder takes.
+        assert_eq!(refused(Backend::Cpu, "cpu.chunk=0"), "cpu.chunk = 0: must be from 1 to 1024");
+        assert_eq!(refused(Backend::Cpu, "cpu.chunk=1025"), "cpu.chunk = 1025: must be from 1 to 1024");
         assert_eq!(
             refused(Backend::Cpu, "cpu.simd=mmx"),
             "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512, neon"

@@ -49,16 +49,16 @@ use crate::detector::{BankVersion, DetectorTables};
 use crate::input::BatchView;
 
 /// Largest chunk that a thread takes.
-const MAX_CHUNK: usize = 1024;
+pub(super) const MAX_CHUNK: usize = 1024;
 
 /// How a [`CpuDecoder`] works; nothing here changes its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuConfig {
-    /// Threads; 0: as many as the machine has cores.
+    /// Threads, at most 65535; 0: as many as the machine has cores.
     pub threads: usize,
     /// Vector instructions.
     pub simd: Simd,
-    /// Events that a thread takes at a time, 1 to 1024; one thread alone takes them one by one.
+    /// Events that a thread takes at a time, 1 to 1024: less is as 1, more as 1024. One thread alone takes them one by one.
     pub chunk: usize,
 }
 
@@ -78,6 +78,9 @@ pub const fn memory_of_threads(threads: usize) -> u64 {
 /// Memory: at most 7 MB a thread, whatever the batches hold, and a bit an event where events are selected. With one
 /// thread, the caller's, nothing is allocated after the first batches: after the largest, and one with trouble.
 ///
+/// The threads of a decoder that has several are not in a process that is forked afterwards: there, it only says so, and can be
+/// dropped.
+///
 /// A framework that holds its own memory calls [`decode_into`](Self::decode_into), and where it allocates as much as there
 /// are hits, [`count`](Self::count) before.
 #[derive(Debug)]
@@ -96,7 +99,8 @@ impl CpuDecoder {
     /// A decoder for one detector and one set of options.
     ///
     /// # Errors
-    /// When the CPU lacks the instructions that `config.simd` asks for, or threads cannot be started.
+    /// When the CPU lacks the instructions that `config.simd` asks for, more than 65535 threads are asked for, or they cannot
+    /// be started.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CpuConfig) -> Result<Self, DecodeError> {
         let failure = |message: String| DecodeError::Device { backend: "cpu", message };
         let level = Level::new(config.simd).ok_or_else(|| failure(format!("this CPU has no {:?}", config.simd)))?;
@@ -107,7 +111,7 @@ impl CpuDecoder {
         let chunk = config.chunk.clamp(1, MAX_CHUNK);
         let pool = match threads {
             1 => None,
-            _ => Some(Pool::new(threads).map_err(|error| failure(error.to_string()))?),
+            _ => Some(Pool::new(threads).map_err(failure)?),
         };
         Ok(Self {
             fast: Fast::new(Setup::new(LaneOrder::new(tables, options), options), level),
@@ -193,6 +197,11 @@ impl CpuDecoder {
 
     fn run(&mut self, batch: BatchView<'_>, out: Output<'_>) -> Result<usize, DecodeError> {
         let Self { fast, selection, workers, pool, chunk, .. } = self;
+        // Asked before a small batch, too, for which no other thread is woken: a mistake that shows with some batches only is
+        // hard to find.
+        if pool.as_ref().is_some_and(|pool| !pool.is_here()) {
+            return Err(DecodeError::Forked);
+        }
         let out = cut_to(&batch, fast.n_groups(), out)?;
         let selected = selection.of(&batch)?;
         match pool {

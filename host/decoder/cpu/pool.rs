@@ -1,25 +1,32 @@
 //! The threads of a decoder. Unlike a pool of rayon's alone, this one waits for its threads when it is dropped: a program
-//! may unload the library after that.
+//! may unload the library after that. In a process that was forked from the one that started them there are no threads to
+//! work or to wait for, and rayon would wait for ever: this says whether they are here.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
-use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
+use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 
 /// Some threads, which end with this.
 #[derive(Debug)]
 pub struct Pool {
     /// `None` only while this is dropped: then the threads are told to end.
-    pool: Option<ThreadPool>,
+    rayon: Option<ThreadPool>,
     threads: Vec<JoinHandle<()>>,
+    /// The process that has them.
+    process: u32,
 }
 
 impl Pool {
     /// So many threads.
     ///
     /// # Errors
-    /// When one cannot be started.
-    pub fn new(threads: usize) -> Result<Self, ThreadPoolBuildError> {
+    /// When one cannot be started, or rayon cannot number them: it would start fewer.
+    pub fn new(threads: usize) -> Result<Self, String> {
+        let most = rayon::max_num_threads();
+        if threads > most {
+            return Err(format!("{threads} threads are too many for a decoder: {most} are the most"));
+        }
         let mut started: Vec<JoinHandle<()>> = Vec::with_capacity(threads);
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads)
@@ -30,18 +37,23 @@ impl Pool {
             })
             .build();
         match pool {
-            Ok(pool) => Ok(Self { pool: Some(pool), threads: started }),
+            Ok(pool) => Ok(Self { rayon: Some(pool), threads: started, process: std::process::id() }),
             Err(error) => {
                 // Those that were started have been told to end.
                 join(started);
-                Err(error)
+                Err(error.to_string())
             }
         }
     }
 
-    /// Runs `work` on every thread, and waits for it.
+    /// Whether the threads are in this process, and not only in the one that it was forked from.
+    pub fn is_here(&self) -> bool {
+        self.process == std::process::id()
+    }
+
+    /// Runs `work` on every thread, and waits for it; for ever where they [are not here](Self::is_here).
     pub fn broadcast(&self, work: impl Fn(BroadcastContext<'_>) + Sync) {
-        if let Some(pool) = &self.pool {
+        if let Some(pool) = &self.rayon {
             pool.broadcast(work);
         }
     }
@@ -56,7 +68,25 @@ fn join(threads: Vec<JoinHandle<()>>) {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.pool = None;
-        join(std::mem::take(&mut self.threads));
+        let (pool, threads) = (self.rayon.take(), std::mem::take(&mut self.threads));
+        if self.is_here() {
+            drop(pool);
+            join(threads);
+        } else {
+            // There is nobody to be told of it or waited for.
+            std::mem::forget((pool, threads));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Pool;
+
+    #[test]
+    fn more_threads_than_can_be_numbered_are_refused_before_one_is_started() {
+        let most = rayon::max_num_threads();
+        let error = Pool::new(most + 1).expect_err("too many");
+        assert_eq!(error, format!("{} threads are too many for a decoder: {most} are the most", most + 1));
     }
 }
