@@ -50,8 +50,10 @@
 // flight, on as many streams and from as many threads as one likes, each with a work space of its own.
 typedef struct UtCuda UtCuda;
 
-// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. Its memory does not
-// depend on the batches: 7 MB a thread.
+// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. In a process that is forked
+// afterwards, the threads of a decoder that has several are not there: decoding and counting are UT_BAD_ARGUMENT then, and
+// freeing it is allowed. Its memory is 7 MB a thread, whatever the batches hold; where no report is wanted, also 60 bytes for
+// each event of the largest batch.
 typedef struct UtDecoder UtDecoder;
 
 // Boards, geometry and grouping of a detector, checked. They never change, and any number of threads and decoders can use

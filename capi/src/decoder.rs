@@ -72,11 +72,15 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<(DecodeOp
     Ok((decode, options.threads.max(1)))
 }
 
-/// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. Its memory does not
-/// depend on the batches: 7 MB a thread.
+/// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. In a process that is forked
+/// afterwards, the threads of a decoder that has several are not there: decoding and counting are UT_BAD_ARGUMENT then, and
+/// freeing it is allowed. Its memory is 7 MB a thread, whatever the batches hold; where no report is wanted, also 60 bytes for
+/// each event of the largest batch.
 pub struct UtDecoder {
     state: Mutex<State>,
 }
+
+const _: () = assert!(size_of::<EventReport>() == 60, "the header says so");
 
 struct State {
     decoder: CpuDecoder,
@@ -232,8 +236,11 @@ unsafe fn work(
     hits: *mut UtHits,
     with_hits: bool,
 ) -> Result<(), Failure> {
+    // First, since this says that there are no hits, which holds whatever is wrong with the rest.
     // SAFETY: as the caller says.
-    let (mut state, arrays) = unsafe { (state(decoder)?, HitArrays::of(&read_hits(hits)?, with_hits)?) };
+    let there = unsafe { read_hits(hits) }?;
+    // SAFETY: the same.
+    let (mut state, arrays) = unsafe { (state(decoder)?, HitArrays::of(&there, with_hits)?) };
     // SAFETY: the same.
     let (batch, read) = unsafe { read_batch(batch) }?;
     check_apart(&arrays.places(), &read)?;

@@ -115,9 +115,10 @@ impl HitArrays {
         !self.clusters.is_null()
     }
 
-    pub(crate) fn places(&self) -> Vec<Place> {
-        let words = [self.id, self.clusters, self.offsets, self.report];
-        self.floats.iter().map(|array| array.place()).chain(words.iter().map(|array| array.place())).collect()
+    pub(crate) fn places(&self) -> [Place; 10] {
+        let [a, b, c, d, e, f] = self.floats.map(Array::place);
+        let [id, clusters, offsets, report] = [self.id, self.clusters, self.offsets, self.report].map(Array::place);
+        [a, b, c, d, e, f, id, clusters, offsets, report]
     }
 
     /// The arrays of hits, and the report if it is wanted.

@@ -4,6 +4,7 @@
 //     interface BOARDS GEOMETRY DUMP...     (dumps of the same boards; UT_ROUNDS=N: fewer damaged batches, for valgrind)
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -322,7 +323,11 @@ void wrong_batches(const UtTables* tables, UtDecoder* decoder, const UtBatch& go
   hits_with([](UtHits& h) { h.weight = reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(h.weight) + 1); },
             UT_BAD_ARGUMENT, "not aligned");
 
-  refuses(ut_decoder_decode(nullptr, &good, &hits), UT_BAD_ARGUMENT, "decoder is NULL", "no decoder");
+  for (const auto call : {ut_decoder_count, ut_decoder_decode}) {
+    hits.n_hits = 7;
+    refuses(call(nullptr, &good, &hits), UT_BAD_ARGUMENT, "decoder is NULL", "no decoder");
+    expect(hits.n_hits == 0, "no decoder has no hits");
+  }
   refuses(ut_decoder_decode(decoder, nullptr, &hits), UT_BAD_ARGUMENT, "UtBatch is NULL", "no batch");
   refuses(ut_decoder_decode(decoder, &good, nullptr), UT_BAD_ARGUMENT, "UtHits is NULL", "no hits");
   refuses(ut_decoder_max_hits(decoder, &good, nullptr), UT_BAD_ARGUMENT, "max_hits", "nowhere to write");
@@ -453,6 +458,38 @@ void threads(const char* boards, const char* geometry, const Batch& batch)
   std::printf("threads: the shared decoder was busy %d times of 80\n", busy.load());
 }
 
+// The threads of a decoder are not in a process that is forked: there it says so and can be freed, and one without threads of
+// its own goes on.
+void forked(UtDecoder* alone, UtDecoder* several, const Batch& batch, size_t n_groups)
+{
+  const Decoded expected = decode(several, batch.view(), n_groups);
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) fail("fork", "failed");
+  if (child == 0) {
+    // Who waits for threads that are not there would wait for ever.
+    alarm(60);
+    const int before = failures;
+    std::vector<uint32_t> offsets(batch.n_events * n_groups + 1);
+    UtHits hits {};
+    hits.size = sizeof hits;
+    hits.offsets = offsets.data(), hits.n_offsets = offsets.size();
+    const UtBatch view = batch.view();
+    refuses(ut_decoder_count(several, &view, &hits), UT_BAD_ARGUMENT, "forked", "threads of another process");
+    refuses(ut_decoder_decode(several, &view, &hits), UT_BAD_ARGUMENT, "forked", "threads of another process");
+    ut_decoder_free(several);
+    expect(decode(alone, view, n_groups) == expected, "a decoder with the caller's thread alone goes on after a fork");
+    // By another program, since valgrind would find what was kept for threads that are not there, and can never be given back.
+    const char* end = failures == before ? "true" : "false";
+    execlp(end, end, nullptr);
+    _exit(1);
+  }
+  int status = -1;
+  if (waitpid(child, &status, 0) != child) fail("waitpid", "failed");
+  expect(status == 0, "decoders in a forked process: " + std::to_string(status));
+  expect(decode(several, batch.view(), n_groups) == expected, "and the process that forked goes on");
+}
+
 // The binary search finds what looking at every hit finds.
 void windows(UtDecoder* decoder, const Batch& batch)
 {
@@ -504,6 +541,7 @@ int main(int argc, char** argv)
   const Decoded decoded = decode(decoder, allen.view(), n_groups);
   expect(decoded.n_hits > 0 && decoded == decode(decoder, mep.view(), n_groups), "both layouts have the same hits");
   expect(decoded == decode(several, allen.view(), n_groups), "several threads find the same hits");
+  forked(decoder, several, allen, n_groups);
   // The decoders were made with tables that are given back; the places of hits need some.
   UtTables* others = tables_of(argv[1], argv[2]);
   for (const Batch& batch : {allen, mep}) {
