@@ -108,3 +108,12 @@ if "$work/decode_dump" none none "$work"/v4/*.bin 2>"$work/error"; then
     exit 1
 fi
 grep -q none "$work/error"
+# As many banks as 32 bits can count, or nearly.
+for n_banks in '\377' '\376'; do
+    printf "$n_banks"'\377\377\377\0\0\0\0' >"$work/not_a_dump"
+    if "$work/decode_dump" $tables "$work/not_a_dump" 2>"$work/error"; then
+        echo "a file that is no dump was no error" >&2
+        exit 1
+    fi
+    grep -q "is not a dump" "$work/error"
+done

@@ -39,12 +39,13 @@ inline std::vector<uint8_t> read_file(const char* path)
 // The banks of a block.
 inline std::vector<Bank> banks_of(const std::vector<uint8_t>& block, const char* path)
 {
-  const auto word = [&](size_t i) { uint32_t w; std::memcpy(&w, block.data() + 4 * i, 4); return w; };
-  if (block.size() < 8 || block.size() / 4 < word(0) + 2u) fail(path, "is not a dump");
-  const uint32_t n_banks = word(0);
+  const auto word = [&](size_t i) { uint32_t w; std::memcpy(&w, block.data() + 4 * i, 4); return size_t {w}; };
+  const size_t n_banks = block.size() < 8 ? 0 : word(0);
+  // (No event has as many banks.)
+  if (block.size() < 8 || n_banks > 65535 || block.size() / 4 < n_banks + 2) fail(path, "is not a dump");
   const size_t base = 4 * (n_banks + 2);
   std::vector<Bank> banks;
-  for (uint32_t bank = 0; bank < n_banks; ++bank) {
+  for (size_t bank = 0; bank < n_banks; ++bank) {
     const size_t begin = base + word(1 + bank), end = base + word(2 + bank);
     if (end < begin + 4 || end > block.size()) fail(path, "has a bank that is not there");
     uint32_t source_id;
