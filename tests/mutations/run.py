@@ -235,9 +235,6 @@ def main():
         chosen = [bug for bug in chosen if any(only in bug[key] for only in args.only for key in searched)]
     if args.sample is not None:
         draw = random.Random(args.seed)
-        if not args.area:
-            # Nobody knows yet who survives of a list that has not been planted to its end.
-            chosen = [bug for bug in chosen if areas[bug["area"]].get("planted", True)]
         if not args.area and chosen:
             # Of one list: each has programs of its own to build.
             area = draw.choice(chosen)["area"]
