@@ -156,7 +156,9 @@ fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_were_generated
     let directory = sample();
     let directory = directory.path();
     write(directory, "measured.mdf", &event(&[bank(0, &ONE_HIT)]));
-    for files in [&["measured.mdf"][..], &["events.mdf", "measured.mdf"], &["measured.mdf", "events.mdf"]] {
+    // More than one piece of the job is generated.
+    run_to(0, directory, &["generate", "--profile", "pp-low", "--events", "600", "--output", "many"]);
+    for files in [&["measured.mdf"][..], &["events.mdf", "measured.mdf"], &["measured.mdf", "many/events.mdf"]] {
         let (_, err) = run_to(0, directory, &[&["decode", "--output", "hits.parquet"], files].concat());
         assert!(err.contains("warning: these are the hits of a synthetic detector"), "{err}");
         let warning = metadata_of(&directory.join("hits.parquet"), "warning").unwrap();
@@ -185,7 +187,7 @@ fn a_row_group_has_more_events_than_a_batch_for_the_cpu() {
 }
 
 #[test]
-fn generated_events_behind_a_damaged_one_are_still_decoded_with_tables_of_their_format() {
+fn generated_events_behind_a_damaged_one_do_not_get_the_tables_of_the_settings() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
     run_to(0, directory, &["generate", "--events", "3", "--format", "v4", "--output", "."]);
@@ -193,7 +195,8 @@ fn generated_events_behind_a_damaged_one_are_still_decoded_with_tables_of_their_
     // The trigger mask marks an event as generated.
     bytes[20] ^= 1;
     write(directory, "events.mdf", &bytes);
-    let (json, _) = json_of(0, directory, &["decode", "events.mdf"]);
+    write(directory, "my.toml", b"boards = \"absent.bin\"\ngeometry = \"absent.bin\"\n");
+    let (json, _) = json_of(0, directory, &["decode", "events.mdf", "--config", "my.toml"]);
     assert_eq!((&json["events"], &json["report"]["broken_event"]), (&3.into(), &1.into()));
     assert!(json["hits"].as_u64().unwrap() > 0);
 }
