@@ -97,8 +97,8 @@ fn of_control_groups() -> Option<u64> {
     }
 }
 
-/// Bytes of a control group, whose `memory.stat` this is, that are given back when they are needed: what files take in the
-/// page cache. It counts shared memory and files of a tmpfs as well, which have no other place.
+/// Bytes of page cache that the kernel gives back when memory is short, from the `memory.stat` of a control group. Its `file`
+/// includes shared memory and tmpfs, which cannot be given back.
 fn cached(stat: &str) -> u64 {
     let of = |name: &str| {
         let value = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

@@ -50,10 +50,10 @@
 // flight, on as many streams and from as many threads as one likes, each with a work space of its own.
 typedef struct UtCuda UtCuda;
 
-// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. In a process that is forked
-// afterwards, the threads of a decoder that has several are not there: decoding and counting are UT_BAD_ARGUMENT then, and
-// freeing it is allowed. Its memory is 7 MB a thread, whatever the batches hold; where no report is wanted, also 60 bytes for
-// each event of the largest batch.
+// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. A forked process does not
+// have the threads of a decoder made before with more than one: there, decoding and counting return UT_BAD_ARGUMENT, and
+// it can be freed. It takes 7 MB a thread, whatever the batches hold; and if the caller wants no report, 60 bytes for each
+// event of the largest batch.
 typedef struct UtDecoder UtDecoder;
 
 // Boards, geometry and grouping of a detector, checked. They never change, and any number of threads and decoders can use
@@ -398,8 +398,8 @@ UtStatus ut_cuda_new(const UtTables *tables,
                      UtCuda **cuda);
 
 // Writes how many bytes of work space the batch takes, whatever its bytes are. Looks at the lengths of the arrays alone:
-// its pointers may be those of the device, or not be known yet and NULL. A list of events is UT_BAD_ARGUMENT, here and in the
-// other calls, where the tables have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
+// its pointers may be those of the device, or not be known yet and NULL. Here and in the other calls, a list of events is
+// refused with UT_BAD_ARGUMENT if the tables have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
 //
 // Preconditions:
 // - `cuda` is NULL, or was made by ut_cuda_new and is not freed.
@@ -412,8 +412,9 @@ UtStatus ut_cuda_scratch_bytes(const UtCuda *cuda,
 // Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated. Once the stream
 // has reached it, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
 // are read where they are, on the device; `version`, `first_event` and all lengths are numbers of the struct. What the list
-// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result. After
-// UT_DEVICE_FAILED nothing of the call is in flight, if the driver can wait for the stream at all; of ut_cuda_write, too.
+// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result. If this or
+// ut_cuda_write returns UT_DEVICE_FAILED, it has waited for the stream: nothing of the call is still in flight, unless the
+// waiting failed as well.
 //
 // Preconditions:
 // - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.

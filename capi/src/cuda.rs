@@ -110,7 +110,7 @@ unsafe fn sequence<'a>(cuda: *const UtCuda) -> Result<MutexGuard<'a, CudaSequenc
     Ok(cuda.sequence.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Why there is no work space for a batch: where 32 bits cannot count what it has, smaller ones can be decoded.
+/// A batch that 32 bits cannot count is UT_CAPACITY: smaller ones can be decoded.
 fn too_large(error: DecodeError) -> Failure {
     match error {
         DecodeError::Device { .. } => Failure::new(UT_CAPACITY, error.to_string()),
@@ -143,8 +143,8 @@ unsafe fn device_batch(batch: *const UtBatch) -> Result<(UtBatch, DeviceBatch), 
 }
 
 /// Writes how many bytes of work space the batch takes, whatever its bytes are. Looks at the lengths of the arrays alone:
-/// its pointers may be those of the device, or not be known yet and NULL. A list of events is UT_BAD_ARGUMENT, here and in the
-/// other calls, where the tables have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
+/// its pointers may be those of the device, or not be known yet and NULL. Here and in the other calls, a list of events is
+/// refused with UT_BAD_ARGUMENT if the tables have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new and is not freed.
@@ -172,8 +172,9 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
 /// Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated. Once the stream
 /// has reached it, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
 /// are read where they are, on the device; `version`, `first_event` and all lengths are numbers of the struct. What the list
-/// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result. After
-/// UT_DEVICE_FAILED nothing of the call is in flight, if the driver can wait for the stream at all; of ut_cuda_write, too.
+/// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result. If this or
+/// ut_cuda_write returns UT_DEVICE_FAILED, it has waited for the stream: nothing of the call is still in flight, unless the
+/// waiting failed as well.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.

@@ -72,10 +72,10 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<(DecodeOp
     Ok((decode, options.threads.max(1)))
 }
 
-/// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. In a process that is forked
-/// afterwards, the threads of a decoder that has several are not there: decoding and counting are UT_BAD_ARGUMENT then, and
-/// freeing it is allowed. Its memory is 7 MB a thread, whatever the batches hold; where no report is wanted, also 60 bytes for
-/// each event of the largest batch.
+/// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. A forked process does not
+/// have the threads of a decoder made before with more than one: there, decoding and counting return UT_BAD_ARGUMENT, and
+/// it can be freed. It takes 7 MB a thread, whatever the batches hold; and if the caller wants no report, 60 bytes for each
+/// event of the largest batch.
 pub struct UtDecoder {
     state: Mutex<State>,
 }
@@ -236,7 +236,7 @@ unsafe fn work(
     hits: *mut UtHits,
     with_hits: bool,
 ) -> Result<(), Failure> {
-    // First, since this says that there are no hits, which holds whatever is wrong with the rest.
+    // First: this sets `n_hits` to 0, which must hold after any error.
     // SAFETY: as the caller says.
     let there = unsafe { read_hits(hits) }?;
     // SAFETY: the same.

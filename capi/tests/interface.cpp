@@ -458,8 +458,8 @@ void threads(const char* boards, const char* geometry, const Batch& batch)
   std::printf("threads: the shared decoder was busy %d times of 80\n", busy.load());
 }
 
-// The threads of a decoder are not in a process that is forked: there it says so and can be freed, and one without threads of
-// its own goes on.
+// A forked process does not have a decoder's threads: there, it refuses to work and can be freed. One that works on the
+// caller's thread goes on.
 void forked(UtDecoder* alone, UtDecoder* several, const Batch& batch, size_t n_groups)
 {
   const Decoded expected = decode(several, batch.view(), n_groups);
@@ -467,7 +467,7 @@ void forked(UtDecoder* alone, UtDecoder* several, const Batch& batch, size_t n_g
   const pid_t child = fork();
   if (child < 0) fail("fork", "failed");
   if (child == 0) {
-    // Who waits for threads that are not there would wait for ever.
+    // Waiting for threads that are not there would never end.
     alarm(60);
     const int before = failures;
     std::vector<uint32_t> offsets(batch.n_events * n_groups + 1);
@@ -479,7 +479,7 @@ void forked(UtDecoder* alone, UtDecoder* several, const Batch& batch, size_t n_g
     refuses(ut_decoder_decode(several, &view, &hits), UT_BAD_ARGUMENT, "forked", "threads of another process");
     ut_decoder_free(several);
     expect(decode(alone, view, n_groups) == expected, "a decoder with the caller's thread alone goes on after a fork");
-    // By another program, since valgrind would find what was kept for threads that are not there, and can never be given back.
+    // Ends as another program: valgrind would report the pool, which is leaked on purpose.
     const char* end = failures == before ? "true" : "false";
     execlp(end, end, nullptr);
     _exit(1);

@@ -128,7 +128,7 @@ pub enum DecodeError {
         /// Groups of the decoder's grouping.
         grouping: usize,
     },
-    /// A list of events is selected, where these kernels or tables take none.
+    /// A list of events was selected, which these kernels or tables do not support.
     #[error("{backend} backend: {message}")]
     NoList {
         /// Which backend.
@@ -139,10 +139,8 @@ pub enum DecodeError {
     /// The output asks for what this decoder does not give.
     #[error("charge, n_strips and first_strip come from the backends reference and cpu alone")]
     NoClusters,
-    /// A CPU decoder with several threads was made before this process was forked, and its threads are not in it.
-    #[error(
-        "the threads of this decoder are in the process that this one was forked from: make another after the fork"
-    )]
+    /// A CPU decoder with several threads was made before this process was forked: its threads stayed in the parent.
+    #[error("this decoder's threads did not survive the fork: make a new decoder in the forked process")]
     Forked,
     /// The device, its driver or the executor reported a failure.
     #[error("{backend} backend: {message}")]

@@ -219,8 +219,8 @@ fn channels_of(board: usize, lane: usize, tables: &DetectorTables) -> Option<Ran
     }
     let base = u64::from(sector_of(channel));
     let (half, all) = (u64::from(SUB_SECTOR_BIT), u64::from(STRIPS_PER_SECTOR));
-    // Where two lanes say different halves of a sector, each reads its own. A second lane of the same half, which a table may
-    // have, or one of a board that is off, takes nothing from the first.
+    // A lane reads half of its sector only if another lane reads the other half. A table may also name the same half twice, or
+    // put the other half on a board that is off: then the lane has the whole sector.
     let has_other_half = |(other, slot): (usize, &Slot)| {
         slot.chan_id != 0
             && sector_of(slot.chan_id) == sector_of(channel)

@@ -160,7 +160,7 @@ impl Shading {
         let all = decades.flat_map(|decade| factors.iter().map(move |factor| factor * 10f64.powi(decade)));
         let inside = all.filter(|value| (low - 1e-9..=high + 1e-9).contains(&value.log10()));
         let text = |value: &f64| {
-            // Three digits; after a point, so that what is trimmed is not of the number.
+            // Three digits, and at least one decimal: or trimming zeros would shorten whole numbers.
             let decimals = (2 - value.log10().floor() as i32).max(1) as usize;
             let text = format!("{value:.decimals$}");
             text.trim_end_matches('0').trim_end_matches('.').to_owned()

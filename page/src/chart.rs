@@ -208,8 +208,8 @@ impl Chart {
     #[must_use]
     pub fn bins(mut self, name: &str, edges: &[f64], values: &[f64]) -> Self {
         self.meta.push((self.series, "bins".into()));
-        // Both ends of each bin: a step from point to point would not draw the one before a bin that is empty, which a
-        // logarithmic axis has no place for.
+        // A point at either edge of each bin. Plotly's steps go from point to point: they leave out the bin before one that
+        // is empty, as all without entries are on a logarithmic axis.
         let x = edges.windows(2).flatten().copied().collect();
         let y = values.iter().flat_map(|&value| [value; 2]).collect();
         self.with(Scatter::new(x, y).mode(Mode::Lines).name(label(name)))

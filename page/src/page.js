@@ -143,9 +143,9 @@
   const number = (value) => (typeof value !== "number" ? words(value) : String(Number.isSafeInteger(value) ? value : +value.toPrecision(5)));
   const axisTitle = (chart, name) => words(chart._fullLayout[name].title.text).replace(" (axis not from 0)", "") || name[0];
   const isMap = (trace) => trace.meta && trace.meta.values;
-  // A bin around a whole number is that number's.
+  // A bin centred on a whole number stands for that number.
   const binText = (from, to) => number(to - from === 1 && !Number.isInteger(from) ? (from + to) / 2 : from);
-  // Points of a trace for each thing that it shows: a bin has two ends.
+  // Points for each value: a bin has one at either edge.
   const pointsEach = (trace) => (trace.meta === "bins" ? 2 : 1);
 
   const drawn = (chart) => {

@@ -268,7 +268,7 @@ pub fn wait_for<T: Send + 'static>(
     loop {
         match py.detach(|| result.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK)) {
             Ok(done) => {
-                // It is about to end. A fork before that could copy a lock that nobody opens any more.
+                // It is about to end. If the caller forked before that, the child could inherit a lock held forever.
                 py.detach(|| thread.join()).map_err(|_| panicked())?;
                 return Ok(done?);
             }

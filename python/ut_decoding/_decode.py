@@ -207,7 +207,7 @@ def spare(output: Name, files: Iterable[Name]) -> None:
 
 
 def _files(parts: list[Any]) -> Iterator[str]:
-    """The files of inputs, which stay the same where the process goes to another folder."""
+    """Absolute paths of the files among inputs: the process may change its folder."""
     for part in parts:
         # Of a section, the file comes first; bytes come with a name that is no file's, and "-" is standard input.
         name = part[0] if isinstance(part, tuple) else part

@@ -11,7 +11,7 @@ from ._errors import InputError
 from ._split import Split
 from ._tables import Tables
 
-# What inputs and tables are called that came as bytes, or from standard input.
+# The names of inputs and tables that came as bytes, or from standard input.
 _NO_FILES = ("bytes", "-", "boards", "geometry")
 
 
@@ -23,13 +23,13 @@ class RunSums:
 
     Raises:
         ValueError: what is added is of another detector, of other options, or against another number; or it is of the same
-            part of the same files, whose events would count twice. Of bytes and pipes nobody can tell.
+            part of the same files, whose events would count twice. Sums of bytes and pipes are not recognised.
     """
 
     __slots__ = ("_files", "_sums")
     _sums: _native.RunSums
     _files: tuple[str, ...]
-    """The files that were read, which stay the same where the process goes to another folder."""
+    """Absolute paths of the files that were read: the process may change its folder."""
 
     def __init__(self) -> None:
         raise TypeError("run_sums and RunSums.from_bytes make RunSums")

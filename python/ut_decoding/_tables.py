@@ -27,7 +27,7 @@ class Tables:
     __slots__ = ("_files", "_tables")
     _tables: _native.Tables
     _files: tuple[str, ...]
-    """The files, which stay the same where the process goes to another folder."""
+    """Absolute paths of the files: the process may change its folder."""
 
     def __init__(
         self, boards: str | os.PathLike[str], geometry: str | os.PathLike[str], *, grouping: str = "y-rows"

@@ -81,7 +81,7 @@ def to_parquet(
     Args:
         files, tables, events, **options: as of `from_files`.
         folder: a folder that every worker can write to; made if it is not there.
-        client: the cluster; without it, processes of this machine, of which none may die.
+        client: the cluster; without it, processes of this machine; if one of them dies, the call fails.
         retries: how often a split that failed is tried again.
         compression: "zstd" or "lz4".
 

@@ -329,7 +329,7 @@ impl SharedLayout {
 
     /// The next `len` elements. Every array begins on a multiple of eight bytes.
     ///
-    /// From an array on that does not end within 4 GiB, the layout has `u32::MAX` bytes, with which no kernel can be launched.
+    /// Once an array would end beyond 4 GiB, the layout stays at `u32::MAX` bytes, which no launch accepts.
     #[inline(always)]
     pub const fn array<T: Scalar>(&mut self, len: u32) -> Shared<T> {
         let offset = self.bytes.saturating_add(7) & !7;

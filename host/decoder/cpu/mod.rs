@@ -58,7 +58,7 @@ pub struct CpuConfig {
     pub threads: usize,
     /// Vector instructions.
     pub simd: Simd,
-    /// Events that a thread takes at a time, 1 to 1024: less is as 1, more as 1024. One thread alone takes them one by one.
+    /// Events that a thread takes at a time, clamped to 1…1024; one thread alone takes them one by one.
     pub chunk: usize,
 }
 
@@ -78,8 +78,8 @@ pub const fn memory_of_threads(threads: usize) -> u64 {
 /// Memory: at most 7 MB a thread, whatever the batches hold, and a bit an event where events are selected. With one
 /// thread, the caller's, nothing is allocated after the first batches: after the largest, and one with trouble.
 ///
-/// The threads of a decoder that has several are not in a process that is forked afterwards: there, it only says so, and can be
-/// dropped.
+/// A forked process does not have the threads of its parent: there, a decoder with several threads returns
+/// [`DecodeError::Forked`], and can be dropped.
 ///
 /// A framework that holds its own memory calls [`decode_into`](Self::decode_into), and where it allocates as much as there
 /// are hits, [`count`](Self::count) before.
@@ -197,8 +197,7 @@ impl CpuDecoder {
 
     fn run(&mut self, batch: BatchView<'_>, out: Output<'_>) -> Result<usize, DecodeError> {
         let Self { fast, selection, workers, pool, chunk, .. } = self;
-        // Asked before a small batch, too, for which no other thread is woken: a mistake that shows with some batches only is
-        // hard to find.
+        // Also for batches too small to wake other threads: an error that depends on the size of a batch is hard to find.
         if pool.as_ref().is_some_and(|pool| !pool.is_here()) {
             return Err(DecodeError::Forked);
         }

@@ -1,6 +1,6 @@
 //! The threads of a decoder. Unlike a pool of rayon's alone, this one waits for its threads when it is dropped: a program
-//! may unload the library after that. In a process that was forked from the one that started them there are no threads to
-//! work or to wait for, and rayon would wait for ever: this says whether they are here.
+//! may unload the library after that. A forked process does not have the threads, and rayon would wait for them forever: so
+//! the pool knows which process it belongs to.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
@@ -21,7 +21,7 @@ impl Pool {
     /// So many threads.
     ///
     /// # Errors
-    /// When one cannot be started, or rayon cannot number them: it would start fewer.
+    /// When one cannot be started, or there are more than rayon can number: it would silently start fewer.
     pub fn new(threads: usize) -> Result<Self, String> {
         let most = rayon::max_num_threads();
         if threads > most {
@@ -46,12 +46,12 @@ impl Pool {
         }
     }
 
-    /// Whether the threads are in this process, and not only in the one that it was forked from.
+    /// Whether the threads are in this process, not in a parent of it.
     pub fn is_here(&self) -> bool {
         self.process == std::process::id()
     }
 
-    /// Runs `work` on every thread, and waits for it; for ever where they [are not here](Self::is_here).
+    /// Runs `work` on every thread, and waits for it; forever if they [are not here](Self::is_here).
     pub fn broadcast(&self, work: impl Fn(BroadcastContext<'_>) + Sync) {
         if let Some(pool) = &self.rayon {
             pool.broadcast(work);
@@ -73,7 +73,7 @@ impl Drop for Pool {
             drop(pool);
             join(threads);
         } else {
-            // There is nobody to be told of it or waited for.
+            // There is no thread to stop or to wait for.
             std::mem::forget((pool, threads));
         }
     }

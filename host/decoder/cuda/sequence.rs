@@ -106,7 +106,7 @@ impl<D: Device> DeviceSequence<D> {
         params.validate().map_err(|error| failure(error.to_string()))?;
         let ranks = RankTables::new("cuda", tables, options)?;
         device.begin()?;
-        // A stream of another device is an error here; what copies the tables trusts that it is one of this.
+        // Refuses a stream of another device: the copies of the tables rely on it being one of this.
         device.synchronize(stream)?;
         let mut moved = TransferBytes::default();
         let tables = TablesOnDevice::new(&mut device, stream, DeviceTables::new("cuda", tables)?, &mut moved)?;
@@ -149,9 +149,9 @@ impl<D: Device> DeviceSequence<D> {
     /// Puts on the stream what counts the hits of a batch: afterwards their number is at `work.result`.
     ///
     /// # Errors
-    /// As [`scratch_bytes`](Self::scratch_bytes), when the work space is too small, or the device said so. What was put on
-    /// the stream until the device failed is waited for, so that nothing of this is in flight then, unless the device
-    /// cannot be waited for either.
+    /// As [`scratch_bytes`](Self::scratch_bytes), when the work space is too small, or the device said so. If the device
+    /// fails partway, this waits for the stream before it returns: nothing of the call is still in flight, unless the
+    /// waiting fails as well.
     ///
     /// # Safety
     /// Until the stream has done this:
@@ -210,7 +210,7 @@ impl<D: Device> DeviceSequence<D> {
         Ok((batch.n_events > 0).then(|| Plan::new(tables, self.setup.params, batch.n_events)))
     }
 
-    /// Puts the work on the stream; when that fails on the way, waits for what is there.
+    /// Puts the work on the stream; if that fails partway, waits for the stream.
     ///
     /// # Safety
     /// - As [`count`](Self::count), or as [`write`](Self::write), with `hits` that have a place for each event.
@@ -229,17 +229,16 @@ impl<D: Device> DeviceSequence<D> {
         }
         self.device.begin()?;
         // SAFETY: what is asked of the caller; the work space is large enough, checked above.
-        let put = unsafe { self.put(stream, plan, batch, work, task, hits, scratch) };
+        let put = unsafe { self.put(stream, plan, batch, work, task, hits) };
         if put.is_err() {
-            // What went wrong first is said.
+            // The first error is the one to report.
             let _ = self.device.synchronize(stream);
         }
         put
     }
 
     /// # Safety
-    /// - As [`run`](Self::run), with a work space that is large enough for `scratch`, which is of this plan and batch.
-    #[expect(clippy::too_many_arguments, reason = "everything that a batch is worked on with")]
+    /// - As [`run`](Self::run), with a work space that is large enough for this plan and batch.
     unsafe fn put(
         &mut self,
         stream: &D::Stream,
@@ -248,8 +247,8 @@ impl<D: Device> DeviceSequence<D> {
         work: SequenceWork,
         task: Task,
         hits: &SequenceHits,
-        scratch: Scratch,
     ) -> Result<(), DecodeError> {
+        let scratch = Scratch::of(plan.as_ref(), batch);
         let base = work.scratch.0.next_multiple_of(LINE as u64);
         let at = |place: usize| base + place as u64;
         // SAFETY: both words are in the work space, which is aligned here, and there until the stream has done this.

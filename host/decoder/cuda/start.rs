@@ -142,15 +142,15 @@ pub(super) fn release(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// What makes an error of what the driver said when it was to do something.
+/// Turns the driver's message into an error that names what it was asked to do.
 fn failed_to(action: &'static str) -> impl Fn(String) -> StartError {
     move |message| StartError::Driver { action, message }
 }
 
-/// The number of devices, if there is a driver that does, and any device at all.
+/// The number of devices, at least one.
 ///
 /// # Errors
-/// When there is not; the message says why and what to do.
+/// Without a driver that is new enough, or without a device; the message says which, and what to do.
 pub(super) fn check_driver(driver: &impl Driver) -> Result<usize, StartError> {
     if !driver.is_installed() {
         return Err(StartError::NoDriver);
