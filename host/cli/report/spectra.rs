@@ -8,9 +8,9 @@ use crate::cli::detector::Detector;
 use crate::detector::{N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
 use crate::views::{Bins, CHARGES, LANE_HITS, RunView, SIZES};
 
-/// The last bin with an entry, and one more; at least `least`.
+/// Bins up to the last one with an entry; at least `least`.
 fn used(histograms: &[&Vec<u64>], least: usize) -> usize {
-    let last = |bins: &&Vec<u64>| bins.iter().rposition(|&n| n > 0).map_or(0, |last| last + 2);
+    let last = |bins: &&Vec<u64>| bins.iter().rposition(|&n| n > 0).map_or(0, |last| last + 1);
     histograms.iter().map(last).max().unwrap_or_default().max(least)
 }
 
@@ -162,10 +162,10 @@ mod tests {
     use super::used;
 
     #[test]
-    fn histograms_are_drawn_to_one_bin_behind_their_last_entry() {
+    fn histograms_are_drawn_up_to_their_last_entry() {
         let (short, long, empty) = (vec![0, 5, 0, 0, 0], vec![0, 5, 0, 1, 0], vec![0; 5]);
-        assert_eq!(used(&[&short], 1), 3);
-        assert_eq!(used(&[&short, &long, &empty], 1), 5);
+        assert_eq!(used(&[&short], 1), 2);
+        assert_eq!(used(&[&short, &long, &empty], 1), 4);
         assert_eq!(used(&[&empty], 3), 3);
     }
 }

@@ -467,8 +467,7 @@ impl Parts {
             let first = (1..=n).find(|i| !there.contains(i))?;
             let file = files.iter().find(|(_, parts)| parts.0.contains_key(job))?.0.display();
             Some(format!(
-                "{file} is one of {n} parts, of which {missing} are missing, the first of them {first}/{n}: the numbers \
-                 are too small"
+                "{file} is one of {n} parts. Missing: {missing}, the first of them {first}/{n}. The numbers are too small"
             ))
         };
         self.0.iter().filter_map(warning).collect()
