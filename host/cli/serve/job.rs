@@ -417,6 +417,14 @@ mod tests {
     }
 
     #[test]
+    fn a_warning_is_no_part_of_the_reason() {
+        let warning = "echo 'warning: in/a.mdf: events without banks' >&2";
+        let outcome = outcome(&format!("{warning}; echo 'error: the event is cut' >&2; {warning}; exit 1"));
+        let Outcome::Ended(entry) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(entry.reason.unwrap(), "the event is cut");
+    }
+
+    #[test]
     fn a_lack_of_memory_is_not_the_files_fault() {
         for said in [
             "decoding with 1 threads would take about 113 MB, but only 65 MB is available",

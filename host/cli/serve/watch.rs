@@ -255,6 +255,15 @@ mod tests {
     }
 
     #[test]
+    fn a_new_file_with_the_inode_of_another_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let there = folder.path().metadata().unwrap();
+        let (identity, born) = (Identity::of(&there).unwrap(), there.created());
+        assert_eq!(identity.born, born.ok());
+        assert_ne!(identity, Identity { born: Some(SystemTime::UNIX_EPOCH), ..identity });
+    }
+
+    #[test]
     fn what_is_known_and_unchanged_is_left_and_what_changed_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path();
