@@ -10,6 +10,7 @@ use crate::input::{
 use crate::output::NewFile;
 
 use crate::cli::args::bank_format;
+use crate::cli::inputs::check_standard_input;
 use crate::cli::output::{cannot_write, count, is_stdout, print, write_failure};
 use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
@@ -39,6 +40,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
+    check_standard_input(args.files.iter());
     let mut events = Events::new(&args.files);
     let mut progress = Progress::new(events.total_bytes(), "converting {wide_bar} {bytes}/{total_bytes}, {eta} left");
     let said = match Kind::of(&args.output) {

@@ -136,7 +136,8 @@ fn text(args: &Args, found: &Diff) -> String {
 fn line(difference: &Difference) -> String {
     let Difference { place: (file, event), id, what } = difference;
     let file = if *file > 0 { format!("file {file}, ") } else { String::new() };
-    let hit = id.map_or_else(String::new, |id| format!(", id {}", id.0));
+    let hit =
+        id.map_or_else(String::new, |id| format!(", id {}", id.map_or_else(|| "null".to_owned(), |id| id.to_string())));
     let what = match what {
         What::OnlyA(n) if id.is_none() => format!("only in A, with {}", count(*n, "hit")),
         What::OnlyB(n) if id.is_none() => format!("only in B, with {}", count(*n, "hit")),
@@ -183,7 +184,8 @@ fn as_json(args: &Args, found: &Diff) -> Value {
         })
         .collect();
     json!({
-        "a": args.a, "b": args.b, "same": found.is_same(),
+        // JSON is text, and names need not be.
+        "a": args.a.display().to_string(), "b": args.b.display().to_string(), "same": found.is_same(),
         "events": {
             "same": found.same_events, "different": found.different_events, "only_a": found.only_a_events,
             "only_b": found.only_b_events, "other_order": found.other_order_events,

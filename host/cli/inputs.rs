@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use crate::cli::{Failure, usage};
 use crate::memory::read_text;
 
-/// Bytes of the longest list of inputs: some million names.
+/// Bytes and lines of the longest list of inputs.
 const LARGEST_LIST: u64 = 256 << 20;
+const MOST_LINES: usize = 1 << 20;
 
 /// The inputs of a command.
 #[derive(Debug, clap::Args)]
@@ -34,7 +35,11 @@ impl InputArgs {
             } else {
                 std::fs::File::open(list).and_then(|text| read_text(text, LARGEST_LIST))
             };
-            for line in text.map_err(cannot)?.lines() {
+            let text = text.map_err(cannot)?;
+            if text.lines().count() > MOST_LINES {
+                return Err(format!("{}: more than {MOST_LINES} lines", list.display()).into());
+            }
+            for line in text.lines() {
                 if !line.trim().is_empty() {
                     add(Path::new(line.trim_end_matches('\r')), &mut files)?;
                 }
@@ -74,7 +79,10 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     if path.as_os_str() != "-" && !path.exists() && name.contains(['*', '?', '[']) {
         let paths = glob::glob(&name).map_err(|error| format!("{name}: {error}"))?;
         for path in paths {
-            files.push(path?);
+            let path = path?;
+            if !path.is_dir() {
+                files.push(path);
+            }
         }
         if files.len() == before {
             return Err(format!("{name}: no file fits this pattern").into());

@@ -140,6 +140,8 @@ impl<R: Read> Frames<R> {
         let begin = data.len();
         self.last = self.position;
         let frame = match self.format {
+            // What was appended since the file was opened is not read.
+            _ if self.length == Some(self.position) => Ok(Frame::End),
             Format::Mep => self.next_packet(),
             Format::Mdf | Format::AllenDump => self.next_event(data),
         };
@@ -305,7 +307,7 @@ impl<R: Read> Frames<R> {
             self.append(1, &mut scratch)?;
         }
         let place = self.place();
-        if scratch.is_empty() {
+        if scratch.is_empty() || self.length == Some(self.position) {
             return Ok(Frame::End);
         }
         let limit = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.position));

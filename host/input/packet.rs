@@ -34,6 +34,11 @@ const AT_ONCE: u64 = 1 << 18;
 /// A packet of a file with more bytes is read in slices.
 const SLICED: u64 = 4 << 20;
 
+/// What the tables of fragments may take: each fragment 7 bytes, of which 3 are in the file. A small compressed file can have any
+/// number of them.
+const MOST_TABLES: u64 = 512 << 20;
+const BYTES_OF_FRAGMENT: u64 = 7;
+
 /// Goes so many bytes further in a file without reading them.
 pub(super) type Pass<R> = fn(&mut R, u64) -> io::Result<()>;
 
@@ -75,6 +80,8 @@ pub struct Packet {
     pub left: bool,
     /// Bytes of the payloads, those of each source up to a multiple of 4.
     pub kept: u64,
+    /// Bytes of the tables of its fragments that are kept.
+    tables: u64,
     /// A slice could not be read any more.
     pub lost: AtomicBool,
     pub n_events: usize,
@@ -334,6 +341,9 @@ impl Packet {
         if !is_ut && !is_odin {
             return Ok(Ok(Source { fate: Fate::Skipped, sender, events: (first, n) }));
         }
+        if !self.has_room_for_tables(n) {
+            return Ok(Err(format!("more than {} MiB of tables of fragments", MOST_TABLES >> 20)));
+        }
         let unit = 1u64 << align;
         let pad = |size: u16| (u64::from(size) + unit - 1) & !(unit - 1);
         let mut padded = 0;
@@ -372,6 +382,16 @@ impl Packet {
         Ok(Ok(Source { fate, sender: Sender { types, sizes, begin, in_packet, starts, ..sender }, events: (first, n) }))
     }
 
+    /// Whether the tables of `n` more fragments may be kept; then they count.
+    const fn has_room_for_tables(&mut self, n: usize) -> bool {
+        let tables = self.tables + BYTES_OF_FRAGMENT * n as u64;
+        let fits = tables <= MOST_TABLES;
+        if fits {
+            self.tables = tables;
+        }
+        fits
+    }
+
     /// Events.
     pub const fn n_events(&self) -> usize {
         self.n_events
@@ -397,5 +417,20 @@ impl Packet {
     /// Banks of an event that were skipped.
     pub(super) fn skipped(&self) -> u32 {
         self.others - self.odin.len() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Packet;
+
+    #[test]
+    fn tables_of_fragments_have_a_bound_however_few_bytes_they_take_in_a_file() {
+        let mut packet = Packet::default();
+        let n = 0xFFFF;
+        let kept = (0..65535).filter(|_| packet.has_room_for_tables(n)).count();
+        // 512 MiB, 7 bytes a fragment.
+        assert_eq!(kept, (512 << 20) / (7 * n));
+        assert!(packet.has_room_for_tables(1));
     }
 }

@@ -179,6 +179,15 @@ impl Parser {
                     }
                     _ => packet.fragments(),
                 };
+                if let Some(damage) = packet.damage() {
+                    for e in events.iter().flat_map(Clone::clone) {
+                        let (run, number) = fragments.numbers(e);
+                        if self.select.cannot_tell(run, number) {
+                            let event = first.event + e as u64;
+                            collect.seen.leave_out(damage, || Place { file: file.clone(), event, byte: offset });
+                        }
+                    }
+                }
                 let counted = collect.look.is_none() && packet.damage().is_none();
                 for range in events.iter().flat_map(|range| numbered(&self.select, self.apart, fragments, range)) {
                     let origin =
@@ -269,6 +278,9 @@ impl<E: From<InputError>, T: FnMut(Part<'_>) -> Result<(), E>> Collector<'_, '_,
         stays: Option<(usize, usize)>,
     ) -> Result<bool, E> {
         if !self.select.takes_numbers(event.run, event.number) {
+            if let Some(damage) = event.damage.filter(|_| self.select.cannot_tell(event.run, event.number)) {
+                self.seen.leave_out(damage, || event.place());
+            }
             return Ok(false);
         }
         self.seen.add(event);

@@ -83,6 +83,11 @@ impl Select {
         self.run.is_none_or(|wanted| run == Some(wanted)) && self.number.is_none_or(|wanted| number == Some(wanted))
     }
 
+    /// Whether an event is left out only because it does not tell its run or number.
+    pub fn cannot_tell(&self, run: Option<u32>, number: Option<u64>) -> bool {
+        !self.takes_numbers(run, number) && self.takes_numbers(run.or(self.run), number.or(self.number))
+    }
+
     /// Whether run and number are not asked for.
     pub const fn takes_all_numbers(&self) -> bool {
         self.run.is_none() && self.number.is_none()
@@ -183,5 +188,17 @@ mod tests {
         for (run, number) in [(None, Some(9)), (Some(7), None), (Some(8), Some(9)), (Some(7), Some(8))] {
             assert!(!select.takes_numbers(run, number));
         }
+        for (run, number, expected) in [
+            (None, Some(9), true),
+            (Some(7), None, true),
+            (None, None, true),
+            (None, Some(8), false),
+            (Some(8), None, false),
+            (Some(8), Some(9), false),
+            (Some(7), Some(9), false),
+        ] {
+            assert_eq!(select.cannot_tell(run, number), expected, "{run:?} {number:?}");
+        }
+        assert!(!Select::default().cannot_tell(None, None));
     }
 }

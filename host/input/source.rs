@@ -124,6 +124,8 @@ pub struct Seen {
     pub measured: u64,
     /// What was wrong with events, of the first few.
     pub damages: Vec<(Place, Damage)>,
+    /// Damaged events that were left out because they do not tell the run or number that was asked for.
+    pub untold: u64,
 }
 
 impl Seen {
@@ -137,14 +139,20 @@ impl Seen {
 
     /// What was wrong with the first damaged events, in words.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        self.damages.iter().map(|(place, damage)| {
+        let damages = self.damages.iter().map(|(place, damage)| {
             let cost = match damage {
                 // These say it themselves.
                 Damage::Checksum { .. } | Damage::Fragments { .. } => "",
                 _ => "; the rest of the event is given up",
             };
             format!("{place}: {damage}{cost}")
-        })
+        });
+        let untold = match self.untold {
+            0 => None,
+            1 => Some("1 damaged event was left out: it does not tell its run and number".to_owned()),
+            n => Some(format!("{n} damaged events were left out: they do not tell their run and number")),
+        };
+        damages.chain(untold)
     }
 
     /// Adds what was seen after this.
@@ -152,6 +160,7 @@ impl Seen {
         self.events += later.events;
         self.generated += later.generated;
         self.measured += later.measured;
+        self.untold += later.untold;
         for file in later.files {
             let Some(last) = self.files.last_mut().filter(|last| last.file == file.file) else {
                 self.files.push(file);
@@ -203,10 +212,20 @@ impl Seen {
             count(&mut file, last, n);
             self.files.push(file);
         }
-        if let Some(damage) = event.damage
-            && self.damages.len() < MAX_DAMAGES
-        {
-            self.damages.push((event.place(), damage.clone()));
+        if let Some(damage) = event.damage {
+            self.add_damage(damage, || event.place());
+        }
+    }
+
+    /// Notes a damaged event that was left out because it does not tell what was asked for.
+    pub(super) fn leave_out(&mut self, damage: &Damage, place: impl FnOnce() -> Place) {
+        self.untold += 1;
+        self.add_damage(damage, place);
+    }
+
+    fn add_damage(&mut self, damage: &Damage, place: impl FnOnce() -> Place) {
+        if self.damages.len() < MAX_DAMAGES {
+            self.damages.push((place(), damage.clone()));
         }
     }
 }

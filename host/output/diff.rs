@@ -44,8 +44,8 @@ pub struct ColumnDiff {
 pub struct Difference {
     /// File, and event in the file.
     pub place: (u64, u64),
-    /// The hit; `None`: the whole event.
-    pub id: Option<LhcbId>,
+    /// The LHCbID of the hit, as the file has it; `None`: the whole event.
+    pub id: Option<Cell>,
     /// What it is.
     pub what: What,
 }
@@ -267,12 +267,12 @@ impl Comparison {
                     (Some(&i), None) => {
                         same = false;
                         self.count(ids_a[i], |layer| &mut layer.only_a);
-                        self.note(a.place, ids_a[i], What::OnlyA(1));
+                        self.note(a.place, Some(ids_a[i]), What::OnlyA(1));
                     }
                     (None, Some(&j)) => {
                         same = false;
                         self.count(ids_b[j], |layer| &mut layer.only_b);
-                        self.note(a.place, ids_b[j], What::OnlyB(1));
+                        self.note(a.place, Some(ids_b[j]), What::OnlyB(1));
                     }
                     (None, None) => {}
                 }
@@ -296,7 +296,7 @@ impl Comparison {
                     let column = &mut self.diff.columns[at];
                     column.add(value_a, value_b);
                     let column = column.column;
-                    self.note(a.place, ids_a[i], What::Value(column, value_a, value_b));
+                    self.note(a.place, Some(ids_a[i]), What::Value(column, value_a, value_b));
                 }
             }
             same &= equal;
@@ -311,9 +311,8 @@ impl Comparison {
         *what(&mut self.diff.layers[layer]) += 1;
     }
 
-    fn note(&mut self, place: (u64, u64), id: Cell, what: What) {
+    fn note(&mut self, place: (u64, u64), id: Option<Cell>, what: What) {
         if self.diff.first.len() < self.options.first {
-            let id = id.and_then(|id| u32::try_from(id).ok()).map(LhcbId);
             self.diff.first.push(Difference { place, id, what });
         }
     }

@@ -160,6 +160,41 @@ fn a_diff_that_fails_does_not_say_that_the_files_differ() {
     assert_eq!(tool.status.code(), Some(2));
 }
 
+#[cfg(unix)]
+#[test]
+fn diff_compares_files_whose_names_are_not_utf_8() {
+    use std::os::unix::ffi::OsStrExt;
+    let directory = tempfile::tempdir().unwrap();
+    let name = std::ffi::OsStr::from_bytes(b"a\xff.csv");
+    fs::write(directory.path().join(name), "event,lhcb_id\n0,5\n").unwrap();
+    let tool = std::process::Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"))
+        .arg("diff")
+        .args([name, name])
+        .args(["--json", "-"])
+        .current_dir(directory.path())
+        .env("UT_DECODE_CONFIG", "")
+        .output()
+        .unwrap();
+    assert_eq!(tool.status.code(), Some(0), "{}", String::from_utf8_lossy(&tool.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&tool.stdout).unwrap();
+    assert_eq!((&json["a"], &json["same"]), (&"a\u{fffd}.csv".into(), &true.into()));
+}
+
+#[test]
+fn diff_names_ids_that_no_hit_can_have_and_refuses_file_names_that_no_file_can_have() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "odd.csv", b"event,lhcb_id\n0,\n0,5000000000\n");
+    write(directory, "one.csv", b"event,lhcb_id\n0,5\n");
+    let (json, _) = json_of(1, directory, &["diff", "odd.csv", "one.csv"]);
+    let expected = ["id null: only in A", "id 5: only in B", "id 5000000000: only in A"];
+    assert_eq!(json["first"], serde_json::json!(expected.map(|what| format!("event 0, {what}"))));
+    let rows = format!("event,lhcb_id,file\n0,5,a\n0,5,{}\n", "b".repeat(8193));
+    write(directory, "long.csv", rows.as_bytes());
+    let (_, err) = run_to(2, directory, &["diff", "long.csv", "one.csv"]);
+    assert!(err.contains("long.csv: line 3: a file name of 8193 bytes"), "{err}");
+}
+
 #[test]
 fn what_diff_finds_is_what_was_changed() {
     let directory = sample();

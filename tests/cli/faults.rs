@@ -99,6 +99,22 @@ fn the_report_accounts_for_every_fault_of_banks_events_and_the_file() {
 }
 
 #[test]
+fn damaged_events_that_do_not_tell_their_run_are_not_left_out_silently() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let ledger = generate(directory, &["--events", "40", "--seed", "5"], &["checksum=0.3"]);
+    let broken = ledger["report"]["broken_event"].as_u64().unwrap();
+    let args = [&["decode", "events.mdf", "--run", "1"][..], &TABLES].concat();
+    let (json, err) = json_of(0, directory, &args);
+    assert_eq!(json["events"], 40 - broken);
+    assert!(err.contains(&format!("warning: {broken} damaged events were left out")), "{err}");
+    assert!(err.contains("checksum"), "{err}");
+    json_of(1, directory, &[&args[..], &["--strict"]].concat());
+    let (_, err) = run_to(0, directory, &["report", "events.mdf", "--run", "1", "--output", "page.html"]);
+    assert!(err.contains(&format!("warning: {broken} damaged events were left out")), "{err}");
+}
+
+#[test]
 fn the_report_accounts_for_faults_of_compressed_events() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();

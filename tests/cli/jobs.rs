@@ -236,6 +236,9 @@ fn inputs_come_as_folders_patterns_and_lists() {
         "{:?}",
         names(&folder[..1])
     );
+    // Folders that fit a pattern are not files.
+    fs::create_dir(directory.join("folder/sub")).unwrap();
+    assert!(rows(directory, &["folder/*"]) == folder);
     write(directory, "list", b"a.mdf\n\nb.mdf\r\n");
     assert!(rows(directory, &["--files-from", "list"]) == expected);
     for wrong in [&["none*.mdf"][..], &["--files-from", "absent"]] {

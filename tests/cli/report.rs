@@ -391,9 +391,13 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
         let (_, err) = run_to(1, directory, &["report", "--merge", "good", name, "--output", "run.html"]);
         assert!(err.contains("not sums of ut-decode report") && err.contains(name), "{name}: {err}");
     }
-    for (name, why) in
-        [("strips", "different clustering"), ("place", "by their place"), ("absent", "cannot read absent")]
-    {
+    pack("large", &" ".repeat((64 << 20) + 1));
+    for (name, why) in [
+        ("strips", "different clustering"),
+        ("place", "by their place"),
+        ("absent", "cannot read absent"),
+        ("large", "more than 67108864 bytes"),
+    ] {
         let (_, err) = run_to(1, directory, &["report", "--merge", "good", name, "--output", "run.html"]);
         assert!(err.contains(why), "{name}: {err}");
     }

@@ -259,12 +259,14 @@ fn texts_and_tables_without_end_are_refused() {
     write(directory, "one.csv", b"event,layer,x_at_y_eq0,id\n0,0,1.5,7\n");
     write(directory, "zeros.csv", &vec![0; 3 << 20]);
     write(directory, "times.txt", &vec![b' '; 17 << 20]);
+    write(directory, "list.txt", &vec![b'\n'; (1 << 20) + 1]);
     for (code, args, message) in [
         (1, &["decode", "events.mdf", "--mask", "/dev/zero"][..], "larger than 32 MiB"),
         (1, &["decode", "events.mdf", "--config", "/dev/zero"], "larger than 1 MiB"),
         (1, &["decode", "events.mdf", "--sets", "/dev/zero"], "larger than 16 MiB"),
         (1, &["report", "--merge", "zeros.csv", "-o", "page.html"], "not sums of ut-decode report"),
         (1, &["decode", "--files-from", "/dev/zero"], "larger than 256 MiB"),
+        (1, &["decode", "--files-from", "list.txt"], "more than 1048576 lines"),
         (1, &["compare", "times.txt", "times.txt"], "larger than 16 MiB"),
         (2, &["diff", "zeros.csv", "one.csv"], "a row of more than 1 MiB"),
     ] {
@@ -307,6 +309,8 @@ fn what_cannot_be_converted_fails() {
     let (_, err) = run_to(2, directory, &["convert", "dumps/1_0.bin", "--output", "a.mdf"]);
     assert!(err.contains("--format"), "{err}");
     run_to(2, directory, &["convert", "events.mdf"]);
+    let (_, err) = run_to(2, directory, &["convert", "-", "-", "--output", "a.mdf"]);
+    assert!(err.contains("standard input can be read only once"), "{err}");
     for (output, message) in [
         ("a.mep.zst", "output is .mdf.zst"),
         ("a.zst", "output is .mdf.zst"),

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use ut_decoding::EventMeta;
 use ut_decoding::input::{
-    Apart, Bank, Chunks, EventHeader, Events, InputError, InputPart, MdfWriter, MepWriter, Origin, Parser, Seen,
-    Select, banks_of,
+    Apart, Bank, Chunks, EventHeader, Events, InputError, InputPart, MdfReader, MdfWriter, MepWriter, Origin, Parser,
+    Seen, Select, banks_of,
 };
 
 const N: usize = 700;
@@ -131,6 +131,54 @@ fn one_wrong_header_costs_one_source_whichever_it_is() {
                 assert!(seen.contains("Fragments") && seen.contains(&format!("source_id: {source_id}")), "{seen}");
             }
         }
+    }
+}
+
+#[test]
+fn damaged_events_that_do_not_tell_the_run_that_is_asked_for_are_counted() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("wrong.mep");
+    let mut bytes = packet();
+    let odin = sources(&bytes).into_iter().find(|(_, source_id)| *source_id == 0).unwrap();
+    bytes[odin.0] = 0;
+    std::fs::write(&path, &bytes).unwrap();
+    let select = Select::default().run(Some(1));
+    for part in [InputPart::memory(&path, bytes.clone()), InputPart::file(&path)] {
+        for look in [false, true] {
+            let (found, seen) = read(part.clone(), 64, &select, Apart::Nothing, look);
+            assert!(found.is_empty() && seen.contains("Fragments"), "{seen}");
+            assert!(seen.contains(&format!("untold: {N}")), "{seen}");
+        }
+    }
+    // The packet itself says which number its events have.
+    let select = Select::default().number(Some(1400));
+    let (found, seen) = read(InputPart::file(&path), 64, &select, Apart::Nothing, false);
+    assert!(found.is_empty() && seen.contains("untold: 0"), "{seen}");
+}
+
+#[test]
+fn what_is_appended_to_an_open_file_is_not_read() {
+    let written = |n: u64| {
+        let mut events = MdfWriter::new(Vec::new());
+        let mut packets = MepWriter::new(Vec::new(), 1);
+        let bank = Bank { kind: 66, version: Some(4), source_id: 0x2800, payload: &[1; 20] };
+        for e in 0..n {
+            events.write(&EventHeader::default(), [bank]).unwrap();
+            packets.write(e, [bank]).unwrap();
+        }
+        (events.finish().unwrap(), packets.finish().unwrap())
+    };
+    let ((two_events, two_packets), (events, packets)) = (written(2), written(3));
+    let [of_events, of_packets] = [two_events, two_packets].map(|two| two.len() as u64);
+    // Packets may have zeros behind them.
+    let padded = of_packets.next_multiple_of(4096);
+    for (mut reader, what) in [
+        (MdfReader::new(&events[..], "a", Some(of_events)), "events"),
+        (MdfReader::of_packets(&packets[..], "a", Some(of_packets)), "packets"),
+        (MdfReader::of_packets(&packets[..], "a", Some(padded)), "padded packets"),
+    ] {
+        let n = std::iter::from_fn(|| reader.next_event().unwrap().map(|event| event.index)).count();
+        assert_eq!(n, 2, "{what}");
     }
 }
 

@@ -388,7 +388,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             failures.for_each(|other| say(&format!("error: {}", with_causes(other.as_ref()))));
             return Err(failure);
         }
-        if args.strict && totals.has_trouble() {
+        if args.strict && (totals.has_trouble() || seen.untold > 0) {
             return Err("there is trouble in the data (see the summary), and --strict was given".into());
         }
         Ok(())

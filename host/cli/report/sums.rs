@@ -25,8 +25,8 @@ use crate::{DecodeOptions, DetectorTables, Grouping};
 /// How a file of sums begins, before compression; it changes with what follows.
 const FORMAT: &str = "ut-decode sums 1";
 
-/// Bytes of the largest sums, unpacked.
-const MOST_BYTES: u64 = 1 << 28;
+/// Bytes of the largest sums, unpacked. They take twelve times as much in memory if they are nothing but short names.
+const MOST_BYTES: u64 = 64 << 20;
 
 /// Warnings that are kept.
 const WARNINGS: usize = 16;

@@ -87,7 +87,11 @@ impl Source for CsvSource {
                 to.push(value);
             }
             if let Some(place) = self.file {
-                piece.files.push(self.name.of(self.record.get(place).unwrap_or_default()));
+                let file = self.name.of(self.record.get(place).unwrap_or_default()).map_err(|what| {
+                    let line = self.record.position().map_or(0, ::csv::Position::line);
+                    format!("line {line}: {what}")
+                })?;
+                piece.files.push(file);
             }
         }
         Ok(())

@@ -26,6 +26,13 @@ const PIECE: usize = 4096;
 /// can claim any number.
 const MAX_CELLS: usize = 1 << 24;
 
+/// Bytes that the name of a file may have; no system takes a path of half of them. A piece has one for each of its rows.
+const LONGEST_NAME: usize = 8 << 10;
+
+/// What the names of all files may take in memory, in bytes, and what one takes beside its text.
+const MAX_NAMES: u64 = 256 << 20;
+const NAME: u64 = 64;
+
 /// The columns of integers that every output of this program has.
 const INTEGERS: [&str; 5] = ["event", "run", "event_number", "group", "lhcb_id"];
 
@@ -146,11 +153,14 @@ trait Source {
 struct LastName(Arc<[u8]>);
 
 impl LastName {
-    fn of(&mut self, name: &[u8]) -> Arc<[u8]> {
+    fn of(&mut self, name: &[u8]) -> Result<Arc<[u8]>, String> {
+        if name.len() > LONGEST_NAME {
+            return Err(format!("a file name of {} bytes in column file: no path is that long", name.len()));
+        }
         if *self.0 != *name {
             self.0 = name.into();
         }
-        Arc::clone(&self.0)
+        Ok(Arc::clone(&self.0))
     }
 }
 
@@ -180,6 +190,8 @@ pub struct HitReader {
     file: FileKey,
     /// By name: the files so far.
     files: HashMap<Arc<[u8]>, u64>,
+    /// What their names take in memory, in bytes.
+    names_size: u64,
     fell: bool,
 }
 
@@ -220,7 +232,7 @@ impl HitReader {
 
     fn of(path: PathBuf, source: Box<dyn Source>, event: usize, names: Names) -> Self {
         let (piece, file, files) = (Piece::default(), FileKey::default(), HashMap::new());
-        Self { path, source, event, piece, next: 0, names, before: None, file, files, fell: false }
+        Self { path, source, event, piece, next: 0, names, before: None, file, files, names_size: 0, fell: false }
     }
 
     /// What the user called the file.
@@ -309,6 +321,13 @@ impl HitReader {
                 let files = self.files.entry(Arc::clone(&self.file.0)).or_default();
                 self.file.1 = *files;
                 *files += 1;
+                if self.file.1 == 0 {
+                    self.names_size += self.file.0.len() as u64 + NAME;
+                }
+                if self.names_size > MAX_NAMES {
+                    let mib = MAX_NAMES >> 20;
+                    return Err(self.content(format!("the names of its files take more than {mib} MiB")));
+                }
             }
             let file = self.before.map_or(0, |(file, _)| file + u64::from(is_new));
             to.place = (file, event);
@@ -333,7 +352,7 @@ impl HitReader {
 mod tests {
     use std::path::PathBuf;
 
-    use super::{EventOfFile, HitReader, MAX_CELLS, Names, PIECE, Piece, ReadColumn, Source, known};
+    use super::{EventOfFile, HitReader, MAX_CELLS, MAX_NAMES, Names, PIECE, Piece, ReadColumn, Source, known};
 
     /// Hits of one event, without end.
     struct Endless(Vec<ReadColumn>);
@@ -360,5 +379,41 @@ mod tests {
         let mut reader = HitReader::of(PathBuf::from("a"), Box::new(Endless(columns)), 0, Names::default());
         let error = reader.next_event(&mut EventOfFile::default()).unwrap_err().to_string();
         assert_eq!(error, format!("a: event 7 has more than {most} hits"));
+    }
+
+    /// An event of each of the files 0, 1, 2, …, and again, without end.
+    struct ManyFiles(Vec<ReadColumn>, usize);
+
+    impl Source for ManyFiles {
+        fn columns(&self) -> &[ReadColumn] {
+            &self.0
+        }
+
+        fn has_names(&self) -> bool {
+            true
+        }
+
+        fn read(&mut self, piece: &mut Piece) -> Result<(), String> {
+            piece.columns.iter_mut().for_each(|column| column.resize(self.1, Some(7)));
+            piece.files = (0..self.1).map(|i| format!("{i:04}").into_bytes().into()).collect();
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_names_of_files_take_little_memory_however_many_there_are() {
+        let source = Box::new(ManyFiles(known().collect(), 10));
+        let mut reader = HitReader::of(PathBuf::from("a"), source, 0, Names::default());
+        // Room for nine names of four bytes.
+        reader.names_size = MAX_NAMES - 9 * (4 + 64);
+        let mut event = EventOfFile::default();
+        assert!((0..8).all(|_| reader.next_event(&mut event).unwrap()));
+        let error = (0..2).find_map(|_| reader.next_event(&mut event).err()).unwrap().to_string();
+        assert_eq!(error, "a: the names of its files take more than 256 MiB");
+        // A name that comes again takes nothing.
+        let source = Box::new(ManyFiles(known().collect(), 9));
+        let mut reader = HitReader::of(PathBuf::from("a"), source, 0, Names::default());
+        reader.names_size = MAX_NAMES - 9 * (4 + 64);
+        assert!((0..30).all(|_| reader.next_event(&mut event).unwrap()));
     }
 }

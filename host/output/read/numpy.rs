@@ -7,13 +7,10 @@ use std::sync::Arc;
 
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ZipArchive};
 
-use super::{Cell, LastName, Names, PIECE, Piece, ReadColumn, Source, Values, known};
+use super::{Cell, LastName, MAX_NAMES, NAME, Names, PIECE, Piece, ReadColumn, Source, Values, known};
 
 /// Arrays that a file may have.
 const MAX_MEMBERS: usize = 1000;
-
-/// Bytes that the names of the files may have.
-const MAX_TEXTS: u64 = 256 << 20;
 
 /// Bytes that the header of an array may have.
 const MAX_HEADER: usize = 1 << 16;
@@ -113,7 +110,7 @@ impl Source for NumpySource {
                             format!("array file names file {place} of array files, which has {}", names.len())
                         })?
                     }
-                    None => self.number.of(&place.to_le_bytes()),
+                    None => self.number.of(&place.to_le_bytes())?,
                 });
             }
         }
@@ -207,8 +204,11 @@ fn texts(path: &Path, members: &[Member], name: &str) -> Result<Option<Vec<Arc<[
     let chars =
         value_of(&header, "descr").and_then(|kind| kind.strip_prefix("'<U")?.split_once('\'')?.0.parse::<u64>().ok());
     let Some((chars, len)) = chars.filter(|&chars| chars > 0).zip(shape(&header)) else { return Ok(None) };
-    if size > MAX_TEXTS || chars.checked_mul(4).and_then(|text| text.checked_mul(len)) != Some(size) {
-        return Err(format!("array {name}: its size is not what its header says, or more than {MAX_TEXTS} bytes"));
+    if chars.checked_mul(4).and_then(|text| text.checked_mul(len)) != Some(size) {
+        return Err(format!("array {name}: its size is not what its header says"));
+    }
+    if len.checked_mul(NAME).and_then(|more| more.checked_add(size)).is_none_or(|all| all > MAX_NAMES) {
+        return Err(format!("array {name}: the names of its files take more than {} MiB", MAX_NAMES >> 20));
     }
     let mut all = Vec::new();
     bytes.take(size).read_to_end(&mut all).map_err(|error| format!("array {name}: {error}"))?;

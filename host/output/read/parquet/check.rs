@@ -374,7 +374,7 @@ mod tests {
         damaged(&[0x1b, 0, 0]);
         damaged(&[&[0x18][..], &[0xff; 8], &[0x7f, 0]].concat());
         damaged(&[&[0x16][..], &[0xff; 11], &[0, 0]].concat());
-        damaged(&[[0x19; 100_000], [0; 100_000]].concat());
+        damaged(&[vec![0x19; 100_000], vec![0; 100_000]].concat());
         assert_eq!(schema(&[&[0x39][..], &[0x19; 7], &[0, 0]].concat()), Ok(()));
     }
 

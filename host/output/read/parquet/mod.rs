@@ -151,7 +151,8 @@ impl ParquetSource {
         {
             let name =
                 |name: Option<&::parquet::data_type::ByteArray>| self.name.of(name.map_or(&[][..], AsBytes::as_bytes));
-            piece.files = values(reader, *nullable, n, name).map_err(|error| error.to_string())?;
+            let files = values(reader, *nullable, n, name).map_err(|error| error.to_string())?;
+            piece.files = files.into_iter().collect::<Result<_, _>>()?;
             if piece.files.len() != n {
                 return Err("column file is too short".to_owned());
             }
@@ -346,6 +347,22 @@ mod tests {
         let mut reader = open(&columns.concat(), &[&group]).unwrap();
         let error = reader.next_event(&mut EventOfFile::default()).unwrap_err().to_string();
         assert!(error.contains("column event has 3 values in a group of 2 rows"), "{error}");
+    }
+
+    #[test]
+    fn a_file_name_that_no_file_can_have_is_refused() {
+        let columns = "required int64 event; required int32 lhcb_id; required binary file;";
+        let of = |length: usize| {
+            let group = move |group: &mut Group<'_>| {
+                column::<Int64Type>(group, &[4], None, None);
+                column::<Int32Type>(group, &[7], None, None);
+                column::<ByteArrayType>(group, &["a".repeat(length).as_str().into()], None, None);
+            };
+            let mut reader = open(columns, &[&group]).unwrap();
+            reader.next_event(&mut EventOfFile::default()).map_err(|error| error.to_string())
+        };
+        assert_eq!(of(8192), Ok(true));
+        assert!(of(8193).unwrap_err().contains("a file name of 8193 bytes"));
     }
 
     #[test]
