@@ -20,6 +20,7 @@ use crate::decoder::occupancy::Architecture;
 use crate::decoder::ptx::Unit;
 use serde_json::json;
 use tuner::Outcome;
+use tuner::store::contents::Prune;
 use tuner::store::{Store, StoreError};
 
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, one_of};
@@ -207,10 +208,7 @@ fn measure(
     std::fs::create_dir_all(&args.output).map_err(folder)?;
     let path = args.output.join(JOURNAL);
     if args.fresh && path.exists() {
-        if let Err(error @ StoreError::Foreign { .. }) = Store::open_read_only(&path) {
-            return Err(error.into());
-        }
-        std::fs::remove_file(&path).map_err(|error| format!("cannot remove {}: {error}", path.display()))?;
+        begin_anew(&path)?;
     }
     let journal = Journal::open(&path, sweep.plan, facts)?;
     let (all, points, skipped) = (sweep.visits(), sweep.plan.points.len(), sweep.plan.skipped.len());
@@ -228,6 +226,31 @@ fn measure(
     let outcomes = sweep.run(&journal, tick)?;
     drop(progress);
     Ok(outcomes)
+}
+
+/// Empties a journal. One that another process writes to is an error; one that cannot be read goes, with what SQLite keeps
+/// beside it.
+fn begin_anew(path: &Path) -> Result<(), Failure> {
+    match Store::open(path) {
+        Ok(mut store) => {
+            let runs = store.runs()?.into_iter().map(|summary| summary.record.run).collect();
+            store.prune(&Prune { runs, ..Prune::default() })?;
+        }
+        Err(StoreError::Corrupt { .. } | StoreError::Newer { .. }) => {
+            for end in ["", "-wal", "-shm", "-journal"] {
+                let mut file = path.as_os_str().to_owned();
+                file.push(end);
+                match std::fs::remove_file(&file) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        return Err(format!("cannot remove {}: {error}", Path::new(&file).display()).into());
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
 }
 
 fn in_words(time: Duration) -> String {

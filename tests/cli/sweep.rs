@@ -1,7 +1,7 @@
 //! `ut-decode sweep`, end to end.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use assert_cmd::cargo::cargo_bin;
@@ -68,23 +68,44 @@ fn cpu_rates_are_measured_in_rounds_and_the_default_is_among_them() {
     assert_eq!(report["about"]["unit"], "events/s");
 }
 
-#[test]
-fn a_killed_sweep_goes_on_and_loses_no_measurement() {
-    let folder = tempfile::tempdir().unwrap();
-    let axes = ["--backend", "emulated", "--axis", "count.block_x=32:1024:32", "--axis", "count.bins=8,16"];
+/// Starts a sweep, and waits for its fourth measurement.
+fn begun(folder: &Path, axes: &[&str]) -> Child {
     let mut child = Command::new(cargo_bin!("ut-decode"))
         .args(["sweep", "--profile", "pp-low", "--events", "2", "--batch", "2", "--output"])
-        .arg(folder.path())
+        .arg(folder)
         .args(axes)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let patience = Instant::now();
-    while measured(folder.path()) < 4 && child.try_wait().unwrap().is_none() {
+    while measured(folder) < 4 && child.try_wait().unwrap().is_none() {
         assert!(patience.elapsed() < Duration::from_mins(2), "the sweep measures nothing");
         std::thread::sleep(Duration::from_millis(5));
     }
+    child
+}
+
+#[test]
+fn a_sweep_that_runs_is_not_begun_anew_by_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let axes = ["--backend", "emulated", "--axis", "count.block_x=32:1024:32", "--axis", "count.bins=8,16"];
+    let mut child = begun(folder.path(), &axes);
+    let fresh = [&axes[..], &["--fresh"]].concat();
+    sweep(folder.path(), &fresh).assert().code(1).stderr(contains("another process"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let before = measured(folder.path());
+    assert!((4..64).contains(&before), "{before} measurements are left");
+    sweep(folder.path(), &fresh).assert().success().stderr(contains("are there already").not());
+    assert_eq!(measured(folder.path()), 64);
+}
+
+#[test]
+fn a_killed_sweep_goes_on_and_loses_no_measurement() {
+    let folder = tempfile::tempdir().unwrap();
+    let axes = ["--backend", "emulated", "--axis", "count.block_x=32:1024:32", "--axis", "count.bins=8,16"];
+    let mut child = begun(folder.path(), &axes);
     child.kill().unwrap();
     child.wait().unwrap();
     let before = measured(folder.path());

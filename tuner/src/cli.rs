@@ -41,13 +41,13 @@ pub struct ProgramArgs {
     #[arg(long, value_name = "POINTER", requires = "command")]
     pub json_pointer: Vec<String>,
     /// The unit of the times that are read: s, ms, us or ns.
-    #[arg(long, value_name = "UNIT", default_value = "ms", value_parser = ["s", "ms", "us", "ns"])]
+    #[arg(long, value_name = "UNIT", default_value = "ms", requires = "command", value_parser = ["s", "ms", "us", "ns"])]
     pub unit: String,
     /// What the numbers are: time, rate (things per second, more is better), smaller or larger (any positive number that
     /// should be small or large). Given several times, with names and weights, as `--objective time --objective
     /// energy=smaller*0.5`, the smallest weighted geometric mean is chosen, and the Pareto front is shown. If the first is
     /// a time without a pattern of its own, it is that of the process.
-    #[arg(long, value_name = "[NAME=]KIND[*WEIGHT]", default_value = "time")]
+    #[arg(long, value_name = "[NAME=]KIND[*WEIGHT]", default_value = "time", requires = "command")]
     pub objective: Vec<Goal>,
     /// The program keeps running and measures on request, exchanging lines of JSON (docs/tuning-programs.md).
     #[arg(long, requires = "command",
@@ -66,6 +66,8 @@ pub struct Program {
     pub tunable: TunableIdentity,
     /// What it works on, and the objective.
     pub workload: Workload,
+    /// The folder it starts in: names in its command may be those of other files in another one.
+    pub sample: String,
     /// Its parameters.
     pub space: Space,
     /// Its default.
@@ -134,6 +136,7 @@ impl ProgramArgs {
             device,
             tunable: TunableIdentity::new(command, 1),
             workload,
+            sample: std::env::current_dir().map(|folder| folder.display().to_string()).unwrap_or_default(),
             space,
             default,
             objective,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tuner::report::explain::{explain, importance};
 use tuner::report::words::in_words;
+use tuner::store::DeviceIdentity;
 
 use serde_json::json;
 
@@ -40,7 +41,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let pins = store.pins()?;
     let pin = pins.iter().find(|pin| {
-        (&pin.tunable, &pin.workload, &pin.device.name) == (&record.tunable, &record.workload, &record.device.name)
+        // A pin holds whatever the driver.
+        let (driver, runtime) = (record.device.driver.clone(), record.device.runtime.clone());
+        let device = DeviceIdentity { driver, runtime, ..pin.device.clone() };
+        (&pin.tunable, &pin.workload, &device) == (&record.tunable, &record.workload, &record.device)
     });
     let mut text = String::new();
     let mut devices: Vec<String> = store.runs()?.iter().map(|summary| summary.record.device.to_string()).collect();

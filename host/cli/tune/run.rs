@@ -82,7 +82,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             &json!({
                 "run": tuning.run,
                 "resumed": tuning.resumed,
-                "store": store.file(),
+                "store": store.file().display().to_string(),
                 "parameters": target.space.names(),
                 "decision": tuning.evidence,
             }),

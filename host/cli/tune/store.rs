@@ -232,7 +232,7 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
                 })
             })
             .collect();
-        write_json(path, &json!({"file": store.file(), "runs": runs, "pins": pins}))?;
+        write_json(path, &json!({"file": store.file().display().to_string(), "runs": runs, "pins": pins}))?;
     }
     let mut text = format!("{}: {}, {}\n", store.file().display(), count(runs.len(), "run"), count(pins.len(), "pin"));
     for summary in &runs {

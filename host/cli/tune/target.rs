@@ -57,7 +57,7 @@ impl Target {
                 workload: program.workload.clone(),
                 space: program.space.clone(),
                 default: program.default.clone(),
-                sample: String::new(),
+                sample: program.sample.clone(),
                 budget: BUDGET,
                 objective: program.objective,
                 goals: program.goals.clone(),

@@ -109,7 +109,7 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
         return Err("--timeout must be above 0 and at most a year".into());
     }
     let mut device = args.program.device(&program, Duration::from_secs_f64(args.timeout))?;
-    let Program { device: machine, tunable, workload, space, default, objective, goals } = &program;
+    let Program { device: machine, tunable, workload, sample, space, default, objective, goals } = &program;
     let task = Task { device: machine, tunable, workload, space };
     let locations = Locations::choose(Application("tuner"), args.db.clone(), None)?;
     let mut store = Store::open(&locations.user)?;
@@ -119,6 +119,7 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
         default: default.clone(),
         goals: goals.clone(),
         fresh: args.fresh,
+        sample: sample.clone(),
         ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, args.budget.clone())
     };
     if session.begun_with(&store)?.is_none()

@@ -127,4 +127,9 @@ fn whatever_changes_the_numbers_of_a_program_is_part_of_its_workload() {
         assert!(!all[..at].contains(one), "{one}");
     }
     assert!(parse(&["--stays", "--unit", "s"]).is_err());
+    // Its command may name other files in another folder.
+    let folder = std::env::current_dir().unwrap().display().to_string();
+    assert_eq!(parse(&[]).ok().unwrap().program.program().unwrap().unwrap().sample, folder);
+    let alone = |option: &str, value: &str| <Args as clap::Parser>::try_parse_from(["tuner", option, value]);
+    assert!(alone("--unit", "s").is_err() && alone("--objective", "larger").is_err());
 }
