@@ -67,13 +67,19 @@ pub fn read(path: &Path, size: usize) -> Result<Vec<Vec<f64>>, SamplesError> {
     parse(&text, &file, size)
 }
 
-/// JSON in one of the forms that are understood.
+/// JSON in one of the forms that are understood. Not nested any deeper: each level would be another copy of it in memory.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Json {
+    Times(Times),
+    Under { times: Times },
+}
+
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Times {
     Blocks(Vec<Vec<f64>>),
     Flat(Vec<f64>),
-    Under { times: Box<Json> },
 }
 
 /// The same for the content of a file called `file`.
@@ -83,16 +89,14 @@ enum Json {
 pub fn parse(text: &str, file: &str, size: usize) -> Result<Vec<Vec<f64>>, SamplesError> {
     let name = || file.to_owned();
     let mut blocks = if text.trim_start().starts_with(['[', '{']) {
-        let mut json: Json = serde_json::from_str(text).map_err(|source| match source.classify() {
+        let json: Json = serde_json::from_str(text).map_err(|source| match source.classify() {
             serde_json::error::Category::Data => SamplesError::Empty { file: name() },
             _ => SamplesError::Json { file: name(), source },
         })?;
-        loop {
-            match json {
-                Json::Under { times } => json = *times,
-                Json::Blocks(blocks) => break blocks,
-                Json::Flat(times) => break vec![times],
-            }
+        let (Json::Times(times) | Json::Under { times }) = json;
+        match times {
+            Times::Blocks(blocks) => blocks,
+            Times::Flat(times) => vec![times],
         }
     } else {
         lines(text, file)?
@@ -161,6 +165,7 @@ mod tests {
             ("[1, 2", "x: "),
             ("{\"rate\": 1}", "no samples"),
             ("{\"times\": \"soon\"}", "no samples"),
+            ("{\"times\": {\"times\": [1, 2]}}", "no samples"),
         ] {
             let error = parse(text, "x", 2).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

@@ -110,8 +110,13 @@ fn measured(entry: &Map<String, Json>, objective: &str) -> Result<Measured, Stri
     if let Some(Json::Array(times)) = entry.get("times")
         && !times.is_empty()
     {
-        let times: Result<Vec<f64>, String> = times.iter().map(|time| time_of(time, 1.0)).collect();
-        return times.map(samples).map_err(|error| format!("times: {error}"));
+        // NaN became null; it counts as no number.
+        let times = times.iter().filter(|time| !time.is_null()).map(|time| time_of(time, 1.0));
+        let times = times.collect::<Result<Vec<f64>, String>>().map_err(|error| format!("times: {error}"))?;
+        if times.is_empty() {
+            return Ok(failed(FailureKind::Launch, "recorded without a time".to_owned()));
+        }
+        return Ok(samples(times));
     }
     match entry.get("time") {
         Some(Json::Null) | None => Ok(failed(FailureKind::Launch, "recorded without a time".to_owned())),
@@ -153,6 +158,11 @@ pub fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
     let fixed: Vec<&(String, Value)> = fixed.collect();
     let keys: Vec<&str> = names.iter().copied().chain(fixed.iter().map(|(name, _)| name.as_str())).collect();
 
+    if let Some(name) = keys.iter().find(|name| MEMBERS.contains(name)) {
+        let why =
+            format!("a parameter is called {name}, as a result is in caches of Kernel Tuner: export it as T4 or CSV");
+        return Err(io::Error::other(why));
+    }
     let mut params = Vec::new();
     for parameter in recording.space.parameters() {
         params.push(format!("{}: {}", json!(parameter.name()), json!(parameter.values())));
@@ -176,6 +186,20 @@ pub fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
     }
     writeln!(to, "}}\n}}")
 }
+
+/// Names of results in an entry of the cache, beside which its parameters stand.
+const MEMBERS: [&str; 10] = [
+    "time",
+    "times",
+    "summary",
+    "failure",
+    "compile_time",
+    "verification_time",
+    "benchmark_time",
+    "strategy_time",
+    "framework_time",
+    "timestamp",
+];
 
 fn result_members(record: &Record) -> Vec<String> {
     let mut members = match &record.measured {

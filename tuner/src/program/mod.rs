@@ -71,7 +71,7 @@ pub struct ProgramDevice {
     folder: Option<Folder>,
     built: HashMap<String, Result<String, Failure>>,
     checked: HashMap<String, Result<(), Failure>>,
-    reference: Option<Vec<u8>>,
+    reference: Option<Result<Vec<u8>, Failure>>,
 }
 
 /// What a command did.
@@ -150,6 +150,9 @@ impl ProgramDevice {
     pub fn validate(&self) -> Result<(), TemplateError> {
         let mut known: Vec<&str> = self.parameters.iter().map(String::as_str).collect();
         if self.build.is_some() {
+            if known.contains(&"build") {
+                return Err(TemplateError::Build);
+            }
             known.push("build");
         }
         for template in [Some(&self.command), self.build.as_ref(), self.check.as_ref()].into_iter().flatten() {
@@ -226,11 +229,16 @@ impl ProgramDevice {
         let found = run(self, config, folder)?.output;
         let Some(other) = self.same_output_as.clone() else { return Ok(()) };
         if self.reference.is_none() {
-            let folder = self.build_of(&other)?;
-            self.reference = Some(run(self, &other, folder.as_deref())?.output);
+            // It is not this configuration that fails then, nor that takes too long.
+            let wrong = |failure: Failure| wrong(format!("the configuration it is compared with: {}", failure.message));
+            let folder = self.build_of(&other);
+            let reference = folder.and_then(|folder| Ok(run(self, &other, folder.as_deref())?.output));
+            self.reference = Some(reference.map_err(wrong));
         }
-        if self.reference.as_ref() == Some(&found) {
-            return Ok(());
+        match &self.reference {
+            Some(Ok(reference)) if *reference == found => return Ok(()),
+            Some(Err(failure)) => return Err(failure.clone()),
+            _ => {}
         }
         Err(wrong("it prints something else than the configuration that it is compared with".to_owned()))
     }

@@ -17,6 +17,9 @@ pub enum TemplateError {
         /// The names that there are.
         known: String,
     },
+    /// A parameter is called as the folder of the build is.
+    #[error("a parameter is called build, as the folder is in which a configuration is built: give it another name")]
+    Build,
     /// A brace without its counterpart.
     #[error("{0:?}: a brace is not closed; write {{{{ for one that is meant as such")]
     Open(String),

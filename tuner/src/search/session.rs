@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::budget::{Budget, Spent};
 use crate::compare;
 use crate::goals::Goal;
-use crate::store::run::SEEDS;
+use crate::store::run::{DEFAULT, SAMPLE, SEEDS};
 use crate::store::{Evidence, Plan, Store, StoreError, Task};
 use crate::strategy::StrategyKind;
 use crate::verdict::Rules;
@@ -99,11 +99,11 @@ impl<'a> Session<'a> {
             );
         }
         if !self.sample.is_empty() {
-            let _ = write!(strategy, ", on {}", self.sample);
+            let _ = write!(strategy, "{SAMPLE}{}", self.sample);
         }
         if let Some(default) = &self.default {
             let values: Vec<String> = default.0.iter().map(ToString::to_string).collect();
-            let _ = write!(strategy, ", default {}", values.join("/"));
+            let _ = write!(strategy, "{DEFAULT}{}", values.join("/"));
         }
         if !seeds.is_empty() {
             // Last, and so that they can be read back.

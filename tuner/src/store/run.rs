@@ -150,6 +150,17 @@ pub struct RaceDetails {
 /// for by: what is a good seed changes with every run that is kept.
 pub(crate) const SEEDS: &str = ", seeds ";
 
+/// What stands in front of the sample in a plan, and of the default behind it.
+pub(crate) const SAMPLE: &str = ", on ";
+pub(crate) const DEFAULT: &str = ", default ";
+
+/// The sample in the words of a plan.
+fn sample_of(strategy: &str) -> &str {
+    let (before, _) = strategy.rsplit_once(SEEDS).unwrap_or((strategy, ""));
+    let (before, _) = before.rsplit_once(DEFAULT).unwrap_or((before, ""));
+    before.split_once(SAMPLE).map_or("", |(_, sample)| sample)
+}
+
 /// A run that may be continued.
 struct Unfinished {
     id: i64,
@@ -464,18 +475,27 @@ impl Store {
         self.select_observations("WHERE run_id = ?1 ORDER BY sequence", &[&run])
     }
 
-    /// Measurements that had to be killed, for the same device and driver, code, workload and parameters as a run: as many
-    /// launches of their configurations need not be waited for as long again.
+    /// Measurements that had to be killed, for the same device and driver, code, workload, sample and parameters as a run: as
+    /// many launches of their configurations need not be waited for as long again.
     ///
     /// # Errors
     /// Those of reading; rows that cannot be understood.
     pub fn hangs(&self, run: &Run) -> Result<Vec<Observation>, StoreError> {
+        let alike: rusqlite::Result<Vec<(i64, String)>> = (|| {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT runs.id, runs.strategy FROM runs JOIN runs AS this ON this.id = ?1
+                 WHERE runs.device_id = this.device_id AND runs.tunable_id = this.tunable_id
+                 AND runs.workload_id = this.workload_id AND runs.space_id = this.space_id",
+            )?;
+            statement.query_map([run.id], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
+        })();
+        let alike = alike.map_err(|error| self.failure(error))?;
+        let sample = alike.iter().find(|(id, _)| *id == run.id).map(|(_, strategy)| sample_of(strategy));
+        let same = alike.iter().filter(|(_, strategy)| Some(sample_of(strategy)) == sample).map(|(id, _)| *id);
+        let same = serde_json::json!(same.collect::<Vec<i64>>()).to_string();
         self.select_observations(
-            "JOIN runs ON runs.id = run_id JOIN runs AS this ON this.id = ?1
-             WHERE failure = ?2 AND runs.device_id = this.device_id AND runs.tunable_id = this.tunable_id
-             AND runs.workload_id = this.workload_id AND configurations.space_id = this.space_id
-             ORDER BY run_id, sequence",
-            &[&run.id, &word_of(crate::FailureKind::TimeOut)],
+            "WHERE failure = ?2 AND run_id IN (SELECT value FROM json_each(?1)) ORDER BY run_id, sequence",
+            &[&same, &word_of(crate::FailureKind::TimeOut)],
         )
     }
 

@@ -126,6 +126,19 @@ fn the_quirks_of_caches_have_a_meaning_each() {
     let mean_only = Summary { mean_ms: 1.25, median_ms: 1.25, min_ms: 1.25, sd_ms: 0.0, samples: 1 };
     assert_eq!(at(&recording, 2, "y"), &Measured::Summary(mean_only));
     assert_eq!(at(&recording, 4, "y"), &Measured::Samples(vec![8.0]), "the later of two entries counts");
+    let recording = parsed(&CACHE.replace("[3.0, 2.0, 1.0]", "[3.0, NaN, 1.0]").replace("[8.0]", "[NaN]")).unwrap();
+    assert_eq!(at(&recording, 1, "x"), &Measured::Samples(vec![3.0, 1.0]), "NaN counts as no number");
+    assert_eq!(kind(at(&recording, 4, "y")), Some(FailureKind::Launch));
+}
+
+#[test]
+fn a_parameter_that_is_called_as_a_result_is_in_no_cache() {
+    for name in ["time", "times", "failure", "compile_time"] {
+        let text = format!("# device=D; kernel=k; problem_size=7\n{name},status,mean_ms\n1,ok,2\n2,ok,1\n");
+        let recording = parsed(&text).unwrap();
+        let error = kernel_tuner::write(&recording, &mut Vec::new()).unwrap_err().to_string();
+        assert!(error.contains(&format!("a parameter is called {name}")), "{error}");
+    }
 }
 
 #[test]

@@ -11,7 +11,9 @@ use tuner::program::{ProgramDevice, Reading, Template, TemplateError};
 use tuner::session::Session;
 use tuner::store::{DeviceIdentity, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
-use tuner::{Config, Device, Failure, FailureKind, Outcome, Space, SpaceBuilder, Value, minimise, read_space, tune};
+use tuner::{
+    Config, Device, Failure, FailureKind, Outcome, Space, SpaceBuilder, Value, minimise, parse_toml, read_space, tune,
+};
 
 fn space() -> Space {
     SpaceBuilder::new().ints("tile", [8, 16, 32]).choices("mode", ["a", "b c"]).build().unwrap()
@@ -165,11 +167,37 @@ fn a_wrong_answer_is_out_by_exit_code_or_by_what_is_printed() {
 }
 
 #[test]
+fn a_configuration_does_not_hang_because_the_one_it_is_compared_with_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let mut program = ProgramDevice::new(
+        &space(),
+        &format!("echo {{tile}} >> {}; test {{tile}} -ne 8 || sleep 20; echo 5", log.display()),
+    );
+    program.reading = Reading::regex("5").unwrap();
+    program.same_output_as = Some(config(8, "a"));
+    program.time_out = Duration::from_millis(300);
+    assert_eq!(failure(program.measure(&config(8, "a"), 1)).kind, FailureKind::TimeOut);
+    for tile in [16, 32] {
+        let failure = failure(program.measure(&config(tile, "a"), 1));
+        assert_eq!(failure.kind, FailureKind::WrongResult);
+        assert!(failure.message.contains("the configuration it is compared with: killed after"), "{}", failure.message);
+    }
+    // Itself, and once to be compared with.
+    assert_eq!(std::fs::read_to_string(&log).unwrap().matches("8\n").count(), 2);
+}
+
+#[test]
 fn a_place_that_nothing_fits_is_known_before_anything_runs() {
     let program = ProgramDevice::new(&space(), "./mm {tile} {threads}");
     assert!(matches!(program.validate(), Err(TemplateError::Unknown { name, .. }) if name == "threads"));
     assert!(ProgramDevice::new(&space(), "{build}/mm").validate().is_err(), "there is no build");
     assert!(ProgramDevice::new(&space(), "./mm {tile}").validate().is_ok());
+    let named = parse_toml("[[parameter]]\nname = \"build\"\nvalues = [1, 2]\n").unwrap().build().unwrap();
+    let mut program = ProgramDevice::new(&named, "./mm {build}");
+    assert!(program.validate().is_ok());
+    program.build = Some(Template::new("make {build}"));
+    assert!(matches!(program.validate(), Err(TemplateError::Build)));
 }
 
 /// Tunes the example in C as its page says, with a launch budget, and returns what was decided.

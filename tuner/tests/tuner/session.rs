@@ -577,6 +577,34 @@ fn an_exhaustive_search_that_ends_early_has_seen_all_parts_of_the_space() {
 }
 
 #[test]
+fn a_time_that_is_no_number_costs_only_its_configuration() {
+    struct Odd(usize);
+    impl Device for Odd {
+        fn name(&self) -> String {
+            "odd".to_owned()
+        }
+
+        fn measure(&mut self, _: &Config, launches: usize) -> Outcome {
+            self.0 += 1;
+            let time = [f64::INFINITY, f64::NAN, 3.0, 2.0][self.0 - 1];
+            Outcome::Times(vec![time; launches])
+        }
+    }
+    let place = Place::new("seed=1");
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session { finalists: 0, ..place.session(StrategyKind::Exhaustive, "4") };
+    let mut store = Store::open(&store_in(&folder)).unwrap();
+    let found = tune(&session, &mut Odd(0), &mut store, &mut |_| true).unwrap();
+    assert_eq!(found.evidence.failed, 2);
+    let said = store.observations(found.run).unwrap();
+    let failures = said.iter().filter(|observation| {
+        matches!(&observation.outcome, Outcome::Failed(failure)
+        if failure.kind == FailureKind::Launch && failure.message.contains("it ran and gave a time of"))
+    });
+    assert_eq!(failures.count(), 2);
+}
+
+#[test]
 fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
     struct Slow {
         limit: Duration,
@@ -603,17 +631,20 @@ fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
     }
     let place = Place::new("seed=1");
     let folder = tempfile::tempdir().unwrap();
-    let run = |limit_ms: u64, seed: u64| {
+    let run_on = |sample: &str, limit_ms: u64, seed: u64| {
         let mut device = Slow { limit: Duration::from_millis(limit_ms), asked: 0 };
         let session = Session { seed, fresh: true, finalists: 0, ..place.session(StrategyKind::Exhaustive, "4") };
+        let session = Session { sample: sample.to_owned(), ..session };
         // The same four configurations, whatever the seed.
         let session = Session { seeds: (0..4).map(|i| place.synthetic.space().config(i)).collect(), ..session };
         let mut store = Store::open(&store_in(&folder)).unwrap();
         let found = tune(&session, &mut device, &mut store, &mut |_| true);
         (device.asked, found.is_ok())
     };
+    let run = |limit_ms, seed| run_on("few events", limit_ms, seed);
     assert_eq!(run(10, 1), (4, false));
     assert_eq!(run(10, 2), (0, false), "known to take longer");
     assert_eq!(run(10, 3), (0, false), "known still, though the last run did not wait");
+    assert_eq!(run_on("other events", 10, 2), (4, false), "nothing is known of other events");
     assert_eq!(run(50, 4), (4, true), "it may take longer now");
 }
