@@ -107,7 +107,12 @@ impl ProgramArgs {
             workload = workload.with("objectives", all.join(", "))?;
         }
         // Everything that changes what is measured; the texts themselves, so that a reader of the store sees them.
-        let joined = |all: &[String]| (!all.is_empty()).then(|| all.join(" "));
+        // One as it is; of several, it shows where each ends.
+        let joined = |all: &[String]| match all {
+            [] => None,
+            [one] => Some(one.clone()),
+            several => Some(serde_json::json!(several).to_string()),
+        };
         let texts = [
             ("build", self.build.clone()),
             ("check", self.check.clone()),

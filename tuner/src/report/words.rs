@@ -1,6 +1,6 @@
 //! Configurations, outcomes and differences in words.
 
-use crate::objective::Objective;
+use crate::objective::{Objective, is_cost};
 use crate::store::contents::RunRecord;
 use crate::store::{Observation, Workload};
 use crate::verdict::Judgement;
@@ -51,7 +51,10 @@ pub fn tried(measurements: &[Observation]) -> Vec<Tried<'_>> {
             Outcome::Failed(failure) => tried[place].failure = Some((failure.kind, &failure.message)),
         }
     }
-    let key = |tried: &Tried<'_>| tried.median().filter(|_| tried.failure.is_none()).unwrap_or(f64::INFINITY);
+    // A time below 0, which no search takes for one, is not the fastest.
+    let key = |tried: &Tried<'_>| {
+        tried.median().filter(|&median| tried.failure.is_none() && is_cost(median)).unwrap_or(f64::INFINITY)
+    };
     tried.sort_by(|a, b| key(a).total_cmp(&key(b)));
     tried
 }
@@ -95,4 +98,25 @@ pub fn objective_for(workload: &Workload) -> Objective {
 /// A text as a cell of a CSV file.
 pub(crate) fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tried;
+    use crate::store::Observation;
+    use crate::{Config, Outcome, Value};
+
+    #[test]
+    fn a_time_that_is_none_is_not_listed_as_the_fastest() {
+        let measured = |x: i64, time: f64| Observation {
+            config: Config(vec![Value::Int(x)]),
+            launches: 1,
+            outcome: Outcome::Times(vec![time]),
+            took_ms: 1.0,
+            parts: Vec::new(),
+        };
+        let all = [measured(1, -1.0), measured(2, 5.0), measured(3, 4.0)];
+        let order: Vec<_> = tried(&all).iter().map(|tried| tried.config.0[0].clone()).collect();
+        assert_eq!(order, [Value::Int(3), Value::Int(2), Value::Int(1)]);
+    }
 }

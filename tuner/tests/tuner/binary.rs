@@ -127,6 +127,8 @@ fn whatever_changes_the_numbers_of_a_program_is_part_of_its_workload() {
         assert!(!all[..at].contains(one), "{one}");
     }
     assert!(parse(&["--stays", "--unit", "s"]).is_err());
+    let several = |regex: &[&str]| workload(&regex.iter().flat_map(|regex| ["--regex", regex]).collect::<Vec<_>>());
+    assert_ne!(several(&["a b", "c"]), several(&["a", "b c"]));
     // Its command may name other files in another folder.
     let folder = std::env::current_dir().unwrap().display().to_string();
     assert_eq!(parse(&[]).ok().unwrap().program.program().unwrap().unwrap().sample, folder);
