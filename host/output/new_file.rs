@@ -91,6 +91,7 @@ impl NewFile {
     /// When writing or renaming fails; nothing is left then.
     pub fn finish(mut self) -> Result<(), OutputError> {
         self.output.flush().map_err(|source| self.cannot(source))?;
+        closed(self.output.get_ref()).map_err(|source| self.cannot(source))?;
         if let Some((temporary, target)) = self.temporary.take() {
             let name = temporary.to_path_buf();
             let renamed = temporary.persist(target);
@@ -99,6 +100,28 @@ impl NewFile {
         }
         Ok(())
     }
+}
+
+/// What closing a file says: network file systems write when it is closed, and tell only then that there is no room. Closes a
+/// copy of the descriptor, because the standard library closes without asking.
+#[cfg(unix)]
+fn closed(file: &File) -> io::Result<()> {
+    use std::os::fd::IntoRawFd;
+    let descriptor = file.try_clone()?.into_raw_fd();
+    // SAFETY:
+    // - `descriptor` is open: it was made in the line before.
+    // - Nobody else closes it or uses it afterwards: it is ours alone, and goes no further than this line.
+    let closed = unsafe { libc::close(descriptor) } == 0;
+    match io::Error::last_os_error() {
+        // Linux closes it all the same.
+        error if !closed && error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn closed(_: &File) -> io::Result<()> {
+    Ok(())
 }
 
 impl Write for NewFile {

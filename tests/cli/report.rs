@@ -365,6 +365,24 @@ fn a_part_that_comes_twice_is_refused_and_one_that_is_missing_is_warned_of() {
 }
 
 #[test]
+fn nothing_is_written_behind_sums_on_standard_output() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "run.mdf", &run_with(None, 2, 20));
+    let tool = std::process::Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"))
+        .args(["report", "run.mdf", "--sums", "-"])
+        .current_dir(directory)
+        .env("UT_DECODE_CONFIG", "")
+        .output()
+        .unwrap();
+    assert!(tool.status.success());
+    write(directory, "run.sums", &tool.stdout);
+    run_to(0, directory, &["report", "--merge", "run.sums", "--output", "run.html"]);
+    let (_, err) = run_to(2, directory, &["report", "run.mdf", "--output", "-", "--json", "-"]);
+    assert!(err.contains("only one output can be standard output"), "{err}");
+}
+
+#[test]
 fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();

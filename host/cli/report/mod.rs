@@ -34,7 +34,7 @@ use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::{Failure, config, signals, usage};
 use crate::input::{Events, InputPart, Select};
-use crate::output::NewFile;
+use crate::output::{NewFile, names_stdout};
 use crate::views::{Against, Rules, Verdicts, differences, outliers};
 
 /// Draw how the detector behaved during a run, on one page.
@@ -127,6 +127,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let others = InputArgs { files: args.compare.clone(), files_from: None }.expand()?;
     check_standard_input(files.iter().chain(&others).chain(&args.inputs.files_from));
     let outputs = [args.output.as_ref(), args.sums.as_ref(), args.json.as_ref()];
+    if outputs.into_iter().flatten().filter(|path| names_stdout(path)).count() > 1 {
+        usage("only one output can be standard output");
+    }
     let inputs = Protected::inputs(files.iter().chain(&others));
     for output in outputs.into_iter().flatten() {
         inputs.check(output).unwrap_or_else(|message| usage(&message));
@@ -176,7 +179,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         args.output.as_ref().or(args.sums.as_ref()).map_or_else(String::new, |path| path.display().to_string());
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{written} written");
-    print_beside(args.json.as_deref(), &text)?;
+    let outputs = [&args.output, &args.sums, &args.json].into_iter().flatten();
+    print_beside(outputs.map(PathBuf::as_path).find(|path| names_stdout(path)), &text)?;
     for failure in &failures {
         say(&format!("error: {failure}"));
     }

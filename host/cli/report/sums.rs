@@ -291,7 +291,7 @@ impl Sums {
     /// The bytes of a file of these sums.
     ///
     /// # Errors
-    /// When there is no memory for them.
+    /// When there is no memory for them, or they are more than can be read.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let tables = &self.detector.tables;
         let kept = Kept {
@@ -316,7 +316,13 @@ impl Sums {
         let mut packed = zstd::Encoder::new(Vec::new(), 1)?;
         // A flipped bit would otherwise be another number on the page.
         packed.include_checksum(true)?;
-        packed.write_all(&serde_json::to_vec(&kept)?)?;
+        let text = serde_json::to_vec(&kept)?;
+        if text.len() as u64 > MOST_BYTES {
+            let why =
+                format!("the sums take more than {MOST_BYTES} bytes, which --merge does not read: take fewer files");
+            return Err(io::Error::other(why));
+        }
+        packed.write_all(&text)?;
         packed.finish()
     }
 

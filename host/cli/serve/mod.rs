@@ -338,7 +338,7 @@ impl Server {
             let now = Instant::now();
             if now >= next_look {
                 self.look();
-                next_look = now + LOOK.max(now.elapsed() * SHARE_OF_LOOKING);
+                next_look = now + until_next_look(now.elapsed());
             }
             self.reap()?;
             self.fill();
@@ -523,6 +523,12 @@ impl Drop for Server {
     }
 }
 
+/// How long after the beginning of a look that took so long the next one begins. A disk that hung for once is not left alone for
+/// long.
+fn until_next_look(took: Duration) -> Duration {
+    LOOK.max((took * SHARE_OF_LOOKING).min(took + LONGEST_PAUSE))
+}
+
 #[cfg(all(test, unix))]
 mod tests {
     use std::fs;
@@ -532,7 +538,7 @@ mod tests {
 
     use clap::Parser as _;
 
-    use super::{Args, Pause, Server};
+    use super::{Args, Pause, Server, until_next_look};
 
     #[derive(clap::Parser)]
     struct Line {
@@ -589,5 +595,11 @@ mod tests {
         server.pause = Some(Pause { reason: "two".to_owned(), length: second, until: now });
         server.wait_for("two".to_owned());
         assert_eq!(server.pause.as_ref().unwrap().length, 2 * second);
+    }
+
+    #[test]
+    fn looking_takes_a_small_share_of_the_time_and_a_disk_that_hung_is_looked_at_soon() {
+        let after = |ms| until_next_look(Duration::from_millis(ms)).as_millis();
+        assert_eq!([0, 10, 100, 6_000, 1_800_000].map(after), [500, 500, 2_000, 36_000, 1_830_000]);
     }
 }
