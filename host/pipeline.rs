@@ -107,7 +107,7 @@ pub fn paced<T>(per_second: f64, items: impl IntoIterator<Item = T>) -> impl FnM
 /// Returns where the time went.
 ///
 /// # Panics
-/// When one of the functions does.
+/// When one of the functions does, or no thread can be started.
 ///
 /// # Examples
 ///
@@ -134,7 +134,7 @@ pub fn ordered<T: Send, R: Send>(
     let in_flight = in_flight.max(1);
     let start = Instant::now();
     let mut flow = Flow::default();
-    (flow.source.threads, flow.work.threads, flow.consumer.threads) = (1, workers.len(), 1);
+    (flow.source.threads, flow.consumer.threads) = (1, 1);
     let (free, room) = sync_channel::<()>(in_flight);
     for _ in 0..in_flight {
         // It holds all of them.
@@ -148,9 +148,9 @@ pub fn ordered<T: Send, R: Send>(
         let free = free;
         let (results, done) = channel::<(u64, Option<R>)>();
         let (source, turns, worked) = (&source, &turns, &worked);
-        for mut work in workers {
+        for (started, mut work) in workers.into_iter().enumerate() {
             let results = results.clone();
-            scope.spawn(move || {
+            let worker = move || {
                 while let Some((number, item)) = turns.fetch(source) {
                     let begin = Instant::now();
                     match catch_unwind(AssertUnwindSafe(|| work(item))) {
@@ -167,7 +167,13 @@ pub fn ordered<T: Send, R: Send>(
                         }
                     }
                 }
-            });
+            };
+            match thread::Builder::new().spawn_scoped(scope, worker) {
+                Ok(_) => lock(worked).threads = started + 1,
+                // The system has no more threads for us. One is enough.
+                Err(_) if started > 0 => break,
+                Err(error) => panic!("cannot start a thread: {error}"),
+            }
         }
         // Only the workers have it: when those end, nothing comes any more.
         drop(results);

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI8, Ordering::Relaxed};
 
 use crate::input::WriteError;
@@ -11,7 +11,7 @@ use crate::output::{NewFile, names_stdout};
 use anstyle::{AnsiColor, Effects, Style};
 use serde::Serialize;
 
-use crate::cli::Failure;
+use crate::cli::{Failure, usage};
 
 /// Prints to standard output. A reader that has gone (`| head`) is not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
@@ -39,6 +39,16 @@ pub fn print_beside(output: Option<&Path>, text: &str) -> Result<(), Failure> {
         return Ok(());
     }
     print(text)
+}
+
+/// The output that is standard output, if one is; ends the program if two are.
+pub fn on_stdout<'a>(outputs: impl IntoIterator<Item = &'a Option<PathBuf>>) -> Option<&'a Path> {
+    let mut found = outputs.into_iter().filter_map(Option::as_deref).filter(|path| names_stdout(path));
+    let first = found.next();
+    if found.next().is_some() {
+        usage("only one output can be standard output");
+    }
+    first
 }
 
 /// How much is said: -1 quiet, 0, 1 verbose.

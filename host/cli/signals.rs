@@ -51,7 +51,7 @@ pub fn prepare() {
     // What is ignored, as SIGHUP under nohup, stays so.
     let wanted: Vec<i32> = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|&signal| !is_ignored(signal)).collect();
     // Without the thread a signal still ends the program, and leaves a temporary file.
-    let Ok(mut signals) = Signals::new(wanted) else { return };
+    let Ok(mut signals) = Signals::new(&wanted) else { return };
     let wait = move || {
         let Some(signal) = signals.forever().next() else { return };
         SIGNAL.store(signal, Ordering::SeqCst);
@@ -61,7 +61,12 @@ pub fn prepare() {
         }
         end();
     };
-    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+    if std::thread::Builder::new().name("signals".to_owned()).spawn(wait).is_err() {
+        for signal in wanted {
+            // SAFETY: the default action is no handler, so no code of ours can run inside one.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    }
 }
 
 /// How far the command is: position and length of its progress bar.

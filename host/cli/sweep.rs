@@ -228,8 +228,8 @@ fn measure(
     Ok(outcomes)
 }
 
-/// Empties a journal. One that another process writes to is an error; one that cannot be read goes, with what SQLite keeps
-/// beside it.
+/// Empties a journal; removes one that cannot be read, with the files that SQLite keeps beside it. A journal that another
+/// process is writing to is left alone, with an error.
 fn begin_anew(path: &Path) -> Result<(), Failure> {
     match Store::open(path) {
         Ok(mut store) => {

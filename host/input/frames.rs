@@ -140,8 +140,7 @@ impl<R: Read> Frames<R> {
         let begin = data.len();
         self.last = self.position;
         let frame = match self.format {
-            // What was appended since the file was opened is not read.
-            _ if self.length == Some(self.position) => Ok(Frame::End),
+            _ if self.is_at_end() => Ok(Frame::End),
             Format::Mep => self.next_packet(),
             Format::Mdf | Format::AllenDump => self.next_event(data),
         };
@@ -159,6 +158,11 @@ impl<R: Read> Frames<R> {
         }
         self.ended = frame.is_err();
         frame
+    }
+
+    /// Whether all was read that the file had when it was opened; more may have been appended.
+    fn is_at_end(&self) -> bool {
+        self.length == Some(self.position)
     }
 
     fn place(&self) -> Place {
@@ -307,7 +311,7 @@ impl<R: Read> Frames<R> {
             self.append(1, &mut scratch)?;
         }
         let place = self.place();
-        if scratch.is_empty() || self.length == Some(self.position) {
+        if scratch.is_empty() || self.is_at_end() {
             return Ok(Frame::End);
         }
         let limit = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.position));

@@ -34,8 +34,8 @@ const AT_ONCE: u64 = 1 << 18;
 /// A packet of a file with more bytes is read in slices.
 const SLICED: u64 = 4 << 20;
 
-/// What the tables of fragments may take: each fragment 7 bytes, of which 3 are in the file. A small compressed file can have any
-/// number of them.
+/// What the tables of fragments may take in memory: 7 bytes a fragment, of which the file holds 3. A small compressed file can
+/// have any number of fragments.
 const MOST_TABLES: u64 = 512 << 20;
 const BYTES_OF_FRAGMENT: u64 = 7;
 
@@ -80,7 +80,7 @@ pub struct Packet {
     pub left: bool,
     /// Bytes of the payloads, those of each source up to a multiple of 4.
     pub kept: u64,
-    /// Bytes of the tables of its fragments that are kept.
+    /// Bytes of memory for the tables of its fragments.
     tables: u64,
     /// A slice could not be read any more.
     pub lost: AtomicBool,
@@ -341,7 +341,7 @@ impl Packet {
         if !is_ut && !is_odin {
             return Ok(Ok(Source { fate: Fate::Skipped, sender, events: (first, n) }));
         }
-        if !self.has_room_for_tables(n) {
+        if !self.count_tables(n) {
             return Ok(Err(format!("more than {} MiB of tables of fragments", MOST_TABLES >> 20)));
         }
         let unit = 1u64 << align;
@@ -382,8 +382,8 @@ impl Packet {
         Ok(Ok(Source { fate, sender: Sender { types, sizes, begin, in_packet, starts, ..sender }, events: (first, n) }))
     }
 
-    /// Whether the tables of `n` more fragments may be kept; then they count.
-    const fn has_room_for_tables(&mut self, n: usize) -> bool {
+    /// Counts the tables of `n` more fragments, or returns false if they are too many.
+    const fn count_tables(&mut self, n: usize) -> bool {
         let tables = self.tables + BYTES_OF_FRAGMENT * n as u64;
         let fits = tables <= MOST_TABLES;
         if fits {
@@ -428,9 +428,9 @@ mod tests {
     fn tables_of_fragments_have_a_bound_however_few_bytes_they_take_in_a_file() {
         let mut packet = Packet::default();
         let n = 0xFFFF;
-        let kept = (0..65535).filter(|_| packet.has_room_for_tables(n)).count();
+        let kept = (0..65535).filter(|_| packet.count_tables(n)).count();
         // 512 MiB, 7 bytes a fragment.
         assert_eq!(kept, (512 << 20) / (7 * n));
-        assert!(packet.has_room_for_tables(1));
+        assert!(packet.count_tables(1));
     }
 }

@@ -182,7 +182,7 @@ impl Parser {
                 if let Some(damage) = packet.damage() {
                     for e in events.iter().flat_map(Clone::clone) {
                         let (run, number) = fragments.numbers(e);
-                        if self.select.cannot_tell(run, number) {
+                        if self.select.lacks_numbers(run, number) {
                             let event = first.event + e as u64;
                             collect.seen.leave_out(damage, || Place { file: file.clone(), event, byte: offset });
                         }
@@ -278,7 +278,7 @@ impl<E: From<InputError>, T: FnMut(Part<'_>) -> Result<(), E>> Collector<'_, '_,
         stays: Option<(usize, usize)>,
     ) -> Result<bool, E> {
         if !self.select.takes_numbers(event.run, event.number) {
-            if let Some(damage) = event.damage.filter(|_| self.select.cannot_tell(event.run, event.number)) {
+            if let Some(damage) = event.damage.filter(|_| self.select.lacks_numbers(event.run, event.number)) {
                 self.seen.leave_out(damage, || event.place());
             }
             return Ok(false);

@@ -83,8 +83,8 @@ impl Select {
         self.run.is_none_or(|wanted| run == Some(wanted)) && self.number.is_none_or(|wanted| number == Some(wanted))
     }
 
-    /// Whether an event is left out only because it does not tell its run or number.
-    pub fn cannot_tell(&self, run: Option<u32>, number: Option<u64>) -> bool {
+    /// Whether an event is left out only because its run or number is unknown.
+    pub fn lacks_numbers(&self, run: Option<u32>, number: Option<u64>) -> bool {
         !self.takes_numbers(run, number) && self.takes_numbers(run.or(self.run), number.or(self.number))
     }
 
@@ -197,8 +197,8 @@ mod tests {
             (Some(8), Some(9), false),
             (Some(7), Some(9), false),
         ] {
-            assert_eq!(select.cannot_tell(run, number), expected, "{run:?} {number:?}");
+            assert_eq!(select.lacks_numbers(run, number), expected, "{run:?} {number:?}");
         }
-        assert!(!Select::default().cannot_tell(None, None));
+        assert!(!Select::default().lacks_numbers(None, None));
     }
 }

@@ -124,8 +124,8 @@ pub struct Seen {
     pub measured: u64,
     /// What was wrong with events, of the first few.
     pub damages: Vec<(Place, Damage)>,
-    /// Damaged events that were left out because they do not tell the run or number that was asked for.
-    pub untold: u64,
+    /// Damaged events that were left out because a run or number was asked for and theirs is unknown.
+    pub unidentified: u64,
 }
 
 impl Seen {
@@ -147,12 +147,12 @@ impl Seen {
             };
             format!("{place}: {damage}{cost}")
         });
-        let untold = match self.untold {
+        let unidentified = match self.unidentified {
             0 => None,
-            1 => Some("1 damaged event was left out: it does not tell its run and number".to_owned()),
-            n => Some(format!("{n} damaged events were left out: they do not tell their run and number")),
+            1 => Some("1 damaged event was left out: its run or number is unknown".to_owned()),
+            n => Some(format!("{n} damaged events were left out: their run or number is unknown")),
         };
-        damages.chain(untold)
+        damages.chain(unidentified)
     }
 
     /// Adds what was seen after this.
@@ -160,7 +160,7 @@ impl Seen {
         self.events += later.events;
         self.generated += later.generated;
         self.measured += later.measured;
-        self.untold += later.untold;
+        self.unidentified += later.unidentified;
         for file in later.files {
             let Some(last) = self.files.last_mut().filter(|last| last.file == file.file) else {
                 self.files.push(file);
@@ -217,9 +217,9 @@ impl Seen {
         }
     }
 
-    /// Notes a damaged event that was left out because it does not tell what was asked for.
+    /// Notes a damaged event that was left out: see [`Self::unidentified`].
     pub(super) fn leave_out(&mut self, damage: &Damage, place: impl FnOnce() -> Place) {
-        self.untold += 1;
+        self.unidentified += 1;
         self.add_damage(damage, place);
     }
 

@@ -91,7 +91,7 @@ impl NewFile {
     /// When writing or renaming fails; nothing is left then.
     pub fn finish(mut self) -> Result<(), OutputError> {
         self.output.flush().map_err(|source| self.cannot(source))?;
-        closed(self.output.get_ref()).map_err(|source| self.cannot(source))?;
+        close_copy(self.output.get_ref()).map_err(|source| self.cannot(source))?;
         if let Some((temporary, target)) = self.temporary.take() {
             let name = temporary.to_path_buf();
             let renamed = temporary.persist(target);
@@ -102,25 +102,25 @@ impl NewFile {
     }
 }
 
-/// What closing a file says: network file systems write when it is closed, and tell only then that there is no room. Closes a
-/// copy of the descriptor, because the standard library closes without asking.
+/// Closes a copy of the descriptor, for the error that this may give: on network file systems a full disk often shows only
+/// when a file is closed, and the standard library ignores it.
 #[cfg(unix)]
-fn closed(file: &File) -> io::Result<()> {
+fn close_copy(file: &File) -> io::Result<()> {
     use std::os::fd::IntoRawFd;
     let descriptor = file.try_clone()?.into_raw_fd();
     // SAFETY:
     // - `descriptor` is open: it was made in the line before.
-    // - Nobody else closes it or uses it afterwards: it is ours alone, and goes no further than this line.
-    let closed = unsafe { libc::close(descriptor) } == 0;
+    // - Nothing closes or uses it afterwards: no other line has it.
+    let is_closed = unsafe { libc::close(descriptor) } == 0;
     match io::Error::last_os_error() {
-        // Linux closes it all the same.
-        error if !closed && error.kind() != io::ErrorKind::Interrupted => Err(error),
+        // Interrupted, it is closed all the same.
+        error if !is_closed && error.kind() != io::ErrorKind::Interrupted => Err(error),
         _ => Ok(()),
     }
 }
 
 #[cfg(not(unix))]
-fn closed(_: &File) -> io::Result<()> {
+fn close_copy(_: &File) -> io::Result<()> {
     Ok(())
 }
 

@@ -106,7 +106,7 @@ fn damaged_events_that_do_not_tell_their_run_are_not_left_out_silently() {
     let broken = ledger["report"]["broken_event"].as_u64().unwrap();
     let args = [&["decode", "events.mdf", "--run", "1"][..], &TABLES].concat();
     let (json, err) = json_of(0, directory, &args);
-    assert_eq!(json["events"], 40 - broken);
+    assert_eq!((&json["events"], &json["damaged_left_out"]), (&(40 - broken).into(), &broken.into()));
     assert!(err.contains(&format!("warning: {broken} damaged events were left out")), "{err}");
     assert!(err.contains("checksum"), "{err}");
     json_of(1, directory, &[&args[..], &["--strict"]].concat());

@@ -414,7 +414,7 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
         ("strips", "different clustering"),
         ("place", "by their place"),
         ("absent", "cannot read absent"),
-        ("large", "more than 67108864 bytes"),
+        ("large", "larger than 64 MiB"),
     ] {
         let (_, err) = run_to(1, directory, &["report", "--merge", "good", name, "--output", "run.html"]);
         assert!(err.contains(why), "{name}: {err}");

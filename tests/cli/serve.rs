@@ -605,7 +605,28 @@ fn metrics_are_a_regular_file_and_none_of_the_servers_own() {
     refused("out/.serve/journal.jsonl", "keeps for itself");
     refused("journal", "keeps for itself");
     refused("input", "inside the watched folder");
+    let (_, said) = run_to(1, directory, &[&serve[..], &["absent/state.prom"], &DECODE].concat());
+    assert!(said.contains("absent"), "{said}");
     assert!(fs::read(directory.join("out/.serve/journal.jsonl")).unwrap() == before);
+}
+
+#[test]
+fn hits_are_not_overwritten_by_those_of_another_folder_but_a_folder_may_be_renamed() {
+    let directory = sample();
+    let directory = directory.path();
+    feed(directory, 1);
+    once(1, directory, &[]);
+    let before = files(&directory.join("out"));
+    fs::create_dir(directory.join("other")).unwrap();
+    fs::copy(directory.join("events.mdf"), directory.join("other/f0.mdf")).unwrap();
+    let other = ["serve", "--watch", "other", "--output", "out", "--settle", "0", "--once"];
+    let (_, said) = run_to(1, directory, &[&other[..], &DECODE].concat());
+    let watched = directory.canonicalize().unwrap().join("in");
+    assert!(said.contains(&format!("out has the hits of {}", watched.display())), "{said}");
+    assert!(files(&directory.join("out")) == before);
+    fs::remove_dir_all(directory.join("other")).unwrap();
+    fs::rename(directory.join("in"), directory.join("other")).unwrap();
+    run_to(0, directory, &[&other[..], &DECODE].concat());
 }
 
 #[test]

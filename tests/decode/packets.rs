@@ -147,13 +147,13 @@ fn damaged_events_that_do_not_tell_the_run_that_is_asked_for_are_counted() {
         for look in [false, true] {
             let (found, seen) = read(part.clone(), 64, &select, Apart::Nothing, look);
             assert!(found.is_empty() && seen.contains("Fragments"), "{seen}");
-            assert!(seen.contains(&format!("untold: {N}")), "{seen}");
+            assert!(seen.contains(&format!("unidentified: {N}")), "{seen}");
         }
     }
     // The packet itself says which number its events have.
     let select = Select::default().number(Some(1400));
     let (found, seen) = read(InputPart::file(&path), 64, &select, Apart::Nothing, false);
-    assert!(found.is_empty() && seen.contains("untold: 0"), "{seen}");
+    assert!(found.is_empty() && seen.contains("unidentified: 0"), "{seen}");
 }
 
 #[test]

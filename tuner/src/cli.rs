@@ -66,7 +66,7 @@ pub struct Program {
     pub tunable: TunableIdentity,
     /// What it works on, and the objective.
     pub workload: Workload,
-    /// The folder it starts in: names in its command may be those of other files in another one.
+    /// The folder it starts in: in another one, its command may name other files.
     pub sample: String,
     /// Its parameters.
     pub space: Space,
@@ -107,7 +107,7 @@ impl ProgramArgs {
             workload = workload.with("objectives", all.join(", "))?;
         }
         // Everything that changes what is measured; the texts themselves, so that a reader of the store sees them.
-        // One as it is; of several, it shows where each ends.
+        // Several as JSON, which shows where each ends.
         let joined = |all: &[String]| match all {
             [] => None,
             [one] => Some(one.clone()),

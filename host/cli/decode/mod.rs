@@ -11,6 +11,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
 use std::time::Instant;
 
 use self::job::{Job, Stop};
@@ -26,7 +27,7 @@ use crate::bench::Configuration;
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs};
 use crate::cli::detector::Detector;
 use crate::cli::inputs::InputArgs;
-use crate::cli::output::{count, detail, is_quiet, print, say, write_json};
+use crate::cli::output::{count, detail, is_quiet, on_stdout, print_beside, say, write_json};
 use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::signals;
@@ -37,7 +38,7 @@ use crate::decoder::{Backend, DecoderConfig};
 use crate::detector::Mask;
 use crate::error::{WorkError, with_causes};
 use crate::input::{Apart, Chunk, Chunks, InputError, Parser, Seen, Select};
-use crate::output::{Columns, HitFormat, Packing, names_stdout};
+use crate::output::{Columns, HitFormat, Packing};
 use crate::pipeline::{Flow, ordered};
 use crate::{BatchReport, UtHits};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -135,10 +136,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             args.backend.backend.name()
         ));
     }
-    let to_stdout = [&args.output, &args.json].map(|path| path.as_deref().is_some_and(names_stdout));
-    if to_stdout == [true; 2] {
-        usage("--output and --json both go to standard output");
-    }
+    let to_stdout = on_stdout([&args.output, &args.json]);
     let wanted = args.output.as_ref().map(|path| Wanted {
         path,
         format: args.format.as_ref().and_then(|name| name.parse().ok()),
@@ -356,6 +354,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             let written: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
             json.insert("outputs".to_owned(), written.into());
             json.insert("failed_files".to_owned(), failed.into());
+            json.insert("damaged_left_out".to_owned(), seen.unidentified.into());
             json.insert("runs".to_owned(), json!(runs));
             if let Some(sets) = &sets {
                 json.insert("sets".to_owned(), sets.json());
@@ -365,8 +364,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             write_json(path, &json)?;
         }
         if !is_quiet() && (failures.is_empty() || totals.events > 0) {
-            let text = totals.text(elapsed, flow);
-            if to_stdout.contains(&true) { say(text.trim_end()) } else { print(&text)? }
+            print_beside(to_stdout, &totals.text(elapsed, flow))?;
         }
         for path in cut.iter().take(LISTED) {
             let holds = match apart {
@@ -388,7 +386,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             failures.for_each(|other| say(&format!("error: {}", with_causes(other.as_ref()))));
             return Err(failure);
         }
-        if args.strict && (totals.has_trouble() || seen.untold > 0) {
+        if args.strict && (totals.has_trouble() || seen.unidentified > 0) {
             return Err("there is trouble in the data (see the summary), and --strict was given".into());
         }
         Ok(())
@@ -396,6 +394,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // Of a pipe, the next byte may never come.
     let may_wait = files.iter().any(|file| !file.is_file());
     let mut job = Some(job);
+    // One is needed beside the reader: that there is none is no bug of ours.
+    thread::Builder::new().spawn(|| ()).map_err(|error| format!("cannot start a thread: {error}"))?;
     let flow = ordered(2 * n_workers + 1, produce, workers, |(file, done)| {
         let Some(running) = &mut job else { return false };
         let goes_on = waiting.write(done.as_ref().map_or(0, bytes_of), || running.take((file, done)));

@@ -29,12 +29,12 @@ use crate::cli::decode::SelectArgs;
 pub use crate::cli::detector::Detector;
 use crate::cli::detector::SYNTHETIC;
 use crate::cli::inputs::{InputArgs, check_standard_input};
-use crate::cli::output::{count, is_quiet, print_beside, say, write_file, write_json};
+use crate::cli::output::{count, is_quiet, on_stdout, print_beside, say, write_file, write_json};
 use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
 use crate::cli::{Failure, config, signals, usage};
 use crate::input::{Events, InputPart, Select};
-use crate::output::{NewFile, names_stdout};
+use crate::output::NewFile;
 use crate::views::{Against, Rules, Verdicts, differences, outliers};
 
 /// Draw how the detector behaved during a run, on one page.
@@ -126,10 +126,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let files = args.inputs.expand()?;
     let others = InputArgs { files: args.compare.clone(), files_from: None }.expand()?;
     check_standard_input(files.iter().chain(&others).chain(&args.inputs.files_from));
-    let outputs = [args.output.as_ref(), args.sums.as_ref(), args.json.as_ref()];
-    if outputs.into_iter().flatten().filter(|path| names_stdout(path)).count() > 1 {
-        usage("only one output can be standard output");
-    }
+    let outputs = [&args.output, &args.sums, &args.json];
+    let to_stdout = on_stdout(outputs);
     let inputs = Protected::inputs(files.iter().chain(&others));
     for output in outputs.into_iter().flatten() {
         inputs.check(output).unwrap_or_else(|message| usage(&message));
@@ -179,8 +177,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         args.output.as_ref().or(args.sums.as_ref()).map_or_else(String::new, |path| path.display().to_string());
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{written} written");
-    let outputs = [&args.output, &args.sums, &args.json].into_iter().flatten();
-    print_beside(outputs.map(PathBuf::as_path).find(|path| names_stdout(path)), &text)?;
+    print_beside(to_stdout, &text)?;
     for failure in &failures {
         say(&format!("error: {failure}"));
     }

@@ -318,8 +318,8 @@ impl Sums {
         packed.include_checksum(true)?;
         let text = serde_json::to_vec(&kept)?;
         if text.len() as u64 > MOST_BYTES {
-            let why =
-                format!("the sums take more than {MOST_BYTES} bytes, which --merge does not read: take fewer files");
+            let mib = MOST_BYTES >> 20;
+            let why = format!("the sums are larger than {mib} MiB, the most that --merge reads: sum fewer files");
             return Err(io::Error::other(why));
         }
         packed.write_all(&text)?;
@@ -336,7 +336,7 @@ impl Sums {
         let mut text = Vec::new();
         zstd::Decoder::new(bytes).map_err(io)?.take(MOST_BYTES + 1).read_to_end(&mut text).map_err(io)?;
         if text.len() as u64 > MOST_BYTES {
-            return Err(refused(format!("more than {MOST_BYTES} bytes")));
+            return Err(refused(format!("larger than {} MiB", MOST_BYTES >> 20)));
         }
         let kept: Kept = serde_json::from_slice(&text).map_err(|error| refused(error.to_string()))?;
         if kept.format != FORMAT {

@@ -11,6 +11,7 @@ use std::io;
 use std::iter::once;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::CommandFactory;
@@ -25,6 +26,9 @@ use crate::decoder::{Count, Kind};
 
 /// Bytes of what a process said that are looked at.
 const MOST_SAID: usize = 4096;
+
+/// How long a process may take to end when it is killed. One that waits for a disk may take for ever.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The folder of the hits of files that break off, in the output folder.
 const INCOMPLETE: &str = "incomplete";
@@ -58,6 +62,8 @@ pub struct Job {
     pub attempts: u32,
     work: PathBuf,
     child: Child,
+    /// It took too long.
+    killed: bool,
 }
 
 /// What became of a job.
@@ -87,7 +93,7 @@ impl Job {
             // What cannot be removed now goes at the next start.
             let _ = fs::remove_dir_all(&work);
         })?;
-        Ok(Self { file, mark, start: Instant::now(), attempts, work, child })
+        Ok(Self { file, mark, start: Instant::now(), attempts, work, child, killed: false })
     }
 
     fn spawn(plan: &Plan, file: &str, work: &Path) -> io::Result<Child> {
@@ -114,22 +120,30 @@ impl Job {
     /// When the process cannot be asked.
     pub fn poll(&mut self, plan: &Plan) -> io::Result<Option<Outcome>> {
         let Some(status) = self.child.try_wait()? else {
-            if self.start.elapsed() < plan.time_out {
-                return Ok(None);
+            if self.start.elapsed() >= plan.time_out && !self.killed {
+                // It may not end at once, or for hours, while a disk hangs: the others are not to wait for that.
+                let _ = self.child.kill();
+                self.killed = true;
             }
-            self.stop();
-            return Ok(Some(Outcome::Crashed(format!("took longer than {} s", plan.time_out.as_secs_f64()))));
+            return Ok(None);
         };
-        let outcome = self.outcome(plan, status).unwrap_or_else(|error| Outcome::Blocked(error.to_string()));
+        let outcome = if self.killed {
+            Outcome::Crashed(format!("took longer than {} s", plan.time_out.as_secs_f64()))
+        } else {
+            self.outcome(plan, status).unwrap_or_else(|error| Outcome::Blocked(error.to_string()))
+        };
         // What cannot be removed now goes at the next start.
         let _ = fs::remove_dir_all(&self.work);
         Ok(Some(outcome))
     }
 
-    /// Ends the process and removes what it left.
+    /// Ends the process and removes what it left; one that does not end while a disk hangs is not waited for.
     pub fn stop(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let begun = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) && begun.elapsed() < PATIENCE {
+            thread::sleep(Duration::from_millis(5));
+        }
         let _ = fs::remove_dir_all(&self.work);
     }
 
@@ -292,10 +306,10 @@ fn is_of_machine(said: &str, input: &Path) -> bool {
     begins || lacks().any(|why| first.ends_with(&why))
 }
 
-/// The last words of a message about a lack of memory or file descriptors.
+/// The last words of a message about a lack of memory, file descriptors or threads.
 fn lacks() -> impl Iterator<Item = String> {
     #[cfg(unix)]
-    let codes = [libc::ENOMEM, libc::EMFILE, libc::ENFILE];
+    let codes = [libc::ENOMEM, libc::EMFILE, libc::ENFILE, libc::EAGAIN];
     #[cfg(not(unix))]
     let codes = [];
     let of_system = codes.into_iter().map(|code| io::Error::from_raw_os_error(code).to_string());
@@ -438,9 +452,9 @@ mod tests {
     }
 
     #[test]
-    fn a_lack_of_memory_or_descriptors_while_reading_is_not_the_files_fault() {
-        let why = [io::ErrorKind::OutOfMemory.into(), io::Error::from_raw_os_error(libc::EMFILE)];
-        for why in why.iter().chain([&io::Error::from_raw_os_error(libc::ENFILE)]) {
+    fn a_lack_of_memory_descriptors_or_threads_is_not_the_files_fault() {
+        let codes = [libc::EMFILE, libc::ENFILE, libc::EAGAIN].map(io::Error::from_raw_os_error);
+        for why in codes.iter().chain([&io::ErrorKind::OutOfMemory.into()]) {
             let error = format!("echo 'error: cannot open in/a.mdf\n  because: {why}' >&2");
             let said = format!("cannot open in/a.mdf because: {why}");
             let of_one = outcome(&format!("{error}; exit 1"));

@@ -27,7 +27,7 @@ use self::watch::{Found, Mark, Watch};
 use crate::cli::output::{count, detail, in_one_line, is_stdout, print, say, write_file, write_json};
 use crate::cli::paths::Protected;
 use crate::cli::{Failure, INVOCATION, config, exit, signals, usage};
-use crate::output::place_of;
+use crate::output::{NewFile, place_of};
 
 /// Where a server keeps what is its own, in the output folder.
 const OWN: &str = ".serve";
@@ -141,6 +141,9 @@ pub fn run(args: &Args, has_config: bool) -> Result<(), Failure> {
     let listed = fs::read_dir(watch).map_err(|error| cannot("watch", watch, &error))?;
     drop(listed);
     let mut server = Server::new(args, watch)?;
+    if let Some(metrics) = &args.metrics {
+        NewFile::check(metrics)?;
+    }
     signals::end_gently();
     say(&format!("watching {}; hits go to {}", watch.display(), args.output.display()));
     let failed = server.serve()?;
@@ -218,9 +221,9 @@ fn status(output: &Path, json: Option<&Path>) -> Result<(), Failure> {
     let alive = is_taken(&own).map_err(|error| cannot("open the lock in", &own, &error))?;
     let path = own.join("journal.jsonl");
     let journal = Journal::read(path.clone()).map_err(|error| cannot("read", &path, &error))?;
-    let said = own.join("state.json");
-    let age = said.metadata().ok().and_then(|there| there.modified().ok()).and_then(|at| at.elapsed().ok());
-    let state: Option<State> = fs::read(&said).ok().and_then(|text| serde_json::from_slice(&text).ok());
+    let age =
+        own.join(State::FILE).metadata().ok().and_then(|there| there.modified().ok()).and_then(|at| at.elapsed().ok());
+    let state = State::read(&own);
     let failures = journal.failures(LISTED).map_err(|error| cannot("read", &path, &error))?;
     if let Some(path) = json {
         let mut value = state::json(&state.clone().unwrap_or_default(), journal.sums());
@@ -282,6 +285,14 @@ impl Server {
         let Some(lock) = lock else {
             return Err(format!("{}: another server has this output folder", args.output.display()).into());
         };
+        let watched = watch.canonicalize().map_err(|error| cannot("watch", watch, &error))?;
+        // If it is gone, it may have been renamed.
+        let before = State::read(&own).and_then(|state| Path::new(&state.watch).canonicalize().ok());
+        if let Some(before) = before.filter(|before| *before != watched) {
+            let (output, before) = (args.output.display(), before.display());
+            let why = "files of the same name would overwrite them";
+            return Err(format!("{output} has the hits of {before}, and {why}: give --output another folder").into());
+        }
         // The work of servers that were killed.
         for entry in fs::read_dir(&own).map_err(|error| cannot("read", &own, &error))?.flatten() {
             if entry.file_name().as_encoded_bytes().starts_with(b"work-") {
@@ -326,7 +337,7 @@ impl Server {
             pause: None,
             gone: false,
             look_again: false,
-            state: State { pid: std::process::id(), watch: watch.display().to_string(), ..State::default() },
+            state: State { pid: std::process::id(), watch: watched.display().to_string(), ..State::default() },
         })
     }
 
@@ -502,7 +513,7 @@ impl Server {
             self.running.iter().map(|job| (job.file.clone(), job.start.elapsed().as_secs_f64())).collect();
         let gone = self.gone.then(|| format!("{} cannot be listed", self.plan.watch.display()));
         self.state.blocked = self.pause.as_ref().map(|pause| pause.reason.clone()).or(gone);
-        let _ = write_json(&self.plan.output.join(OWN).join("state.json"), &self.state);
+        let _ = write_json(&self.plan.output.join(OWN).join(State::FILE), &self.state);
         if let Some(path) = &self.metrics {
             let _ = write_file(path, state::metrics(&self.state, self.journal.sums()));
         }
@@ -523,8 +534,8 @@ impl Drop for Server {
     }
 }
 
-/// How long after the beginning of a look that took so long the next one begins. A disk that hung for once is not left alone for
-/// long.
+/// The time from the beginning of a look, which took so long, to that of the next: looking takes a small share of the time, but
+/// a disk that hung is looked at again soon.
 fn until_next_look(took: Duration) -> Duration {
     LOOK.max((took * SHARE_OF_LOOKING).min(took + LONGEST_PAUSE))
 }

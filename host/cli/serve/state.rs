@@ -3,6 +3,8 @@
 //! All are files, written whole by rename: a server listens on no socket.
 
 use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -33,6 +35,16 @@ pub struct State {
     /// Files this server decoded, and events in them.
     pub files_since_start: u64,
     pub events_since_start: u64,
+}
+
+impl State {
+    /// Its file in the folder that a server keeps for itself.
+    pub const FILE: &str = "state.json";
+
+    /// What the last server wrote into that folder.
+    pub fn read(own: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(own.join(Self::FILE)).ok()?).ok()
+    }
 }
 
 /// State and sums as one JSON object.

@@ -26,10 +26,10 @@ const PIECE: usize = 4096;
 /// can claim any number.
 const MAX_CELLS: usize = 1 << 24;
 
-/// Bytes that the name of a file may have; no system takes a path of half of them. A piece has one for each of its rows.
+/// The longest name of a file, in bytes, twice the longest path on Linux. A piece holds one for each of its rows.
 const LONGEST_NAME: usize = 8 << 10;
 
-/// What the names of all files may take in memory, in bytes, and what one takes beside its text.
+/// What the names of all files may take in memory, in bytes, and what a name takes beside its text.
 const MAX_NAMES: u64 = 256 << 20;
 const NAME: u64 = 64;
 

@@ -67,7 +67,7 @@ pub fn read(path: &Path, size: usize) -> Result<Vec<Vec<f64>>, SamplesError> {
     parse(&text, &file, size)
 }
 
-/// JSON in one of the forms that are understood. Not nested any deeper: each level would be another copy of it in memory.
+/// JSON in one of the forms that are understood. No form is recursive: while it is read, each level takes another copy.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
 enum Json {

@@ -160,7 +160,7 @@ pub fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
 
     if let Some(name) = keys.iter().find(|name| MEMBERS.contains(name)) {
         let why =
-            format!("a parameter is called {name}, as a result is in caches of Kernel Tuner: export it as T4 or CSV");
+            format!("a parameter is called {name}, and so is a result in Kernel Tuner's caches: export t4 or json");
         return Err(io::Error::other(why));
     }
     let mut params = Vec::new();
@@ -187,7 +187,7 @@ pub fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
     writeln!(to, "}}\n}}")
 }
 
-/// Names of results in an entry of the cache, beside which its parameters stand.
+/// The results in an entry of the cache; its parameters stand beside them, so none can have such a name.
 const MEMBERS: [&str; 10] = [
     "time",
     "times",

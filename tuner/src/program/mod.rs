@@ -229,7 +229,7 @@ impl ProgramDevice {
         let found = run(self, config, folder)?.output;
         let Some(other) = self.same_output_as.clone() else { return Ok(()) };
         if self.reference.is_none() {
-            // It is not this configuration that fails then, nor that takes too long.
+            // If it fails or takes too long, that is not true of this configuration.
             let wrong = |failure: Failure| wrong(format!("the configuration it is compared with: {}", failure.message));
             let folder = self.build_of(&other);
             let reference = folder.and_then(|folder| Ok(run(self, &other, folder.as_deref())?.output));

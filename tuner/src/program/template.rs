@@ -17,8 +17,8 @@ pub enum TemplateError {
         /// The names that there are.
         known: String,
     },
-    /// A parameter is called as the folder of the build is.
-    #[error("a parameter is called build, as the folder is in which a configuration is built: give it another name")]
+    /// A parameter has the name of the build's folder.
+    #[error("{{build}} is the folder of the build: give the parameter of this name another one")]
     Build,
     /// A brace without its counterpart.
     #[error("{0:?}: a brace is not closed; write {{{{ for one that is meant as such")]

@@ -156,17 +156,15 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// What a device measured; times that are no numbers, which no store keeps, are a failure of the configuration.
-fn usable(outcome: Outcome) -> Outcome {
-    match outcome {
-        Outcome::Times(times) => match times.iter().find(|time| !time.is_finite()) {
-            Some(time) => {
-                let message = format!("it ran and gave a time of {time}");
-                Outcome::Failed(Failure { kind: FailureKind::Launch, message })
-            }
-            None => Outcome::Times(times),
-        },
-        failure @ Outcome::Failed(_) => failure,
+/// What a device measured. Infinite times and NaN, which no store keeps, count as a failed launch.
+fn usable(outcome: Outcome, parts: Vec<Vec<f64>>) -> (Outcome, Vec<Vec<f64>>) {
+    let times = if let Outcome::Times(times) = &outcome { &times[..] } else { &[] };
+    match times.iter().chain(parts.iter().flatten()).find(|number| !number.is_finite()) {
+        Some(number) => {
+            let message = format!("it ran and gave {number}");
+            (Outcome::Failed(Failure { kind: FailureKind::Launch, message }), Vec::new())
+        }
+        None => (outcome, parts),
     }
 }
 
@@ -190,7 +188,7 @@ impl Device for Recorder<'_> {
         let remembered = known.is_some();
         let (outcome, parts) = match known {
             Some(hang) => (Outcome::Failed(hang.failure.clone()), Vec::new()),
-            None => (usable(self.device.measure(config, launches)), self.device.parts()),
+            None => usable(self.device.measure(config, launches), self.device.parts()),
         };
         let took_ms = begun.elapsed().as_secs_f64() * 1e3;
         self.spent_ms += took_ms;

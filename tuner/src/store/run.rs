@@ -150,11 +150,11 @@ pub struct RaceDetails {
 /// for by: what is a good seed changes with every run that is kept.
 pub(crate) const SEEDS: &str = ", seeds ";
 
-/// What stands in front of the sample in a plan, and of the default behind it.
+/// What stands in a plan before the sample, and before the default that follows it.
 pub(crate) const SAMPLE: &str = ", on ";
 pub(crate) const DEFAULT: &str = ", default ";
 
-/// The sample in the words of a plan.
+/// The sample that a plan's strategy names; empty if none.
 fn sample_of(strategy: &str) -> &str {
     let (before, _) = strategy.rsplit_once(SEEDS).unwrap_or((strategy, ""));
     let (before, _) = before.rsplit_once(DEFAULT).unwrap_or((before, ""));

@@ -26,7 +26,7 @@ use tuner::{Config, Device, Space, Value};
 
 use crate::cli::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
 use crate::cli::detector::Detector;
-use crate::cli::output::{print_beside, say, write_file, write_json};
+use crate::cli::output::{on_stdout, print_beside, say, write_file, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::sample::{MAX_EVENTS, embedded, identity, read};
 use crate::cli::sets_file::{SetOf, SetsFile};
@@ -167,6 +167,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if weights.len() != args.workloads.len() || weights.iter().any(bad) || weights.iter().all(|weight| *weight == 0.0) {
         usage("--weights must be a number for each workload, none of them negative and not all 0");
     }
+    let to_stdout = on_stdout([&args.csv, &args.json]);
     let (detector, loads) = load(args)?;
     let options = args.clustering.options();
     let (this, identity) = (tunable::device(args.backend)?, tunable::tunable(args.backend));
@@ -251,7 +252,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         rule: &rule,
         kept: kept.as_deref(),
     };
-    print_beside(args.json.as_deref(), &text(&found)?)?;
+    print_beside(to_stdout, &text(&found)?)?;
     Ok(())
 }
 
