@@ -205,13 +205,18 @@ fn choose(runs: &mut Vec<RunRecord>, run: Option<i64>) -> Result<&[RunRecord], S
 /// One recording of runs of one task: samples are joined, a failure replaces what was before and times replace a failure.
 ///
 /// # Errors
-/// Configurations of several lengths; values that are not finite.
+/// Configurations of several lengths; values that are not finite; times below 0, which no format of recordings has.
 pub fn recording_of(runs: &[RunRecord]) -> Result<Recording, String> {
     let Some(first) = runs.first() else { return Ok(Recording::default()) };
     let names: Vec<String> = first.space.parameters.iter().map(|(name, _)| name.clone()).collect();
     let mut rows: Vec<(Vec<_>, Measured)> = Vec::new();
     let mut seen = HashMap::new();
     for measurement in runs.iter().flat_map(|run| &run.measurements) {
+        if let Outcome::Times(times) = &measurement.outcome
+            && let Some(time) = times.iter().find(|time| **time < 0.0)
+        {
+            return Err(format!("{time} ms is not a time"));
+        }
         let place = *seen.entry(key_of(&measurement.config.0)).or_insert_with(|| {
             rows.push((measurement.config.0.clone(), Measured::Samples(Vec::new())));
             rows.len() - 1

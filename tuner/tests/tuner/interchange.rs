@@ -479,6 +479,14 @@ fn a_recording_that_was_imported_is_exported_for_the_same_problem() {
 }
 
 #[test]
+fn a_store_with_a_time_below_0_is_no_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut export = store_json::export(&small_store(folder.path()), &[]).unwrap();
+    export.runs[1].measurements[0].outcome = Outcome::Times(vec![1.0, -0.25]);
+    assert_eq!(store_json::recording_of(&export.runs[1..2]).unwrap_err(), "-0.25 ms is not a time");
+}
+
+#[test]
 fn an_export_that_contradicts_itself_or_is_of_another_version_is_refused_whole() {
     let folder = tempfile::tempdir().unwrap();
     let export = store_json::export(&small_store(folder.path()), &[]).unwrap();
