@@ -394,7 +394,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // Of a pipe, the next byte may never come.
     let may_wait = files.iter().any(|file| !file.is_file());
     let mut job = Some(job);
-    // One is needed beside the reader: that there is none is no bug of ours.
+    // Without one, `ordered` panics; a limit of the system is no bug of ours.
     thread::Builder::new().spawn(|| ()).map_err(|error| format!("cannot start a thread: {error}"))?;
     let flow = ordered(2 * n_workers + 1, produce, workers, |(file, done)| {
         let Some(running) = &mut job else { return false };

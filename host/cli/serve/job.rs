@@ -27,7 +27,7 @@ use crate::decoder::{Count, Kind};
 /// Bytes of what a process said that are looked at.
 const MOST_SAID: usize = 4096;
 
-/// How long a process may take to end when it is killed. One that waits for a disk may take for ever.
+/// How long a killed process is waited for. While a disk hangs, it may never end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The folder of the hits of files that break off, in the output folder.
@@ -62,7 +62,7 @@ pub struct Job {
     pub attempts: u32,
     work: PathBuf,
     child: Child,
-    /// It took too long.
+    /// It took too long and was killed, but may not have ended yet.
     killed: bool,
 }
 
@@ -120,8 +120,8 @@ impl Job {
     /// When the process cannot be asked.
     pub fn poll(&mut self, plan: &Plan) -> io::Result<Option<Outcome>> {
         let Some(status) = self.child.try_wait()? else {
-            if self.start.elapsed() >= plan.time_out && !self.killed {
-                // It may not end at once, or for hours, while a disk hangs: the others are not to wait for that.
+            if self.start.elapsed() >= plan.time_out {
+                // While a disk hangs, it ends hours later. The other files do not wait for it.
                 let _ = self.child.kill();
                 self.killed = true;
             }
@@ -137,7 +137,7 @@ impl Job {
         Ok(Some(outcome))
     }
 
-    /// Ends the process and removes what it left; one that does not end while a disk hangs is not waited for.
+    /// Kills the process and removes its files. If a disk hangs, the process may end later.
     pub fn stop(&mut self) {
         let _ = self.child.kill();
         let begun = Instant::now();

@@ -285,11 +285,14 @@ impl Server {
         let Some(lock) = lock else {
             return Err(format!("{}: another server has this output folder", args.output.display()).into());
         };
-        let watched = watch.canonicalize().map_err(|error| cannot("watch", watch, &error))?;
-        // If it is gone, it may have been renamed.
-        let before = State::read(&own).and_then(|state| Path::new(&state.watch).canonicalize().ok());
-        if let Some(before) = before.filter(|before| *before != watched) {
-            let (output, before) = (args.output.display(), before.display());
+        let watched = std::path::absolute(watch).map_err(|error| cannot("watch", watch, &error))?.display().to_string();
+        // The folder may have got another name, and a link of the same name may lead to another folder every day.
+        if let Some(State { watch: before, .. }) = State::read(&own)
+            && before != watched
+            && let (Ok(old), Ok(new)) = (Path::new(&before).canonicalize(), watch.canonicalize())
+            && old != new
+        {
+            let output = args.output.display();
             let why = "files of the same name would overwrite them";
             return Err(format!("{output} has the hits of {before}, and {why}: give --output another folder").into());
         }
@@ -337,7 +340,7 @@ impl Server {
             pause: None,
             gone: false,
             look_again: false,
-            state: State { pid: std::process::id(), watch: watched.display().to_string(), ..State::default() },
+            state: State { pid: std::process::id(), watch: watched, ..State::default() },
         })
     }
 
@@ -534,8 +537,8 @@ impl Drop for Server {
     }
 }
 
-/// The time from the beginning of a look, which took so long, to that of the next: looking takes a small share of the time, but
-/// a disk that hung is looked at again soon.
+/// How long after the start of a look the next one starts. Looks take a small share of the time, but after a disk has hung the
+/// next one comes soon.
 fn until_next_look(took: Duration) -> Duration {
     LOOK.max((took * SHARE_OF_LOOKING).min(took + LONGEST_PAUSE))
 }

@@ -211,11 +211,11 @@ pub fn recording_of(runs: &[RunRecord]) -> Result<Recording, String> {
     let names: Vec<String> = first.space.parameters.iter().map(|(name, _)| name.clone()).collect();
     let mut rows: Vec<(Vec<_>, Measured)> = Vec::new();
     let mut seen = HashMap::new();
-    for measurement in runs.iter().flat_map(|run| &run.measurements) {
+    for (run, measurement) in runs.iter().flat_map(|run| run.measurements.iter().map(move |of| (run.run, of))) {
         if let Outcome::Times(times) = &measurement.outcome
             && let Some(time) = times.iter().find(|time| **time < 0.0)
         {
-            return Err(format!("{time} ms is not a time"));
+            return Err(format!("run {run}: {time} ms is not a time"));
         }
         let place = *seen.entry(key_of(&measurement.config.0)).or_insert_with(|| {
             rows.push((measurement.config.0.clone(), Measured::Samples(Vec::new())));

@@ -483,7 +483,7 @@ fn a_store_with_a_time_below_0_is_no_recording() {
     let folder = tempfile::tempdir().unwrap();
     let mut export = store_json::export(&small_store(folder.path()), &[]).unwrap();
     export.runs[1].measurements[0].outcome = Outcome::Times(vec![1.0, -0.25]);
-    assert_eq!(store_json::recording_of(&export.runs[1..2]).unwrap_err(), "-0.25 ms is not a time");
+    assert_eq!(store_json::recording_of(&export.runs[1..2]).unwrap_err(), "run 2: -0.25 ms is not a time");
 }
 
 #[test]
