@@ -104,10 +104,10 @@ pub fn paced<T>(per_second: f64, items: impl IntoIterator<Item = T>) -> impl FnM
 /// hands the results to `consume` in the order of the items, until it says `false`. `produce` is called by one thread at a
 /// time, which also works on the item unless another has nothing to do, so what it reads need not go from core to core. At
 /// most `in_flight` items (at least 1) are between the source and the end of `consume`: a source that is too fast waits.
-/// Returns where the time went.
+/// Where the system has fewer threads for us, fewer workers work; if none, the caller's thread. Returns where the time went.
 ///
 /// # Panics
-/// When one of the functions does, or no thread can be started.
+/// When one of the functions does.
 ///
 /// # Examples
 ///
@@ -129,6 +129,17 @@ pub fn ordered<T: Send, R: Send>(
     in_flight: usize,
     produce: impl FnMut() -> Option<T> + Send,
     workers: Vec<impl FnMut(T) -> R + Send>,
+    consume: impl FnMut(R) -> bool,
+) -> Flow {
+    on_threads(workers.len(), in_flight, produce, workers, consume)
+}
+
+/// [`ordered`] on `most` threads or fewer beside the caller's.
+fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
+    most: usize,
+    in_flight: usize,
+    produce: impl FnMut() -> Option<T> + Send,
+    workers: Vec<W>,
     mut consume: impl FnMut(R) -> bool,
 ) -> Flow {
     let in_flight = in_flight.max(1);
@@ -143,14 +154,18 @@ pub fn ordered<T: Send, R: Send>(
     let source = Mutex::new(Source { produce, room, next: 0, ended: false, stage: flow.source });
     let turns = Turns { turn: Mutex::default(), news: Condvar::new() };
     let worked = Mutex::new(flow.work);
+    // Each is locked by one thread, from its start to its end.
+    let workers: Vec<_> = workers.into_iter().map(Mutex::new).collect();
     thread::scope(|scope| {
         // When this ends, those who wait for room hear that there will be none.
         let free = free;
         let (results, done) = channel::<(u64, Option<R>)>();
         let (source, turns, worked) = (&source, &turns, &worked);
-        for (started, mut work) in workers.into_iter().enumerate() {
+        let starts = |work| {
+            let work: &Mutex<W> = work;
             let results = results.clone();
             let worker = move || {
+                let mut work = lock(work);
                 while let Some((number, item)) = turns.fetch(source) {
                     let begin = Instant::now();
                     match catch_unwind(AssertUnwindSafe(|| work(item))) {
@@ -168,15 +183,34 @@ pub fn ordered<T: Send, R: Send>(
                     }
                 }
             };
-            match thread::Builder::new().spawn_scoped(scope, worker) {
-                Ok(_) => lock(worked).threads = started + 1,
-                // The system has no more threads for us. One is enough.
-                Err(_) if started > 0 => break,
-                Err(error) => panic!("cannot start a thread: {error}"),
-            }
-        }
+            thread::Builder::new().spawn_scoped(scope, worker).is_ok()
+        };
+        let started = workers.iter().take(most).take_while(|work| starts(work)).count();
+        lock(worked).threads = started.max(1);
         // Only the workers have it: when those end, nothing comes any more.
         drop(results);
+        let mut take = |result| {
+            let begin = Instant::now();
+            let goes_on = consume(result);
+            flow.consumer.add(begin.elapsed());
+            if goes_on {
+                // The workers may have ended.
+                let _ = free.send(());
+            }
+            goes_on
+        };
+        if started == 0 {
+            let Some(work) = workers.first() else { return };
+            while let Some((_, item)) = turns.fetch(source) {
+                let begin = Instant::now();
+                let result = lock(work)(item);
+                lock(worked).add(begin.elapsed());
+                flow.finished.add(0);
+                if !take(result) {
+                    return;
+                }
+            }
+        }
         let mut early = BTreeMap::new();
         let mut next = 0;
         while let Ok((number, result)) = done.recv() {
@@ -184,14 +218,9 @@ pub fn ordered<T: Send, R: Send>(
             flow.finished.add(early.len() - 1);
             while let Some(result) = early.remove(&next) {
                 next += 1;
-                let begin = Instant::now();
-                let goes_on = result.is_some_and(&mut consume);
-                flow.consumer.add(begin.elapsed());
-                if !goes_on {
+                if !result.is_some_and(&mut take) {
                     return;
                 }
-                // The workers may have ended.
-                let _ = free.send(());
             }
         }
     });
@@ -295,7 +324,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use super::{Fill, ordered, paced};
+    use super::{Fill, on_threads, ordered, paced};
 
     #[test]
     fn results_come_in_order_and_no_more_than_allowed_are_on_the_way() {
@@ -320,6 +349,25 @@ mod tests {
             });
             assert!(found.iter().copied().eq((0..100).map(|item| item * 2)));
             assert!(most.into_inner() <= in_flight);
+        }
+    }
+
+    #[test]
+    fn with_fewer_threads_or_none_all_is_done_in_order() {
+        for threads in 0..3 {
+            let (mut items, mut found) = (0..50, Vec::new());
+            let flow = on_threads(
+                threads,
+                2,
+                || items.next(),
+                vec![|item: i32| 2 * item; 3],
+                |result| {
+                    found.push(result);
+                    found.len() < 40
+                },
+            );
+            assert!(found.iter().copied().eq((0..40).map(|item| 2 * item)), "{threads} threads: {found:?}");
+            assert_eq!((flow.work.threads, flow.consumer.items), (threads.max(1), 40));
         }
     }
 

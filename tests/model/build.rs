@@ -10,6 +10,7 @@ const SOURCES: [(&str, &[(&str, &str)]); 2] = [
         &[
             ("use std::sync::", "use shuttle::sync::"),
             ("use std::thread;", "use shuttle::thread;"),
+            ("thread::Builder::new().spawn_scoped(scope, worker).is_ok()", "{ scope.spawn(worker); true }"),
             // A thread that ends by a panic would end the check: it ends without.
             ("resume_unwind(panic);", "drop(panic); return;"),
             (", resume_unwind}", "}"),

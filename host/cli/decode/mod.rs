@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 use std::time::Instant;
 
 use self::job::{Job, Stop};
@@ -394,8 +393,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // Of a pipe, the next byte may never come.
     let may_wait = files.iter().any(|file| !file.is_file());
     let mut job = Some(job);
-    // Without one, `ordered` panics; a limit of the system is no bug of ours.
-    thread::Builder::new().spawn(|| ()).map_err(|error| format!("cannot start a thread: {error}"))?;
     let flow = ordered(2 * n_workers + 1, produce, workers, |(file, done)| {
         let Some(running) = &mut job else { return false };
         let goes_on = waiting.write(done.as_ref().map_or(0, bytes_of), || running.take((file, done)));
