@@ -4,13 +4,14 @@
 #   fuzz/run.sh all SECONDS                    a target on each core, each until it is done; may be run again
 #   fuzz/run.sh table                          what `all` has reached, as in docs/fuzzing.md
 #   fuzz/run.sh build                          the program alone
+#   fuzz/run.sh variants TARGET                of a target that reads text: systematic variants of its seeds that reach new edges
 #   fuzz/run.sh minimise TARGET                the kept inputs, as few as give the same edges, into fixtures/fuzz
 # Needs a C++ compiler. What it finds is in FOLDER/corpus/TARGET; what panics is written to FOLDER/crashes: FOLDER is
 # fuzz, or what FUZZ_STATE says. FUZZ_PROGRAM is a program that `build` has made, which then is not built again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-minimise=
-if [[ ${1-} == minimise ]]; then minimise=yes; shift; fi
+how=
+if [[ ${1-} == minimise || ${1-} == variants ]]; then how=$1; shift; fi
 target=${1:?which target: see fuzz/src/lib.rs}
 seconds=${2:-60}
 state=${FUZZ_STATE:-fuzz}
@@ -30,7 +31,12 @@ fi
 mkdir -p "$state/corpus/$target" "$state/crashes" "fixtures/fuzz/$target"
 export FUZZ_TARGET=$target
 common=(-max_len=4096 -timeout=20 -rss_limit_mb=2048 "-artifact_prefix=$state/crashes/$target-")
-if [[ -n $minimise ]]; then
+if [[ $how == variants ]]; then
+    new=$(mktemp -d)
+    python3 fuzz/variants.py "$new" "$state/corpus/$target"/seed-*
+    "$program" -merge=1 "${common[@]}" "$state/corpus/$target" "fixtures/fuzz/$target" "$new"
+    rm -rf "$new"
+elif [[ $how == minimise ]]; then
     new=$(mktemp -d)
     # One input for each edge, however often that is run.
     "$program" -set_cover_merge=1 -use_counters=0 "${common[@]}" "$new" "$state/corpus/$target" "fixtures/fuzz/$target"
