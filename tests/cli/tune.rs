@@ -365,6 +365,7 @@ fn what_cannot_be_meant_is_refused() {
         &["tune", "run", "--backend", "synthetic:noise=loud"],
         &["tune", "run", "--backend", "synthetic", "--budget", "forever"],
         &["tune", "run", "--backend", "synthetic", "--strategy", "prayer"],
+        &["tune", "run", "--backend", "synthetic", "run.mdf"],
     ] {
         assert_eq!(place.run(arguments).status.code(), Some(2), "{arguments:?}");
     }

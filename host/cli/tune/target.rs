@@ -20,7 +20,7 @@ use tuner::{Config, Device, Noise, Recording, Replay, Space};
 use super::run_args::{Args, DeviceSpec};
 use super::store::cut_short;
 use crate::cli::output::say;
-use crate::cli::{Failure, INVOCATION, signals};
+use crate::cli::{Failure, INVOCATION, signals, usage};
 use crate::error::with_causes;
 
 /// The budget of a search where none is given.
@@ -50,6 +50,10 @@ pub struct Target {
 
 impl Target {
     pub fn of(args: &Args) -> Result<Self, Failure> {
+        let decodes = args.program.command.is_none() && matches!(args.backend, DeviceSpec::Decoder(_));
+        if let (Some(file), false) = (args.sample.files.first(), decodes) {
+            usage(&format!("{}: only a decoder is measured with the events of files", file.display()));
+        }
         if let Some(program) = args.program.program()? {
             return Ok(Self {
                 device: program.device.clone(),

@@ -72,9 +72,10 @@ pub fn parse(text: &str) -> Result<Recording, String> {
     let mut seen = HashMap::new();
     for (at, entry) in file.results.into_iter().enumerate() {
         let wrong = |what: String| format!("result {at}: {what}");
+        let compile_ms = entry.times.as_ref().and_then(|times| Some(times.compilation_time? * unit_ms));
         let record = Record {
             measured: measured(&entry, unit_ms).map_err(wrong)?,
-            compile_ms: entry.times.and_then(|times| times.compilation_time).filter(|time| *time >= 0.0),
+            compile_ms: compile_ms.filter(|ms| *ms >= 0.0 && ms.is_finite()),
         };
         let names = names.get_or_insert_with(|| entry.configuration.0.iter().map(|(name, _)| name.clone()).collect());
         if entry.configuration.0.len() != names.len() {
@@ -176,13 +177,14 @@ pub fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
         "problem": recording.problem,
     });
     write!(to, "{{\"schema_version\": \"1.0.0\", \"metadata\": {metadata}, \"results\": [")?;
+    let varied = |name: &str| recording.space.parameters().iter().any(|parameter| parameter.name() == name);
+    let fixed: Vec<&(String, Value)> = recording.fixed.iter().filter(|(name, _)| !varied(name)).collect();
     for (index, record) in recording.records.iter().enumerate() {
         let config = recording.space.config(index);
         let names = recording.space.parameters().iter().map(Parameter::name);
-        let fixed = recording.fixed.iter().map(|(name, value)| (name.as_str(), value));
-        let members =
-            names.zip(&config.0).chain(fixed).map(|(name, value)| format!("{}: {}", json!(name), json!(value)));
-        let members: Vec<String> = members.collect();
+        let fixed = fixed.iter().map(|(name, value)| (name.as_str(), value));
+        let members = names.zip(&config.0).chain(fixed);
+        let members: Vec<String> = members.map(|(name, value)| format!("{}: {}", json!(name), json!(value))).collect();
         let (invalidity, value) = match &record.measured {
             Measured::Failed(failure) => (invalidity_of(failure), json!(invalidity_of(failure))),
             _ => ("correct", json!(record.mean_ms().unwrap_or(0.0))),

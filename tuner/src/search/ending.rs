@@ -44,7 +44,8 @@ pub(super) fn race(
         let configs: Vec<Config> = order[..racers].iter().map(|&index| space.config(index)).collect();
         let before = bench.spent.launches;
         let rules = RaceRules { launches_per_candidate: 1.0, launches_of_few, ..RaceRules::default() };
-        let mut collector = Collector { bench, phase: Phase::Racing, tell, times: Vec::new(), error: None };
+        let mut collector =
+            Collector { bench, phase: Phase::Racing, tell, times: Vec::new(), error: None, used_up: false };
         let result = run_race(racers, &rules, |at, launches| collector.measure(&configs[at], launches));
         if let Some(error) = collector.error {
             return Err(error);
@@ -52,7 +53,10 @@ pub(super) fn race(
         details = Some(RaceDetails { racers, launches: bench.spent.launches - before, quiet: result.quiet });
         // Where all fail now, the search's order stands.
         if !result.ranked.is_empty() {
-            order = result.ranked.into_iter().map(|at| order[at]).collect();
+            // Where more finalists are asked for than are raced to the end: then those that did not fail, as searched.
+            let out = |at: &usize| result.ranked.contains(at) || result.failures.iter().any(|(failed, _)| failed == at);
+            let rest = (0..order.len()).filter(|at| !out(at));
+            order = result.ranked.iter().copied().chain(rest).map(|at| order[at]).collect();
         }
     }
     let finalists = default.into_iter().chain(order.into_iter().take(most));
@@ -93,7 +97,8 @@ pub(super) fn end(
 ) -> Result<Ending, TuneError> {
     let session = bench.session;
     let (stays, candidates) = (&finalists[0], &finalists[1..]);
-    let mut collector = Collector { bench, phase: Phase::Deciding, tell, times: Vec::new(), error: None };
+    let mut collector =
+        Collector { bench, phase: Phase::Deciding, tell, times: Vec::new(), error: None, used_up: false };
     let mut decision = None;
     let wanted = !candidates.is_empty() && session.finalists > 0;
     let fitting = if wanted { fitting(collector.bench, candidates.len()) } else { None };
@@ -103,12 +108,13 @@ pub(super) fn end(
         let candidates = &candidates[..most.min(candidates.len())];
         decision = Some(compare::decide(&mut collector, stays, candidates, &plan, &mut NoWatch));
     }
-    let Collector { times, error, .. } = collector;
+    let Collector { times, error, used_up, .. } = collector;
     if let Some(error) = error {
         return Err(error);
     }
     decisions.extend(decision.clone());
-    if let Some(Ruling::NoDefault(_)) = decision.as_ref().map(|decision| &decision.ruling) {
+    let no_default = decision.as_ref().is_some_and(|decision| matches!(decision.ruling, Ruling::NoDefault(_)));
+    if no_default && !used_up {
         // It worked in the search and does not now: the others decide among themselves.
         return end(bench, candidates, decisions, tell);
     }
@@ -123,12 +129,12 @@ pub(super) fn end(
         chosen: contender(chosen),
         default: session.default.as_ref().filter(|default| finalists.contains(default)).map(&contender),
         runner_up,
-        verdict: words(session, stays, decision.as_ref(), wanted && fitting.is_none()),
+        verdict: words(session, stays, decision.as_ref(), wanted && fitting.is_none(), used_up),
     })
 }
 
 /// The decision in words.
-fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_room: bool) -> String {
+fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_room: bool, used_up: bool) -> String {
     let percent = |share: f64| format!("{:.2} %", 100.0 * share.abs());
     let rival = if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" };
     let objective = objective_for(session.task.workload);
@@ -157,6 +163,9 @@ fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_
             });
             format!("better than {rival}, and again on fresh samples{}", gain.unwrap_or_default())
         }
+        Ruling::NoDefault(_) | Ruling::NoneBetter if used_up => {
+            format!("{rival} stays: the budget was used up in the final rounds")
+        }
         Ruling::NoneBetter => format!("{rival} stays: nothing was shown to be {better}"),
         Ruling::NotConfirmed(verdict) => {
             format!("{rival} stays: what seemed {better} did not repeat it on fresh samples ({verdict})")
@@ -172,6 +181,7 @@ struct Collector<'b, 's, 'a, 't> {
     tell: &'t mut dyn FnMut(&Progress<'_>) -> bool,
     times: Vec<(Config, Vec<f64>)>,
     error: Option<TuneError>,
+    used_up: bool,
 }
 
 impl Device for Collector<'_, '_, '_, '_> {
@@ -180,9 +190,15 @@ impl Device for Collector<'_, '_, '_, '_> {
     }
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let ended = Failure { kind: FailureKind::Declined, message: "the session has ended".to_owned() };
+        let declined =
+            |message: &str| Outcome::Failed(Failure { kind: FailureKind::Declined, message: message.to_owned() });
         if self.error.is_some() {
-            return Outcome::Failed(ended);
+            return declined("the session has ended");
+        }
+        // Final rounds that fit take more where one fails that had seemed better: the next best is measured instead.
+        if self.bench.session.budget.launches_left(&self.bench.spent).is_some_and(|left| left < launches) {
+            self.used_up = true;
+            return declined("the budget was used up");
         }
         let outcome = self.bench.measure(config, launches).and_then(|outcome| {
             self.bench.tell(self.phase, self.tell)?;
@@ -199,7 +215,7 @@ impl Device for Collector<'_, '_, '_, '_> {
             Ok(failed @ Outcome::Failed(_)) => failed,
             Err(error) => {
                 self.error = Some(error);
-                Outcome::Failed(ended)
+                declined("the session has ended")
             }
         }
     }

@@ -194,7 +194,7 @@ fn t4_times_are_taken_in_their_unit_and_repeated_configurations_are_joined() {
     )
     .unwrap();
     assert_eq!(recording.records[0].measured, Measured::Samples(vec![1.0, 3.0, 2.0]));
-    assert_eq!(recording.records[0].compile_ms, Some(3.0));
+    assert_eq!(recording.records[0].compile_ms, Some(0.003));
     assert_eq!(recording.records[1].mean_ms(), Some(2000.0));
     assert!(matches!(&recording.records[2].measured, Measured::Failed(f) if f.kind == FailureKind::TimeOut));
 }
@@ -213,6 +213,11 @@ fn a_written_cache_and_a_written_t4_file_read_back_the_same() {
     }
     let recording = parsed(CACHE).unwrap();
     assert_same(&recording, &t4::parse(&written(&recording, t4::write)).unwrap());
+    // A fixed parameter that is varied, too, is what it is in each configuration.
+    let mut fixed = recording.clone();
+    fixed.fixed.push((recording.space.parameters()[0].name().to_owned(), Value::Int(99)));
+    assert_same(&recording, &t4::parse(&written(&fixed, t4::write)).unwrap());
+    assert_same(&recording, &kernel_tuner::parse(&written(&fixed, kernel_tuner::write)).unwrap());
 }
 
 /// What the T4 schema uses of JSON Schema: type, properties, required, items, enum, pattern.

@@ -1,5 +1,6 @@
 //! Whole tunings: what is found, what is kept, what an interruption changes (nothing), and asking for a configuration.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use tuner::strategy::StrategyKind;
 use tuner::synthetic::Synthetic;
 use tuner::tune;
 use tuner::tuned::{Request, Source, stub, tuned};
-use tuner::{Config, Device, FailureKind, Outcome, Value};
+use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
 struct Place {
     device: DeviceIdentity,
@@ -195,23 +196,84 @@ fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
 }
 
 #[test]
-fn a_race_corrects_the_luck_of_a_search() {
-    // All configurations of the search take 1 ms in the mean; the fastest of 60 seems faster by luck.
-    struct Lucky(u64);
-    impl Device for Lucky {
+fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
+    /// The default takes 1 ms; the others less, and each fails after some launches.
+    struct Tired(HashMap<String, usize>);
+    impl Device for Tired {
         fn name(&self) -> String {
-            "lucky".to_owned()
+            "tired".to_owned()
         }
         fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-            let good = config.0[0] == Value::Int(7);
-            let time = |_| {
-                self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let chance = (self.0 >> 11) as f64 / (1u64 << 53) as f64;
-                (if good { 0.93 } else { 1.0 }) + 0.15 * (chance - 0.5)
-            };
-            Outcome::Times((0..launches).map(time).collect())
+            let count = self.0.entry(format!("{config:?}")).or_default();
+            *count += launches;
+            let Value::Int(x) = config.0[0] else { panic!("{config:?}") };
+            if x > 0 && *count > 40 {
+                return Outcome::Failed(Failure { kind: FailureKind::Launch, message: "tired".to_owned() });
+            }
+            Outcome::Times((0..launches).map(|i| 1.0 - 0.05 * f64::from(x > 0) + 1e-6 * (*count + i) as f64).collect())
         }
     }
+    let space = tuner::SpaceBuilder::new().range("x", 0, 5, 1).build().unwrap();
+    let place = Place::new("");
+    let mut cut = 0;
+    for budget in (80..300).step_by(5) {
+        let budget_words = format!("launches={budget}");
+        let mut session = place.session(StrategyKind::Exhaustive, &budget_words);
+        session.task.space = &space;
+        session.default = Some(Config(vec![Value::Int(0)]));
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&store_in(&folder)).unwrap();
+        let tuning = tune(&session, &mut Tired(HashMap::new()), &mut store, &mut |_| true).unwrap();
+        let evidence = tuning.evidence;
+        assert!(evidence.launches <= budget, "{budget}: {} launches", evidence.launches);
+        if evidence.verdict == "the default stays: the budget was used up in the final rounds" {
+            assert_eq!(evidence.chosen.config, session.default.unwrap());
+            cut += 1;
+        }
+    }
+    assert!(cut > 0);
+}
+
+/// All configurations of a search take 1 ms in the mean; the fastest of 60 seems faster by luck.
+struct Lucky(u64);
+
+impl Device for Lucky {
+    fn name(&self) -> String {
+        "lucky".to_owned()
+    }
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let good = config.0[0] == Value::Int(7);
+        let time = |_| {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let chance = (self.0 >> 11) as f64 / (1u64 << 53) as f64;
+            (if good { 0.93 } else { 1.0 }) + 0.15 * (chance - 0.5)
+        };
+        Outcome::Times((0..launches).map(time).collect())
+    }
+}
+
+#[test]
+fn more_finalists_than_are_raced_to_the_end_are_compared_all_the_same() {
+    let space = tuner::SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
+    let place = Place::new("");
+    for finalists in [3, 5, 6, 15, 16, 40] {
+        let mut session = place.session(StrategyKind::Exhaustive, "60");
+        session.task.space = &space;
+        session.default = Some(Config(vec![Value::Int(0)]));
+        session.finalists = finalists;
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&store_in(&folder)).unwrap();
+        let tuning = tune(&session, &mut Lucky(1), &mut store, &mut |_| true).unwrap();
+        let details = tuning.evidence.details.unwrap();
+        let candidates = &details.decisions.last().unwrap().candidates;
+        assert_eq!(candidates.len(), finalists);
+        let different: std::collections::HashSet<_> = candidates.iter().map(|c| format!("{:?}", c.config)).collect();
+        assert_eq!(different.len(), finalists);
+    }
+}
+
+#[test]
+fn a_race_corrects_the_luck_of_a_search() {
     let space = tuner::SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
     let place = Place::new("");
     let found = |racers: usize| {
@@ -625,7 +687,7 @@ fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
             }
             std::thread::sleep(self.limit);
             let message = format!("killed after {:.3} s", self.limit.as_secs_f64());
-            Outcome::Failed(tuner::Failure { kind: FailureKind::TimeOut, message })
+            Outcome::Failed(Failure { kind: FailureKind::TimeOut, message })
         }
 
         fn time_out(&self) -> Option<Duration> {
