@@ -1,11 +1,12 @@
-//! Hits out of NumPy's `.npz` files: arrays that were stored without compression, read side by side.
+//! Hits out of NumPy's `.npz` files: arrays that were stored without compression, read side by side. Each has a checksum, which
+//! is compared once the array has been read.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ZipArchive};
+use rawzip::{CompressionMethod, Crc32, RECOMMENDED_BUFFER_SIZE, ZipArchive};
 
 use super::{Cell, LastName, MAX_NAMES, NAME, Names, PIECE, Piece, ReadColumn, Source, Values, known};
 
@@ -34,15 +35,48 @@ pub struct NumpySource {
 struct Member {
     name: Vec<u8>,
     stored: bool,
+    checksum: u32,
     /// Where its bytes begin and end.
     range: (u64, u64),
+}
+
+/// What was not read yet of a member.
+struct Unread {
+    file: BufReader<File>,
+    left: u64,
+    /// Of what was read.
+    so_far: Crc32,
+    checksum: u32,
+}
+
+impl Unread {
+    fn open(path: &Path, member: &Member) -> std::io::Result<Self> {
+        let (start, end) = member.range;
+        let mut file = BufReader::new(File::open(path)?);
+        file.seek(SeekFrom::Start(start))?;
+        Ok(Self { file, left: end.saturating_sub(start), so_far: Crc32::new(), checksum: member.checksum })
+    }
+
+    /// The next `n` bytes.
+    fn take(&mut self, n: usize) -> Result<Vec<u8>, String> {
+        let Some(left) = self.left.checked_sub(n as u64) else { return Err("it ends early".to_owned()) };
+        self.left = left;
+        let mut bytes = vec![0; n];
+        self.file.read_exact(&mut bytes).map_err(|error| error.to_string())?;
+        self.so_far.update(&bytes);
+        let found = self.so_far.checksum();
+        if left == 0 && found != self.checksum {
+            return Err(format!("it is damaged: its checksum is {found:08x}, not {:08x}", self.checksum));
+        }
+        Ok(bytes)
+    }
 }
 
 /// An array of one dimension.
 struct Array {
     name: String,
     /// Behind the header.
-    bytes: BufReader<File>,
+    bytes: Unread,
     kind: Kind,
     len: u64,
 }
@@ -121,12 +155,12 @@ impl Source for NumpySource {
 impl Array {
     /// Finds an array in the archive; `None` where there is none of this name.
     fn open(path: &Path, members: &[Member], name: &str) -> Result<Option<Self>, String> {
-        let Some(Stored { bytes, header, size }) = stored(path, members, name)? else { return Ok(None) };
+        let Some(Stored { bytes, header }) = stored(path, members, name)? else { return Ok(None) };
         let wrong = |what: &str| format!("array {name}: {what}");
         let Some((len, kind)) = shape(&header).zip(kind(&header)) else {
             return Err(wrong(&format!("not a one-dimensional, little-endian array of numbers: {}", header.trim())));
         };
-        if len.checked_mul(kind.size() as u64) != Some(size) {
+        if len.checked_mul(kind.size() as u64) != Some(bytes.left) {
             return Err(wrong("its size is not what its header says"));
         }
         Ok(Some(Self { name: name.to_owned(), bytes, kind, len }))
@@ -134,8 +168,7 @@ impl Array {
 
     /// The next `n` values.
     fn read(&mut self, n: usize) -> Result<impl Iterator<Item = u64>, String> {
-        let mut bytes = vec![0; n * self.kind.size()];
-        self.bytes.read_exact(&mut bytes).map_err(|error| format!("array {}: {error}", self.name))?;
+        let bytes = self.bytes.take(n * self.kind.size()).map_err(|error| format!("array {}: {error}", self.name))?;
         let kind = self.kind;
         let values: Vec<u64> = bytes
             .chunks_exact(kind.size())
@@ -161,27 +194,20 @@ impl Kind {
 /// An array whose header was read.
 struct Stored {
     /// Behind the header.
-    bytes: BufReader<File>,
+    bytes: Unread,
     header: String,
-    /// Bytes behind the header.
-    size: u64,
 }
 
 /// Finds an array in the archive and reads its header; `None` where there is none of this name.
 fn stored(path: &Path, members: &[Member], name: &str) -> Result<Option<Stored>, String> {
     let of_name = |member: &&Member| member.name.strip_suffix(b".npy") == Some(name.as_bytes());
-    let Some(Member { stored, range, .. }) = members.iter().find(of_name) else { return Ok(None) };
+    let Some(member) = members.iter().find(of_name) else { return Ok(None) };
     let wrong = |what: &str| format!("array {name}: {what}");
-    if !stored {
+    if !member.stored {
         return Err(wrong("it is compressed; numpy.savez writes it without"));
     }
-    let (start, size) = (range.0, range.1.saturating_sub(range.0));
-    let mut bytes = File::open(path).map(BufReader::new).map_err(|error| wrong(&error.to_string()))?;
-    bytes.seek(SeekFrom::Start(start)).map_err(|error| wrong(&error.to_string()))?;
-    let mut read = |n: usize| {
-        let mut buffer = vec![0; n];
-        bytes.read_exact(&mut buffer).map_err(|error| wrong(&error.to_string())).map(|()| buffer)
-    };
+    let mut bytes = Unread::open(path, member).map_err(|error| wrong(&error.to_string()))?;
+    let mut read = |n: usize| bytes.take(n).map_err(|error| wrong(&error));
     let start = read(8)?;
     if &start[..6] != b"\x93NUMPY" {
         return Err(wrong("it does not begin as arrays do"));
@@ -193,14 +219,13 @@ fn stored(path: &Path, members: &[Member], name: &str) -> Result<Option<Stored>,
         return Err(wrong("its header is too long"));
     }
     let header = String::from_utf8(read(header_len)?).map_err(|_| wrong("its header is not text"))?;
-    let head = 8 + length.len() as u64 + header_len as u64;
-    let size = size.checked_sub(head).ok_or_else(|| wrong("its size is not what its header says"))?;
-    Ok(Some(Stored { bytes, header, size }))
+    Ok(Some(Stored { bytes, header }))
 }
 
 /// An array of texts; `None` where there is none of this name, or it holds something else.
 fn texts(path: &Path, members: &[Member], name: &str) -> Result<Option<Vec<Arc<[u8]>>>, String> {
-    let Some(Stored { bytes, header, size }) = stored(path, members, name)? else { return Ok(None) };
+    let Some(Stored { mut bytes, header }) = stored(path, members, name)? else { return Ok(None) };
+    let size = bytes.left;
     let chars =
         value_of(&header, "descr").and_then(|kind| kind.strip_prefix("'<U")?.split_once('\'')?.0.parse::<u64>().ok());
     let Some((chars, len)) = chars.filter(|&chars| chars > 0).zip(shape(&header)) else { return Ok(None) };
@@ -210,8 +235,7 @@ fn texts(path: &Path, members: &[Member], name: &str) -> Result<Option<Vec<Arc<[
     if len.checked_mul(NAME).and_then(|more| more.checked_add(size)).is_none_or(|all| all > MAX_NAMES) {
         return Err(format!("array {name}: the names of its files take more than {} MiB", MAX_NAMES >> 20));
     }
-    let mut all = Vec::new();
-    bytes.take(size).read_to_end(&mut all).map_err(|error| format!("array {name}: {error}"))?;
+    let all = bytes.take(size as usize).map_err(|error| format!("array {name}: {error}"))?;
     let text = |text: &[u8]| -> Arc<[u8]> {
         let chars = text.chunks_exact(4).map(|c| u32::from_le_bytes([c[0], c[1], c[2], c[3]])).take_while(|&c| c != 0);
         let text: String = chars.map(|c| char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
@@ -233,7 +257,7 @@ fn members(path: &Path) -> Result<Vec<Member>, String> {
         }
         let stored = entry.compression_method() == CompressionMethod::STORE;
         let range = archive.get_entry(entry.wayfinder()).map_err(|error| error.to_string())?.compressed_data_range();
-        members.push(Member { name: entry.file_path().as_ref().to_vec(), stored, range });
+        members.push(Member { name: entry.file_path().as_ref().to_vec(), stored, checksum: entry.crc32(), range });
     }
     Ok(members)
 }
@@ -289,7 +313,7 @@ mod tests {
         vec![("event", integers([3, 4])), ("lhcb_id", integers([7, 8]))]
     }
 
-    fn open(method: CompressionMethod, arrays: &[(&str, Vec<u8>)]) -> Result<HitReader, String> {
+    fn archive(method: CompressionMethod, arrays: &[(&str, Vec<u8>)]) -> tempfile::NamedTempFile {
         let file = tempfile::NamedTempFile::new().unwrap();
         let mut zip = ZipArchiveWriter::new(file.reopen().unwrap());
         for (name, array) in arrays {
@@ -301,7 +325,11 @@ mod tests {
             entry.finish(descriptor).unwrap();
         }
         zip.finish().unwrap();
-        HitReader::open(file.path(), &Names::default()).map_err(|error| error.to_string())
+        file
+    }
+
+    fn open(method: CompressionMethod, arrays: &[(&str, Vec<u8>)]) -> Result<HitReader, String> {
+        HitReader::open(archive(method, arrays).path(), &Names::default()).map_err(|error| error.to_string())
     }
 
     /// The values of a column, and the files of the events, of the two hits and more arrays.
@@ -325,6 +353,39 @@ mod tests {
         let null = vec![("run", array(1, "|u1", 2, &[5, 6])), ("run_null", array(1, "|b1", 2, &[0, 1]))];
         assert_eq!(read("run", null).0, [Some(5), None]);
         assert_eq!(read("event", vec![("file", array(1, "|u1", 2, &[0, 2]))]).1, [0, 1]);
+    }
+
+    #[test]
+    fn an_array_with_a_changed_byte_is_damaged() {
+        let more = vec![("file", array(1, "|u1", 2, &[0, 1])), ("files", array(1, "<U1", 2, b"a\0\0\0b\0\0\0"))];
+        let arrays =
+            [hits(), vec![("run", array(1, "<u4", 2, &[0; 8])), ("run_null", array(1, "|b1", 2, &[0; 2]))], more];
+        let arrays = arrays.concat();
+        let file = archive(CompressionMethod::STORE, &arrays);
+        let whole = std::fs::read(file.path()).unwrap();
+        let read = |bytes: &[u8]| -> Result<usize, String> {
+            std::fs::write(file.path(), bytes).unwrap();
+            let mut reader = HitReader::open(file.path(), &Names::default()).map_err(|error| error.to_string())?;
+            let (mut events, mut event) = (0, EventOfFile::default());
+            while reader.next_event(&mut event).map_err(|error| error.to_string())? {
+                events += 1;
+            }
+            Ok(events)
+        };
+        assert_eq!(read(&whole), Ok(2));
+        for (name, array) in &arrays {
+            let start = whole.windows(array.len()).position(|window| window == array).unwrap();
+            let values = start + array.iter().position(|&byte| byte == b'\n').unwrap() + 1;
+            // Files of other programs may have anything for `file` and `files`, which then are left alone.
+            let first = if name.starts_with("file") { values } else { start };
+            for at in first..start + array.len() {
+                let mut changed = whole.clone();
+                changed[at] ^= 1;
+                let error = read(&changed).expect_err(&format!("byte {} of {name}", at - start));
+                assert!(error.contains(&format!("array {name}")), "{error}");
+                assert!(at < values || error.contains("it is damaged: its checksum is "), "{error}");
+            }
+        }
     }
 
     #[test]
