@@ -4,7 +4,8 @@
 //! line, all JSON: `"ready"` or `{"failed": "…"}`; `{"config": […], "launches": n}` and an [`Outcome`]. It keeps its
 //! device between requests, so that one child measures many configurations. When an answer does not come in time, the
 //! child is killed with all that it has started, the outcome is [`FailureKind::TimeOut`], and the next request starts a
-//! new child; when it dies, the outcome is [`FailureKind::Launch`] with the signal or exit code.
+//! new child; when it dies, the outcome is [`FailureKind::Launch`] with the signal or exit code. A child that has answered
+//! before may have died of what it did then: a new one is asked the same once more.
 //!
 //! [`serve`] is the child's side; what it writes to its standard output besides answers counts as a failure, so a device
 //! must not print there.
@@ -106,6 +107,7 @@ struct Running {
     child: Group,
     requests: Sender<Request>,
     answers: Receiver<std::io::Result<String>>,
+    died: bool,
 }
 
 impl Drop for Running {
@@ -150,7 +152,7 @@ fn start(command: &mut Command) -> std::io::Result<Running> {
     // A child that does not read lets only this thread wait, and not the one that looks at the clock. It ends with the
     // child: then no answer comes either, which says why.
     std::thread::spawn(move || asked.iter().try_for_each(|request| write_line(&mut input, &request)));
-    Ok(Running { child, requests, answers })
+    Ok(Running { child, requests, answers, died: false })
 }
 
 impl ProcessDevice {
@@ -219,6 +221,7 @@ fn answer(running: &mut Running, time_out: Duration) -> Result<String, Failure> 
         Ok(Err(error)) => Err(launch(format!("the measuring process: {error}"))),
         Err(RecvTimeoutError::Timeout) => Err(Failure::timed_out(time_out)),
         Err(RecvTimeoutError::Disconnected) => {
+            running.died = true;
             let status = match running.child.ended() {
                 Some(status) => status.map_or_else(|error| error.to_string(), |status| status.to_string()),
                 None => "it closed its output".to_owned(),
@@ -243,7 +246,13 @@ impl Device for ProcessDevice {
     }
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let outcome = self.ask(config, launches).unwrap_or_else(|failure| {
+        let kept = self.child.is_some();
+        let mut asked = self.ask(config, launches);
+        if kept && asked.is_err() && self.child.as_ref().is_some_and(|running| running.died) {
+            self.child = None;
+            asked = self.ask(config, launches);
+        }
+        let outcome = asked.unwrap_or_else(|failure| {
             // After anything unexpected the two may no longer agree on whose turn it is.
             self.child = None;
             Outcome::Failed(failure)
@@ -390,6 +399,21 @@ mod tests {
         }
         let mut nowhere = ProcessDevice::new("none", Command::new("/nowhere/at/all"), Duration::from_secs(1));
         assert_eq!(failure(measure(&mut nowhere)).kind, FailureKind::Launch);
+    }
+
+    #[test]
+    fn what_a_child_dies_of_after_its_answer_is_no_failure_of_the_next_configuration() {
+        let mut ends = device("read -r line; echo '{\"times\":[1]}'; exit 3", 20_000);
+        for _ in 0..3 {
+            assert_eq!(measure(&mut ends), Outcome::Times(vec![1.0]));
+        }
+        // What kills each child is one.
+        let script = r#"while read -r line; do case $line in *7*) kill -9 $$;; esac; echo '{"times":[1]}'; done"#;
+        let mut dies = device(script, 20_000);
+        for (value, works) in [(1, true), (7, false), (7, false), (2, true), (7, false), (1, true)] {
+            let outcome = dies.measure(&Config(vec![Value::Int(value)]), 1);
+            assert_eq!(matches!(outcome, Outcome::Times(_)), works, "{value}: {outcome:?}");
+        }
     }
 
     #[test]
