@@ -54,6 +54,12 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         write_json(path, &as_json(args, &found))?;
     }
     print_beside(args.json.as_deref(), &text(args, &found))?;
+    for reader in [&a, &b] {
+        if reader.may_be_cut() {
+            let file = reader.path().display();
+            say(&format!("warning: {file} does not end with a new line: its last row may be cut short"));
+        }
+    }
     if let [a, b] = found.files
         && a != b
         && found.fell

@@ -361,6 +361,20 @@ fn events_of_several_files_are_kept_apart_also_where_the_names_differ() {
 }
 
 #[test]
+fn diff_says_that_the_last_row_of_a_table_may_be_cut() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let table = "event,lhcb_id,weight\n1,5,0.25\n1,6,0.375";
+    write(directory, "whole.csv", format!("{table}\n").as_bytes());
+    write(directory, "windows.csv", format!("{}\r\n", table.replace('\n', "\r\n")).as_bytes());
+    write(directory, "cut.csv", &table.as_bytes()[..table.len() - 1]);
+    let (_, err) = run_to(0, directory, &["diff", "whole.csv", "windows.csv"]);
+    assert_eq!(err, "");
+    let (_, err) = run_to(1, directory, &["diff", "whole.csv", "cut.csv"]);
+    assert_eq!(err, "warning: cut.csv does not end with a new line: its last row may be cut short\n");
+}
+
+#[test]
 fn diff_matches_files_by_name_in_every_format() {
     let directory = sample();
     let directory = directory.path();
@@ -403,7 +417,7 @@ fn diff_warns_where_event_numbers_fall_in_one_file_only() {
     let text = fs::read_to_string(directory.join("a.csv")).unwrap();
     let (head, rows) = text.split_once('\n').unwrap();
     let turned: Vec<_> = std::iter::once(head).chain(rows.lines().rev()).collect();
-    write(directory, "b.csv", turned.join("\n").as_bytes());
+    write(directory, "b.csv", (turned.join("\n") + "\n").as_bytes());
     let (json, err) = json_of(1, directory, &["diff", "a.csv", "b.csv"]);
     assert_eq!(json["files"], serde_json::json!([1, 5]));
     assert!(err.contains("warning: A has events of 1 file, B of 5 files") && err.contains("sort"), "{err}");

@@ -21,7 +21,7 @@ pub struct CsvSource {
 impl CsvSource {
     /// `start` was read of the file already.
     pub fn open(start: Vec<u8>, file: File, names: &Names) -> Result<Self, String> {
-        let rows = ShortRows { of: Cursor::new(start).chain(file), given: 0, read: 0 };
+        let rows = ShortRows { of: Cursor::new(start).chain(file), given: 0, read: 0, last: b'\n' };
         let mut reader = ReaderBuilder::new().from_reader(rows);
         let header = reader.byte_headers().map_err(|error| error.to_string())?.clone();
         let position = |name: &str| header.iter().position(|field| field.trim_ascii() == name.as_bytes());
@@ -49,12 +49,15 @@ struct ShortRows<R> {
     given: u64,
     /// Those of them that are rows which it has read.
     read: u64,
+    /// The last one.
+    last: u8,
 }
 
 impl<R: Read> Read for ShortRows<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let n = self.of.read(bytes)?;
         self.given += n as u64;
+        self.last = bytes[..n].last().copied().unwrap_or(self.last);
         if self.given - self.read > LONGEST_ROW {
             return Err(io::Error::other("a row of more than 1 MiB: this is not a table of comma-separated values"));
         }
@@ -69,6 +72,10 @@ impl Source for CsvSource {
 
     fn has_names(&self) -> bool {
         self.file.is_some()
+    }
+
+    fn may_be_cut(&self) -> bool {
+        !matches!(self.reader.get_ref().last, b'\n' | b'\r')
     }
 
     fn read(&mut self, piece: &mut Piece) -> Result<(), String> {

@@ -144,6 +144,11 @@ trait Source {
     /// Whether the files of events are told by name.
     fn has_names(&self) -> bool;
 
+    /// At the end: whether its last row may have lost some of its end.
+    fn may_be_cut(&self) -> bool {
+        false
+    }
+
     /// Reads the next rows, at most [`PIECE`]; none at the end.
     fn read(&mut self, piece: &mut Piece) -> Result<(), String>;
 }
@@ -254,6 +259,11 @@ impl HitReader {
     /// Whether a file began where event numbers fall.
     pub const fn has_fallen(&self) -> bool {
         self.fell
+    }
+
+    /// After the last event: whether the last row may have lost some of its end, because no line ends there.
+    pub fn may_be_cut(&self) -> bool {
+        self.source.may_be_cut()
     }
 
     /// Whether it tells the files of its events by name.
