@@ -62,6 +62,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         session.strategy,
         session.budget
     ));
+    target.space.report().warnings().for_each(|warning| say(&format!("warning: {warning}")));
     let parameters: Vec<_> = target
         .space
         .parameters()

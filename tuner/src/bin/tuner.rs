@@ -127,6 +127,7 @@ fn run(args: &Args) -> Result<(), Box<dyn std::error::Error>> {
     {
         session.seeds = seeds.configs;
     }
+    space.report().warnings().for_each(|warning| say(&format!("warning: {warning}")));
     say(&format!("{} configurations, {}, until {}", space.len(), session.strategy, session.budget));
     let mut best = f64::INFINITY;
     let tuning = tune(&session, device.as_mut(), &mut store, &mut |step| {

@@ -9,7 +9,7 @@ use crate::store::run::{DEFAULT, SAMPLE, SEEDS};
 use crate::store::{Evidence, Plan, Store, StoreError, Task};
 use crate::strategy::StrategyKind;
 use crate::verdict::Rules;
-use crate::{Config, Failure};
+use crate::{Config, Failure, SpaceReport};
 
 /// How to tune.
 #[derive(Clone, Debug)]
@@ -167,8 +167,8 @@ pub enum TuneError {
         last: Failure,
     },
     /// There is nothing to choose from.
-    #[error("the space has no valid configuration")]
-    EmptySpace,
+    #[error("the space has no valid configuration: {0}")]
+    EmptySpace(SpaceReport),
     /// The one who asked wants to end.
     #[error("interrupted; run {run} keeps what was measured and can be continued")]
     Interrupted {

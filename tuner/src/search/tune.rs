@@ -36,7 +36,7 @@ pub fn tune(
     tell: &mut dyn FnMut(&Progress<'_>) -> bool,
 ) -> Result<Tuning, TuneError> {
     if session.task.space.is_empty() {
-        return Err(TuneError::EmptySpace);
+        return Err(TuneError::EmptySpace(session.task.space.report().clone()));
     }
     let mut session = session.clone();
     if let Some(seeds) = session.begun_with(store)? {

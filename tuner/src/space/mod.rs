@@ -186,11 +186,31 @@ pub struct ConstraintReport {
     pub not_evaluated: Option<String>,
 }
 
+impl SpaceReport {
+    /// The constraints that could not be evaluated for some combinations, which therefore are missing: a line each.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.constraints.iter().filter_map(|constraint| {
+            let (name, reason) = (constraint.short_name(), constraint.not_evaluated.as_ref()?);
+            Some(format!("constraint \"{name}\" rejects what it cannot be evaluated for: {reason}"))
+        })
+    }
+}
+
+/// Characters of a constraint's name that are shown: it may be any expression.
+const SHOWN: usize = 200;
+
+impl ConstraintReport {
+    fn short_name(&self) -> String {
+        let short = self.name.chars().take(SHOWN).collect::<String>();
+        if short.len() < self.name.len() { short + "…" } else { short }
+    }
+}
+
 impl std::fmt::Display for SpaceReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "{} combinations, {} valid", self.combinations, self.valid)?;
         for constraint in &self.constraints {
-            write!(f, "  {:>14} rejected first by  {}", constraint.first, constraint.name)?;
+            write!(f, "  {:>14} rejected first by  {}", constraint.first, constraint.short_name())?;
             if let Some(alone) = constraint.alone {
                 write!(f, "  ({alone} by itself)")?;
             }

@@ -459,7 +459,19 @@ fn a_space_without_a_configuration_is_an_error() {
     let empty = tuner::Space::default();
     let mut session = place.session(StrategyKind::Random, "10");
     session.task.space = &empty;
-    assert!(matches!(place.run(&session, &store_in(&folder)), Err(TuneError::EmptySpace)));
+    assert!(matches!(place.run(&session, &store_in(&folder)), Err(TuneError::EmptySpace(_))));
+    // Whose fault it is.
+    let builder = tuner::SpaceBuilder::new().ints("x", [1, 2, 3]);
+    let none = builder.constraint("x % 0 == 1").constraint("x > 2").build().unwrap();
+    session.task.space = &none;
+    let error = place.run(&session, &store_in(&folder)).unwrap_err().to_string();
+    assert!(error.contains("3 combinations, 0 valid\n               3 rejected first by  x % 0 == 1"), "{error}");
+    let warnings: Vec<String> = none.report().warnings().collect();
+    assert_eq!(warnings.len(), 1);
+    assert!(
+        warnings[0].starts_with("constraint \"x % 0 == 1\" rejects what it cannot be evaluated for: "),
+        "{warnings:?}"
+    );
 }
 
 // ---- asking ----
