@@ -46,7 +46,11 @@ pub fn recording(data: &[u8]) {
     // What is taken is written, and read back the same.
     for (write, parse) in [(t4::write as Write, t4::parse as Parse), (kernel_tuner::write, kernel_tuner::parse)] {
         let mut written = Vec::new();
-        write(&recording, &mut written).expect("memory takes it");
+        if let Err(error) = write(&recording, &mut written) {
+            // A cache has its results beside its parameters, and no room for parameters of the same name.
+            assert!(error.to_string().contains("and so is a result in Kernel Tuner's caches"), "{error}");
+            continue;
+        }
         let again = parse(std::str::from_utf8(&written).expect("JSON is text")).expect("what is written is read");
         assert_eq!(again.records.len(), recording.records.len());
     }
