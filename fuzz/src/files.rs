@@ -135,7 +135,7 @@ pub fn hits(data: &[u8]) {
     }
 }
 
-/// If it is an archive of arrays: with the checksums of its members, which no fuzzer would guess.
+/// The same bytes, but in an archive of arrays each checksum is the right one: no fuzzer would guess it.
 fn with_checksums(data: &[u8]) -> Vec<u8> {
     let number = |at: usize| Some(u32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?) as usize);
     let checksum = |directory: usize| {

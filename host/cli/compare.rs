@@ -150,7 +150,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         }
         (Subject::Samples(a), Subject::Samples(b)) => {
             if let Some(file) = args.sample.files.first() {
-                usage(&format!("{}: files of samples have been measured; nothing is decoded for them", file.display()));
+                usage(&format!("{}: A and B are files of samples, so nothing is decoded", file.display()));
             }
             let (a, b) = (samples::read(&a, plan.rounds)?, samples::read(&b, plan.rounds)?);
             let judgement = judge_apart(&a, &b, &plan.rules.fixed(a.len().min(b.len())));

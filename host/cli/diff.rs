@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     for reader in [&a, &b] {
         if reader.may_be_cut() {
             let file = reader.path().display();
-            say(&format!("warning: {file} does not end with a new line: its last row may be cut short"));
+            say(&format!("warning: {file} does not end with a newline: its last row may be cut short"));
         }
     }
     if let [a, b] = found.files

@@ -371,7 +371,7 @@ fn diff_says_that_the_last_row_of_a_table_may_be_cut() {
     let (_, err) = run_to(0, directory, &["diff", "whole.csv", "windows.csv"]);
     assert_eq!(err, "");
     let (_, err) = run_to(1, directory, &["diff", "whole.csv", "cut.csv"]);
-    assert_eq!(err, "warning: cut.csv does not end with a new line: its last row may be cut short\n");
+    assert_eq!(err, "warning: cut.csv does not end with a newline: its last row may be cut short\n");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn what_cannot_be_compared_is_named() {
     usage(&["", "smid=avx2"], "no parameter called \"smid\"");
     usage(&["", "batch=0"], "1048576");
     usage(&["", good.to_str().unwrap()], "must both be");
-    usage(&[good.to_str().unwrap(), good.to_str().unwrap(), "run.mdf"], "run.mdf: files of samples have been measured");
+    usage(&[good.to_str().unwrap(), good.to_str().unwrap(), "run.mdf"], "run.mdf: A and B are files of samples");
     usage(&["", "", "--looks", "20,10"], "ascending");
     usage(&["", "", "--zone=-1"], "--zone");
     usage(&["", "", "--confidence", "100"], "--confidence");

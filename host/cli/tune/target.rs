@@ -52,7 +52,7 @@ impl Target {
     pub fn of(args: &Args) -> Result<Self, Failure> {
         let decodes = args.program.command.is_none() && matches!(args.backend, DeviceSpec::Decoder(_));
         if let (Some(file), false) = (args.sample.files.first(), decodes) {
-            usage(&format!("{}: only a decoder is measured with the events of files", file.display()));
+            usage(&format!("{}: only a decoder takes files of events", file.display()));
         }
         if let Some(program) = args.program.program()? {
             return Ok(Self {

@@ -49,7 +49,7 @@ struct ShortRows<R> {
     given: u64,
     /// Those of them that are rows which it has read.
     read: u64,
-    /// The last one.
+    /// The last byte that it was given; a newline at first, since no row has begun.
     last: u8,
 }
 

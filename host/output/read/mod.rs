@@ -144,7 +144,7 @@ trait Source {
     /// Whether the files of events are told by name.
     fn has_names(&self) -> bool;
 
-    /// At the end: whether its last row may have lost some of its end.
+    /// Once all rows are read: whether the last one may be cut short.
     fn may_be_cut(&self) -> bool {
         false
     }
@@ -261,7 +261,7 @@ impl HitReader {
         self.fell
     }
 
-    /// After the last event: whether the last row may have lost some of its end, because no line ends there.
+    /// Once all events are read: whether the last row may be cut short, because the file does not end with a newline.
     pub fn may_be_cut(&self) -> bool {
         self.source.may_be_cut()
     }

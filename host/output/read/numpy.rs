@@ -1,5 +1,5 @@
-//! Hits out of NumPy's `.npz` files: arrays that were stored without compression, read side by side. Each has a checksum, which
-//! is compared once the array has been read.
+//! Hits out of NumPy's `.npz` files: arrays that were stored without compression, read side by side. The
+//! checksum of an array is compared when its last byte has been read.
 
 use std::fs::File;
 use std::io::{BufReader, Read as _, Seek as _, SeekFrom};
@@ -40,12 +40,13 @@ struct Member {
     range: (u64, u64),
 }
 
-/// What was not read yet of a member.
+/// The rest of a member, still to be read.
 struct Unread {
     file: BufReader<File>,
     left: u64,
-    /// Of what was read.
+    /// The checksum of what has been read.
     so_far: Crc32,
+    /// What it must be at the end.
     checksum: u32,
 }
 

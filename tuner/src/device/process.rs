@@ -4,8 +4,8 @@
 //! line, all JSON: `"ready"` or `{"failed": "…"}`; `{"config": […], "launches": n}` and an [`Outcome`]. It keeps its
 //! device between requests, so that one child measures many configurations. When an answer does not come in time, the
 //! child is killed with all that it has started, the outcome is [`FailureKind::TimeOut`], and the next request starts a
-//! new child; when it dies, the outcome is [`FailureKind::Launch`] with the signal or exit code. A child that has answered
-//! before may have died of what it did then: a new one is asked the same once more.
+//! new child; when it dies, the outcome is [`FailureKind::Launch`] with the signal or exit code. If it had answered
+//! before, that may have killed it: a new child is then asked the same once more.
 //!
 //! [`serve`] is the child's side; what it writes to its standard output besides answers counts as a failure, so a device
 //! must not print there.

@@ -53,7 +53,7 @@ pub(super) fn race(
         details = Some(RaceDetails { racers, launches: bench.spent.launches - before, quiet: result.quiet });
         // Where all fail now, the search's order stands.
         if !result.ranked.is_empty() {
-            // Where more finalists are asked for than are raced to the end: then those that did not fail, as searched.
+            // Few are raced to the end. More finalists may be asked for: the others, in the search's order, but for failures.
             let out = |at: &usize| result.ranked.contains(at) || result.failures.iter().any(|(failed, _)| failed == at);
             let rest = (0..order.len()).filter(|at| !out(at));
             order = result.ranked.iter().copied().chain(rest).map(|at| order[at]).collect();
@@ -195,7 +195,7 @@ impl Device for Collector<'_, '_, '_, '_> {
         if self.error.is_some() {
             return declined("the session has ended");
         }
-        // Final rounds that fit take more where one fails that had seemed better: the next best is measured instead.
+        // The final rounds fitted the budget, but a winner that fails is replaced by the next best, which takes more.
         if self.bench.session.budget.launches_left(&self.bench.spent).is_some_and(|left| left < launches) {
             self.used_up = true;
             return declined("the budget was used up");

@@ -167,7 +167,7 @@ pub enum TuneError {
         last: Failure,
     },
     /// There is nothing to choose from.
-    #[error("the space has no valid configuration: {0}")]
+    #[error("the space has no valid configuration: {}", .0.to_string().trim_end())]
     EmptySpace(SpaceReport),
     /// The one who asked wants to end.
     #[error("interrupted; run {run} keeps what was measured and can be continued")]

@@ -187,11 +187,11 @@ pub struct ConstraintReport {
 }
 
 impl SpaceReport {
-    /// The constraints that could not be evaluated for some combinations, which therefore are missing: a line each.
+    /// A line for each constraint that cannot be evaluated for some combinations, which are left out for that reason alone.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         self.constraints.iter().filter_map(|constraint| {
             let (name, reason) = (constraint.short_name(), constraint.not_evaluated.as_ref()?);
-            Some(format!("constraint \"{name}\" rejects what it cannot be evaluated for: {reason}"))
+            Some(format!("combinations for which constraint \"{name}\" cannot be evaluated are left out: {reason}"))
         })
     }
 }

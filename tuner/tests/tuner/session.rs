@@ -460,7 +460,7 @@ fn a_space_without_a_configuration_is_an_error() {
     let mut session = place.session(StrategyKind::Random, "10");
     session.task.space = &empty;
     assert!(matches!(place.run(&session, &store_in(&folder)), Err(TuneError::EmptySpace(_))));
-    // Whose fault it is.
+    // Which constraint is to blame.
     let builder = tuner::SpaceBuilder::new().ints("x", [1, 2, 3]);
     let none = builder.constraint("x % 0 == 1").constraint("x > 2").build().unwrap();
     session.task.space = &none;
@@ -469,7 +469,7 @@ fn a_space_without_a_configuration_is_an_error() {
     let warnings: Vec<String> = none.report().warnings().collect();
     assert_eq!(warnings.len(), 1);
     assert!(
-        warnings[0].starts_with("constraint \"x % 0 == 1\" rejects what it cannot be evaluated for: "),
+        warnings[0].starts_with("combinations for which constraint \"x % 0 == 1\" cannot be evaluated are left out: "),
         "{warnings:?}"
     );
 }
