@@ -3,6 +3,7 @@
 mod binary;
 mod chain;
 mod decide;
+mod ending;
 mod interchange;
 mod memory;
 mod online;

@@ -1,11 +1,10 @@
 //! Whole tunings: what is found, what is kept, what an interruption changes (nothing), and asking for a configuration.
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
 use tuner::budget::Budget;
-use tuner::session::{Phase, Session, TuneError, Tuning};
+use tuner::session::{Session, TuneError, Tuning};
 use tuner::store::{DeviceIdentity, Layers, Locations, Matching, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
 use tuner::synthetic::Synthetic;
@@ -13,21 +12,21 @@ use tuner::tune;
 use tuner::tuned::{Request, Source, stub, tuned};
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
-struct Place {
+pub(crate) struct Place {
     device: DeviceIdentity,
     tunable: TunableIdentity,
     workload: Workload,
-    synthetic: Synthetic,
+    pub(crate) synthetic: Synthetic,
 }
 
 impl Place {
-    fn new(spec: &str) -> Self {
+    pub(crate) fn new(spec: &str) -> Self {
         let synthetic = Synthetic::new(spec.parse().unwrap());
         let device = DeviceIdentity { driver: "1".to_owned(), ..DeviceIdentity::named(synthetic.name(), "synthetic") };
         Self { device, tunable: TunableIdentity::new("kernel", 1), workload: Workload::new(), synthetic }
     }
 
-    fn session(&self, strategy: StrategyKind, budget: &str) -> Session<'_> {
+    pub(crate) fn session(&self, strategy: StrategyKind, budget: &str) -> Session<'_> {
         let task = Task {
             device: &self.device,
             tunable: &self.tunable,
@@ -37,7 +36,7 @@ impl Place {
         Session::new(task, strategy, 5, budget.parse::<Budget>().unwrap())
     }
 
-    fn run(&self, session: &Session<'_>, store: &Path) -> Result<Tuning, TuneError> {
+    pub(crate) fn run(&self, session: &Session<'_>, store: &Path) -> Result<Tuning, TuneError> {
         self.interrupted(session, store, usize::MAX)
     }
 
@@ -67,7 +66,7 @@ impl Device for Steady {
     }
 }
 
-fn store_in(folder: &tempfile::TempDir) -> std::path::PathBuf {
+pub(crate) fn store_in(folder: &tempfile::TempDir) -> std::path::PathBuf {
     folder.path().join("tune.sqlite")
 }
 
@@ -157,140 +156,6 @@ fn another_seed_launch_count_or_sample_is_another_run_and_a_finished_run_is_not_
     assert_eq!((tuning.run, tuning.resumed, tuning.evidence.tried), (5, 2, 9));
     assert_eq!(place.run(&session, &store_in(&folder)).unwrap().run, 1);
     assert_eq!(place.run(&session, &store_in(&folder)).unwrap().run, 6);
-}
-
-#[test]
-fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
-    let place = Place::new("seed=2,noise=0.05,outliers=0.05");
-    let folder = tempfile::tempdir().unwrap();
-    let default = place.synthetic.space().config(0);
-    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "launches=150") };
-    let mut store = Store::open(&store_in(&folder)).unwrap();
-    let mut phases = Vec::new();
-    let tuning = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |progress| {
-        phases.push(progress.phase);
-
-        true
-    })
-    .unwrap();
-    let phase = |phase| phases.iter().filter(|&&other| other == phase).count();
-    let details = tuning.evidence.details.as_deref().unwrap();
-    let race = details.race.unwrap();
-    assert_eq!((details.search_launches, race.racers, race.quiet), (66, 4, false));
-    assert!((12..=22).contains(&race.launches) && race.launches == phase(Phase::Racing), "{race:?}");
-    assert_eq!(phase(Phase::Searching), 22);
-    assert_eq!(details.final_launches, phase(Phase::Deciding));
-    assert_eq!(tuning.evidence.launches, 66 + race.launches + details.final_launches);
-    assert!(tuning.evidence.launches <= 150, "the budget is for all of it: {}", tuning.evidence.launches);
-    let decision = details.decisions.last().unwrap();
-    assert_eq!(decision.default, default);
-    // Nothing to race for, or not allowed: straight to the final rounds, or no more launches at all.
-    for (finalists, racers, searched) in [(16, 16, 75), (3, 3, 75), (0, 16, 150)] {
-        let session = Session { finalists, racers, fresh: true, ..session.clone() };
-        let tuning = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |_| true).unwrap();
-        let details = tuning.evidence.details.clone().unwrap();
-        assert_eq!((details.race, details.search_launches), (None, searched));
-        assert!(tuning.evidence.launches <= 150, "{}", tuning.evidence.launches);
-        assert_eq!(details.decisions.len(), usize::from(finalists > 0));
-    }
-}
-
-#[test]
-fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
-    /// The default takes 1 ms; the others less, and each fails after some launches.
-    struct Tired(HashMap<String, usize>);
-    impl Device for Tired {
-        fn name(&self) -> String {
-            "tired".to_owned()
-        }
-        fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-            let count = self.0.entry(format!("{config:?}")).or_default();
-            *count += launches;
-            let Value::Int(x) = config.0[0] else { panic!("{config:?}") };
-            if x > 0 && *count > 40 {
-                return Outcome::Failed(Failure { kind: FailureKind::Launch, message: "tired".to_owned() });
-            }
-            Outcome::Times((0..launches).map(|i| 1.0 - 0.05 * f64::from(x > 0) + 1e-6 * (*count + i) as f64).collect())
-        }
-    }
-    let space = tuner::SpaceBuilder::new().range("x", 0, 5, 1).build().unwrap();
-    let place = Place::new("");
-    let mut cut = 0;
-    for budget in (80..300).step_by(5) {
-        let budget_words = format!("launches={budget}");
-        let mut session = place.session(StrategyKind::Exhaustive, &budget_words);
-        session.task.space = &space;
-        session.default = Some(Config(vec![Value::Int(0)]));
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&store_in(&folder)).unwrap();
-        let tuning = tune(&session, &mut Tired(HashMap::new()), &mut store, &mut |_| true).unwrap();
-        let evidence = tuning.evidence;
-        assert!(evidence.launches <= budget, "{budget}: {} launches", evidence.launches);
-        if evidence.verdict == "the default stays: the budget was used up in the final rounds" {
-            assert_eq!(evidence.chosen.config, session.default.unwrap());
-            cut += 1;
-        }
-    }
-    assert!(cut > 0);
-}
-
-/// All configurations of a search take 1 ms in the mean; the fastest of 60 seems faster by luck.
-struct Lucky(u64);
-
-impl Device for Lucky {
-    fn name(&self) -> String {
-        "lucky".to_owned()
-    }
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let good = config.0[0] == Value::Int(7);
-        let time = |_| {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let chance = (self.0 >> 11) as f64 / (1u64 << 53) as f64;
-            (if good { 0.93 } else { 1.0 }) + 0.15 * (chance - 0.5)
-        };
-        Outcome::Times((0..launches).map(time).collect())
-    }
-}
-
-#[test]
-fn more_finalists_than_are_raced_to_the_end_are_compared_all_the_same() {
-    let space = tuner::SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
-    let place = Place::new("");
-    for finalists in [3, 5, 6, 15, 16, 40] {
-        let mut session = place.session(StrategyKind::Exhaustive, "60");
-        session.task.space = &space;
-        session.default = Some(Config(vec![Value::Int(0)]));
-        session.finalists = finalists;
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&store_in(&folder)).unwrap();
-        let tuning = tune(&session, &mut Lucky(1), &mut store, &mut |_| true).unwrap();
-        let details = tuning.evidence.details.unwrap();
-        let candidates = &details.decisions.last().unwrap().candidates;
-        assert_eq!(candidates.len(), finalists);
-        let different: std::collections::HashSet<_> = candidates.iter().map(|c| format!("{:?}", c.config)).collect();
-        assert_eq!(different.len(), finalists);
-    }
-}
-
-#[test]
-fn a_race_corrects_the_luck_of_a_search() {
-    let space = tuner::SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
-    let place = Place::new("");
-    let found = |racers: usize| {
-        let right = (0..40).filter(|&seed| {
-            let mut session = place.session(StrategyKind::Exhaustive, "60");
-            session.task.space = &space;
-            session.racers = racers;
-            session.finalists = 1;
-            let folder = tempfile::tempdir().unwrap();
-            let mut store = Store::open(&store_in(&folder)).unwrap();
-            let tuning = tune(&session, &mut Lucky(seed), &mut store, &mut |_| true).unwrap();
-            tuning.evidence.chosen.config == Config(vec![Value::Int(7)])
-        });
-        right.count()
-    };
-    let (with, without) = (found(16), found(1));
-    assert!(with >= 28 && with >= without + 4, "{with} with a race, {without} without");
 }
 
 #[test]
@@ -430,29 +295,6 @@ fn when_everything_fails_the_last_cause_is_said_and_the_run_is_over() {
 }
 
 #[test]
-fn a_default_that_is_best_stays_and_one_that_fails_does_not() {
-    let place = Place::new("seed=9,noise=0.03");
-    let folder = tempfile::tempdir().unwrap();
-    let best = place.synthetic.space().config(place.synthetic.optimum().unwrap());
-    let session = Session { default: Some(best.clone()), ..place.session(StrategyKind::Random, "40") };
-    let tuning = place.run(&session, &store_in(&folder)).unwrap();
-    assert_eq!(tuning.evidence.chosen.config, best);
-    assert!(tuning.evidence.verdict.starts_with("the default stays"), "{}", tuning.evidence.verdict);
-    // It was the fastest of the search too, and takes no rival's place in the final rounds.
-    let decisions = &tuning.evidence.details.as_deref().unwrap().decisions;
-    assert_eq!((decisions.len(), decisions[0].candidates.len()), (1, 3));
-    assert!(decisions[0].candidates.iter().all(|candidate| candidate.config != best), "{:?}", decisions[0].candidates);
-
-    let place = Place::new("seed=9,fail=0.5");
-    let failing = (0..1152).find(|&index| place.synthetic.true_ms(index).is_none()).unwrap();
-    let default = place.synthetic.space().config(failing);
-    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "40") };
-    let tuning = place.run(&session, &store_in(&folder)).unwrap();
-    assert_ne!(tuning.evidence.chosen.config, default);
-    assert_eq!(tuning.evidence.default, None);
-}
-
-#[test]
 fn a_space_without_a_configuration_is_an_error() {
     let place = Place::new("");
     let folder = tempfile::tempdir().unwrap();
@@ -587,53 +429,6 @@ fn in_tests_the_default_is_the_answer_unless_it_is_forced() {
     let forced = Request { force: true, ..request };
     let (_, source, launches, _) = ask(&forced, &mut layers(&folder, Matching::Exact), Some(&place.synthetic));
     assert!(source == Source::TunedNow(1) && launches > 5);
-}
-
-#[test]
-fn launches_and_time_bound_everything_and_too_small_a_budget_keeps_the_default() {
-    let place = Place::new("seed=3,noise=0.02");
-    let folder = tempfile::tempdir().unwrap();
-    let default = place.synthetic.space().config(0);
-    for most in [1, 10, 30, 80, 300] {
-        let budget = format!("launches={most}");
-        let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Exhaustive, &budget) };
-        let evidence = place.run(&session, &store_in(&folder)).unwrap().evidence;
-        // A configuration is measured whole: the search may be over by what one takes.
-        assert!(evidence.launches <= most.max(session.launches), "{} of {most}", evidence.launches);
-        if evidence.chosen.config != default {
-            assert!(evidence.verdict.contains("better"), "{}", evidence.verdict);
-        }
-    }
-    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Exhaustive, "launches=30") };
-    let session = Session { fresh: true, ..session };
-    let evidence = place.run(&session, &store_in(&folder)).unwrap().evidence;
-    assert_eq!(evidence.chosen.config, default);
-    assert!(evidence.verdict.contains("no room for final rounds, 36 launches at least"), "{}", evidence.verdict);
-    assert_eq!(evidence.launches, 30, "the search has what the final rounds cannot use");
-}
-
-#[test]
-fn where_final_rounds_fit_at_all_the_search_leaves_them_room() {
-    let place = Place::new("seed=3");
-    let folder = tempfile::tempdir().unwrap();
-    // The slowest of all: something faster is found at once.
-    let space = place.synthetic.space();
-    let mut synthetic = place.synthetic.clone();
-    let mut time = |index: usize| match synthetic.measure(&space.config(index), 1) {
-        Outcome::Times(times) => times[0],
-        Outcome::Failed(_) => 0.0,
-    };
-    let times: Vec<f64> = (0..space.len()).map(&mut time).collect();
-    let slowest = (0..space.len()).max_by(|&a, &b| times[a].total_cmp(&times[b])).map(|index| space.config(index));
-    for most in 72..90 {
-        let budget = format!("launches={most}");
-        let session = Session { default: slowest.clone(), fresh: true, ..place.session(StrategyKind::Random, &budget) };
-        let evidence = place.run(&session, &store_in(&folder)).unwrap().evidence;
-        assert!(
-            evidence.launches <= most && evidence.verdict.starts_with("better than the default"),
-            "{most}: {evidence:?}"
-        );
-    }
 }
 
 #[test]
