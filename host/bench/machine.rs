@@ -1,6 +1,7 @@
 //! What a measurement was made on, and of what: a number without it is worth nothing.
 
 use std::process::Command;
+use std::sync::LazyLock;
 
 /// The machine and the program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -18,15 +19,16 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine and this program.
+    /// This machine and this program. Asked once: git and the system take their time.
     pub fn this() -> Self {
-        Self {
+        static THIS: LazyLock<Machine> = LazyLock::new(|| Machine {
             cpu: tuner::watch::cpu::model(),
             cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: option_env!("UT_DECODE_COMMIT").map(ToOwned::to_owned).or_else(commit),
             optimised: !cfg!(debug_assertions),
-        }
+        });
+        THIS.clone()
     }
 }
 

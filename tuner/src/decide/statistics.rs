@@ -235,6 +235,13 @@ mod tests {
     }
 
     #[test]
+    fn the_variance_is_the_unbiased_one_and_nothing_for_a_single_value() {
+        assert_eq!(variance(&[1.0, 3.0]), 2.0);
+        assert_eq!(variance(&[1.0, 2.0, 6.0]), 7.0);
+        assert_eq!((variance(&[5.0]), variance(&[])), (0.0, 0.0));
+    }
+
+    #[test]
     fn sign_flip_counts_patterns_exactly() {
         assert_eq!(sign_flip(&[]), 1.0);
         assert_eq!(sign_flip(&[1.0]), 1.0);
@@ -257,6 +264,9 @@ mod tests {
         // back, 22 of 37.
         let steps: Vec<f64> = (0..40).map(|i| f64::from(i / 4 % 2)).collect();
         assert!((effective_count(&steps) - 40.0 * 15.0 / 59.0).abs() < 1e-9, "{}", effective_count(&steps));
+        // r = 0.625, 0.77 of the way from one standard error to two; corrected for its bias 1.2, of which 0.9 counts.
+        let eight = effective_count(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
+        assert!((eight - 2.181_134_672).abs() < 1e-8, "{eight}");
         assert_eq!(effective_count(&[1.0; 10]), 10.0);
         assert_eq!(effective_count(&[]), 0.0);
     }

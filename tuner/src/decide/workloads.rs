@@ -386,6 +386,13 @@ mod tests {
     }
 
     #[test]
+    fn the_mean_of_looks_is_that_of_each_quantity() {
+        let looks = [[("hits", 100.0), ("lanes", 1.0)], [("hits", 400.0), ("lanes", 2.0)]].map(Features::from);
+        assert_eq!(Features::mean(&looks), Features::from([("hits", 250.0), ("lanes", 1.5)]));
+        assert_eq!(Features::mean(&[]), Features::default());
+    }
+
+    #[test]
     fn what_does_not_fit_is_named() {
         let m = matrix(&[&[Some(1.0), None], &[Some(2.0), None]]);
         assert_eq!(m.by_worst(), Err(MatrixError::NoSet("w1".into())));

@@ -417,6 +417,17 @@ mod tests {
     }
 
     #[test]
+    fn a_configuration_that_kills_a_new_child_is_not_asked_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let begun = folder.path().join("begun");
+        let mut dies = device(&format!("echo >>{}; read -r line; exit 3", begun.display()), 20_000);
+        for children in 1..=2 {
+            failure(measure(&mut dies));
+            assert_eq!(std::fs::read_to_string(&begun).unwrap().lines().count(), children);
+        }
+    }
+
+    #[test]
     fn a_child_that_cannot_begin_says_why_before_anything_is_measured() {
         for (script, said) in [
             (r#"echo '{"failed":"no such file"}'"#, "no such file"),

@@ -586,6 +586,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_interval_of_a_median_is_students_with_the_robust_spread_and_none_of_fewer_than_five() {
+        // Median 4, deviations of median 2; neighbours lie on opposite sides, so that all seven count.
+        let of = |times: &[f64]| Contender::of_samples(&Config(Vec::new()), times);
+        let seven = of(&[4.0, 1.0, 7.0, 2.0, 6.0, 3.0, 5.0]);
+        let (low, high) = seven.interval_ms.unwrap();
+        // 2.4469 (t of 6 degrees) times 1.2533 times 2 · 1.4826 / √7.
+        assert!((low - (4.0 - 3.437)).abs() < 1e-3 && (high - (4.0 + 3.437)).abs() < 1e-3, "{seven:?}");
+        assert_eq!((seven.time_ms, seven.samples), (4.0, 7));
+        assert!(of(&[1.0, 2.0, 1.0, 2.0, 1.0]).interval_ms.is_some());
+        assert!(of(&[1.0, 2.0, 1.0, 2.0]).interval_ms.is_none());
+    }
+
+    #[test]
     fn a_lock_file_that_its_last_holder_removed_holds_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");

@@ -203,10 +203,20 @@ fn where_final_rounds_fit_at_all_the_search_leaves_them_room() {
     };
     let times: Vec<f64> = (0..space.len()).map(&mut time).collect();
     let slowest = (0..space.len()).max_by(|&a, &b| times[a].total_cmp(&times[b])).map(|index| space.config(index));
-    for most in 72..90 {
+    let evidence_of = |most: usize| {
         let budget = format!("launches={most}");
         let session = Session { default: slowest.clone(), fresh: true, ..place.session(StrategyKind::Random, &budget) };
-        let evidence = place.run(&session, &store_in(&folder)).unwrap().evidence;
+        place.run(&session, &store_in(&folder)).unwrap().evidence
+    };
+    // They take 36 at least. Where the search would get less than that, it gets all.
+    for most in [60, 71] {
+        let evidence = evidence_of(most);
+        // An evaluation takes three.
+        assert_eq!(evidence.launches, most - most % 3, "{evidence:?}");
+        assert!(evidence.verdict.contains("left no room for final rounds"), "{most}: {evidence:?}");
+    }
+    for most in 72..90 {
+        let evidence = evidence_of(most);
         assert!(
             evidence.launches <= most && evidence.verdict.starts_with("better than the default"),
             "{most}: {evidence:?}"

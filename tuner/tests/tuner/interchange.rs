@@ -212,6 +212,13 @@ fn a_written_cache_and_a_written_t4_file_read_back_the_same() {
         assert_eq!(cache.problem, recording.problem);
     }
     let recording = parsed(CACHE).unwrap();
+    // Kernel Tuner's own readers ask for these.
+    let cache: serde_json::Value = serde_json::from_str(&written(&recording, kernel_tuner::write)).unwrap();
+    for (key, entry) in cache["cache"].as_object().unwrap() {
+        for name in ["verification_time", "benchmark_time", "strategy_time", "framework_time"] {
+            assert!(entry[name].is_number(), "{key}: {name}");
+        }
+    }
     assert_same(&recording, &t4::parse(&written(&recording, t4::write)).unwrap());
     // A fixed parameter that is varied, too, is what it is in each configuration.
     let mut fixed = recording.clone();

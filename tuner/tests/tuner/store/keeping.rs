@@ -57,6 +57,9 @@ fn the_samples_that_chose_the_best_of_many_must_show_more_than_those_of_one() {
         launches: 20,
         stopped: "the work ended".to_owned(),
     };
+    assert_eq!(finding.conclude().0, Some(proposed.clone()));
+    // What has no samples was not tried.
+    finding.samples.extend((0..99).map(|other| (config(2000 + other, "a"), Vec::new())));
     assert_eq!(finding.conclude().0, Some(proposed));
     finding.samples.extend((0..99).map(|other| (config(1000 + other, "a"), series(1.1))));
     assert_eq!(finding.conclude().0, None);
@@ -77,6 +80,25 @@ fn a_configuration_that_failed_once_is_no_seed() {
     let layers = Layers::open(Locations { user: folder.file(), shipped: None, matching: Matching::Nearest }).unwrap();
     let here = Key::new();
     assert_eq!(layers.seeds(&here.task()).unwrap().unwrap().configs, [config(64, "a")]);
+}
+
+#[test]
+fn seeds_are_the_five_fastest() {
+    let folder = Folder::new();
+    let mut there = Key::new();
+    there.device.name = "another".to_owned();
+    let mut store = folder.store();
+    let mut run = store.begin(&there.task(), &plan()).unwrap();
+    let configs = [32, 64, 128].into_iter().flat_map(|block| ["a", "b"].map(|mode| config(block, mode)));
+    let configs: Vec<Config> = configs.collect();
+    // The first is the slowest.
+    for (config, time) in configs.iter().zip([6.0, 3.0, 1.0, 5.0, 2.0, 4.0]) {
+        store.record(&mut run, &times(config.clone(), &[time])).unwrap();
+    }
+    store.decide(run, &evidence(configs[2].clone(), 1.0)).unwrap();
+    let layers = Layers::open(Locations { user: folder.file(), shipped: None, matching: Matching::Nearest }).unwrap();
+    let seeds = layers.seeds(&Key::new().task()).unwrap().unwrap().configs;
+    assert_eq!(seeds, [2, 4, 1, 5, 3].map(|at| configs[at].clone()));
 }
 
 #[test]

@@ -123,6 +123,23 @@ fn nearest_relaxes_driver_then_runtime_and_platform_then_device_then_capability_
 }
 
 #[test]
+fn devices_are_told_apart_by_name_and_those_of_one_name_by_their_multiprocessors() {
+    let changes: [(Change, &str); 2] = [
+        (|device| device.name = "NVIDIA H100".to_owned(), "NVIDIA H100 instead of NVIDIA H200"),
+        (|device| device.sm_count = 66, "NVIDIA H200 (66 SMs) instead of NVIDIA H200 (132 SMs)"),
+    ];
+    for (change, words) in changes {
+        let folder = Folder::new();
+        let mut store = folder.store();
+        let mut other = Key::new();
+        change(&mut other.device);
+        other.decided(&mut store, 32);
+        let found = store.find(&Key::new().task(), Matching::Nearest).unwrap();
+        assert!(found[0].relaxed[0].to_string().contains(words), "{}", found[0].relaxed[0]);
+    }
+}
+
+#[test]
 fn of_equally_near_results_the_newest_counts() {
     let folder = Folder::new();
     let mut store = folder.store();

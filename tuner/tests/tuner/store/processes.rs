@@ -288,6 +288,47 @@ fn a_run_that_was_removed_meanwhile_is_not_written_into_the_next_one_of_its_numb
 }
 
 #[test]
+fn a_run_that_another_process_has_continued_is_taken() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut store = folder.store();
+    let mut run = store.begin(&key.task(), &plan()).unwrap();
+    store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap();
+    // As another process does where the file system has no locks.
+    let columns = "configuration_id, launches, times, failure, message, took_ms, at";
+    let next = format!(
+        "INSERT INTO measurements (run_id, sequence, {columns}) SELECT run_id, sequence + 1, {columns} FROM measurements"
+    );
+    rusqlite::Connection::open(folder.file()).unwrap().execute_batch(&next).unwrap();
+    let error = store.record(&mut run, &times(config(64, "a"), &[1.0])).unwrap_err();
+    assert!(matches!(error, StoreError::RunTaken { run: 1, .. }), "{error}");
+}
+
+#[test]
+fn what_hung_in_a_run_is_not_measured_again_in_it() {
+    struct Hangs(usize);
+    impl Device for Hangs {
+        fn name(&self) -> String {
+            "hangs".to_owned()
+        }
+
+        fn measure(&mut self, _: &Config, _: usize) -> Outcome {
+            self.0 += 1;
+            Outcome::Failed(Failure { kind: FailureKind::TimeOut, message: "killed after 3 s".to_owned() })
+        }
+    }
+    let folder = Folder::new();
+    let key = Key::new();
+    let (mut device, mut store) = (Hangs(0), folder.store());
+    let mut recorder = Recorder::start(&mut device, &mut store, &key.task(), &plan(), false).unwrap();
+    for (block, launches) in [(32, 1), (32, 1), (32, 2), (64, 1)] {
+        assert!(matches!(recorder.measure(&config(block, "a"), launches), Outcome::Failed(_)));
+    }
+    drop(recorder);
+    assert_eq!(device.0, 2, "one of each configuration");
+}
+
+#[test]
 fn fewer_launches_than_those_that_hung_are_measured() {
     let folder = Folder::new();
     let (key, mut synthetic) = synthetic_key();
