@@ -329,6 +329,12 @@ fn the_facts_and_troubles_are_those_of_the_sums() {
     let banks = rows(&html, "Error banks by board");
     assert_eq!(banks[0].1[1..], ["0x2c02", "DaqErrorFragmentMissing", "92", "5"]);
     assert_eq!(banks[1].1[1..], ["0x2801", "UTError", "68", "2"]);
+    // Each is listed without the other, too.
+    let mut only = view(tables);
+    only.error_banks.clear();
+    let html_of_only = html_of(&detector, &self::sums(&detector, only), &verdicts);
+    assert_eq!(rows(&html_of_only, "Troubles by board and kind"), troubles);
+    assert!(!html_of_only.contains("Error banks by board"));
 
     let standing_out = rows(&html, "What stands out");
     assert_eq!(standing_out.len(), 5);
@@ -372,6 +378,28 @@ fn what_there_is_none_of_is_said() {
     let html = html_of(&detector, &sums, &verdicts);
     assert!(html.contains("There was no hit to look at") && !html.contains("so few hits expected"));
     assert_eq!(charts(&html)[0]["data"].as_array().unwrap().len(), 2, "one shade, and the points");
+    assert!(html.contains("No event has an event number; --against place takes the order of reading instead."));
+}
+
+#[test]
+fn distributions_are_shares_in_per_cent_and_have_gaps_where_there_is_nothing() {
+    let detector = Arc::new(detector());
+    let mut view = view(&detector.tables);
+    (view.charge_of_layer[1][1], view.charge_of_layer[1][3]) = (30, 10);
+    (view.size_of_layer[2][1], view.size_of_layer[2][2]) = (500, 1500);
+    let (sums, verdicts) = (sums(&detector, view), verdicts(&detector.tables));
+    let charts = charts(&html_of(&detector, &sums, &verdicts));
+    let values = |title: &str, layer: usize| {
+        let chart = charts.iter().find(|chart| chart["layout"]["title"]["text"] == title).unwrap();
+        chart["data"][layer]["y"].clone()
+    };
+    // Each bin has two ends; an axis of logarithms has no 0.
+    let from_edge_to_edge = |values: &[Option<f64>]| {
+        serde_json::json!(values.iter().flat_map(|value| [*value; 2]).collect::<Vec<Option<f64>>>())
+    };
+    assert_eq!(values("Charge", 1), from_edge_to_edge(&[None, Some(75.0), None, Some(25.0)]));
+    assert_eq!(values("Charge", 0), from_edge_to_edge(&[None; 4]));
+    assert_eq!(values("Cluster size", 2), from_edge_to_edge(&[Some(25.0), Some(75.0), None]));
 }
 
 #[test]
@@ -413,6 +441,7 @@ fn pictures_against_the_event_number_have_the_rates_of_each_bin() {
     assert_eq!(named("bad_header")["y"], from_edge_to_edge([Some(0.25), Some(0.25), None, Some(0.25)]));
     assert_eq!(named("unconnected_hits")["y"], from_edge_to_edge([Some(0.0), Some(0.0), None, Some(0.0)]));
     assert_eq!(named("error banks")["y"], from_edge_to_edge([Some(0.5), Some(0.5), None, Some(0.5)]));
+    assert_eq!(troubles.as_array().unwrap().len(), 3, "of the others there is none");
     let boards = &titled("Hits of every board")["data"][0];
     let board = (slot / 6).to_string();
     let row = boards["y"].as_array().unwrap().iter().position(|name| *name == board).unwrap();
