@@ -9,12 +9,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::support::{ONE_HIT, bank, event, json_of, run_to, sample};
 
-/// Starts a server on `in` and `out` of `directory`.
+/// Starts a server on `in` and `out` of `directory`. What it says goes to `said.txt`.
 fn start(directory: &Path, options: &[&str]) -> Child {
     let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
     tool.current_dir(directory).env("UT_DECODE_CONFIG", "").args(["serve", "--watch", "in", "--output", "out"]);
     tool.args(["--settle", "0.2"]).args(options).args(DECODE);
-    tool.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    let said = fs::File::create(directory.join("said.txt")).unwrap();
+    tool.stdout(Stdio::null()).stderr(said).spawn().unwrap()
+}
+
+/// What the server that was started last has said.
+fn said(directory: &Path) -> String {
+    fs::read_to_string(directory.join("said.txt")).unwrap()
 }
 
 /// The server that ends when all is done, which must end with `code`; what it said.
@@ -210,6 +216,7 @@ fn a_running_server_takes_files_as_they_come_waits_for_growing_ones_and_ends_on_
     server.wait().unwrap();
     assert_eq!(status(directory)["alive"], false);
     assert!(!directory.join("out/incomplete").exists());
+    assert!(said(directory).contains("stopped after 2 files"), "{}", said(directory));
 }
 
 #[test]
@@ -225,6 +232,9 @@ fn an_output_that_cannot_be_written_and_a_folder_that_is_gone_are_waited_for() {
     wait_until("the pause", || status(directory)["server"]["blocked"].as_str().is_some());
     fs::rename(directory.join("work"), &work).unwrap();
     wait_until("the output", || status(directory)["sums"]["done"] == 2 && status(directory)["sums"]["failed"] == 2);
+    let words = said(directory);
+    assert_eq!(words.matches("warning: cannot begin work in").count(), 1, "{words}");
+    assert!(words.contains("; waiting") && words.contains("writing again"), "{words}");
     fs::rename(directory.join("in"), directory.join("away")).unwrap();
     let blocked = || status(directory)["server"]["blocked"].as_str().map(str::to_owned);
     // The state may still tell of the pause.

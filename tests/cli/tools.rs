@@ -333,6 +333,13 @@ fn what_cannot_be_converted_fails() {
     assert!(err.contains("a.mdf is incomplete") && err.contains("bad.bin: a table of"), "{err}");
     let (json, _) = json_of(0, directory, &[&["decode", "a.mdf"][..], &TABLES].concat());
     assert_eq!(json["events"], 1);
+    // Where nothing came before it, there is no file; an input without events is no failure.
+    run_to(1, directory, &["convert", "bad.bin", "--format", "v5", "--output", "b.mdf"]);
+    assert!(!directory.join("b.mdf").exists());
+    write(directory, "empty.mdf", b"");
+    let (out, _) = run_to(0, directory, &["convert", "empty.mdf", "--output", "c.mdf"]);
+    assert!(out.contains("c.mdf: 0 events"), "{out}");
+    assert!(read(directory, "c.mdf").is_empty());
 }
 
 #[test]
@@ -412,7 +419,7 @@ fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
 fn throughput_of_nothing_fails() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    write(directory, "empty.mdf", &[]);
+    write(directory, "empty.mdf", b"");
     let (_, err) = run_to(1, directory, &["throughput", "empty.mdf"]);
     assert!(err.contains("no event"), "{err}");
     run_to(1, directory, &["throughput", "absent.mdf"]);

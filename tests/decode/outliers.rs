@@ -136,6 +136,10 @@ fn hot_strips_are_found_beside_hotter_ones_and_do_not_make_their_lane_hot() {
     let hot = |strip, hits| (OutlierKind::HotStrip, Some(strip), hits);
     assert_eq!(places, [hot(300, 1_000_000), hot(310, 10_000)]);
     assert!(found.iter().all(|found| found.board * 6 + found.lane.unwrap() == slot && found.sector == Some(sector)));
+    for found in &found {
+        let sigmas = (found.hits as f64 - found.expected) / found.expected.sqrt();
+        assert!((found.sigmas - sigmas).abs() < 1e-9 * sigmas, "{found:?}");
+    }
     // Nine hits on a strip are few, however empty the others are.
     let mut view = steady(&tables, 1000, 0);
     view.strips[sector * 512 + 300] = 9;
