@@ -187,14 +187,16 @@ fn t4_times_are_taken_in_their_unit_and_repeated_configurations_are_joined() {
     let recording = parsed(
         r#"{"metadata": {"timeunit": "microseconds"}, "schema_version": "1.0.0", "results": [
         {"configuration": {"a": 1}, "times": {"compilation": 3, "runtimes": [1000, 3000]}, "invalidity": "correct", "correctness": 1},
-        {"configuration": {"a": 2}, "times": {}, "invalidity": "correct", "correctness": 1,
+        {"configuration": {"a": 2}, "times": {"compilation": 0}, "invalidity": "correct", "correctness": 1,
          "measurements": [{"name": "time", "value": 2, "unit": "s"}]},
-        {"configuration": {"a": 3}, "times": {}, "invalidity": "timeout", "correctness": 0},
+        {"configuration": {"a": 3}, "times": {"compilation": -1}, "invalidity": "timeout", "correctness": 0},
         {"configuration": {"a": 1}, "times": {"runtimes": [2000]}, "invalidity": "correct", "correctness": 1}]}"#,
     )
     .unwrap();
     assert_eq!(recording.records[0].measured, Measured::Samples(vec![1.0, 3.0, 2.0]));
-    assert_eq!(recording.records[0].compile_ms, Some(0.003));
+    // A time below 0 is none.
+    let compile_ms: Vec<Option<f64>> = recording.records.iter().map(|record| record.compile_ms).collect();
+    assert_eq!(compile_ms, [Some(0.003), Some(0.0), None]);
     assert_eq!(recording.records[1].mean_ms(), Some(2000.0));
     assert!(matches!(&recording.records[2].measured, Measured::Failed(f) if f.kind == FailureKind::TimeOut));
 }
@@ -491,6 +493,33 @@ fn a_recording_that_was_imported_is_exported_for_the_same_problem() {
 }
 
 #[test]
+fn recordings_that_differ_in_anything_are_runs_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("recording");
+    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
+    let changes: [fn(&mut Recording); 5] = [
+        |_| (),
+        |other| other.records[0].measured = Measured::Samples(vec![123.5]),
+        |other| {
+            let failure = Failure { kind: FailureKind::Launch, message: "no".to_owned() };
+            other.records[1].measured = Measured::Failed(failure);
+        },
+        |other| other.device = "another".to_owned(),
+        |other| other.kernel = "another".to_owned(),
+    ];
+    let texts = changes.map(|change| {
+        let mut recording = parsed(CACHE).unwrap();
+        change(&mut recording);
+        written(&recording, kernel_tuner::write)
+    });
+    for (n, text) in texts.iter().chain(&texts).enumerate() {
+        std::fs::write(&file, text).unwrap();
+        store.import(&read_import(&file).unwrap().runs, &[]).unwrap();
+        assert_eq!(store.runs().unwrap().len(), (n + 1).min(texts.len()));
+    }
+}
+
+#[test]
 fn a_store_with_a_time_below_0_is_no_recording() {
     let folder = tempfile::tempdir().unwrap();
     let mut export = store_json::export(&small_store(folder.path()), &[]).unwrap();
@@ -644,6 +673,14 @@ fn a_gzipped_file_that_unpacks_without_bound_is_refused() {
     gzip.finish().unwrap();
     let error = read_recording(&file).unwrap_err().to_string();
     assert!(error.contains("bomb.json.gz") && error.contains("unpacks to more than"), "{error}");
+    // What unpacks to a hundred times its size is nothing unusual.
+    let text = CACHE.to_owned() + &" \n".repeat(20_000);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    std::io::Write::write_all(&mut gzip, text.as_bytes()).unwrap();
+    let packed = gzip.finish().unwrap();
+    assert!(text.len() > 60 * packed.len(), "{} of {}", packed.len(), text.len());
+    std::fs::write(&file, packed).unwrap();
+    assert_same(&read_recording(&file).unwrap(), &parsed(CACHE).unwrap());
 }
 
 #[test]

@@ -97,8 +97,11 @@ fn seeds_are_the_five_fastest() {
     }
     store.decide(run, &evidence(configs[2].clone(), 1.0)).unwrap();
     let layers = Layers::open(Locations { user: folder.file(), shipped: None, matching: Matching::Nearest }).unwrap();
-    let seeds = layers.seeds(&Key::new().task()).unwrap().unwrap().configs;
-    assert_eq!(seeds, [2, 4, 1, 5, 3].map(|at| configs[at].clone()));
+    let seeds = || layers.seeds(&Key::new().task()).unwrap().unwrap().configs;
+    assert_eq!(seeds(), [2, 4, 1, 5, 3].map(|at| configs[at].clone()));
+    // What this very device found is no seed: it is to be found again.
+    Key::new().decided(&mut store, 32);
+    assert_eq!(seeds().len(), 5);
 }
 
 #[test]

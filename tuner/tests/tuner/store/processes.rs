@@ -288,6 +288,31 @@ fn a_run_that_was_removed_meanwhile_is_not_written_into_the_next_one_of_its_numb
 }
 
 #[test]
+fn a_run_of_a_space_with_other_valid_configurations_is_not_continued() {
+    let folder = Folder::new();
+    let key = Key::new();
+    let mut store = folder.store();
+    drop(store.begin(&key.task(), &plan()).unwrap());
+    // The same parameters and values.
+    let names = ["block", "mode"].map(str::to_owned);
+    let of = |left_out: &[(i64, &str)]| {
+        let all = [32, 64, 128].into_iter().flat_map(|block| ["a", "b"].map(|mode| (block, mode)));
+        let rows = all.filter(|row| !left_out.contains(row)).map(|(block, mode)| vec![Value::Int(block), mode.into()]);
+        tuner::space::Space::recorded(&names, &rows.collect::<Vec<_>>()).unwrap().0
+    };
+    for (left_out, is_same) in [(&[][..], true), (&[(64, "b")], false), (&[(128, "b")], false)] {
+        let other = Key { space: of(left_out), ..key.clone() };
+        assert_eq!(store.resume(&other.task(), &plan()).unwrap().is_some(), is_same, "without {left_out:?}");
+    }
+    // As many configurations, but others.
+    let one = Key { space: of(&[(64, "b")]), ..key.clone() };
+    drop(store.begin(&one.task(), &plan()).unwrap());
+    let other = Key { space: of(&[(128, "b")]), ..key };
+    assert!(store.resume(&other.task(), &plan()).unwrap().is_none());
+    assert!(store.resume(&one.task(), &plan()).unwrap().is_some());
+}
+
+#[test]
 fn a_run_that_another_process_has_continued_is_taken() {
     let folder = Folder::new();
     let key = Key::new();
