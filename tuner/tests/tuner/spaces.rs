@@ -1,7 +1,7 @@
 //! Search spaces: their files, expressions and constraints.
 
 use proptest::prelude::*;
-use tuner::expression::{Expr, Program};
+use tuner::expression::{Expr, ExpressionError, Program};
 use tuner::{Config, SpaceBuilder, SpaceError, Value, parse_t1, parse_toml, read_t1};
 
 use crate::recordings::recorded;
@@ -93,10 +93,23 @@ fn expressions_mean_what_python_means() {
     truth("9007199254740993 > 9007199254740992.0", true);
     truth("7.5 < 8 and not 8.5 < 8", true);
     truth("0 == -0.0", true);
+    // What is true, besides truth values.
+    for (text, value) in [("0.5", true), ("0.0", false), ("-0.0", false), ("-1", true), ("'a'", true), ("''", false)] {
+        truth(&format!("not {text}"), !value);
+        int(&format!("1 if {text} else 2"), if value { 1 } else { 2 });
+    }
     // The side that is not evaluated may fail.
     truth("x == 7 or x % 0 == 1", true);
     truth("x == 8 and x % 0 == 1", false);
     int("1 if x else 1 // 0", 1);
+}
+
+#[test]
+fn what_is_wrong_with_an_expression_is_said_with_its_place() {
+    for (text, place) in [("1 + frob(2)", 4), ("1 + )", 4), ("x x", 2)] {
+        let Err(ExpressionError::Syntax { at, .. }) = Expr::parse(text) else { panic!("{text} is taken") };
+        assert_eq!(at, place, "{text}");
+    }
 }
 
 #[test]
@@ -215,8 +228,8 @@ fn derived_values_constants_limits_and_closures_constrain() {
     let builder = parse_toml(
         r#"
             constants = { items = 1000, sms = 4 }
-            limits = { threads_per_block = 256, shared_bytes = 1024, registers_per_block = 8192, warp = 32 }
-            footprint = { threads = "block", shared_bytes = "4 * block * staged", registers_per_thread = "32" }
+            limits = { threads_per_block = 256, shared_bytes = 1024, registers_per_block = 16384, warp = 32 }
+            footprint = { threads = "block", shared_bytes = "4 * block * staged", registers_per_thread = "16 * k" }
             [[parameter]]
             name = "block"
             range = { from = 16, to = 512, step = 16 }
@@ -243,8 +256,8 @@ fn derived_values_constants_limits_and_closures_constrain() {
     for block in (16..=512).step_by(16) {
         for k in [1, 2, 4, 8] {
             for staged in [false, true] {
-                let fits =
-                    block <= 256 && block % 32 == 0 && 4 * block * i64::from(staged) <= 1024 && 32 * block <= 8192;
+                let shared = 4 * block * i64::from(staged);
+                let fits = block <= 256 && block % 32 == 0 && shared <= 1024 && 16 * k * block <= 16384;
                 if fits && k * 4 * block >= 1000 && (!staged || block != 96) {
                     expected.push(Config(vec![Value::Int(block), Value::Int(k), Value::Bool(staged)]));
                 }

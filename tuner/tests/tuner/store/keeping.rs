@@ -21,7 +21,12 @@ fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
         plan: plan(),
         default: default.clone(),
         proposed: proposed.clone(),
-        samples: vec![(default.clone(), vec![1.5]), (third.clone(), vec![3.0, 3.0])],
+        samples: vec![
+            (default.clone(), vec![1.5]),
+            (config(32, "b"), vec![4.0]),
+            (third.clone(), vec![3.0, 3.0]),
+            (config(64, "b"), vec![5.0]),
+        ],
         failed: Vec::new(),
         comparison: Some(Comparison { judgement, blocks }),
         launches: 23,
@@ -30,8 +35,8 @@ fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
     let kept = store.keep(&key.task(), &finding).unwrap().unwrap();
     assert_eq!(kept.decided, Some(proposed.clone()), "{}", kept.verdict);
     let record = store.run_record(kept.run).unwrap();
-    // Two series of samples, and ten blocks of two sides; of the empty one nothing.
-    assert_eq!(record.measurements.len(), 2 + 20);
+    // Four series of samples, and ten blocks of two sides; of the empty one nothing.
+    assert_eq!(record.measurements.len(), 4 + 20);
     let evidence = record.decision.unwrap();
     let of = |contender: Contender| (contender.config, contender.time_ms, contender.samples);
     assert_eq!(of(evidence.chosen), (proposed, 1.0, 10));
