@@ -232,6 +232,12 @@ mod tests {
             assert!((student_two_sided(critical, freedom) - alpha).abs() < 1e-9);
         }
         assert!((student_two_sided(1.959_964, 1e7) - 0.05).abs() < 1e-6);
+        // With one degree of freedom and with two there are formulas, for small t, too.
+        for t in [0.0_f64, 0.01, 0.1, 0.5, 1.0, 3.0] {
+            let (one, two) = (1.0 - t.atan() * std::f64::consts::FRAC_2_PI, 1.0 - t / (2.0 + t * t).sqrt());
+            assert!((student_two_sided(t, 1.0) - one).abs() < 1e-12, "{t}");
+            assert!((student_two_sided(t, 2.0) - two).abs() < 1e-12, "{t}");
+        }
     }
 
     #[test]

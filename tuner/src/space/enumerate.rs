@@ -52,7 +52,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) constraints: Vec<(String, Rule)>,
 }
 
-/// The sorted keys of the valid combinations, with the strides, and the report.
+/// The keys of the valid combinations, with the strides, and the report.
 pub(crate) struct Enumerated {
     pub(crate) keys: Vec<u64>,
     pub(crate) strides: Vec<u64>,
@@ -124,8 +124,6 @@ impl Problem<'_> {
                 walk.descend(0, 0)?;
             }
         }
-        let mut keys = walk.keys;
-        keys.sort_unstable();
         let constraints = self.constraints.into_iter().zip(walk.rejected).zip(walk.faults);
         let constraints = constraints
             .map(|(((name, _), first), fault)| ConstraintReport {
@@ -135,8 +133,8 @@ impl Problem<'_> {
                 not_evaluated: fault.map(|fault| fault.to_string()),
             })
             .collect();
-        let report = SpaceReport { combinations, valid: keys.len() as u64, constraints };
-        Ok(Enumerated { keys, strides, report })
+        let report = SpaceReport { combinations, valid: walk.keys.len() as u64, constraints };
+        Ok(Enumerated { keys: walk.keys, strides, report })
     }
 
     /// Whether each node depends on each parameter, by node; then the same by constraint.

@@ -102,11 +102,13 @@ fn expressions_mean_what_python_means() {
     truth("x == 7 or x % 0 == 1", true);
     truth("x == 8 and x % 0 == 1", false);
     int("1 if x else 1 // 0", 1);
+    // Many side by side are not deep.
+    int(&["(1)"; 300].join(" + "), 300);
 }
 
 #[test]
 fn what_is_wrong_with_an_expression_is_said_with_its_place() {
-    for (text, place) in [("1 + frob(2)", 4), ("1 + )", 4), ("x x", 2)] {
+    for (text, place) in [("1 + frob(2)", 4), ("1 + )", 4), ("x x", 2), ("1 + ?", 4), ("1 + 'a", 4)] {
         let Err(ExpressionError::Syntax { at, .. }) = Expr::parse(text) else { panic!("{text} is taken") };
         assert_eq!(at, place, "{text}");
     }
@@ -159,6 +161,7 @@ fn expressions_that_are_wrong_or_too_large_are_refused() {
         "1e999",
         "int(1e300)",
         "4 << 62",
+        "1 << 63",
         "'a\\b' == 1",
         &too_deep,
         &too_many,
@@ -176,6 +179,7 @@ fn expressions_that_are_wrong_or_too_large_are_refused() {
 fn the_names_of_an_expression_are_those_that_it_needs() {
     let names = |text: &str| Expr::parse(text).unwrap().names().join(" ");
     assert_eq!(names("a * b + a"), "a b");
+    assert_eq!(names("b < a <= c"), "b a c");
     // i is the comprehension's own.
     assert_eq!(names("[i * a for i in range(b) if i > c]"), "b a c");
 }
@@ -204,6 +208,8 @@ fn t1_values_may_be_made_by_python() {
     assert_eq!(t1_values("[1, 2, 4]").as_deref(), Ok("1 2 4"));
     assert_eq!(t1_values("[2**i for i in range(0, 4)]").as_deref(), Ok("1 2 4 8"));
     assert_eq!(t1_values("[1] + list(range(32, 97, 32))").as_deref(), Ok("1 32 64 96"));
+    // Without the end, in both directions.
+    assert_eq!(t1_values("list(range(2, 6, 2)) + list(range(1, -3, -2))").as_deref(), Ok("2 4 1 -1"));
     assert_eq!(t1_values("[i for i in range(10, 0, -3) if i % 2 == 0]").as_deref(), Ok("10 4"));
     assert_eq!(t1_values("[i * 2 for i in (1, 2)]").as_deref(), Ok("2 4"));
     assert_eq!(t1_values("[]").as_deref(), Ok(""));
