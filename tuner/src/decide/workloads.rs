@@ -386,6 +386,17 @@ mod tests {
     }
 
     #[test]
+    fn looks_are_as_far_apart_as_the_largest_ratio_of_any_quantity_of_either() {
+        let (one, two) = (Features::from([("hits", 9.9)]), Features::from([("hits", 9.9), ("lanes", 0.9)]));
+        assert_eq!(one.distance(&one), 0.0);
+        // One lane a batch against none: 1.0 to 0.1.
+        let far = Features::from([("hits", 99.9), ("lanes", 0.9)]);
+        for (a, b) in [(&one, &two), (&two, &one), (&far, &two), (&two, &far)] {
+            assert!((a.distance(b) - 10.0_f64.ln()).abs() < 1e-12, "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
     fn the_mean_of_looks_is_that_of_each_quantity() {
         let looks = [[("hits", 100.0), ("lanes", 1.0)], [("hits", 400.0), ("lanes", 2.0)]].map(Features::from);
         assert_eq!(Features::mean(&looks), Features::from([("hits", 250.0), ("lanes", 1.5)]));

@@ -283,6 +283,11 @@ fn alices_interval_is_the_normal_one_of_all_samples() {
         assert!((judgement.low - low).abs() < 1e-4 && (judgement.high - high).abs() < 1e-4, "{judgement:?}");
         assert_eq!(judgement.verdict, verdict, "{judgement:?}");
     }
+    // A single sample has no variance.
+    for (a, b) in [(vec![1.0], vec![5.0, 6.0]), (vec![5.0, 6.0], vec![1.0])] {
+        let judgement = judged(&[Block { a, b, ..Block::default() }], &alice);
+        assert_eq!(judgement.verdict, Verdict::CannotTell(Reason::TooFewBlocks));
+    }
 }
 
 #[test]
