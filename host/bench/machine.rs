@@ -19,7 +19,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// This machine and this program. Asked once: git and the system take their time.
+    /// This machine and this program. Looked up once a process: git and `/proc` are slow.
     pub fn this() -> Self {
         static THIS: LazyLock<Machine> = LazyLock::new(|| Machine {
             cpu: tuner::watch::cpu::model(),

@@ -333,7 +333,7 @@ fn what_cannot_be_converted_fails() {
     assert!(err.contains("a.mdf is incomplete") && err.contains("bad.bin: a table of"), "{err}");
     let (json, _) = json_of(0, directory, &[&["decode", "a.mdf"][..], &TABLES].concat());
     assert_eq!(json["events"], 1);
-    // Where nothing came before it, there is no file; an input without events is no failure.
+    // If nothing was read before the failure, no file is left. An input without events is not a failure.
     run_to(1, directory, &["convert", "bad.bin", "--format", "v5", "--output", "b.mdf"]);
     assert!(!directory.join("b.mdf").exists());
     write(directory, "empty.mdf", b"");
@@ -419,7 +419,7 @@ fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
 fn throughput_of_nothing_fails() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
-    write(directory, "empty.mdf", b"");
+    write(directory, "empty.mdf", &[]);
     let (_, err) = run_to(1, directory, &["throughput", "empty.mdf"]);
     assert!(err.contains("no event"), "{err}");
     run_to(1, directory, &["throughput", "absent.mdf"]);

@@ -329,7 +329,7 @@ fn the_facts_and_troubles_are_those_of_the_sums() {
     let banks = rows(&html, "Error banks by board");
     assert_eq!(banks[0].1[1..], ["0x2c02", "DaqErrorFragmentMissing", "92", "5"]);
     assert_eq!(banks[1].1[1..], ["0x2801", "UTError", "68", "2"]);
-    // Each is listed without the other, too.
+    // Either is listed without the other, too.
     let mut only = view(tables);
     only.error_banks.clear();
     let html_of_only = html_of(&detector, &self::sums(&detector, only), &verdicts);
@@ -441,7 +441,7 @@ fn pictures_against_the_event_number_have_the_rates_of_each_bin() {
     assert_eq!(named("bad_header")["y"], from_edge_to_edge([Some(0.25), Some(0.25), None, Some(0.25)]));
     assert_eq!(named("unconnected_hits")["y"], from_edge_to_edge([Some(0.0), Some(0.0), None, Some(0.0)]));
     assert_eq!(named("error banks")["y"], from_edge_to_edge([Some(0.5), Some(0.5), None, Some(0.5)]));
-    assert_eq!(troubles.as_array().unwrap().len(), 3, "of the others there is none");
+    assert_eq!(troubles.as_array().unwrap().len(), 3, "no other kind occurred");
     let boards = &titled("Hits of every board")["data"][0];
     let board = (slot / 6).to_string();
     let row = boards["y"].as_array().unwrap().iter().position(|name| *name == board).unwrap();

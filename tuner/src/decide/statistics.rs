@@ -232,7 +232,7 @@ mod tests {
             assert!((student_two_sided(critical, freedom) - alpha).abs() < 1e-9);
         }
         assert!((student_two_sided(1.959_964, 1e7) - 0.05).abs() < 1e-6);
-        // With one degree of freedom and with two there are formulas, for small t, too.
+        // One and two degrees of freedom have closed forms, which are exact for small t as well.
         for t in [0.0_f64, 0.01, 0.1, 0.5, 1.0, 3.0] {
             let (one, two) = (1.0 - t.atan() * std::f64::consts::FRAC_2_PI, 1.0 - t / (2.0 + t * t).sqrt());
             assert!((student_two_sided(t, 1.0) - one).abs() < 1e-12, "{t}");
@@ -270,7 +270,7 @@ mod tests {
         // back, 22 of 37.
         let steps: Vec<f64> = (0..40).map(|i| f64::from(i / 4 % 2)).collect();
         assert!((effective_count(&steps) - 40.0 * 15.0 / 59.0).abs() < 1e-9, "{}", effective_count(&steps));
-        // r = 0.625, 0.77 of the way from one standard error to two; corrected for its bias 1.2, of which 0.9 counts.
+        // r = 0.625 is 1.77 standard errors, so 0.77 of the correction applies; r without its bias is 1.2, capped at 0.9.
         let eight = effective_count(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
         assert!((eight - 2.181_134_672).abs() < 1e-8, "{eight}");
         assert_eq!(effective_count(&[1.0; 10]), 10.0);

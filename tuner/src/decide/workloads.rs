@@ -389,8 +389,8 @@ mod tests {
     fn looks_are_as_far_apart_as_the_largest_ratio_of_any_quantity_of_either() {
         let (one, two) = (Features::from([("hits", 9.9)]), Features::from([("hits", 9.9), ("lanes", 0.9)]));
         assert_eq!(one.distance(&one), 0.0);
-        // One lane a batch against none: 1.0 to 0.1.
         let far = Features::from([("hits", 99.9), ("lanes", 0.9)]);
+        // A quantity that is missing is 0; 0.1 is added to both sides of a ratio.
         for (a, b) in [(&one, &two), (&two, &one), (&far, &two), (&two, &far)] {
             assert!((a.distance(b) - 10.0_f64.ln()).abs() < 1e-12, "{a:?} {b:?}");
         }

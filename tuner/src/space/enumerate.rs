@@ -52,7 +52,7 @@ pub(crate) struct Problem<'a> {
     pub(crate) constraints: Vec<(String, Rule)>,
 }
 
-/// The keys of the valid combinations, with the strides, and the report.
+/// The keys of the valid combinations, in the order in which they were found, with the strides, and the report.
 pub(crate) struct Enumerated {
     pub(crate) keys: Vec<u64>,
     pub(crate) strides: Vec<u64>,

@@ -2,7 +2,6 @@
 
 use super::{Limits, State, Watch};
 use std::path::Path;
-use std::sync::LazyLock;
 
 /// Where the files are read from; a test has its own.
 pub trait Files {
@@ -20,14 +19,11 @@ impl Files for System {
     }
 }
 
-/// What the CPU calls itself, where the system tells. Asked once: the system takes long to write the file.
+/// What the CPU calls itself, where the system tells.
 pub fn model() -> Option<String> {
-    static MODEL: LazyLock<Option<String>> = LazyLock::new(|| {
-        let info = System.read("/proc/cpuinfo")?;
-        let line = info.lines().find(|line| line.starts_with("model name"))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    });
-    MODEL.clone()
+    let info = System.read("/proc/cpuinfo")?;
+    let line = info.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
 }
 
 /// Ticks (of 10 ms, over all cores) that must have passed before the load of others is worth a number.

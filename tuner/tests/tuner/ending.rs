@@ -208,10 +208,10 @@ fn where_final_rounds_fit_at_all_the_search_leaves_them_room() {
         let session = Session { default: slowest.clone(), fresh: true, ..place.session(StrategyKind::Random, &budget) };
         place.run(&session, &store_in(&folder)).unwrap().evidence
     };
-    // They take 36 at least. Where the search would get less than that, it gets all.
+    // They take at least 36. If that would leave the search less than 36, the search gets the whole budget.
     for most in [60, 71] {
         let evidence = evidence_of(most);
-        // An evaluation takes three.
+        // An evaluation takes three launches.
         assert_eq!(evidence.launches, most - most % 3, "{evidence:?}");
         assert!(evidence.verdict.contains("left no room for final rounds"), "{most}: {evidence:?}");
     }

@@ -194,7 +194,7 @@ fn t4_times_are_taken_in_their_unit_and_repeated_configurations_are_joined() {
     )
     .unwrap();
     assert_eq!(recording.records[0].measured, Measured::Samples(vec![1.0, 3.0, 2.0]));
-    // A time below 0 is none.
+    // A negative time is no time.
     let compile_ms: Vec<Option<f64>> = recording.records.iter().map(|record| record.compile_ms).collect();
     assert_eq!(compile_ms, [Some(0.003), Some(0.0), None]);
     assert_eq!(recording.records[1].mean_ms(), Some(2000.0));
@@ -673,7 +673,7 @@ fn a_gzipped_file_that_unpacks_without_bound_is_refused() {
     gzip.finish().unwrap();
     let error = read_recording(&file).unwrap_err().to_string();
     assert!(error.contains("bomb.json.gz") && error.contains("unpacks to more than"), "{error}");
-    // What unpacks to a hundred times its size is nothing unusual.
+    // A file that unpacks to sixty times its size is nothing unusual.
     let text = CACHE.to_owned() + &" \n".repeat(20_000);
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     std::io::Write::write_all(&mut gzip, text.as_bytes()).unwrap();

@@ -93,7 +93,7 @@ fn expressions_mean_what_python_means() {
     truth("9007199254740993 > 9007199254740992.0", true);
     truth("7.5 < 8 and not 8.5 < 8", true);
     truth("0 == -0.0", true);
-    // What is true, besides truth values.
+    // Numbers and texts as conditions.
     for (text, value) in [("0.5", true), ("0.0", false), ("-0.0", false), ("-1", true), ("'a'", true), ("''", false)] {
         truth(&format!("not {text}"), !value);
         int(&format!("1 if {text} else 2"), if value { 1 } else { 2 });
@@ -102,7 +102,7 @@ fn expressions_mean_what_python_means() {
     truth("x == 7 or x % 0 == 1", true);
     truth("x == 8 and x % 0 == 1", false);
     int("1 if x else 1 // 0", 1);
-    // Many side by side are not deep.
+    // Parentheses side by side are not nested.
     int(&["(1)"; 300].join(" + "), 300);
 }
 
@@ -208,7 +208,7 @@ fn t1_values_may_be_made_by_python() {
     assert_eq!(t1_values("[1, 2, 4]").as_deref(), Ok("1 2 4"));
     assert_eq!(t1_values("[2**i for i in range(0, 4)]").as_deref(), Ok("1 2 4 8"));
     assert_eq!(t1_values("[1] + list(range(32, 97, 32))").as_deref(), Ok("1 32 64 96"));
-    // Without the end, in both directions.
+    // The end is excluded, whether the range rises or falls.
     assert_eq!(t1_values("list(range(2, 6, 2)) + list(range(1, -3, -2))").as_deref(), Ok("2 4 1 -1"));
     assert_eq!(t1_values("[i for i in range(10, 0, -3) if i % 2 == 0]").as_deref(), Ok("10 4"));
     assert_eq!(t1_values("[i * 2 for i in (1, 2)]").as_deref(), Ok("2 4"));

@@ -53,8 +53,8 @@ fn a_drift_within_mirrored_pairs_is_no_noise() {
     // slower by 0.1 ms. Of the rounds alone, by 0.15 ms and then faster by 0.05 ms, which random signs often give.
     let block = Block { a: vec![1.0, 1.3], b: vec![1.15, 1.25], ..Block::default() };
     assert_eq!(judged(&vec![block; 4], &Rules::default()).verdict, Verdict::Better(Side::A));
-    // Blocks that agree are not enough where the pairs of rounds in them do not: of 0.3 ms more and 0.1 ms less, four times
-    // each, random signs give as large a sum in 28 % of all cases.
+    // Blocks that agree are not enough if the pairs of rounds in them disagree: for four pairs of 0.3 ms more and four of
+    // 0.1 ms less, random signs give as large a sum in 28 % of all cases.
     let of = |b: [f64; 4]| vec![Block { a: vec![1.0; 4], b: b.to_vec(), ..Block::default() }; 4];
     assert_eq!(judged(&of([1.15, 1.15, 0.95, 0.95]), &Rules::default()).verdict, TOO_NOISY);
     assert_eq!(judged(&of([1.05; 4]), &Rules::default()).verdict, Verdict::Better(Side::A));
