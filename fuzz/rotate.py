@@ -4,6 +4,10 @@ rotate.py run PROGRAM SECONDS    a target on each core, slice after slice, until
                                  slices that run
 rotate.py table                  the table of docs/fuzzing.md
 
+An edge is ours if the source line where it begins is in this repository. Others are in generic code of libraries that is compiled
+into ours, or inlined there: how a tree is balanced or a vector grows. They are counted, too, but only edges of ours begin the half
+hour of a target anew.
+
 `slices.jsonl` in the folder FUZZ_STATE has a line for each slice, so that the next run continues where this one ended. Where there
 is none yet, it continues from the table in docs/fuzzing.md: the kept inputs meet the edges that are counted there.
 """
@@ -24,7 +28,7 @@ STATE = Path(os.environ.get("FUZZ_STATE", HERE))
 SLICES = STATE / "slices.jsonl"
 TABLE = HERE.parent / "docs/fuzzing.md"
 SLICE_S = 300
-# What a target must have: executions, and seconds of a core's time without a new edge. All together: executions.
+# What a target must have: executions, and seconds of a core's time without a new edge of ours. All together: executions.
 ENOUGH, ENOUGH_EMULATED, QUIET_S, ENOUGH_IN_ALL = 10**6, 10**5, 30 * 60, 10**8
 TARGETS = re.findall(r'^    \("([a-z-]+)", ', (HERE / "src/lib.rs").read_text(), re.M)
 
@@ -33,25 +37,29 @@ class Reached:
     """What a target has reached in all its slices."""
 
     def __init__(self):
-        self.seconds = self.executions = self.edges = self.quiet = self.inputs = 0
+        self.seconds = self.executions = self.edges = self.inputs = 0
+        # Seconds without a new edge, and without a new edge of ours.
+        self.quiet = self.quiet_ours = 0
         self.program = self.crash = None
 
     def add(self, piece):
         self.seconds += piece["seconds"]
         self.executions += piece["executions"]
         self.edges, self.inputs = piece["edges"], piece["inputs"]
-        new = piece["quiet"] is not None
-        self.quiet = piece["quiet"] if new else self.quiet + piece["seconds"]
+        for name in ("quiet", "quiet_ours"):
+            last = piece[name]
+            setattr(self, name, getattr(self, name) + piece["seconds"] if last is None else last)
         self.program, self.crash = piece["program"], piece["crash"]
 
 
 def published():
     """A line for each target, as those of slices, from the table in docs/fuzzing.md."""
-    rows = re.findall(r"^\| ([a-z-]+) " + r"\| (\d+) " * 5 + r"\|$", TABLE.read_text(), re.M)
+    rows = re.findall(r"^\| ([a-z-]+) " + r"\| (\d+) " * 6 + r"\|$", TABLE.read_text(), re.M)
     for target, *numbers in rows:
-        minutes, executions, edges, inputs, quiet = map(int, numbers)
+        minutes, executions, edges, inputs, quiet, quiet_ours = map(int, numbers)
         yield json.dumps({"target": target, "seconds": 60 * minutes, "executions": executions, "edges": edges,
-                          "inputs": inputs, "quiet": 60 * quiet, "crash": None, "program": None})
+                          "inputs": inputs, "quiet": 60 * quiet, "quiet_ours": 60 * quiet_ours, "crash": None,
+                          "program": None})
 
 
 def reached():
@@ -69,42 +77,58 @@ def enough(target):
 
 def next_target(all_of, program):
     """First the target with the least time of those that lack executions, then the one that lacks least of the time without a
-    new edge, so that targets are finished one by one, and of several alike the smallest; then executions in all."""
+    new edge of ours, so that targets are finished one by one, and of several alike the smallest; then executions in all."""
     sound = {name: of for name, of in all_of.items() if not (of.crash and of.program == program)}
     if not sound:
         return None
     few = [name for name, of in sound.items() if of.executions < enough(name)]
     if few:
         return min(few, key=lambda name: sound[name].seconds)
-    lively = [name for name, of in sound.items() if of.quiet < QUIET_S]
+    lively = [name for name, of in sound.items() if of.quiet_ours < QUIET_S]
     if lively:
-        return max(lively, key=lambda name: (sound[name].quiet // SLICE_S, -sound[name].edges))
+        return max(lively, key=lambda name: (sound[name].quiet_ours // SLICE_S, -sound[name].edges))
     if sum(of.executions for of in all_of.values()) < ENOUGH_IN_ALL:
         return max(sound, key=lambda name: sound[name].executions / max(sound[name].seconds, 1))
     return min(sound, key=lambda name: sound[name].seconds)
 
 
+def are_ours(program, addresses):
+    """Which of the `addresses`, counted from where `program` was loaded, are of lines in this repository."""
+    given = "".join(f"{address:#x}\n" for address in addresses)
+    lines = subprocess.run(["addr2line", "-e", program], input=given, capture_output=True, text=True, check=True).stdout
+    # What is not known is ours.
+    return [line.startswith((str(HERE.parent), "?")) for line in lines.splitlines()]
+
+
 def run_slice(program, target, seconds, best):
     """Runs `target`; `best` are the most edges that this program has met. Gives the slice's line."""
-    began, last_new, edges, inputs, executions, inited = time.monotonic(), None, 0, 0, 0, False
-    command = [str(HERE / "run.sh"), target, str(seconds)]
+    began, edges, inputs, executions, inited = time.monotonic(), 0, 0, 0, False
+    command = [str(HERE / "run.sh"), target, str(seconds), "-print_pcs=1"]
     fuzzer = subprocess.Popen(command, env={**os.environ, "FUZZ_PROGRAM": program}, stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True, errors="replace")
-    tail = []
+    # Addresses that were met for the first time by the input that runs; all that were new, with when.
+    tail, base, met, new = [], 0, [], []
     for line in fuzzer.stderr:
         tail = [*tail[-40:], line]
-        if found := re.match(r"#(\d+)\s+(\w+)\s+cov: (\d+) .*?corp: (\d+)/", line):
+        if found := re.match(r"\s+NEW_PC: 0x(\w+)", line):
+            # libFuzzer prints the address after that of the edge.
+            met.append(int(found[1], 16) - 1)
+        elif found := re.match(r"#(\d+)\s+(\w+)\s+cov: (\d+) .*?corp: (\d+)/", line):
             executions, event, edges, inputs = int(found[1]), found[2], int(found[3]), int(found[4])
-            inited = inited or event == "INITED"
+            if event == "INITED":
+                inited, base = True, int(Path(f"/proc/{fuzzer.pid}/maps").read_text().split("-", 1)[0], 16)
+            elif inited and edges > best:
+                new += [(time.monotonic(), address - base) for address in met]
             if inited:
-                if event != "INITED" and edges > best:
-                    last_new = time.monotonic()
-                best = max(best, edges)
+                best, met = max(best, edges), []
         elif found := re.match(r"stat::number_of_executed_units:\s+(\d+)", line):
             executions = int(found[1])
     _, status, used = os.wait4(fuzzer.pid, 0)
     status = fuzzer.returncode = os.waitstatus_to_exitcode(status)
     ended = time.monotonic()
+    ours = are_ours(program, [address for _, address in new]) if new else []
+    last = max((at for at, _ in new), default=None)
+    last_ours = max((at for (at, _), is_ours in zip(new, ours) if is_ours), default=None)
     # What other programs took of the core is not counted.
     core_s = used.ru_utime + used.ru_stime
     share = core_s / (ended - began)
@@ -114,8 +138,8 @@ def run_slice(program, target, seconds, best):
         crash = next((line.strip() for line in tail if "Test unit written to" in line), f"exit code {status}")
         (STATE / f"{target}.failed").write_text("".join(tail))
     return {"target": target, "at": int(time.time()), "seconds": round(core_s, 1), "executions": executions,
-            "edges": max(best, edges), "inputs": inputs, "quiet": last_new and round(share * (ended - last_new), 1),
-            "crash": crash}
+            "edges": max(best, edges), "inputs": inputs, "quiet": last and round(share * (ended - last), 1),
+            "quiet_ours": last_ours and round(share * (ended - last_ours), 1), "crash": crash}
 
 
 def run(program, seconds):
@@ -154,11 +178,11 @@ def run(program, seconds):
 
 
 def table():
-    print("| target | minutes | executions | edges | inputs kept | minutes since the last new edge |")
-    print("|---|---|---|---|---|---|")
+    print("| target | minutes | executions | edges | inputs kept | minutes since the last new edge | of ours |")
+    print("|---|---|---|---|---|---|---|")
     all_of = reached()
     for name, of in all_of.items():
-        print(f"| {name} | {of.seconds / 60:.0f} | {of.executions} | {of.edges} | {of.inputs} | {of.quiet / 60:.0f} |")
+        print(f"| {name} | {of.seconds / 60:.0f} | {of.executions} | {of.edges} | {of.inputs} | {of.quiet / 60:.0f} | {of.quiet_ours / 60:.0f} |")
     hours = sum(of.seconds for of in all_of.values()) / 3600
     print(f"\n{hours:.1f} hours, {sum(of.executions for of in all_of.values())} executions in all.")
     for name, of in all_of.items():
