@@ -92,12 +92,13 @@ def next_target(all_of, program):
     return min(sound, key=lambda name: sound[name].seconds)
 
 
-def are_ours(program, addresses):
-    """Which of the `addresses`, counted from where `program` was loaded, are of lines in this repository."""
+def lines_of_ours(program, addresses):
+    """The source line of each of the `addresses`, counted from where `program` was loaded; `None` if it is a library's."""
     given = "".join(f"{address:#x}\n" for address in addresses)
     lines = subprocess.run(["addr2line", "-e", program], input=given, capture_output=True, text=True, check=True).stdout
     # What is not known is ours.
-    return [line.startswith((str(HERE.parent), "?")) for line in lines.splitlines()]
+    top = f"{HERE.parent}/"
+    return [line.removeprefix(top) if line.startswith((top, "?")) else None for line in lines.splitlines()]
 
 
 def run_slice(program, target, seconds, best):
@@ -126,9 +127,9 @@ def run_slice(program, target, seconds, best):
     _, status, used = os.wait4(fuzzer.pid, 0)
     status = fuzzer.returncode = os.waitstatus_to_exitcode(status)
     ended = time.monotonic()
-    ours = are_ours(program, [address for _, address in new]) if new else []
-    last = max((at for at, _ in new), default=None)
-    last_ours = max((at for (at, _), is_ours in zip(new, ours) if is_ours), default=None)
+    lines = lines_of_ours(program, [address for _, address in new]) if new else []
+    ours = [(at, line) for (at, _), line in zip(new, lines) if line]
+    last, last_ours = (max((at for at, _ in of), default=None) for of in (new, ours))
     # What other programs took of the core is not counted.
     core_s = used.ru_utime + used.ru_stime
     share = core_s / (ended - began)
@@ -139,7 +140,8 @@ def run_slice(program, target, seconds, best):
         (STATE / f"{target}.failed").write_text("".join(tail))
     return {"target": target, "at": int(time.time()), "seconds": round(core_s, 1), "executions": executions,
             "edges": max(best, edges), "inputs": inputs, "quiet": last and round(share * (ended - last), 1),
-            "quiet_ours": last_ours and round(share * (ended - last_ours), 1), "crash": crash}
+            "quiet_ours": last_ours and round(share * (ended - last_ours), 1),
+            "new_of_ours": [line for _, line in ours[-20:]], "crash": crash}
 
 
 def run(program, seconds):

@@ -4,7 +4,8 @@
 #   fuzz/run.sh all SECONDS                    a target on each core, each until it is done; may be run again
 #   fuzz/run.sh table                          what `all` has reached, as in docs/fuzzing.md
 #   fuzz/run.sh build                          the program alone
-#   fuzz/run.sh variants TARGET                of a target that reads text: systematic variants of its seeds that reach new edges
+#   fuzz/run.sh variants TARGET                of a target that reads text, and of store and sums: systematic variants of its seeds
+#                                              that reach new edges
 #   fuzz/run.sh minimise TARGET                the kept inputs, as few as give the same edges, into fixtures/fuzz
 # Needs a C++ compiler. What it finds is in FOLDER/corpus/TARGET; what panics is written to FOLDER/crashes: FOLDER is
 # fuzz, or what FUZZ_STATE says. FUZZ_PROGRAM is a program that `build` has made, which then is not built again.
@@ -33,7 +34,11 @@ export FUZZ_TARGET=$target
 common=(-max_len=4096 -timeout=20 -rss_limit_mb=2048 "-artifact_prefix=$state/crashes/$target-")
 if [[ $how == variants ]]; then
     new=$(mktemp -d)
-    python3 fuzz/variants.py "$new" "$state/corpus/$target"/seed-*
+    case $target in
+        store) python3 fuzz/changes.py "$new" store "$state/corpus/store.db" ;;
+        sums) python3 fuzz/changes.py "$new" sums "$state/corpus/sums.json" ;;
+        *) python3 fuzz/variants.py "$new" "$state/corpus/$target"/seed-* ;;
+    esac
     "$program" -merge=1 "${common[@]}" "$state/corpus/$target" "fixtures/fuzz/$target" "$new"
     rm -rf "$new"
 elif [[ $how == minimise ]]; then

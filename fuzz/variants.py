@@ -82,11 +82,12 @@ def variants(text):
     yield from ("\ufeff" + text, text.replace("\n", "\r\n"), text.replace(" ", "\t"), text + "\0", text * 2, f" {text}", f"{text} x")
 
 
-out = Path(sys.argv[1])
-out.mkdir(parents=True, exist_ok=True)
-for file in sys.argv[2:]:
-    # Bytes that are no text stay as they are.
-    for variant in variants(Path(file).read_bytes().decode("utf-8", "surrogateescape")):
-        content = variant.encode("utf-8", "surrogateescape")
-        if len(content) <= MOST_BYTES:
-            (out / hashlib.sha1(content).hexdigest()).write_bytes(content)
+if __name__ == "__main__":
+    out = Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
+    for file in sys.argv[2:]:
+        # Bytes that are no text stay as they are.
+        for variant in variants(Path(file).read_bytes().decode("utf-8", "surrogateescape")):
+            content = variant.encode("utf-8", "surrogateescape")
+            if len(content) <= MOST_BYTES:
+                (out / hashlib.sha1(content).hexdigest()).write_bytes(content)

@@ -1,12 +1,13 @@
 //! What the programs keep in files and read again: stores, sums of a report, settings, parameter sets.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, OnceLock};
 
 use serde_json::{Value, json};
+use tuner::interchange::{read_import, store_json};
 use tuner::store::contents::Prune;
-use tuner::store::{DeviceIdentity, Matching, Store, Task, TunableIdentity, Workload};
+use tuner::store::{DeviceIdentity, Matching, Store, Task, TunableIdentity};
 use tuner::workloads::Features;
 use ut_decoding::bench::tunable;
 use ut_decoding::cli::config;
@@ -15,6 +16,15 @@ use ut_decoding::cli::report::Sums;
 use ut_decoding::decoder::Backend;
 
 use crate::{Bytes, file_of, seeds};
+
+/// A store in a file, without what the one before left beside it.
+fn store_of(name: &str, file: &[u8]) -> PathBuf {
+    let path = file_of(name, file);
+    for rest in ["-wal", "-shm", "-journal"] {
+        let _ = std::fs::remove_file(Path::new(&format!("{}{rest}", path.display())));
+    }
+    path
+}
 
 /// A store with changes: bytes replaced, and cut; or whatever file.
 pub fn store(data: &[u8]) {
@@ -37,10 +47,7 @@ pub fn store(data: &[u8]) {
     } else {
         bytes.0.to_vec()
     };
-    let path = file_of("store.db", &file);
-    for rest in ["-wal", "-shm", "-journal"] {
-        let _ = std::fs::remove_file(Path::new(&format!("{}{rest}", path.display())));
-    }
+    let path = store_of("store.db", &file);
     let opened = if how & 4 == 0 { Store::open_read_only(&path) } else { Store::open(&path) };
     let Ok(mut store) = opened else { return };
     // One thing an input: all of them would take several times as long.
@@ -54,14 +61,14 @@ pub fn store(data: &[u8]) {
         }
         1 => {
             let (space, device) = (seeds::space(), DeviceIdentity::named("a device", "a platform"));
-            let (tunable, workload) = (TunableIdentity::new("kernel", 1), Workload::new());
+            let (tunable, workload) = (TunableIdentity::new("kernel", 1), seeds::workload());
             let task = Task { tunable: &tunable, workload: &workload, device: &device, space: &space };
             for matching in [Matching::Exact, Matching::Nearest] {
                 let _ = store.find(&task, matching);
             }
         }
         2 => {
-            if let Ok(export) = tuner::interchange::store_json::export(&store, &[]) {
+            if let Ok(export) = store_json::export(&store, &[]) {
                 let _ = serde_json::to_string(&export);
             }
         }
@@ -71,6 +78,27 @@ pub fn store(data: &[u8]) {
             }
         }
     }
+}
+
+/// What other programs and other machines measured, taken into a store.
+pub fn import(data: &[u8]) {
+    static EMPTY: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let path = file_of("empty.db", b"");
+        drop(Store::open(&path).expect("a new store"));
+        std::fs::read(path).expect("the store is there")
+    });
+    let Ok(read) = read_import(&file_of("import", data)) else { return };
+    let mut store = Store::open(&store_of("into.db", &EMPTY)).expect("an empty store");
+    let Ok(taken) = store.import(&read.runs, &read.pins) else { return };
+    // What a store took it gives again, and takes no second time.
+    let again = store_json::export(&store, &[]).expect("what was taken is read");
+    let mut text = Vec::new();
+    store_json::write(&again, &mut text).expect("memory takes it");
+    let text = String::from_utf8(text).expect("JSON is text");
+    let parsed = store_json::parse(&text).expect("what is written is read");
+    assert_eq!((taken.runs, taken.pins), (parsed.runs.len(), parsed.pins.len()));
+    let twice = store.import(&parsed.runs, &parsed.pins).expect("it is there already");
+    assert_eq!((twice.runs, twice.measurements, twice.pins), (0, 0, 0));
 }
 
 /// The sums of a report with changes: numbers, words, lists. What is taken is added to others, or to itself.

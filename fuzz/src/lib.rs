@@ -16,7 +16,7 @@ mod tuning;
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is that of its folder in `fixtures/fuzz`.
-pub const TARGETS: [(&str, Target); 20] = [
+pub const TARGETS: [(&str, Target); 21] = [
     ("banks", decode::banks),
     ("batch", decode::batch),
     ("banks-emulated", decode::banks_emulated),
@@ -34,6 +34,7 @@ pub const TARGETS: [(&str, Target); 20] = [
     ("chain", tuning::chain),
     ("recording", tuning::recording),
     ("store", kept::store),
+    ("import", kept::import),
     ("sums", kept::sums),
     ("settings", kept::settings),
     ("sets", kept::sets),

@@ -30,25 +30,38 @@ pub fn space() -> Space {
     tuner::parse_toml(text).expect("a sound space").build().expect("a sound space")
 }
 
-/// The bytes of a store with a run.
+/// What the store below was tuned for.
+pub fn workload() -> Workload {
+    Workload::new().with("events", 5).expect("a finite number").at("here")
+}
+
+/// The bytes of a store with a decided run, one that is not finished, and a pin.
 pub fn store() -> Vec<u8> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("store.db");
     let (space, device) = (space(), DeviceIdentity::named("a device", "a platform"));
-    let (tunable, workload) = (TunableIdentity::new("kernel", 1), Workload::new());
+    let (tunable, workload) = (TunableIdentity::new("kernel", 1), workload());
     let task = Task { tunable: &tunable, workload: &workload, device: &device, space: &space };
-    let plan = Plan { strategy: "random".to_owned(), seed: 7, budget: "10 evaluations".to_owned() };
     let mut store = Store::open(&path).expect("a new store");
-    let mut run = store.begin(&task, &plan).expect("a new run");
     let failure = Failure { kind: FailureKind::TimeOut, message: "too slow".to_owned() };
-    for (i, outcome) in [Outcome::Times(vec![1.0, 1.25]), Outcome::Failed(failure)].into_iter().enumerate() {
-        let launches = 2;
-        let observation = Observation { config: space.config(i), launches, outcome, took_ms: 3.5, parts: Vec::new() };
-        store.record(&mut run, &observation).expect("the store takes it");
+    let outcomes = [Outcome::Times(vec![1.0, 1.25]), Outcome::Failed(failure)];
+    for is_decided in [true, false] {
+        let seed = u64::from(is_decided);
+        let plan = Plan { strategy: "random".to_owned(), seed, budget: "10 evaluations".to_owned() };
+        let mut run = store.begin(&task, &plan).expect("a new run");
+        for (i, outcome) in outcomes.iter().cloned().enumerate() {
+            let of_both_goals = vec![vec![1.0, 1.25], vec![2.0, 2.5]];
+            let parts = if is_decided && i == 0 { of_both_goals } else { Vec::new() };
+            let observation = Observation { config: space.config(i), launches: 2, outcome, took_ms: 3.5, parts };
+            store.record(&mut run, &observation).expect("the store takes it");
+        }
+        if is_decided {
+            let id = run.id();
+            let evidence = serde_json::from_str(include_str!("evidence.json")).expect("sound evidence");
+            store.decide(run, &evidence).expect("the store takes it");
+            store.pin(id, &space.config(0), "a reason").expect("the store takes it");
+        }
     }
-    let id = run.id();
-    store.end(run).expect("the store takes it");
-    store.pin(id, &space.config(0), "a reason").expect("the store takes it");
     // The last connection that is closed merges the log.
     drop(store);
     std::fs::read(path).expect("the store is there")
@@ -305,6 +318,7 @@ pub fn all() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let recorded = "# kernel=k; device=d; problem_size=7; fixed={\"z\": 4}\nx,y,status,mean_ms,median_ms,min_ms,sd_ms,n,compile_ms\n1,3,ok,1.5,1.4,1.3,0.1,7,90\n\
                     2,3,compile,,,,,,\n";
     let csv = "run,event,lhcb_id,x_at_y_eq0\n1,2,805306369,1.5\n1,2,805306370,-1.5e3\n1,3,805306371,0.25\n";
+    let recordings = [text(&[cache, &cache[..cache.len() - 60], recorded, &export_text]), vec![t4]].concat();
     vec![
         ("banks", vec![of_banks(0x100, v5), of_banks(0x101, v4), of_banks(0x1ff & !1, v5)]),
         (
@@ -360,7 +374,8 @@ pub fn all() -> Vec<(&'static str, Vec<Vec<u8>>)> {
                 "[[kernel]]\nname = \"k\"\ndevice = \"synthetic:seed=1\"\ndefault = { block = 32 }\n",
             ]),
         ),
-        ("recording", [text(&[cache, &cache[..cache.len() - 60], recorded, &export_text]), vec![t4]].concat()),
+        ("recording", recordings.clone()),
+        ("import", recordings),
         (
             "store",
             [0, 4, 8, 16, 28].into_iter().flat_map(|how| [vec![how], vec![how | 2, 0, 16, 4, 1, 2, 3, 4]]).collect(),

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 
+use serde::Deserialize as _;
+
 use super::StoreError;
 use crate::Value;
 
@@ -79,8 +81,19 @@ impl fmt::Display for TunableIdentity {
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Workload {
+    #[serde(deserialize_with = "with_one_zero")]
     keys: BTreeMap<String, Value>,
     place: String,
+}
+
+/// The value with 0.0 for -0.0: they are equal, but a store compares their texts.
+fn one_zero(value: Value) -> Value {
+    if let Value::Float(number) = value { Value::Float(number + 0.0) } else { value }
+}
+
+fn with_one_zero<'d, D: serde::Deserializer<'d>>(from: D) -> Result<BTreeMap<String, Value>, D::Error> {
+    let keys = BTreeMap::<String, Value>::deserialize(from)?;
+    Ok(keys.into_iter().map(|(name, value)| (name, one_zero(value))).collect())
 }
 
 impl Workload {
@@ -100,13 +113,8 @@ impl Workload {
                 what: format!("workload key {name:?}"),
                 why: format!("{number} is not finite"),
             }),
-            // -0.0 equals 0.0, and would be another text.
-            Value::Float(number) => {
-                self.keys.insert(name, Value::Float(number + 0.0));
-                Ok(self)
-            }
             value => {
-                self.keys.insert(name, value);
+                self.keys.insert(name, one_zero(value));
                 Ok(self)
             }
         }

@@ -559,6 +559,22 @@ fn an_export_that_contradicts_itself_or_is_of_another_version_is_refused_whole()
     }
 }
 
+/// The fuzzer found it: keys of a workload are compared as texts, and 0 has two.
+#[test]
+fn a_run_for_minus_zero_is_one_for_zero_and_is_imported_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let export = store_json::export(&small_store(folder.path()), &[]).unwrap();
+    let mut text = Vec::new();
+    store_json::write(&export, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("\"keys\":{}"));
+    let mut other = Store::open(&folder.path().join("other.sqlite")).unwrap();
+    for (keys, runs) in [(r#"{"n":-0}"#, 3), (r#"{"n":-0.0}"#, 0), (r#"{"n":0.0}"#, 0)] {
+        let read = store_json::parse(&text.replace("\"keys\":{}", &format!("\"keys\":{keys}"))).unwrap();
+        assert_eq!(other.import(&read.runs, &read.pins).unwrap().runs, runs, "{keys}");
+    }
+}
+
 #[test]
 fn an_import_that_could_not_be_read_again_or_contradicts_what_is_here_says_which_run_it_is() {
     let folder = tempfile::tempdir().unwrap();
