@@ -47,13 +47,17 @@ elif [[ $how == minimise ]]; then
     "$program" -set_cover_merge=1 -use_counters=0 "${common[@]}" "$new" "$state/corpus/$target" "fixtures/fuzz/$target"
     rm -rf "fixtures/fuzz/$target" && mv "$new" "fixtures/fuzz/$target" && chmod 755 "fixtures/fuzz/$target"
 else
-    # A target and its emulated twin take the same bytes: each starts from what the other found, too.
-    kin=fixtures/fuzz/$target-emulated
-    [[ $target != *-emulated ]] || kin=fixtures/fuzz/${target%-emulated}
-    [[ -d $kin ]] || kin=
+    # Some targets take the same bytes: each starts from what the other found, too.
+    case $target in
+        *-emulated) kin=fixtures/fuzz/${target%-emulated} ;;
+        banks | batch) kin=fixtures/fuzz/$target-emulated ;;
+        file) kin="fixtures/fuzz/mdf fixtures/fuzz/packets" ;;
+        import) kin=fixtures/fuzz/recording ;;
+        *) kin= ;;
+    esac
     # Keywords of text formats: the fuzzer would hardly ever guess them.
     words=fuzz/words/$target.dict
     [[ -f $words ]] || words=
-    exec "$program" "$state/corpus/$target" "fixtures/fuzz/$target" ${kin:+"$kin"} ${words:+"-dict=$words"} "${common[@]}" \
+    exec "$program" "$state/corpus/$target" "fixtures/fuzz/$target" $kin ${words:+"-dict=$words"} "${common[@]}" \
         -max_total_time="$seconds" -print_final_stats=1 "${@:3}"
 fi
