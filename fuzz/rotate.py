@@ -1,8 +1,8 @@
 """Runs the fuzzing targets in turn, and says what each has reached. fuzz/run.sh calls it.
 
-rotate.py run PROGRAM SECONDS    a target on each core, slice after slice, until each has what it must; SIGTERM ends it with the
-                                 slices that run
-rotate.py table                  the table of docs/fuzzing.md
+rotate.py run PROGRAM SECONDS [TARGET…]    a target on each core, slice after slice, until each has what it must; only those named,
+                                           or all; SIGTERM ends it with the slices that run
+rotate.py table                            the table of docs/fuzzing.md
 
 An edge is ours if the source line where it begins is in this repository. Others are in generic code of libraries that is compiled
 into ours, or inlined there: how a tree is balanced or a vector grows. They are counted, too, but only edges of ours begin the half
@@ -144,7 +144,10 @@ def run_slice(program, target, seconds, best):
             "new_of_ours": [line for _, line in ours[-20:]], "crash": crash}
 
 
-def run(program, seconds):
+def run(program, seconds, only):
+    for name in only:
+        if name not in TARGETS:
+            sys.exit(f"no target {name}; there are {', '.join(TARGETS)}")
     end = time.monotonic() + seconds
     # A slice that is cut short is not lost.
     stopped = threading.Event()
@@ -159,7 +162,8 @@ def run(program, seconds):
         while (left := end - time.monotonic()) > 0 and not stopped.is_set():
             with lock:
                 all_of = reached()
-                target = next_target({other: of for other, of in all_of.items() if other not in running}, name)
+                free = {other: of for other, of in all_of.items() if other not in running and other in (only or TARGETS)}
+                target = next_target(free, name)
                 if target is None:
                     print("every target that is not running has failed", file=sys.stderr)
                     return
@@ -196,4 +200,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "table":
         table()
     else:
-        run(sys.argv[2], float(sys.argv[3]))
+        run(sys.argv[2], float(sys.argv[3]), sys.argv[4:])

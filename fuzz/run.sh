@@ -1,11 +1,11 @@
 #!/bin/bash
 # Runs fuzzing targets under libFuzzer, on stable Rust: no nightly, no cargo-fuzz.
 #   fuzz/run.sh TARGET [SECONDS [OPTION…]]     60 seconds unless told otherwise; options as libFuzzer takes them
-#   fuzz/run.sh all SECONDS                    a target on each core, each until it is done; may be run again
+#   fuzz/run.sh all SECONDS [TARGET…]          a target on each core, each until it is done; may be run again
 #   fuzz/run.sh table                          what `all` has reached, as in docs/fuzzing.md
 #   fuzz/run.sh build                          the program alone
-#   fuzz/run.sh variants TARGET                of a target that reads text, and of store and sums: systematic variants of its seeds
-#                                              that reach new edges
+#   fuzz/run.sh variants TARGET [N]            of a target that reads text, and of store and sums: systematic variants of its seeds
+#                                              that reach new edges; of text also N at random, of all inputs
 #   fuzz/run.sh minimise TARGET                the kept inputs, as few as give the same edges, into fixtures/fuzz
 # Needs a C++ compiler. What it finds is in FOLDER/corpus/TARGET; what panics is written to FOLDER/crashes: FOLDER is
 # fuzz, or what FUZZ_STATE says. FUZZ_PROGRAM is a program that `build` has made, which then is not built again.
@@ -26,7 +26,7 @@ if [[ -z $program ]]; then
     program=${CARGO_TARGET_DIR:-target}/debug/fuzz
 fi
 [[ $target != build ]] || exit 0
-[[ $target != all ]] || exec python3 fuzz/rotate.py run "$program" "$seconds"
+[[ $target != all ]] || exec python3 fuzz/rotate.py run "$program" "$seconds" "${@:3}"
 # libFuzzer takes an end of the program for a failure.
 [[ -d $state/corpus/$target ]] || FUZZ_SEEDS=$state/corpus "$program" -exact_artifact_path=/dev/null >/dev/null 2>&1 || true
 mkdir -p "$state/corpus/$target" "$state/crashes" "fixtures/fuzz/$target"
@@ -37,7 +37,12 @@ if [[ $how == variants ]]; then
     case $target in
         store) python3 fuzz/changes.py "$new" store "$state/corpus/store.db" ;;
         sums) python3 fuzz/changes.py "$new" sums "$state/corpus/sums.json" ;;
-        *) python3 fuzz/variants.py "$new" "$state/corpus/$target"/seed-* ;;
+        *)
+            if [[ -z ${2-} ]]; then
+                python3 fuzz/variants.py "$new" "$state/corpus/$target"/seed-*
+            else
+                python3 fuzz/variants.py "$new" --random "$2" "$state/corpus/$target" "fixtures/fuzz/$target"
+            fi ;;
     esac
     "$program" -merge=1 "${common[@]}" "$state/corpus/$target" "fixtures/fuzz/$target" "$new"
     rm -rf "$new"

@@ -1,12 +1,16 @@
 """Writes systematic variants of texts: what a fuzzer that changes bytes hardly ever hits upon.
 
-variants.py OUT FILE…    in each FILE every token is replaced by values of every kind and by every other word of the file, dropped,
-                         and doubled; lists and objects are repeated and get unknown members; lines are moved, dropped and doubled
+variants.py OUT FILE…               in each FILE every token is replaced by values of every kind and by every other word of the file,
+                                    dropped, and doubled; lists and objects are repeated and get unknown members; lines are moved,
+                                    dropped and doubled
+variants.py OUT --random N FOLDER…  N such variants of files chosen at random; in every second one another token is replaced, too
 
-`fuzz/run.sh variants TARGET` makes those of a target's seeds and keeps the ones that reach new edges.
+`fuzz/run.sh variants TARGET` makes those of a target's seeds, or N random ones of all its inputs, and keeps the ones that reach new
+edges.
 """
 
 import hashlib
+import random
 import re
 import sys
 from pathlib import Path
@@ -82,12 +86,32 @@ def variants(text):
     yield from ("\ufeff" + text, text.replace("\n", "\r\n"), text.replace(" ", "\t"), text + "\0", text * 2, f" {text}", f"{text} x")
 
 
+def at_random(files, n):
+    # All variants of a text are made to choose some, so that each text gives more than one.
+    of_each = 200
+    for file in random.choices(files, k=-(-n // of_each)):
+        of_file = [variant for variant in variants(text(file)) if len(variant) <= MOST_BYTES]
+        for variant in random.sample(of_file, min(of_each, len(of_file))):
+            tokens = TOKEN.findall(variant)
+            if tokens and random.random() < 0.5:
+                tokens[random.randrange(len(tokens))] = random.choice(VALUES + tokens)
+            yield "".join(tokens)
+
+
+def text(file):
+    # Bytes that are no text stay as they are.
+    return Path(file).read_bytes().decode("utf-8", "surrogateescape")
+
+
 if __name__ == "__main__":
-    out = Path(sys.argv[1])
+    out, *files = sys.argv[1:]
+    out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    for file in sys.argv[2:]:
-        # Bytes that are no text stay as they are.
-        for variant in variants(Path(file).read_bytes().decode("utf-8", "surrogateescape")):
-            content = variant.encode("utf-8", "surrogateescape")
-            if len(content) <= MOST_BYTES:
-                (out / hashlib.sha1(content).hexdigest()).write_bytes(content)
+    if files[0] == "--random":
+        made = at_random([file for folder in files[2:] for file in sorted(Path(folder).iterdir())], int(files[1]))
+    else:
+        made = (variant for file in files for variant in variants(text(file)))
+    for variant in made:
+        content = variant.encode("utf-8", "surrogateescape")
+        if len(content) <= MOST_BYTES:
+            (out / hashlib.sha1(content).hexdigest()).write_bytes(content)

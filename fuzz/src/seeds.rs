@@ -213,7 +213,8 @@ fn npz() -> Vec<u8> {
         ("event", "<u8", [0u64, 0, 3].map(u64::to_le_bytes).concat()),
         ("lhcb_id", "<u4", words([0x3000_0001, 0x3000_0007, 0x3000_0001])),
         ("x_at_y_eq0", "<f4", words([0.5, -1.5, 1e30].map(f32::to_bits))),
-        ("file", "<U1", words([0x61, 0x61, 0x62])),
+        ("file", "<u4", words([0, 2, 1])),
+        ("files", "<U1", words([0x61, 0x62, 0x63])),
     ];
     let mut zip = ZipArchiveWriter::new(Vec::new());
     for (name, kind, values) in arrays {

@@ -168,7 +168,9 @@ pub fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
         params.push(format!("{}: {}", json!(parameter.name()), json!(parameter.values())));
     }
     params.extend(fixed.iter().map(|(name, value)| format!("{}: {}", json!(name), json!([value]))));
-    let problem = serde_json::from_str(&recording.problem).unwrap_or_else(|_| json!(recording.problem));
+    // As a value, or as text where that is nested too deep for JSON's reader, one level deeper in the cache than alone.
+    let problem = serde_json::from_str(&format!("[{}]", recording.problem));
+    let problem = problem.map_or_else(|_| json!(recording.problem), |[problem]: [Json; 1]| problem);
 
     writeln!(to, "{{\n\"device_name\": {},", json!(recording.device))?;
     writeln!(to, "\"kernel_name\": {},", json!(recording.kernel))?;

@@ -141,6 +141,18 @@ fn a_parameter_that_is_called_as_a_result_is_in_no_cache() {
     }
 }
 
+/// The fuzzer found it: in the cache the problem is nested one level deeper than alone, and JSON's reader takes 127.
+#[test]
+fn a_problem_nested_as_deep_as_json_may_be_can_be_read_from_the_cache_that_is_written() {
+    for depth in [1, 126, 127, 128] {
+        let problem = format!("{}8{}", "[".repeat(depth), "]".repeat(depth));
+        let recording =
+            parsed(&format!("# device=D; kernel=k; problem_size={problem}\nx,status,mean_ms\n1,ok,2\n")).unwrap();
+        let again = kernel_tuner::parse(&written(&recording, kernel_tuner::write)).unwrap();
+        assert_eq!(again.problem, problem);
+    }
+}
+
 #[test]
 fn every_cut_of_a_cache_reads_as_its_complete_entries_or_is_refused() {
     let mut entries = 0;
