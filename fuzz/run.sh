@@ -4,8 +4,9 @@
 #   fuzz/run.sh all SECONDS [TARGET…]          a target on each core, each until it is done; may be run again
 #   fuzz/run.sh table                          what `all` has reached, as in docs/fuzzing.md
 #   fuzz/run.sh build                          the program alone
-#   fuzz/run.sh variants TARGET [N]            of a target that reads text, and of store and sums: systematic variants of its seeds
-#                                              that reach new edges; of text also N at random, of all inputs
+#   fuzz/run.sh variants TARGET                systematic variants of the seeds, for targets that read text, store and sums;
+#                                              those that reach new edges are kept
+#   fuzz/run.sh variants TARGET N              the same with N random variants of all inputs, for targets that read text
 #   fuzz/run.sh minimise TARGET                the kept inputs, as few as give the same edges, into fixtures/fuzz
 # Needs a C++ compiler. What it finds is in FOLDER/corpus/TARGET; what panics is written to FOLDER/crashes: FOLDER is
 # fuzz, or what FUZZ_STATE says. FUZZ_PROGRAM is a program that `build` has made, which then is not built again.
@@ -32,37 +33,35 @@ fi
 mkdir -p "$state/corpus/$target" "$state/crashes" "fixtures/fuzz/$target"
 export FUZZ_TARGET=$target
 common=(-max_len=4096 -timeout=20 -rss_limit_mb=2048 "-artifact_prefix=$state/crashes/$target-")
-if [[ $how == variants ]]; then
+if [[ -n $how ]]; then
     new=$(mktemp -d)
-    case $target in
-        store) python3 fuzz/changes.py "$new" store "$state/corpus/store.db" ;;
-        sums) python3 fuzz/changes.py "$new" sums "$state/corpus/sums.json" ;;
-        *)
-            if [[ -z ${2-} ]]; then
-                python3 fuzz/variants.py "$new" "$state/corpus/$target"/seed-*
-            else
-                python3 fuzz/variants.py "$new" --random "$2" "$state/corpus/$target" "fixtures/fuzz/$target"
-            fi ;;
+    trap 'rm -rf "$new"' EXIT
+fi
+if [[ $how == variants ]]; then
+    case $target-${2-} in
+        store-) python3 fuzz/changes.py "$new" store "$state/corpus/store.db" ;;
+        sums-) python3 fuzz/changes.py "$new" sums "$state/corpus/sums.json" ;;
+        store-* | sums-*) echo "no random variants of $target: it does not read text" >&2; exit 2 ;;
+        *-) python3 fuzz/variants.py "$new" "$state/corpus/$target"/seed-* ;;
+        *) python3 fuzz/variants.py "$new" --random "$2" "$state/corpus/$target" "fixtures/fuzz/$target" ;;
     esac
     "$program" -merge=1 "${common[@]}" "$state/corpus/$target" "fixtures/fuzz/$target" "$new"
-    rm -rf "$new"
 elif [[ $how == minimise ]]; then
-    new=$(mktemp -d)
     # One input for each edge, however often that is run.
     "$program" -set_cover_merge=1 -use_counters=0 "${common[@]}" "$new" "$state/corpus/$target" "fixtures/fuzz/$target"
     rm -rf "fixtures/fuzz/$target" && mv "$new" "fixtures/fuzz/$target" && chmod 755 "fixtures/fuzz/$target"
 else
     # Some targets take the same bytes: each starts from what the other found, too.
     case $target in
-        *-emulated) kin=fixtures/fuzz/${target%-emulated} ;;
-        banks | batch) kin=fixtures/fuzz/$target-emulated ;;
-        file) kin="fixtures/fuzz/mdf fixtures/fuzz/packets" ;;
-        import) kin=fixtures/fuzz/recording ;;
-        *) kin= ;;
+        *-emulated) kin=("fixtures/fuzz/${target%-emulated}") ;;
+        banks | batch) kin=("fixtures/fuzz/$target-emulated") ;;
+        file) kin=(fixtures/fuzz/mdf fixtures/fuzz/packets) ;;
+        import) kin=(fixtures/fuzz/recording) ;;
+        *) kin=() ;;
     esac
     # Keywords of text formats: the fuzzer would hardly ever guess them.
     words=fuzz/words/$target.dict
     [[ -f $words ]] || words=
-    exec "$program" "$state/corpus/$target" "fixtures/fuzz/$target" $kin ${words:+"-dict=$words"} "${common[@]}" \
+    exec "$program" "$state/corpus/$target" "fixtures/fuzz/$target" "${kin[@]}" ${words:+"-dict=$words"} "${common[@]}" \
         -max_total_time="$seconds" -print_final_stats=1 "${@:3}"
 fi

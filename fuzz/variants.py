@@ -3,10 +3,10 @@
 variants.py OUT FILE…               in each FILE every token is replaced by values of every kind and by every other word of the file,
                                     dropped, and doubled; lists and objects are repeated and get unknown members; lines are moved,
                                     dropped and doubled
-variants.py OUT --random N FOLDER…  N such variants of files chosen at random; in every second one another token is replaced, too
+variants.py OUT --random N FOLDER…  N such variants of files chosen at random; half of them have a second token replaced
 
-`fuzz/run.sh variants TARGET` makes those of a target's seeds, or N random ones of all its inputs, and keeps the ones that reach new
-edges.
+`fuzz/run.sh variants TARGET [N]` makes those of a target's seeds, or N random ones of all its inputs, and keeps the ones that reach
+new edges.
 """
 
 import hashlib
@@ -87,7 +87,7 @@ def variants(text):
 
 
 def at_random(files, n):
-    # All variants of a text are made to choose some, so that each text gives more than one.
+    # Making all variants of a text takes the time, not writing some of them: each text that is chosen gives many.
     of_each = 200
     for file in random.choices(files, k=-(-n // of_each)):
         of_file = [variant for variant in variants(text(file)) if len(variant) <= MOST_BYTES]

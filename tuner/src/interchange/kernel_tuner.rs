@@ -168,7 +168,7 @@ pub fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
         params.push(format!("{}: {}", json!(parameter.name()), json!(parameter.values())));
     }
     params.extend(fixed.iter().map(|(name, value)| format!("{}: {}", json!(name), json!([value]))));
-    // As a value, or as text where that is nested too deep for JSON's reader, one level deeper in the cache than alone.
+    // Inside the cache a value is one level deeper than alone. If that is one too many for the JSON reader, it goes in as text.
     let problem = serde_json::from_str(&format!("[{}]", recording.problem));
     let problem = problem.map_or_else(|_| json!(recording.problem), |[problem]: [Json; 1]| problem);
 

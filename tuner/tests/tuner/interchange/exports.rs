@@ -1,0 +1,356 @@
+//! Exports of a store, and the constants that are generated from what it chose.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use tuner::interchange::{constants, kernel_tuner, read_import, read_recording, store_json};
+use tuner::replay::{Measured, Recording};
+use tuner::space::Space;
+use tuner::store::contents::{PinRecord, RunRecord, SpaceRecord};
+use tuner::store::{
+    Contender, DeviceIdentity, Evidence, Observation, Plan, Store, StoreError, Task, TunableIdentity, Workload,
+};
+use tuner::{Config, Failure, FailureKind, Outcome, Value};
+
+use super::{CACHE, parsed, written};
+
+fn value() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        any::<bool>().prop_map(Value::Bool),
+        any::<i64>().prop_map(Value::Int),
+        (any::<f64>().prop_filter("finite", |x| x.is_finite())).prop_map(|x| Value::Float(x + 0.0)),
+        ".{0,8}".prop_map(Value::Text),
+    ]
+}
+
+fn outcome() -> impl Strategy<Value = Outcome> {
+    use FailureKind::{Compile, Constraint, Declined, Launch, TimeOut, WrongResult};
+    let kind = prop::sample::select(vec![Compile, Constraint, Declined, Launch, TimeOut, WrongResult]);
+    prop_oneof![
+        3 => prop::collection::vec(any::<f64>().prop_filter("finite", |x| x.is_finite()), 0..5).prop_map(Outcome::Times),
+        1 => (kind, ".{0,20}").prop_map(|(kind, message)| Outcome::Failed(Failure { kind, message })),
+    ]
+}
+
+prop_compose! {
+    fn device()(name in ".{0,12}", uuid in "[a-f0-9]{0,4}", cc in "[0-9.]{0,4}", sm_count: u32, driver in ".{0,4}") -> DeviceIdentity {
+        DeviceIdentity { uuid, compute_capability: cc, sm_count, driver, ..DeviceIdentity::named(name, "test") }
+    }
+}
+
+prop_compose! {
+    fn workload()(keys in prop::collection::btree_map(".{0,5}", value(), 0..4), place in ".{0,6}") -> Workload {
+        keys.into_iter().fold(Workload::new().at(place), |workload, (name, value)| workload.with(name, value).unwrap())
+    }
+}
+
+prop_compose! {
+    /// A run over a space of two parameters, with the indices of what was measured.
+    fn run()(
+        device in device(),
+        name in ".{1,6}",
+        version: u32,
+        workload in workload(),
+        values in prop::collection::vec(value(), 1..5),
+        measured in prop::collection::vec((any::<prop::sample::Index>(), 0usize..9, outcome(), 0.0..1e9f64), 0..12),
+        seed: u64,
+        uid in "[a-f0-9]{32}",
+        decided: bool,
+    ) -> RunRecord {
+        let values = values.into_iter().fold(Vec::new(), |mut distinct: Vec<Value>, value| {
+            if !distinct.contains(&value) {
+                distinct.push(value);
+            }
+            distinct
+        });
+        let measurements: Vec<Observation> = measured
+            .into_iter()
+            .map(|(index, launches, outcome, took_ms)| {
+                let config = Config(vec![Value::Int(1), values[index.index(values.len())].clone()]);
+                let parts = vec![vec![took_ms; launches]; launches % 3];
+                Observation { config, launches, outcome, took_ms, parts }
+            })
+            .collect();
+        let decision = measurements.first().filter(|_| decided).map(|measurement| Evidence {
+            chosen: Contender { config: measurement.config.clone(), time_ms: 0.1, interval_ms: None, samples: 1 },
+            default: None,
+            runner_up: None,
+            tried: 1,
+            failed: 0,
+            valid: 2,
+            launches: 3,
+            stopped: "b".to_owned(),
+            expected_gain: Some(1.0 / 3.0),
+            verdict: "v".to_owned(),
+            details: None,
+        });
+        RunRecord {
+            run: 0,
+            uid,
+            device,
+            tunable: TunableIdentity::new(name, version),
+            workload,
+            space: SpaceRecord {
+                hash: format!("{values:?}"),
+                valid: values.len() as u64,
+                parameters: vec![("a".to_owned(), vec![Value::Int(1)]), ("b".to_owned(), values)],
+            },
+            plan: Plan { strategy: "s".to_owned(), seed, budget: "b".to_owned() },
+            started: "2026-01-02T03:04:05.678Z".to_owned(),
+            finished: decision.is_some().then(|| "2026-01-02T04:00:00.000Z".to_owned()),
+            decision,
+            measurements,
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn a_store_that_is_exported_and_imported_is_the_same_and_importing_again_changes_nothing(
+        runs in prop::collection::vec(run(), 0..4),
+        pinned: bool,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let pins: Vec<PinRecord> = runs
+            .iter()
+            .filter(|run| pinned && !run.measurements.is_empty())
+            .map(|run| PinRecord {
+                pin: 0,
+                device: run.device.clone(),
+                tunable: run.tunable.clone(),
+                workload: run.workload.clone(),
+                space: run.space.clone(),
+                config: run.measurements[0].config.clone(),
+                reason: "why\n".to_owned(),
+                at: "2026-01-02T03:04:05.678Z".to_owned(),
+            })
+            .collect();
+        let mut first = Store::open(&folder.path().join("first")).unwrap();
+        first.import(&runs, &pins).unwrap();
+        let export = store_json::export(&first, &[]).unwrap();
+        prop_assert_eq!(export.runs.len(), runs.len());
+        for (exported, run) in export.runs.iter().zip(&runs) {
+            prop_assert_eq!(&RunRecord { run: 0, ..exported.clone() }, run);
+        }
+        let mut bytes = Vec::new();
+        store_json::write(&export, &mut bytes).unwrap();
+        let read = store_json::parse(std::str::from_utf8(&bytes).unwrap()).unwrap();
+        prop_assert_eq!(&read, &export);
+        let mut second = Store::open(&folder.path().join("second")).unwrap();
+        for expected in [true, false] {
+            let imported = second.import(&read.runs, &read.pins).unwrap();
+            prop_assert_eq!(imported.runs == runs.len(), expected || runs.is_empty());
+            prop_assert_eq!(&store_json::export(&second, &[]).unwrap(), &export);
+        }
+    }
+}
+
+fn small_store(folder: &Path) -> Store {
+    let names = ["block", "mode"].map(str::to_owned);
+    let rows = [[Value::Int(32), Value::from("x")], [Value::Int(64), Value::from("x")]].map(Vec::from);
+    let (space, _) = Space::recorded(&names, &rows).unwrap();
+    let device = DeviceIdentity::named("gpu", "CUDA");
+    let mut store = Store::open(&folder.join("tune.sqlite")).unwrap();
+    for (name, offset) in [("decode", 0.0), ("decode", 1.0), ("sort", 2.0)] {
+        let (tunable, workload) = (TunableIdentity::new(name, 1), Workload::new());
+        let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
+        let plan = Plan { strategy: "s".to_owned(), seed: 1, budget: String::new() };
+        let mut run = store.begin(&task, &plan).unwrap();
+        for index in 0..2 {
+            let outcome = Outcome::Times(vec![index as f64 + 1.0 + offset]);
+            store
+                .record(
+                    &mut run,
+                    &Observation { config: space.config(index), launches: 1, outcome, took_ms: 0.0, parts: Vec::new() },
+                )
+                .unwrap();
+        }
+    }
+    store
+}
+
+#[test]
+fn a_store_and_its_export_are_recordings_run_by_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = small_store(folder.path());
+    let export = store_json::export(&store, &[]).unwrap();
+    let mut bytes = Vec::new();
+    store_json::write(&export, &mut bytes).unwrap();
+    std::fs::write(folder.path().join("export.json"), bytes).unwrap();
+    for name in ["tune.sqlite", "export.json"] {
+        let path = |run: &str| folder.path().join(format!("{name}{run}"));
+        let error = read_recording(&path("")).unwrap_err().to_string();
+        assert!(error.contains("FILE#RUN: #1: decode v1"), "{error}");
+        let recording = read_recording(&path("#2")).unwrap();
+        assert_eq!((recording.device.as_str(), recording.kernel.as_str()), ("gpu", "decode"));
+        assert_eq!(recording.records[1].measured, Measured::Samples(vec![3.0]));
+        assert!(read_recording(&path("#9")).is_err());
+    }
+    // Runs of one thing are one recording.
+    let joined = store_json::recording_of(&export.runs[..2]).unwrap();
+    assert_eq!(joined.records[0].measured, Measured::Samples(vec![1.0, 2.0]));
+}
+
+#[test]
+fn a_recording_that_was_imported_is_exported_for_the_same_problem() {
+    let folder = tempfile::tempdir().unwrap();
+    let fixed = "# device=gpu; kernel=k; problem_size=[8, 8]; fixed={\"f\": 3}\nb,status,mean_ms\n1,ok,2.0\n2,ok,3.0\n";
+    for (name, text) in [("cache.json", CACHE), ("fixed.csv", fixed)] {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        let recording = read_recording(&file).unwrap();
+        let mut store = Store::open(&folder.path().join(format!("{name}.sqlite"))).unwrap();
+        store.import(&read_import(&file).unwrap().runs, &[]).unwrap();
+        let again = store_json::recording_of(&store_json::export(&store, &[]).unwrap().runs).unwrap();
+        assert_eq!((again.problem.as_str(), &again.fixed), ("[8, 8]", &recording.fixed), "{name}");
+    }
+}
+
+#[test]
+fn recordings_that_differ_in_anything_are_runs_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("recording");
+    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
+    let changes: [fn(&mut Recording); 5] = [
+        |_| (),
+        |other| other.records[0].measured = Measured::Samples(vec![123.5]),
+        |other| {
+            let failure = Failure { kind: FailureKind::Launch, message: "no".to_owned() };
+            other.records[1].measured = Measured::Failed(failure);
+        },
+        |other| other.device = "another".to_owned(),
+        |other| other.kernel = "another".to_owned(),
+    ];
+    let texts = changes.map(|change| {
+        let mut recording = parsed(CACHE).unwrap();
+        change(&mut recording);
+        written(&recording, kernel_tuner::write)
+    });
+    for (n, text) in texts.iter().chain(&texts).enumerate() {
+        std::fs::write(&file, text).unwrap();
+        store.import(&read_import(&file).unwrap().runs, &[]).unwrap();
+        assert_eq!(store.runs().unwrap().len(), (n + 1).min(texts.len()));
+    }
+}
+
+#[test]
+fn a_store_with_a_time_below_0_is_no_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut export = store_json::export(&small_store(folder.path()), &[]).unwrap();
+    export.runs[1].measurements[0].outcome = Outcome::Times(vec![1.0, -0.25]);
+    assert_eq!(store_json::recording_of(&export.runs[1..2]).unwrap_err(), "run 2: -0.25 ms is not a time");
+}
+
+#[test]
+fn an_export_that_contradicts_itself_or_is_of_another_version_is_refused_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let export = store_json::export(&small_store(folder.path()), &[]).unwrap();
+    let mut other = Store::open(&folder.path().join("other.sqlite")).unwrap();
+    let mut wrong = export.clone();
+    wrong.runs[2].measurements[0].config.0[0] = Value::Int(33);
+    assert!(matches!(other.import(&wrong.runs, &[]), Err(StoreError::BadKey { .. })));
+    for values in [1, 3] {
+        let mut wrong = export.clone();
+        wrong.runs[2].measurements[0].config.0.resize(values, Value::from("x"));
+        assert!(matches!(other.import(&wrong.runs, &[]), Err(StoreError::BadKey { .. })), "{values} values");
+    }
+    let mut wrong = export.clone();
+    wrong.runs[1].measurements[0].outcome = Outcome::Times(vec![f64::NAN]);
+    assert!(matches!(other.import(&wrong.runs, &[]), Err(StoreError::BadKey { .. })));
+    let mut twice = export.clone();
+    twice.runs[1].uid = twice.runs[2].uid.clone();
+    assert!(other.import(&twice.runs, &[]).is_err());
+    assert!(other.runs().unwrap().is_empty());
+    for (from, to, said) in [
+        ("\"version\": 1", "\"version\": 2", "version 2"),
+        ("\"version\": 1", "\"version\": 0", "version 0"),
+        ("tuning store", "shopping list", "shopping"),
+    ] {
+        let mut bytes = Vec::new();
+        store_json::write(&export, &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap().replacen(from, to, 1);
+        assert!(store_json::parse(&text).unwrap_err().contains(said));
+    }
+}
+
+/// The fuzzer found it: keys of a workload are compared as texts, and 0 has two.
+#[test]
+fn a_run_for_minus_zero_is_one_for_zero_and_is_imported_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let export = store_json::export(&small_store(folder.path()), &[]).unwrap();
+    let mut text = Vec::new();
+    store_json::write(&export, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.contains("\"keys\":{}"));
+    let mut other = Store::open(&folder.path().join("other.sqlite")).unwrap();
+    for (keys, runs) in [(r#"{"n":-0}"#, 3), (r#"{"n":-0.0}"#, 0), (r#"{"n":0.0}"#, 0)] {
+        let read = store_json::parse(&text.replace("\"keys\":{}", &format!("\"keys\":{keys}"))).unwrap();
+        assert_eq!(other.import(&read.runs, &read.pins).unwrap().runs, runs, "{keys}");
+    }
+}
+
+#[test]
+fn an_import_that_could_not_be_read_again_or_contradicts_what_is_here_says_which_run_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let export = store_json::export(&small_store(folder.path()), &[]).unwrap();
+    let mut other = Store::open(&folder.path().join("other.sqlite")).unwrap();
+    let mut refused = |change: fn(&mut RunRecord), said: &str| {
+        let mut wrong = export.clone();
+        change(&mut wrong.runs[1]);
+        let error = other.import(&wrong.runs, &[]).unwrap_err().to_string();
+        assert!(error.contains(said), "{error}");
+        other.runs().unwrap().len()
+    };
+    assert_eq!(refused(|run| run.measurements[0].launches = usize::MAX, "number of launches"), 0);
+    let another_space = |run: &mut RunRecord| {
+        run.uid = "another".to_owned();
+        run.space.parameters[0].1.push(Value::Int(128));
+    };
+    assert_eq!(refused(another_space, "run 2 cannot be stored: the space "), 0);
+    Store::open(&folder.path().join("other.sqlite")).unwrap().import(&export.runs, &[]).unwrap();
+    let elsewhere = |run: &mut RunRecord| run.device.name = "elsewhere".to_owned();
+    assert_eq!(refused(elsewhere, "run 2 cannot be stored: by its uid it is run 2 here"), 3);
+}
+
+#[test]
+fn generated_constants_compile_whatever_the_names_are() {
+    let entry = |tunable: &str, names: &[&str], values: Vec<Value>| constants::Constants {
+        tunable: TunableIdentity::new(tunable, 2),
+        workload: Workload::new().with("why", "a */ b\n/* c \\").unwrap(),
+        device: DeviceIdentity::named("NVIDIA H200", "CUDA"),
+        names: names.iter().map(|&name| name.to_owned()).collect(),
+        config: Config(values),
+        origin: "run 5".to_owned(),
+    };
+    let all = [
+        entry(
+            "decode",
+            &["block", "is fast", "x.y", "x y"],
+            vec![Value::Int(128), Value::Bool(true), 0.1.into(), 3.into()],
+        ),
+        entry("decode", &["block"], vec![Value::Int(i64::MIN)]),
+        entry("fn", &["", "7"], vec![Value::from("a\"b\\c\n??/é"), Value::Float(1e300)]),
+    ];
+    let rust = constants::rust("my-tool", &all);
+    assert!(rust.contains("pub mod decode {") && rust.contains("pub mod decode_2 {") && rust.contains("pub mod fn_ {"));
+    assert!(rust.contains("pub const BLOCK: i64 = 128;") && rust.contains("pub const X_Y_2: i64 = 3;"), "{rust}");
+    let header = constants::c_header("my-tool", &all);
+    assert!(header.contains("chosen by my-tool's tuner") && header.contains("#ifndef MY_TOOL_TUNED_H\n"), "{header}");
+    assert!(header.contains("#define DECODE_BLOCK 128\n") && header.contains("#define DECODE_IS_FAST 1\n"), "{header}");
+    let folder = tempfile::tempdir().unwrap();
+    let compile = |program: &str, source: &str, text: &str, arguments: &[&str]| {
+        std::fs::write(folder.path().join(source), text).unwrap();
+        let output =
+            std::process::Command::new(program).current_dir(folder.path()).args(arguments).arg(source).output();
+        let output = output.unwrap_or_else(|error| panic!("{program}, which built this program, too: {error}"));
+        assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    };
+    let arguments = ["--crate-type=lib", "--edition=2024", "--emit=metadata", "-Dwarnings"];
+    compile("rustc", "constants.rs", &format!("//! Test.\n#![deny(missing_docs)]\n{rust}"), &arguments);
+    let using = format!(
+        "{header}\nlong long a = DECODE_BLOCK + DECODE_2_BLOCK; double b = DECODE_X_Y; const char *c = FN__P_;\n"
+    );
+    compile("cc", "constants.c", &using, &["-c", "-Wall", "-Werror", "-pedantic", "-std=c99"]);
+}
