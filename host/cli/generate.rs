@@ -58,12 +58,12 @@ pub struct Args {
     /// events.mdf.zst or events.mep.zst).
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["blocks", "zstd"]).map(|how| packing(&how)))]
     pack: Option<Packing>,
-    /// Make faults of a kind, each with this chance, from 0 to 1; may be given for several kinds. Faults of banks, by
-    /// their counters (docs/policy.md): wrong_version, unknown_board, repeated_board, truncated, unconnected_hits, in v5
-    /// also short, bad_header, unsorted_lanes. Of events: surplus_banks, in MDF also checksum, bank_magic, bank_size,
-    /// bank_beyond, with --pack blocks also block. Of sources of MEP packets: fragments. Of the file: cut, in its last event,
-    /// with --pack zstd also stream.
-    #[arg(long, value_name = "KIND=RATE", value_parser = rate)]
+    /// Make faults of these kinds, each with its chance, from 0 to 1. Faults of banks, by their counters
+    /// (docs/policy.md): wrong_version, unknown_board, repeated_board, truncated, unconnected_hits, in v5 also short,
+    /// bad_header, unsorted_lanes. Of events: surplus_banks, in MDF also checksum, bank_magic, bank_size, bank_beyond,
+    /// with --pack blocks also block. Of sources of MEP packets: fragments. Of the file: cut, in its last event, with
+    /// --pack zstd also stream.
+    #[arg(long, value_name = "KIND=RATE,…", value_delimiter = ',', value_parser = rate)]
     corrupt: Vec<(Fault, f64)>,
     /// Events per second, to feed a decoder at the pace of a detector: `ut-decode generate --rate 1000 -o - | ut-decode
     /// decode -`, with the tables of an earlier `generate`.

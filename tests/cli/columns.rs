@@ -284,7 +284,8 @@ fn diff_reads_tables_of_others_and_says_what_is_wrong_with_a_file() {
     let (text, _) = run_to(0, directory, &[&["diff", "a.csv", "other.csv"][..], &names].concat());
     assert!(text.contains("compared              event, lhcb_id, x_at_y_eq0\n"), "{text}");
     for (content, parts) in [
-        (&b""[..], &["no column event"][..]),
+        (&b""[..], &["it is empty"][..]),
+        (b"x,y\n1,2\n", &["no column event", "none that is known"]),
         (b"event,x_at_y_eq0\n1,2\n", &["no column lhcb_id", "event, x_at_y_eq0", "--names"]),
         (b"event,lhcb_id\n0,12\n1,twelve\n", &["line 3", "lhcb_id is \"twelve\""]),
         (b"event,lhcb_id\n0,1\n,2\n", &["a row has no event"]),

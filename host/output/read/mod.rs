@@ -214,6 +214,7 @@ impl HitReader {
         let content = |what| ReadError::Content { file: path.display().to_string(), what };
         let is_pipe = !file.metadata().map_err(io)?.is_file();
         let source: Box<dyn Source> = match &magic[..n] {
+            [] => return Err(content("it is empty".to_owned())),
             b"PAR1" | b"PK\x03\x04" if is_pipe => {
                 return Err(content("Parquet and NumPy files cannot be read from a pipe: save it first".to_owned()));
             }
