@@ -1,7 +1,7 @@
 """Runs the fuzzing targets in turn, and says what each has reached. fuzz/run.sh calls it.
 
-rotate.py run PROGRAM SECONDS [TARGET…]    a target on each core, slice after slice, until each has what it must; only those named,
-                                           or all; SIGTERM ends it with the slices that run
+rotate.py run PROGRAM SECONDS [TARGET…]    runs all targets, or those named, one on each core, slice after slice, until they are done;
+                                           SIGTERM lets the running slices finish
 rotate.py table                            the table of docs/fuzzing.md
 
 An edge is ours if the source line where it begins is in this repository. Others are in generic code of libraries that is compiled

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs fuzzing targets under libFuzzer, on stable Rust: no nightly, no cargo-fuzz.
 #   fuzz/run.sh TARGET [SECONDS [OPTION…]]     60 seconds unless told otherwise; options as libFuzzer takes them
-#   fuzz/run.sh all SECONDS [TARGET…]          a target on each core, each until it is done; may be run again
+#   fuzz/run.sh all SECONDS [TARGET…]          all, or those named, one on each core until they are done; may be run again
 #   fuzz/run.sh table                          what `all` has reached, as in docs/fuzzing.md
 #   fuzz/run.sh build                          the program alone
 #   fuzz/run.sh variants TARGET                systematic variants of the seeds, for targets that read text, store and sums;

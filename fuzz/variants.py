@@ -87,7 +87,7 @@ def variants(text):
 
 
 def at_random(files, n):
-    # Making all variants of a text takes the time, not writing some of them: each text that is chosen gives many.
+    # Making a text's variants takes longer than picking from them, so each chosen text gives many.
     of_each = 200
     for file in random.choices(files, k=-(-n // of_each)):
         of_file = [variant for variant in variants(text(file)) if len(variant) <= MOST_BYTES]

@@ -90,7 +90,7 @@ pub fn import(data: &[u8]) {
     let Ok(read) = read_import(&file_of("import", data)) else { return };
     let mut store = Store::open(&store_of("into.db", &EMPTY)).expect("an empty store");
     let Ok(taken) = store.import(&read.runs, &read.pins) else { return };
-    // What a store took it gives again, and takes no second time.
+    // What was imported can be exported, and importing that changes nothing.
     let again = store_json::export(&store, &[]).expect("what was taken is read");
     let mut text = Vec::new();
     store_json::write(&again, &mut text).expect("memory takes it");

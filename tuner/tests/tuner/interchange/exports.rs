@@ -1,4 +1,4 @@
-//! Exports of a store, and the constants that are generated from what it chose.
+//! What comes out of a store: exports that can be imported again, and constants for source code.
 
 use std::path::Path;
 
