@@ -6,7 +6,6 @@
 #   fuzz/run.sh build                          the program alone
 #   fuzz/run.sh variants TARGET                systematic variants of the seeds, for targets that read text, store and sums;
 #                                              those that reach new edges are kept
-#   fuzz/run.sh variants TARGET N              the same with N random variants of all inputs, for targets that read text
 #   fuzz/run.sh minimise TARGET                the kept inputs, as few as give the same edges, into fixtures/fuzz
 # Needs a C++ compiler. What it finds is in FOLDER/corpus/TARGET; what panics is written to FOLDER/crashes: FOLDER is
 # fuzz, or what FUZZ_STATE says. FUZZ_PROGRAM is a program that `build` has made, which then is not built again.
@@ -38,12 +37,10 @@ if [[ -n $how ]]; then
     trap 'rm -rf "$new"' EXIT
 fi
 if [[ $how == variants ]]; then
-    case $target-${2-} in
-        store-) python3 fuzz/changes.py "$new" store "$state/corpus/store.db" ;;
-        sums-) python3 fuzz/changes.py "$new" sums "$state/corpus/sums.json" ;;
-        store-* | sums-*) echo "no random variants of $target: it does not read text" >&2; exit 2 ;;
-        *-) python3 fuzz/variants.py "$new" "$state/corpus/$target"/seed-* ;;
-        *) python3 fuzz/variants.py "$new" --random "$2" "$state/corpus/$target" "fixtures/fuzz/$target" ;;
+    case $target in
+        store) python3 fuzz/changes.py "$new" store "$state/corpus/store.db" ;;
+        sums) python3 fuzz/changes.py "$new" sums "$state/corpus/sums.json" ;;
+        *) python3 fuzz/variants.py "$new" "$state/corpus/$target"/seed-* ;;
     esac
     "$program" -merge=1 "${common[@]}" "$state/corpus/$target" "fixtures/fuzz/$target" "$new"
 elif [[ $how == minimise ]]; then

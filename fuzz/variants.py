@@ -1,16 +1,13 @@
 """Writes systematic variants of texts: what a fuzzer that changes bytes hardly ever hits upon.
 
-variants.py OUT FILE…               in each FILE every token is replaced by values of every kind and by every other word of the file,
-                                    dropped, and doubled; lists and objects are repeated and get unknown members; lines are moved,
-                                    dropped and doubled
-variants.py OUT --random N FOLDER…  N such variants of files chosen at random; half of them have a second token replaced
+variants.py OUT FILE…    in each FILE every token is replaced by values of every kind and by every other word of the file, dropped,
+                         and doubled; lists and objects are repeated and get unknown members; lines are moved, dropped and doubled
 
-`fuzz/run.sh variants TARGET [N]` makes those of a target's seeds, or N random ones of all its inputs, and keeps the ones that reach
-new edges.
+`fuzz/run.sh variants TARGET` makes those of a target's seeds, and keeps the ones that reach new edges. src/text.rs makes such
+changes at random while the fuzzer runs.
 """
 
 import hashlib
-import random
 import re
 import sys
 from pathlib import Path
@@ -86,18 +83,6 @@ def variants(text):
     yield from ("\ufeff" + text, text.replace("\n", "\r\n"), text.replace(" ", "\t"), text + "\0", text * 2, f" {text}", f"{text} x")
 
 
-def at_random(files, n):
-    # Making a text's variants takes longer than picking from them, so each chosen text gives many.
-    of_each = 200
-    for file in random.choices(files, k=-(-n // of_each)):
-        of_file = [variant for variant in variants(text(file)) if len(variant) <= MOST_BYTES]
-        for variant in random.sample(of_file, min(of_each, len(of_file))):
-            tokens = TOKEN.findall(variant)
-            if tokens and random.random() < 0.5:
-                tokens[random.randrange(len(tokens))] = random.choice(VALUES + tokens)
-            yield "".join(tokens)
-
-
 def text(file):
     # Bytes that are no text stay as they are.
     return Path(file).read_bytes().decode("utf-8", "surrogateescape")
@@ -107,11 +92,7 @@ if __name__ == "__main__":
     out, *files = sys.argv[1:]
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    if files[0] == "--random":
-        made = at_random([file for folder in files[2:] for file in sorted(Path(folder).iterdir())], int(files[1]))
-    else:
-        made = (variant for file in files for variant in variants(text(file)))
-    for variant in made:
+    for variant in (variant for file in files for variant in variants(text(file))):
         content = variant.encode("utf-8", "surrogateescape")
         if len(content) <= MOST_BYTES:
             (out / hashlib.sha1(content).hexdigest()).write_bytes(content)

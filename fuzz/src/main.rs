@@ -2,13 +2,15 @@
 
 #![no_main]
 
+mod text;
+
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_crossover, fuzz_mutator, fuzz_target, fuzzer_mutate};
 use ut_fuzz::{TARGETS, Target, seeds};
 
-static TARGET: LazyLock<Target> = LazyLock::new(|| {
+static TARGET: LazyLock<(&str, Target)> = LazyLock::new(|| {
     if let Some(folder) = std::env::var_os("FUZZ_SEEDS").map(PathBuf::from) {
         for (target, inputs) in seeds::all() {
             std::fs::create_dir_all(folder.join(target)).expect("a folder");
@@ -23,7 +25,23 @@ static TARGET: LazyLock<Target> = LazyLock::new(|| {
     }
     let name = std::env::var("FUZZ_TARGET").unwrap_or_default();
     let found = TARGETS.iter().find(|(other, _)| *other == name);
-    found.unwrap_or_else(|| panic!("FUZZ_TARGET is one of {:?}", TARGETS.map(|(name, _)| name))).1
+    *found.unwrap_or_else(|| panic!("FUZZ_TARGET is one of {:?}", TARGETS.map(|(name, _)| name)))
 });
 
-fuzz_target!(|data: &[u8]| TARGET(data));
+static IS_TEXT: LazyLock<bool> = LazyLock::new(|| text::TARGETS.contains(&TARGET.0));
+
+fuzz_target!(|data: &[u8]| TARGET.1(data));
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    if *IS_TEXT && seed & 1 == 0 {
+        let before = data[..size].to_vec();
+        text::change(&before, &before, seed >> 1, &mut data[..max_size])
+    } else {
+        fuzzer_mutate(data, size, max_size)
+    }
+});
+
+// Where there is nothing to cross, libFuzzer takes another change.
+fuzz_crossover!(|one: &[u8], other: &[u8], out: &mut [u8], seed: u32| {
+    if *IS_TEXT { text::change(one, other, seed, out) } else { 0 }
+});
