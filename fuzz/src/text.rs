@@ -46,6 +46,39 @@ const TEXTS: [&str; 28] = [
     r#""[1, 2]""#,
     r#""{\"a\": 1}""#,
 ];
+/// What expressions are made of.
+const TERMS: [&str; 30] = [
+    "1 + 2",
+    "7 - 9",
+    "3 * -4",
+    "7 / 2",
+    "-7 // 2",
+    "7 % -3",
+    "2 ** 63",
+    "2 ** -1",
+    "1 << 62",
+    "-1 >> 3",
+    "1 < 2 <= 2",
+    "1.5 != 2",
+    "0.1 + 0.2 == 0.3",
+    "not 1",
+    "1 and 0 or 2",
+    "1 in [1, 2]",
+    "'a' not in ['a']",
+    "1 if 0 else 2",
+    "abs(-3)",
+    "int(1.5)",
+    "max(1, 2.5)",
+    "min([3, 1])",
+    "list(range(3))",
+    "range(1, 9, 2)",
+    "sum([1, 2])",
+    "[i for i in [1, 2]]",
+    "9223372036854775807 + 1",
+    "True + 1",
+    "1e308 * 10",
+    "(((1)))",
+];
 const LISTS: [&str; 24] = [
     "[]",
     "[1]",
@@ -83,7 +116,7 @@ static VALUES: LazyLock<Vec<String>> = LazyLock::new(|| {
         format!("[{}]", members(|i| i.to_string())),
         format!("{{{}}}", members(|i| format!(r#""k{i}": {i}"#))),
     ];
-    let short = NUMBERS.split_whitespace().chain(TEXTS).chain(LISTS);
+    let short = NUMBERS.split_whitespace().chain(TEXTS).chain(TERMS).chain(LISTS);
     short.map(str::to_owned).chain(long).collect()
 });
 
@@ -116,7 +149,7 @@ pub fn change(text: &[u8], other: &[u8], seed: u32, out: &mut [u8]) -> usize {
     changed.len()
 }
 
-/// A token, a list or an object, a member of one, or a line, chosen at random.
+/// A token, a list or an object, a member of one, or a line, chosen at random; some inside a quoted text.
 fn unit(text: &[u8], rng: &mut SmallRng) -> Range<usize> {
     let tokens = tokens(text);
     if tokens.is_empty() {
@@ -129,6 +162,12 @@ fn unit(text: &[u8], rng: &mut SmallRng) -> Range<usize> {
         let is_end = |byte: &u8| *byte == b'\n';
         let start = text[..start].iter().rposition(is_end).map_or(0, |at| at + 1);
         return start..text[start..].iter().position(is_end).map_or(text.len(), |at| start + at + 1);
+    }
+    let inside = start + 1..tokens[first].end.saturating_sub(1);
+    if how == 0 && matches!(text[start], b'"' | b'\'') && !inside.is_empty() {
+        // Texts hold expressions, and lists in JSON.
+        let of = unit(&text[inside.clone()], rng);
+        return inside.start + of.start..inside.start + of.end;
     }
     let mut level = 0;
     for token in &tokens[first..] {

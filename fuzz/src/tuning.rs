@@ -1,5 +1,6 @@
 //! What people and other programs write for the tuner: expressions, spaces, recordings.
 
+use tuner::SpaceBuilder;
 use tuner::chain::{ChainFile, default_of};
 use tuner::expression::Expr;
 use tuner::interchange::{self, kernel_tuner, t4};
@@ -20,11 +21,19 @@ pub fn expression(data: &[u8]) {
     }
 }
 
+/// Combinations of a space that are listed: 53 million take 20 seconds with overflow checks.
+const MOST_COMBINATIONS: u64 = 1 << 16;
+
 /// A space as TOML or T1. Small ones are built.
 pub fn space(data: &[u8]) {
-    let _ = tuner::read_space(&file_of("space.toml", data));
-    if let Ok(builder) = tuner::parse_t1(std::str::from_utf8(data).unwrap_or_default()) {
-        let _ = builder.build();
+    let is_small = |builder: &SpaceBuilder| builder.combinations().is_none_or(|n| n <= MOST_COMBINATIONS);
+    let file = file_of("space.toml", data);
+    if tuner::read_toml(&file).is_ok_and(|builder| is_small(&builder)) {
+        let _ = tuner::read_space(&file);
+    }
+    match tuner::parse_t1(std::str::from_utf8(data).unwrap_or_default()) {
+        Ok(builder) if is_small(&builder) => drop(builder.build()),
+        _ => {}
     }
 }
 

@@ -180,6 +180,14 @@ impl SpaceBuilder {
         self
     }
 
+    /// How many combinations the values make before any constraint, which is how many [`build`](Self::build) may have to
+    /// visit. `None` beyond 2^64, and where the values of a parameter are wrong.
+    #[must_use]
+    pub fn combinations(&self) -> Option<u64> {
+        let mut values = self.parameters.iter().map(|(_, values)| values.as_ref().ok());
+        values.try_fold(1u64, |product, values| product.checked_mul(values?.len() as u64))
+    }
+
     /// Enumerates the valid configurations.
     ///
     /// # Errors
