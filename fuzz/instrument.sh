@@ -4,7 +4,7 @@
 # what they link (simt), cannot be: nothing there counts.
 compiler=$1
 shift
-if [[ " $* " =~ " --crate-name "(ut_decoding|ut_decoding_c|ut_fuzz|ut_kernels|tuner)" " ]]; then
+if [[ " $* " =~ " --crate-name "(ut_decoding|ut_decoding_c|ut_fuzz|ut_kernels|tuner|fuzz)" " ]]; then
     set -- "$@" -Cpasses=sancov-module
     for option in level=4 inline-8bit-counters pc-table trace-compares; do
         set -- "$@" "-Cllvm-args=-sanitizer-coverage-$option"

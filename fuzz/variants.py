@@ -8,41 +8,21 @@ changes at random while the fuzzer runs.
 """
 
 import hashlib
+import json
 import re
 import sys
 from pathlib import Path
 
 TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|[-+]?\d[-+\w.:]*|[A-Za-z_][\w.-]*|[ \t]+|.', re.S)
 PAIRS = {"{": "}", "[": "]"}
-DEEP, LONG, MOST_BYTES = 140, 200, 4096
-NUMBERS = """0 -0 1 -1 7 64 255 256 65535 65536 4294967295 4294967296 9223372036854775807 9223372036854775808
-    -9223372036854775808 -9223372036854775809 18446744073709551615 18446744073709551616 1.5 -0.25 1e300 1e-300 1e999 -1e999 0.1e1
-    1E+2 123456789012345678901234567890.5e-10 .5 5. 01 1e 1e+ - --1 +1 0x1f 0o17 0b11 1_000 nan -nan inf +inf 1979-05-27 07:32:00
-    1979-05-27T07:32:00Z""".split() + ["1" + "0" * 400, "0." + "0" * 400 + "1"]
-WORDS = ["null", "true", "false", "tru", "nul", "1 x", '"a" "b"', "", ",", ":", "=", "}", "]", "[", "{", "# c", "\n", "\r\n"]
-TEXTS = ['""', '"a"', '"-1"', '"64"', '"1.5"', '"nan"', '"a,b"', '"a=1"', '"a=1,b=2"', '"@"', '"é"', '"' + "x" * 300 + '"', r'"\n"',
-         r'"\u0041"', r'"\ud83d\ude00"', r'"\ud800"', r'"\ud800\u0041"', r'"\x"', r'"\u00"', r'"\U0001F600"', r'"\b\f\r\t\/\\\""',
-         '"\x01"', '"unclosed', "'a'", "'''a'''", '"""a\nb"""']
-LISTS = ["[]", "[1]", "[1, 2]", '["a"]', '["a", "b"]', "[null]", '[true, 1.5, "x"]', "[[1]]", "[[]]", "[{}]", "[1,]", "[,]", "[1 2]",
-         "[1", "[" * DEEP + "]" * DEEP, f"[{', '.join(map(str, range(LONG)))}]"]
-LINES = ["[x]\n", "[[x]]\n", "[a.b]\n", "[[a.b]]\n", "x = 1\n", "a.b.c = 1\n", '"a b" = 1\n']
-
-
-def objects(key, sign):
-    """Objects whose members are written as `key` says, with `sign` before the value."""
-    def of(members):
-        return "{" + ", ".join(f"{key(name)}{sign}{value}" for name, value in members) + "}"
-    names = [f"k{i:03}" for i in range(LONG)]
-    yield from (of([]), of([("a", 1)]), of([("a", 1), ("a", 2)]), of([("a", "{}")]), of([("a", "")]), "{" + key("a") + "}")
-    yield from (of([("a", 1)])[:-1] + ",}", f"{{{key('a')}{sign}1 {key('b')}{sign}2}}")
-    yield of([("x", 1.5), ("y", '"z"'), ("w", "[1]"), ("v", "null")])
-    yield of((name, 1) for name in names)
-    yield of((name, 1) for name in reversed(names))
-    yield f"{{{key('a')}{sign}" * DEEP + "1" + "}" * DEEP
-
-
-OBJECTS = [*objects('"{}"'.format, ": "), *objects("{}".format, " = ")]
-VALUES = [*NUMBERS, *WORDS, *TEXTS, *LISTS, *OBJECTS, *LINES]
+MOST_BYTES = 4096
+# What text.rs puts in the place of tokens, too; and what is long or deep.
+VALUES = json.loads((Path(__file__).parent / "words/values.json").read_text())
+NAMES = [f"k{i:03}" for i in range(200)]
+VALUES += ["1" + "0" * 400, "0." + "0" * 400 + "1", '"' + "x" * 300 + '"', "[" * 140 + "]" * 140, str(list(range(200)))]
+for key in ('"{}": ', "{} = "):
+    VALUES += ["{" + ", ".join(key.format(name) + "1" for name in names) + "}" for names in (NAMES, NAMES[::-1])]
+    VALUES.append(("{" + key.format("a")) * 140 + "1" + "}" * 140)
 
 
 def end_of(tokens, i):

@@ -10,6 +10,7 @@ mod files;
 mod kept;
 pub mod seeds;
 mod tables;
+pub mod text;
 mod tuning;
 
 /// A target.
@@ -39,6 +40,9 @@ pub const TARGETS: [(&str, Target); 21] = [
     ("settings", kept::settings),
     ("sets", kept::sets),
 ];
+
+/// Targets whose inputs are text: the fuzzer mutates them with [`text`].
+pub const TEXT_TARGETS: [&str; 8] = ["mask", "expression", "space", "chain", "recording", "import", "settings", "sets"];
 
 /// The bytes of an input, taken from the front; zeros where there are none left.
 struct Bytes<'a>(&'a [u8]);

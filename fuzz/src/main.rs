@@ -2,13 +2,11 @@
 
 #![no_main]
 
-mod text;
-
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use libfuzzer_sys::{fuzz_crossover, fuzz_mutator, fuzz_target, fuzzer_mutate};
-use ut_fuzz::{TARGETS, Target, seeds};
+use ut_fuzz::{TARGETS, TEXT_TARGETS, Target, seeds, text};
 
 static TARGET: LazyLock<(&str, Target)> = LazyLock::new(|| {
     if let Some(folder) = std::env::var_os("FUZZ_SEEDS").map(PathBuf::from) {
@@ -28,20 +26,20 @@ static TARGET: LazyLock<(&str, Target)> = LazyLock::new(|| {
     *found.unwrap_or_else(|| panic!("FUZZ_TARGET is one of {:?}", TARGETS.map(|(name, _)| name)))
 });
 
-static IS_TEXT: LazyLock<bool> = LazyLock::new(|| text::TARGETS.contains(&TARGET.0));
+static IS_TEXT: LazyLock<bool> = LazyLock::new(|| TEXT_TARGETS.contains(&TARGET.0));
 
 fuzz_target!(|data: &[u8]| TARGET.1(data));
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     if *IS_TEXT && seed & 1 == 0 {
         let before = data[..size].to_vec();
-        text::change(&before, &before, seed >> 1, &mut data[..max_size])
+        text::mutate(&before, &before, seed >> 1, &mut data[..max_size])
     } else {
         fuzzer_mutate(data, size, max_size)
     }
 });
 
-// Where there is nothing to cross, libFuzzer takes another change.
+// 0 lets libFuzzer pick another mutation: its own crossover of bytes is among those of `fuzzer_mutate`.
 fuzz_crossover!(|one: &[u8], other: &[u8], out: &mut [u8], seed: u32| {
-    if *IS_TEXT { text::change(one, other, seed, out) } else { 0 }
+    if *IS_TEXT { text::mutate(one, other, seed, out) } else { 0 }
 });

@@ -27,7 +27,7 @@ use crate::expression::list::LONGEST;
 use crate::expression::program::{Graph, Program};
 use crate::expression::{Expr, ExpressionError};
 use crate::space::enumerate::{Problem, Rule};
-use crate::space::{Parameter, Space, SpaceError, SpaceReport, unique};
+use crate::space::{Parameter, Space, SpaceError, SpaceReport, strides, unique};
 
 /// More parameters are refused.
 const MOST_PARAMETERS: usize = 256;
@@ -180,12 +180,13 @@ impl SpaceBuilder {
         self
     }
 
-    /// How many combinations the values make before any constraint, which is how many [`build`](Self::build) may have to
-    /// visit. `None` beyond 2^64, and where the values of a parameter are wrong.
+    /// How many combinations there are before any constraint: as many as [`build`](Self::build) may have to visit. `None` if
+    /// they are beyond 64 bits, or a parameter's values are wrong.
     #[must_use]
     pub fn combinations(&self) -> Option<u64> {
-        let mut values = self.parameters.iter().map(|(_, values)| values.as_ref().ok());
-        values.try_fold(1u64, |product, values| product.checked_mul(values?.len() as u64))
+        let sizes = self.parameters.iter().map(|(_, values)| values.as_ref().map(Vec::len));
+        let (_, combinations) = strides(sizes.collect::<Result<Vec<_>, _>>().ok()?.into_iter()).ok()?;
+        Some(combinations)
     }
 
     /// Enumerates the valid configurations.

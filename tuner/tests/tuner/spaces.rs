@@ -365,6 +365,7 @@ fn the_combinations_of_a_space_are_known_before_it_is_built() {
     assert_eq!(builder.range("c", 1, 2, 0).combinations(), None);
     let many = (0..64).fold(SpaceBuilder::new(), |builder, i| builder.flag(&format!("p{i}")));
     assert_eq!(many.combinations(), None);
+    assert_eq!(many.ints("none", []).combinations(), Some(0));
 }
 
 #[test]
