@@ -1,7 +1,8 @@
 """Writes systematic variants of texts: what a fuzzer that changes bytes hardly ever hits upon.
 
 variants.py OUT FILE…    in each FILE every token is replaced by values of every kind and by every other word of the file, dropped,
-                         and doubled; lists and objects are repeated and get unknown members; lines are moved, dropped and doubled
+                         and doubled; lists and objects are repeated and get unknown members; objects become lists of their values,
+                         whole, cut, or with a value of another kind; lines are moved, dropped and doubled
 
 `fuzz/run.sh variants TARGET` makes those of a target's seeds, and keeps the ones that reach new edges. src/text.rs makes such
 changes at random while the fuzzer runs.
@@ -35,6 +36,21 @@ def end_of(tokens, i):
     return len(tokens)
 
 
+def values_of(tokens):
+    """The texts of an object's values; `tokens` are what is between its brackets."""
+    values, level, is_value = [], 0, False
+    for token in tokens:
+        level += (token in PAIRS) - (token in PAIRS.values())
+        if level == 0 and token == ",":
+            is_value = False
+        elif level == 0 and token in ":=" and not is_value:
+            values.append("")
+            is_value = True
+        elif is_value:
+            values[-1] += token
+    return values
+
+
 def variants(text):
     tokens = TOKEN.findall(text)
     words = sorted({token for token in tokens if token.strip() and token not in "{}[],:="})
@@ -53,6 +69,13 @@ def variants(text):
                 comma = "," if inside.strip() else ""
                 yield before + token + member + comma + inside + rest
                 yield before + token + inside + comma + member + rest
+        if token == "{":
+            # Derived readers take a list in place of an object; they read it by other code.
+            values = values_of(tokens[i + 1:end])
+            for n in range(len(values) + 1):
+                lists = [values[:n], values[:n] + ["1"] + values[n:]]
+                lists += [values[:n] + [value] + values[n + 1:] for value in ("null", "{}", "-1", "1.5", '"a"', "[]", "x", "")]
+                yield from (before + "[" + ",".join(values) + "]" + rest[1:] for values in lists)
     lines = text.split("\n")
     for i, line in enumerate(lines):
         others = lines[:i] + lines[i + 1:]
