@@ -7,8 +7,8 @@
 #   fuzz/run.sh variants TARGET                systematic variants of the seeds, for targets that read text, store and sums;
 #                                              those that reach new edges are kept
 #   fuzz/run.sh minimise TARGET                the kept inputs, as few as give the same edges, into fixtures/fuzz
-# Not `variants` or `minimise` of a target that is being fuzzed: libFuzzer deletes inputs that it has made shorter, and a merge
-# that misses one tries for ever.
+# Don't run `variants` or `minimise` on a target while it is being fuzzed: libFuzzer deletes inputs that it has shortened, and a
+# merge that misses one retries forever.
 # Needs a C++ compiler. What it finds is in FOLDER/corpus/TARGET; what panics is written to FOLDER/crashes: FOLDER is
 # fuzz, or what FUZZ_STATE says. FUZZ_PROGRAM is a program that `build` has made, which then is not built again.
 set -euo pipefail

@@ -17,7 +17,7 @@ from pathlib import Path
 TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'[^\'\n]*\'|[-+]?\d[-+\w.:]*|[A-Za-z_][\w.-]*|[ \t]+|.', re.S)
 PAIRS = {"{": "}", "[": "]"}
 MOST_BYTES = 4096
-# What text.rs puts in the place of tokens, too; and what is long or deep.
+# text.rs reads the same list, and adds long and deeply nested values of its own.
 VALUES = json.loads((Path(__file__).parent / "words/values.json").read_text())
 NAMES = [f"k{i:03}" for i in range(200)]
 VALUES += ["1" + "0" * 400, "0." + "0" * 400 + "1", '"' + "x" * 300 + '"', "[" * 140 + "]" * 140, str(list(range(200)))]
@@ -37,7 +37,7 @@ def end_of(tokens, i):
 
 
 def values_of(tokens):
-    """The texts of an object's values; `tokens` are what is between its brackets."""
+    """The values of an object, as text; `tokens` are those between its brackets."""
     values, level, is_value = [], 0, False
     for token in tokens:
         level += (token in PAIRS) - (token in PAIRS.values())
@@ -70,12 +70,12 @@ def variants(text):
                 yield before + token + member + comma + inside + rest
                 yield before + token + inside + comma + member + rest
         if token == "{":
-            # Derived readers take a list in place of an object; they read it by other code.
+            # Serde takes a struct from a list, too, with separate code.
             values = values_of(tokens[i + 1:end])
             for n in range(len(values) + 1):
                 lists = [values[:n], values[:n] + ["1"] + values[n:]]
                 lists += [values[:n] + [value] + values[n + 1:] for value in ("null", "{}", "-1", "1.5", '"a"', "[]", "x", "")]
-                yield from (before + "[" + ",".join(values) + "]" + rest[1:] for values in lists)
+                yield from (before + "[" + ",".join(of) + "]" + rest[1:] for of in lists)
     lines = text.split("\n")
     for i, line in enumerate(lines):
         others = lines[:i] + lines[i + 1:]

@@ -1,6 +1,6 @@
-//! Mutations for inputs that are text. libFuzzer by itself changes bytes, and hardly anything that it makes gets past a
-//! parser. Here a token, a list or object, a member or a line is replaced, dropped, copied, repeated or wrapped: most of that
-//! still parses, and reaches in minutes what changed bytes do not in hours.
+//! Mutations for inputs that are text. Left alone, libFuzzer changes bytes, and hardly any of its inputs get past a parser.
+//! Here a token, a list or object, a member or a line is replaced, dropped, copied, repeated or wrapped. Most of the results
+//! still parse, and they reach in minutes what changed bytes do not reach in hours.
 
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 
-/// Values of every kind, sound or not, among them what is long or deep.
+/// Values of every kind, valid or not, including very long and deeply nested ones.
 static VALUES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut values: Vec<String> = serde_json::from_str(include_str!("../words/values.json")).expect("a list of texts");
     let members = |one: fn(usize) -> String| (0..200).map(one).collect::<Vec<_>>().join(", ");
@@ -103,7 +103,7 @@ fn tokens(text: &[u8]) -> Vec<Range<usize>> {
         let length_while = |of: fn(u8) -> bool| rest.iter().position(|&byte| !of(byte)).unwrap_or(rest.len());
         let length = match rest[0] {
             quote @ (b'"' | b'\'') => {
-                // So that the opening quote does not end it.
+                // True at first, so that the opening quote is not taken for the closing one.
                 let mut escaped = true;
                 let end = rest.iter().position(|&byte| {
                     let ends = byte == quote && !escaped || byte == b'\n';

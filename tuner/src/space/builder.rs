@@ -180,8 +180,8 @@ impl SpaceBuilder {
         self
     }
 
-    /// How many combinations there are before any constraint: as many as [`build`](Self::build) may have to visit. `None` if
-    /// they are beyond 64 bits, or a parameter's values are wrong.
+    /// The number of combinations before any constraint, which is the most that [`build`](Self::build) may have to visit.
+    /// `None` if it does not fit in 64 bits, or if a parameter's values are invalid.
     #[must_use]
     pub fn combinations(&self) -> Option<u64> {
         let sizes = self.parameters.iter().map(|(_, values)| values.as_ref().map(Vec::len));
