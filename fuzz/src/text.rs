@@ -25,7 +25,7 @@ static VALUES: LazyLock<Vec<String>> = LazyLock::new(|| {
 });
 
 /// Copies `text` to `out` with one piece changed, and returns the length; 0 if `out` is too short. New pieces come from
-/// `other` or from [`VALUES`]. The same seed makes the same change.
+/// `other` or from a list of values. The same seed makes the same change.
 pub fn mutate(text: &[u8], other: &[u8], seed: u32, out: &mut [u8]) -> usize {
     let mut rng = SmallRng::seed_from_u64(seed.into());
     let piece = unit(text, &mut rng);
