@@ -1,8 +1,9 @@
 """Writes systematic variants of texts: what a fuzzer that changes bytes hardly ever hits upon.
 
 variants.py OUT FILE…    in each FILE every token is replaced by values of every kind and by every other word of the file, dropped,
-                         and doubled; lists and objects are repeated and get unknown members; objects become lists of their values,
-                         whole, cut, or with a value of another kind; lines are moved, dropped and doubled
+                         and doubled; strings are escaped, and become members with a value; lists and objects are repeated and
+                         get unknown members; objects become lists of their values, whole, cut, or with a value of another kind;
+                         lines are moved, dropped and doubled
 
 `fuzz/run.sh variants TARGET` makes those of a target's seeds, and keeps the ones that reach new edges. src/text.rs makes such
 changes at random while the fuzzer runs.
@@ -60,6 +61,11 @@ def variants(text):
         before, after = "".join(tokens[:i]), "".join(tokens[i + 1:])
         yield from (before + value + after for value in [*VALUES, *words, f"{token} {token}"])
         yield from (before, before + token)
+        if token[0] == '"':
+            # What is escaped cannot be borrowed from the text, and a name of an enum may have content: separate code, too.
+            escaped = '"' + "".join(f"\\u{ord(letter):04x}" for letter in token[1:-1] if ord(letter) < 0x10000) + '"'
+            forms = [escaped, *(f"{{{token}: {content}}}" for content in ("null", "{}", "[]", "1")), f"[{token}]"]
+            yield from (before + form + after for form in forms)
         if token in PAIRS:
             end = end_of(tokens, i)
             inside, rest = "".join(tokens[i + 1:end]), "".join(tokens[end:])
