@@ -2,8 +2,8 @@
 
 variants.py OUT FILE…    in each FILE every token is replaced by values of every kind and by every other word of the file, dropped,
                          and doubled; strings are escaped, and become members with a value; lists and objects are repeated and
-                         get unknown members; objects become lists of their values, whole, cut, or with a value of another kind;
-                         lines are moved, dropped and doubled
+                         get unknown members; members come first or last; objects become lists of their values, whole, cut, or
+                         with a value of another kind; lines are moved, dropped and doubled
 
 `fuzz/run.sh variants TARGET` makes those of a target's seeds, and keeps the ones that reach new edges. src/text.rs makes such
 changes at random while the fuzzer runs.
@@ -37,19 +37,17 @@ def end_of(tokens, i):
     return len(tokens)
 
 
-def values_of(tokens):
-    """The values of an object, as text; `tokens` are those between its brackets."""
-    values, level, is_value = [], 0, False
+def members_of(tokens):
+    """The members of an object, each as two texts: its name, and its value with the sign before it; `tokens` are those between
+    its brackets."""
+    members, level = [["", ""]], 0
     for token in tokens:
         level += (token in PAIRS) - (token in PAIRS.values())
         if level == 0 and token == ",":
-            is_value = False
-        elif level == 0 and token in ":=" and not is_value:
-            values.append("")
-            is_value = True
-        elif is_value:
-            values[-1] += token
-    return values
+            members.append(["", ""])
+        else:
+            members[-1][bool(members[-1][1]) or level == 0 and token in ":="] += token
+    return [member for member in members if member[1]]
 
 
 def variants(text):
@@ -62,7 +60,7 @@ def variants(text):
         yield from (before + value + after for value in [*VALUES, *words, f"{token} {token}"])
         yield from (before, before + token)
         if token[0] == '"':
-            # What is escaped cannot be borrowed from the text, and a name of an enum may have content: separate code, too.
+            # Serde reads a string with escapes, and an enum's variant with content, with separate code.
             escaped = '"' + "".join(f"\\u{ord(letter):04x}" for letter in token[1:-1] if ord(letter) < 0x10000) + '"'
             forms = [escaped, *(f"{{{token}: {content}}}" for content in ("null", "{}", "[]", "1")), f"[{token}]"]
             yield from (before + form + after for form in forms)
@@ -76,8 +74,14 @@ def variants(text):
                 yield before + token + member + comma + inside + rest
                 yield before + token + inside + comma + member + rest
         if token == "{":
+            members = members_of(tokens[i + 1:end])
+            # An enum's content may come before its tag.
+            for j, member in enumerate(members):
+                others = members[:j] + members[j + 1:]
+                for order in ([member, *others], [*others, member]):
+                    yield before + "{" + ",".join(name + value for name, value in order) + rest
             # Serde takes a struct from a list, too, with separate code.
-            values = values_of(tokens[i + 1:end])
+            values = [value[1:] for _, value in members]
             for n in range(len(values) + 1):
                 lists = [values[:n], values[:n] + ["1"] + values[n:]]
                 lists += [values[:n] + [value] + values[n + 1:] for value in ("null", "{}", "-1", "1.5", '"a"', "[]", "x", "")]

@@ -16,7 +16,7 @@ static TARGET: LazyLock<(&str, Target)> = LazyLock::new(|| {
                 std::fs::write(folder.join(target).join(format!("seed-{i}")), input).expect("a file");
             }
         }
-        // The files that inputs of `store` and `sums` are changes of; changes.py reads them.
+        // An input of `store` or `sums` is a list of changes to one of these; changes.py reads them, too.
         std::fs::write(folder.join("store.db"), seeds::store()).expect("a file");
         std::fs::write(folder.join("sums.json"), seeds::sums().to_string()).expect("a file");
         std::process::exit(0);
