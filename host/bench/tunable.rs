@@ -197,7 +197,7 @@ pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
             ..DeviceIdentity::named(identity.gpu.name, "CUDA")
         });
     }
-    let simd = format!("{:?}", Simd::Auto.resolve().unwrap_or(Simd::Scalar)).to_ascii_lowercase();
+    let simd = Simd::Auto.resolve().unwrap_or(Simd::Scalar).name();
     Ok(DeviceIdentity {
         compute_capability: format!("{} {simd}", std::env::consts::ARCH),
         sm_count: machine.cores as u32,

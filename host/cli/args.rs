@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::bench::configuration::STREAMS;
+use crate::decoder::cpu::Simd;
 use crate::decoder::{Backend, DecoderConfig, ParameterError, Pipeline};
 use crate::detector::{BankVersion, Grouping};
 use crate::{DecodeOptions, Flip, Layout, Position};
@@ -132,8 +133,8 @@ pub struct BackendArgs {
     pub layout: Option<Layout>,
     /// Vector instructions of the cpu backend: auto (the best that this machine has), or a level by name. Short for --set
     /// cpu.simd=LEVEL.
-    #[arg(long, value_name = "LEVEL", value_parser = ["auto", "scalar", "avx2", "avx512", "neon"])]
-    pub simd: Option<String>,
+    #[arg(long, value_name = "LEVEL", value_parser = one_of!(Simd::ALL, Simd::name))]
+    pub simd: Option<Simd>,
     /// Which kernels emulated and cuda run: allen, seven kernels in nine launches, or fused, one for ordinary events that
     /// keeps everything in shared memory and one for the others. Results are the same [default: allen].
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
@@ -156,7 +157,7 @@ impl BackendArgs {
             }
             config.pipeline = pipeline;
         }
-        let simd = self.simd.iter().map(|level| format!("cpu.simd={level}"));
+        let simd = self.simd.iter().map(|level| format!("cpu.simd={}", level.name()));
         for assignment in &simd.chain(self.set.iter().cloned()).collect::<Vec<_>>() {
             if let Err(error) = config.set_from(self.backend, assignment) {
                 let hint = match &error {

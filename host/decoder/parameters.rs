@@ -7,16 +7,15 @@ use super::cpu::{CpuConfig, MAX_CHUNK, Simd};
 use super::launch::{LaunchParamError, LaunchParams, PARAMETERS, Parameter};
 use super::{Backend, Pipeline};
 
-/// Names of the values of `cpu.simd`, in the order of [`SIMD`].
-const SIMD_NAMES: [&str; 5] = ["auto", "scalar", "avx2", "avx512", "neon"];
+/// Names of the values of `cpu.simd`, in the order of [`Simd::ALL`].
+const SIMD_NAMES: [&str; 5] =
+    [Simd::ALL[0].name(), Simd::ALL[1].name(), Simd::ALL[2].name(), Simd::ALL[3].name(), Simd::ALL[4].name()];
 
 /// Names of the values of `layout`, which benches vary beside the parameters.
 const LAYOUT_NAMES: [&str; 2] = ["allen", "mep"];
 
 /// Names of the values of `pipeline`, which benches vary beside the parameters, in the order of [`Pipeline::ALL`].
 const PIPELINE_NAMES: [&str; 2] = [Pipeline::ALL[0].name(), Pipeline::ALL[1].name()];
-
-const SIMD: [Simd; 5] = [Simd::Auto, Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon];
 
 const CPU: [Parameter; 3] = [
     Parameter {
@@ -218,7 +217,7 @@ impl DecoderConfig {
         match name {
             "cpu.threads" => self.cpu.threads = value as usize,
             "cpu.chunk" => self.cpu.chunk = value as usize,
-            "cpu.simd" => self.cpu.simd = SIMD[value as usize],
+            "cpu.simd" => self.cpu.simd = Simd::ALL[value as usize],
             "cuda.registers" => self.registers = value,
             "cuda.graph" => self.graph = value != 0,
             _ => self.launch.set(name, value)?,
@@ -243,7 +242,7 @@ impl DecoderConfig {
         match name {
             "cpu.threads" => u32::try_from(self.cpu.threads).ok(),
             "cpu.chunk" => u32::try_from(self.cpu.chunk).ok(),
-            "cpu.simd" => SIMD.iter().position(|simd| *simd == self.cpu.simd).map(|place| place as u32),
+            "cpu.simd" => Simd::ALL.iter().position(|simd| *simd == self.cpu.simd).map(|place| place as u32),
             "cuda.registers" => Some(self.registers),
             "cuda.graph" => Some(u32::from(self.graph)),
             _ => self.launch.get(name),

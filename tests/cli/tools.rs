@@ -388,7 +388,13 @@ fn throughput_without_a_file_measures_1000_embedded_events() {
     let (json, err) = json_of(0, directory.path(), &["throughput", "--duration", "0", "--threads", "1"]);
     assert_eq!((&json["events"], &json["distinct_events"]), (&1000.into(), &1000.into()));
     assert!(!err.contains("distinct events, repeated"), "{err}");
-    assert!(err.contains("cpu, 1 thread\n"), "{err}");
+    let simd = json["simd"].as_str().unwrap();
+    assert!(err.contains(&format!("cpu ({simd}), 1 thread\n")), "{err}");
+    assert!(json["pipeline"].is_null(), "{json}");
+    let kernels = ["throughput", "--duration", "0", "--events", "1", "--backend", "emulated", "--pipeline", "fused"];
+    let (json, err) = json_of(0, directory.path(), &kernels);
+    assert_eq!((&json["pipeline"], &json["simd"]), (&"fused".into(), &serde_json::Value::Null));
+    assert!(err.contains("emulated (fused), "), "{err}");
 }
 
 #[test]

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use super::axis::Axis;
 pub use crate::bench::Configuration;
 use crate::bench::chip::{Chip, Filled};
-use crate::decoder::parameters::value_text;
 use crate::decoder::ptx::Unit;
 use crate::decoder::{Backend, DecoderConfig, Pipeline};
 use crate::detector::DetectorTables;
@@ -44,8 +43,7 @@ impl Limits<'_> {
             Backend::Reference => None,
             Backend::Cpu => {
                 let simd = configuration.decoder.cpu.simd;
-                let name = value_text("cpu.simd", configuration.get("cpu.simd"));
-                simd.resolve().is_none().then(|| format!("this CPU has no {name} instructions"))
+                simd.resolve().is_none().then(|| format!("this CPU has no {} instructions", simd.name()))
             }
             Backend::Emulated | Backend::Cuda => self.refuse_launch(configuration),
         }

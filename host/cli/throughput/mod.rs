@@ -11,7 +11,7 @@ use crate::bench::throughput::{Measurement, run as measure};
 use crate::bench::tunable::Subject;
 use crate::bench::work::{self, metric};
 use crate::bench::{Configuration, Expected, Machine, Sample};
-use crate::decoder::cpu::{CpuConfig, CpuDecoder, Stage};
+use crate::decoder::cpu::{CpuConfig, CpuDecoder, Simd, Stage};
 use crate::decoder::emulated::EmulatedConfig;
 use crate::decoder::{Backend, DecoderConfig};
 use crate::output::Columns;
@@ -131,6 +131,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None
     };
     let machine = Machine::this();
+    let variant = variant(&measurement);
     if let Some(path) = &args.json {
         // One batch size: its result is the object itself.
         let mut value = match &results[..] {
@@ -146,6 +147,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("bank_version".to_owned(), detector.tables.boards().version.byte().into());
             map.insert("options".to_owned(), json!(measurement.options));
             map.insert("set".to_owned(), json!(args.backend.set));
+            map.insert("simd".to_owned(), json!(variant.filter(|_| measurement.backend == Backend::Cpu)));
+            map.insert("pipeline".to_owned(), json!(variant.filter(|_| measurement.backend.runs_kernels())));
             map.insert("tuned".to_owned(), tuned.is_some().into());
             if let Some(stages) = &stages {
                 let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
@@ -160,7 +163,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         write_json(path, &value)?;
     }
-    let mut text = head(args, &results, &machine, &source, &mut environment);
+    let mut text = head(args, variant, &results, &machine, &source, &mut environment);
     match &results[..] {
         [result] => text += &one(result),
         results => text += &several(results),
@@ -181,6 +184,16 @@ fn tuned(args: &Args, detector: &Detector) -> Option<Configuration> {
     let what = (args.backend.backend, args.backend.pipeline.unwrap_or_default());
     let tuned = || args.tuned.configuration(what, &detector.tables, &args.clustering.options());
     if args.backend.by_hand() { None } else { tuned() }
+}
+
+/// Which of the backend's decoders it is: the vector instructions of a CPU, the pipeline of kernels.
+fn variant(measurement: &Measurement) -> Option<&'static str> {
+    let decoder = &measurement.decoder;
+    match measurement.backend {
+        Backend::Cpu => decoder.cpu.simd.resolve().map(Simd::name),
+        Backend::Emulated | Backend::Cuda => Some(decoder.pipeline.name()),
+        Backend::Reference => None,
+    }
 }
 
 /// How it is measured: with what was tuned, as far as options do not say otherwise.

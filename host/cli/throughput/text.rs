@@ -30,6 +30,7 @@ fn spread(s: &Spread, digits: usize) -> String {
 /// What was measured, and on what.
 pub fn head(
     args: &Args,
+    variant: Option<&str>,
     results: &[Throughput],
     machine: &Machine,
     source: &str,
@@ -47,7 +48,8 @@ pub fn head(
     row("an event", format!("{strips:.0} strips, {hits:.0} hits, {bytes:.0} bytes"));
     let set = [String::new()].into_iter().chain(args.backend.set.iter().cloned()).collect::<Vec<_>>().join(", ");
     let thread = if args.backend.backend == Backend::Cuda { "stream" } else { "thread" };
-    row("backend", format!("{}, {}{set}", result.backend, count(result.threads, thread)));
+    let variant = variant.map_or(String::new(), |name| format!(" ({name})"));
+    row("backend", format!("{}{variant}, {}{set}", result.backend, count(result.threads, thread)));
     row("cpu", format!("{}, {}", machine.cpu.as_deref().unwrap_or("unknown"), count(machine.cores, "core")));
     for (name, value) in environment.in_words() {
         row(name, value);

@@ -30,6 +30,20 @@ pub enum Simd {
 }
 
 impl Simd {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Auto, Self::Scalar, Self::Avx2, Self::Avx512, Self::Neon];
+
+    /// Its name in options and outputs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Neon => "neon",
+        }
+    }
+
     /// What `Auto` stands for on this CPU; `None` if the CPU lacks what was requested.
     pub fn resolve(self) -> Option<Self> {
         #[cfg(target_arch = "x86_64")]

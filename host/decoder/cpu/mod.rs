@@ -103,7 +103,8 @@ impl CpuDecoder {
     /// be started.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CpuConfig) -> Result<Self, DecodeError> {
         let failure = |message: String| DecodeError::Device { backend: "cpu", message };
-        let level = Level::new(config.simd).ok_or_else(|| failure(format!("this CPU has no {:?}", config.simd)))?;
+        let level = Level::new(config.simd)
+            .ok_or_else(|| failure(format!("this CPU has no {} instructions", config.simd.name())))?;
         let threads = match config.threads {
             0 => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
             threads => threads,
