@@ -66,10 +66,22 @@ look() { # light|dark, width, height, more arguments
     timeout 120 "$chromium" "${flags[@]}" "$@" 2>/dev/null
 }
 
+# Opens a page as $work/NAME.checked.html has it, and prints what was found: "NAME, 400 px, light: good" where nothing is wrong.
+check() { # name, width, light|dark
+    local name=$1 width=$2 scheme=$3 frame found
+    frame=$work/frame-$scheme.html
+    # A browser's window may have a least width: the page is opened in a frame.
+    echo "<body style=margin:0><iframe id=f style='border:0;width:${width}px;height:900px' src='$name.checked.html'></iframe>
+        <script>const t=setInterval(()=>{if(!f.contentWindow.__checked)return;clearInterval(t);
+        document.body.append('CHECK'+'ED '+f.contentWindow.__checked)},200)</script>" >"$frame"
+    found=$(look "$scheme" 1500 1000 --dump-dom "file://$frame" | grep -o 'CHECKED [^<]*' | tail -1 || true)
+    if [[ $found == "CHECKED $width good" ]]; then found=good; fi
+    echo "$name, $width px, $scheme: ${found:-not opened}"
+}
+
 failed=0
 for page in "${pages[@]}"; do
     name=$(basename "$page" .html)
-    # A browser's window may have a least width: the page is opened in a frame.
     python3 - "$page" "$work/$name.checked.html" "$first" "$last" <<'PYTHON'
 import sys
 page, out, first, last = sys.argv[1:]
@@ -78,19 +90,11 @@ head, end = text.rsplit("</body>", 1)
 open(out, "w", encoding="utf-8").write(head + last + "</body>" + end)
 PYTHON
     for width in 400 1400; do
-        for scheme in light dark; do
-            frame=$work/frame.html
-            echo "<body style=margin:0><iframe id=f style='border:0;width:${width}px;height:900px' src='$name.checked.html'></iframe>
-                <script>const t=setInterval(()=>{if(!f.contentWindow.__checked)return;clearInterval(t);
-                document.body.append('CHECK'+'ED '+f.contentWindow.__checked)},200)</script>" >"$frame"
-            found=$(look $scheme 1500 1000 --dump-dom "file://$frame" | grep -o 'CHECKED [^<]*' | tail -1 || true)
-            if [[ $found == "CHECKED $width good" ]]; then
-                echo "$name, $width px, $scheme: good"
-            else
-                echo "$name, $width px, $scheme: ${found:-not opened}"
-                failed=1
-            fi
-        done
+        # Light and dark at the same time.
+        for scheme in light dark; do check "$name" $width $scheme >"$work/$scheme.found" & done
+        wait
+        cat "$work"/{light,dark}.found
+        [[ $(cat "$work"/{light,dark}.found | grep -c ': good$') == 2 ]] || failed=1
     done
     if [[ -n ${KEEP-} ]]; then
         for scheme in light dark; do
