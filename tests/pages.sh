@@ -66,7 +66,7 @@ look() { # light|dark, width, height, more arguments
     timeout 120 "$chromium" "${flags[@]}" "$@" 2>/dev/null
 }
 
-# Opens a page as $work/NAME.checked.html has it, and prints what was found: "NAME, 400 px, light: good" where nothing is wrong.
+# Opens $work/NAME.checked.html and prints what is wrong with it, or "NAME, 400 px, light: good".
 check() { # name, width, light|dark
     local name=$1 width=$2 scheme=$3 frame found
     frame=$work/frame-$scheme.html
@@ -75,7 +75,7 @@ check() { # name, width, light|dark
         <script>const t=setInterval(()=>{if(!f.contentWindow.__checked)return;clearInterval(t);
         document.body.append('CHECK'+'ED '+f.contentWindow.__checked)},200)</script>" >"$frame"
     found=$(look "$scheme" 1500 1000 --dump-dom "file://$frame" | grep -o 'CHECKED [^<]*' | tail -1 || true)
-    if [[ $found == "CHECKED $width good" ]]; then found=good; fi
+    found=${found#"CHECKED $width "}
     echo "$name, $width px, $scheme: ${found:-not opened}"
 }
 
@@ -90,7 +90,7 @@ head, end = text.rsplit("</body>", 1)
 open(out, "w", encoding="utf-8").write(head + last + "</body>" + end)
 PYTHON
     for width in 400 1400; do
-        # Light and dark at the same time.
+        # Two browsers at a time, since one does not keep two cores busy.
         for scheme in light dark; do check "$name" $width $scheme >"$work/$scheme.found" & done
         wait
         cat "$work"/{light,dark}.found

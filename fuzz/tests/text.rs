@@ -1,10 +1,10 @@
-//! What the fuzzer's mutations of text make.
+//! The fuzzer's mutations of text: each kind is made, any bytes are taken, and nothing is written past the end of the buffer.
 
 use std::collections::BTreeSet;
 
 use ut_fuzz::text::mutate;
 
-/// What 20,000 seeds make of `text`, with pieces of `other`.
+/// Every text that 20,000 seeds make of `text` and pieces of `other`.
 fn made(text: &str, other: &str) -> BTreeSet<String> {
     let mut out = [0; 4096];
     let one = |seed| {
