@@ -57,7 +57,6 @@ pub fn store(data: &[u8]) {
                 let _ = store.run_record(run.record.run);
                 let _ = store.observations(run.record.run);
             }
-            let _ = store.pins();
         }
         1 => {
             let (space, device) = (seeds::space(), DeviceIdentity::named("a device", "a platform"));
@@ -89,16 +88,16 @@ pub fn import(data: &[u8]) {
     });
     let Ok(read) = read_import(&file_of("import", data)) else { return };
     let mut store = Store::open(&store_of("into.db", &EMPTY)).expect("an empty store");
-    let Ok(taken) = store.import(&read.runs, &read.pins) else { return };
+    let Ok(taken) = store.import(&read.runs) else { return };
     // What was imported can be exported, and importing that changes nothing.
     let again = store_json::export(&store, &[]).expect("what was taken is read");
     let mut text = Vec::new();
     store_json::write(&again, &mut text).expect("memory takes it");
     let text = String::from_utf8(text).expect("JSON is text");
     let parsed = store_json::parse(&text).expect("what is written is read");
-    assert_eq!((taken.runs, taken.pins), (parsed.runs.len(), parsed.pins.len()));
-    let twice = store.import(&parsed.runs, &parsed.pins).expect("it is there already");
-    assert_eq!((twice.runs, twice.measurements, twice.pins), (0, 0, 0));
+    assert_eq!(taken.runs, parsed.runs.len());
+    let twice = store.import(&parsed.runs).expect("it is there already");
+    assert_eq!((twice.runs, twice.measurements), (0, 0));
 }
 
 /// The sums of a report with changes: numbers, words, lists. What is taken is added to others, or to itself.

@@ -47,7 +47,7 @@ pub fn store() -> Vec<u8> {
     let outcomes = [Outcome::Times(vec![1.0, 1.25]), Outcome::Failed(failure)];
     for is_decided in [true, false] {
         let seed = u64::from(is_decided);
-        let plan = Plan { strategy: "random".to_owned(), seed, budget: "10 evaluations".to_owned() };
+        let plan = Plan { strategy: "random".to_owned(), seed, budget: "10 evaluations".to_owned(), ..Plan::default() };
         let mut run = store.begin(&task, &plan).expect("a new run");
         for (i, outcome) in outcomes.iter().cloned().enumerate() {
             let of_both_goals = vec![vec![1.0, 1.25], vec![2.0, 2.5]];

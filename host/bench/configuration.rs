@@ -1,5 +1,5 @@
 //! Everything that a measurement may vary, by name: the backend's parameters, and how it is fed. `sweep` has it as
-//! axes, `compare`, `aa-test`, `throughput --tune online` and `tune` as configurations.
+//! axes, `compare`, `throughput --tune online` and `tune` as configurations.
 
 use std::fmt::Write as _;
 

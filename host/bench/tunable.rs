@@ -14,7 +14,7 @@ use crate::decoder::{Backend, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
 use tuner::fnv::Fnv;
 use tuner::space::{Space, SpaceError};
-use tuner::store::{DeviceIdentity, Layers, StoreError, Task, TunableIdentity, Workload};
+use tuner::store::{DeviceIdentity, Locations, StoreError, Task, TunableIdentity, Workload};
 use tuner::{Config, SpaceBuilder, Value};
 
 /// Raised when what was measured before no longer says anything about the CPU decoder.
@@ -266,7 +266,7 @@ pub struct TunedConfiguration {
 /// # Errors
 /// Those of reading the stores.
 pub fn look_up(
-    layers: &Layers,
+    locations: &Locations,
     what: impl Into<Subject>,
     workload: &Workload,
 ) -> Result<Option<TunedConfiguration>, StoreError> {
@@ -278,7 +278,7 @@ pub fn look_up(
     let space = space(what, device.sm_count as usize).map_err(bad)?;
     let task = Task { device: &device, tunable: &tunable, workload, space: &space };
     let trusted = if backend.runs_kernels() { 0 } else { TRUSTED_CPU_STEP };
-    let Some(found) = layers.find(&task)?.into_iter().find(|found| found.step() <= trusted) else { return Ok(None) };
+    let Some(found) = locations.find(&task)?.into_iter().find(|found| found.step() <= trusted) else { return Ok(None) };
     let Ok(configuration) = configuration(what, &space, &found.config) else { return Ok(None) };
     let chosen = space.parameters().iter().filter(|parameter| parameter.values().len() > 1).map(tuner::Parameter::name);
     let kept = default_config(what, &space).is_ok_and(|default| default == found.config);
@@ -290,7 +290,7 @@ pub fn look_up(
 mod tests {
     use super::*;
     use crate::detector::{BankVersion, Grouping};
-    use tuner::store::{Contender, Evidence, Locations, Matching, Plan, Store};
+    use tuner::store::{Contender, Evidence, Matching, Plan, Store};
 
     #[test]
     fn the_default_is_in_the_space_of_every_machine_and_all_of_it_can_be_set() {
@@ -342,7 +342,7 @@ mod tests {
             config.0[3] = Value::Int(batch);
             let task = Task { device, tunable: &tunable, workload: &workload, space: &space };
             let mut store = Store::open(&file).unwrap();
-            let run = store.begin(&task, &Plan { strategy: String::new(), seed: 0, budget: String::new() }).unwrap();
+            let run = store.begin(&task, &Plan::default()).unwrap();
             let evidence = Evidence {
                 chosen: Contender { config, time_ms: 1.0, interval_ms: None, samples: 1 },
                 default: None,
@@ -359,8 +359,8 @@ mod tests {
             store.decide(run, &evidence).unwrap();
         };
         let found = |options: &DecodeOptions| {
-            let locations = Locations { user: file.clone(), shipped: None, matching: Matching::Nearest };
-            look_up(&Layers::open(locations).unwrap(), Backend::Cpu, &workload(&tables, options).unwrap()).unwrap()
+            let locations = Locations { user: file.clone(), matching: Matching::Nearest };
+            look_up(&locations, Backend::Cpu, &workload(&tables, options).unwrap()).unwrap()
         };
         assert_eq!(found(&options), None);
         decided(&DeviceIdentity { name: "another CPU".to_owned(), ..here() }, 2048);

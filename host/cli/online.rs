@@ -268,7 +268,6 @@ fn start(backend: Backend, tuner: &Tuner, memory: &mut StoreMemory<'_>) -> Strin
     };
     match used {
         Ok(None) => "the default: nothing is known that fits".to_owned(),
-        Ok(Some(Recalled::Pinned(config))) => format!("{}; nothing else is tried", of(&config)),
         Ok(Some(Recalled::Exact(config))) => of(&config),
         Ok(Some(Recalled::Nearest { config, .. })) => format!("{}; it is checked first", of(&config)),
         Err(error) => {

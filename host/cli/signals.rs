@@ -44,7 +44,6 @@ pub fn end() -> ! {
 pub fn prepare() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     use signal_hook::iterator::Signals;
-    use tuner::cli::is_ignored;
 
     // SAFETY: to ignore a signal installs no handler, so no code of ours can run inside one.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
@@ -67,6 +66,20 @@ pub fn prepare() {
             unsafe { libc::signal(signal, libc::SIG_DFL) };
         }
     }
+}
+
+/// Returns true if this process was started with a signal ignored, as SIGHUP under nohup: it is to stay so.
+#[cfg(unix)]
+fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY:
+    // - no new action is given, so none is set; the old one is written into `action`, which has room for it;
+    // - `action` is all zeros before, which is a valid `sigaction` should the call write nothing.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
 }
 
 /// How far the command is: position and length of its progress bar.

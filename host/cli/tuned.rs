@@ -6,7 +6,7 @@ use crate::DecodeOptions;
 use crate::bench::Configuration;
 use crate::bench::tunable::{self, Subject, TunedConfiguration};
 use crate::detector::DetectorTables;
-use tuner::store::{Layers, Locations, StoreError, Workload};
+use tuner::store::{Locations, StoreError, Workload};
 
 use crate::cli::output::{detail, say};
 
@@ -54,9 +54,8 @@ impl TunedArgs {
         }
         let locations = Locations::choose(crate::cli::tune::store::APPLICATION, self.tune_db.clone(), None);
         let store = locations.as_ref().map(|locations| locations.user.display().to_string()).unwrap_or_default();
-        let stores = locations.and_then(Layers::open);
         let workload = self.tuned_for(tables, options);
-        match stores.and_then(|stores| tunable::look_up(&stores, what, &workload?)) {
+        match locations.and_then(|locations| tunable::look_up(&locations, what, &workload?)) {
             Ok(Some(TunedConfiguration { configuration, values, origin })) => {
                 say(&format!("tuned values: {values}; {origin}"));
                 Some(configuration)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use assert_cmd::Command;
 use predicates::prelude::*;
 use serde_json::{Value, json};
-use tuner::store::{Layers, Locations, Matching, Store};
+use tuner::store::{Locations, Matching, Store};
 use ut_decoding::bench::tunable;
 use ut_decoding::decoder::Backend;
 use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
@@ -31,6 +31,7 @@ impl Place {
 
     fn tool(&self, arguments: &[&str]) -> Command {
         let mut tool = Command::cargo_bin("ut-decode").unwrap();
+        let arguments = arguments.iter().map(|argument| crate::made::argument(self.folder.path(), argument));
         tool.current_dir(self.folder.path()).args(arguments);
         tool.env("UT_DECODE_TUNE_DB", self.path("tune.sqlite")).env_remove("UT_DECODE_TUNE_MATCH");
         tool
@@ -149,7 +150,7 @@ fn a_recording_with_other_times_is_another_search_and_its_fixed_parameters_are_p
     }
     for (one, other) in plans[..3].iter().zip(&plans[3..]) {
         assert_eq!((&one.tunable, &one.workload), (&other.tunable, &other.workload));
-        assert_ne!(one.plan.strategy, other.plan.strategy);
+        assert_ne!(one.plan.sample, other.plan.sample);
     }
     assert!(plans[0].workload.to_string().contains("items"), "{}", plans[0].workload);
     assert_eq!(plans[0].workload, plans[2].workload);
@@ -176,7 +177,7 @@ fn groups_that_cannot_be_meant_are_named() {
         (kernel("a", "") + "[default]\nwidth = 1", "each has a default of its own"),
     ] {
         let file = place.write("groups.toml", &text);
-        let tool = place.tool(&["tune", "groups", &file, "--backend", "synthetic"]).assert().code(1);
+        let tool = place.tool(&["tune", "groups", &file, "--backend", "synthetic:"]).assert().code(1);
         tool.stderr(predicate::str::contains(part));
     }
     place.tool(&["tune", "groups", "nowhere.toml"]).assert().code(1).stderr(predicate::str::contains("nowhere.toml"));
@@ -186,13 +187,13 @@ fn groups_that_cannot_be_meant_are_named() {
 fn found(store: &Path, workload: Option<&str>) -> bool {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
-    let locations = Locations { user: store.to_owned(), shipped: None, matching: Matching::Nearest };
-    let (layers, options) = (Layers::open(locations).unwrap(), DecodeOptions::default());
+    let locations = Locations { user: store.to_owned(), matching: Matching::Nearest };
+    let options = DecodeOptions::default();
     let workload = match workload {
         None => tunable::workload(&tables, &options),
         Some(name) => tunable::workload_of(&tables, &options, name),
     };
-    let found = tunable::look_up(&layers, Backend::Cpu, &workload.unwrap());
+    let found = tunable::look_up(&locations, Backend::Cpu, &workload.unwrap());
     found.unwrap().is_some()
 }
 

@@ -15,6 +15,7 @@ mod groups;
 mod inspect;
 #[cfg(unix)]
 mod jobs;
+mod made;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(unix)]

@@ -25,8 +25,6 @@ const COMMANDS: [&[&str]; 20] = [
     &["tune", "groups"],
     &["tune", "workloads"],
     &["tune", "store"],
-    &["tune", "aa-test"],
-    &["tune", "replay"],
     &["completions"],
     &["share"],
 ];

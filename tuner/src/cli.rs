@@ -206,17 +206,3 @@ impl ProgramArgs {
         Ok(Box::new(device))
     }
 }
-
-/// Whether this process was started with a signal ignored, as SIGHUP under nohup: it is to stay so.
-#[cfg(unix)]
-pub fn is_ignored(signal: i32) -> bool {
-    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
-    // SAFETY:
-    // - no new action is given, so none is set; the old one is written into `action`, which has room for it;
-    // - `action` is all zeros before, which is a valid `sigaction` should the call write nothing.
-    let action = unsafe {
-        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
-        action.assume_init()
-    };
-    action.sa_sigaction == libc::SIG_IGN
-}

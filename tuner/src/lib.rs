@@ -1,7 +1,7 @@
 //! Finding good launch parameters, and keeping them.
 //!
 //! Whatever has a space of parameters and a way to measure one configuration can be tuned: a kernel, a program, a
-//! replayed recording, a synthetic device.
+//! replayed recording.
 
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -10,31 +10,37 @@ mod device;
 pub mod expression;
 pub mod fnv;
 pub mod goals;
+#[cfg(feature = "store")]
 pub mod interchange;
+#[cfg(feature = "store")]
 mod minimise;
 pub mod objective;
 pub mod online;
 pub mod program;
+#[cfg(feature = "store")]
 pub mod report;
+#[cfg(feature = "store")]
 mod search;
 pub mod space;
+#[cfg(feature = "store")]
 pub mod store;
 pub mod strategy;
+#[cfg(feature = "store")]
 pub mod tuned;
 pub mod watch;
 
 use std::fmt;
 use std::time::Duration;
 
-pub use decide::{aa, chain, compare, cost, drift, groups, samples, statistics, verdict, workloads};
+pub use decide::{chain, compare, cost, drift, samples, statistics, verdict, workloads};
 pub use device::replay::{Noise, Recording, Replay};
-pub use device::{process, replay, synthetic};
+pub use device::{process, replay};
+#[cfg(feature = "store")]
 pub use minimise::minimise;
-pub use search::tune::tune;
-pub use search::{budget, racing, racing_score, rounds, score, session};
+#[cfg(feature = "store")]
+pub use search::{budget, racing, rounds, session, tune::tune};
 pub use space::builder::{DeviceLimits, Footprint, SpaceBuilder};
 pub use space::file::{parse_toml, read_space, read_toml};
-pub use space::t1::{parse_t1, read_t1};
 pub use space::{ConfigIndex, ConstraintReport, Named, Parameter, Space, SpaceError, SpaceReport};
 
 /// The value of one parameter.
@@ -62,6 +68,48 @@ impl fmt::Display for Value {
     }
 }
 
+impl From<i32> for Value {
+    fn from(value: i32) -> Self {
+        Self::Int(i64::from(value))
+    }
+}
+
+impl From<u32> for Value {
+    fn from(value: u32) -> Self {
+        Self::Int(i64::from(value))
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Self::Int(value)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Text(value.to_owned())
+    }
+}
+
+impl From<String> for Value {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
 /// One configuration: a value for each parameter of a space, in the space's order.
 #[derive(Clone, Debug, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
@@ -85,6 +133,12 @@ pub enum FailureKind {
     Declined,
 }
 
+impl FailureKind {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::Constraint, Self::Compile, Self::Launch, Self::WrongResult, Self::TimeOut, Self::Declined];
+}
+
 /// A failed measurement.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Failure {
@@ -102,6 +156,7 @@ impl Failure {
 
     /// After how many seconds a measurement was given up, where the failure says it. That is not what the measurement
     /// took, which may include a build, a check, and the start of a process.
+    #[cfg(feature = "store")]
     pub(crate) fn given_up_after_s(&self) -> Option<f64> {
         let seconds = self.message.strip_prefix("killed after ")?.strip_suffix(" s")?.parse().ok()?;
         (self.kind == FailureKind::TimeOut).then_some(seconds)
@@ -137,4 +192,9 @@ pub trait Device {
     fn time_out(&self) -> Option<Duration> {
         None
     }
+}
+
+/// Writes a text as a cell of a CSV file.
+pub(crate) fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

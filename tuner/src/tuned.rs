@@ -1,15 +1,14 @@
 //! Asking for a tuned configuration, and getting one without caring where it comes from.
 //!
-//! [`tuned`] looks into the stores. What matches in everything, or is pinned, is used. What matches only nearly is
-//! validated first: measured here against the default, in turns; if it fails or is slower, the next best is tried. If
-//! nothing is left, it tunes (where that is allowed and there is something to measure with), beginning with what was
-//! best on the nearest other device, and keeps the result; else the default is used. Whichever it is, [`Tuned`] says
-//! so.
+//! [`tuned`] looks into the store. What matches in everything is used. What matches only nearly is validated first:
+//! measured here against the default, in turns; if it fails or is slower, the next best is tried. If nothing is left, it
+//! tunes (where that is allowed and there is something to measure with), and keeps the result; else the default is used.
+//! Whichever it is, [`Tuned`] says so.
 //!
 //! ```
 //! use tuner::budget::Budget;
 //! use tuner::session::Session;
-//! use tuner::store::{DeviceIdentity, Layers, Locations, Matching, Task, TunableIdentity, Workload};
+//! use tuner::store::{DeviceIdentity, Locations, Matching, Task, TunableIdentity, Workload};
 //! use tuner::strategy::StrategyKind;
 //! use tuner::tuned::{Request, Source, stub, tuned};
 //! use tuner::{Config, Device, Outcome, SpaceBuilder, Value};
@@ -42,23 +41,23 @@
 //! };
 //! let request = Request::new(session);
 //! // Or Locations::choose(Application("my-tool"), None, None): the user's store, by the environment.
-//! let mut stores = Layers::open(Locations { user: file, shipped: None, matching: Matching::Nearest })?;
+//! let stores = Locations { user: file, matching: Matching::Nearest };
 //! let mut make = || Ok(Box::new(Kernel) as Box<dyn Device>);
 //!
 //! // The first time it is tuned, and from then on found: also by the next process.
-//! let first = tuned(&request, &mut stores, Some(&mut make), &mut |_| true)?;
+//! let first = tuned(&request, &stores, Some(&mut make), &mut |_| true)?;
 //! assert!(matches!(first.source, Source::TunedNow(_)));
 //! assert_eq!(first.config, Some(Config(vec![Value::Int(128)])));
-//! let again = tuned(&request, &mut stores, Some(&mut make), &mut |_| true)?;
+//! let again = tuned(&request, &stores, Some(&mut make), &mut |_| true)?;
 //! assert!(matches!(again.source, Source::Found(_)));
 //! assert_eq!(again.config, first.config);
 //!
 //! // In tests of what uses it: the default, at once, whatever is in the stores; unless the test forces it.
 //! stub();
-//! let in_a_test = tuned(&request, &mut stores, Some(&mut make), &mut |_| true)?;
+//! let in_a_test = tuned(&request, &stores, Some(&mut make), &mut |_| true)?;
 //! assert_eq!((in_a_test.source, in_a_test.config), (Source::Stub, Some(space.config(0))));
 //! let forced = Request { force: true, ..request };
-//! assert_eq!(tuned(&forced, &mut stores, Some(&mut make), &mut |_| true)?.config, first.config);
+//! assert_eq!(tuned(&forced, &stores, Some(&mut make), &mut |_| true)?.config, first.config);
 //! # Ok(())
 //! # }
 //! ```
@@ -70,7 +69,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::session::{Progress, Session, TuneError};
-use super::store::{Found, Layers, StoreError, Task};
+use super::store::{Found, Locations, Store, StoreError, Task};
 use super::strategy::search_time;
 use super::tune;
 use super::{Config, Device};
@@ -162,7 +161,7 @@ impl fmt::Display for Tuned {
 /// Those of the stores, of making the device, and of tuning.
 pub fn tuned<'d>(
     request: &Request<'_>,
-    layers: &mut Layers,
+    locations: &Locations,
     device: Option<&mut dyn FnMut() -> Result<Box<dyn Device + 'd>, String>>,
     tell: &mut dyn FnMut(&Progress<'_>) -> bool,
 ) -> Result<Tuned, TunedError> {
@@ -173,7 +172,7 @@ pub fn tuned<'d>(
     let mut rejected = Vec::new();
     let mut made: Option<Box<dyn Device + 'd>> = None;
     let mut make = device;
-    for (validated, found) in layers.find(request.task())?.into_iter().enumerate() {
+    for (validated, found) in locations.find(request.task())?.into_iter().enumerate() {
         if found.step() <= request.trusted_step {
             return Ok(Tuned { config: Some(found.config.clone()), source: Source::Found(Box::new(found)), rejected });
         }
@@ -208,14 +207,8 @@ pub fn tuned<'d>(
     let Some(mut device) = made else {
         return Ok(Tuned { config: default, source: Source::Default, rejected });
     };
-    let mut session = request.session.clone();
-    if session.seeds.is_empty()
-        && !session.no_seeds
-        && let Some(seeds) = layers.seeds(request.task())?
-    {
-        session.seeds = seeds.configs;
-    }
-    let tuning = tune(&session, device.as_mut(), layers.writable()?, tell)?;
+    let mut store = Store::open(&locations.user)?;
+    let tuning = tune(&request.session, device.as_mut(), &mut store, tell)?;
     Ok(Tuned { config: Some(tuning.evidence.chosen.config), source: Source::TunedNow(tuning.run), rejected })
 }
 

@@ -4,8 +4,6 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use tuner::report::explain::{explain, importance};
-use tuner::report::words::in_words;
-use tuner::store::DeviceIdentity;
 
 use serde_json::json;
 
@@ -39,13 +37,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.json {
         write_json(path, &json!({ "decision": record.decision, "importance": importance(&record) }))?;
     }
-    let pins = store.pins()?;
-    let pin = pins.iter().find(|pin| {
-        // A pin holds whatever the driver.
-        let (driver, runtime) = (record.device.driver.clone(), record.device.runtime.clone());
-        let device = DeviceIdentity { driver, runtime, ..pin.device.clone() };
-        (&pin.tunable, &pin.workload, &device) == (&record.tunable, &record.workload, &record.device)
-    });
     let mut text = String::new();
     let mut devices: Vec<String> = store.runs()?.iter().map(|summary| summary.record.device.to_string()).collect();
     devices.sort_unstable();
@@ -56,13 +47,5 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             writeln!(text, "The latest decision of any device; the store has runs on {n} (`store list` shows them).");
     }
     text += &explain(&record);
-    if let Some(pin) = pin {
-        let words = in_words(&pin.space.parameters, &pin.config);
-        let _ = writeln!(
-            text,
-            "Not used: {words} is pinned ({}); `ut-decode tune store unpin {}` ends that.",
-            pin.reason, pin.pin
-        );
-    }
     print_beside(args.json.as_deref(), &text)
 }

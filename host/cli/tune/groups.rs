@@ -8,8 +8,7 @@ use crate::bench::{Machine, tunable};
 use crate::input::EventBatch;
 use serde_json::json;
 use tuner::budget::Budget;
-use tuner::chain::{ChainFile, DeviceChain, Kernel, default_of};
-use tuner::groups::{self, Group};
+use tuner::chain::{ChainFile, DeviceChain, Group, Kernel, default_of};
 use tuner::session::{Session, TuneError};
 use tuner::store::{DeviceIdentity, Evidence, Finding, Plan, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
@@ -39,7 +38,7 @@ kernels:
 
   [[kernel]]
   name = \"cluster\"
-  device = \"replay:cluster.json\"   # or synthetic:SPEC
+  device = \"replay:cluster.json\"
   default = { block = 128 }        # what it runs with now; else its first valid one
 
   [[group]]
@@ -60,8 +59,7 @@ pub struct Args {
     /// The groups.
     #[arg(value_name = "GROUPS")]
     file: PathBuf,
-    /// What to tune where GROUPS names no kernels: cpu, cuda, emulated, replay:FILE or synthetic:SPEC, as for `tune
-    /// run`.
+    /// What to tune where GROUPS names no kernels: cpu, cuda, emulated or replay:FILE, as for `tune run`.
     #[arg(long, value_name = "BACKEND", default_value = "cpu")]
     backend: DeviceSpec,
     /// When the search of each group ends, as for `tune run`.
@@ -133,10 +131,6 @@ fn open<'d>(
             let (target, recording) = Target::recorded(file)?;
             Ok(Opened::new(target, Replay::new(recording, Noise::Resampled { seed: 1, first: true })))
         }
-        (DeviceSpec::Synthetic(spec), _) => {
-            let (target, synthetic) = Target::synthetic(spec)?;
-            Ok(Opened::new(target, synthetic))
-        }
     }
 }
 
@@ -179,7 +173,7 @@ fn whole<'d>(
     let names: Vec<&str> = file.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     let tunable = TunableIdentity::new(format!("chain of {}", names.join(", ")), 0);
     let chain = DeviceChain::new(kernels, false, &file.groups)?;
-    let identity = DeviceIdentity::named(groups::Chain::name(&chain), "chain");
+    let identity = DeviceIdentity::named(chain.name(), "chain");
     Ok(Whole { chain, identity, tunable, workload, sample: samples.join(" and "), space: None })
 }
 
@@ -248,7 +242,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let mut watch = args.rules.watch(backend.unwrap_or_default());
     let watching: &mut dyn Watch = if backend.is_some() { &mut *watch } else { &mut NoWatch };
-    let decision = groups::tune(&mut chain, &groups, &defaults, &plan, watching, &mut choose)?;
+    let decision = chain.tune(&plan, watching, &mut choose)?;
     if let Some(error) = broken {
         return Err(error.into());
     }
@@ -258,7 +252,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let joined = |configs: &[Config]| Config(configs.iter().flat_map(|config| config.0.iter().cloned()).collect());
     let (default, proposed) = (joined(&defaults), joined(&decision.proposed));
     let finding = Finding {
-        plan: Plan { strategy: "groups".to_owned(), seed: plan.seed, budget: args.budget.to_string() },
+        plan: Plan {
+            strategy: "groups".to_owned(),
+            seed: plan.seed,
+            budget: args.budget.to_string(),
+            ..Plan::default()
+        },
         default: default.clone(),
         proposed: proposed.clone(),
         samples: Vec::new(),

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tuner::Config;
 use tuner::report::explain::explain;
 use tuner::report::words::in_words;
 use tuner::report::{Evaluation, Report};
 use tuner::session::Session;
 use tuner::store::contents::RunRecord;
-use tuner::store::{Evidence, Layers, Locations, Observation, Seeds, Store, Task};
+use tuner::store::{Evidence, Observation, Store, Task};
 use tuner::strategy::StrategyKind;
 use tuner::tune;
 
@@ -38,21 +37,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let kind = StrategyKind::default_for(target.space.len(), budget.most_evaluations());
     let task =
         Task { device: &target.device, tunable: &target.tunable, workload: &target.workload, space: &target.space };
-    let locations = args.store.locations(None)?;
-    let mut store = Store::open(&locations.user)?;
-    let mut session = Session {
+    let mut store = Store::open(&args.store.locations(None)?.user)?;
+    let session = Session {
         launches: usize::from(args.launches),
         finalists: usize::from(args.finalists),
         default: target.default.clone(),
         sample: target.sample.clone(),
-        no_seeds: args.no_seeds,
+        seeded: !args.no_seeds,
         goals: target.goals.clone(),
         fresh: args.fresh,
         ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, budget)
     };
-    if !args.no_seeds && session.begun_with(&store)?.is_none() {
-        session.seeds = seeds(&task, locations)?;
-    }
     say(&format!(
         "{} for {} on {}: {} configurations, {}, until {}",
         target.tunable,
@@ -118,15 +113,6 @@ fn check_report(args: &Args, directory: &Path) {
             protected.check(&entry.path()).unwrap_or_else(|message| usage(&format!("--report: {message}")));
         }
     }
-}
-
-/// What was good on a sibling of the device, said where there is something.
-fn seeds(task: &Task<'_>, locations: Locations) -> Result<Vec<Config>, Failure> {
-    let Some(Seeds { configs, sibling }) = Layers::open(locations)?.seeds(task)? else {
-        return Ok(Vec::new());
-    };
-    say(&format!("beginning with the {} best of {}: {}", configs.len(), sibling.device, sibling.in_words()));
-    Ok(configs)
 }
 
 /// The report of a run, from what the store keeps of it alone: a run that was continued is reported as if it had not

@@ -9,7 +9,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tuner::budget::Budget;
 use tuner::cli::ProgramArgs;
 use tuner::strategy::StrategyKind;
-use tuner::synthetic::Faults;
 
 use crate::cli::args::{one_of, seconds};
 use crate::cli::trial::SampleArgs;
@@ -21,7 +20,6 @@ use crate::cli::usage;
 pub enum DeviceSpec {
     Decoder(Backend),
     Replay(PathBuf),
-    Synthetic(String),
 }
 
 impl FromStr for DeviceSpec {
@@ -30,12 +28,10 @@ impl FromStr for DeviceSpec {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.split_once(':') {
             None if text == "reference" => Err("the reference decoder has nothing to tune".to_owned()),
-            None if text == "synthetic" => Ok(Self::Synthetic(String::new())),
             Some(("replay", file)) if !file.is_empty() => Ok(Self::Replay(file.into())),
-            Some(("synthetic", spec)) => spec.parse::<Faults>().map(|_| Self::Synthetic(spec.to_owned())),
             _ => match text.parse() {
                 Ok(backend) => Ok(Self::Decoder(backend)),
-                Err(_) => Err("none of cpu, cuda, emulated, replay:FILE, synthetic:SPEC".to_owned()),
+                Err(_) => Err("none of cpu, cuda, emulated, replay:FILE".to_owned()),
             },
         }
     }
@@ -48,9 +44,8 @@ impl FromStr for DeviceSpec {
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to tune: cpu (the CPU decoder, here and now), cuda (the kernels, on the first NVIDIA GPU), emulated (the
-    /// kernels run on the CPU: for trying out), replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV,
-    /// store or its export; FILE#RUN for one run of a store), or synthetic:SPEC (like
-    /// synthetic:seed=7,noise=0.02,fail=0.1).
+    /// kernels run on the CPU: for trying out), or replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV,
+    /// store or its export; FILE#RUN for one run of a store).
     #[arg(long, value_name = "BACKEND", default_value = "cpu", conflicts_with = "command")]
     pub backend: DeviceSpec,
     /// Which kernels of cuda and emulated [default: allen]: fused, two launches, or allen, seven kernels in nine launches.

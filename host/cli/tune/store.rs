@@ -5,15 +5,13 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use tuner::interchange::constants::{self, Constants};
-use tuner::interchange::{kernel_tuner, read_import, store_json, t4};
+use tuner::interchange::{read_import, store_json};
 use tuner::report::words::{in_words, objective_of, tried, word};
 use tuner::store::contents::{Prune, RunRecord, RunSummary};
-use tuner::store::{Application, Locations, Matching, Store, StoreError};
-use tuner::{Config, Value};
+use tuner::store::{Application, Locations, Matching, Store};
 
 use crate::cli::Failure;
-use crate::cli::output::{count, print, print_beside, say, write_file, write_json};
+use crate::cli::output::{count, print, print_beside, write_file, write_json};
 
 /// Whose stores they are.
 pub const APPLICATION: Application<'static> = Application("ut-decode");
@@ -34,12 +32,7 @@ impl StoreArgs {
 
     /// The user's store, for reading.
     pub fn read(&self) -> Result<Store, Failure> {
-        let file = self.locations(None)?.user;
-        match Store::open_read_only(&file) {
-            // To bring it to today's schema, or to roll back what a killed program left.
-            Err(StoreError::Older { .. } | StoreError::CannotOpen { .. }) => Ok(Store::open(&file)?),
-            store => Ok(store?),
-        }
+        Ok(Store::open_existing(&self.locations(None)?.user)?)
     }
 
     fn write(&self) -> Result<Store, Failure> {
@@ -58,7 +51,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// All runs and pins, a line each.
+    /// All runs, a line each.
     List {
         /// Write them as JSON here; - is standard output.
         #[arg(long, value_name = "FILE")]
@@ -75,14 +68,10 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
-    /// Write runs for another store, for another program, or as source code.
+    /// Write runs for another store.
     Export {
         /// Runs, by number; none: all.
         runs: Vec<i64>,
-        /// json: everything, for `tune store import`. kernel-tuner, t4: one task's measurements. rust, c: the decisions, as
-        /// constants.
-        #[arg(long, value_enum, default_value_t = Form::Json)]
-        format: Form,
         /// Where to; - is standard output.
         #[arg(long, short, value_name = "FILE", default_value = "-")]
         output: PathBuf,
@@ -93,7 +82,7 @@ enum Command {
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Remove runs. Pins stay, and so does what a living process is measuring.
+    /// Remove runs. What a living process is measuring stays.
     Prune {
         /// These runs.
         runs: Vec<i64>,
@@ -110,38 +99,13 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         tunable: Option<String>,
     },
-    /// Fix a configuration for the device, the tunable and the workload of a run, regardless of measurements.
-    Pin {
-        /// The run.
-        run: i64,
-        /// The configuration, as name=value,name=value, with all parameters; without it, what the run decided.
-        #[arg(long, value_name = "PARAMETERS")]
-        parameters: Option<String>,
-        /// Why; shown wherever the pin is used.
-        #[arg(long, default_value = "pinned by hand")]
-        reason: String,
-    },
-    /// Remove a pin.
-    Unpin {
-        /// Its number, as `tune store list` shows it.
-        pin: i64,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
-    Json,
-    KernelTuner,
-    T4,
-    Rust,
-    C,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::List { json } => list(&args.store.read()?, json.as_deref()),
         Command::Show { run, top, json } => show(&args.store.read()?.run_record(*run)?, *top, json.as_deref()),
-        Command::Export { runs, format, output } => export(&args.store.read()?, runs, *format, output),
+        Command::Export { runs, output } => export(&args.store.read()?, runs, output),
         Command::Import { files } => import(&mut args.store.write()?, files),
         Command::Prune { runs, retired, unfinished, older_than, tunable } => {
             let prune = Prune {
@@ -162,46 +126,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             }
             Ok(())
         }
-        Command::Pin { run, parameters, reason } => {
-            let mut store = args.store.write()?;
-            let record = store.run_record(*run)?;
-            let config = match parameters {
-                Some(text) => parse_config(&record, text)?,
-                None => record
-                    .decision
-                    .as_ref()
-                    .map(|decision| decision.chosen.config.clone())
-                    .ok_or_else(|| format!("run {run} decided nothing: name the configuration with --parameters"))?,
-            };
-            store.pin(*run, &config, reason)?;
-            let words = in_words(&record.space.parameters, &config);
-            print(&format!("pinned {} for {} on {}: {words}\n", record.tunable, record.workload, record.device))
-        }
-        Command::Unpin { pin } => {
-            args.store.write()?.unpin(*pin)?;
-            print(&format!("removed pin {pin}\n"))
-        }
-    }
-}
-
-fn parse_config(record: &RunRecord, text: &str) -> Result<Config, Failure> {
-    let mut given: Vec<(&str, &str)> = Vec::new();
-    for part in text.split(',') {
-        given.push(part.split_once('=').ok_or_else(|| format!("{part:?} is not name=value"))?);
-    }
-    let mut config = Vec::new();
-    for (name, values) in &record.space.parameters {
-        let place = given.iter().position(|(other, _)| other == name);
-        let (_, text) = given.swap_remove(place.ok_or_else(|| format!("parameter {name} has no value"))?);
-        let known = values.iter().find(|value| value.to_string() == text);
-        config.push(known.cloned().ok_or_else(|| {
-            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-            format!("parameter {name} has no value {text:?}; there are {}", values.join(", "))
-        })?);
-    }
-    match given.first() {
-        Some((name, _)) => Err(format!("there is no parameter {name:?}").into()),
-        None => Ok(Config(config)),
     }
 }
 
@@ -217,7 +141,7 @@ fn state(summary: &RunSummary) -> &'static str {
 }
 
 fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
-    let (runs, pins) = (store.runs()?, store.pins()?);
+    let runs = store.runs()?;
     if let Some(path) = json {
         let runs: Vec<_> = runs
             .iter()
@@ -232,9 +156,9 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
                 })
             })
             .collect();
-        write_json(path, &json!({"file": store.file().display().to_string(), "runs": runs, "pins": pins}))?;
+        write_json(path, &json!({"file": store.file().display().to_string(), "runs": runs}))?;
     }
-    let mut text = format!("{}: {}, {}\n", store.file().display(), count(runs.len(), "run"), count(pins.len(), "pin"));
+    let mut text = format!("{}: {}\n", store.file().display(), count(runs.len(), "run"));
     for summary in &runs {
         let record = &summary.record;
         let failures = if summary.failed > 0 { format!(" ({} failed)", summary.failed) } else { String::new() };
@@ -257,14 +181,6 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
             summary.measured,
             state(summary),
             decided.unwrap_or_default()
-        );
-    }
-    for pin in &pins {
-        let words = in_words(&pin.space.parameters, &pin.config);
-        let _ = writeln!(
-            text,
-            "pin {:>3}  {} for {} on {}: {words} ({})",
-            pin.pin, pin.tunable, pin.workload, pin.device, pin.reason
         );
     }
     print_beside(json, &text)
@@ -319,17 +235,9 @@ fn show(record: &RunRecord, top: usize, json: Option<&Path>) -> Result<(), Failu
     print_beside(json, &text)
 }
 
-fn export(store: &Store, runs: &[i64], form: Form, output: &Path) -> Result<(), Failure> {
-    let export = store_json::export(store, runs)?;
-    let decisions = |export| decisions(export, &store.latest_decisions()?);
+fn export(store: &Store, runs: &[i64], output: &Path) -> Result<(), Failure> {
     let mut bytes = Vec::new();
-    match form {
-        Form::Json => store_json::write(&export, &mut bytes)?,
-        Form::KernelTuner => kernel_tuner::write(&store_json::recording_of_export(&export, None)?, &mut bytes)?,
-        Form::T4 => t4::write(&store_json::recording_of_export(&export, None)?, &mut bytes)?,
-        Form::Rust => bytes.extend(constants::rust(APPLICATION.0, &decisions(&export)?).bytes()),
-        Form::C => bytes.extend(constants::c_header(APPLICATION.0, &decisions(&export)?).bytes()),
-    }
+    store_json::write(&store_json::export(store, runs)?, &mut bytes)?;
     if output.as_os_str() == "-" {
         match std::io::stdout().lock().write_all(&bytes) {
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
@@ -340,64 +248,17 @@ fn export(store: &Store, runs: &[i64], form: Form, output: &Path) -> Result<(), 
     }
 }
 
-/// The pins and the newest decision of each task, without what a pin replaces. `latest`: the runs in the order in which
-/// decisions are preferred.
-fn decisions(export: &store_json::Export, latest: &[i64]) -> Result<Vec<Constants>, Failure> {
-    let mut found: Vec<Constants> = Vec::new();
-    let mut add = |constants: Constants| {
-        let same = |other: &Constants| {
-            (&other.tunable, &other.workload, &other.device)
-                == (&constants.tunable, &constants.workload, &constants.device)
-        };
-        if !found.iter().any(same) {
-            found.push(constants);
-        }
-    };
-    let names = |parameters: &[(String, Vec<Value>)]| parameters.iter().map(|(name, _)| name.clone()).collect();
-    for pin in &export.pins {
-        add(Constants {
-            tunable: pin.tunable.clone(),
-            workload: pin.workload.clone(),
-            device: pin.device.clone(),
-            names: names(&pin.space.parameters),
-            config: pin.config.clone(),
-            origin: format!("pinned {}, {}", pin.at, pin.reason),
-        });
-    }
-    for run in latest.iter().filter_map(|latest| export.runs.iter().find(|run| run.run == *latest)) {
-        let Some(decision) = &run.decision else { continue };
-        add(Constants {
-            tunable: run.tunable.clone(),
-            workload: run.workload.clone(),
-            device: run.device.clone(),
-            names: names(&run.space.parameters),
-            config: decision.chosen.config.clone(),
-            origin: format!("run {} of {}, {}", run.run, run.started, objective_of(run).words(decision.chosen.time_ms)),
-        });
-    }
-    if found.is_empty() { Err("no run decided anything, and nothing is pinned".into()) } else { Ok(found) }
-}
-
 fn import(store: &mut Store, files: &[PathBuf]) -> Result<(), Failure> {
     for file in files {
         let export = read_import(file)?;
-        if export.cut {
-            say(&cut_short(file));
-        }
-        let imported = store.import(&export.runs, &export.pins)?;
+        let imported = store.import(&export.runs)?;
         let text = format!(
-            "{}: {}, {}, {}\n",
+            "{}: {}, {}\n",
             file.display(),
             count(imported.runs, "new run"),
-            count(imported.measurements, "new measurement"),
-            count(imported.pins, "new pin")
+            count(imported.measurements, "new measurement")
         );
         print(&text)?;
     }
     Ok(())
-}
-
-/// What is said of a recording that was not closed.
-pub fn cut_short(file: &Path) -> String {
-    format!("note: {} ends before it is closed: its last entry may be missing", file.display())
 }

@@ -14,12 +14,9 @@ use tuner::interchange::store_json::{fingerprint, workload_of};
 use tuner::objective::Objective;
 use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
 use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
-use tuner::synthetic::Synthetic;
 use tuner::{Config, Device, Noise, Recording, Replay, Space};
 
 use super::run_args::{Args, DeviceSpec};
-use super::store::cut_short;
-use crate::cli::output::say;
 use crate::cli::{Failure, INVOCATION, signals, usage};
 use crate::error::with_causes;
 
@@ -89,16 +86,12 @@ impl Target {
                 })
             }
             DeviceSpec::Replay(file) => Ok(Self::recorded(file)?.0),
-            DeviceSpec::Synthetic(spec) => Ok(Self::synthetic(spec)?.0),
         }
     }
 
     /// A recorded space.
     pub fn recorded(file: &Path) -> Result<(Self, Recording), Failure> {
         let recording = read_recording(file)?;
-        if recording.cut {
-            say(&cut_short(file));
-        }
         let target = Self {
             device: DeviceIdentity::named(recording.device.clone(), "replay"),
             // Not the kernel's own name: what a replay decides must never be taken for a measurement.
@@ -114,24 +107,6 @@ impl Target {
             program: None,
         };
         Ok((target, recording))
-    }
-
-    /// A device that is made up.
-    pub fn synthetic(spec: &str) -> Result<(Self, Synthetic), Failure> {
-        let synthetic = Synthetic::new(spec.parse()?);
-        let target = Self {
-            device: DeviceIdentity::named(synthetic.name(), "synthetic"),
-            tunable: TunableIdentity::new("synthetic", 0),
-            workload: Workload::new().with("spec", spec)?,
-            default: Some(synthetic.space().config(0)),
-            sample: String::new(),
-            space: synthetic.space().clone(),
-            budget: BUDGET,
-            objective: Objective::Time,
-            goals: Vec::new(),
-            program: None,
-        };
-        Ok((target, synthetic))
     }
 
     /// The device: the program that is tuned, or this program again as another process, which a configuration may hang
@@ -194,7 +169,6 @@ fn serve(args: &Args) -> Result<(), Failure> {
             let noise = Noise::Resampled { seed: args.seed, first: true };
             serve_standard_streams(&mut Replay::new(read_recording(file)?, noise))?;
         }
-        DeviceSpec::Synthetic(spec) => serve_standard_streams(&mut Synthetic::new(spec.parse()?))?,
     }
     Ok(())
 }

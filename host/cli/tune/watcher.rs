@@ -3,6 +3,7 @@
 use tuner::Config;
 use tuner::objective::Objective;
 use tuner::session::{Phase, Progress as Step};
+use tuner::store::lookup::Seeds;
 
 use crate::cli::progress::Progress;
 
@@ -13,6 +14,7 @@ pub struct Watcher {
     best: f64,
     replayed: usize,
     phase: Phase,
+    told_sibling: bool,
 }
 
 impl Watcher {
@@ -23,6 +25,7 @@ impl Watcher {
             best: f64::INFINITY,
             replayed: 0,
             phase: Phase::Searching,
+            told_sibling: false,
         }
     }
 
@@ -36,6 +39,12 @@ impl Watcher {
             let (run, replayed) = (step.run, self.replayed);
             self.bar.say(&format!("continuing run {run}: {replayed} measurements were already made"));
             self.replayed = 0;
+        }
+        if let Some(Seeds { configs, sibling }) = step.sibling
+            && !std::mem::replace(&mut self.told_sibling, true)
+        {
+            let (count, of) = (configs.len(), &sibling.device);
+            self.bar.say(&format!("beginning with the {count} best of {of}: {}", sibling.in_words()));
         }
         let left = step.left_ms.map_or_else(String::new, |ms| format!(", {} left", seconds(ms / 1e3)));
         if let Some((config, time)) = step.best

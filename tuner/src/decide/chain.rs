@@ -1,4 +1,9 @@
-//! A chain of kernels as a user describes it, in a TOML file.
+//! A chain of kernels, as a user describes it in a TOML file, tuned in groups.
+//!
+//! Kernels that run concurrently, or share the time of a step, cannot be tuned one by one: what makes one faster alone
+//! may take what another needs. They are tuned together, on the time of their step; what runs alone is tuned separately.
+//! In the end the whole chain is measured with everything that was chosen against all defaults, and only that verdict
+//! counts: what looked good apart may cost in the chain, through caches, clocks and memory.
 //!
 //! ```toml
 //! # Of one device (the CPU decoder, a GPU, a recording) the groups are made of its parameters; `cluster` means all that
@@ -13,7 +18,7 @@
 //! # Or each kernel of the chain is a device of its own, and the groups are made of kernels.
 //! [[kernel]]
 //! name = "cluster"
-//! device = "replay:cluster.json"        # or synthetic:seed=1,noise=0.01
+//! device = "replay:cluster.json"
 //! default = { block = 128 }             # what is not named has the first value that is valid with it
 //!
 //! [[group]]
@@ -23,9 +28,12 @@
 //!
 //! What no group names is tuned by itself.
 
-use super::groups::{Chain, Group, Span};
+use crate::compare::{Comparison, Dropped, Plan, compare};
 use crate::space::file::read_limited;
-use crate::{Config, Device, Failure, FailureKind, Outcome, Space, SpaceError, Value};
+use crate::verdict::{Side, Verdict};
+use crate::watch::Watch;
+use crate::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -33,7 +41,7 @@ use std::path::Path;
 const MOST: usize = 200_000;
 
 /// What a file of groups says.
-#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChainFile {
     /// The default of the one device, as far as it is not the device's own.
@@ -48,7 +56,7 @@ pub struct ChainFile {
 }
 
 /// A kernel that is a device by itself.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelEntry {
     /// Its name.
@@ -61,7 +69,7 @@ pub struct KernelEntry {
 }
 
 /// Kernels or parameters that are tuned together.
-#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupEntry {
     /// Name of the group; without one, that of its members.
@@ -73,57 +81,14 @@ pub struct GroupEntry {
     pub concurrent: bool,
 }
 
-/// What is wrong with a chain.
-#[derive(Debug, thiserror::Error)]
-pub enum ChainFileError {
-    /// The file cannot be read, or is not of this form.
-    #[error("{file}: {what}")]
-    File {
-        /// The file.
-        file: String,
-        /// What is wrong.
-        what: String,
-    },
-    /// A group names something that does not exist.
-    #[error("group {group}: there is no {member:?}; there are {}", known.join(", "))]
-    Member {
-        /// The group.
-        group: String,
-        /// What it names.
-        member: String,
-        /// What there is.
-        known: Vec<String>,
-    },
-    /// Something is in two groups, or twice in one.
-    #[error("group {group}: {member:?} is in a group already")]
-    Twice {
-        /// The group.
-        group: String,
-        /// What it names.
-        member: String,
-    },
-    /// A group without members.
-    #[error("group {0} is empty")]
-    Empty(String),
-    /// A default that the space does not have.
-    #[error("{of}: no valid configuration has {}", in_words(values))]
-    Default {
-        /// The kernel or group.
-        of: String,
-        /// Its default.
-        values: BTreeMap<String, Value>,
-    },
-    /// A space cannot be made.
-    #[error("{of}: {source}")]
-    Space {
-        /// The kernel or group.
-        of: String,
-        /// Why.
-        source: SpaceError,
-    },
-    /// Too many configurations.
-    #[error("group {0} has more than {MOST} configurations: restrict its spaces, or make groups of fewer kernels")]
-    TooMany(String),
+/// What is wrong with a chain, or with its file: in words, with the group or kernel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ChainError(String);
+
+fn too_many(group: &str) -> ChainError {
+    let what = "restrict its spaces, or make groups of fewer kernels";
+    ChainError(format!("group {group} has more than {MOST} configurations: {what}"))
 }
 
 fn in_words(values: &BTreeMap<String, Value>) -> String {
@@ -135,8 +100,8 @@ impl ChainFile {
     ///
     /// # Errors
     /// The file, with what is wrong in it.
-    pub fn read(path: &Path) -> Result<Self, ChainFileError> {
-        let wrong = |what: String| ChainFileError::File { file: path.display().to_string(), what };
+    pub fn read(path: &Path) -> Result<Self, ChainError> {
+        let wrong = |what: String| ChainError(format!("{}: {what}", path.display()));
         let file: Self =
             toml::from_str(&read_limited(path).map_err(wrong)?).map_err(|error| wrong(error.to_string()))?;
         let mut names: Vec<&str> = file.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
@@ -167,14 +132,14 @@ pub struct Kernel<'d> {
 /// given ones.
 ///
 /// # Errors
-/// [`ChainFileError::Default`].
+/// Values that no valid configuration has.
 pub fn default_of(
     of: &str,
     space: &Space,
     base: Option<&Config>,
     given: &BTreeMap<String, Value>,
-) -> Result<Config, ChainFileError> {
-    let wrong = || ChainFileError::Default { of: of.to_owned(), values: given.clone() };
+) -> Result<Config, ChainError> {
+    let wrong = || ChainError(format!("{of}: no valid configuration has {}", in_words(given)));
     let names = space.names();
     if given.keys().any(|name| !names.contains(name)) {
         return Err(wrong());
@@ -192,6 +157,29 @@ pub fn default_of(
     (0..space.len()).map(|index| space.config(index)).find(has).ok_or_else(wrong)
 }
 
+/// Kernels, or parameters of one, that are tuned together, on the time of their step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// Numbers of its kernels; their configurations are one, in this order.
+    pub kernels: Vec<usize>,
+}
+
+/// What became of a chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ChainDecision {
+    /// The configuration to use for each kernel: those that the groups chose if the chain is better with them, else the
+    /// defaults.
+    pub configs: Vec<Config>,
+    /// The configurations that the groups chose.
+    pub proposed: Vec<Config>,
+    /// The whole chain, proposed (B) against defaults (A); none if the groups chose the defaults.
+    pub comparison: Option<Comparison>,
+    /// Why the chain does not run with what was proposed, if it does not.
+    pub failure: Option<Failure>,
+}
+
 /// A chain that can be run and tuned in groups: either the parameters of one device, or several devices.
 pub struct DeviceChain<'d> {
     kernels: Vec<Kernel<'d>>,
@@ -207,7 +195,7 @@ impl<'d> DeviceChain<'d> {
     ///
     /// # Errors
     /// Groups that name what does not exist, or something twice.
-    pub fn new(kernels: Vec<Kernel<'d>>, parameters: bool, entries: &[GroupEntry]) -> Result<Self, ChainFileError> {
+    pub fn new(kernels: Vec<Kernel<'d>>, parameters: bool, entries: &[GroupEntry]) -> Result<Self, ChainError> {
         let mut chain = Self { kernels, parameters, groups: Vec::new(), concurrent: Vec::new() };
         let known = chain.units();
         let mut taken = vec![false; known.len()];
@@ -219,31 +207,33 @@ impl<'d> DeviceChain<'d> {
                 let named = (0..known.len()).filter(|&i| known[i] == *member || known[i].starts_with(&place));
                 let named: Vec<usize> = named.collect();
                 if named.is_empty() {
-                    return Err(ChainFileError::Member { group, member: member.clone(), known });
+                    let known = known.join(", ");
+                    return Err(ChainError(format!("group {group}: there is no {member:?}; there are {known}")));
                 }
                 for unit in named {
                     if std::mem::replace(&mut taken[unit], true) {
-                        return Err(ChainFileError::Twice { group, member: member.clone() });
+                        return Err(ChainError(format!("group {group}: {member:?} is in a group already")));
                     }
                     units.push(unit);
                 }
             }
             if units.is_empty() {
-                return Err(ChainFileError::Empty(group));
+                return Err(ChainError(format!("group {group} is empty")));
             }
             if entry.concurrent {
                 chain.concurrent.push(units.clone());
             }
-            chain.groups.push(Group { name: group, kernels: units, together: true });
+            chain.groups.push(Group { name: group, kernels: units });
         }
         // What no group names is tuned by itself, unless there is nothing to choose.
         let alone: Vec<usize> = (0..known.len()).filter(|&unit| !taken[unit] && chain.choices(unit) > 1).collect();
-        chain.groups.extend(alone.into_iter().map(|unit| Group {
-            name: known[unit].clone(),
-            kernels: vec![unit],
-            together: false,
-        }));
+        chain.groups.extend(alone.into_iter().map(|unit| Group { name: known[unit].clone(), kernels: vec![unit] }));
         Ok(chain)
+    }
+
+    /// The names of the devices.
+    pub fn name(&self) -> String {
+        self.kernels.iter().map(|kernel| kernel.device.name()).collect::<Vec<_>>().join(" + ")
     }
 
     /// The names of what is grouped: the parameters of the device, or the kernels.
@@ -294,7 +284,7 @@ impl<'d> DeviceChain<'d> {
     ///
     /// # Errors
     /// Too many, or values that no space can have.
-    pub fn space_of(&self, name: &str, units: &[usize]) -> Result<Space, ChainFileError> {
+    pub fn space_of(&self, name: &str, units: &[usize]) -> Result<Space, ChainError> {
         let mut rows: Vec<Vec<Value>> = Vec::new();
         if self.parameters {
             let Kernel { space, default, .. } = &self.kernels[0];
@@ -310,7 +300,7 @@ impl<'d> DeviceChain<'d> {
             for &unit in units {
                 let space = &self.kernels[unit].space;
                 if rows.len().saturating_mul(space.len()) > MOST {
-                    return Err(ChainFileError::TooMany(name.to_owned()));
+                    return Err(too_many(name));
                 }
                 let longer = |row: &Vec<Value>| {
                     let row = row.clone();
@@ -320,14 +310,21 @@ impl<'d> DeviceChain<'d> {
             }
         }
         if rows.len() > MOST {
-            return Err(ChainFileError::TooMany(name.to_owned()));
+            return Err(too_many(name));
         }
         let made = Space::recorded(&self.names(units), &rows);
-        made.map(|(space, _)| space).map_err(|source| ChainFileError::Space { of: name.to_owned(), source })
+        made.map(|(space, _)| space).map_err(|error| ChainError(format!("{name}: {error}")))
     }
 
-    /// Times of the kernels `units`, added up, or the longest where they run at once.
-    fn step(&mut self, units: &[usize], configs: &[Config], launches: usize) -> Outcome {
+    /// Measures the step of the kernels `units`: their times added up, or the longest where they run at once. One device
+    /// has one time, whatever is asked for.
+    ///
+    /// # Panics
+    /// When a number is none of the chain's.
+    pub fn step(&mut self, units: &[usize], configs: &[Config], launches: usize) -> Outcome {
+        if self.parameters {
+            return self.kernels[0].device.measure(&joined(configs), launches);
+        }
         let mut together = vec![0.0_f64; launches];
         let at_once = self.concurrent.iter().any(|step| step == units);
         for &unit in units {
@@ -349,36 +346,117 @@ impl<'d> DeviceChain<'d> {
         }
         Outcome::Times(together)
     }
-}
 
-impl Chain for DeviceChain<'_> {
-    fn name(&self) -> String {
-        self.kernels.iter().map(|kernel| kernel.device.name()).collect::<Vec<_>>().join(" + ")
+    /// Measures the whole chain.
+    pub fn whole(&mut self, configs: &[Config], launches: usize) -> Outcome {
+        if self.parameters {
+            return self.step(&[], configs, launches);
+        }
+        let mut steps = self.concurrent.clone();
+        let rest = (0..self.kernels.len()).filter(|unit| !steps.iter().any(|step| step.contains(unit)));
+        let rest: Vec<Vec<usize>> = rest.map(|unit| vec![unit]).collect();
+        steps.extend(rest);
+        let mut sum = vec![0.0_f64; launches];
+        for step in steps {
+            match self.step(&step, configs, launches) {
+                Outcome::Times(times) => sum.iter_mut().zip(times).for_each(|(sum, time)| *sum += time),
+                failed @ Outcome::Failed(_) => return failed,
+            }
+        }
+        Outcome::Times(sum)
     }
 
-    fn measure(&mut self, configs: &[Config], span: Span<'_>, launches: usize) -> Outcome {
-        if self.parameters {
-            // One device has one time, whatever is asked for.
-            let whole = Config(configs.iter().flat_map(|config| config.0.iter().cloned()).collect());
-            return self.kernels[0].device.measure(&whole, launches);
+    /// Tunes the groups, and judges the result on the whole chain.
+    ///
+    /// `choose` is given a group, a device whose configurations are those of the group, and the default, and returns the
+    /// configuration that it prefers: a search, a contest, whatever suits.
+    ///
+    /// # Errors
+    /// A choice that has not as many values as the default; a chain that does not run with its defaults.
+    pub fn tune(
+        &mut self,
+        plan: &Plan,
+        watch: &mut dyn Watch,
+        choose: &mut dyn FnMut(&Group, &mut dyn Device, &Config) -> Config,
+    ) -> Result<ChainDecision, ChainError> {
+        let defaults = self.defaults();
+        let mut proposed = defaults.clone();
+        for group in self.groups.clone() {
+            let default = joined(&group.kernels.iter().map(|&unit| defaults[unit].clone()).collect::<Vec<_>>());
+            // The others at their defaults: a group's choice does not depend on the order of the groups.
+            let mut part = Part { chain: self, configs: defaults.clone(), units: &group.kernels, whole: false };
+            let chosen = choose(&group, &mut part, &default);
+            if !put(&mut proposed, &group.kernels, &chosen) {
+                let (got, expected) = (chosen.0.len(), default.0.len());
+                let why = format!("{got} values were chosen, the defaults have {expected}");
+                return Err(ChainError(format!("group {}: {why}", group.name)));
+            }
         }
-        match span {
-            Span::Kernel(unit) => self.step(&[unit], configs, launches),
-            Span::Step(units) => self.step(units, configs, launches),
-            Span::Chain => {
-                let mut sum = vec![0.0_f64; launches];
-                let mut steps = self.concurrent.clone();
-                let rest = (0..self.kernels.len()).filter(|unit| !steps.iter().any(|step| step.contains(unit)));
-                let rest: Vec<Vec<usize>> = rest.map(|unit| vec![unit]).collect();
-                steps.extend(rest);
-                for step in steps {
-                    match self.step(&step, configs, launches) {
-                        Outcome::Times(times) => sum.iter_mut().zip(times).for_each(|(sum, time)| *sum += time),
-                        failed @ Outcome::Failed(_) => return failed,
-                    }
+        let mut decision = ChainDecision { configs: defaults.clone(), proposed, comparison: None, failure: None };
+        if decision.proposed == defaults {
+            return Ok(decision);
+        }
+        let all: Vec<usize> = (0..defaults.len()).collect();
+        let (a, b) = (joined(&defaults), joined(&decision.proposed));
+        let mut whole = Part { chain: self, configs: defaults, units: &all, whole: true };
+        match compare(&mut whole, &a, &b, plan, watch) {
+            Ok(comparison) => {
+                if comparison.judgement.verdict == Verdict::Better(Side::B) {
+                    decision.configs.clone_from(&decision.proposed);
                 }
-                Outcome::Times(sum)
+                decision.comparison = Some(comparison);
+                Ok(decision)
+            }
+            Err(Dropped { side: 0, failure }) => {
+                Err(ChainError(format!("the chain fails with its defaults: {}", failure.message)))
+            }
+            // The chain does not run with what was proposed: the defaults stay.
+            Err(Dropped { failure, .. }) => {
+                decision.failure = Some(failure);
+                Ok(decision)
             }
         }
     }
+}
+
+/// Part of a chain as a device: its configuration is those of `units`, one after the other; all others stay as they are.
+struct Part<'a, 'd> {
+    chain: &'a mut DeviceChain<'d>,
+    configs: Vec<Config>,
+    units: &'a [usize],
+    whole: bool,
+}
+
+impl Device for Part<'_, '_> {
+    fn name(&self) -> String {
+        self.chain.name()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        if !put(&mut self.configs, self.units, config) {
+            let message = format!("{} values do not fit the kernels", config.0.len());
+            return Outcome::Failed(Failure { kind: FailureKind::Constraint, message });
+        }
+        if self.whole {
+            self.chain.whole(&self.configs, launches)
+        } else {
+            self.chain.step(self.units, &self.configs, launches)
+        }
+    }
+}
+
+/// Puts the values of `config` into the configurations of `units`; returns false if there are too few or too many.
+fn put(configs: &mut [Config], units: &[usize], config: &Config) -> bool {
+    let fits = units.iter().map(|unit| configs[*unit].0.len()).sum::<usize>() == config.0.len();
+    let mut values = config.0.iter();
+    for unit in units.iter().filter(|_| fits) {
+        for (place, value) in configs[*unit].0.iter_mut().zip(&mut values) {
+            place.clone_from(value);
+        }
+    }
+    fits
+}
+
+fn joined(configs: &[Config]) -> Config {
+    Config(configs.iter().flat_map(|config| config.0.iter().cloned()).collect())
 }

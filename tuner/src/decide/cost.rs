@@ -186,7 +186,7 @@ mod tests {
         // Five rounds and one to warm up for two sets; the failing one once.
         assert_eq!((a.measured, b.measured), (13, 13));
         let mut alone: [(String, &mut dyn Device); 1] = [("a".into(), &mut a)];
-        assert!(matches!(measure(&mut alone, &sets(&[9]), 2, 1, |_| ()), Err(MatrixError::NoSet(_))));
+        assert!(measure(&mut alone, &sets(&[9]), 2, 1, |_| ()).is_err());
     }
 
     #[test]

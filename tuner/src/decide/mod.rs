@@ -1,11 +1,9 @@
 //! What to believe of measurements: statistics, verdicts, and the decisions that rest on them.
 
-pub mod aa;
 pub mod chain;
 pub mod compare;
 pub mod cost;
 pub mod drift;
-pub mod groups;
 pub mod samples;
 pub mod statistics;
 pub mod verdict;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::Config;
-use crate::report::words::quoted;
+use crate::quoted;
 use serde::{Deserialize, Serialize};
 
 /// Times of parameter sets on workloads.
@@ -20,41 +20,13 @@ pub struct Matrix {
     pub times: Vec<Vec<Option<f64>>>,
 }
 
-/// What can be wrong with a matrix or a question to it.
+/// What is wrong with a matrix, a portfolio, or a question to them, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum MatrixError {
-    /// Rows and columns do not fit the names.
-    #[error("{rows} rows of times for {sets} sets, or a row that has not {workloads} columns")]
-    Shape {
-        /// Rows.
-        rows: usize,
-        /// Sets.
-        sets: usize,
-        /// Workloads.
-        workloads: usize,
-    },
-    /// A time that no launch can take.
-    #[error("set {set} takes no positive time on {workload}")]
-    Time {
-        /// Number of the set.
-        set: usize,
-        /// The workload.
-        workload: String,
-    },
-    /// No set runs on this workload.
-    #[error("no set runs on {0}")]
-    NoSet(String),
-    /// No single set runs on all workloads.
-    #[error("no set runs on all workloads")]
-    NoCommon,
-    /// Weights that do not fit.
-    #[error("{weights} weights for {workloads} workloads, or a weight that is negative, not finite, or all of them 0")]
-    Weights {
-        /// Weights.
-        weights: usize,
-        /// Workloads.
-        workloads: usize,
-    },
+#[error("{0}")]
+pub struct MatrixError(String);
+
+fn no_common() -> MatrixError {
+    MatrixError("no set runs on all workloads".to_owned())
 }
 
 /// One set for all workloads.
@@ -76,12 +48,14 @@ impl Matrix {
     pub fn check(&self) -> Result<(), MatrixError> {
         let workloads = self.workloads.len();
         if self.times.len() != self.sets.len() || self.times.iter().any(|row| row.len() != workloads) {
-            return Err(MatrixError::Shape { rows: self.times.len(), sets: self.sets.len(), workloads });
+            let (rows, sets) = (self.times.len(), self.sets.len());
+            let what = format!("{rows} rows of times for {sets} sets, or a row that does not have {workloads} columns");
+            return Err(MatrixError(what));
         }
         for (set, row) in self.times.iter().enumerate() {
             let wrong = row.iter().position(|time| time.is_some_and(|time| !(time.is_finite() && time > 0.0)));
             if let Some(workload) = wrong {
-                return Err(MatrixError::Time { set, workload: self.workloads[workload].clone() });
+                return Err(MatrixError(format!("set {set} takes no positive time on {}", self.workloads[workload])));
             }
         }
         (0..workloads).try_for_each(|workload| self.best(workload).map(|_| ()))
@@ -90,18 +64,19 @@ impl Matrix {
     /// The best set for a workload, and its time; the first one if several are equally fast.
     ///
     /// # Errors
-    /// [`MatrixError::NoSet`].
+    /// A workload on which no set runs.
     pub fn best(&self, workload: usize) -> Result<(usize, f64), MatrixError> {
         let times = self.times.iter().enumerate().filter_map(|(set, row)| Some((set, (*row.get(workload)?)?)));
         times.min_by(|a, b| a.1.total_cmp(&b.1)).ok_or_else(|| {
-            MatrixError::NoSet(self.workloads.get(workload).cloned().unwrap_or_else(|| workload.to_string()))
+            let name = self.workloads.get(workload).cloned().unwrap_or_else(|| workload.to_string());
+            MatrixError(format!("no set runs on {name}"))
         })
     }
 
     /// What `set` costs on each workload beyond the best there, relative; infinite where it fails.
     ///
     /// # Errors
-    /// [`MatrixError::NoSet`].
+    /// A workload on which no set runs.
     pub fn regrets(&self, set: usize) -> Result<Vec<f64>, MatrixError> {
         (0..self.workloads.len())
             .map(|workload| {
@@ -120,7 +95,9 @@ impl Matrix {
         let sum: f64 = weights.iter().sum();
         let bad = weights.iter().any(|weight| !(weight.is_finite() && *weight >= 0.0));
         if weights.len() != self.workloads.len() || bad || sum <= 0.0 {
-            return Err(MatrixError::Weights { weights: weights.len(), workloads: self.workloads.len() });
+            let (count, workloads) = (weights.len(), self.workloads.len());
+            let bad = "or a weight that is negative, not finite, or all of them 0";
+            return Err(MatrixError(format!("{count} weights for {workloads} workloads, {bad}")));
         }
         // A weight of 0 forgives a failure, which 0 times infinity would not.
         self.one(|regrets| {
@@ -147,7 +124,7 @@ impl Matrix {
                 found = Some(OneForAll { set, regrets, cost });
             }
         }
-        found.ok_or(MatrixError::NoCommon)
+        found.ok_or_else(no_common)
     }
 
     /// The sets, at most `most`, that together leave the smallest worst regret when each workload uses the best of
@@ -183,7 +160,7 @@ impl Matrix {
         }
         let (failing, ..) = worst(&chosen);
         if failing > 0 {
-            return Err(MatrixError::NoCommon);
+            return Err(no_common());
         }
         let best = |workload: usize| {
             let times = chosen.iter().filter_map(|set| Some((*set, self.times[*set][workload]?)));
@@ -277,24 +254,6 @@ pub struct Picker {
     pub strange: f64,
 }
 
-/// Why a portfolio cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PickerError {
-    /// There is nothing to pick from.
-    #[error("the portfolio is empty")]
-    Empty,
-    /// A set was tuned for another device, and that was not allowed.
-    #[error("the set for {workload} was tuned on {theirs}, this is {here}: validate it, or tune")]
-    OtherDevice {
-        /// The workload.
-        workload: String,
-        /// The device of the set.
-        theirs: String,
-        /// This device.
-        here: String,
-    },
-}
-
 /// A choice for a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pick<'a> {
@@ -316,16 +275,14 @@ impl Picker {
     /// # Errors
     /// An empty portfolio; a set that was tuned on another device (that sort of set is only used after a comparison on
     /// this device, which makes it one of this device).
-    pub fn new(sets: Vec<Tuned>, here: &str) -> Result<Self, PickerError> {
+    pub fn new(sets: Vec<Tuned>, here: &str) -> Result<Self, MatrixError> {
         if sets.is_empty() {
-            return Err(PickerError::Empty);
+            return Err(MatrixError("the portfolio is empty".to_owned()));
         }
         if let Some(other) = sets.iter().find(|set| set.device != here) {
-            return Err(PickerError::OtherDevice {
-                workload: other.workload.clone(),
-                theirs: other.device.clone(),
-                here: here.to_owned(),
-            });
+            let (workload, theirs) = (&other.workload, &other.device);
+            let what = format!("the set for {workload} was tuned on {theirs}, this is {here}: validate it, or tune");
+            return Err(MatrixError(what));
         }
         let (margin, strange) = (1.2_f64.ln(), 3.0_f64.ln());
         Ok(Self { sets, current: 0, streak: 0, margin, patience: 3, strange })
@@ -406,16 +363,16 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_named() {
         let m = matrix(&[&[Some(1.0), None], &[Some(2.0), None]]);
-        assert_eq!(m.by_worst(), Err(MatrixError::NoSet("w1".into())));
-        assert_eq!(matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]).by_worst(), Err(MatrixError::NoCommon));
-        assert_eq!(matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]).portfolio(1, 0.0), Err(MatrixError::NoCommon));
+        assert_eq!(m.by_worst().unwrap_err().to_string(), "no set runs on w1");
+        assert_eq!(matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]).by_worst(), Err(no_common()));
+        assert_eq!(matrix(&[&[Some(1.0), None], &[None, Some(1.0)]]).portfolio(1, 0.0), Err(no_common()));
         let m = matrix(&[&[Some(1.0), Some(1.0)]]);
         for weights in [&[1.0][..], &[0.0, 0.0], &[-1.0, 2.0], &[f64::NAN, 1.0]] {
-            assert!(matches!(m.by_mean(weights), Err(MatrixError::Weights { .. })), "{weights:?}");
+            assert!(m.by_mean(weights).unwrap_err().to_string().contains("weights for 2 workloads"), "{weights:?}");
         }
-        assert!(matches!(matrix(&[&[Some(f64::NAN)]]).check(), Err(MatrixError::Time { .. })));
+        assert!(matrix(&[&[Some(f64::NAN)]]).check().unwrap_err().to_string().contains("no positive time on w0"));
         let ragged = Matrix { times: vec![vec![Some(1.0)]], ..matrix(&[&[Some(1.0), Some(1.0)]]) };
-        assert!(matches!(ragged.check(), Err(MatrixError::Shape { .. })));
+        assert!(ragged.check().unwrap_err().to_string().contains("does not have 2 columns"));
     }
 
     fn tuned(workload: &str, lane: f64, hits: f64) -> Tuned {
@@ -455,6 +412,6 @@ mod tests {
         let other = Tuned { device: "elsewhere".into(), ..tuned("pp", 1.0, 1.0) };
         let error = Picker::new(vec![tuned("pbpb", 1.0, 1.0), other], "here").unwrap_err();
         assert!(error.to_string().contains("elsewhere"));
-        assert_eq!(Picker::new(Vec::new(), "here").unwrap_err(), PickerError::Empty);
+        assert!(Picker::new(Vec::new(), "here").is_err());
     }
 }

@@ -4,4 +4,3 @@ pub(crate) mod group;
 pub mod process;
 pub mod replay;
 mod replay_csv;
-pub mod synthetic;

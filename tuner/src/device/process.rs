@@ -467,18 +467,20 @@ mod tests {
 
     #[test]
     fn the_served_side_answers_each_line_and_refuses_what_is_no_request() {
-        let mut synthetic = crate::synthetic::Synthetic::new("seed=1".parse().unwrap());
-        let request = serde_json::to_string(&Request { config: synthetic.space().config(7), launches: 2 }).unwrap();
-        let mut answers = Vec::new();
-        serve(&mut synthetic, [Ok(request.clone()), Ok(request)], &mut answers).unwrap();
-        let truth = synthetic.true_ms(7).unwrap();
-        let answers = String::from_utf8(answers).unwrap();
-        let mut lines = answers.lines();
-        assert_eq!(lines.next(), Some("\"ready\""));
-        assert_eq!(lines.clone().count(), 2);
-        for line in lines {
-            assert_eq!(serde_json::from_str::<Outcome>(line).unwrap(), Outcome::Times(vec![truth; 2]));
+        struct Double;
+        impl Device for Double {
+            fn name(&self) -> String {
+                "double".to_owned()
+            }
+            fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+                let Value::Int(x) = config.0[0] else { panic!() };
+                Outcome::Times(vec![2.0 * x as f64; launches])
+            }
         }
-        assert!(serve(&mut synthetic, [Ok("{}".to_owned())], Vec::new()).is_err());
+        let request = r#"{"config": [3], "launches": 2}"#.to_owned();
+        let mut answers = Vec::new();
+        serve(&mut Double, [Ok(request.clone()), Ok(request)], &mut answers).unwrap();
+        assert_eq!(answers, b"\"ready\"\n{\"times\":[6.0,6.0]}\n{\"times\":[6.0,6.0]}\n");
+        assert!(serve(&mut Double, [Ok("{}".to_owned())], Vec::new()).is_err());
     }
 }

@@ -22,8 +22,6 @@ pub struct Recording {
     pub space: Space,
     /// What each gave, by [`ConfigIndex`]: as long as the space.
     pub records: Vec<Record>,
-    /// The file ended before it was closed, as a cache does whose tuning was killed: the last entry may be missing.
-    pub cut: bool,
 }
 
 /// What was recorded of one configuration.

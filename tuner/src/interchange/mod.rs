@@ -1,11 +1,9 @@
-//! Recorded spaces in other programs' forms, and results for other programs.
+//! Recorded spaces in other programs' forms.
 //!
 //! [`read_recording`] takes any of them and tells them apart by their content: the compact CSV, a Kernel Tuner cache
 //! ([`kernel_tuner`]), a T4 file ([`t4`]), a store or its JSON export ([`store_json`]). All may be gzipped.
 
-pub mod constants;
 pub mod kernel_tuner;
-mod mend;
 pub mod store_json;
 pub mod t4;
 
@@ -64,23 +62,20 @@ pub fn read_recording(path: &Path) -> Result<Recording, InterchangeError> {
     recording_of(&read_text(&file)?, &file, run)
 }
 
-fn recording_of(text: &str, file: &Path, run: Option<i64>) -> Result<Recording, InterchangeError> {
+/// Reads a recorded space from the text of a file.
+///
+/// # Errors
+/// As [`read_recording`].
+pub fn recording_of(text: &str, file: &Path, run: Option<i64>) -> Result<Recording, InterchangeError> {
     let content = |what: String| InterchangeError::Content { file: file.to_owned(), what };
     if !text.trim_start().starts_with('{') {
         return replay::parse_csv(text).map_err(content);
     }
-    let mended = mend::mend(text);
-    match probe(&mended.text).map_err(content)? {
-        Form::KernelTuner => {
-            let mut recording = kernel_tuner::parse(&mended.text).map_err(content)?;
-            recording.cut = mended.cut;
-            Ok(recording)
-        }
-        // Only a cache is appended to while it is measured: any other file that ends early has lost something.
-        _ if mended.cut => Err(content(cut_short(text))),
-        Form::T4 => t4::parse(&mended.text).map_err(content),
+    match probe(text).map_err(content)? {
+        Form::KernelTuner => kernel_tuner::parse(text).map_err(content),
+        Form::T4 => t4::parse(text).map_err(content),
         Form::StoreExport => {
-            let export = store_json::parse(&mended.text).map_err(content)?;
+            let export = store_json::parse(text).map_err(content)?;
             store_json::recording_of_export(&export, run).map_err(content)
         }
     }
@@ -96,14 +91,10 @@ pub fn read_import(file: &Path) -> Result<store_json::Export, InterchangeError> 
     }
     let content = |what: String| InterchangeError::Content { file: file.to_owned(), what };
     let text = read_text(file)?;
-    if text.trim_start().starts_with('{') {
-        let mended = mend::mend(&text);
-        if let Form::StoreExport = probe(&mended.text).map_err(content)? {
-            if mended.cut {
-                return Err(content(cut_short(&text)));
-            }
-            return store_json::parse(&mended.text).map_err(content);
-        }
+    if text.trim_start().starts_with('{')
+        && let Form::StoreExport = probe(&text).map_err(content)?
+    {
+        return store_json::parse(&text).map_err(content);
     }
     Ok(store_json::export_of(&recording_of(&text, file, None)?)?)
 }
@@ -151,12 +142,11 @@ fn probe(text: &str) -> Result<Form, String> {
     }
 }
 
-fn cut_short(text: &str) -> String {
-    format!("the file ends before its JSON does, at byte {}: it was cut short", text.len())
-}
-
-/// The whole file as text, unpacked if it is gzipped.
-pub(super) fn read_text(path: &Path) -> Result<String, InterchangeError> {
+/// Reads a whole file as text, unpacked if it is gzipped.
+///
+/// # Errors
+/// Those of reading; a file that is too large, or no UTF-8.
+pub fn read_text(path: &Path) -> Result<String, InterchangeError> {
     let io = |source| InterchangeError::Io { file: path.to_owned(), source };
     let content = |what: &str| InterchangeError::Content { file: path.to_owned(), what: what.to_owned() };
     let mut bytes = Vec::new();

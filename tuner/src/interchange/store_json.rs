@@ -1,7 +1,7 @@
 //! A store as JSON: exported, read back, and as a recording that can be replayed.
 //!
-//! One object: `format`, `version`, `runs` (each with device, tunable thing, workload, space, plan, all measurements and
-//! the decision) and `pins`. Every number reads back as the same bits.
+//! One object: `format`, `version` and `runs` (each with device, tunable thing, workload, space, plan, all measurements
+//! and the decision). Every number reads back as the same bits.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -9,16 +9,12 @@ use std::io::{self, Write};
 use super::{InterchangeError, assemble, failed, key_of, samples};
 use crate::fnv::Fnv;
 use crate::replay::{Measured, Record, Recording};
-use crate::store::contents::{PinRecord, RunRecord, SpaceRecord};
-use crate::store::rows::UNKNOWN;
-use crate::store::{DeviceIdentity, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
+use crate::store::contents::{RunRecord, SpaceRecord};
+use crate::store::{DeviceIdentity, Observation, Plan, Store, StoreError, TunableIdentity, UNKNOWN, Workload};
 use crate::{FailureKind, Outcome};
 
 /// What `format` says.
 pub const FORMAT: &str = "tuning store";
-
-/// What it said before the tuner was a package of its own.
-const FORMER_FORMAT: &str = "ut-decode tuning store";
 
 /// Version of the format.
 pub const VERSION: u32 = 1;
@@ -35,14 +31,9 @@ pub struct Export {
     pub version: u32,
     /// The runs, with their measurements.
     pub runs: Vec<RunRecord>,
-    /// The pins.
-    pub pins: Vec<PinRecord>,
-    /// It was made of a file that ended before it was closed.
-    #[serde(skip)]
-    pub cut: bool,
 }
 
-/// Takes runs out of a store: those that are named, or all with all pins.
+/// Takes runs out of a store: those that are named, or all.
 ///
 /// # Errors
 /// Those of reading; a run that is not there.
@@ -52,8 +43,7 @@ pub fn export(store: &Store, runs: &[i64]) -> Result<Export, StoreError> {
         named => named.to_vec(),
     };
     let records = numbers.iter().map(|&run| store.run_record(run)).collect::<Result<_, _>>()?;
-    let pins = if runs.is_empty() { store.pins()? } else { Vec::new() };
-    Ok(Export { format: FORMAT.to_owned(), version: VERSION, runs: records, pins, cut: false })
+    Ok(Export { format: FORMAT.to_owned(), version: VERSION, runs: records })
 }
 
 /// Writes an export, one run a line.
@@ -61,17 +51,11 @@ pub fn export(store: &Store, runs: &[i64]) -> Result<Export, StoreError> {
 /// # Errors
 /// Those of `to`.
 pub fn write(export: &Export, to: &mut impl Write) -> io::Result<()> {
-    fn lines<T: serde::Serialize>(items: &[T], to: &mut impl Write) -> io::Result<()> {
-        for (at, item) in items.iter().enumerate() {
-            to.write_all(if at == 0 { b"\n" } else { b",\n" })?;
-            serde_json::to_writer(&mut *to, item)?;
-        }
-        Ok(())
-    }
     write!(to, "{{\"format\": {FORMAT:?}, \"version\": {VERSION}, \"runs\": [")?;
-    lines(&export.runs, to)?;
-    write!(to, "],\n\"pins\": [")?;
-    lines(&export.pins, to)?;
+    for (at, run) in export.runs.iter().enumerate() {
+        to.write_all(if at == 0 { b"\n" } else { b",\n" })?;
+        serde_json::to_writer(&mut *to, run)?;
+    }
     writeln!(to, "]}}")
 }
 
@@ -86,7 +70,7 @@ pub fn parse(text: &str) -> Result<Export, String> {
         version: u32,
     }
     let head: Head = serde_json::from_str(text).map_err(|error| format!("store export: {error}"))?;
-    if ![FORMAT, FORMER_FORMAT].contains(&head.format.as_str()) {
+    if head.format != FORMAT {
         return Err(format!("store export: the format is {:?}, not {FORMAT:?}", head.format));
     }
     if head.version != VERSION {
@@ -153,13 +137,13 @@ pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
         tunable: TunableIdentity::new(recording.kernel.clone(), 0),
         workload: workload_of(recording)?,
         space: SpaceRecord::of(&recording.space)?,
-        plan: Plan { strategy: RECORDED.to_owned(), seed: 0, budget: String::new() },
+        plan: Plan { strategy: RECORDED.to_owned(), ..Plan::default() },
         started: UNKNOWN.to_owned(),
         finished: Some(UNKNOWN.to_owned()),
         decision: None,
         measurements,
     };
-    Ok(Export { format: FORMAT.to_owned(), version: VERSION, runs: vec![run], pins: Vec::new(), cut: recording.cut })
+    Ok(Export { format: FORMAT.to_owned(), version: VERSION, runs: vec![run] })
 }
 
 /// What a store holds of one task, as a recording.

@@ -1,18 +1,16 @@
-//! T4, the autotuning community's form for results (schema 1.0.0), read and written.
+//! T4, the autotuning community's form for results (schema 1.0.0), read.
 //!
 //! What real files do: the unit of time is spelt "miliseconds"; a failure's value is a string; the compilation's time is
 //! called `compilation`, not `compilation_time` as in the schema; a configuration may occur more than once (its samples
 //! are then joined; a later failure replaces them, and later times replace a failure).
 
 use std::collections::HashMap;
-use std::io::{self, Write};
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use super::{Ordered, assemble, failed, key_of, mean_only, samples, time_of, value_of};
 use crate::replay::{Measured, Record, Recording};
-use crate::space::Parameter;
-use crate::{Failure, FailureKind, Value};
+use crate::{FailureKind, Value};
 
 #[derive(serde::Deserialize)]
 struct File {
@@ -37,8 +35,6 @@ struct Entry {
     invalidity: String,
     #[serde(default)]
     measurements: Vec<Measurement>,
-    /// Ours: what `invalidity` has no word for.
-    failure: Option<Failure>,
 }
 
 #[derive(serde::Deserialize)]
@@ -123,9 +119,6 @@ fn unit_ms(unit: &str) -> Option<f64> {
 }
 
 fn measured(entry: &Entry, file_unit_ms: f64) -> Result<Measured, String> {
-    if let Some(failure) = &entry.failure {
-        return Ok(Measured::Failed(failure.clone()));
-    }
     let time = entry.measurements.iter().find(|measurement| measurement.name == "time");
     let kind = match entry.invalidity.as_str() {
         "correct" => None,
@@ -159,67 +152,5 @@ fn measured(entry: &Entry, file_unit_ms: f64) -> Result<Measured, String> {
             times.map(samples).map_err(|error| format!("time: {error}"))
         }
         value => time_of(value, unit).map(mean_only).map_err(|error| format!("time: {error}")),
-    }
-}
-
-/// Writes a recording as T4, one result a line.
-///
-/// `failure` (kind and message) is a member of our own beside `invalidity`, which the schema allows; so are the names in
-/// `metadata`. Where only a summary is known, there are no `runtimes`.
-///
-/// # Errors
-/// Those of `to`.
-pub fn write(recording: &Recording, to: &mut impl Write) -> io::Result<()> {
-    let metadata = json!({
-        "timeunit": "milliseconds",
-        "device": recording.device,
-        "kernel": recording.kernel,
-        "problem": recording.problem,
-    });
-    write!(to, "{{\"schema_version\": \"1.0.0\", \"metadata\": {metadata}, \"results\": [")?;
-    let varied = |name: &str| recording.space.parameters().iter().any(|parameter| parameter.name() == name);
-    let fixed: Vec<&(String, Value)> = recording.fixed.iter().filter(|(name, _)| !varied(name)).collect();
-    for (index, record) in recording.records.iter().enumerate() {
-        let config = recording.space.config(index);
-        let names = recording.space.parameters().iter().map(Parameter::name);
-        let fixed = fixed.iter().map(|(name, value)| (name.as_str(), value));
-        let members = names.zip(&config.0).chain(fixed);
-        let members: Vec<String> = members.map(|(name, value)| format!("{}: {}", json!(name), json!(value))).collect();
-        let (invalidity, value) = match &record.measured {
-            Measured::Failed(failure) => (invalidity_of(failure), json!(invalidity_of(failure))),
-            _ => ("correct", json!(record.mean_ms().unwrap_or(0.0))),
-        };
-        let mut times = serde_json::Map::new();
-        if let Some(compile_ms) = record.compile_ms {
-            times.insert("compilation_time".to_owned(), json!(compile_ms));
-        }
-        if let Measured::Samples(runtimes) = &record.measured {
-            times.insert("runtimes".to_owned(), json!(runtimes));
-        }
-        let mut rest = json!({
-            "times": times,
-            "invalidity": invalidity,
-            "correctness": u8::from(invalidity == "correct"),
-            "measurements": [{"name": "time", "value": value, "unit": "ms"}],
-            "objectives": ["time"],
-        });
-        if let Measured::Failed(failure) = &record.measured {
-            rest["failure"] = json!(failure);
-        }
-        // The configuration by hand: its order is the order of the parameters.
-        let rest = rest.to_string();
-        let separator = if index == 0 { "" } else { "," };
-        write!(to, "{separator}\n{{\"configuration\": {{{}}}, {}", members.join(", "), rest.trim_start_matches('{'))?;
-    }
-    writeln!(to, "]}}")
-}
-
-fn invalidity_of(failure: &Failure) -> &'static str {
-    match failure.kind {
-        FailureKind::TimeOut => "timeout",
-        FailureKind::Compile => "compile",
-        FailureKind::Launch => "runtime",
-        FailureKind::WrongResult => "correctness",
-        FailureKind::Constraint | FailureKind::Declined => "constraints",
     }
 }

@@ -6,8 +6,6 @@ use crate::Config;
 /// What a memory holds for this kernel, device and workload.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recalled {
-    /// A person has fixed it: used, and nothing else is tried.
-    Pinned(Config),
     /// Tuned for exactly this: used at once, without a first scan.
     Exact(Config),
     /// Tuned for something like this, and what was relaxed: used while the first scan checks it.
@@ -43,7 +41,6 @@ impl Tuner {
     pub fn start_from(&self, memory: &mut dyn Memory) -> Result<Option<Recalled>, OnlineError> {
         let recalled = memory.recall().map_err(OnlineError::Memory)?;
         let used = match &recalled {
-            Some(Recalled::Pinned(config)) => self.pin(config),
             Some(Recalled::Exact(config)) => self.set(config),
             Some(Recalled::Nearest { config, .. }) => self.prefer(config),
             None => return Ok(None),

@@ -32,7 +32,7 @@ pub use memory::{Memory, Recalled};
 pub use worker::{Elapsed, Event, Progress, Worker};
 
 use super::drift::DriftOptions;
-use super::workloads::PickerError;
+use super::workloads::MatrixError;
 use super::{Config, Failure, Value};
 use scan::Scan;
 use serde::{Deserialize, Serialize};
@@ -181,7 +181,7 @@ pub enum OnlineError {
     Memory(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The sets of several workloads cannot be used.
     #[error(transparent)]
-    Sets(#[from] PickerError),
+    Sets(#[from] MatrixError),
 }
 
 /// Most configurations of one tuner: with five sweeps and 10 µs a launch, two seconds of real work.

@@ -25,7 +25,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub use reading::{Reading, Unit};
-pub use template::{Template, TemplateError};
+pub use template::Template;
 
 use crate::device::group::{Folder, Group};
 use crate::goals::{Goal, weighted};
@@ -50,8 +50,9 @@ pub struct ProgramDevice {
     name: String,
     parameters: Vec<String>,
     command: Template,
-    /// Run once for each different text that it gives: what compiles a configuration. `{build}`, here and in the other
-    /// commands, is a folder of its own for that text.
+    /// Compiles a configuration; run once for each combination of the parameters that it names, by `{name}` or by
+    /// `TUNE_name`: its environment has only these, or all if it names none. `{build}`, here and in the other commands,
+    /// is a folder of its own for that combination.
     pub build: Option<Template>,
     /// Run once for each configuration before its first launch counts; it must exit with 0.
     pub check: Option<Template>,
@@ -121,6 +122,14 @@ pub fn run_to_end(command: &mut Command, limit: Duration) -> Result<Ran, Failure
     Ok(Ran { output, took })
 }
 
+/// Runs a command with its places filled, the values also in the environment.
+fn run_shell(template: &Template, values: &[(&str, String)], limit: Duration) -> Result<Ran, Failure> {
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(template.fill(values));
+    command.envs(values.iter().map(|(name, value)| (format!("TUNE_{name}"), value)));
+    run_to_end(&mut command, limit)
+}
+
 impl ProgramDevice {
     /// The program behind `command`, whose time is measured around the process, with a minute for each launch.
     pub fn new(space: &Space, command: &str) -> Self {
@@ -147,11 +156,13 @@ impl ProgramDevice {
     ///
     /// # Errors
     /// The first that is neither; a `{build}` without a build.
-    pub fn validate(&self) -> Result<(), TemplateError> {
+    pub fn validate(&self) -> Result<(), String> {
         let mut known: Vec<&str> = self.parameters.iter().map(String::as_str).collect();
         if self.build.is_some() {
             if known.contains(&"build") {
-                return Err(TemplateError::Build);
+                return Err(
+                    "{build} is the folder of the build: give the parameter of this name another one".to_owned()
+                );
             }
             known.push("build");
         }
@@ -168,26 +179,27 @@ impl ProgramDevice {
 
     /// Runs one command of a configuration.
     fn run(&self, template: &Template, config: &Config, folder: Option<&str>, limit: Duration) -> Result<Ran, Failure> {
-        let values = self.values(config, folder);
-        let mut command = Command::new("sh");
-        command.arg("-c").arg(template.fill(&values));
-        command.envs(values.iter().map(|(name, value)| (format!("TUNE_{name}"), value)));
-        run_to_end(&mut command, limit)
+        run_shell(template, &self.values(config, folder), limit)
     }
 
     /// The folder in which a configuration is built, after its build; an empty one where nothing is to be built.
     fn build_of(&mut self, config: &Config) -> Result<Option<String>, Failure> {
         let Some(build) = self.build.clone() else { return Ok(None) };
-        let text = build.fill(&self.values(config, Some("")));
-        if let Some(built) = self.built.get(&text) {
+        let mut values = self.values(config, None);
+        if self.parameters.iter().any(|name| build.sees(name)) {
+            values.retain(|(name, _)| build.sees(name));
+        }
+        let key = format!("{values:?}");
+        if let Some(built) = self.built.get(&key) {
             return built.clone().map(Some);
         }
-        let built = self.make(&build, config);
-        self.built.insert(text, built.clone());
+        let values: Vec<_> = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        let built = self.make(&build, &values);
+        self.built.insert(key, built.clone());
         built.map(Some)
     }
 
-    fn make(&mut self, build: &Template, config: &Config) -> Result<String, Failure> {
+    fn make(&mut self, build: &Template, values: &[(String, String)]) -> Result<String, Failure> {
         let failed = |message: String| Failure { kind: FailureKind::Compile, message };
         if self.folder.is_none() {
             self.folder = Some(Folder::new().map_err(|error| failed(error.to_string()))?);
@@ -196,7 +208,9 @@ impl ProgramDevice {
         let place = place.join(format!("build-{}", self.built.len()));
         std::fs::create_dir(&place).map_err(|error| failed(format!("{}: {error}", place.display())))?;
         let place = place.to_string_lossy().into_owned();
-        match self.run(build, config, Some(&place), BUILD) {
+        let values: Vec<(&str, String)> = values.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        let values = [values, vec![("build", place.clone())]].concat();
+        match run_shell(build, &values, BUILD) {
             Ok(_) => Ok(place),
             Err(failure) => Err(failed(failure.message)),
         }

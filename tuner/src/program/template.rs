@@ -4,27 +4,6 @@
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(String);
 
-/// A place that nothing fits.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TemplateError {
-    /// No value of this name.
-    #[error("{text:?}: there is no {{{name}}}; there are {known}")]
-    Unknown {
-        /// The text.
-        text: String,
-        /// The name.
-        name: String,
-        /// The names that there are.
-        known: String,
-    },
-    /// A parameter has the name of the build's folder.
-    #[error("{{build}} is the folder of the build: give the parameter of this name another one")]
-    Build,
-    /// A brace without its counterpart.
-    #[error("{0:?}: a brace is not closed; write {{{{ for one that is meant as such")]
-    Open(String),
-}
-
 /// A piece of a template.
 enum Part<'a> {
     Text(&'a str),
@@ -68,20 +47,31 @@ impl Template {
             .collect()
     }
 
+    /// Returns true if the text names a parameter, as a place or as a variable of the environment.
+    pub(super) fn sees(&self, name: &str) -> bool {
+        let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let variable = format!("TUNE_{name}");
+        let mut found = self.0.match_indices(&variable).map(|(at, found)| &self.0[at + found.len()..]);
+        found.any(|rest| !rest.starts_with(word)) || self.names().contains(&name)
+    }
+
     /// Whether every place is one of `known`.
     ///
     /// # Errors
     /// The first that is not; a brace that is not closed.
-    pub fn validate(&self, known: &[&str]) -> Result<(), TemplateError> {
+    pub fn validate(&self, known: &[&str]) -> Result<(), String> {
         for part in self.parts() {
             match part {
                 Part::Text(_) => {}
                 Part::Place(name) if known.contains(&name) => {}
                 Part::Place(name) => {
-                    let (text, name) = (self.0.clone(), name.to_owned());
-                    return Err(TemplateError::Unknown { text, name, known: known.join(", ") });
+                    let (text, known) = (&self.0, known.join(", "));
+                    return Err(format!("{text:?}: there is no {{{name}}}; there are {known}"));
                 }
-                Part::Open => return Err(TemplateError::Open(self.0.clone())),
+                Part::Open => {
+                    let how = "write {{ for one that is meant as such";
+                    return Err(format!("{:?}: a brace is not closed; {how}", self.0));
+                }
             }
         }
         Ok(())
@@ -133,7 +123,7 @@ mod tests {
 
     #[test]
     fn an_unknown_place_and_an_open_brace_are_named() {
-        let error = |text: &str| Template::new(text).validate(&["tile", "threads"]).unwrap_err().to_string();
+        let error = |text: &str| Template::new(text).validate(&["tile", "threads"]).unwrap_err();
         assert!(error("./mm {tille}").contains("there is no {tille}; there are tile, threads"));
         assert!(error("./mm {tile").contains("not closed"));
         assert_eq!(Template::new("{tile} {{ }} }").validate(&["tile"]), Ok(()));

@@ -55,11 +55,12 @@ pub fn explain(record: &RunRecord) -> String {
             );
         }
         None => {
-            let _ = writeln!(text, "No default was measured. Verdict: {}.", evidence.verdict);
+            let _ = writeln!(text, "No default was given. Verdict: {}.", evidence.verdict);
         }
     }
     if let Some(runner_up) = &evidence.runner_up {
-        let _ = writeln!(text, "The best of the others:\n  {}\n  {}", line(runner_up), apart(evidence, runner_up));
+        let _ =
+            writeln!(text, "The best of the other finalists:\n  {}\n  {}", line(runner_up), apart(evidence, runner_up));
     }
     let share = 100.0 * evidence.tried as f64 / evidence.valid.max(1) as f64;
     let details = evidence.details.as_deref();
@@ -170,6 +171,8 @@ fn effects(record: &RunRecord, evidence: &Evidence, text: &mut String) {
         .into_iter()
         .filter(|parameter| parameter.effects.iter().filter(|effect| effect.count > 0).count() > 1)
         .collect();
+    // Of a single parameter there is no share to tell.
+    let alone = importance.len() == 1;
     let Some(width) = importance.iter().map(|parameter| parameter.parameter.len()).max() else { return };
     let _ = writeln!(
         text,
@@ -192,7 +195,8 @@ fn effects(record: &RunRecord, evidence: &Evidence, text: &mut String) {
         if known.len() > VALUES {
             let _ = write!(values, ", and {} more", known.len() - VALUES);
         }
-        let _ = writeln!(text, "  {:width$} {:3.0} %  {values}", parameter.parameter, 100.0 * parameter.share);
+        let share = if alone { String::new() } else { format!(" {:3.0} %", 100.0 * parameter.share) };
+        let _ = writeln!(text, "  {:width$}{share}  {values}", parameter.parameter);
     }
 }
 

@@ -4,6 +4,7 @@
 
 pub mod explain;
 mod numbers;
+#[cfg(feature = "page")]
 mod page;
 pub mod words;
 
@@ -64,6 +65,7 @@ impl Report {
     }
 
     /// The page.
+    #[cfg(feature = "page")]
     pub fn html(&self) -> String {
         page::html(self)
     }
@@ -72,13 +74,6 @@ impl Report {
     /// and standard deviation in ms, number of samples, message of the failure.
     pub fn csv(&self) -> String {
         numbers::csv(self)
-    }
-
-    /// The decisions, a row each comparison with the default: number of the decision, the parameters, what the comparison
-    /// was (`candidate`, or `confirmation` on fresh samples), verdict, difference with its interval in %, chance, level,
-    /// blocks, samples used and discarded, message of a failure.
-    pub fn decisions_csv(&self) -> String {
-        numbers::decisions_csv(self)
     }
 
     /// Everything, with every sample and the summary, as JSON.
@@ -94,19 +89,18 @@ impl Report {
         numbers::summary(self)
     }
 
-    /// Writes `NAME.html`, `NAME.csv`, `NAME-decisions.csv` and `NAME.json` into `directory`, which is made if need be;
+    /// Writes `NAME.html`, `NAME.csv` and `NAME.json` into `directory`, which is made if need be;
     /// each is whole or not there. Their paths.
     ///
     /// # Errors
     /// Those of writing.
-    pub fn write(&self, directory: &Path, name: &str) -> io::Result<[PathBuf; 4]> {
+    #[cfg(feature = "page")]
+    pub fn write(&self, directory: &Path, name: &str) -> io::Result<[PathBuf; 3]> {
         fs::create_dir_all(directory)?;
-        let paths =
-            [".html", ".csv", "-decisions.csv", ".json"].map(|ending| directory.join(format!("{name}{ending}")));
+        let paths = ["html", "csv", "json"].map(|ending| directory.join(format!("{name}.{ending}")));
         write_whole(&paths[0], &self.html())?;
         write_whole(&paths[1], &self.csv())?;
-        write_whole(&paths[2], &self.decisions_csv())?;
-        write_whole(&paths[3], &self.json()?)?;
+        write_whole(&paths[2], &self.json()?)?;
         Ok(paths)
     }
 }

@@ -1,11 +1,8 @@
 //! The numbers behind the pictures.
 
 use super::Report;
-use super::words::quoted;
-use crate::compare::Fate;
 use crate::statistics::{mean, median, quantile, variance};
-use crate::verdict::Judgement;
-use crate::{Config, Failure, Outcome, Value};
+use crate::{Config, Outcome, Value, quoted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -188,46 +185,6 @@ pub(super) fn csv(report: &Report) -> String {
                 writeln!(text, ",{},,,,,0,{}", word(&failure.kind), quoted(&failure.message))
             }
         };
-    }
-    text
-}
-
-pub(super) fn decisions_csv(report: &Report) -> String {
-    let mut text = String::from("decision");
-    for (name, _) in &report.parameters {
-        text.push(',');
-        text += &quoted(name);
-    }
-    text +=
-        ",comparison,verdict,difference_percent,low_percent,high_percent,chance,level,blocks,kept,discarded,message\n";
-    for (number, decision) in report.decisions.iter().enumerate() {
-        let mut row = |config: &Config, comparison: &str, outcome: Result<&Judgement, &Failure>| {
-            let values: Vec<String> = config.0.iter().map(|value| quoted(&value.to_string())).collect();
-            // Writing to a String cannot fail.
-            let _ = write!(text, "{number},{},{comparison},", values.join(","));
-            let _ = match outcome {
-                Ok(j) => {
-                    let [difference, low, high] = [j.difference, j.low, j.high].map(|x| 100.0 * x);
-                    let verdict = quoted(&j.verdict.to_string());
-                    writeln!(
-                        text,
-                        "{verdict},{difference},{low},{high},{},{},{},{},{},",
-                        j.chance, j.level, j.blocks, j.kept, j.discarded
-                    )
-                }
-                Err(failure) => writeln!(text, "{},,,,,,,,,{}", word(&failure.kind), quoted(&failure.message)),
-            };
-        };
-        for candidate in &decision.candidates {
-            match &candidate.fate {
-                Fate::Judged(judgement) => row(&candidate.config, "candidate", Ok(judgement)),
-                Fate::Failed(failure) => row(&candidate.config, "candidate", Err(failure)),
-            }
-        }
-        let winner = decision.winner.and_then(|winner| decision.candidates.get(winner));
-        if let Some((winner, confirmation)) = winner.zip(decision.confirmation.as_ref()) {
-            row(&winner.config, "confirmation", Ok(confirmation));
-        }
     }
     text
 }

@@ -64,7 +64,7 @@ pub const fn word(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::Constraint => "constraint",
         FailureKind::Compile => "does not compile",
-        FailureKind::Launch => "does not launch",
+        FailureKind::Launch => "does not run",
         FailureKind::WrongResult => "wrong result",
         FailureKind::TimeOut => "timed out",
         FailureKind::Declined => "declined",
@@ -82,6 +82,18 @@ pub fn changes(objective: Objective, judgement: &Judgement) -> [f64; 3] {
     if objective.more_is_better() { [centre, high, low] } else { [centre, low, high] }
 }
 
+/// Tells by which factor B is better, with the interval.
+pub fn gain(objective: Objective, judgement: &Judgement) -> String {
+    let [centre, low, high] =
+        [judgement.difference, judgement.high, judgement.low].map(|of_cost| format!("{:.3}", 1.0 / (1.0 + of_cost)));
+    let how = match objective {
+        Objective::Time | Objective::Rate => "as fast",
+        Objective::Larger => "as large",
+        Objective::Smaller | Objective::Weighted => "as small",
+    };
+    format!("{centre} times {how} (from {low} to {high})")
+}
+
 /// What the numbers of a run stand for.
 pub fn objective_of(record: &RunRecord) -> Objective {
     objective_for(&record.workload)
@@ -93,11 +105,6 @@ pub fn objective_for(workload: &Workload) -> Objective {
         Some(Value::Text(name)) => Objective::named(name).unwrap_or_default(),
         _ => Objective::Time,
     }
-}
-
-/// A text as a cell of a CSV file.
-pub(crate) fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use super::session::{Phase, Progress, Session, TuneError};
 use crate::budget::Spent;
 use crate::compare;
 use crate::space::ConfigIndex;
+use crate::store::lookup::Seeds;
 use crate::store::{Contender, Recorder};
 use crate::strategy::search_time;
 use crate::{Config, Device, Failure, FailureKind, Outcome};
@@ -37,6 +38,7 @@ pub(super) struct Seen {
 pub(super) struct Bench<'s, 'a> {
     pub session: &'s Session<'a>,
     pub recorder: Recorder<'s>,
+    sibling: Option<Seeds>,
     pub spent: Spent,
     pub seen: Vec<Seen>,
     pub measured: HashSet<ConfigIndex>,
@@ -47,10 +49,11 @@ pub(super) struct Bench<'s, 'a> {
 }
 
 impl<'s, 'a> Bench<'s, 'a> {
-    pub fn new(session: &'s Session<'a>, recorder: Recorder<'s>) -> Self {
+    pub fn new(session: &'s Session<'a>, recorder: Recorder<'s>, sibling: Option<Seeds>) -> Self {
         Self {
             session,
             recorder,
+            sibling,
             spent: Spent::default(),
             seen: Vec::new(),
             measured: HashSet::new(),
@@ -174,6 +177,7 @@ impl<'s, 'a> Bench<'s, 'a> {
             left_ms: self.session.budget.left_ms(&self.with_ending()).filter(|_| phase == Phase::Searching),
             phase,
             replayed: !self.recorder.is_live(),
+            sibling: self.sibling.as_ref(),
             run: self.recorder.run(),
         };
         if tell(&progress) { Ok(()) } else { Err(TuneError::Interrupted { run: self.recorder.run() }) }

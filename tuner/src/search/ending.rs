@@ -4,8 +4,7 @@ use super::bench::{Bench, LEAST_BLOCKS, decide_launches};
 use super::racing::{RaceRules, race as run_race};
 use super::session::{Phase, Progress, Session, TuneError};
 use crate::compare::{self, Decision, Ruling};
-use crate::objective::Objective;
-use crate::report::words::{changes, objective_for};
+use crate::report::words::{gain, objective_for};
 use crate::space::ConfigIndex;
 use crate::store::{Contender, RaceDetails};
 use crate::verdict::Rules;
@@ -34,7 +33,7 @@ pub(super) fn race(
     bench: &mut Bench<'_, '_>,
     tell: &mut dyn FnMut(&Progress<'_>) -> bool,
 ) -> Result<(Option<RaceDetails>, Vec<Config>), TuneError> {
-    let default = default_of(bench);
+    let default = default_of(bench).filter(|_| bench.session.finalists > 0);
     let mut order = ranked(bench, default);
     let (racers, launches_of_few) = (bench.racers().min(order.len()), bench.race_launches());
     let space = bench.session.task.space;
@@ -135,7 +134,6 @@ pub(super) fn end(
 
 /// The decision in words.
 fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_room: bool, used_up: bool) -> String {
-    let percent = |share: f64| format!("{:.2} %", 100.0 * share.abs());
     let rival = if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" };
     let objective = objective_for(session.task.workload);
     let [better, _] = objective.comparatives();
@@ -144,23 +142,14 @@ fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_
             let least = decide_launches(&session.rounds, 1, LEAST_BLOCKS);
             format!("{rival} stays: the budget left no room for final rounds, {least} launches at least")
         } else if session.finalists == 0 {
-            format!("{rival}: no final rounds were asked for")
+            "the search's best: no final rounds were asked for".to_owned()
         } else {
             format!("{rival} had no rival")
         };
     };
     match &decision.ruling {
         Ruling::Promoted => {
-            let gain = decision.confirmation.as_ref().map(|judgement| {
-                let [centre, low, high] = changes(objective, judgement).map(|by| percent(by.abs()));
-                // The smaller gain first.
-                let (from, to) = if objective.more_is_better() { (low, high) } else { (high, low) };
-                match objective {
-                    Objective::Time | Objective::Rate => format!(": {centre} faster (from {from} to {to})"),
-                    Objective::Larger => format!(": {centre} more (from {from} to {to})"),
-                    Objective::Smaller | Objective::Weighted => format!(": {centre} less (from {from} to {to})"),
-                }
-            });
+            let gain = decision.confirmation.as_ref().map(|judgement| format!(": {}", gain(objective, judgement)));
             format!("better than {rival}, and again on fresh samples{}", gain.unwrap_or_default())
         }
         Ruling::NoDefault(_) | Ruling::NoneBetter if used_up => {

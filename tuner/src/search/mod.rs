@@ -4,8 +4,6 @@ mod bench;
 pub mod budget;
 mod ending;
 pub mod racing;
-pub mod racing_score;
 pub mod rounds;
-pub mod score;
 pub mod session;
 pub mod tune;

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use crate::budget::{Budget, Spent};
 use crate::compare;
 use crate::goals::Goal;
-use crate::store::run::{DEFAULT, SAMPLE, SEEDS};
-use crate::store::{Evidence, Plan, Store, StoreError, Task};
+use crate::store::lookup::Seeds;
+use crate::store::{Evidence, Plan, StoreError, Task};
 use crate::strategy::StrategyKind;
 use crate::verdict::Rules;
 use crate::{Config, Failure, SpaceReport};
@@ -31,10 +31,9 @@ pub struct Session<'a> {
     /// What is measured, where the workload does not say it: a run of another sample is not continued. Lookups do not
     /// ask for it.
     pub sample: String,
-    /// Configurations that were good elsewhere, to be tried first. A run that is continued keeps those that it began with.
-    pub seeds: Vec<Config>,
-    /// Whether a run that began with seeds is left alone too.
-    pub no_seeds: bool,
+    /// Try first what was good on the nearest sibling in the store. A run that is continued keeps the seeds that it
+    /// began with; without this, a run that began with seeds is not continued.
+    pub seeded: bool,
     /// This many of the best of the search are raced for the places in the final rounds, if that is more than there are
     /// places; fewer where the search took few launches.
     pub racers: usize,
@@ -61,8 +60,7 @@ impl<'a> Session<'a> {
             goals: Vec::new(),
             default: None,
             sample: String::new(),
-            seeds: Vec::new(),
-            no_seeds: false,
+            seeded: false,
             racers: 16,
             finalists: 3,
             rounds,
@@ -70,46 +68,20 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The seeds of the unfinished run that this session would continue; `None` where it begins a new one.
-    ///
-    /// # Errors
-    /// Those of reading the store.
-    pub fn begun_with(&self, store: &Store) -> Result<Option<Vec<Config>>, StoreError> {
-        if self.fresh || self.no_seeds {
-            return Ok(None);
-        }
-        store.seeds_begun_with(&self.task, &self.plan_with(&[]))
-    }
-
-    /// The plan: all of what determines the proposals.
+    /// The plan: all of what determines the proposals, but for the seeds.
     pub(super) fn plan(&self) -> Plan {
-        self.plan_with(&self.seeds)
-    }
-
-    fn plan_with(&self, seeds: &[Config]) -> Plan {
         let looks: Vec<String> = self.rounds.rules.looks.iter().map(ToString::to_string).collect();
         let mut strategy = format!("{}, {} launches, {} finalists", self.strategy, self.launches, self.finalists);
         if self.finalists > 0 {
-            let _ = write!(
-                strategy,
-                " of {} raced, {} rounds in {} blocks",
-                self.racers,
-                self.rounds.rounds,
-                looks.join("/")
-            );
-        }
-        if !self.sample.is_empty() {
-            let _ = write!(strategy, "{SAMPLE}{}", self.sample);
+            let (racers, rounds, looks) = (self.racers, self.rounds.rounds, looks.join("/"));
+            let _ = write!(strategy, " of {racers} raced, {rounds} rounds in {looks} blocks");
         }
         if let Some(default) = &self.default {
             let values: Vec<String> = default.0.iter().map(ToString::to_string).collect();
-            let _ = write!(strategy, "{DEFAULT}{}", values.join("/"));
+            let _ = write!(strategy, ", default {}", values.join("/"));
         }
-        if !seeds.is_empty() {
-            // Last, and so that they can be read back.
-            let _ = write!(strategy, "{SEEDS}{}", serde_json::json!(seeds));
-        }
-        Plan { strategy, seed: self.seed, budget: self.budget.to_string() }
+        let (sample, budget) = (self.sample.clone(), self.budget.to_string());
+        Plan { strategy, sample, seeds: Vec::new(), seed: self.seed, budget }
     }
 }
 
@@ -137,6 +109,8 @@ pub struct Progress<'a> {
     pub phase: Phase,
     /// Whether this was measured by an earlier process.
     pub replayed: bool,
+    /// The sibling whose best configurations the search began with.
+    pub sibling: Option<&'a Seeds>,
     /// The run in the store.
     pub run: i64,
 }
@@ -166,6 +140,9 @@ pub enum TuneError {
         /// The last failure.
         last: Failure,
     },
+    /// The default does not work: there is nothing that could stay.
+    #[error("the default fails: {}", .0.message)]
+    DefaultFailed(Failure),
     /// There is nothing to choose from.
     #[error("the space has no valid configuration: {}", .0.to_string().trim_end())]
     EmptySpace(SpaceReport),

@@ -20,7 +20,7 @@ use crate::goals::{Front, reweighted};
 use crate::space::ConfigIndex;
 use crate::store::{Details, Evidence, Recorder, Store};
 use crate::strategy::Strategy;
-use crate::{Device, Failure, FailureKind, Outcome};
+use crate::{Config, Device, Failure, FailureKind, Outcome};
 
 /// A strategy is asked what is still to be gained after this many evaluations.
 const ASK_EVERY: usize = 8;
@@ -38,15 +38,29 @@ pub fn tune(
     if session.task.space.is_empty() {
         return Err(TuneError::EmptySpace(session.task.space.report().clone()));
     }
-    let mut session = session.clone();
-    if let Some(seeds) = session.begun_with(store)? {
-        session.seeds = seeds;
-    }
-    let session = &session;
-    let recorder = Recorder::start(device, store, &session.task, &session.plan(), session.fresh)?;
+    let mut plan = session.plan();
+    let unfinished = if session.fresh { None } else { store.resume(&session.task, &plan, session.seeded)? };
+    let mut sibling = None;
+    let (run, recorded) = if let Some(unfinished) = unfinished {
+        unfinished
+    } else {
+        if session.seeded {
+            sibling = store.seeds(&session.task)?;
+            plan.seeds = sibling.iter().flat_map(|seeds| seeds.configs.clone()).collect();
+        }
+        (store.begin(&session.task, &plan)?, Vec::new())
+    };
+    let seeds = run.plan().seeds.clone();
+    let recorder = Recorder::of(device, store, run, recorded, &plan.budget)?;
     let resumed = recorder.resumed();
-    let mut bench = Bench::new(session, recorder);
-    let (stopped, expected_gain) = search(&mut bench, tell)?;
+    let mut bench = Bench::new(session, recorder, sibling);
+    let (stopped, expected_gain) = match search(&mut bench, &seeds, tell) {
+        Err(error @ TuneError::DefaultFailed(_)) => {
+            bench.recorder.finish(None)?;
+            return Err(error);
+        }
+        searched => searched?,
+    };
     let search_launches = bench.spent.launches;
     let (race, finalists) = ending::race(&mut bench, tell)?;
     let raced = bench.spent.launches;
@@ -124,13 +138,14 @@ impl<'s> Searchers<'s> {
 /// The search: default, seeds, and what the strategy proposes. Returns why it ended, and what was still to be gained.
 fn search(
     bench: &mut Bench<'_, '_>,
+    seeds: &[Config],
     tell: &mut dyn FnMut(&Progress<'_>) -> bool,
 ) -> Result<(String, Option<f64>), TuneError> {
     let session = bench.session;
     let space = session.task.space;
     let mut strategy = Searchers::start(session);
     let mut first: Vec<ConfigIndex> = Vec::new();
-    for index in session.default.iter().chain(&session.seeds).filter_map(|config| space.index_of(config)) {
+    for index in session.default.iter().chain(seeds).filter_map(|config| space.index_of(config)) {
         if !first.contains(&index) {
             first.push(index);
         }
@@ -147,6 +162,10 @@ fn search(
             return Ok(("the strategy has nothing new to propose".to_owned(), strategy.remaining_gain()));
         }
         let outcome = bench.evaluate(index)?;
+        let is_default = session.default.as_ref().is_some_and(|default| space.index_of(default) == Some(index));
+        if let (true, 0, Some(failure)) = (is_default, bench.seen.len(), &bench.last_failure) {
+            return Err(TuneError::DefaultFailed(failure.clone()));
+        }
         strategy.observe(index, &outcome, &bench.recorder.parts());
         if session.budget.asks_for_gain() && bench.spent.evaluations.is_multiple_of(ASK_EVERY) {
             bench.spent.remaining_gain = strategy.remaining_gain();

@@ -23,18 +23,17 @@
 use std::sync::Arc;
 
 use crate::Value;
-use crate::expression::list::LONGEST;
-use crate::expression::program::{Graph, Program};
-use crate::expression::{Expr, ExpressionError};
-use crate::space::enumerate::{Problem, Rule};
-use crate::space::{Parameter, Space, SpaceError, SpaceReport, strides, unique};
+use crate::expression::Expr;
+use crate::space::enumerate::{MOST_STEPS, Predicate, Problem, Rule};
+use crate::space::{Parameter, Space, SpaceError, strides, unique};
+
+/// Longer ranges are refused.
+const LONGEST: usize = 1 << 20;
 
 /// More parameters are refused.
 const MOST_PARAMETERS: usize = 256;
 /// Constraints: the work of ordering them grows with their number times that of the parameters.
 const MOST_CONSTRAINTS: usize = 1000;
-/// A constraint is tried by itself if its own parameters have at most this many combinations.
-const MOST_ALONE: u64 = 1 << 22;
 
 /// Declares a space. Every method but the last takes anything; [`build`](Self::build) says what is wrong with it.
 #[derive(Clone, Default)]
@@ -49,7 +48,7 @@ pub struct SpaceBuilder {
 #[derive(Clone)]
 enum Constraint {
     Expression(String),
-    Closure(Vec<String>, crate::space::enumerate::Predicate),
+    Closure(Vec<String>, Predicate),
 }
 
 /// What a device allows one block to use.
@@ -91,11 +90,6 @@ impl SpaceBuilder {
     /// A parameter that takes these whole numbers.
     pub fn ints(self, name: &str, values: impl IntoIterator<Item = i64>) -> Self {
         self.parameter(name, values.into_iter().map(Value::Int))
-    }
-
-    /// A parameter that takes these numbers.
-    pub fn floats(self, name: &str, values: impl IntoIterator<Item = f64>) -> Self {
-        self.parameter(name, values.into_iter().map(Value::Float))
     }
 
     /// A parameter that is one of these names.
@@ -195,104 +189,59 @@ impl SpaceBuilder {
     /// Names that are there twice or are not there, values that are there twice, expressions that do not parse, and
     /// spaces that are too large. A space in which nothing is valid is not an error.
     pub fn build(&self) -> Result<Space, SpaceError> {
-        let (parameters, graph, derived) = self.compile()?;
-        let constraints = (0..self.constraints.len()).collect::<Vec<_>>();
-        let (graph, constraints) = self.rules(graph, &constraints)?;
-        let enumerated = Problem { parameters: &parameters, graph, constraints }.enumerate()?;
-        Ok(Space::from_keys(parameters, enumerated.strides, enumerated.keys, derived, enumerated.report))
-    }
-
-    /// The space's report, with what each constraint rejects by itself, which takes another enumeration for each.
-    ///
-    /// # Errors
-    /// As [`build`](Self::build).
-    pub fn report(&self) -> Result<SpaceReport, SpaceError> {
-        let mut report = self.build()?.report().clone();
-        let (parameters, graph, _) = self.compile()?;
-        if report.combinations == 0 {
-            // A parameter without values: the products of the others may be beyond every number.
-            return Ok(report);
-        }
-        for (number, constraint) in report.constraints.iter_mut().enumerate() {
-            let (graph, rules) = self.rules(graph.clone(), &[number])?;
-            let used = rules.first().map(|(_, rule)| rule.parameters(&graph)).unwrap_or_default();
-            let own: u64 = used.iter().map(|&place| parameters[place].values().len() as u64).product();
-            if own > MOST_ALONE {
-                continue;
-            }
-            // One value for each parameter that it does not ask for.
-            let narrowed = parameters.iter().enumerate().map(|(place, parameter)| {
-                let kept = if used.contains(&place) { parameter.values() } else { &parameter.values()[..1] };
-                Parameter::new(parameter.name(), kept.to_vec())
-            });
-            let narrowed = narrowed.collect::<Result<Vec<_>, _>>()?;
-            let alone = Problem { parameters: &narrowed, graph, constraints: rules }.enumerate()?;
-            constraint.alone = Some((own - alone.report.valid) * (report.combinations / own));
-        }
-        Ok(report)
-    }
-
-    #[allow(clippy::type_complexity, reason = "three results of one pass")]
-    fn compile(&self) -> Result<(Vec<Parameter>, Graph, Vec<(String, Program)>), SpaceError> {
-        let parameter_names: Vec<String> = self.parameters.iter().map(|(name, _)| name.clone()).collect();
+        let names: Vec<&String> = self.parameters.iter().map(|(name, _)| name).collect();
         let others = self.constants.iter().map(|(name, _)| name).chain(self.derived.iter().map(|(name, _)| name));
-        unique(parameter_names.iter().chain(others))?;
-        if parameter_names.len() > MOST_PARAMETERS {
-            let message = format!("one of more than {MOST_PARAMETERS}");
-            return Err(SpaceError::BadValues { parameter: parameter_names[MOST_PARAMETERS].clone(), message });
+        unique(names.iter().copied().chain(others))?;
+        if let Some(name) = names.get(MOST_PARAMETERS) {
+            return Err(SpaceError::Wrong(format!("parameter {name:?}: one of more than {MOST_PARAMETERS}")));
         }
-        if let Some((parameter, _)) = self.derived.get(MOST_PARAMETERS) {
-            let message = format!("one of more than {MOST_PARAMETERS} derived values");
-            return Err(SpaceError::BadValues { parameter: parameter.clone(), message });
+        if let Some((name, _)) = self.derived.get(MOST_PARAMETERS) {
+            return Err(SpaceError::Wrong(format!("{name:?}: one of more than {MOST_PARAMETERS} derived values")));
         }
         if let Some((name, _)) = self.constraints.get(MOST_CONSTRAINTS) {
-            return Err(SpaceError::TooManyConstraints { constraint: name.clone(), most: MOST_CONSTRAINTS });
+            let what = format!("more than {MOST_CONSTRAINTS} constraints: {name:?} is the first too many");
+            return Err(SpaceError::Wrong(what));
         }
         let mut parameters = Vec::new();
         for (name, values) in &self.parameters {
-            let values = values.clone();
-            let bad = |message| SpaceError::BadValues { parameter: name.clone(), message };
-            parameters.push(Parameter::new(name.clone(), values.map_err(bad)?)?);
+            let bad = |message| SpaceError::Wrong(format!("parameter {name:?}: {message}"));
+            parameters.push(Parameter::new(name.clone(), values.clone().map_err(bad)?)?);
         }
-        let mut graph = Graph::new(&parameter_names);
-        for (name, value) in &self.constants {
-            graph.constant(name, value);
-        }
+        let place = |wanted: &str| names.iter().position(|name| *name == wanted);
+        // Constants are written into the expressions; a derived value is known to all that is declared behind it.
+        let parse = |what: String, text: &str, known: usize| {
+            let derived = |name: &str| self.derived[..known].iter().position(|(derived, _)| derived == name);
+            let constant = |name: &str| self.constants.iter().find(|(constant, _)| constant == name);
+            let named = |name: &str| match (place(name), derived(name), constant(name)) {
+                (Some(place), ..) => Some(Expr::Slot(place)),
+                (_, Some(number), _) => Some(Expr::Slot(names.len() + number)),
+                (.., constant) => constant.map(|(_, value)| Expr::Literal(value.clone())),
+            };
+            Expr::parse(text, &named).map_err(|error| SpaceError::Wrong(format!("{what}: {error}")))
+        };
         let mut derived = Vec::new();
-        for (name, text) in &self.derived {
-            let wrong =
-                |source: ExpressionError| SpaceError::Expression { what: format!("derived value {name:?}"), source };
-            let node = Expr::parse(text).and_then(|expr| graph.compile(&expr)).map_err(wrong)?;
-            graph.define(name, node);
-            derived.push((name.clone(), node));
+        for (number, (name, text)) in self.derived.iter().enumerate() {
+            derived.push(parse(format!("derived value {name:?}"), text, number)?);
         }
-        let derived = derived.into_iter().map(|(name, node)| (name, Program::new(graph.clone(), node))).collect();
-        Ok((parameters, graph, derived))
-    }
-
-    /// Compiles the constraints of these numbers into `graph`.
-    #[allow(clippy::type_complexity, reason = "a graph and what it holds")]
-    fn rules(&self, mut graph: Graph, numbers: &[usize]) -> Result<(Graph, Vec<(String, Rule)>), SpaceError> {
-        let mut rules = Vec::new();
-        for (name, constraint) in numbers.iter().map(|&number| &self.constraints[number]) {
+        let mut constraints = Vec::new();
+        for (name, constraint) in &self.constraints {
             let rule = match constraint {
                 Constraint::Expression(text) => {
-                    let wrong = |source| SpaceError::Expression { what: format!("constraint {name:?}"), source };
-                    Rule::Node(Expr::parse(text).and_then(|expr| graph.compile(&expr)).map_err(wrong)?)
+                    Rule::Expression(parse(format!("constraint {name:?}"), text, derived.len())?)
                 }
                 Constraint::Closure(wanted, predicate) => {
-                    let place = |wanted: &String| {
-                        let unknown =
-                            || SpaceError::UnknownParameter { constraint: name.clone(), name: wanted.clone() };
-                        self.parameters.iter().position(|(name, _)| name == wanted).ok_or_else(unknown)
+                    let known = |wanted: &String| {
+                        let what = || format!("constraint {name:?} asks for {wanted:?}, which is not a parameter");
+                        place(wanted).ok_or_else(|| SpaceError::Wrong(what()))
                     };
-                    let places = wanted.iter().map(place).collect::<Result<_, _>>()?;
-                    Rule::Closure(places, Arc::clone(predicate))
+                    Rule::Closure(wanted.iter().map(known).collect::<Result<_, _>>()?, Arc::clone(predicate))
                 }
             };
-            rules.push((name.clone(), rule));
+            constraints.push((name.clone(), rule));
         }
-        Ok((graph, rules))
+        let problem = Problem { parameters: &parameters, derived: &derived, constraints: &constraints };
+        let found = problem.enumerate(MOST_STEPS)?;
+        Ok(Space::from_keys(parameters, found.strides, found.keys, found.report))
     }
 }
 
@@ -304,29 +253,5 @@ impl std::fmt::Debug for SpaceBuilder {
             .field("derived", &self.derived)
             .field("constraints", &self.constraints.iter().map(|(name, _)| name).collect::<Vec<_>>())
             .finish()
-    }
-}
-
-impl From<i64> for Value {
-    fn from(value: i64) -> Self {
-        Self::Int(value)
-    }
-}
-
-impl From<f64> for Value {
-    fn from(value: f64) -> Self {
-        Self::Float(value)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(value: bool) -> Self {
-        Self::Bool(value)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(value: &str) -> Self {
-        Self::Text(value.to_owned())
     }
 }

@@ -1,87 +1,67 @@
 //! Listing the configurations that no constraint rejects, without visiting all combinations.
 //!
-//! Parameters are bound one after the other, those first that let a constraint be decided early. What a constraint
-//! computes is done at the first level where its parameters are bound, once for all combinations of the later ones; as
-//! soon as a constraint rejects, all that lies below is skipped. A closure is asked when its last parameter is bound.
+//! Parameters are bound one after the other, those first that let a constraint be decided early. A derived value is
+//! computed and a constraint is asked as soon as the parameters that it needs are bound; where it rejects, all that lies
+//! below is skipped.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::Value;
-use crate::expression::number::{Fault, Number};
-use crate::expression::program::{Graph, Node, NodeId};
+use crate::expression::{Computed, Expr, Fault, Number};
 use crate::space::{ConstraintReport, Parameter, SpaceError, SpaceReport, strides};
 
 /// Values tried, and what is computed for each, in all before the enumeration is given up.
-const MOST_STEPS: u64 = 2_000_000_000;
+pub(super) const MOST_STEPS: u64 = 2_000_000_000;
 /// Valid configurations before it is given up: 1 GiB of keys.
 const MOST_VALID: usize = 1 << 27;
 
-/// What a closure decides on: one value of each parameter that it named, in its order.
-pub(crate) type Predicate = Arc<dyn Fn(&[&Value]) -> bool + Send + Sync>;
+/// Decides on one value of each parameter that it named, in its order.
+pub(super) type Predicate = Arc<dyn Fn(&[&Value]) -> bool + Send + Sync>;
 
-/// What decides whether a combination is valid.
-#[derive(Clone)]
-pub(crate) enum Rule {
-    /// An expression, by its node.
-    Node(NodeId),
+/// Decides whether a combination is valid.
+pub(super) enum Rule {
+    Expression(Expr),
     /// A closure over these parameters, by their places.
     Closure(Vec<usize>, Predicate),
 }
 
-impl Rule {
-    /// The parameters that it asks for, by their places, in ascending order.
-    pub(crate) fn parameters(&self, graph: &Graph) -> Vec<usize> {
-        match self {
-            Self::Node(root) => graph.parameters_of(*root),
-            Self::Closure(places, _) => {
-                let mut places = places.clone();
-                places.sort_unstable();
-                places.dedup();
-                places
-            }
-        }
-    }
-}
-
-/// Constraints over parameters, ready to be enumerated.
-pub(crate) struct Problem<'a> {
-    pub(crate) parameters: &'a [Parameter],
-    pub(crate) graph: Graph,
+/// Constraints over parameters, ready to be enumerated. Slots of expressions are the parameters, then the derived values.
+pub(super) struct Problem<'a> {
+    pub parameters: &'a [Parameter],
+    pub derived: &'a [Expr],
     /// Names and rules.
-    pub(crate) constraints: Vec<(String, Rule)>,
+    pub constraints: &'a [(String, Rule)],
 }
 
 /// The keys of the valid combinations, in the order in which they were found, with the strides, and the report.
-pub(crate) struct Enumerated {
-    pub(crate) keys: Vec<u64>,
-    pub(crate) strides: Vec<u64>,
-    pub(crate) report: SpaceReport,
+pub(super) struct Enumerated {
+    pub keys: Vec<u64>,
+    pub strides: Vec<u64>,
+    pub report: SpaceReport,
 }
 
 /// What is done once a level's value is set.
-enum Step {
-    Compute(NodeId, Node),
-    /// A constraint, by its number, and its node.
-    Check(usize, NodeId),
-    Ask(usize, Vec<usize>, Predicate),
+enum Step<'a> {
+    Derive(usize, &'a Expr),
+    /// A constraint, by its number.
+    Check(usize, &'a Rule),
 }
 
-/// One parameter in the order in which they are bound.
-struct Level {
+/// One parameter in the order in which they are bound; the first level, without one, holds what is constant.
+struct Level<'a> {
     parameter: usize,
     stride: u64,
-    values: Vec<Number>,
-    steps: Vec<Step>,
+    steps: Vec<Step<'a>>,
+    /// The work of a value.
+    cost: u64,
     /// Combinations of the parameters of the deeper levels.
     below: u64,
 }
 
 struct Walk<'a> {
     parameters: &'a [Parameter],
-    levels: Vec<Level>,
-    /// The value of each node, as far as it is known.
-    values: Vec<Number>,
+    /// The values of parameters and derived values, as far as they are known.
+    slots: Vec<Computed<'a>>,
     /// The value index of each parameter.
     codes: Vec<usize>,
     keys: Vec<u64>,
@@ -91,267 +71,182 @@ struct Walk<'a> {
     steps_most: u64,
 }
 
-impl Problem<'_> {
+impl<'a> Problem<'a> {
     /// Lists the valid combinations.
     ///
     /// # Errors
-    /// More combinations than 2^64, or too many to visit.
-    pub(crate) fn enumerate(self) -> Result<Enumerated, SpaceError> {
-        self.enumerate_within(MOST_STEPS)
-    }
-
-    fn enumerate_within(mut self, steps: u64) -> Result<Enumerated, SpaceError> {
+    /// More combinations than 2^64, or more than `steps_most` steps.
+    pub(super) fn enumerate(&self, steps_most: u64) -> Result<Enumerated, SpaceError> {
         let (strides, combinations) = strides(self.parameters.iter().map(|parameter| parameter.values().len()))?;
-        let uses = self.uses();
-        let order = self.order(&uses);
         let count = self.constraints.len();
         let mut walk = Walk {
             parameters: self.parameters,
-            levels: Vec::new(),
-            values: vec![Number::Bad(Fault::Type); self.graph.nodes.len()],
+            slots: vec![Err(Fault::Type); self.parameters.len() + self.derived.len()],
             codes: vec![0; self.parameters.len()],
             keys: Vec::new(),
             rejected: vec![0; count],
             faults: vec![None; count],
             steps_done: 0,
-            steps_most: steps,
+            steps_most,
         };
         if combinations > 0 {
-            self.plan(&order, &strides, &uses, &mut walk);
-            // Constants, and the constraints that depend on nothing else.
-            let fixed = walk.levels.remove(0);
-            if walk.pass(&fixed.steps, fixed.below) {
-                walk.descend(0, 0)?;
+            let levels = self.levels(&strides);
+            if walk.pass(&levels[0]) {
+                walk.descend(&levels[1..], 0)?;
             }
         }
-        let constraints = self.constraints.into_iter().zip(walk.rejected).zip(walk.faults);
-        let constraints = constraints
-            .map(|(((name, _), first), fault)| ConstraintReport {
-                name,
-                first,
-                alone: None,
-                not_evaluated: fault.map(|fault| fault.to_string()),
-            })
-            .collect();
-        let report = SpaceReport { combinations, valid: walk.keys.len() as u64, constraints };
-        Ok(Enumerated { keys: walk.keys, strides, report })
-    }
-
-    /// Whether each node depends on each parameter, by node; then the same by constraint.
-    fn uses(&self) -> Uses {
-        let mut nodes: Vec<Vec<bool>> = Vec::with_capacity(self.graph.nodes.len());
-        for node in &self.graph.nodes {
-            let mut used = vec![false; self.parameters.len()];
-            if let Node::Parameter(place) = node {
-                used[*place as usize] = true;
-            }
-            for operand in node.operands() {
-                used.iter_mut().zip(&nodes[operand as usize]).for_each(|(used, &operand)| *used |= operand);
-            }
-            nodes.push(used);
-        }
-        let constraints = self.constraints.iter().map(|(_, rule)| match rule {
-            Rule::Node(node) => nodes[*node as usize].clone(),
-            Rule::Closure(places, _) => (0..self.parameters.len()).map(|place| places.contains(&place)).collect(),
+        let constraints = self.constraints.iter().zip(walk.rejected).zip(walk.faults);
+        let constraints = constraints.map(|(((name, _), first), fault)| ConstraintReport {
+            name: name.clone(),
+            first,
+            not_evaluated: fault.map(|fault| fault.to_string()),
         });
-        Uses { constraints: constraints.collect(), nodes }
+        let report = SpaceReport { combinations, valid: walk.keys.len() as u64, constraints: constraints.collect() };
+        Ok(Enumerated { keys: walk.keys, strides, report })
     }
 
     /// The order in which the parameters are bound: always next those of the constraint that is decided after the
     /// fewest combinations, a parameter with fewer values first; last those that no constraint asks for.
-    fn order(&self, uses: &Uses) -> Vec<usize> {
+    fn order(&self, uses: &[Vec<bool>]) -> Vec<usize> {
         let size = |place: usize| self.parameters[place].values().len();
         let mut order: Vec<usize> = Vec::new();
-        let mut open: Vec<usize> = (0..self.constraints.len()).collect();
         loop {
-            let unbound = |constraint: usize, order: &[usize]| -> Vec<usize> {
-                let wanted = (0..self.parameters.len()).filter(|&place| uses.constraints[constraint][place]);
-                wanted.filter(|place| !order.contains(place)).collect()
+            let unbound = |used: &Vec<bool>| -> Vec<usize> {
+                (0..used.len()).filter(|place| used[*place] && !order.contains(place)).collect()
             };
-            open.retain(|&constraint| !unbound(constraint, &order).is_empty());
-            let cost = |constraint: usize| {
-                unbound(constraint, &order).iter().map(|&place| size(place) as f64).product::<f64>()
-            };
-            let Some(next) = open.iter().copied().min_by(|&a, &b| cost(a).total_cmp(&cost(b))) else { break };
-            let mut places = unbound(next, &order);
-            places.sort_by_key(|&place| size(place));
-            order.extend(places);
+            let cost = |places: &Vec<usize>| places.iter().map(|&place| size(place) as f64).product::<f64>();
+            let open = uses.iter().map(unbound).filter(|places| !places.is_empty());
+            let Some(mut next) = open.min_by(|a, b| cost(a).total_cmp(&cost(b))) else { break };
+            next.sort_by_key(|&place| size(place));
+            order.extend(next);
         }
         let rest: Vec<usize> = (0..self.parameters.len()).filter(|place| !order.contains(place)).collect();
         order.extend(rest);
         order
     }
 
-    /// Fills the walk's levels; the first one, without a parameter, holds what is constant.
-    fn plan(&mut self, order: &[usize], strides: &[u64], uses: &Uses, walk: &mut Walk<'_>) {
-        let mut rank = vec![0; self.parameters.len()];
+    fn levels(&self, strides: &[u64]) -> Vec<Level<'a>> {
+        let parameters = self.parameters.len();
+        // Which parameters each derived value needs, directly or by an earlier one; then the same of the constraints.
+        let mut of_derived: Vec<Vec<bool>> = Vec::new();
+        for expr in self.derived {
+            let used = used_by(expr, parameters, &of_derived);
+            of_derived.push(used);
+        }
+        let of_rule = |(_, rule): &(String, Rule)| match rule {
+            Rule::Expression(expr) => used_by(expr, parameters, &of_derived),
+            Rule::Closure(places, _) => (0..parameters).map(|place| places.contains(&place)).collect(),
+        };
+        let of_constraints: Vec<Vec<bool>> = self.constraints.iter().map(of_rule).collect();
+        let order = self.order(&of_constraints);
+        let mut rank = vec![0; parameters];
         order.iter().enumerate().for_each(|(at, &place)| rank[place] = at + 1);
         let level_of =
             |used: &[bool]| (0..used.len()).filter(|&place| used[place]).map(|place| rank[place]).max().unwrap_or(0);
-        let node_level: Vec<usize> = uses.nodes.iter().map(|used| level_of(used)).collect();
-
-        // Only what some constraint needs is computed.
-        let mut needed = vec![false; self.graph.nodes.len()];
-        for (_, rule) in &self.constraints {
-            if let Rule::Node(node) = rule {
-                needed[*node as usize] = true;
-            }
-        }
-        for at in (0..needed.len()).rev() {
-            if needed[at] {
-                self.graph.nodes[at].operands().for_each(|operand| needed[operand as usize] = true);
-            }
-        }
 
         let mut below = order.iter().map(|&place| self.parameters[place].values().len() as u64).product::<u64>();
-        let mut emitted = vec![false; self.graph.nodes.len()];
-        for level in 0..=order.len() {
-            let (parameter, stride, values) = match level.checked_sub(1).map(|at| order[at]) {
-                None => (usize::MAX, 0, Vec::new()),
-                Some(place) => {
-                    below /= self.parameters[place].values().len() as u64;
-                    let values = self.parameters[place].values();
-                    (place, strides[place], values.iter().map(|value| self.graph.number(value)).collect())
-                }
-            };
-            let mut steps = Vec::new();
-            for (number, (_, rule)) in self.constraints.iter().enumerate() {
-                if level_of(&uses.constraints[number]) != level {
-                    continue;
-                }
-                match rule {
-                    Rule::Node(root) => {
-                        self.emit(*root, level, &node_level, &mut emitted, &mut steps);
-                        steps.push(Step::Check(number, *root));
-                    }
-                    Rule::Closure(places, predicate) => {
-                        steps.push(Step::Ask(number, places.clone(), Arc::clone(predicate)));
-                    }
-                }
-            }
-            // What only deeper levels need: once here instead of for each combination there.
-            for at in 0..needed.len() {
-                if needed[at] && node_level[at] == level {
-                    self.emit(at as NodeId, level, &node_level, &mut emitted, &mut steps);
-                }
-            }
-            walk.levels.push(Level { parameter, stride, values, steps, below });
+        let mut levels: Vec<Level<'a>> =
+            vec![Level { parameter: usize::MAX, stride: 0, steps: Vec::new(), cost: 1, below }];
+        for &place in &order {
+            below /= self.parameters[place].values().len() as u64;
+            levels.push(Level { parameter: place, stride: strides[place], steps: Vec::new(), cost: 1, below });
         }
-    }
-
-    /// Appends the steps that compute `root` and its operands of this level, each once.
-    fn emit(&self, root: NodeId, level: usize, levels: &[usize], emitted: &mut [bool], steps: &mut Vec<Step>) {
-        // Operands stand before their nodes, so ascending order computes them first.
-        let mut wanted = vec![root];
-        let mut seen = HashSet::from([root]);
-        let mut at = 0;
-        while at < wanted.len() {
-            for operand in self.graph.nodes[wanted[at] as usize].operands() {
-                if levels[operand as usize] == level && !emitted[operand as usize] && seen.insert(operand) {
-                    wanted.push(operand);
-                }
-            }
-            at += 1;
+        for (number, (expr, used)) in self.derived.iter().zip(&of_derived).enumerate() {
+            let level = &mut levels[level_of(used)];
+            level.steps.push(Step::Derive(parameters + number, expr));
+            level.cost += size_of(expr);
         }
-        wanted.sort_unstable();
-        for node in wanted {
-            let what = self.graph.nodes[node as usize];
-            if !std::mem::replace(&mut emitted[node as usize], true) && !matches!(what, Node::Parameter(_)) {
-                steps.push(Step::Compute(node, what));
-            }
+        for (number, ((_, rule), used)) in self.constraints.iter().zip(&of_constraints).enumerate() {
+            let level = &mut levels[level_of(used)];
+            level.steps.push(Step::Check(number, rule));
+            level.cost += if let Rule::Expression(expr) = rule { size_of(expr) } else { 1 };
         }
+        levels
     }
 }
 
-struct Uses {
-    nodes: Vec<Vec<bool>>,
-    constraints: Vec<Vec<bool>>,
+/// Tells for each parameter whether `expr` needs it.
+fn used_by(expr: &Expr, parameters: usize, derived: &[Vec<bool>]) -> Vec<bool> {
+    let mut used = vec![false; parameters];
+    expr.visit(&mut |part| {
+        if let Expr::Slot(slot) = part {
+            match slot.checked_sub(parameters) {
+                None => used[*slot] = true,
+                Some(number) => used.iter_mut().zip(&derived[number]).for_each(|(used, of)| *used |= of),
+            }
+        }
+    });
+    used
 }
 
-impl Walk<'_> {
-    /// Takes the steps of a level; whether no constraint rejects.
-    #[inline]
-    fn pass(&mut self, steps: &[Step], below: u64) -> bool {
-        for step in steps {
-            let (number, fault) = match step {
-                Step::Compute(at, node) => {
-                    self.values[*at as usize] = node.compute(|operand| self.values[operand as usize]);
+fn size_of(expr: &Expr) -> u64 {
+    let mut size = 0;
+    expr.visit(&mut |_| size += 1);
+    size
+}
+
+impl<'a> Walk<'a> {
+    /// Takes the steps of a level; returns true if no constraint rejects.
+    fn pass(&mut self, level: &Level<'a>) -> bool {
+        for step in &level.steps {
+            let (number, holds) = match step {
+                Step::Derive(slot, expr) => {
+                    self.slots[*slot] = expr.compute(&self.slots);
                     continue;
                 }
-                Step::Check(number, root) => match self.values[*root as usize].truth() {
-                    Ok(true) => continue,
-                    Ok(false) => (*number, None),
-                    Err(fault) => (*number, Some(fault)),
-                },
-                Step::Ask(number, places, predicate) => {
+                Step::Check(number, Rule::Expression(expr)) => (*number, expr.compute(&self.slots).map(Number::truth)),
+                Step::Check(number, Rule::Closure(places, predicate)) => {
                     let value = |&place: &usize| &self.parameters[place].values()[self.codes[place]];
-                    if predicate(&places.iter().map(value).collect::<Vec<_>>()) {
-                        continue;
-                    }
-                    (*number, None)
+                    (*number, Ok(predicate(&places.iter().map(value).collect::<Vec<_>>())))
                 }
             };
-            self.rejected[number] += below;
-            if fault.is_some() && self.faults[number].is_none() {
-                self.faults[number] = fault;
+            if holds == Ok(true) {
+                continue;
             }
+            self.rejected[number] += level.below;
+            self.faults[number] = self.faults[number].or(holds.err());
             return false;
         }
         true
     }
 
-    /// Binds the parameter of level `at` to each of its values; `key` is that of the levels above.
-    fn descend(&mut self, at: usize, key: u64) -> Result<(), SpaceError> {
-        if at == self.levels.len() {
+    /// Binds the parameter of the first level to each of its values; `key` is that of the levels above.
+    fn descend(&mut self, levels: &[Level<'a>], key: u64) -> Result<(), SpaceError> {
+        let Some((level, deeper)) = levels.split_first() else {
             if self.keys.len() == MOST_VALID {
                 return Err(SpaceError::TooLong(self.steps_done));
             }
             self.keys.push(key);
             return Ok(());
-        }
-        // Moved out for the time of the loop, so that the walk can be changed meanwhile.
-        let level = std::mem::replace(
-            &mut self.levels[at],
-            Level { parameter: 0, stride: 0, values: Vec::new(), steps: Vec::new(), below: 0 },
-        );
-        let mut done = Ok(());
-        for (code, &value) in level.values.iter().enumerate() {
-            self.steps_done += 1 + level.steps.len() as u64;
+        };
+        let parameters = self.parameters;
+        for (code, value) in parameters[level.parameter].values().iter().enumerate() {
+            self.steps_done += level.cost;
             if self.steps_done > self.steps_most {
-                done = Err(SpaceError::TooLong(self.steps_most));
-                break;
+                return Err(SpaceError::TooLong(self.steps_most));
             }
-            // The graph's first nodes are the parameters.
-            self.values[level.parameter] = value;
+            self.slots[level.parameter] = Ok(value.into());
             self.codes[level.parameter] = code;
-            if self.pass(&level.steps, level.below) {
-                done = self.descend(at + 1, key + code as u64 * level.stride);
-                if done.is_err() {
-                    break;
-                }
+            if self.pass(level) {
+                self.descend(deeper, key + code as u64 * level.stride)?;
             }
         }
-        self.levels[at] = level;
-        done
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expression::Expr;
 
     #[test]
     fn what_is_computed_for_a_value_counts_as_much_as_the_value() {
-        let enumerate = |steps| {
-            let parameters = [Parameter::new("a", (0..100).map(Value::Int).collect()).unwrap()];
-            let mut graph = Graph::new(&["a".to_owned()]);
-            let root = graph.compile(&Expr::parse("a * a + 3 * a + 1 > 0").unwrap()).unwrap();
-            Problem { parameters: &parameters, graph, constraints: vec![("c".to_owned(), Rule::Node(root))] }
-                .enumerate_within(steps)
-                .map(|found| found.keys.len())
-        };
-        assert_eq!(enumerate(1000).unwrap(), 100);
+        let parameters = [Parameter::new("a", (0..100).map(Value::Int).collect()).unwrap()];
+        let expr = Expr::parse("a * a + 3 * a + 1 > 0", &|_| Some(Expr::Slot(0))).unwrap();
+        let constraints = [("c".to_owned(), Rule::Expression(expr))];
+        let problem = Problem { parameters: &parameters, derived: &[], constraints: &constraints };
+        let enumerate = |steps| problem.enumerate(steps).map(|found| found.keys.len());
+        assert_eq!(enumerate(2000).unwrap(), 100);
         assert!(matches!(enumerate(300), Err(SpaceError::TooLong(300))));
     }
 }

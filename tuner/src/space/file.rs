@@ -102,23 +102,22 @@ struct FootprintEntry {
 /// # Errors
 /// The file, with what is wrong in it.
 pub fn read_toml(path: &Path) -> Result<SpaceBuilder, SpaceError> {
-    let wrong = |message: String| SpaceError::File { file: path.display().to_string(), message };
-    parse_toml(&read_limited(path).map_err(wrong)?).map_err(wrong)
+    Ok(read(path)?.0)
 }
 
 /// Reads the space of a TOML file, and its default configuration if it has a `[default]`.
 ///
 /// # Errors
-/// The file, with what is wrong in it; a default that leaves out a parameter, names another, or does not make a valid configuration.
+/// The file, with what is wrong in it; a default that leaves out a parameter, names another, or does not make a valid
+/// configuration.
 pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), SpaceError> {
-    let wrong = |message: String| SpaceError::File { file: path.display().to_string(), message };
-    let text = read_limited(path).map_err(wrong)?;
-    let space = parse_toml(&text).map_err(wrong)?.build()?;
-    let document: Document = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    if document.default.is_empty() {
+    let (builder, default) = read(path)?;
+    let space = builder.build()?;
+    if default.is_empty() {
         return Ok((space, None));
     }
-    let config = space.config_of(&document.default).map_err(|what| wrong(format!("default: {what}")))?;
+    let wrong = |what: String| SpaceError::Wrong(format!("{}: default: {what}", path.display()));
+    let config = space.config_of(&default).map_err(wrong)?;
     Ok((space, Some(config)))
 }
 
@@ -127,6 +126,16 @@ pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), SpaceError> {
 /// # Errors
 /// What is wrong, in words.
 pub fn parse_toml(text: &str) -> Result<SpaceBuilder, String> {
+    Ok(parse(text)?.0)
+}
+
+fn read(path: &Path) -> Result<(SpaceBuilder, BTreeMap<String, Value>), SpaceError> {
+    let wrong = |message: String| SpaceError::Wrong(format!("{}: {message}", path.display()));
+    parse(&read_limited(path).map_err(wrong)?).map_err(wrong)
+}
+
+/// Parses a space and its default.
+fn parse(text: &str) -> Result<(SpaceBuilder, BTreeMap<String, Value>), String> {
     let document: Document = toml::from_str(text).map_err(|error| error.to_string())?;
     let mut builder = SpaceBuilder::new();
     for (name, value) in document.constants {
@@ -159,7 +168,7 @@ pub fn parse_toml(text: &str) -> Result<SpaceBuilder, String> {
         (None, None) => {}
         _ => return Err("limits and footprint go together".to_owned()),
     }
-    Ok(builder)
+    Ok((builder, document.default))
 }
 
 /// The text of a file that declares a space.

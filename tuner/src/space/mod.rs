@@ -4,90 +4,30 @@
 //! keys are kept sorted, so that a configuration's *index* (its place in the list, what strategies speak of) and its
 //! values translate into each other by one binary search, at 8 bytes a configuration.
 //!
-//! Spaces come from three places: declared and enumerated (`SpaceBuilder`), read
-//! from a T1 or a TOML file, or recorded ([`Space::recorded`]), where the rows themselves say what is valid.
+//! Spaces come from three places: declared and enumerated (`SpaceBuilder`), read from a TOML file, or recorded
+//! ([`Space::recorded`]), where the rows themselves say what is valid.
 
 pub(crate) mod builder;
-pub(crate) mod enumerate;
+mod enumerate;
 pub(crate) mod file;
-pub(crate) mod t1;
 
-use crate::expression::Program;
 use crate::{Config, Value};
 
 /// The place of a configuration in the list of the valid ones of its space: `0..space.len()`.
 pub type ConfigIndex = usize;
 
 /// What is wrong with a space.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpaceError {
-    /// Two things of the same name.
-    #[error("{0:?} is declared twice")]
-    DuplicateName(String),
-    /// The same value twice in one parameter.
-    #[error("parameter {parameter:?} has the value {value} twice")]
-    DuplicateValue {
-        /// The parameter.
-        parameter: String,
-        /// The value.
-        value: Value,
-    },
-    /// Values that are not finite numbers.
-    #[error("parameter {parameter:?} has the value {value}, which is not finite")]
-    NotFinite {
-        /// The parameter.
-        parameter: String,
-        /// The value.
-        value: f64,
-    },
-    /// A range that has no end, goes nowhere or is far too long.
-    #[error("parameter {parameter:?}: {message}")]
-    BadValues {
-        /// The parameter.
-        parameter: String,
-        /// What is wrong.
-        message: String,
-    },
-    /// An expression that does not parse or names something that is not there.
-    #[error("{what}: {source}")]
-    Expression {
-        /// Whose expression it is.
-        what: String,
-        /// What is wrong with it.
-        source: crate::expression::ExpressionError,
-    },
-    /// A closure that asks for a parameter that is not there.
-    #[error("constraint {constraint:?} asks for {name:?}, which is not a parameter")]
-    UnknownParameter {
-        /// The constraint.
-        constraint: String,
-        /// What it asks for.
-        name: String,
-    },
-    /// More constraints than can be put into an order.
-    #[error("more than {most} constraints: {constraint:?} is the first too many")]
-    TooManyConstraints {
-        /// The first that is too many.
-        constraint: String,
-        /// How many there may be.
-        most: usize,
-    },
+    /// A declaration or a file that is wrong, in words.
+    #[error("{0}")]
+    Wrong(String),
     /// More combinations than a 64-bit key can number.
     #[error("the parameters have {0:e} combinations; at most 2^64 can be numbered")]
     TooManyCombinations(f64),
-    /// The enumeration was given up.
+    /// The enumeration was given up after so many steps.
     #[error("the enumeration was given up after {0} steps; constrain the space further")]
     TooLong(u64),
-    /// A recorded row of another length.
-    #[error("row {row} has {found} values, the space {expected} parameters")]
-    RowLength {
-        /// Counted from 0.
-        row: usize,
-        /// Values in it.
-        found: usize,
-        /// Parameters of the space.
-        expected: usize,
-    },
     /// The same configuration recorded twice.
     #[error("rows {first} and {second} hold the same configuration")]
     DuplicateRow {
@@ -95,14 +35,6 @@ pub enum SpaceError {
         first: usize,
         /// The later row.
         second: usize,
-    },
-    /// A file that is not what it should be.
-    #[error("{file}: {message}")]
-    File {
-        /// The file, as the caller named it.
-        file: String,
-        /// What is wrong, and where.
-        message: String,
     },
 }
 
@@ -125,13 +57,15 @@ impl Parameter {
             if let Value::Float(number) = value
                 && !number.is_finite()
             {
-                return Err(SpaceError::NotFinite { parameter: name, value: *number });
+                let what = format!("parameter {name:?} has the value {number}, which is not finite");
+                return Err(SpaceError::Wrong(what));
             }
         }
         // All finite, so the order is total within a kind, and the derived order ranks the kinds.
         order.sort_by(|&a, &b| values[a].partial_cmp(&values[b]).unwrap_or(std::cmp::Ordering::Equal));
         if let Some(pair) = order.windows(2).find(|pair| values[pair[0]] == values[pair[1]]) {
-            return Err(SpaceError::DuplicateValue { parameter: name, value: values[pair[0]].clone() });
+            let what = format!("parameter {name:?} has the value {} twice", values[pair[0]]);
+            return Err(SpaceError::Wrong(what));
         }
         Ok(Self { name, values })
     }
@@ -155,8 +89,6 @@ pub struct Space {
     strides: Vec<u64>,
     /// Sorted, without duplicates.
     keys: Vec<u64>,
-    /// Values that follow from the parameters, by name.
-    derived: Vec<(String, Program)>,
     report: SpaceReport,
 }
 
@@ -179,8 +111,6 @@ pub struct ConstraintReport {
     /// Combinations that this constraint was the first to reject. Over all constraints they add up to the combinations
     /// that are not valid.
     pub first: u64,
-    /// Combinations that it rejects by itself; `None` where there are too many values to try.
-    pub alone: Option<u64>,
     /// The first reason, if any, why it could not be evaluated for a combination (a division by zero, an overflow). Such
     /// combinations count as rejected.
     pub not_evaluated: Option<String>,
@@ -211,9 +141,6 @@ impl std::fmt::Display for SpaceReport {
         writeln!(f, "{} combinations, {} valid", self.combinations, self.valid)?;
         for constraint in &self.constraints {
             write!(f, "  {:>14} rejected first by  {}", constraint.first, constraint.short_name())?;
-            if let Some(alone) = constraint.alone {
-                write!(f, "  ({alone} by itself)")?;
-            }
             if let Some(reason) = &constraint.not_evaluated {
                 write!(f, "  (not always evaluable: {reason})")?;
             }
@@ -246,11 +173,10 @@ impl Space {
         parameters: Vec<Parameter>,
         strides: Vec<u64>,
         mut keys: Vec<u64>,
-        derived: Vec<(String, Program)>,
         report: SpaceReport,
     ) -> Self {
         keys.sort_unstable();
-        Self { parameters, strides, keys, derived, report }
+        Self { parameters, strides, keys, report }
     }
 
     /// The space of recorded `rows`: the values of each parameter are those that occur (numbers sorted, names in the
@@ -260,7 +186,9 @@ impl Space {
     /// Rows of another length, rows that occur twice, values that are not finite, too many combinations.
     pub fn recorded(names: &[String], rows: &[Vec<Value>]) -> Result<(Self, Vec<ConfigIndex>), SpaceError> {
         if let Some(row) = rows.iter().position(|row| row.len() != names.len()) {
-            return Err(SpaceError::RowLength { row, found: rows[row].len(), expected: names.len() });
+            let (found, expected) = (rows[row].len(), names.len());
+            let what = format!("row {row} has {found} values, the space {expected} parameters");
+            return Err(SpaceError::Wrong(what));
         }
         unique(names.iter())?;
         let mut parameters = Vec::new();
@@ -304,7 +232,7 @@ impl Space {
         }
         let keys: Vec<u64> = keyed.into_iter().map(|(key, _)| key).collect();
         let report = SpaceReport { combinations, valid: keys.len() as u64, constraints: Vec::new() };
-        Ok((Self::from_keys(parameters, strides, keys, Vec::new(), report), indices))
+        Ok((Self::from_keys(parameters, strides, keys, report), indices))
     }
 
     /// The configuration with these values by name.
@@ -389,19 +317,6 @@ impl Space {
         found.sort_unstable();
         found
     }
-
-    /// The values that follow from configuration `index`, by name, in the order of the declaration.
-    ///
-    /// # Errors
-    /// The name of the value and why it cannot be computed (a division by zero, an overflow).
-    pub fn derived(&self, index: ConfigIndex) -> Result<Vec<(String, Value)>, SpaceError> {
-        let config = self.config(index);
-        let value = |(name, program): &(String, Program)| match program.evaluate(&config.0) {
-            Ok(value) => Ok((name.clone(), value)),
-            Err(source) => Err(SpaceError::Expression { what: format!("derived value {name:?}"), source }),
-        };
-        self.derived.iter().map(value).collect()
-    }
 }
 
 /// That no name is there twice.
@@ -409,7 +324,7 @@ pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), 
     let mut seen = std::collections::HashSet::new();
     for name in names {
         if !seen.insert(name) {
-            return Err(SpaceError::DuplicateName(name.clone()));
+            return Err(SpaceError::Wrong(format!("{name:?} is declared twice")));
         }
     }
     Ok(())

@@ -23,16 +23,6 @@ pub enum StoreError {
         /// The newest version known here.
         known: i32,
     },
-    /// An older version where it must not be changed: a read-only store.
-    #[error("{}: its schema is version {found}, version {needed} is needed, and it is only read here: used as your own store once, it is upgraded", file.display())]
-    Older {
-        /// The file.
-        file: PathBuf,
-        /// Its version.
-        found: i32,
-        /// The version of this program.
-        needed: i32,
-    },
     /// Damaged.
     #[error("{}: damaged: {what}; move it away, or mend it with sqlite3's .recover", file.display())]
     Corrupt {

@@ -3,11 +3,22 @@
 //! All samples go into a run. A decision, which every later lookup would find, needs evidence: a comparison with the
 //! default, else the samples themselves, judged as series that were measured apart, which share the error with all
 //! others that could have been chosen. Where these cannot tell, the run keeps its samples and decides nothing.
+//!
+//! [`StoreMemory`] is the memory of an on-line tuner: what matches in everything is used at once, what matches nearly is
+//! used while the first scan checks it, and what was found is kept.
 
-use super::{Contender, Evidence, Observation, Plan, Store, StoreError, Task};
+use std::time::Duration;
+
+use super::{Contender, Evidence, Found, Locations, Observation, Plan, Store, StoreError, Task};
 use crate::compare::Comparison;
+use crate::objective::Objective;
+use crate::online::{Memory, Recalled, Report};
+use crate::report::words::gain;
 use crate::verdict::{Judgement, Rules, Side, Verdict, judge_apart};
 use crate::{Config, Failure, Outcome};
+
+/// How long another process' lock is waited for: real work has been done and must not wait long to end.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,16 +59,15 @@ impl Finding {
         if self.proposed == self.default {
             return (default(), "the default stays: nothing was faster".to_owned());
         }
-        let percent = |share: f64| format!("{:.2} %", 100.0 * share.abs());
-        let Judgement { verdict, difference, low, high, .. } = self.judgement();
-        match verdict {
+        let judgement = self.judgement();
+        match judgement.verdict {
             Verdict::Better(Side::B) => {
-                let (by, from, to) = (percent(difference), percent(high), percent(low));
-                (Some(self.proposed.clone()), format!("better than the default: {by} faster (from {from} to {to})"))
+                let gain = gain(Objective::Time, &judgement);
+                (Some(self.proposed.clone()), format!("better than the default: {gain}"))
             }
             Verdict::Better(Side::A) => (default(), "the default stays: what was proposed is slower".to_owned()),
             Verdict::Same => (default(), "the default stays: what was proposed is the same".to_owned()),
-            Verdict::CannotTell(_) => (None, format!("nothing is decided: {verdict}")),
+            verdict @ Verdict::CannotTell(_) => (None, format!("nothing is decided: {verdict}")),
         }
     }
 
@@ -150,10 +160,72 @@ impl Store {
             self.record(&mut run, observation)?;
         }
         let id = run.id();
-        match &evidence {
-            Some(evidence) => self.decide(run, evidence)?,
-            None => self.end(run)?,
-        }
+        self.finish(run, evidence.as_ref())?;
         Ok(Some(Kept { run: id, decided: evidence.map(|evidence| evidence.chosen.config), verdict }))
+    }
+}
+
+/// The memory of the on-line tuner of one task.
+#[derive(Debug)]
+pub struct StoreMemory<'a> {
+    locations: Locations,
+    task: Task<'a>,
+    default: Config,
+    comparison: Option<Comparison>,
+    found: Option<Found>,
+    kept: Option<Kept>,
+}
+
+impl<'a> StoreMemory<'a> {
+    /// Makes the memory for `task`, whose space has all configurations of the tuner. Nothing is opened yet.
+    pub const fn new(locations: Locations, task: Task<'a>, default: Config) -> Self {
+        Self { locations, task, default, comparison: None, found: None, kept: None }
+    }
+
+    /// The result that the tuner started from.
+    pub const fn found(&self) -> Option<&Found> {
+        self.found.as_ref()
+    }
+
+    /// The run that was kept.
+    pub const fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
+    }
+
+    /// Takes a comparison of the default (A) with what the tuner chose (B): it alone decides what is kept.
+    pub fn confirm(&mut self, comparison: Comparison) {
+        self.comparison = Some(comparison);
+    }
+}
+
+impl Memory for StoreMemory<'_> {
+    fn recall(&mut self) -> Result<Option<Recalled>, Box<dyn std::error::Error + Send + Sync>> {
+        self.found = self.locations.find(&self.task)?.into_iter().next();
+        Ok(self.found.as_ref().map(|found| match found.step() {
+            0 => Recalled::Exact(found.config.clone()),
+            _ => Recalled::Nearest { config: found.config.clone(), relaxed: found.relaxed_in_words() },
+        }))
+    }
+
+    /// Keeps `report` as a run. That of a tuner that only used what it had recalled has no samples and is not kept,
+    /// unless there is a comparison.
+    fn keep(&mut self, report: &Report) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let chosen = [(report.config.clone(), report.samples.clone())];
+        let finding = Finding {
+            plan: Plan {
+                strategy: "on-line".to_owned(),
+                budget: format!("{} launches of real work", report.counters.launches),
+                ..Plan::default()
+            },
+            default: self.default.clone(),
+            proposed: report.config.clone(),
+            samples: chosen.into_iter().chain(report.others.iter().cloned()).collect(),
+            failed: report.failed.clone(),
+            comparison: self.comparison.clone(),
+            launches: report.counters.launches as usize,
+            stopped: "the work ended".to_owned(),
+        };
+        self.kept = Store::open_waiting(&self.locations.user, PATIENCE)?.keep(&self.task, &finding)?;
+        Ok(())
     }
 }

@@ -120,21 +120,6 @@ impl Workload {
         }
     }
 
-    /// Adds an enum (anything that serialises to a string, a number or a truth value).
-    ///
-    /// # Errors
-    /// A value that serialises to something else, or does not serialise.
-    pub fn with_enum(self, name: impl Into<String>, value: &impl serde::Serialize) -> Result<Self, StoreError> {
-        let name = name.into();
-        let bad = |error: serde_json::Error| StoreError::BadKey {
-            what: format!("workload key {name:?}"),
-            why: error.to_string(),
-        };
-        let json = serde_json::to_value(value).map_err(bad)?;
-        let value: Value = serde_json::from_value(json).map_err(bad)?;
-        self.with(name, value)
-    }
-
     /// Names the place that the tunable thing is called from.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
@@ -176,23 +161,5 @@ impl fmt::Display for Workload {
             (false, true) => write!(f, "at {}", self.place),
             (false, false) => write!(f, " at {}", self.place),
         }
-    }
-}
-
-impl From<i32> for Value {
-    fn from(value: i32) -> Self {
-        Self::Int(i64::from(value))
-    }
-}
-
-impl From<u32> for Value {
-    fn from(value: u32) -> Self {
-        Self::Int(i64::from(value))
-    }
-}
-
-impl From<String> for Value {
-    fn from(value: String) -> Self {
-        Self::Text(value)
     }
 }

@@ -5,27 +5,21 @@
 //! shared memory between machines (NFS, AFS) SQLite falls back to its rollback journal; a local disk is better.
 //!
 //! - [`Store`]: one file; opening it checks that it is ours, whole and not newer than this program, before anything is
-//!   written.
-//! - [`identity`]: what a result belongs to. [`run`]: measuring. [`lookup`]: finding. [`contents`]: listing and
-//!   pruning.
-//! - [`layers`]: the user's store above read-only ones that were shipped.
-//! - [`finding`]: keeping what was found without a session.
-//! - [`memory`]: what an on-line tuner starts from and reports to.
+//!   written. [`Locations`] say where the user's is.
+//! - [`identity`]: what a result belongs to. [`run`]: measuring. [`lookup`]: finding. [`contents`]: listing, pruning,
+//!   importing.
+//! - [`finding`]: keeping what was found without a session, as by an on-line tuner.
 //! - [`recorder`]: a device that remembers, which is how a killed tuning resumes.
 
 pub mod contents;
 mod error;
 pub mod finding;
 pub mod identity;
-pub mod layers;
+mod locations;
 pub mod lookup;
-pub mod memory;
 mod open;
 pub mod recorder;
-pub(crate) mod rows;
 pub mod run;
-mod schema;
-mod seeds;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -33,30 +27,33 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 
 pub use error::StoreError;
-pub use finding::{Finding, Kept};
+pub use finding::{Finding, Kept, StoreMemory};
 pub use identity::{DeviceIdentity, TunableIdentity, Workload};
-pub use layers::{Application, Layers, Locations};
-pub use lookup::{Found, Matching, Origin, Relaxed};
-pub use memory::StoreMemory;
+pub use locations::{Application, Locations};
+pub use lookup::{Found, Matching, Relaxed};
+pub use open::{APPLICATION_ID, SCHEMA_VERSION};
 pub use recorder::Recorder;
 pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run, Task};
-pub use schema::{APPLICATION_ID, SCHEMA_VERSION};
-pub use seeds::Seeds;
 
 /// How long a process waits for another's lock before it gives up.
 pub const WAIT: Duration = Duration::from_secs(20);
+
+/// The time that goes into rows: UTC with milliseconds.
+const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
+
+/// The time of what does not say when it was.
+pub(crate) const UNKNOWN: &str = "1970-01-01T00:00:00.000Z";
 
 /// One store file.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
     file: PathBuf,
-    read_only: bool,
     wait: Duration,
 }
 
 impl Store {
-    /// Opens the store, making file and folder if they are not there, and brings an older schema to this program's.
+    /// Opens the store, making file and folder if they are not there.
     ///
     /// # Errors
     /// [`StoreError::Foreign`], [`Newer`](StoreError::Newer), [`Corrupt`](StoreError::Corrupt),
@@ -65,32 +62,36 @@ impl Store {
         Self::open_waiting(file, WAIT)
     }
 
-    /// [`open`](Self::open) with another patience for locks.
+    /// Opens the store like [`open`](Self::open), with another patience for locks.
     ///
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_waiting(file: &Path, wait: Duration) -> Result<Self, StoreError> {
-        let connection = open::read_write(file, wait)?;
-        Ok(Self { connection, file: file.to_owned(), read_only: false, wait })
+        Ok(Self { connection: open::read_write(file, wait)?, file: file.to_owned(), wait })
     }
 
-    /// Opens a store that is there and of this program's schema, and never writes it.
+    /// Opens a store that is there, and never writes it.
     ///
     /// # Errors
-    /// As [`open`](Self::open), and [`StoreError::Older`].
+    /// As [`open`](Self::open), and [`StoreError::Missing`].
     pub fn open_read_only(file: &Path) -> Result<Self, StoreError> {
-        let connection = open::read_only(file, WAIT)?;
-        Ok(Self { connection, file: file.to_owned(), read_only: true, wait: WAIT })
+        Ok(Self { connection: open::read_only(file, WAIT)?, file: file.to_owned(), wait: WAIT })
+    }
+
+    /// Opens a store that is there, for reading; what a killed program left unfinished is rolled back first.
+    ///
+    /// # Errors
+    /// As [`open_read_only`](Self::open_read_only).
+    pub fn open_existing(file: &Path) -> Result<Self, StoreError> {
+        match Self::open_read_only(file) {
+            Err(StoreError::CannotOpen { .. }) => Self::open(file),
+            store => store,
+        }
     }
 
     /// The file.
     pub fn file(&self) -> &Path {
         &self.file
-    }
-
-    /// Whether this program may not write it.
-    pub fn is_read_only(&self) -> bool {
-        self.read_only
     }
 
     /// Turns SQLite's errors into ours.
@@ -105,14 +106,6 @@ impl Store {
 
     /// Does `work` in one transaction that holds the write lock from its beginning.
     fn write<T>(
-        &mut self,
-        work: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<T>,
-    ) -> Result<T, StoreError> {
-        self.write_or_refuse(|transaction| Ok(work(transaction)?))
-    }
-
-    /// The same for work that is not only SQLite's to refuse.
-    fn write_or_refuse<T>(
         &mut self,
         work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, Refusal>,
     ) -> Result<T, StoreError> {
@@ -145,4 +138,9 @@ impl From<StoreError> for Refusal {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
+}
+
+/// Writes JSON of what always serialises: values that are finite, names.
+fn json_of(value: &impl serde::Serialize) -> rusqlite::Result<String> {
+    serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }

@@ -1,4 +1,7 @@
-//! Opening a store file, so that nothing is written before it is known to be ours.
+//! Opening a store file, so that nothing is written before it is known to be ours; and the tables in it.
+//!
+//! One row of `measurements` is one completed call of a device: either its times (64-bit little-endian floats, ms) or
+//! its failure. Values of parameters are JSON arrays in the order of the space's parameters.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,12 +9,62 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::StoreError;
-use super::schema::{APPLICATION_ID, MIGRATIONS, SCHEMA_VERSION, migrate};
 
-/// SQLite's error, seen from the outside.
+/// SQLite's `application_id` of a store: "UTdt". A file with another one is not ours and is never written.
+pub const APPLICATION_ID: i32 = 0x5554_6474;
+
+/// Version of the schema.
+pub const SCHEMA_VERSION: i32 = 1;
+
+const SCHEMA: &str = "
+    CREATE TABLE spaces (
+        id         INTEGER PRIMARY KEY,
+        hash       TEXT NOT NULL UNIQUE,
+        parameters TEXT NOT NULL,
+        valid      INTEGER NOT NULL
+    ) STRICT;
+
+    CREATE TABLE runs (
+        id          INTEGER PRIMARY KEY,
+        uid         TEXT NOT NULL UNIQUE DEFAULT (lower(hex(randomblob(16)))),
+        device      TEXT NOT NULL,
+        tunable     TEXT NOT NULL,
+        version     INTEGER NOT NULL,
+        kernel_hash TEXT NOT NULL,
+        workload    TEXT NOT NULL,
+        space_id    INTEGER NOT NULL REFERENCES spaces (id),
+        strategy    TEXT NOT NULL,
+        sample      TEXT NOT NULL,
+        seeds       TEXT NOT NULL,
+        seed        INTEGER NOT NULL,
+        budget      TEXT NOT NULL,
+        started     TEXT NOT NULL,
+        finished    TEXT,
+        evidence    TEXT,
+        decided     INTEGER
+    ) STRICT;
+    CREATE INDEX runs_of ON runs (tunable, version, workload);
+
+    CREATE TABLE measurements (
+        run_id   INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+        sequence INTEGER NOT NULL,
+        config   TEXT NOT NULL,
+        launches INTEGER NOT NULL,
+        times    BLOB,
+        failure  TEXT,
+        message  TEXT,
+        took_ms  REAL NOT NULL,
+        parts    TEXT NOT NULL,
+        at       TEXT NOT NULL,
+        PRIMARY KEY (run_id, sequence),
+        CHECK ((times IS NULL) = (failure IS NOT NULL)),
+        CHECK ((failure IS NULL) = (message IS NULL))
+    ) STRICT, WITHOUT ROWID;";
+
+/// Turns SQLite's error into ours.
 pub(super) fn failure(file: &Path, wait: Duration, error: rusqlite::Error) -> StoreError {
     let file = file.to_owned();
     match error.sqlite_error_code() {
@@ -27,8 +80,8 @@ pub(super) fn failure(file: &Path, wait: Duration, error: rusqlite::Error) -> St
     }
 }
 
-/// What the first bytes tell without SQLite, which on opening a file might already roll back or merge its journals:
-/// whether there is anything in it.
+/// Returns true if there is anything in the file, by its first bytes: SQLite might already roll back or merge journals
+/// on opening it.
 fn look(file: &Path) -> Result<bool, StoreError> {
     let cannot = |error: std::io::Error| StoreError::CannotOpen { file: file.to_owned(), what: error.to_string() };
     // To open a pipe is to wait for somebody who writes to it.
@@ -58,9 +111,8 @@ fn look(file: &Path) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Looks at the content through a connection: its version if it is ours; 0 if there is nothing in it.
-fn version(connection: &Connection, file: &Path, wait: Duration) -> Result<i32, StoreError> {
-    let failure = |error| failure(file, wait, error);
+/// Looks at the content through a connection; returns false if there is nothing in it.
+fn is_store(connection: &Connection, file: &Path, wait: Duration) -> Result<bool, StoreError> {
     // One read transaction: all four belong to the same state of the file. Of what a store never has, a virtual table is
     // one without a page.
     let (id, version, tables, strange) = connection
@@ -72,9 +124,9 @@ fn version(connection: &Connection, file: &Path, wait: Duration) -> Result<i32, 
             [],
             |row| Ok((row.get::<_, i32>(0)?, row.get::<_, i32>(1)?, row.get::<_, i64>(2)?, row.get(3)?)),
         )
-        .map_err(failure)?;
+        .map_err(|error| failure(file, wait, error))?;
     if id == 0 && version == 0 && tables == 0 {
-        return Ok(0);
+        return Ok(false);
     }
     if id != APPLICATION_ID {
         let what = format!("an SQLite file of another program (application id {id:#010x}, {tables} tables)");
@@ -91,10 +143,10 @@ fn version(connection: &Connection, file: &Path, wait: Duration) -> Result<i32, 
     if let Some::<String>(strange) = strange {
         return corrupt(format!("it has the {strange}, and no store has one"));
     }
-    Ok(version)
+    Ok(true)
 }
 
-/// SQLite's own check of the file's structure.
+/// Runs SQLite's own check of the file's structure.
 fn check(connection: &Connection, file: &Path, wait: Duration) -> Result<(), StoreError> {
     let answer: String = connection
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
@@ -123,10 +175,10 @@ pub(super) fn read_write(file: &Path, wait: Duration) -> Result<Connection, Stor
     if look(file)? {
         // Through a connection that cannot write, so that another program's file keeps even its journals.
         let reader = connect(file, wait, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-        match version(&reader, file, wait) {
+        match is_store(&reader, file, wait) {
+            Ok(true) => check(&reader, file, wait)?,
             // A file without tables, or a killed program's journal that a reader may not roll back: the writer decides.
-            Ok(0) | Err(StoreError::CannotOpen { .. }) => {}
-            Ok(_) => check(&reader, file, wait)?,
+            Ok(false) | Err(StoreError::CannotOpen { .. }) => {}
             Err(error) => return Err(error),
         }
     } else if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -134,15 +186,26 @@ pub(super) fn read_write(file: &Path, wait: Duration) -> Result<Connection, Stor
             .map_err(|error| StoreError::CannotOpen { file: file.to_owned(), what: error.to_string() })?;
     }
     let mut connection = connect(file, wait, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
-    let found = version(&connection, file, wait)?;
-    if found < SCHEMA_VERSION {
+    if !is_store(&connection, file, wait)? {
         // Before the switch to the write-ahead log, so that the file's own header says whose it is.
-        migrate(&mut connection).map_err(failure)?;
+        make(&mut connection).map_err(failure)?;
     }
     write_ahead(&connection, wait).map_err(failure)?;
     connection.pragma_update(None, "synchronous", "FULL").map_err(failure)?;
     connection.pragma_update(None, "foreign_keys", true).map_err(failure)?;
     Ok(connection)
+}
+
+/// Makes the tables, unless another process has just done so.
+fn make(connection: &mut Connection) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+    if version == 0 {
+        transaction.execute_batch(SCHEMA)?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", SCHEMA_VERSION)?;
+    }
+    transaction.commit()
 }
 
 /// Switches to the write-ahead log. SQLite does not wait for locks here, so this does. A file system that cannot do it
@@ -151,54 +214,19 @@ fn write_ahead(connection: &Connection, wait: Duration) -> rusqlite::Result<()> 
     let begun = Instant::now();
     loop {
         match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
-            Ok(_) => return Ok(()),
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && begun.elapsed() < wait => {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            Err(error) => return Err(error),
+            switched => return switched.map(|_| ()),
         }
     }
 }
 
 pub(super) fn read_only(file: &Path, wait: Duration) -> Result<Connection, StoreError> {
+    let missing = || StoreError::Missing { file: file.to_owned(), what: "store".to_owned() };
     if !look(file)? {
-        return Err(StoreError::Missing { file: file.to_owned(), what: "store".to_owned() });
+        return Err(missing());
     }
     let reader = connect(file, wait, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
-    let (connection, found) = match version(&reader, file, wait) {
-        Ok(found) => (reader, found),
-        // A folder in which SQLite may not make its shared memory. If no journal waits, the file is all.
-        Err(StoreError::CannotOpen { .. }) if !journal_waits(file) => {
-            let connection = connect_immutable(file, wait)?;
-            let found = version(&connection, file, wait)?;
-            (connection, found)
-        }
-        Err(error) => return Err(error),
-    };
-    if (found as usize) < MIGRATIONS.len() {
-        return Err(StoreError::Older { file: file.to_owned(), found, needed: SCHEMA_VERSION });
-    }
-    Ok(connection)
-}
-
-/// Whether there is a log to be merged, or half a transaction of a killed program to be rolled back.
-fn journal_waits(file: &Path) -> bool {
-    ["-wal", "-journal"].iter().any(|end| {
-        let mut journal = file.as_os_str().to_owned();
-        journal.push(end);
-        std::fs::metadata(journal).is_ok_and(|journal| journal.len() > 0)
-    })
-}
-
-fn connect_immutable(file: &Path, wait: Duration) -> Result<Connection, StoreError> {
-    let absolute = std::path::absolute(file)
-        .map_err(|error| StoreError::CannotOpen { file: file.to_owned(), what: error.to_string() })?;
-    let escaped = |byte: u8| match byte {
-        b'/' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
-        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        byte => format!("%{byte:02X}"),
-    };
-    let path: String = absolute.to_string_lossy().bytes().map(escaped).collect();
-    let uri = format!("file://{path}?immutable=1");
-    connect(Path::new(&uri), wait, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
+    if is_store(&reader, file, wait)? { Ok(reader) } else { Err(missing()) }
 }

@@ -56,18 +56,32 @@ impl<'a> Recorder<'a> {
         plan: &Plan,
         fresh: bool,
     ) -> Result<Self, StoreError> {
-        let unfinished = if fresh { None } else { store.resume(task, plan)? };
+        let unfinished = if fresh { None } else { store.resume(task, plan, false)? };
         let (run, recorded) = match unfinished {
             Some((run, observations)) => (run, observations),
             None => (store.begin(task, plan)?, Vec::new()),
         };
+        Self::of(device, store, run, recorded, &plan.budget)
+    }
+
+    /// Records into `run`, which already holds `recorded`; `budget` is the one that is asked for now.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn of(
+        device: &'a mut dyn Device,
+        store: &'a mut Store,
+        run: Run,
+        recorded: Vec<Observation>,
+        budget: &str,
+    ) -> Result<Self, StoreError> {
         let mut hangs: HashMap<String, Vec<Hang>> = HashMap::new();
         for Observation { config, launches, outcome, .. } in store.hangs(&run)? {
             if let Outcome::Failed(failure) = outcome {
                 hangs.entry(key_of(&config)).or_default().extend(Hang::of(&failure, launches));
             }
         }
-        let other_budget = (*run.budget() != plan.budget).then(|| plan.budget.clone());
+        let other_budget = (run.plan().budget != budget).then(|| budget.to_owned());
         Ok(Self {
             device,
             store,
@@ -118,10 +132,7 @@ impl<'a> Recorder<'a> {
             return Err(error);
         }
         let id = self.run.id();
-        match evidence {
-            Some(evidence) => self.store.decide(self.run, evidence)?,
-            None => self.store.end(self.run)?,
-        }
+        self.store.finish(self.run, evidence)?;
         Ok(id)
     }
 
@@ -134,8 +145,7 @@ impl<'a> Recorder<'a> {
             return Some(observation.outcome);
         }
         // Another version of this program proposed otherwise, another budget ends the search elsewhere, or the data is
-        // another. Mixing the two would not be a run
-        // of either.
+        // another. Mixing the two would not be a run of either.
         self.error = Some(StoreError::BadRow {
             file: self.store.file().to_owned(),
             row: format!("run {}", self.run.id()),
@@ -148,7 +158,7 @@ impl<'a> Recorder<'a> {
                 Some(budget) => format!(
                     "it was begun with the budget {}, and goes on otherwise than with {budget}: give the budget that it \
                      was begun with, or begin a fresh run",
-                    self.run.budget()
+                    self.run.plan().budget
                 ),
             },
         });

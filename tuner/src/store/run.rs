@@ -11,16 +11,13 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 
-use super::rows::{
-    NOW, configuration_row, device_row, hash_of, json_of, kind_of, measurement_row, parameters_of, space_row, times_of,
-    tunable_row, word_of, workload_row,
-};
-use super::{DeviceIdentity, Refusal, Store, StoreError, TunableIdentity, Workload};
+use super::contents::{self, RunRecord, SpaceRecord};
+use super::{DeviceIdentity, NOW, Refusal, Store, StoreError, TunableIdentity, Workload, json_of};
 use crate::compare::Decision;
 use crate::goals::Front;
 use crate::space::Space;
 use crate::statistics;
-use crate::{Config, Failure, Outcome};
+use crate::{Config, Failure, FailureKind, Outcome};
 
 /// What is tuned.
 #[derive(Clone, Copy, Debug)]
@@ -36,10 +33,16 @@ pub struct Task<'a> {
 }
 
 /// How it is tuned.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Plan {
     /// The strategy's name and settings.
     pub strategy: String,
+    /// What is measured, where the workload does not say it: a run of another sample is not continued.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sample: String,
+    /// The configurations that the search began with, beside the default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seeds: Vec<Config>,
     /// The seed of all that is random.
     pub seed: u64,
     /// When it ends, in words.
@@ -146,38 +149,14 @@ pub struct RaceDetails {
     pub quiet: bool,
 }
 
-/// What stands before the seeds of a search at the end of a plan's strategy. They are not part of what a run is looked
-/// for by: what is a good seed changes with every run that is kept.
-pub(crate) const SEEDS: &str = ", seeds ";
-
-/// What stands in a plan before the sample, and before the default that follows it.
-pub(crate) const SAMPLE: &str = ", on ";
-pub(crate) const DEFAULT: &str = ", default ";
-
-/// The sample that a plan's strategy names; empty if none.
-fn sample_of(strategy: &str) -> &str {
-    let (before, _) = strategy.rsplit_once(SEEDS).unwrap_or((strategy, ""));
-    let (before, _) = before.rsplit_once(DEFAULT).unwrap_or((before, ""));
-    before.split_once(SAMPLE).map_or("", |(_, sample)| sample)
-}
-
-/// A run that may be continued.
-struct Unfinished {
-    id: i64,
-    space: i64,
-    budget: String,
-    strategy: String,
-}
-
 /// A run that this process measures.
 #[derive(Debug)]
 pub struct Run {
     id: i64,
     /// A number is given again once its run is pruned; this is not.
     uid: String,
-    space: i64,
     next: i64,
-    budget: String,
+    plan: Plan,
     _lock: Option<RunLock>,
 }
 
@@ -187,9 +166,9 @@ impl Run {
         self.id
     }
 
-    /// The budget that it was begun with, in words.
-    pub fn budget(&self) -> &str {
-        &self.budget
+    /// How it was begun.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// Measurements so far.
@@ -231,12 +210,6 @@ fn lock(store: &Path, run: i64) -> Result<Option<RunLock>, StoreError> {
     loop {
         let file = match File::create(&path) {
             Ok(file) => file,
-            // Perhaps another user's, who may be measuring: to lock it, reading is enough.
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => match File::open(&path) {
-                Ok(file) => file,
-                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-                Err(error) => return without(error),
-            },
             Err(error) => return without(error),
         };
         match file.try_lock() {
@@ -273,43 +246,66 @@ impl Store {
     /// # Errors
     /// Those of writing.
     pub fn begin(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Run, StoreError> {
-        let hash = hash_of(task.space).map_err(|error| self.failure(error))?;
+        let mut record = RunRecord {
+            run: 0,
+            uid: String::new(),
+            device: task.device.clone(),
+            tunable: task.tunable.clone(),
+            workload: task.workload.clone(),
+            space: SpaceRecord::of(task.space)?,
+            plan: plan.clone(),
+            started: String::new(),
+            finished: None,
+            decision: None,
+            measurements: Vec::new(),
+        };
         let file = self.file.clone();
-        let (id, uid, space, lock) = self.write_or_refuse(|transaction| {
-            let space = space_row(transaction, &hash, &parameters_of(task.space), task.space.len() as u64)?;
-            transaction.execute(
-                // Not before the others, also where the clock was ahead when those began: the latest one's code counts.
-                &format!(
-                    "INSERT INTO runs (device_id, tunable_id, space_id, workload_id, strategy, seed, budget, started)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, max({NOW}, (SELECT coalesce(max(started), '') FROM runs)))"
-                ),
-                params![
-                    device_row(transaction, task.device)?,
-                    tunable_row(transaction, task.tunable)?,
-                    space,
-                    workload_row(transaction, task.workload)?,
-                    plan.strategy,
-                    plan.seed as i64,
-                    plan.budget
-                ],
-            )?;
-            let id = transaction.last_insert_rowid();
-            let uid = transaction.query_row("SELECT uid FROM runs WHERE id = ?1", [id], |row| row.get(0))?;
+        let (id, lock) = self.write(|transaction| {
+            // Not before the others, also where the clock was ahead when those began: the latest one's code counts.
+            let latest = "(SELECT coalesce(max(started), '') FROM runs)";
+            let fresh = format!("SELECT lower(hex(randomblob(16))), max({NOW}, {latest})");
+            (record.uid, record.started) = transaction.query_row(&fresh, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            let id = insert_run(transaction, &record)?;
             // Before any other process can see the run, and continue it.
-            Ok((id, uid, space, lock(&file, id)?))
+            Ok((id, lock(&file, id)?))
         })?;
-        Ok(Run { id, uid, space, next: 0, budget: plan.budget.clone(), _lock: lock })
+        Ok(Run { id, uid: record.uid, next: 0, plan: record.plan, _lock: lock })
     }
 
-    /// The latest unfinished run of the same task, strategy and seed that no living process continues, with its
-    /// observations in the order in which they were made; `None` if there is none. One with the same budget comes
-    /// first. Another budget leads to the same requests as long as the search goes on with both.
+    /// Continues the latest unfinished run of the same task, strategy, sample and seed that no living process continues,
+    /// with its observations in the order in which they were made; `None` if there is none. One with the same budget
+    /// comes first: another one leads to the same requests as long as the search goes on with both. Runs that began with
+    /// other seeds count too where `any_seeds`: what is a good seed changes with every run that is kept.
     ///
     /// # Errors
     /// Those of reading; rows that cannot be understood.
-    pub fn resume(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
-        for Unfinished { id, space, budget, strategy } in self.unfinished(task, plan)? {
-            if strategy != plan.strategy {
+    pub fn resume(
+        &mut self,
+        task: &Task<'_>,
+        plan: &Plan,
+        any_seeds: bool,
+    ) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
+        let bad = |error| self.failure(error);
+        let (device, workload) = (json_of(task.device).map_err(bad)?, json_of(task.workload).map_err(bad)?);
+        let unfinished = self.heads(
+            "WHERE finished IS NULL AND device = ?1 AND tunable = ?2 AND version = ?3 AND kernel_hash = ?4
+             AND workload = ?5 AND hash = ?6 AND strategy = ?7 AND sample = ?8 AND seed = ?9
+             ORDER BY budget = ?10 DESC, runs.id DESC",
+            params![
+                device,
+                task.tunable.name,
+                task.tunable.version,
+                task.tunable.kernel_hash,
+                workload,
+                SpaceRecord::of(task.space)?.hash,
+                plan.strategy,
+                plan.sample,
+                plan.seed as i64,
+                plan.budget
+            ],
+        )?;
+        for RunRecord { run: id, uid, plan: begun, .. } in unfinished {
+            if !any_seeds && begun.seeds != plan.seeds {
                 continue;
             }
             let lock = match self.lock_run(id) {
@@ -317,90 +313,17 @@ impl Store {
                 Err(StoreError::RunTaken { .. }) => continue,
                 Err(error) => return Err(error),
             };
-            let unfinished: Option<String> = self
-                .connection
-                .query_row("SELECT uid FROM runs WHERE id = ?1 AND finished IS NULL", [id], |row| row.get(0))
-                .optional()
-                .map_err(|error| self.failure(error))?;
             // Between the query and the lock its process may have ended it, or pruned it away.
-            let Some(uid) = unfinished else { continue };
+            let query = "SELECT 1 FROM runs WHERE id = ?1 AND uid = ?2 AND finished IS NULL";
+            let there = self.connection.query_row(query, params![id, uid], |_| Ok(())).optional();
+            if there.map_err(|error| self.failure(error))?.is_none() {
+                continue;
+            }
             let observations = self.observations(id)?;
             let next = observations.len() as i64;
-            return Ok(Some((Run { id, uid, space, next, budget, _lock: lock }, observations)));
+            return Ok(Some((Run { id, uid, next, plan: begun, _lock: lock }, observations)));
         }
         Ok(None)
-    }
-
-    /// What the unfinished run that [`resume`](Self::resume) would continue began with, whatever that is: `plan` is
-    /// without seeds. `None` if there is no such run.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub(crate) fn seeds_begun_with(&self, task: &Task<'_>, plan: &Plan) -> Result<Option<Vec<Config>>, StoreError> {
-        for Unfinished { id, strategy, .. } in self.unfinished(task, plan)? {
-            let Some(rest) = strategy.strip_prefix(plan.strategy.as_str()) else { continue };
-            let seeds = match rest.strip_prefix(SEEDS) {
-                None => Vec::new(),
-                // Older versions wrote the seeds otherwise.
-                Some(json) => match serde_json::from_str(json) {
-                    Ok(seeds) => seeds,
-                    Err(_) => continue,
-                },
-            };
-            match self.lock_run(id) {
-                Ok(_) => return Ok(Some(seeds)),
-                Err(StoreError::RunTaken { .. }) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
-    }
-
-    /// The unfinished runs of the same task, strategy and seed, whatever seeds they began with; the one to continue
-    /// comes first.
-    fn unfinished(&self, task: &Task<'_>, plan: &Plan) -> Result<Vec<Unfinished>, StoreError> {
-        let hash = hash_of(task.space).map_err(|error| self.failure(error))?;
-        let device = task.device;
-        let candidates: rusqlite::Result<Vec<Unfinished>> = (|| {
-            let mut statement = self.connection.prepare(
-                "SELECT runs.id, runs.space_id, budget, strategy FROM runs
-                 JOIN devices ON devices.id = device_id JOIN tunables ON tunables.id = tunable_id
-                 JOIN spaces ON spaces.id = space_id JOIN workloads ON workloads.id = workload_id
-                 WHERE finished IS NULL AND devices.name = ?1 AND uuid = ?2 AND compute_capability = ?3
-                 AND sm_count = ?4 AND driver = ?5 AND runtime = ?6 AND platform = ?7
-                 AND tunables.name = ?8 AND version = ?9 AND kernel_hash = ?10 AND hash = ?11
-                 AND keys = ?12 AND place = ?13 AND seed = ?15
-                 AND (strategy = ?14 OR substr(strategy, 1, length(?14) + length(?17)) = ?14 || ?17)
-                 ORDER BY budget = ?16 DESC, runs.id DESC",
-            )?;
-            let keys = json_of(task.workload.keys())?;
-            let rows = statement.query_map(
-                params![
-                    device.name,
-                    device.uuid,
-                    device.compute_capability,
-                    device.sm_count,
-                    device.driver,
-                    device.runtime,
-                    device.platform,
-                    task.tunable.name,
-                    task.tunable.version,
-                    task.tunable.kernel_hash,
-                    hash,
-                    keys,
-                    task.workload.place(),
-                    plan.strategy,
-                    plan.seed as i64,
-                    plan.budget,
-                    SEEDS
-                ],
-                |row| {
-                    Ok(Unfinished { id: row.get(0)?, space: row.get(1)?, budget: row.get(2)?, strategy: row.get(3)? })
-                },
-            )?;
-            rows.collect()
-        })();
-        candidates.map_err(|error| self.failure(error))
     }
 
     /// Keeps one completed measurement. When this returns, it is safe.
@@ -410,11 +333,10 @@ impl Store {
     /// where the file system has no locks); [`StoreError::BadKey`] for times or parameters that are not finite.
     pub fn record(&mut self, run: &mut Run, observation: &Observation) -> Result<(), StoreError> {
         check(observation)?;
-        let sequence = run.next;
         let file = self.file.clone();
-        let written = self.write_or_refuse(|transaction| {
+        let written = self.write(|transaction| {
             check_held(transaction, run, &file)?;
-            Ok(measurement_row(transaction, (run.id, run.space), sequence, observation, None)?)
+            Ok(insert_measurement(transaction, run.id, run.next, observation, None)?)
         });
         match written {
             Ok(()) => {
@@ -434,37 +356,25 @@ impl Store {
     ///
     /// # Errors
     /// Those of writing; [`StoreError::RunTaken`] if another process has removed the run.
-    #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
     pub fn decide(&mut self, run: Run, evidence: &Evidence) -> Result<(), StoreError> {
-        let file = self.file.clone();
-        self.write_or_refuse(|transaction| {
-            check_held(transaction, &run, &file)?;
-            let configuration = configuration_row(transaction, run.space, &evidence.chosen.config)?;
-            transaction.execute(
-                // Not before the others, also where the clock was ahead when those were made: the latest one counts.
-                &format!(
-                    "INSERT INTO decisions (run_id, configuration_id, evidence, at)
-                     VALUES (?1, ?2, ?3, max({NOW}, (SELECT coalesce(max(at), '') FROM decisions)))"
-                ),
-                params![run.id, configuration, json_of(evidence)?],
-            )?;
-            Ok(transaction.execute(&format!("UPDATE runs SET finished = {NOW} WHERE id = ?1"), [run.id])?)
-        })?;
-        Ok(())
+        self.finish(run, Some(evidence))
     }
 
-    /// Ends a run in which nothing worked: without a decision.
+    /// Ends a run, without a decision where nothing worked.
     ///
     /// # Errors
-    /// Those of writing; [`StoreError::RunTaken`] if another process has removed the run.
+    /// As [`decide`](Self::decide).
     #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
-    pub fn end(&mut self, run: Run) -> Result<(), StoreError> {
+    pub fn finish(&mut self, run: Run, evidence: Option<&Evidence>) -> Result<(), StoreError> {
         let file = self.file.clone();
-        self.write_or_refuse(|transaction| {
+        self.write(|transaction| {
             check_held(transaction, &run, &file)?;
-            Ok(transaction.execute(&format!("UPDATE runs SET finished = {NOW} WHERE id = ?1"), [run.id])?)
-        })?;
-        Ok(())
+            if let Some(evidence) = evidence {
+                contents::decide(transaction, run.id, evidence)?;
+            }
+            contents::finish(transaction, run.id)?;
+            Ok(())
+        })
     }
 
     /// The observations of a run, in their order.
@@ -475,74 +385,150 @@ impl Store {
         self.select_observations("WHERE run_id = ?1 ORDER BY sequence", &[&run])
     }
 
-    /// Measurements that had to be killed, for the same device and driver, code, workload, sample and parameters as a run: as
-    /// many launches of their configurations need not be waited for as long again.
+    /// Lists measurements that had to be killed, for the same device and driver, code, workload, sample and parameters as
+    /// a run: as many launches of their configurations need not be waited for as long again.
     ///
     /// # Errors
     /// Those of reading; rows that cannot be understood.
     pub fn hangs(&self, run: &Run) -> Result<Vec<Observation>, StoreError> {
-        let alike: rusqlite::Result<Vec<(i64, String)>> = (|| {
-            let mut statement = self.connection.prepare_cached(
-                "SELECT runs.id, runs.strategy FROM runs JOIN runs AS this ON this.id = ?1
-                 WHERE runs.device_id = this.device_id AND runs.tunable_id = this.tunable_id
-                 AND runs.workload_id = this.workload_id AND runs.space_id = this.space_id",
-            )?;
-            statement.query_map([run.id], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
-        })();
-        let alike = alike.map_err(|error| self.failure(error))?;
-        let sample = alike.iter().find(|(id, _)| *id == run.id).map(|(_, strategy)| sample_of(strategy));
-        let same = alike.iter().filter(|(_, strategy)| Some(sample_of(strategy)) == sample).map(|(id, _)| *id);
-        let same = serde_json::json!(same.collect::<Vec<i64>>()).to_string();
+        let alike = "SELECT runs.id FROM runs JOIN runs AS this ON this.id = ?1
+             WHERE (runs.device, runs.tunable, runs.version, runs.kernel_hash, runs.workload, runs.space_id, runs.sample)
+                 = (this.device, this.tunable, this.version, this.kernel_hash, this.workload, this.space_id, this.sample)";
         self.select_observations(
-            "WHERE failure = ?2 AND run_id IN (SELECT value FROM json_each(?1)) ORDER BY run_id, sequence",
-            &[&same, &word_of(crate::FailureKind::TimeOut)],
+            &format!("WHERE failure = ?2 AND run_id IN ({alike}) ORDER BY run_id, sequence"),
+            &[&run.id, &word_of(FailureKind::TimeOut)],
         )
     }
 
     fn select_observations(&self, rest: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Observation>, StoreError> {
-        type Cells = (i64, i64, String, i64, Option<Vec<u8>>, Option<String>, Option<String>, f64, Option<String>);
-        let rows: rusqlite::Result<Vec<Cells>> = (|| {
-            let mut statement = self.connection.prepare_cached(&format!(
-                "SELECT run_id, sequence, value, launches, times, failure, message, took_ms, parts
-                 FROM measurements JOIN configurations ON configurations.id = configuration_id {rest}"
-            ))?;
-            let rows = statement.query_map(values, |row| {
-                Ok((
-                    row.get(0)?,
-                    row.get(1)?,
-                    row.get(2)?,
-                    row.get(3)?,
-                    row.get(4)?,
-                    row.get(5)?,
-                    row.get(6)?,
-                    row.get(7)?,
-                    row.get(8)?,
-                ))
-            })?;
-            rows.collect()
-        })();
+        let query = format!(
+            "SELECT run_id, sequence, config, launches, times, failure, message, took_ms, parts FROM measurements {rest}"
+        );
+        let rows = self.connection.prepare_cached(&query).and_then(|mut statement| {
+            let named = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, observation(row)));
+            statement.query_map(values, named)?.collect::<rusqlite::Result<Vec<_>>>()
+        });
         let rows = rows.map_err(|error| self.failure(error))?;
-        let understood =
-            rows.into_iter().map(|(run, sequence, config, launches, times, failure, message, took_ms, parts)| {
-                let wrong = |what: String| self.bad_row(format!("measurement {sequence} of run {run}"), &what);
-                let config = serde_json::from_str(&config).map_err(|error| wrong(format!("configuration: {error}")))?;
-                let outcome = match (times, failure) {
-                    (Some(blob), None) => Outcome::Times(
-                        times_of(&blob).ok_or_else(|| wrong(format!("{} bytes are not times", blob.len())))?,
-                    ),
-                    (None, Some(word)) => {
-                        let kind = kind_of(&word).ok_or_else(|| wrong(format!("unknown failure {word:?}")))?;
-                        Outcome::Failed(Failure { kind, message: message.unwrap_or_default() })
-                    }
-                    _ => return Err(wrong("neither times nor a failure".to_owned())),
-                };
-                let launches = usize::try_from(launches).map_err(|error| wrong(error.to_string()))?;
-                let parts = parts.map_or(Ok(Vec::new()), |parts| serde_json::from_str(&parts));
-                let parts = parts.map_err(|error| wrong(format!("costs by objective: {error}")))?;
-                Ok(Observation { config, launches, outcome, took_ms, parts })
-            });
+        let understood = rows.into_iter().map(|(run, sequence, observation)| {
+            observation.map_err(|what| self.bad_row(format!("measurement {sequence} of run {run}"), &what))
+        });
         understood.collect()
     }
+}
+
+/// Reads a measurement; `Err` says in words what is wrong with it.
+fn observation(row: &rusqlite::Row<'_>) -> Result<Observation, String> {
+    fn cell<T: rusqlite::types::FromSql>(row: &rusqlite::Row<'_>, at: usize) -> Result<T, String> {
+        row.get(at).map_err(|error| error.to_string())
+    }
+    let config = serde_json::from_str(&cell::<String>(row, 2)?).map_err(|error| format!("configuration: {error}"))?;
+    let parts =
+        serde_json::from_str(&cell::<String>(row, 8)?).map_err(|error| format!("costs by objective: {error}"))?;
+    let outcome = match (cell::<Option<Vec<u8>>>(row, 4)?, cell::<Option<String>>(row, 5)?) {
+        (Some(blob), None) => {
+            let (times, rest) = blob.as_chunks::<8>();
+            if !rest.is_empty() {
+                return Err(format!("{} bytes are not times", blob.len()));
+            }
+            Outcome::Times(times.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
+        }
+        (None, Some(word)) => {
+            let kind = FailureKind::ALL.into_iter().find(|kind| word_of(*kind) == word);
+            let kind = kind.ok_or_else(|| format!("unknown failure {word:?}"))?;
+            Outcome::Failed(Failure { kind, message: cell::<Option<String>>(row, 6)?.unwrap_or_default() })
+        }
+        _ => return Err("neither times nor a failure".to_owned()),
+    };
+    let launches = usize::try_from(cell::<i64>(row, 3)?).map_err(|error| error.to_string())?;
+    Ok(Observation { config, launches, outcome, took_ms: cell(row, 7)?, parts })
+}
+
+/// The word for a failure's kind.
+fn word_of(kind: FailureKind) -> &'static str {
+    match kind {
+        FailureKind::Constraint => "constraint",
+        FailureKind::Compile => "compile",
+        FailureKind::Launch => "launch",
+        FailureKind::WrongResult => "wrong-result",
+        FailureKind::TimeOut => "time-out",
+        FailureKind::Declined => "declined",
+    }
+}
+
+/// Makes the row of a run, and that of its space; returns the run's number.
+pub(super) fn insert_run(transaction: &Transaction<'_>, run: &RunRecord) -> Result<i64, Refusal> {
+    let SpaceRecord { hash, parameters, valid } = &run.space;
+    let parameters = json_of(parameters)?;
+    let known: Option<(i64, String)> = transaction
+        .query_row("SELECT id, parameters FROM spaces WHERE hash = ?1", [hash], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let space = match known {
+        Some((id, known)) if known == parameters => id,
+        Some(_) => {
+            let why = format!("the space {hash} has other parameters here");
+            return Err(StoreError::BadKey { what: format!("run {}", run.run), why }.into());
+        }
+        None => {
+            let values = params![hash, parameters, *valid as i64];
+            transaction.execute("INSERT INTO spaces (hash, parameters, valid) VALUES (?1, ?2, ?3)", values)?;
+            transaction.last_insert_rowid()
+        }
+    };
+    transaction.execute(
+        "INSERT INTO runs (uid, device, tunable, version, kernel_hash, workload, space_id, strategy, sample, seeds,
+                           seed, budget, started)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        params![
+            run.uid,
+            json_of(&run.device)?,
+            run.tunable.name,
+            run.tunable.version,
+            run.tunable.kernel_hash,
+            json_of(&run.workload)?,
+            space,
+            run.plan.strategy,
+            run.plan.sample,
+            json_of(&run.plan.seeds)?,
+            run.plan.seed as i64,
+            run.plan.budget,
+            run.started
+        ],
+    )?;
+    Ok(transaction.last_insert_rowid())
+}
+
+/// Makes the row of a measurement; of now, unless a time is given.
+pub(super) fn insert_measurement(
+    transaction: &Transaction<'_>,
+    run: i64,
+    sequence: i64,
+    observation: &Observation,
+    at: Option<&str>,
+) -> rusqlite::Result<()> {
+    let (times, failure, message) = match &observation.outcome {
+        Outcome::Times(times) => {
+            (Some(times.iter().flat_map(|time| time.to_le_bytes()).collect::<Vec<u8>>()), None, None)
+        }
+        Outcome::Failed(failure) => (None, Some(word_of(failure.kind)), Some(failure.message.as_str())),
+    };
+    transaction
+        .prepare_cached(&format!(
+            "INSERT INTO measurements (run_id, sequence, config, launches, times, failure, message, took_ms, parts, at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, coalesce(?10, {NOW}))"
+        ))?
+        .execute(params![
+            run,
+            sequence,
+            json_of(&observation.config)?,
+            observation.launches as i64,
+            times,
+            failure,
+            message,
+            observation.took_ms,
+            json_of(&observation.parts)?,
+            at
+        ])?;
+    Ok(())
 }
 
 /// Whether the row of this number is still this run: once a run is pruned, the next one gets its number.

@@ -62,9 +62,29 @@ pub struct Bayesian<'a> {
     failures: Model,
 }
 
+/// Length-scales and noise of a model.
+#[derive(Clone, Debug)]
+pub struct Scales(Hyper);
+
+impl Scales {
+    /// Learns from configurations of `space` with the logarithms of their times; `all` are those of
+    /// all configurations.
+    pub fn learned(space: &Space, known: &[(ConfigIndex, f64)], all: &[f64], steps: usize) -> Self {
+        let encoding = Encoding::new(space);
+        let points: Vec<Point> = known.iter().map(|&(index, _)| encoding.point(space, index)).collect();
+        let cap = cap_of(all);
+        let values: Vec<f64> = known.iter().map(|&(_, log)| capped(log, cap)).collect();
+        let mut learner = Learner::new(&encoding.categories);
+        for _ in 0..steps {
+            learner.step(&points.iter().collect::<Vec<_>>(), &values);
+        }
+        Self(learner.hyper)
+    }
+}
+
 /// How configurations become points.
 #[derive(Debug)]
-pub(super) struct Encoding {
+struct Encoding {
     /// A column's parameter, and its number for each value index.
     columns: Vec<(usize, Vec<f32>)>,
     categories: Vec<bool>,
@@ -92,7 +112,7 @@ struct Next {
 }
 
 impl Encoding {
-    pub(super) fn new(space: &Space) -> Self {
+    fn new(space: &Space) -> Self {
         let mut encoding = Self { columns: Vec::new(), categories: Vec::new() };
         for (place, parameter) in
             space.parameters().iter().enumerate().filter(|(_, parameter)| parameter.values().len() > 1)
@@ -119,11 +139,7 @@ impl Encoding {
         self.categories.push(category);
     }
 
-    pub(super) fn categories(&self) -> &[bool] {
-        &self.categories
-    }
-
-    pub(super) fn point(&self, space: &Space, index: ConfigIndex) -> Point {
+    fn point(&self, space: &Space, index: ConfigIndex) -> Point {
         self.columns.iter().map(|(place, numbers)| numbers[space.code(index, *place)]).collect()
     }
 }
@@ -187,10 +203,11 @@ impl<'a> Bayesian<'a> {
         }
     }
 
-    /// The same, which goes by these length-scales and this noise for times and learns none.
-    pub(super) fn told(mut self, hyper: Hyper) -> Self {
-        self.times.process = Process::new(&self.candidates, hyper.clone());
-        self.times.learner.hyper = hyper;
+    /// Goes by these length-scales and this noise for times, and learns none.
+    #[must_use]
+    pub fn told(mut self, scales: Scales) -> Self {
+        self.times.process = Process::new(&self.candidates, scales.0.clone());
+        self.times.learner.hyper = scales.0;
         self.times.learns = false;
         self
     }
@@ -297,7 +314,7 @@ enum Where<'a> {
 }
 
 /// The logarithm above which times are compressed: as far above the median as the best is below it.
-pub(super) fn cap_of(times: &[f64]) -> f64 {
+fn cap_of(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
     match (sorted.first(), sorted.get(sorted.len() / 2)) {
@@ -306,7 +323,7 @@ pub(super) fn cap_of(times: &[f64]) -> f64 {
     }
 }
 
-pub(super) fn capped(value: f64, cap: f64) -> f64 {
+fn capped(value: f64, cap: f64) -> f64 {
     if value > cap { cap + 0.25 * (value - cap) } else { value }
 }
 
@@ -485,7 +502,7 @@ mod tests {
             .build()
             .unwrap();
         let encoding = Encoding::new(&space);
-        assert_eq!(encoding.categories(), [true, true, true, false]);
+        assert_eq!(encoding.categories, [true, true, true, false]);
         let points: Vec<Point> = (0..space.len()).map(|index| encoding.point(&space, index)).collect();
         for (at, point) in points.iter().enumerate() {
             assert!(point.iter().all(|number| number.is_finite()), "{point:?}");

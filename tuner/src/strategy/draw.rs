@@ -2,7 +2,7 @@
 //! the same choices, whether or not it was stopped in between.
 
 /// A bijection of 64 bits that leaves no trace of its argument's structure (splitmix64's step).
-pub(crate) fn mix(value: u64) -> u64 {
+pub fn mix(value: u64) -> u64 {
     let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -11,27 +11,27 @@ pub(crate) fn mix(value: u64) -> u64 {
 
 /// A stream of random numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Draw(u64);
+pub struct Draw(u64);
 
 impl Draw {
     /// The stream of `seed` after `count` observations.
-    pub(crate) fn new(seed: u64, count: usize) -> Self {
+    pub fn new(seed: u64, count: usize) -> Self {
         Self(mix(mix(seed) ^ count as u64))
     }
 
     /// 64 random bits.
-    pub(crate) fn bits(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = mix(self.0);
         self.0
     }
 
     /// A number below `limit`, which is not 0. The bias is below limit / 2^64.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
+    pub fn below(&mut self, limit: usize) -> usize {
         ((u128::from(self.bits()) * limit as u128) >> 64) as usize
     }
 
     /// The first `count` of a random order of `0..of`.
-    pub(crate) fn sample(&mut self, count: usize, of: usize) -> Vec<usize> {
+    pub fn sample(&mut self, count: usize, of: usize) -> Vec<usize> {
         // Fisher and Yates on a list of which only the entries that differ from their place are kept.
         let mut moved = std::collections::HashMap::new();
         let mut drawn = Vec::with_capacity(count.min(of));

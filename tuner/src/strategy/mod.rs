@@ -5,19 +5,15 @@
 //! that is told the observations of an earlier run goes on as that run would have.
 
 mod bayesian;
-pub(crate) mod draw;
-mod exhaustive;
+pub mod draw;
 mod gp;
 mod gp_learn;
 mod local;
-mod random;
-mod told;
+mod shuffled;
 
-pub use bayesian::Bayesian;
-pub use exhaustive::Exhaustive;
+pub use bayesian::{Bayesian, Scales};
 pub use local::LocalSearch;
-pub use random::Random;
-pub use told::Lesson;
+pub use shuffled::Shuffled;
 
 use super::Outcome;
 use super::objective::is_cost;
@@ -65,8 +61,7 @@ impl StrategyKind {
     /// The strategy itself, for `space`.
     pub fn start(self, space: &Space, seed: u64) -> Box<dyn Strategy + '_> {
         match self {
-            Self::Exhaustive => Box::new(Exhaustive::new(space, seed)),
-            Self::Random => Box::new(Random::new(space, seed)),
+            Self::Exhaustive | Self::Random => Box::new(Shuffled::new(space, seed)),
             Self::Local => Box::new(LocalSearch::new(space, seed)),
             Self::Bayesian => Box::new(Bayesian::new(space, seed)),
         }

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
-use tuner::chain::{ChainFile, ChainFileError, DeviceChain, GroupEntry, Kernel};
-use tuner::groups::{Chain as _, Span};
-use tuner::{Config, Device, Outcome, SpaceBuilder, Value};
+use tuner::chain::{ChainFile, DeviceChain, Group, GroupEntry, Kernel};
+use tuner::compare::Plan;
+use tuner::verdict::{Side, Verdict};
+use tuner::watch::NoWatch;
+use tuner::{Config, Device, Failure, FailureKind, Outcome, SpaceBuilder, Value};
 
 /// Takes as many ms as the sum of its parameters, and gives so many times a launch.
 struct Sum(usize);
@@ -45,10 +47,9 @@ fn a_step_takes_as_long_as_its_slowest_kernel_where_they_run_at_once_and_as_all_
         let kernels = ["a", "b", "c"].map(|name| kernel(name, &["width"], 5)).into();
         let mut chain = DeviceChain::new(kernels, false, &[together(&["a", "b"], concurrent)]).unwrap();
         let configs = widths(&[4, 2, 5]);
-        let mut time = |span: Span<'_>| chain.measure(&configs, span, 2);
-        assert_eq!(time(Span::Step(&[0, 1])), Outcome::Times(vec![step; 2]));
-        assert_eq!(time(Span::Kernel(2)), Outcome::Times(vec![5.0; 2]));
-        assert_eq!(time(Span::Chain), Outcome::Times(vec![whole; 2]));
+        assert_eq!(chain.step(&[0, 1], &configs, 2), Outcome::Times(vec![step; 2]));
+        assert_eq!(chain.step(&[2], &configs, 2), Outcome::Times(vec![5.0; 2]));
+        assert_eq!(chain.whole(&configs, 2), Outcome::Times(vec![whole; 2]));
     }
 }
 
@@ -57,7 +58,7 @@ fn a_kernel_that_gives_another_number_of_times_than_launches_is_a_failure_with_i
     let mut kernels = vec![kernel("good", &["width"], 5), kernel("bad", &["width"], 5)];
     kernels[1].device = Box::new(Sum(2));
     let mut chain = DeviceChain::new(kernels, false, &[]).unwrap();
-    let Outcome::Failed(failure) = chain.measure(&widths(&[1, 1]), Span::Chain, 3) else { panic!() };
+    let Outcome::Failed(failure) = chain.whole(&widths(&[1, 1]), 3) else { panic!() };
     assert_eq!(failure.message, "bad: 6 times for 3 launches");
 }
 
@@ -77,7 +78,9 @@ fn a_group_takes_a_parameter_or_all_behind_a_dot_and_what_has_a_choice_is_left_a
 #[test]
 fn a_group_of_more_configurations_than_can_be_listed_is_refused() {
     // 512 · 512 are more than 200 000.
-    let refused = |chain: DeviceChain<'_>| matches!(chain.space_of("g", &[0, 1]), Err(ChainFileError::TooMany(_)));
+    let refused = |chain: DeviceChain<'_>| {
+        chain.space_of("g", &[0, 1]).is_err_and(|error| error.to_string().contains("more than 200000"))
+    };
     let kernels = ["a", "b"].map(|name| kernel(name, &["width"], 512)).into();
     assert!(refused(DeviceChain::new(kernels, false, &[]).unwrap()));
     assert!(refused(DeviceChain::new(vec![kernel("both", &["a", "b"], 512)], true, &[]).unwrap()));
@@ -94,8 +97,56 @@ fn a_default_beside_kernels_of_their_own_is_refused() {
         std::fs::write(&path, text).unwrap();
         ChainFile::read(Path::new(&path)).map_err(|error| error.to_string())
     };
-    let kernel = "[[kernel]]\nname = \"a\"\ndevice = \"synthetic:\"\n";
+    let kernel = "[[kernel]]\nname = \"a\"\ndevice = \"replay:x\"\n";
     assert_eq!(read(kernel).unwrap().kernels.len(), 1);
     assert!(read(&format!("[default]\nblock = 1\n{kernel}")).unwrap_err().contains("a default of its own"));
     assert!(read(&format!("{kernel}{kernel}")).unwrap_err().contains("two kernels"));
+}
+
+/// Takes one over its width, and after so many launches as long as its width.
+struct Tires(usize);
+
+impl Device for Tires {
+    fn name(&self) -> String {
+        "tires".into()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let Value::Int(width) = config.0[0] else { panic!() };
+        if width == 5 {
+            return Outcome::Failed(Failure { kind: FailureKind::Launch, message: "too wide".into() });
+        }
+        let fresh = self.0 > 0;
+        self.0 = self.0.saturating_sub(launches);
+        Outcome::Times(vec![if fresh { 1.0 / width as f64 } else { width as f64 }; launches])
+    }
+}
+
+/// A chain of two kernels, each tuned by itself; the group of the first one chooses `width`.
+fn chosen(fresh: usize, width: i64) -> (tuner::chain::ChainDecision, Vec<String>) {
+    let mut kernels = vec![kernel("a", &["width"], 5), kernel("b", &["width"], 5)];
+    kernels[0].device = Box::new(Tires(fresh));
+    let mut chain = DeviceChain::new(kernels, false, &[]).unwrap();
+    let mut asked = Vec::new();
+    let mut choose = |group: &Group, device: &mut dyn Device, default: &Config| {
+        device.measure(default, 1);
+        asked.push(group.name.clone());
+        if group.name == "a" { Config(vec![Value::Int(width)]) } else { default.clone() }
+    };
+    (chain.tune(&Plan::default(), &mut NoWatch, &mut choose).unwrap(), asked)
+}
+
+#[test]
+fn the_groups_choose_and_only_the_whole_chain_counts() {
+    let (decision, asked) = chosen(usize::MAX, 4);
+    assert_eq!((decision.configs, asked), (widths(&[4, 1]), vec!["a".to_owned(), "b".to_owned()]));
+    assert_eq!(decision.comparison.unwrap().judgement.verdict, Verdict::Better(Side::B));
+    // Slower in the chain than it was alone.
+    let (decision, _) = chosen(1, 4);
+    assert_eq!((decision.proposed, decision.configs), (widths(&[4, 1]), widths(&[1, 1])));
+    assert_eq!(decision.comparison.unwrap().judgement.verdict, Verdict::Better(Side::A));
+    // A proposal that the chain does not survive leaves the defaults, which need no comparison.
+    let (decision, _) = chosen(usize::MAX, 5);
+    assert_eq!((decision.configs, decision.failure.unwrap().message), (widths(&[1, 1]), "a: too wide".to_owned()));
+    assert_eq!(chosen(usize::MAX, 1).0.comparison, None);
 }

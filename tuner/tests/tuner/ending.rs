@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tuner::session::{Phase, Session};
+use tuner::session::{Phase, Session, TuneError};
 use tuner::store::Store;
 use tuner::strategy::StrategyKind;
 use tuner::tune;
@@ -145,7 +145,7 @@ fn a_race_corrects_the_luck_of_a_search() {
 }
 
 #[test]
-fn a_default_that_is_best_stays_and_one_that_fails_does_not() {
+fn a_default_that_is_best_stays_and_one_that_fails_ends_the_run() {
     let place = Place::new("seed=9,noise=0.03");
     let folder = tempfile::tempdir().unwrap();
     let best = place.synthetic.space().config(place.synthetic.optimum().unwrap());
@@ -162,9 +162,10 @@ fn a_default_that_is_best_stays_and_one_that_fails_does_not() {
     let failing = (0..1152).find(|&index| place.synthetic.true_ms(index).is_none()).unwrap();
     let default = place.synthetic.space().config(failing);
     let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "40") };
-    let tuning = place.run(&session, &store_in(&folder)).unwrap();
-    assert_ne!(tuning.evidence.chosen.config, default);
-    assert_eq!(tuning.evidence.default, None);
+    let error = place.run(&session, &store_in(&folder)).unwrap_err();
+    assert!(matches!(error, TuneError::DefaultFailed(_)), "{error}");
+    let run = Store::open(&store_in(&folder)).unwrap().runs().unwrap().pop().unwrap();
+    assert!(run.measured == 1 && run.record.finished.is_some(), "{run:?}");
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! The tuner from outside: spaces, strategies, races, decisions, whole sessions, the store, the forms of other programs.
 
-mod binary;
 mod chain;
 mod decide;
 mod ending;

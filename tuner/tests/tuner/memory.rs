@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tuner::compare::{Plan as Comparing, compare};
 use tuner::online::{Driven, OnlineError, Options, Piece, Recalled, Tuner, drive, grid};
-use tuner::store::{DeviceIdentity, Layers, Locations, Matching, Store, StoreMemory, Task};
+use tuner::store::{DeviceIdentity, Locations, Matching, Store, StoreMemory, Task};
 use tuner::store::{TunableIdentity, Workload};
 use tuner::watch::NoWatch;
 use tuner::workloads::Features;
@@ -69,7 +69,7 @@ impl Place {
     }
 
     fn locations(&self) -> Locations {
-        Locations { user: self.folder.path().join("tune.sqlite"), shipped: None, matching: Matching::Nearest }
+        Locations { user: self.folder.path().join("tune.sqlite"), matching: Matching::Nearest }
     }
 
     fn memory(&self) -> StoreMemory<'_> {
@@ -88,7 +88,7 @@ impl Place {
     /// What a lookup of this task finds.
     fn found(&self) -> Option<i64> {
         let task = Task { device: &self.device, tunable: &self.tunable, workload: &self.workload, space: &self.space };
-        let found = Layers::open(self.locations()).unwrap().find(&task).unwrap();
+        let found = self.locations().find(&task).unwrap();
         found.first().map(|found| number(&found.config))
     }
 }
@@ -159,21 +159,6 @@ fn a_nearest_result_is_checked_before_it_is_trusted() {
 }
 
 #[test]
-fn a_pin_is_used_and_nothing_else_is_tried() {
-    let place = Place::new();
-    let (tuner, mut memory) = (place.tuner(), place.memory());
-    work(&tuner, 9, 400);
-    tuner.report_to(&mut memory).unwrap();
-    place.store().pin(1, &place.configs[3], "because").unwrap();
-
-    let (tuner, mut memory) = (place.tuner(), place.memory());
-    assert_eq!(tuner.start_from(&mut memory).unwrap(), Some(Recalled::Pinned(place.configs[3].clone())));
-    let (_, used) = work(&tuner, 9, 200);
-    assert!(used.iter().all(|used| *used == 3), "{used:?}");
-    assert!(!tuner.report_to(&mut memory).unwrap());
-}
-
-#[test]
 fn a_comparison_with_the_default_has_the_last_word() {
     let place = Place::new();
     let (tuner, mut memory) = (place.tuner(), place.memory());
@@ -241,7 +226,7 @@ fn a_store_that_cannot_be_read_or_written_stops_nothing() {
 
 /// A store that cannot be written is read, and keeping fails.
 fn read_only(file: &Path) {
-    let folder = file.parent().unwrap().join("shipped");
+    let folder = file.parent().unwrap().join("other");
     std::fs::create_dir(&folder).unwrap();
     let copy = folder.join("tune.sqlite");
     // A copy of the file alone would lack what is still in the journal beside it.
@@ -253,7 +238,7 @@ fn read_only(file: &Path) {
     bytes[18] = 3;
     std::fs::write(&copy, bytes).unwrap();
     let place = Place::new();
-    let locations = Locations { user: copy.clone(), shipped: None, matching: Matching::Nearest };
+    let locations = Locations { user: copy.clone(), matching: Matching::Nearest };
     let task = Task { device: &place.device, tunable: &place.tunable, workload: &place.workload, space: &place.space };
     let mut memory = StoreMemory::new(locations, task, place.configs[0].clone());
     let tuner = place.tuner();

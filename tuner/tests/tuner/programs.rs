@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tuner::budget::Budget;
 use tuner::goals::{Front, Goal};
 use tuner::objective::Objective;
-use tuner::program::{ProgramDevice, Reading, Template, TemplateError};
+use tuner::program::{ProgramDevice, Reading, Template};
 use tuner::session::Session;
 use tuner::store::{DeviceIdentity, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
@@ -135,7 +135,7 @@ fn a_program_that_prints_without_end_is_ended_before_it_fills_the_disk() {
 }
 
 #[test]
-fn a_build_is_made_once_for_each_text_and_a_failing_one_is_no_launch() {
+fn a_build_is_made_once_for_what_it_can_see_and_a_failing_one_is_no_launch() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log");
     let mut program = ProgramDevice::new(&space(), "cat {build}/tile");
@@ -145,6 +145,22 @@ fn a_build_is_made_once_for_each_text_and_a_failing_one_is_no_launch() {
         assert_eq!(program.measure(&config(tile, mode), 2), Outcome::Times(vec![tile as f64; 2]));
     }
     assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2, "the mode is not in the build");
+    // What stands only in the environment is seen too, and of a command that names nothing all of it.
+    for (build, builds) in
+        [("echo $TUNE_tile$TUNE_mode", 3), ("env | grep TUNE_", 3), ("echo ${TUNE_tile}$TUNE_mod", 2)]
+    {
+        let mut program = ProgramDevice::new(&space(), "sort {build}/seen");
+        std::fs::write(&log, "").unwrap();
+        program.build = Some(Template::new(&format!(
+            "({}) > {{build}}/seen; echo b >> {}",
+            build.replace('{', "{{").replace('}', "}}"),
+            log.display()
+        )));
+        program.measure(&config(8, "a"), 1);
+        program.measure(&config(8, "b c"), 1);
+        program.measure(&config(16, "a"), 1);
+        assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), builds, "{build}");
+    }
     program.build = Some(Template::new("echo 'error: no such tile {tile}' >&2; exit 1"));
     let said = failure(program.measure(&config(32, "a"), 1));
     assert_eq!(said.kind, FailureKind::Compile);
@@ -190,14 +206,14 @@ fn a_configuration_does_not_hang_because_the_one_it_is_compared_with_does() {
 #[test]
 fn a_place_that_nothing_fits_is_known_before_anything_runs() {
     let program = ProgramDevice::new(&space(), "./mm {tile} {threads}");
-    assert!(matches!(program.validate(), Err(TemplateError::Unknown { name, .. }) if name == "threads"));
+    assert!(program.validate().unwrap_err().contains("there is no {threads}"));
     assert!(ProgramDevice::new(&space(), "{build}/mm").validate().is_err(), "there is no build");
     assert!(ProgramDevice::new(&space(), "./mm {tile}").validate().is_ok());
     let named = parse_toml("[[parameter]]\nname = \"build\"\nvalues = [1, 2]\n").unwrap().build().unwrap();
     let mut program = ProgramDevice::new(&named, "./mm {build}");
     assert!(program.validate().is_ok());
     program.build = Some(Template::new("make {build}"));
-    assert!(matches!(program.validate(), Err(TemplateError::Build)));
+    assert!(program.validate().unwrap_err().contains("another one"));
 }
 
 /// Tunes the example in C as its page says, with a launch budget, and returns what was decided.
@@ -347,7 +363,7 @@ fn several_objectives_give_a_front_and_a_choice_by_the_weights() {
     assert_eq!(space.named(&evidence.chosen.config).int("threads"), 4);
     assert_eq!(chosen(&["time*10", "energy=smaller"]), 16);
     assert_eq!(chosen(&["time", "energy=smaller*10"]), 1);
-    assert!(evidence.verdict.contains(" less (from "), "{}", evidence.verdict);
+    assert!(evidence.verdict.contains(" times as small (from "), "{}", evidence.verdict);
 }
 
 #[test]
@@ -371,4 +387,35 @@ fn every_objective_gives_as_many_numbers_of_a_launch() {
     program.goals[1].1 = Reading::regex("watts ([0-9]+)").unwrap();
     let said = failure(program.measure(&Config(vec![Value::Int(4), Value::Int(0)]), 1));
     assert!(said.message.starts_with("energy: no number"), "{}", said.message);
+}
+
+#[test]
+fn whatever_changes_the_numbers_of_a_program_is_part_of_its_workload() {
+    #[derive(clap::Parser)]
+    struct Args {
+        #[command(flatten)]
+        program: tuner::cli::ProgramArgs,
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let space = folder.path().join("space.toml");
+    std::fs::write(&space, "[[parameter]]\nname = \"tile\"\nvalues = [8, 16]\n").unwrap();
+    let parse = |more: &[&str]| {
+        let common = ["tuner", "--command", "true", "--space", space.to_str().unwrap()];
+        <Args as clap::Parser>::try_parse_from(common.iter().chain(more))
+    };
+    let workload = |more: &[&str]| parse(more).ok().unwrap().program.program().unwrap().unwrap().workload.to_string();
+    assert_eq!(workload(&["--unit", "ms"]), workload(&[]));
+    let all: Vec<String> =
+        [&[][..], &["--unit", "s"], &["--same-output"], &["--stays"]].iter().map(|more| workload(more)).collect();
+    for (at, one) in all.iter().enumerate() {
+        assert!(!all[..at].contains(one), "{one}");
+    }
+    assert!(parse(&["--stays", "--unit", "s"]).is_err());
+    let several = |regex: &[&str]| workload(&regex.iter().flat_map(|regex| ["--regex", regex]).collect::<Vec<_>>());
+    assert_ne!(several(&["a b", "c"]), several(&["a", "b c"]));
+    // Its command may name other files in another folder.
+    let folder = std::env::current_dir().unwrap().display().to_string();
+    assert_eq!(parse(&[]).ok().unwrap().program.program().unwrap().unwrap().sample, folder);
+    let alone = |option: &str, value: &str| <Args as clap::Parser>::try_parse_from(["tuner", option, value]);
+    assert!(alone("--unit", "s").is_err() && alone("--objective", "larger").is_err());
 }

@@ -59,7 +59,7 @@ fn of_a_run_the_times_are_joined_and_a_later_failure_replaces_them() {
     let (device, tunable) = (DeviceIdentity::named("gpu", "CUDA"), TunableIdentity::new("sort", 1));
     let workload = Workload::new();
     let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
-    let mut run = store.begin(&task, &Plan { strategy: "s".to_owned(), seed: 1, budget: String::new() }).unwrap();
+    let mut run = store.begin(&task, &Plan { strategy: "s".to_owned(), ..Plan::default() }).unwrap();
     let failure = Outcome::Failed(Failure { kind: FailureKind::WrongResult, message: "wrong".to_owned() });
     for (a, outcome) in
         [(1, Outcome::Times(vec![1.0])), (2, Outcome::Times(vec![2.0])), (1, failure), (2, Outcome::Times(vec![3.0]))]

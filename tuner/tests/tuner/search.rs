@@ -70,22 +70,6 @@ fn the_runner_up_is_the_next_best_and_not_the_default() {
 }
 
 #[test]
-fn a_default_that_is_a_seed_too_is_measured_once_and_the_search_goes_on() {
-    let evidence = whole(
-        &line(9),
-        "8",
-        |x, _| 1.0 + x as f64,
-        |session| {
-            session.default = Some(at(3));
-            session.seeds = vec![at(3), at(5), at(5)];
-            session.finalists = 0;
-        },
-    )
-    .evidence;
-    assert_eq!((evidence.tried, evidence.stopped.as_str()), (8, "the budget was spent (evaluations=8)"));
-}
-
-#[test]
 fn a_search_ends_without_gain_only_where_there_was_none() {
     let ended = |time: fn(i64, usize) -> f64| {
         let evidence = whole(&line(19), "no-gain=5", time, |session| session.finalists = 0).evidence;

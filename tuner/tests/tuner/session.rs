@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tuner::budget::Budget;
 use tuner::session::{Session, TuneError, Tuning};
-use tuner::store::{DeviceIdentity, Layers, Locations, Matching, Store, Task, TunableIdentity, Workload};
+use tuner::store::{DeviceIdentity, Locations, Matching, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
-use tuner::synthetic::Synthetic;
 use tuner::tune;
 use tuner::tuned::{Request, Source, stub, tuned};
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
+use tuner_score::synthetic::Synthetic;
 
 pub(crate) struct Place {
     device: DeviceIdentity,
@@ -159,98 +159,39 @@ fn another_seed_launch_count_or_sample_is_another_run_and_a_finished_run_is_not_
 }
 
 #[test]
-fn a_search_begins_with_the_five_best_of_the_nearest_sibling() {
+fn a_search_begins_with_the_best_of_the_nearest_sibling_and_is_continued_with_them() {
     let folder = tempfile::tempdir().unwrap();
-    let mut here = Place::new("seed=2,noise=0.01,fail=0.1");
-    let space = here.synthetic.space().clone();
-    let seeds = |place: &Place| {
-        let session = place.session(StrategyKind::Random, "10");
-        layers(&folder, Matching::Nearest).seeds(&session.task).unwrap()
-    };
-    let on = |name: &str| {
+    let here = Place::new("seed=2,noise=0.01,fail=0.1");
+    let tuned_on = |device: &str, driver: &str, seed: u64| {
         let mut place = Place::new("seed=2,noise=0.01,fail=0.1");
-        place.device = DeviceIdentity { name: name.to_owned(), ..place.device.clone() };
-        place
-    };
-    let tuned_there = |place: &Place, seed: u64| {
+        (place.device.name, place.device.driver) = (device.to_owned(), driver.to_owned());
         let session = Session { seed, finalists: 0, ..place.session(StrategyKind::Random, "60") };
-        place.run(&session, &store_in(&folder)).unwrap().run
+        place.run(&session, &store_in(&folder)).unwrap();
     };
-    assert_eq!(seeds(&here), None);
+    let open = || Store::open(&store_in(&folder)).unwrap();
+    let session = || Session { seeded: true, ..here.session(StrategyKind::Random, "10") };
+    let seeds = || open().seeds(&session().task).unwrap();
     // What this device has found itself is not a seed.
-    tuned_there(&here, 1);
-    assert_eq!(seeds(&here), None);
-    let sibling = on("sibling");
-    let run = tuned_there(&sibling, 2);
-    let found = seeds(&here).unwrap();
-    assert_eq!(found.sibling.device.name, "sibling");
-    let observations = Store::open(&store_in(&folder)).unwrap().observations(run).unwrap();
-    let mut times: Vec<(f64, Config)> = Vec::new();
-    for observation in observations {
-        if let Outcome::Times(mut samples) = observation.outcome {
-            samples.sort_by(f64::total_cmp);
-            times.push((samples[1], observation.config));
-        }
-    }
-    times.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let best: Vec<Config> = times[..5].iter().map(|(_, config)| config.clone()).collect();
-    assert_eq!(found.configs, best);
-    // Another driver here is nearer than another device.
-    here.device.driver = "2".to_owned();
-    assert_eq!(seeds(&here).unwrap().sibling.device.driver, "1");
-    // A run that is continued begins as it began, whatever was found since.
-    let seeded = |seeds: Vec<Config>| Session { seeds, ..here.session(StrategyKind::Random, "10") };
-    let first = seeds(&here).unwrap().configs;
-    here.interrupted(&seeded(first.clone()), &store_in(&folder), 3).unwrap_err();
-    std::thread::sleep(Duration::from_millis(5));
-    let mut updated = on("synthetic 2");
-    updated.device.name.clone_from(&here.device.name);
-    tuned_there(&updated, 3);
-    let newer = seeds(&here).unwrap().configs;
-    assert_ne!(newer, first);
-    let store = Store::open(&store_in(&folder)).unwrap();
-    let begun_with = |session: Session<'_>| session.begun_with(&store).unwrap();
-    assert_eq!(begun_with(seeded(newer.clone())), Some(first.clone()));
-    assert_eq!(begun_with(Session { fresh: true, ..seeded(newer.clone()) }), None);
-    assert_eq!(begun_with(Session { no_seeds: true, ..seeded(Vec::new()) }), None);
-    let tuning = here.run(&seeded(newer), &store_in(&folder)).unwrap();
-    assert_eq!(tuning.resumed, 3);
-    let measured = Store::open(&store_in(&folder)).unwrap().observations(tuning.run).unwrap();
-    assert!(measured.iter().zip(&first).all(|(observation, seed)| observation.config == *seed));
-    assert!(first.iter().all(|config| space.index_of(config).is_some()));
-}
-
-#[test]
-fn an_interrupted_search_goes_on_with_its_seeds_after_an_import_and_another_interrupted_one() {
-    let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let here = Place::new("seed=2,noise=0.01");
-    let decided = |name: &str, driver: &str, folder: &tempfile::TempDir, seed: u64| {
-        let mut place = Place::new("seed=2,noise=0.01");
-        place.device.name = name.to_owned();
-        place.device.driver = driver.to_owned();
-        let session = Session { seed, finalists: 0, ..place.session(StrategyKind::Random, "60") };
-        place.run(&session, &store_in(folder)).unwrap().run
-    };
-    let seeds = || {
-        let session = here.session(StrategyKind::Random, "10");
-        layers(&folder, Matching::Nearest).seeds(&session.task).unwrap().unwrap().configs
-    };
-    let seeded = || Session { seeds: seeds(), ..here.session(StrategyKind::Random, "10") };
-    decided("sibling", "1", &folder, 2);
-    let first = seeds();
-    here.interrupted(&seeded(), &store_in(&folder), 3).unwrap_err();
-    // Nearer, and decided before the interrupted search began.
-    let run = decided(&here.device.name, "2", &elsewhere, 3);
-    let mut imported = Store::open(&store_in(&elsewhere)).unwrap().run_record(run).unwrap();
-    imported.started = "2020-01-02T03:04:05.678Z".to_owned();
-    imported.finished = Some("2020-01-02T04:04:05.678Z".to_owned());
-    Store::open(&store_in(&folder)).unwrap().import(&[imported], &[]).unwrap();
-    assert_ne!(seeds(), first);
-    here.interrupted(&Session { seed: 6, fresh: true, ..seeded() }, &store_in(&folder), 3).unwrap_err();
-    let tuning = here.run(&seeded(), &store_in(&folder)).unwrap();
-    assert_eq!(tuning.resumed, 3);
-    let measured = Store::open(&store_in(&folder)).unwrap().observations(tuning.run).unwrap();
-    assert!(measured.iter().zip(&first).all(|(observation, seed)| observation.config == *seed));
+    tuned_on(&here.device.name, &here.device.driver, 1);
+    assert_eq!(seeds(), None);
+    tuned_on("sibling", "1", 2);
+    let first = seeds().unwrap();
+    assert_eq!((first.sibling.device.name.as_str(), first.configs.len()), ("sibling", 5));
+    let run = here.interrupted(&session(), &store_in(&folder), 3).unwrap_err();
+    assert!(matches!(run, TuneError::Interrupted { run: 3 }), "{run}");
+    // Another driver here is nearer than another device; a run that is continued goes on as it began.
+    tuned_on(&here.device.name, "2", 3);
+    assert_eq!(seeds().unwrap().sibling.device.driver, "2");
+    let tuning = here.run(&session(), &store_in(&folder)).unwrap();
+    assert_eq!((tuning.run, tuning.resumed), (3, 3));
+    let record = open().run_record(3).unwrap();
+    assert_eq!(record.plan.seeds, first.configs);
+    let measured: Vec<&Config> = record.measurements.iter().map(|measurement| &measurement.config).collect();
+    assert!(first.configs.iter().zip(measured).all(|(seed, measured)| seed == measured));
+    // A run that began with seeds is none that goes on without.
+    here.interrupted(&Session { seed: 6, ..session() }, &store_in(&folder), 1).unwrap_err();
+    let other = Session { seed: 6, seeded: false, ..session() };
+    assert!(matches!(here.interrupted(&other, &store_in(&folder), 1), Err(TuneError::Interrupted { run: 6 })));
 }
 
 #[test]
@@ -270,7 +211,7 @@ fn a_time_that_nothing_can_be_computed_with_is_none_and_leaves_the_store_readabl
     let session = Session { default, ..place.session(StrategyKind::Random, "2") };
     let mut store = Store::open(&store_in(&folder)).unwrap();
     let tuned = tune(&session, &mut Endless, &mut store, &mut |_| true);
-    assert!(matches!(tuned, Err(TuneError::AllFailed { tried: 2, .. })), "{tuned:?}");
+    assert!(matches!(tuned, Err(TuneError::DefaultFailed(_))), "{tuned:?}");
     assert_eq!(store.runs().unwrap().len(), 1);
 }
 
@@ -318,8 +259,8 @@ fn a_space_without_a_configuration_is_an_error() {
 
 // ---- asking ----
 
-fn layers(folder: &tempfile::TempDir, matching: Matching) -> Layers {
-    Layers::open(Locations { user: store_in(folder), shipped: None, matching }).unwrap()
+fn locations(folder: &tempfile::TempDir, matching: Matching) -> Locations {
+    Locations { user: store_in(folder), matching }
 }
 
 /// A device that counts its launches.
@@ -339,7 +280,7 @@ impl Device for Counting<'_> {
 /// Asks, and says how many launches it took.
 fn ask(
     request: &Request<'_>,
-    layers: &mut Layers,
+    locations: &Locations,
     synthetic: Option<&Synthetic>,
 ) -> (Option<Config>, Source, usize, String) {
     let launches = std::cell::Cell::new(0);
@@ -348,7 +289,7 @@ fn ask(
         Ok(Box::new(Counting(synthetic, &launches)) as Box<dyn Device>)
     };
     let device = synthetic.is_some();
-    let answer = tuned(request, layers, if device { Some(&mut make) } else { None }, &mut |_| true).unwrap();
+    let answer = tuned(request, locations, if device { Some(&mut make) } else { None }, &mut |_| true).unwrap();
     let words = answer.to_string();
     (answer.config, answer.source, launches.get(), words)
 }
@@ -360,17 +301,17 @@ fn asking_tunes_once_and_then_finds_it_at_no_cost() {
     let default = place.synthetic.space().config(0);
     let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Bayesian, "40") };
     let request = Request { force: true, ..Request::new(session) };
-    let mut store = layers(&folder, Matching::Exact);
+    let store = locations(&folder, Matching::Exact);
     // Not allowed, or nothing to measure with: the default, and no store is made.
     let forbidden = Request { tune: false, ..request.clone() };
-    assert_eq!(ask(&forbidden, &mut store, Some(&place.synthetic)).1, Source::Default);
-    let (config, source, ..) = ask(&request, &mut store, None);
+    assert_eq!(ask(&forbidden, &store, Some(&place.synthetic)).1, Source::Default);
+    let (config, source, ..) = ask(&request, &store, None);
     assert_eq!((config, source), (Some(default.clone()), Source::Default));
     assert!(!store_in(&folder).exists());
-    let (config, source, launches, words) = ask(&request, &mut store, Some(&place.synthetic));
+    let (config, source, launches, words) = ask(&request, &store, Some(&place.synthetic));
     assert_eq!((source, words.as_str()), (Source::TunedNow(1), "tuned now (run 1)"));
     assert!(launches >= 120 && config != Some(default));
-    for store in [&mut store, &mut layers(&folder, Matching::Nearest)] {
+    for store in [&store, &locations(&folder, Matching::Nearest)] {
         let (again, source, launches, words) = ask(&forbidden, store, Some(&place.synthetic));
         assert!(matches!(source, Source::Found(_)), "{words}");
         assert_eq!((&again, launches), (&config, 0));
@@ -384,35 +325,35 @@ fn a_near_match_is_validated_and_what_fails_or_is_slower_here_is_not_used() {
     let default = there.synthetic.space().config(0);
     let session = Session { default: Some(default.clone()), ..there.session(StrategyKind::Bayesian, "60") };
     let good = there.run(&session, &store_in(&folder)).unwrap().evidence.chosen.config;
-    let mut store = layers(&folder, Matching::Nearest);
+    let store = locations(&folder, Matching::Nearest);
     let here = |spec: &str| {
         let mut place = Place::new(spec);
         place.device = DeviceIdentity { driver: "2".to_owned(), ..there.device.clone() };
         place
     };
-    let asked = |place: &Place, default: &Config, trusted_step, store: &mut Layers, device: bool| {
+    let asked = |place: &Place, default: &Config, trusted_step, store: &Locations, device: bool| {
         let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "5") };
         let request = Request { force: true, tune: false, trusted_step, ..Request::new(session) };
         ask(&request, store, device.then_some(&place.synthetic))
     };
     // As good here: used, and it says of which driver it is.
     let same = here("seed=2,noise=0.01");
-    let (config, source, launches, words) = asked(&same, &default, 0, &mut store, true);
+    let (config, source, launches, words) = asked(&same, &default, 0, &store, true);
     assert!(matches!(source, Source::Validated(_)) && launches == 10, "{words}");
     assert_eq!(config.as_ref(), Some(&good));
     assert!(words.contains("driver 1 instead of 2") && words.contains("no slower"), "{words}");
     // Nothing to validate it with: not used; unless the step is trusted.
-    let (config, source, _, words) = asked(&same, &default, 0, &mut store, false);
+    let (config, source, _, words) = asked(&same, &default, 0, &store, false);
     assert_eq!((config.as_ref(), source), (Some(&default), Source::Default));
     assert!(words.contains("not validated"), "{words}");
-    assert!(matches!(asked(&same, &default, 1, &mut store, false).1, Source::Found(_)));
+    assert!(matches!(asked(&same, &default, 1, &store, false).1, Source::Found(_)));
     // Slower than the default here.
     let best = there.synthetic.space().config(here("seed=3").synthetic.optimum().unwrap());
-    let (config, _, _, words) = asked(&here("seed=3,noise=0.01"), &best, 0, &mut store, true);
+    let (config, _, _, words) = asked(&here("seed=3,noise=0.01"), &best, 0, &store, true);
     assert_eq!(config, Some(best));
     assert!(words.contains("times as long as the default"), "{words}");
     // Failing here.
-    let (_, _, _, words) = asked(&here("seed=3,fail=1"), &default, 0, &mut store, true);
+    let (_, _, _, words) = asked(&here("seed=3,fail=1"), &default, 0, &store, true);
     assert!(words.contains("fails here: synthetic: too many"), "{words}");
 }
 
@@ -424,10 +365,10 @@ fn in_tests_the_default_is_the_answer_unless_it_is_forced() {
     let default = Config(vec![Value::Int(1)]);
     let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "5") };
     let request = Request::new(session);
-    let (config, source, launches, _) = ask(&request, &mut layers(&folder, Matching::Exact), Some(&place.synthetic));
+    let (config, source, launches, _) = ask(&request, &locations(&folder, Matching::Exact), Some(&place.synthetic));
     assert_eq!((config, source, launches), (Some(default), Source::Stub, 0));
     let forced = Request { force: true, ..request };
-    let (_, source, launches, _) = ask(&forced, &mut layers(&folder, Matching::Exact), Some(&place.synthetic));
+    let (_, source, launches, _) = ask(&forced, &locations(&folder, Matching::Exact), Some(&place.synthetic));
     assert!(source == Source::TunedNow(1) && launches > 5);
 }
 
@@ -503,12 +444,12 @@ fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
     }
     let place = Place::new("seed=1");
     let folder = tempfile::tempdir().unwrap();
+    let few = tuner::SpaceBuilder::new().range("x", 1, 4, 1).build().unwrap();
     let run_on = |sample: &str, limit_ms: u64, seed: u64| {
         let mut device = Slow { limit: Duration::from_millis(limit_ms), asked: 0 };
         let session = Session { seed, fresh: true, finalists: 0, ..place.session(StrategyKind::Exhaustive, "4") };
-        let session = Session { sample: sample.to_owned(), ..session };
-        // The same four configurations, whatever the seed.
-        let session = Session { seeds: (0..4).map(|i| place.synthetic.space().config(i)).collect(), ..session };
+        let mut session = Session { sample: sample.to_owned(), ..session };
+        session.task.space = &few;
         let mut store = Store::open(&store_in(&folder)).unwrap();
         let found = tune(&session, &mut device, &mut store, &mut |_| true);
         (device.asked, found.is_ok())

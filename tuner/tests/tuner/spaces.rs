@@ -1,8 +1,9 @@
 //! Search spaces: their files, expressions and constraints.
 
 use proptest::prelude::*;
-use tuner::expression::{Expr, ExpressionError, Program};
-use tuner::{Config, SpaceBuilder, SpaceError, Value, parse_t1, parse_toml, read_t1};
+use tuner::expression::{Expr, ExpressionError};
+use tuner::{Config, SpaceBuilder, SpaceError, Value, parse_toml};
+use tuner_score::t1::parse_t1;
 
 use crate::recordings::recorded;
 
@@ -18,10 +19,11 @@ fn t1_spaces_enumerate_to_the_published_counts() {
         ("pnpoly_rtx", 4092, 4092),
     ];
     for (name, combinations, valid) in counts {
-        let builder = read_t1(&recorded(&format!("t1/{name}.T1.json"))).unwrap_or_else(|error| panic!("{error}"));
+        let text = std::fs::read_to_string(recorded(&format!("t1/{name}.T1.json"))).unwrap();
+        let builder = parse_t1(&text).unwrap_or_else(|error| panic!("{error}"));
         let start = std::time::Instant::now();
         let space = builder.build().unwrap_or_else(|error| panic!("{error}"));
-        eprintln!("{name}: {:?}\n{}", start.elapsed(), builder.report().expect("it was built"));
+        eprintln!("{name}: {:?}\n{}", start.elapsed(), space.report());
         assert_eq!(space.len(), valid, "{name}");
         assert_eq!(space.report().combinations, combinations, "{name}");
         let rejected: u64 = space.report().constraints.iter().map(|constraint| constraint.first).sum();
@@ -29,11 +31,17 @@ fn t1_spaces_enumerate_to_the_published_counts() {
     }
 }
 
+fn named(name: &str) -> Option<Expr> {
+    match name {
+        "x" => Some(Expr::Slot(0)),
+        "mode" => Some(Expr::Literal(Value::from("fast"))),
+        _ => None,
+    }
+}
+
 fn evaluate(text: &str) -> Result<Value, String> {
-    let expr = Expr::parse(text).map_err(|error| error.to_string())?;
-    let constants = [("x".to_owned(), Value::Int(7)), ("mode".to_owned(), Value::Text("fast".to_owned()))];
-    let program = Program::compile(&expr, &[], &constants).map_err(|error| error.to_string())?;
-    program.evaluate(&[]).map_err(|error| error.to_string())
+    let expr = Expr::parse(text, &named).map_err(|error| error.to_string())?;
+    expr.evaluate(&[Value::Int(7)]).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -109,7 +117,7 @@ fn expressions_mean_what_python_means() {
 #[test]
 fn what_is_wrong_with_an_expression_is_said_with_its_place() {
     for (text, place) in [("1 + frob(2)", 4), ("1 + )", 4), ("x x", 2), ("1 + ?", 4), ("1 + 'a", 4)] {
-        let Err(ExpressionError::Syntax { at, .. }) = Expr::parse(text) else { panic!("{text} is taken") };
+        let Err(ExpressionError::Syntax { at, .. }) = Expr::parse(text, &named) else { panic!("{text} is taken") };
         assert_eq!(at, place, "{text}");
     }
 }
@@ -147,7 +155,8 @@ fn expressions_that_are_wrong_or_too_large_are_refused() {
         "x in 7",
         "x in [7] == True",
         "x in [7, 1 // 0]",
-        "1 // 0 in []",
+        "1 // 0 in [2]",
+        "x in (7)",
         "max()",
         "1 if 2",
         "lambda: 1",
@@ -172,60 +181,6 @@ fn expressions_that_are_wrong_or_too_large_are_refused() {
     }
     for length in [10, 499] {
         assert!(evaluate(&format!("1{}", "+1".repeat(length))).is_ok());
-    }
-}
-
-#[test]
-fn the_names_of_an_expression_are_those_that_it_needs() {
-    let names = |text: &str| Expr::parse(text).unwrap().names().join(" ");
-    assert_eq!(names("a * b + a"), "a b");
-    assert_eq!(names("b < a <= c"), "b a c");
-    // i is the comprehension's own.
-    assert_eq!(names("[i * a for i in range(b) if i > c]"), "b a c");
-}
-
-/// The values of a T1 file's parameter whose values are `text`.
-fn t1_values(text: &str) -> Result<String, String> {
-    let entry = serde_json::json!({"Name": "a", "Type": "int", "Values": text});
-    let document = serde_json::json!({"ConfigurationSpace": {"TuningParameters": [entry]}});
-    let space = parse_t1(&document.to_string())?.build().map_err(|error| error.to_string())?;
-    Ok((0..space.len()).map(|index| space.config(index).0[0].to_string()).collect::<Vec<_>>().join(" "))
-}
-
-#[test]
-fn t1_values_have_limits_of_length_and_of_work() {
-    let refused = |text: &str, why: &str| {
-        let error = t1_values(text).unwrap_err();
-        assert!(error.contains(why), "{text}: {error}");
-    };
-    refused("list(range(2**20)) + [-1]", "a list of more than 1048576 values");
-    let ones = (0..5).fold("range(2**20)".to_owned(), |over, _| format!("[1 for i in {over}]"));
-    refused(&ones, "takes too long");
-}
-
-#[test]
-fn t1_values_may_be_made_by_python() {
-    assert_eq!(t1_values("[1, 2, 4]").as_deref(), Ok("1 2 4"));
-    assert_eq!(t1_values("[2**i for i in range(0, 4)]").as_deref(), Ok("1 2 4 8"));
-    assert_eq!(t1_values("[1] + list(range(32, 97, 32))").as_deref(), Ok("1 32 64 96"));
-    // The end is excluded, whether the range rises or falls.
-    assert_eq!(t1_values("list(range(2, 6, 2)) + list(range(1, -3, -2))").as_deref(), Ok("2 4 1 -1"));
-    assert_eq!(t1_values("[i for i in range(10, 0, -3) if i % 2 == 0]").as_deref(), Ok("10 4"));
-    assert_eq!(t1_values("[i * 2 for i in (1, 2)]").as_deref(), Ok("2 4"));
-    assert_eq!(t1_values("[]").as_deref(), Ok(""));
-    for bad in [
-        "3",
-        "[1, 1]",
-        "['a']",
-        "[1.5]",
-        "range(10**12)",
-        "[[1]]",
-        "[i for i in 3]",
-        "[j for i in [1]]",
-        // i has ended.
-        "[i for i in [1]] + [i + 1]",
-    ] {
-        assert!(t1_values(bad).is_err(), "{bad}: {:?}", t1_values(bad));
     }
 }
 
@@ -272,16 +227,10 @@ fn derived_values_constants_limits_and_closures_constrain() {
     }
     let found: Vec<Config> = (0..space.len()).map(|index| space.config(index)).collect();
     assert_eq!(found, expected);
-    let Value::Int(k) = found[3].0[1] else { panic!("{:?}", found[3]) };
-    assert_eq!(space.derived(3).expect("it has a value"), [("grid".to_owned(), Value::Int(4 * k))]);
-    let report = builder.report().expect("it can be enumerated");
+    let report = space.report();
     let names: Vec<&str> = report.constraints.iter().map(|constraint| constraint.name.as_str()).collect();
     assert_eq!(names[0], "enough threads");
     assert!(names.contains(&"device: whole warps") && names.contains(&"device: registers"), "{names:?}");
-    // Odd multiples of 16 are half of the blocks.
-    let warps =
-        report.constraints.iter().find(|constraint| constraint.name == "device: whole warps").expect("it is there");
-    assert_eq!(warps.alone, Some(report.combinations / 2));
     assert!(report.to_string().contains("enough threads"));
 }
 
@@ -291,8 +240,8 @@ fn spaces_that_are_declared_wrongly_are_refused() {
     assert!(wrong(SpaceBuilder::new().ints("a", [1]).ints("a", [2])).contains("declared twice"));
     assert!(wrong(SpaceBuilder::new().ints("a", [1]).constant("a", 1)).contains("declared twice"));
     assert!(wrong(SpaceBuilder::new().ints("a", [1, 2, 1])).contains("twice"));
-    assert!(wrong(SpaceBuilder::new().floats("a", [0.0, -0.0])).contains("twice"));
-    assert!(wrong(SpaceBuilder::new().floats("a", [f64::NAN])).contains("not finite"));
+    assert!(wrong(SpaceBuilder::new().parameter("a", [0.0, -0.0].map(Value::Float))).contains("twice"));
+    assert!(wrong(SpaceBuilder::new().parameter("a", [Value::Float(f64::NAN)])).contains("not finite"));
     assert!(wrong(SpaceBuilder::new().range("a", 0, 1, 0)).contains("steps of 0"));
     assert!(wrong(SpaceBuilder::new().range("a", i64::MIN, i64::MAX, 1)).contains("more than"));
     assert!(wrong(SpaceBuilder::new().ints("a", [1]).constraint("b > 1")).contains("\"b\""));
@@ -314,14 +263,6 @@ fn spaces_that_are_declared_wrongly_are_refused() {
     for text in ["", "{}", "[]", "{\"ConfigurationSpace\": {}}"] {
         assert!(parse_t1(text).is_err(), "{text}");
     }
-}
-
-#[test]
-fn a_parameter_without_values_is_reported_however_many_the_others_have() {
-    let names: Vec<String> = (0..20).map(|at| format!("p{at}")).collect();
-    let vast = names.iter().fold(SpaceBuilder::new().ints("none", []), |builder, name| builder.range(name, 0, 99, 1));
-    let report = vast.constraint(&format!("{} > 0", names.join(" + "))).report().unwrap();
-    assert_eq!((report.combinations, report.constraints[0].alone), (0, None));
 }
 
 #[test]
@@ -377,16 +318,8 @@ fn a_configuration_of_another_length_is_not_in_the_space() {
     let row = |length: usize| tuner::Space::recorded(&["a".to_owned()], &[vec![Value::Int(1); length]]);
     assert!(row(1).is_ok());
     for length in [0, 2] {
-        assert!(matches!(row(length), Err(SpaceError::RowLength { row: 0, expected: 1, .. })), "{length}");
+        assert!(row(length).is_err_and(|error| error.to_string().contains("row 0 has")), "{length}");
     }
-}
-
-#[test]
-fn a_constraint_on_too_many_combinations_is_not_tried_by_itself() {
-    let builder = ["a", "b", "c"].into_iter().fold(SpaceBuilder::new(), |space, name| space.range(name, 0, 299, 1));
-    let report = builder.constraint("a < 1 and b < 1").constraint("a + b + c > 0").report().unwrap();
-    let alone: Vec<_> = report.constraints.iter().map(|constraint| constraint.alone).collect();
-    assert_eq!((report.valid, alone), (299, vec![Some(300 * 300 * 300 - 300), None]));
 }
 
 #[test]
@@ -484,7 +417,7 @@ proptest! {
         }
         let found: Vec<Config> = (0..space.len()).map(|index| space.config(index)).collect();
         prop_assert_eq!(&found, &expected);
-        let report = builder.report().expect("nothing is wrong");
+        let report = space.report();
         prop_assert_eq!(report.constraints.iter().map(|constraint| constraint.first).sum::<u64>() + report.valid, report.combinations);
         for (index, config) in found.iter().enumerate() {
             prop_assert_eq!(space.index_of(config), Some(index));

@@ -1,9 +1,9 @@
 //! Strategies: what they propose, and how well they do.
 
 use tuner::replay::{Measured, Noise, Record, Recording, Replay};
-use tuner::score::{Estimate, TOLD, ceiling, score, table};
 use tuner::strategy::{Bayesian, Strategy, StrategyKind, search_time};
 use tuner::{Failure, FailureKind, Outcome, Space, SpaceBuilder, Value};
+use tuner_score::score::{Estimate, TOLD, ceiling, score, table};
 
 fn failed() -> Outcome {
     Outcome::Failed(Failure { kind: FailureKind::Launch, message: "on purpose".to_owned() })

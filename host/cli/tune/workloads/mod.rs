@@ -349,6 +349,7 @@ fn keep_for_all(
             strategy: format!("one for all of {}", args.workloads.join(", ")),
             seed: args.seed,
             budget: args.budget.to_string(),
+            ..StorePlan::default()
         },
         default: default.clone(),
         proposed: set.clone(),

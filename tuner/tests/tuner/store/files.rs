@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use tuner::store::contents::Prune;
-use tuner::store::{Layers, Locations, Matching, Store, StoreError};
+use tuner::store::{Locations, Matching, Store, StoreError};
 
 use super::{Folder, Key, config, plan, times};
 
@@ -95,8 +95,8 @@ fn what_a_killed_program_has_not_finished_is_no_data() {
     std::fs::copy(theirs.file(), folder.file()).unwrap();
     assert!(std::fs::copy(journal(&theirs), journal(&folder)).unwrap() > 512);
     assert!(matches!(Store::open_read_only(&folder.file()), Err(StoreError::CannotOpen { .. })));
-    let locations = Locations { user: folder.file(), shipped: None, matching: Matching::Exact };
-    assert_eq!(Layers::open(locations).unwrap().find(&key.task()).unwrap().len(), 1);
+    let locations = Locations { user: folder.file(), matching: Matching::Exact };
+    assert_eq!(locations.find(&key.task()).unwrap().len(), 1);
     let record = Store::open_read_only(&folder.file()).unwrap().run_record(1).unwrap();
     assert_eq!(record.plan, plan());
 }
@@ -117,7 +117,7 @@ fn a_store_whose_schema_would_compute_something_is_refused_at_once() {
     for strange in [
         "ALTER TABLE runs RENAME TO others;
          CREATE VIEW runs AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id FROM n",
-        "CREATE TRIGGER more AFTER INSERT ON runs BEGIN DELETE FROM pins; END",
+        "CREATE TRIGGER more AFTER INSERT ON runs BEGIN DELETE FROM spaces; END",
         "CREATE VIRTUAL TABLE words USING fts5(text)",
     ] {
         let folder = Folder::new();
@@ -214,8 +214,7 @@ fn a_run_that_cannot_be_read_is_named_and_can_be_pruned() {
     key.decided(&mut store, 64);
     let unreadable = key.decided(&mut store, 32);
     let connection = Connection::open(folder.file()).unwrap();
-    let broken =
-        "UPDATE decisions SET evidence = replace(evidence, '\"time_ms\":1.0', '\"time_ms\":null') WHERE run_id = ?1";
+    let broken = "UPDATE runs SET evidence = replace(evidence, '\"time_ms\":1.0', '\"time_ms\":null') WHERE id = ?1";
     assert_eq!(connection.execute(broken, [unreadable]).unwrap(), 1);
     for error in [store.runs().unwrap_err(), store.run_record(unreadable).unwrap_err()] {
         assert!(error.to_string().contains(": run 2: ") && error.to_string().contains("null"), "{error}");

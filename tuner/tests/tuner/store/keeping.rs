@@ -1,7 +1,7 @@
 //! What is kept of a finding, and what a search begins with.
 
 use tuner::compare::Comparison;
-use tuner::store::{Finding, Layers, Locations};
+use tuner::store::Finding;
 use tuner::verdict::{Block, Rules, judge};
 use tuner::{Failure, FailureKind};
 
@@ -82,9 +82,8 @@ fn a_configuration_that_failed_once_is_no_seed() {
     store.record(&mut run, &times(config(64, "a"), &[1.0])).unwrap();
     store.record(&mut run, &Observation { outcome: failed, ..times(config(32, "a"), &[0.0]) }).unwrap();
     store.decide(run, &evidence(config(64, "a"), 1.0)).unwrap();
-    let layers = Layers::open(Locations { user: folder.file(), shipped: None, matching: Matching::Nearest }).unwrap();
     let here = Key::new();
-    assert_eq!(layers.seeds(&here.task()).unwrap().unwrap().configs, [config(64, "a")]);
+    assert_eq!(store.seeds(&here.task()).unwrap().unwrap().configs, [config(64, "a")]);
 }
 
 #[test]
@@ -101,13 +100,12 @@ fn seeds_are_the_five_fastest() {
         store.record(&mut run, &times(config.clone(), &[time])).unwrap();
     }
     store.decide(run, &evidence(configs[2].clone(), 1.0)).unwrap();
-    let layers = Layers::open(Locations { user: folder.file(), shipped: None, matching: Matching::Nearest }).unwrap();
-    let seeds = || layers.seeds(&Key::new().task()).unwrap().unwrap().configs;
+    let seeds = |store: &Store| store.seeds(&Key::new().task()).unwrap().unwrap().configs;
     let fastest = [2, 4, 1, 5, 3].map(|at| configs[at].clone());
-    assert_eq!(seeds(), fastest);
+    assert_eq!(seeds(&store), fastest);
     // This device's own result is no seed: a search is to find it again by itself.
     Key::new().decided(&mut store, 32);
-    assert_eq!(seeds(), fastest);
+    assert_eq!(seeds(&store), fastest);
 }
 
 #[test]
@@ -128,7 +126,7 @@ fn why_a_run_decided_nothing_is_said_by_what_became_of_its_measurements() {
             store.record(&mut run, observation).unwrap();
         }
         let id = run.id();
-        store.end(run).unwrap();
+        store.finish(run, None).unwrap();
         let text = tuner::report::explain::explain(&store.run_record(id).unwrap());
         assert!(text.contains(&format!("It decided nothing: {said}.")), "{text}");
     }

@@ -56,7 +56,7 @@ fn config(block: i64, mode: &str) -> Config {
 }
 
 fn plan() -> Plan {
-    Plan { strategy: "random".to_owned(), seed: 7, budget: "10 evaluations".to_owned() }
+    Plan { strategy: "random".to_owned(), seed: 7, budget: "10 evaluations".to_owned(), ..Plan::default() }
 }
 
 fn times(config: Config, times: &[f64]) -> Observation {

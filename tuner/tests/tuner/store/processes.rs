@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tuner::store::contents::Prune;
 use tuner::store::{Observation, Plan, Recorder, Store, StoreError};
-use tuner::synthetic::Synthetic;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
+use tuner_score::synthetic::Synthetic;
 
 use super::{Folder, Key, config, evidence, plan, times};
 
@@ -215,51 +215,16 @@ fn a_run_that_a_living_process_continues_is_not_taken_and_a_hang_is_remembered()
         parts: Vec::new(),
     };
     one.record(&mut run, &observation).unwrap();
-    assert!(other.resume(&key.task(), &plan()).unwrap().is_none());
+    assert!(other.resume(&key.task(), &plan(), false).unwrap().is_none());
     let another = Plan { seed: 8, ..plan() };
     drop(run);
-    assert!(other.resume(&key.task(), &another).unwrap().is_none());
-    let (_, observations) = other.resume(&key.task(), &plan()).unwrap().unwrap();
+    assert!(other.resume(&key.task(), &another, false).unwrap().is_none());
+    let (_, observations) = other.resume(&key.task(), &plan(), false).unwrap().unwrap();
     assert_eq!(observations, [observation]);
 
     let mut never = Never;
     let mut recorder = Recorder::start(&mut never, &mut one, &key.task(), &another, true).unwrap();
     assert_eq!(recorder.measure(&config(64, "b"), 5), Outcome::Failed(hang));
-}
-
-#[test]
-fn helper_that_prunes_what_another_user_measures() {
-    let Some(file) = asked() else { return };
-    let mut store = Store::open(&file).unwrap();
-    assert!(store.resume(&Key::new().task(), &plan()).unwrap().is_none());
-    assert!(store.prune(&Prune { unfinished: true, ..Prune::default() }).unwrap().is_empty());
-}
-
-#[cfg(unix)]
-#[test]
-fn a_run_of_another_user_whose_lock_may_only_be_read_is_neither_continued_nor_pruned() {
-    use std::os::unix::fs::PermissionsExt;
-
-    if asked().is_some() {
-        return;
-    }
-    let folder = Folder::new();
-    let allow = |path: &Path, mode| std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-    let mut store = folder.store();
-    let _run = store.begin(&Key::new().task(), &plan()).unwrap();
-    allow(folder.folder.path(), 0o777);
-    for entry in std::fs::read_dir(folder.folder.path()).unwrap() {
-        let path = entry.unwrap().path();
-        allow(&path, if path.to_string_lossy().ends_with(".lock") { 0o444 } else { 0o666 });
-    }
-    let mut other =
-        helper("store::processes::helper_that_prunes_what_another_user_measures", &folder.file(), |command| {
-            // Permissions do not bind root.
-            if rustix::process::geteuid().is_root() {
-                std::os::unix::process::CommandExt::uid(command, 65534);
-            }
-        });
-    assert!(other.wait().unwrap().success());
 }
 
 #[test]
@@ -279,10 +244,10 @@ fn a_run_that_was_removed_meanwhile_is_not_written_into_the_next_one_of_its_numb
     replace();
     taken(store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap_err());
     taken(store.decide(run, &evidence(config(32, "a"), 1.0)).unwrap_err());
-    let (run, _) = store.resume(&key.task(), &plan()).unwrap().unwrap();
+    let (run, _) = store.resume(&key.task(), &plan(), false).unwrap().unwrap();
     std::fs::remove_file(folder.folder.path().join("tune.sqlite-run-1.lock")).unwrap();
     replace();
-    taken(store.end(run).unwrap_err());
+    taken(store.finish(run, None).unwrap_err());
     let runs = store.runs().unwrap();
     assert_eq!((runs.len(), runs[0].measured, &runs[0].record.finished), (1, 0, &None));
 }
@@ -302,14 +267,14 @@ fn a_run_of_a_space_with_other_valid_configurations_is_not_continued() {
     };
     for (left_out, is_same) in [(&[][..], true), (&[(64, "b")], false), (&[(128, "b")], false)] {
         let other = Key { space: of(left_out), ..key.clone() };
-        assert_eq!(store.resume(&other.task(), &plan()).unwrap().is_some(), is_same, "without {left_out:?}");
+        assert_eq!(store.resume(&other.task(), &plan(), false).unwrap().is_some(), is_same, "without {left_out:?}");
     }
     // As many configurations, but others.
     let one = Key { space: of(&[(64, "b")]), ..key.clone() };
     drop(store.begin(&one.task(), &plan()).unwrap());
     let other = Key { space: of(&[(128, "b")]), ..key };
-    assert!(store.resume(&other.task(), &plan()).unwrap().is_none());
-    assert!(store.resume(&one.task(), &plan()).unwrap().is_some());
+    assert!(store.resume(&other.task(), &plan(), false).unwrap().is_none());
+    assert!(store.resume(&one.task(), &plan(), false).unwrap().is_some());
 }
 
 #[test]
@@ -320,7 +285,7 @@ fn a_run_that_another_process_has_continued_is_taken() {
     let mut run = store.begin(&key.task(), &plan()).unwrap();
     store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap();
     // As another process does where the file system has no locks.
-    let columns = "configuration_id, launches, times, failure, message, took_ms, at";
+    let columns = "config, launches, times, failure, message, took_ms, parts, at";
     let next = format!(
         "INSERT INTO measurements (run_id, sequence, {columns}) SELECT run_id, sequence + 1, {columns} FROM measurements"
     );
@@ -385,7 +350,7 @@ fn of_unfinished_runs_the_one_with_the_same_budget_is_continued_and_another_budg
         store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap();
     }
     for (plan, run) in [(plan(), 1), (other, 2)] {
-        assert_eq!(store.resume(&key.task(), &plan).unwrap().unwrap().0.id(), run);
+        assert_eq!(store.resume(&key.task(), &plan, false).unwrap().unwrap().0.id(), run);
     }
     let mut never = Never;
     let longer = Plan { budget: "12 evaluations".to_owned(), ..plan() };
@@ -411,44 +376,6 @@ fn a_run_that_another_version_would_continue_otherwise_is_not_mixed() {
     let error = recorder.finish(None).unwrap_err();
     assert!(error.to_string().contains("begin a fresh run"), "{error}");
     assert_eq!(store.observations(1).unwrap().len(), 1);
-}
-
-#[cfg(unix)]
-#[test]
-fn helper_that_imports_and_prunes_with_few_open_files() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-    let Some(file) = asked() else { return };
-    let limit = Rlimit { current: Some(240), ..getrlimit(Resource::Nofile) };
-    setrlimit(Resource::Nofile, limit).unwrap();
-    let mut store = Store::open(&file).unwrap();
-    let mut runs: Vec<_> = store.runs().unwrap().into_iter().map(|run| run.record).collect();
-    for run in &mut runs {
-        run.measurements.push(times(config(32, "a"), &[1.0]));
-    }
-    assert_eq!(store.import(&runs, &[]).unwrap().measurements, 500);
-    assert_eq!(store.prune(&Prune { unfinished: true, ..Prune::default() }).unwrap().len(), 500);
-}
-
-#[cfg(unix)]
-#[test]
-fn more_runs_are_imported_and_pruned_than_files_may_be_open() {
-    if asked().is_some() {
-        return;
-    }
-    let folder = Folder::new();
-    drop(folder.store().begin(&Key::new().task(), &plan()).unwrap());
-    let connection = rusqlite::Connection::open(folder.file()).unwrap();
-    let columns = "device_id, tunable_id, space_id, workload_id, strategy, seed, budget, started";
-    connection
-        .execute_batch(&format!(
-            "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
-             INSERT INTO runs ({columns}) SELECT {columns} FROM runs JOIN n"
-        ))
-        .unwrap();
-    let mut child =
-        helper("store::processes::helper_that_imports_and_prunes_with_few_open_files", &folder.file(), |_| {});
-    assert!(child.wait().unwrap().success());
 }
 
 /// Something at the place of a run's lock that is no file: whether a process holds the lock cannot be found out then, as

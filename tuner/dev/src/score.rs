@@ -7,10 +7,12 @@
 
 use rayon::prelude::*;
 
-use crate::Outcome;
-use crate::replay::{Noise, Recording, Replay};
-use crate::statistics::student_critical;
-use crate::strategy::{Lesson, Strategy, StrategyKind};
+use tuner::Outcome;
+use tuner::replay::{Noise, Record, Recording, Replay};
+use tuner::statistics::student_critical;
+use tuner::strategy::{Strategy, StrategyKind};
+
+use crate::told::Lesson;
 
 /// The first evaluation that counts for the score.
 const FIRST: usize = 20;
@@ -138,7 +140,7 @@ pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u
 /// The same for `bayesian` that is told beforehand the length-scales and the noise that the whole recording teaches: what a
 /// search that goes by its model could reach if it learned perfectly.
 pub fn ceiling(name: &str, recording: &Recording, seeds: u64, budget: usize) -> Option<ScoreRow> {
-    let times: Vec<Option<f64>> = recording.records.iter().map(crate::replay::Record::mean_ms).collect();
+    let times: Vec<Option<f64>> = recording.records.iter().map(Record::mean_ms).collect();
     let lesson = Lesson::of(&recording.space, &times);
     rows(name, recording, TOLD, seeds, budget, &|seed| Box::new(lesson.search(&recording.space, seed)))
 }
@@ -154,7 +156,7 @@ fn rows<'a>(
     budget: usize,
     start: &Start<'a>,
 ) -> Option<ScoreRow> {
-    let mut times: Vec<f64> = recording.records.iter().filter_map(crate::replay::Record::mean_ms).collect();
+    let mut times: Vec<f64> = recording.records.iter().filter_map(Record::mean_ms).collect();
     times.sort_by(f64::total_cmp);
     let (&optimum, &slowest) = (times.first()?, times.last()?);
     times.resize(recording.records.len(), slowest);

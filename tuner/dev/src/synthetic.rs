@@ -11,11 +11,10 @@
 
 use std::collections::HashMap;
 use std::str::FromStr;
-use std::time::Duration;
 
-use crate::space::Space;
-use crate::strategy::draw::mix;
-use crate::{Config, Device, Failure, FailureKind, Outcome, Value};
+use serde_json::json;
+use tuner::strategy::draw::mix;
+use tuner::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
 
 /// What is wrong with a synthetic device. All zero: nothing.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,12 +41,6 @@ pub struct Faults {
     pub fail: f64,
     /// `wrong`: share of configurations that give a wrong result.
     pub wrong: f64,
-    /// `hang`: share of configurations that never end.
-    pub hang: f64,
-    /// `crash`: share of configurations that take their process with them.
-    pub crash: f64,
-    /// `sleep`: what each launch really takes, in ms: for looking at progress.
-    pub sleep_ms: f64,
 }
 
 impl Default for Faults {
@@ -64,9 +57,6 @@ impl Default for Faults {
             throttle: 0,
             fail: 0.0,
             wrong: 0.0,
-            hang: 0.0,
-            crash: 0.0,
-            sleep_ms: 0.0,
         }
     }
 }
@@ -95,13 +85,10 @@ impl FromStr for Faults {
                 "drift" => faults.drift = number(0.0, 1e3)?,
                 "fail" => faults.fail = number(0.0, 1.0)?,
                 "wrong" => faults.wrong = number(0.0, 1.0)?,
-                "hang" => faults.hang = number(0.0, 1.0)?,
-                "crash" => faults.crash = number(0.0, 1.0)?,
-                "sleep" => faults.sleep_ms = number(0.0, 6e4)?,
                 other => {
                     return Err(format!(
                         "{other:?} is none of seed, noise, outliers, outlier-factor, modes, mode-factor, first, drift, \
-                         throttle, fail, wrong, hang, crash, sleep"
+                         throttle, fail, wrong"
                     ));
                 }
             }
@@ -125,8 +112,6 @@ enum Fate {
     Runs,
     Fails,
     Wrong,
-    Hangs,
-    Crashes,
 }
 
 const LAYOUTS: [&str; 3] = ["row", "column", "tile"];
@@ -157,11 +142,6 @@ impl Synthetic {
         &self.space
     }
 
-    /// Its faults.
-    pub fn faults(&self) -> &Faults {
-        &self.faults
-    }
-
     /// The time of configuration `index` without noise, in ms; `None` if it does not run.
     pub fn true_ms(&self, index: usize) -> Option<f64> {
         (self.fate(index) == Fate::Runs).then(|| self.formula(index))
@@ -173,23 +153,50 @@ impl Synthetic {
         times.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
     }
 
+    /// Returns a recording of all configurations, with `samples` of each, in the T4 form.
+    pub fn recording(&mut self, samples: usize) -> String {
+        let names = self.space.names();
+        let result = |config: Config, outcome: Outcome| {
+            let values = names.iter().zip(&config.0).map(|(name, value)| format!("{}:{}", json!(name), json!(value)));
+            let configuration = values.collect::<Vec<_>>().join(",");
+            let (times, invalidity, said) = match outcome {
+                Outcome::Times(times) => (times, "correct", String::new()),
+                Outcome::Failed(Failure { kind: FailureKind::WrongResult, message }) => {
+                    (vec![], "correctness", message)
+                }
+                Outcome::Failed(failure) => (vec![], "runtime", failure.message),
+            };
+            let measurements = json!([{"name": "time", "value": said}]);
+            let (times, invalidity) = (json!({"runtimes": times}), json!(invalidity));
+            format!(
+                "{{\"configuration\":{{{configuration}}},\"times\":{times},\"invalidity\":{invalidity},\
+                 \"measurements\":{measurements}}}"
+            )
+        };
+        let all: Vec<String> = (0..self.space.len())
+            .map(|index| {
+                let config = self.space.config(index);
+                let outcome = self.measure(&config, samples);
+                result(config, outcome)
+            })
+            .collect();
+        let metadata = json!({"timeunit": "milliseconds", "device": self.name(), "kernel": "synthetic"});
+        format!("{{\"metadata\":{metadata},\"results\":[{}]}}", all.join(",\n"))
+    }
+
     /// Below 1, uniform, from the seed and two numbers.
     fn uniform(&self, a: u64, b: u64) -> f64 {
         (mix(mix(self.faults.seed ^ mix(a)) ^ b) >> 11) as f64 / (1u64 << 53) as f64
     }
 
     fn fate(&self, index: usize) -> Fate {
-        let Faults { fail, wrong, hang, crash, .. } = self.faults;
+        let Faults { fail, wrong, .. } = self.faults;
         let drawn = self.uniform(1, index as u64);
-        let fates = [(fail, Fate::Fails), (wrong, Fate::Wrong), (hang, Fate::Hangs), (crash, Fate::Crashes)];
-        let mut below = 0.0;
-        for (share, fate) in fates {
-            below += share;
-            if drawn < below {
-                return fate;
-            }
+        match drawn {
+            _ if drawn < fail => Fate::Fails,
+            _ if drawn < fail + wrong => Fate::Wrong,
+            _ => Fate::Runs,
         }
-        Fate::Runs
     }
 
     fn formula(&self, index: usize) -> f64 {
@@ -243,10 +250,6 @@ impl Device for Synthetic {
             Fate::Runs => {}
             Fate::Fails => return failed(FailureKind::Launch, "synthetic: too many resources requested"),
             Fate::Wrong => return failed(FailureKind::WrongResult, "synthetic: differs from the reference"),
-            Fate::Hangs => loop {
-                std::thread::sleep(Duration::from_hours(1));
-            },
-            Fate::Crashes => std::process::abort(),
         }
         let mut times = Vec::with_capacity(launches);
         for _ in 0..launches {
@@ -254,9 +257,6 @@ impl Device for Synthetic {
             times.push(self.launch_ms(index, nth, self.total));
             self.launched.insert(index, nth + 1);
             self.total += 1;
-            if self.faults.sleep_ms > 0.0 {
-                std::thread::sleep(Duration::from_secs_f64(self.faults.sleep_ms / 1e3));
-            }
         }
         Outcome::Times(times)
     }
@@ -273,13 +273,6 @@ mod tests {
 
     fn synthetic(text: &str) -> Synthetic {
         Synthetic::new(text.parse().unwrap())
-    }
-
-    #[test]
-    fn the_same_seed_gives_the_same_times_and_another_seed_others() {
-        let of = |text: &str| all(&mut synthetic(text), 3);
-        assert_eq!(of("seed=1,noise=0.1,fail=0.2,wrong=0.1"), of("seed=1,noise=0.1,fail=0.2,wrong=0.1"));
-        assert_ne!(of("seed=1,noise=0.1"), of("seed=2,noise=0.1"));
     }
 
     #[test]
@@ -329,13 +322,5 @@ mod tests {
         assert!((330..470).contains(&slow), "{slow}");
         let first = times("first=3", 2);
         assert!(close(first[0], 3.0) && close(first[1], 1.0));
-    }
-
-    #[test]
-    fn a_specification_that_is_none_is_refused_by_name() {
-        for (text, said) in [("noise", "name=value"), ("nose=1", "nose"), ("fail=2", "fail"), ("seed=-1", "seed")] {
-            let error = text.parse::<Faults>().unwrap_err();
-            assert!(error.contains(said), "{error}");
-        }
     }
 }

@@ -1,4 +1,5 @@
-//! All configurations, in a random order: what the others are measured against.
+//! All configurations, in a random order: for spaces that are small enough to be tried whole, and what other strategies
+//! are measured against. A budget that ends before all were tried has then seen a fair sample of them.
 
 use super::Strategy;
 use super::draw::Draw;
@@ -7,26 +8,25 @@ use crate::space::{ConfigIndex, Space};
 
 /// Proposes every configuration once, in a random order.
 #[derive(Debug)]
-pub struct Random {
+pub struct Shuffled {
     order: Vec<ConfigIndex>,
     seen: Vec<bool>,
     next: usize,
 }
 
-impl Random {
-    /// Over `space`, in the order of `seed`.
+impl Shuffled {
+    /// Searches `space`, in the order of `seed`.
     pub fn new(space: &Space, seed: u64) -> Self {
-        let order = Draw::new(seed, 0).sample(space.len(), space.len());
-        Self { order, seen: vec![false; space.len()], next: 0 }
+        Self { order: Draw::new(seed, 0).sample(space.len(), space.len()), seen: vec![false; space.len()], next: 0 }
     }
 }
 
-impl Strategy for Random {
+impl Strategy for Shuffled {
     fn propose(&mut self) -> Option<ConfigIndex> {
         while self.seen[*self.order.get(self.next)?] {
             self.next += 1;
         }
-        Some(self.order[self.next])
+        self.order.get(self.next).copied()
     }
 
     fn observe(&mut self, index: ConfigIndex, _outcome: &Outcome) {

@@ -1,0 +1,116 @@
+//! `tuner-score`: judges strategies and racing on recorded spaces.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+
+use clap::Parser as _;
+use tuner::strategy::StrategyKind;
+use tuner_score::races::{RaceRow, race_table, score_racing};
+use tuner_score::read;
+use tuner_score::score::{ScoreRow, ceiling, score, table};
+
+/// Replay recorded search spaces, to judge how the tuner searches and how it races.
+///
+/// Takes files or folders of any recorded spaces, one each: the compact CSV form, Kernel Tuner caches, T4 files and
+/// stores, gzipped or not. A score of 0 is as good as random search, 1 finds the optimum at once.
+#[derive(Debug, clap::Parser)]
+struct Args {
+    /// Recorded spaces: files, or folders of files.
+    #[arg(value_name = "PATH", required = true)]
+    spaces: Vec<PathBuf>,
+    /// Race random configurations of the spaces, which must have samples, instead of scoring searches.
+    #[arg(long)]
+    race: bool,
+    /// Strategies to score.
+    #[arg(long, value_delimiter = ',', default_value = "bayesian")]
+    strategy: Vec<StrategyKind>,
+    /// Also score, as `told`, a Bayesian search that knows the length scales and the noise of the whole recording
+    /// beforehand: no learning can do better.
+    #[arg(long)]
+    ceiling: bool,
+    /// Runs of a strategy on each space, or races, each with its own seed.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    seeds: u64,
+    /// Evaluations of a run (at least 20).
+    #[arg(long, value_name = "N", default_value_t = 220, value_parser = clap::value_parser!(u32).range(20..=1_000_000))]
+    evaluations: u32,
+    /// Configurations of a race.
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    candidates: u32,
+    /// In races, let the first launch of a configuration be as slow as it was recorded.
+    #[arg(long)]
+    slow_start: bool,
+    /// Write all runs as JSON here.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Default, serde::Serialize)]
+struct Report {
+    scores: Vec<ScoreRow>,
+    races: Vec<RaceRow>,
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse();
+    let mut report = Report::default();
+    let files = files(&args.spaces)?;
+    let evaluations = args.evaluations as usize;
+    for file in files.iter().filter(|_| args.race) {
+        match score_racing(&name(file), &read(file)?, args.candidates as usize, args.seeds, args.slow_start) {
+            Some(row) => report.races.push(row),
+            None => {
+                let (file, candidates) = (file.display(), args.candidates);
+                eprintln!("{file}: fewer than {candidates} configurations with samples; left out");
+            }
+        }
+    }
+    for &strategy in args.strategy.iter().filter(|_| !args.race) {
+        for file in &files {
+            match score(&name(file), &read(file)?, strategy, args.seeds, evaluations) {
+                Some(row) => report.scores.push(row),
+                None => eprintln!("{}: nothing in it is valid; left out", file.display()),
+            }
+        }
+    }
+    for file in files.iter().filter(|_| args.ceiling && !args.race) {
+        report.scores.extend(ceiling(&name(file), &read(file)?, args.seeds, evaluations));
+    }
+    if report.scores.is_empty() && report.races.is_empty() {
+        return Err("none of these files has a space that can be replayed".into());
+    }
+    if let Some(path) = &args.json {
+        std::fs::write(path, serde_json::to_string_pretty(&report)?)?;
+    }
+    if !report.scores.is_empty() {
+        print!("{}", table(&report.scores));
+    }
+    if !report.races.is_empty() {
+        print!("{}", race_table(&report.races));
+    }
+    Ok(())
+}
+
+/// Lists the files themselves, and those in the folders, sorted.
+fn files(paths: &[PathBuf]) -> std::io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let entries = std::fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path()));
+            let mut found = entries.collect::<Result<Vec<_>, _>>()?;
+            found.retain(|path| path.is_file());
+            found.sort();
+            files.extend(found);
+        } else {
+            files.push(path.clone());
+        }
+    }
+    Ok(files)
+}
+
+/// Returns the file's name without its endings.
+fn name(file: &Path) -> String {
+    let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    name.strip_suffix(".csv").or_else(|| name.strip_suffix(".json")).unwrap_or(name).to_owned()
+}

@@ -1,0 +1,353 @@
+//! The parser of expressions.
+
+use super::{Binary, Comparison, Expr, ExpressionError, Function, Unary};
+use crate::Value;
+
+/// Longer expressions are refused.
+const LONGEST: usize = 1 << 16;
+/// Deeper nesting is refused: the parser recurses.
+const DEEPEST: usize = 64;
+/// More operators and brackets are refused: they bound the depth of the tree, over which the evaluation recurses.
+const MOST_SYMBOLS: usize = 1000;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Literal(Value),
+    Name(String),
+    Symbol(&'static str),
+    End,
+}
+
+/// Longer symbols first: the first that fits is taken.
+const SYMBOLS: [&str; 23] = [
+    "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "(", ")", "[",
+    "]", ",",
+];
+
+const KEYWORDS: [&str; 6] = ["or", "and", "not", "in", "if", "else"];
+
+const FUNCTIONS: [(&str, Function); 5] = [
+    ("abs", Function::Abs),
+    ("int", Function::Int),
+    ("max", Function::Max),
+    ("min", Function::Min),
+    ("sum", Function::Sum),
+];
+
+const COMPARISONS: [(&str, Comparison); 7] = [
+    ("<", Comparison::Less),
+    ("<=", Comparison::LessEqual),
+    (">", Comparison::Greater),
+    (">=", Comparison::GreaterEqual),
+    ("==", Comparison::Equal),
+    ("!=", Comparison::NotEqual),
+    ("in", Comparison::In),
+];
+
+/// Operators of two operands by their precedence, the weakest first; `**` and the comparisons are apart.
+const LEVELS: [&[(&str, Binary)]; 6] = [
+    &[("|", Binary::BitOr)],
+    &[("^", Binary::BitXor)],
+    &[("&", Binary::BitAnd)],
+    &[("<<", Binary::ShiftLeft), (">>", Binary::ShiftRight)],
+    &[("+", Binary::Add), ("-", Binary::Subtract)],
+    &[("*", Binary::Multiply), ("/", Binary::Divide), ("//", Binary::FloorDivide), ("%", Binary::Modulo)],
+];
+
+pub(super) fn parse(text: &str, named: &dyn Fn(&str) -> Option<Expr>) -> Result<Expr, ExpressionError> {
+    let tokens = tokens(text)?;
+    let mut parser = Parser { text, named, tokens, at: 0, depth: 0 };
+    let expr = parser.expression()?;
+    match parser.peek() {
+        Token::End => Ok(expr),
+        _ => Err(parser.wrong("the expression should end here")),
+    }
+}
+
+fn syntax(text: &str, at: usize, message: &str) -> ExpressionError {
+    ExpressionError::Syntax { text: text.chars().take(200).collect(), at, message: message.to_owned() }
+}
+
+fn shape<T>(message: &str) -> Result<T, ExpressionError> {
+    Err(ExpressionError::Shape(message.to_owned()))
+}
+
+fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ExpressionError> {
+    let wrong = |at: usize, message: &str| syntax(text, at, message);
+    if text.len() > LONGEST {
+        return Err(wrong(LONGEST, "the expression is longer than 64 KiB"));
+    }
+    let mut tokens = Vec::new();
+    let mut symbols = 0;
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start();
+        let at = text.len() - rest.len();
+        let Some(first) = rest.chars().next() else {
+            tokens.push((at, Token::End));
+            return Ok(tokens);
+        };
+        let (token, length) =
+            if first.is_ascii_digit() || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
+                let length = number_length(rest);
+                let digits = rest[..length].replace('_', "");
+                let value = match (digits.parse::<i64>(), digits.parse::<f64>()) {
+                    (Ok(value), _) => Value::Int(value),
+                    _ if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                        return Err(wrong(at, "a whole number beyond 64 bits"));
+                    }
+                    (_, Ok(value)) if value.is_finite() => Value::Float(value),
+                    _ => return Err(wrong(at, "not a number")),
+                };
+                (Token::Literal(value), length)
+            } else if first.is_alphabetic() || first == '_' {
+                let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+                let token = match &rest[..length] {
+                    "True" => Token::Literal(Value::Bool(true)),
+                    "False" => Token::Literal(Value::Bool(false)),
+                    word => match KEYWORDS.iter().find(|&&keyword| keyword == word) {
+                        Some(keyword) => Token::Symbol(keyword),
+                        None => Token::Name(word.to_owned()),
+                    },
+                };
+                (token, length)
+            } else if first == '"' || first == '\'' {
+                let inner = &rest[1..];
+                let end = inner.find(first).ok_or_else(|| wrong(at, "a string without an end"))?;
+                if inner[..end].contains('\\') {
+                    return Err(wrong(at, "a string with a backslash"));
+                }
+                (Token::Literal(Value::Text(inner[..end].to_owned())), end + 2)
+            } else {
+                let symbol = SYMBOLS.iter().find(|&&symbol| rest.starts_with(symbol));
+                let symbol = symbol.ok_or_else(|| wrong(at, "an unexpected character"))?;
+                (Token::Symbol(symbol), symbol.len())
+            };
+        symbols += usize::from(!matches!(token, Token::Literal(_) | Token::Name(_) | Token::Symbol(",")));
+        if symbols > MOST_SYMBOLS {
+            return Err(wrong(at, "more than 1000 operators and brackets"));
+        }
+        tokens.push((at, token));
+        rest = &rest[length..];
+    }
+}
+
+/// Length of the number that `text` begins with: digits, a fraction, an exponent.
+fn number_length(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let digits = |mut at: usize| {
+        while bytes.get(at).is_some_and(|&byte| byte.is_ascii_digit() || byte == b'_') {
+            at += 1;
+        }
+        at
+    };
+    let mut end = digits(0);
+    if bytes.get(end) == Some(&b'.') {
+        end = digits(end + 1);
+    }
+    if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+        if bytes.get(end + 1 + sign).is_some_and(u8::is_ascii_digit) {
+            end = digits(end + 1 + sign);
+        }
+    }
+    end
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    named: &'a dyn Fn(&str) -> Option<Expr>,
+    tokens: Vec<(usize, Token)>,
+    at: usize,
+    depth: usize,
+}
+
+impl Parser<'_> {
+    fn peek(&self) -> &Token {
+        &self.tokens[self.at].1
+    }
+
+    fn take(&mut self, symbol: &str) -> bool {
+        let found = matches!(self.peek(), Token::Symbol(here) if *here == symbol);
+        self.at += usize::from(found);
+        found
+    }
+
+    fn expect(&mut self, symbol: &str) -> Result<(), ExpressionError> {
+        if self.take(symbol) { Ok(()) } else { Err(self.wrong(&format!("{symbol:?} is missing"))) }
+    }
+
+    fn wrong(&self, message: &str) -> ExpressionError {
+        syntax(self.text, self.tokens[self.at].0, message)
+    }
+
+    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T, ExpressionError>) -> Result<T, ExpressionError> {
+        if self.depth == DEEPEST {
+            return Err(self.wrong("nested too deeply"));
+        }
+        self.depth += 1;
+        let parsed = parse(self);
+        self.depth -= 1;
+        parsed
+    }
+
+    fn expression(&mut self) -> Result<Expr, ExpressionError> {
+        self.deeper(|parser| {
+            let yes = parser.either()?;
+            if !parser.take("if") {
+                return Ok(yes);
+            }
+            let condition = parser.either()?;
+            parser.expect("else")?;
+            Ok(Expr::Choice(Box::new([condition, yes, parser.expression()?])))
+        })
+    }
+
+    fn either(&mut self) -> Result<Expr, ExpressionError> {
+        self.chain(&[("or", Binary::Or)], |parser| parser.chain(&[("and", Binary::And)], Self::negation))
+    }
+
+    /// Parses operands of the next stronger kind between operators of one precedence, grouped from the left.
+    fn chain(
+        &mut self,
+        operators: &[(&str, Binary)],
+        operand: impl Fn(&mut Self) -> Result<Expr, ExpressionError>,
+    ) -> Result<Expr, ExpressionError> {
+        let mut left = operand(self)?;
+        while let Some(&(_, operator)) = operators.iter().find(|(symbol, _)| self.take(symbol)) {
+            left = Expr::Binary(operator, Box::new(left), Box::new(operand(self)?));
+        }
+        Ok(left)
+    }
+
+    fn negation(&mut self) -> Result<Expr, ExpressionError> {
+        if self.take("not") {
+            let operand = self.deeper(Self::negation)?;
+            return Ok(Expr::Unary(Unary::Not, Box::new(operand)));
+        }
+        let first = self.level(0)?;
+        let mut rest: Vec<(Comparison, Vec<Expr>)> = Vec::new();
+        loop {
+            let found = COMPARISONS.iter().find(|(symbol, _)| self.take(symbol)).map(|(_, comparison)| *comparison);
+            let comparison = match found {
+                Some(comparison) => comparison,
+                None if self.take("not") => {
+                    self.expect("in")?;
+                    Comparison::NotIn
+                }
+                None => break,
+            };
+            if rest.last().is_some_and(|(before, _)| matches!(before, Comparison::In | Comparison::NotIn)) {
+                // It would be with the list.
+                return shape("behind \"in\" and its list no comparison can follow");
+            }
+            let operands = match comparison {
+                Comparison::In | Comparison::NotIn => self.list()?,
+                _ => vec![self.level(0)?],
+            };
+            rest.push((comparison, operands));
+        }
+        Ok(if rest.is_empty() { first } else { Expr::Compare(Box::new(first), rest) })
+    }
+
+    fn level(&mut self, level: usize) -> Result<Expr, ExpressionError> {
+        match LEVELS.get(level) {
+            Some(operators) => self.chain(operators, |parser| parser.level(level + 1)),
+            None => self.factor(),
+        }
+    }
+
+    fn factor(&mut self) -> Result<Expr, ExpressionError> {
+        for (symbol, operator) in [("-", Unary::Minus), ("+", Unary::Plus)] {
+            if self.take(symbol) {
+                let operand = self.deeper(Self::factor)?;
+                return Ok(Expr::Unary(operator, Box::new(operand)));
+            }
+        }
+        let base = self.atom()?;
+        if !self.take("**") {
+            return Ok(base);
+        }
+        // Binds tighter than a minus on its left and looser than one on its right, and groups from the right.
+        let exponent = self.deeper(Self::factor)?;
+        Ok(Expr::Binary(Binary::Power, Box::new(base), Box::new(exponent)))
+    }
+
+    fn atom(&mut self) -> Result<Expr, ExpressionError> {
+        match self.peek().clone() {
+            Token::Literal(value) => {
+                self.at += 1;
+                Ok(Expr::Literal(value))
+            }
+            Token::Name(name) => {
+                self.at += 1;
+                if self.take("(") {
+                    return self.call(&name);
+                }
+                (self.named)(&name).ok_or(ExpressionError::Unknown(name))
+            }
+            Token::Symbol("(") => {
+                self.at += 1;
+                let inner = self.expression()?;
+                self.expect(")")?;
+                Ok(inner)
+            }
+            Token::Symbol("[") => shape("a list stands where one value is wanted"),
+            _ => Err(self.wrong("a value is missing")),
+        }
+    }
+
+    /// Parses the operands of a function, after its `(`. `max([a, b])` is `max(a, b)`.
+    fn call(&mut self, name: &str) -> Result<Expr, ExpressionError> {
+        let Some(&(_, function)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
+            self.at -= 2;
+            return Err(self.wrong("an unknown function"));
+        };
+        let takes_list = matches!(function, Function::Max | Function::Min | Function::Sum);
+        let is_list = takes_list && *self.peek() == Token::Symbol("[");
+        let operands = if is_list {
+            let list = self.list()?;
+            self.expect(")")?;
+            list
+        } else {
+            self.items(")")?
+        };
+        match (function, operands.len()) {
+            (Function::Sum, _) if !is_list => shape("sum takes a list that is spelt out"),
+            (Function::Abs | Function::Int, 1) | (Function::Max | Function::Min, 1..) | (Function::Sum, _) => {
+                Ok(Expr::Call(function, operands))
+            }
+            _ => shape("a function with the wrong number of operands"),
+        }
+    }
+
+    /// Parses a list in brackets, or a tuple.
+    fn list(&mut self) -> Result<Vec<Expr>, ExpressionError> {
+        if self.take("[") {
+            return self.items("]");
+        }
+        let begin = self.at;
+        if self.take("(") {
+            let items = self.items(")")?;
+            let is_tuple =
+                items.is_empty() || self.tokens[begin..self.at].iter().any(|(_, token)| *token == Token::Symbol(","));
+            if is_tuple {
+                return Ok(items);
+            }
+        }
+        shape("after \"in\" a list must be spelt out")
+    }
+
+    /// Parses expressions between commas, up to and with `end`; a comma may stand before it.
+    fn items(&mut self, end: &'static str) -> Result<Vec<Expr>, ExpressionError> {
+        let mut items = Vec::new();
+        while !self.take(end) {
+            items.push(self.expression()?);
+            if !self.take(",") {
+                self.expect(end)?;
+                break;
+            }
+        }
+        Ok(items)
+    }
+}

@@ -1,0 +1,91 @@
+//! Where the user's store is.
+
+use std::path::PathBuf;
+
+use etcetera::BaseStrategy;
+
+use super::{Found, Matching, Store, StoreError, Task};
+
+/// The program that a store belongs to. Its name is that of the folders, and of the environment variables that say where
+/// the store is: for `my-tool` they are `MY_TOOL_TUNE_DB` (a file) and `MY_TOOL_TUNE_MATCH` (`exact` or `nearest`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Application<'a>(pub &'a str);
+
+impl Application<'_> {
+    /// Environment variable: the user's store.
+    pub fn db_variable(self) -> String {
+        self.variable("TUNE_DB")
+    }
+
+    /// Environment variable: `exact` or `nearest`.
+    pub fn match_variable(self) -> String {
+        self.variable("TUNE_MATCH")
+    }
+
+    fn variable(self, end: &str) -> String {
+        let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+        self.0.chars().map(upper).chain(['_']).chain(end.chars()).collect()
+    }
+}
+
+/// Where the store is, and how it is searched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Locations {
+    /// The user's store. It need not be there yet.
+    pub user: PathBuf,
+    /// How alike results must be.
+    pub matching: Matching,
+}
+
+impl Locations {
+    /// Takes what the options on the command line say, else the environment, else the default: `NAME/tune.sqlite` in the
+    /// user's cache folder, matching `nearest`.
+    ///
+    /// # Errors
+    /// An unknown word in the variable for matching; a user without a home folder and no other file named.
+    pub fn choose(
+        application: Application<'_>,
+        user: Option<PathBuf>,
+        matching: Option<Matching>,
+    ) -> Result<Self, StoreError> {
+        let bad = |what: &str, why: String| StoreError::BadSetting { what: what.to_owned(), why };
+        let (db_variable, match_variable) = (application.db_variable(), application.match_variable());
+        let named = user.or_else(|| std::env::var_os(&db_variable).filter(|text| !text.is_empty()).map(PathBuf::from));
+        let user = if let Some(user) = named {
+            user
+        } else {
+            let folders = etcetera::choose_base_strategy()
+                .map_err(|error| bad("the default store", format!("{error}; set {db_variable}")))?;
+            folders.cache_dir().join(application.0).join("tune.sqlite")
+        };
+        let matching = match (matching, std::env::var(&match_variable)) {
+            (Some(matching), _) => matching,
+            (None, Ok(word)) if !word.is_empty() => word.parse().map_err(|error| bad(&match_variable, error))?,
+            (None, _) => Matching::default(),
+        };
+        Ok(Self { user, matching })
+    }
+
+    /// Finds all that answers, best first; nothing where there is no store yet.
+    ///
+    /// # Errors
+    /// Those of [`Store::open_existing`] and [`Store::find`].
+    pub fn find(&self, task: &Task<'_>) -> Result<Vec<Found>, StoreError> {
+        match Store::open_existing(&self.user) {
+            Ok(store) => store.find(task, self.matching),
+            Err(StoreError::Missing { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_variables_carry_the_name_of_the_program() {
+        assert_eq!(Application("my-tool").db_variable(), "MY_TOOL_TUNE_DB");
+        assert_eq!(Application("my-tool").match_variable(), "MY_TOOL_TUNE_MATCH");
+    }
+}
