@@ -11,7 +11,7 @@ use crate::decoder::ptx::{KernelUse, Resources, ResourcesError};
 /// Data sheets, by the name on the command line.
 const CARDS: &str = include_str!("cards.toml");
 
-/// What the interpreter of the tests counted; `docs/kernel-counts.md` says how.
+/// What the interpreter of the tests counted; `docs/fused.md` says how.
 const COUNTED: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/ptx/counts.json"));
 
 /// Warp instructions that a multiprocessor issues in a cycle.

@@ -76,8 +76,7 @@ folder (~/.config on Linux). Options on the command line win. All keys:
   flip = 512
   threads = 4
 
-JSON: docs/schemas/COMMAND.json describes what a command writes with --json
-(tune-run.json for `tune run`). `tables` and `serve --status` have no schema."
+JSON: docs/files.md describes what a command writes with --json."
 );
 
 /// Commands that are found elsewhere now.

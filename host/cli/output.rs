@@ -159,10 +159,10 @@ pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     Ok(file.finish()?)
 }
 
-/// The version of all schemas in `docs/schemas`. It rises when a field goes or changes its meaning, not when one is added.
+/// Version of the JSON that commands write. It rises when a field goes or changes its meaning, not when one is added.
 const SCHEMA_VERSION: u32 = 1;
 
-/// An object, and which version of its schema it follows.
+/// An object with the version of its fields.
 #[derive(Serialize)]
 struct Versioned<'a, T> {
     schema_version: u32,

@@ -5,6 +5,7 @@ mod support;
 mod ablation;
 mod columns;
 mod compare;
+mod conventions;
 mod decode;
 mod faults;
 #[cfg(unix)]
@@ -26,4 +27,3 @@ mod serve;
 mod sweep;
 mod tools;
 mod tune;
-mod voice;
