@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 
 use tuner::chain::{ChainFile, default_of};
 use tuner::expression::{Expr, Program};
-use tuner::interchange::{kernel_tuner, read_import, read_recording, store_json, t4};
-use tuner::replay::Recording;
+use tuner::interchange::{read_import, read_recording, store_json};
 use tuner::store::{Matching, Store, Task};
 use tuner::{Space, SpaceBuilder};
 use ut_decoding::cli::config;
@@ -16,7 +15,7 @@ use ut_decoding::{BankVersion, DetectorTables, Grouping, synth};
 
 use crate::{Bytes, file_of};
 
-/// A store with a decided run, an unfinished one and a pin, as text.
+/// A store with a decided run and an unfinished one, as text.
 const EXPORT: &str = include_str!("store.json");
 
 /// Larger spaces are not built: that would take minutes.
@@ -35,7 +34,7 @@ fn store_of(bytes: &[u8]) -> PathBuf {
 static STORE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let (path, runs) = (store_of(b""), store_json::parse(EXPORT).expect("a sound export"));
     let mut store = Store::open(&path).expect("a new store");
-    store.import(&runs.runs, &runs.pins).expect("sound runs");
+    store.import(&runs.runs, &[]).expect("sound runs");
     drop(store);
     std::fs::read(path).expect("the store is there")
 });
@@ -79,13 +78,13 @@ pub fn store(data: &[u8]) {
 fn import(data: &[u8]) {
     let Ok(read) = read_import(&file_of("import", data)) else { return };
     let mut store = Store::open(&store_of(b"")).expect("an empty store");
-    let Ok(taken) = store.import(&read.runs, &read.pins) else { return };
+    let Ok(taken) = store.import(&read.runs, &[]) else { return };
     let mut text = Vec::new();
     store_json::write(&store_json::export(&store, &[]).expect("it was taken"), &mut text).expect("memory takes it");
     let parsed = store_json::parse(std::str::from_utf8(&text).expect("JSON")).expect("what is written is read");
-    assert_eq!((taken.runs, taken.pins), (parsed.runs.len(), parsed.pins.len()));
-    let twice = store.import(&parsed.runs, &parsed.pins).expect("it is there already");
-    assert_eq!((twice.runs, twice.measurements, twice.pins), (0, 0, 0));
+    assert_eq!(taken.runs, parsed.runs.len());
+    let twice = store.import(&parsed.runs, &[]).expect("it is there already");
+    assert_eq!((twice.runs, twice.measurements), (0, 0));
 }
 
 /// The space of the runs of [`EXPORT`].
@@ -105,7 +104,6 @@ pub fn text(data: &[u8]) {
         2 => {
             let is_small = |of: &SpaceBuilder| of.combinations().is_none_or(|n| n <= MOST_COMBINATIONS);
             _ = tuner::parse_toml(text).ok().filter(is_small).map(|of| of.build());
-            _ = tuner::parse_t1(text).ok().filter(is_small).map(|of| of.build());
         }
         3 => {
             let Ok(file) = ChainFile::read(&file_of("chain.toml", data)) else { return };
@@ -113,7 +111,7 @@ pub fn text(data: &[u8]) {
                 _ = default_of("x", &space(), None, &kernel.default);
             }
         }
-        4 => recording(data),
+        4 => _ = read_recording(&file_of("recording", data)),
         5 => _ = config::parse(text, Path::new("folder")),
         _ => {
             // Sets of another machine are refused at once.
@@ -142,21 +140,5 @@ fn expression(text: &str) {
     let Some(program) = Expr::parse(text).ok().and_then(|of| Program::compile(&of, &names, &[]).ok()) else { return };
     for values in [[0, 1], [7, -3], [i64::MAX, i64::MIN]] {
         _ = program.evaluate(&values.map(Into::into));
-    }
-}
-
-type Write = fn(&Recording, &mut Vec<u8>) -> std::io::Result<()>;
-type Parse = fn(&str) -> Result<Recording, String>;
-
-/// What is taken can be written, and reads back the same.
-fn recording(data: &[u8]) {
-    let Ok(recording) = read_recording(&file_of("recording", data)) else { return };
-    for (write, parse) in [(t4::write as Write, t4::parse as Parse), (kernel_tuner::write, kernel_tuner::parse)] {
-        let mut written = Vec::new();
-        // A cache has no room for a parameter and a result of the same name.
-        if write(&recording, &mut written).is_ok() {
-            let again = parse(std::str::from_utf8(&written).expect("JSON")).expect("what is written is read");
-            assert_eq!(again.records.len(), recording.records.len());
-        }
     }
 }
