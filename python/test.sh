@@ -10,10 +10,6 @@ export PATH="$work/venv/bin:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1
 pip wheel --quiet --no-deps --wheel-dir "$work" .
 wheel=$(echo "$work"/ut_decoding-*.whl)
 pip install --quiet "$wheel[test]"
-# What takes the place of a GPU.
-cargo build --quiet --message-format json --package fake-cuda >"$work/fake.json"
-UT_DECODE_FAKE_CUDA=$(grep -o '[^"]*libfake_cuda\.so' "$work/fake.json" | head -1)
-export UT_DECODE_FAKE_CUDA
 # What is tested is what was installed, not the folder beside the tests.
 cp -r tests pyproject.toml "$work"
 mkdir "$work/outside"

@@ -295,10 +295,6 @@ impl<D: Device> DeviceDecoder<D> {
         Ok((stream, self.serial))
     }
 
-    pub(super) const fn id(&self) -> u64 {
-        self.id
-    }
-
     /// Refuses a batch in memory that this device cannot reach: a kernel that reads there would lose the whole context.
     pub(super) fn check_owner(&self, batch: &ResidentBatch<D>) -> Result<(), DecodeError> {
         if batch.memory.is_of(&self.device) {

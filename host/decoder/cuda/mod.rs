@@ -8,7 +8,7 @@
 //! - `buffer`, `tables`, `ranks`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
 //! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
 //! - `upload`: a batch on its way to the device; `stream`: a batch in flight, copies and kernels;
-//! - `decoder`: several streams; `passes`: many batches in turn; `dense`: hits back to back in a caller's memory;
+//! - `decoder`: several streams; `passes`: many batches in turn;
 //! - `sequence`: beside the streams, a stage of a sequence whose memory and streams are the caller's.
 
 mod allen;
@@ -17,13 +17,11 @@ mod buffer;
 #[cfg(feature = "cust")]
 mod cust;
 mod decoder;
-mod dense;
 mod device;
 mod driver;
 mod facts;
 mod fused;
 mod gpu;
-mod hit_memory;
 mod identity;
 mod interop;
 mod launcher;
@@ -40,12 +38,10 @@ mod work;
 
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket};
-pub use dense::Counted;
 pub use device::{Argument, Device, Rows, TransferBytes};
 pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream, GraphUse};
 pub use facts::{Compiled, Facts};
 pub use gpu::CudaDevice;
-pub use hit_memory::HitMemory;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
 pub use sequence::{DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork};
