@@ -77,7 +77,7 @@ save() {
         echo "|---|---|---|---|"
         tail -n +2 steps.tsv | awk -F'\t' '{ printf "| %s | %s | %s | %s |\n", $1, $2, $3, $4 ? "`" $4 "`" : "" }'
         local table
-        for table in prediction throughput-fused throughput-allen latency-fused latency-allen pipelines-*.log graphs graphs-fused \
+        for table in throughput-fused throughput-allen latency-fused latency-allen pipelines-*.log graphs graphs-fused \
             ablation; do
             table=${table%.log}
             [ -s "$table.log" ] && printf '\n%s\n\n```\n%s\n```\n' "$table" "$(cat "$table.log")"
@@ -222,12 +222,6 @@ if part throughput; then
     step throughput-fused-v4 45 "$tool" throughput "${measured[@]}" --pipeline fused --batch "$batch" --format v4 \
         "${other[@]}" --json throughput-fused-v4.json
     step throughput-cpu 45 "$tool" throughput "${sample[@]}" --backend cpu "${other[@]}" --json throughput-cpu.json
-    # What was measured, beside what counts had predicted for this GPU.
-    predicted=()
-    for name in throughput-fused throughput-allen throughput-fused-mep; do
-        [ -s $name.json ] && predicted+=(--measured $name.json)
-    done
-    [ ${#predicted[@]} -eq 0 ] || step prediction 20 "$tool" kernels "${predicted[@]}" --json prediction.json
 fi
 # Both pipelines in one process, in turn: the change, with its interval. Whichever is faster, it is a result.
 if part pipelines; then

@@ -22,8 +22,8 @@ SETUP = [
     "generate --events 5 --output .",
     "convert events.mdf --output dumps",
     "tune run --backend synthetic:seed=3 --budget 12 --finalists 1 --tune-db unfinished",
-    "tune store export 1 --format t4 --output run.t4 --tune-db unfinished",
-    "tune store import run.t4 --tune-db imported",
+    "tune store export 1 --output run.json --tune-db unfinished",
+    "tune store import run.json --tune-db imported",
 ]
 
 # The schema, and a command that writes such a JSON; later ones read what earlier ones wrote.
@@ -38,22 +38,16 @@ COMMANDS = [
     ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20 --columns detector"),
     ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20 --batch 1,10 --stages"),
     ("kernels", "kernels --arch sm_86"),
-    ("kernels-predict", "kernels --predict a5000 --predict h100"),
     ("compare", "compare samples.json samples.json --looks 4"),
     ("sweep", "sweep events.mdf --events 20 --axis batch=10,20 --rounds 1 --output sweep"),
     ("ablation", "ablation --events 1 --profile pp-low"),
     ("tune-run", "tune run --backend synthetic:seed=3 --budget 12 --finalists 1 --tune-db db"),
     ("tune-explain", "tune explain --tune-db db"),
     ("tune-store-list", "tune store list --tune-db db"),
-    ("tune-store-show", "tune store show 1 --tune-db db"),
     ("tune-store-list", "tune store list --tune-db imported"),
-    ("tune-store-show", "tune store show 1 --tune-db imported"),
     ("tune-store-list", "tune store list --tune-db unfinished"),
-    ("tune-store-show", "tune store show 1 --tune-db unfinished"),
-    ("tune-replay", "tune replay --score db --evaluations 20 --seeds 1"),
     ("tune-groups", "tune groups groups.toml --backend synthetic:seed=3 --budget 4 --looks 4 --tune-db other"),
     ("tune-workloads", "tune workloads pp-low events.mdf --budget 3 --launches 1 --rounds 3 --tune-db third"),
-    ("tune-aa-test", "tune aa-test --duration 0 --rounds 2 --others 100 --profile pp-low"),
 ]
 
 

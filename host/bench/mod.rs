@@ -11,7 +11,6 @@ mod features;
 mod gpu_watch;
 mod machine;
 pub mod modes;
-pub mod prediction;
 mod sample;
 mod statistics;
 pub mod sweep;

@@ -10,8 +10,8 @@ use crate::detector::BankVersion;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 
+use crate::cli::Failure;
 use crate::cli::output::{print_beside, write_json};
-use crate::cli::{Failure, predict};
 
 /// Block sizes of the table.
 const BLOCKS: [u32; 8] = [32, 64, 96, 128, 192, 256, 512, 1024];
@@ -23,7 +23,7 @@ const GROUPS: u32 = 84;
 ///
 /// For each kernel and architecture: registers a thread, bytes spilled to local memory, bytes of shared memory a block,
 /// hardware barriers, and how full a multiprocessor gets with blocks of each size. No GPU is needed: the figures come from
-/// NVIDIA's assembler, and occupancy follows from them. With --predict or --measured, how fast the kernels could be.
+/// NVIDIA's assembler, and occupancy follows from them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Which module of kernels; may be given several times.
@@ -41,8 +41,6 @@ pub struct Args {
     /// Ask the installed ptxas instead of showing the recorded values.
     #[arg(long)]
     measure: bool,
-    #[command(flatten)]
-    predict: predict::PredictArgs,
     /// Write the figures as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -53,9 +51,6 @@ fn unit_names() -> impl TypedValueParser<Value = String> {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if args.predict.is_asked() {
-        return predict::run(&args.predict, args.json.as_deref());
-    }
     let resources = if args.measure { Resources::measured()? } else { Resources::committed()? };
     let wanted = |name: &str, names: &[String]| names.iter().any(|n| n == name || n == "all");
     let units: Vec<_> = Unit::all().filter(|unit| wanted(unit.name, &args.unit)).collect();

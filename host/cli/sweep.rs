@@ -37,7 +37,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 const SHOWN_POINTS: usize = 10;
 
 /// What is written into the folder, beside the journal.
-const RESULTS: [&str; 4] = ["sweep.json", "sweep.csv", "sweep.md", "sweep.html"];
+const RESULTS: [&str; 3] = ["sweep.json", "sweep.csv", "sweep.html"];
 
 const JOURNAL: &str = "journal.sqlite";
 
@@ -50,7 +50,7 @@ const MAX_BYTES: f64 = 4e9;
 /// "batch[pow2]=6:12:1"; a name alone stands for the parameter's candidates. What cannot run is skipped, and listed
 /// with the reason. Every point's hits are compared with the reference's before it counts. Points are measured in
 /// rounds, each in a new order; with --backend emulated their work is counted instead. Results go to a folder:
-/// sweep.csv, sweep.json, sweep.md, sweep.html (self-contained). If a sweep is killed, the same command continues where it
+/// sweep.csv, sweep.json, sweep.html (self-contained). If a sweep is killed, the same command continues where it
 /// stopped.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -263,10 +263,9 @@ fn in_words(time: Duration) -> String {
 }
 
 fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
-    let [json, csv, markdown, html] = RESULTS.map(|name| folder.join(name));
+    let [json, csv, html] = RESULTS.map(|name| folder.join(name));
     write_json(&json, report)?;
     write_file(&csv, report.csv())?;
-    write_file(&markdown, report.markdown())?;
     write_file(&html, report.html())
 }
 
@@ -277,7 +276,7 @@ fn text(report: &Report, folder: &Path) -> String {
             lines.push(format!("Failed: {}: {why}", report.point_text(&point.values)));
         }
     }
-    lines.push(format!("Everything is in {}: sweep.html, sweep.csv, sweep.json, sweep.md", folder.display()));
+    lines.push(format!("Everything is in {}: sweep.html, sweep.csv, sweep.json", folder.display()));
     lines.join("\n") + "\n"
 }
 

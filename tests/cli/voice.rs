@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::support::{json_of, run_to, sample, write};
 
 /// All commands.
-const COMMANDS: [&[&str]; 20] = [
+const COMMANDS: [&[&str]; 17] = [
     &["decode"],
     &["inspect"],
     &["diff"],
@@ -25,9 +25,6 @@ const COMMANDS: [&[&str]; 20] = [
     &["tune", "groups"],
     &["tune", "workloads"],
     &["tune", "store"],
-    &["tune", "aa-test"],
-    &["tune", "replay"],
-    &["completions"],
     &["share"],
 ];
 

@@ -85,25 +85,6 @@ fn with_a_driver_throughput_runs() {
 }
 
 #[test]
-fn what_throughput_measures_stands_beside_what_counts_predict_for_the_gpu() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    let sample = ["throughput", "--events", "2", "--batch", "1,2", "--profile", "pp-low", "--duration", "0"];
-    let on_gpu = ["--backend", "cuda", "--pipeline", "fused", "--threads", "1", "--json", &at("fused.json")];
-    let run = |args: &[&str]| FakeDriver::new().run_tool(&[("FAKE_CUDA_CLOCK", "1000000")], args);
-    assert!(run(&[&sample[..], &on_gpu[..]].concat()).status.success());
-    let output = run(&["kernels", "--measured", &at("fused.json"), "--json", &at("prediction.json")]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.starts_with("prediction, not measured") && said.contains("beside the prediction"), "{said}");
-    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(at("prediction.json")).unwrap()).unwrap();
-    let batches = json["measured"][0]["batches"].as_array().unwrap();
-    let [one, two] = &batches[..] else { panic!("{json}") };
-    assert_eq!((&one["batch"], &two["batch"]), (&1.into(), &2.into()), "{json}");
-    assert_eq!((&one["predicted"]["events"], &one["predicted"]["pipeline"]), (&"pp-low".into(), &"fused".into()));
-    assert!(one["measured"].as_f64() > Some(0.0), "{json}");
-}
-
-#[test]
 fn a_limit_of_registers_reaches_the_drivers_compiler_and_changes_no_hit() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();

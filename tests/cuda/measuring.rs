@@ -198,7 +198,6 @@ fn without_a_gpu_every_command_says_so() {
         &["throughput", "--events", "1"][..],
         &["ablation", "--events", "1"],
         &["sweep", "--events", "1", "--axis", "streams=1", "--output", &output],
-        &["tune", "aa-test", "--duration", "0"],
     ] {
         let small = ["--profile", "pp-low", "--backend", "cuda"];
         let (_, err) = run(1, &[("FAKE_CUDA_DEVICES", "0")], &[command, &small].concat());

@@ -1,24 +1,21 @@
-//! `ut-decode tune replay`: judging strategies and racing on recorded spaces.
+//! Judges strategies and racing on recorded spaces: `cargo run --release -p tuner --features cli --example replay -- --help`.
 
 use std::path::{Path, PathBuf};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::Parser as _;
 use tuner::interchange::read_recording;
 use tuner::racing_score::{race_table, score_racing};
 use tuner::score::{ceiling, score, table};
 use tuner::strategy::StrategyKind;
 
-use crate::cli::args::one_of;
-use crate::cli::output::{print_beside, say, write_json};
-use crate::cli::tune::store::cut_short;
-use crate::cli::{Failure, usage};
+type Failure = Box<dyn std::error::Error>;
 
 /// Replay recorded search spaces, to judge how the tuner searches (--score) and how it races (--race).
 ///
 /// Takes any recorded space: the compact CSV form, Kernel Tuner caches, T4 files and stores, gzipped or not. A score of 0
 /// is as good as random search, 1 finds the optimum at once.
-#[derive(Debug, clap::Args)]
-pub struct Args {
+#[derive(Debug, clap::Parser)]
+struct Args {
     /// Score the strategies: files, or folders of files, one recorded space each.
     #[arg(long, value_name = "PATH", num_args = 1.., required_unless_present = "race")]
     score: Vec<PathBuf>,
@@ -26,7 +23,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH", num_args = 1..)]
     race: Vec<PathBuf>,
     /// Strategies to score.
-    #[arg(long, value_delimiter = ',', default_value = "bayesian", value_parser = one_of!(StrategyKind::ALL, StrategyKind::name))]
+    #[arg(long, value_delimiter = ',', default_value = "bayesian")]
     strategy: Vec<StrategyKind>,
     /// Also score, as `told`, a Bayesian search that knows the length scales and the noise of the whole recording
     /// beforehand: no learning can do better.
@@ -44,7 +41,7 @@ pub struct Args {
     /// In races, let the first launch of a configuration be as slow as it was recorded.
     #[arg(long)]
     slow_start: bool,
-    /// Write all runs as JSON here; - is standard output.
+    /// Write all runs as JSON here.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
@@ -55,7 +52,8 @@ struct Report {
     races: Vec<tuner::racing_score::RaceRow>,
 }
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+fn main() -> Result<(), Failure> {
+    let args = Args::parse();
     let mut report = Report { scores: Vec::new(), races: Vec::new() };
     let mut text = String::new();
     let spaces = files(&args.score)?;
@@ -63,11 +61,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for file in &spaces {
             let recording = read_recording(file)?;
             if recording.cut {
-                say(&cut_short(file));
+                eprintln!("note: {} ends before it is closed: its last entry may be missing", file.display());
             }
             match score(&name(file), &recording, strategy, args.seeds, args.evaluations as usize) {
                 Some(row) => report.scores.push(row),
-                None => say(&format!("{}: nothing in it is valid; left out", file.display())),
+                None => eprintln!("{}: nothing in it is valid; left out", file.display()),
             }
         }
     }
@@ -83,23 +81,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let recording = read_recording(&file)?;
         match score_racing(&name(&file), &recording, args.candidates as usize, args.seeds, 5, args.slow_start) {
             Some(rows) => report.races.extend(rows),
-            None => say(&format!(
-                "{}: fewer than {} configurations with samples; left out",
-                file.display(),
-                args.candidates
-            )),
+            None => eprintln!("{}: fewer than {} configurations with samples", file.display(), args.candidates),
         }
     }
     if !report.races.is_empty() {
         text += &race_table(&report.races);
     }
     if report.scores.is_empty() && report.races.is_empty() {
-        usage("none of these files has a space that can be replayed so");
+        return Err("none of these files has a space that can be replayed so".into());
     }
     if let Some(path) = &args.json {
-        write_json(path, &report)?;
+        std::fs::write(path, serde_json::to_vec_pretty(&report)?)?;
     }
-    print_beside(args.json.as_deref(), &text)
+    print!("{text}");
+    Ok(())
 }
 
 /// The files themselves, and those in the folders, sorted.
