@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder, Simd};
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
-use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::input::to_mep;
 use ut_decoding::{
@@ -67,7 +67,7 @@ impl Decoders {
             vec![("reference", Box::new(ReferenceDecoder::new(&tables, options)))];
         if emulated {
             // Small blocks: the executor's time goes with the number of threads. Other tests have the usual ones.
-            let mut launch = LaunchParams::default();
+            let mut launch = Parameters::default();
             for (name, value) in SMALL_BLOCKS {
                 launch.set(name, value).expect("a value that the parameter can have");
             }

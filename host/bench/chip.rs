@@ -2,8 +2,8 @@
 //! machine.
 
 use crate::decoder::cuda::{Compiled, Facts};
-use crate::decoder::launch::LaunchParams;
 use crate::decoder::occupancy::{Architecture, Launch, Occupancy};
+use crate::decoder::parameters::Parameters;
 use crate::decoder::plan::{DeviceTables, Plan};
 use crate::decoder::ptx::{Kernel, KernelUse, Resources, Unit};
 use crate::detector::DetectorTables;
@@ -71,7 +71,7 @@ impl Chip {
 
     /// What the kernels of a variant fill at these launch parameters, in the order of launch; none for a variant that
     /// was not compiled.
-    pub fn filled(&self, variant: &str, launch: LaunchParams, tables: &DetectorTables) -> Vec<Filled> {
+    pub fn filled(&self, variant: &str, launch: Parameters, tables: &DetectorTables) -> Vec<Filled> {
         let Ok(tables) = DeviceTables::new("cuda", tables) else { return Vec::new() };
         let plan = Plan::new(&tables, launch, 1);
         let of = |kernel: Kernel| {
@@ -100,13 +100,13 @@ mod tests {
         for architecture in Architecture::ALL {
             let chip = Chip::of(architecture);
             for variant in ["v5_allen", "v5_mep", "v5_allen__rung0", "v5_allen__rung6"] {
-                let filled = chip.filled(variant, LaunchParams::default(), &tables);
+                let filled = chip.filled(variant, Parameters::default(), &tables);
                 assert!(filled.len() >= 7, "{variant}");
                 assert!(filled.iter().all(|of| of.occupancy.blocks > 0 && of.registers > 0 && of.threads >= 32));
             }
-            assert_eq!(chip.filled("v6_allen", LaunchParams::default(), &tables), []);
+            assert_eq!(chip.filled("v6_allen", Parameters::default(), &tables), []);
         }
-        let mut launch = LaunchParams::default();
+        let mut launch = Parameters::default();
         launch.set("count.block_x", 64).unwrap();
         let filled = Chip::of(Architecture::ALL[0]).filled("v5_allen", launch, &tables);
         assert_eq!((filled[0].kernel, filled[0].threads), (Kernel::CountHits, 64));

@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         sample: &sample,
         tables: &detector.tables,
         options: args.clustering.options(),
-        launch: config.launch,
+        launch: config,
         chip: &chip,
     };
     let rungs = if on_gpu {

@@ -4,9 +4,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bench::configuration::STREAMS;
 use crate::decoder::cpu::Simd;
-use crate::decoder::{Backend, DecoderConfig, ParameterError, Pipeline};
+use crate::decoder::{Backend, ParameterError, Parameters, Pipeline};
 use crate::detector::{BankVersion, Grouping};
 use crate::{DecodeOptions, Flip, Layout, Position};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -148,25 +147,18 @@ pub struct BackendArgs {
 impl BackendArgs {
     /// The parameters, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the program
     /// when a value is refused.
-    pub fn config(&self, threads: usize) -> DecoderConfig {
-        let mut config = DecoderConfig::default();
-        config.cpu.threads = threads;
+    pub fn config(&self, threads: usize) -> Parameters {
+        let mut config = Parameters::default().with_cpu_threads(threads);
         if let Some(pipeline) = self.pipeline {
             if !self.backend.runs_kernels() {
                 usage(&format!("--pipeline chooses between kernels for emulated and cuda; {} has none", self.backend));
             }
-            config.pipeline = pipeline;
+            config = config.with_pipeline(pipeline);
         }
         let simd = self.simd.iter().map(|level| format!("cpu.simd={}", level.name()));
         for assignment in &simd.chain(self.set.iter().cloned()).collect::<Vec<_>>() {
             if let Err(error) = config.set_from(self.backend, assignment) {
-                let hint = match &error {
-                    ParameterError::Unknown { backend, name } => {
-                        did_you_mean(name, backend.parameters().iter().map(|parameter| parameter.name))
-                    }
-                    _ => String::new(),
-                };
-                usage(&format!("--set {error}{hint}"));
+                usage(&format!("--set {error}{}", meant(&error)));
             }
         }
         if let Err(error) = config.validate() {
@@ -193,10 +185,18 @@ impl BackendArgs {
     /// The number of threads or streams, of which `--threads 0` means one a core, and the default of streams.
     pub fn n_threads(&self) -> usize {
         match self.threads() {
-            0 if self.backend == Backend::Cuda => STREAMS.default as usize,
+            0 if self.backend == Backend::Cuda => Parameters::default().decoders(Backend::Cuda),
             0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
             n => usize::from(n),
         }
+    }
+}
+
+/// The parameter that was probably meant.
+pub fn meant(error: &ParameterError) -> String {
+    match error {
+        ParameterError::Unknown { name, known, .. } => did_you_mean(name, known.iter().copied()),
+        _ => String::new(),
     }
 }
 

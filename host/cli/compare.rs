@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::bench::Machine;
-use crate::bench::configuration::{ConfigurationError, parameters};
-use crate::bench::decoding::{name, parse};
+use crate::bench::{Machine, Varied};
 use crate::decoder::Backend;
 use serde_json::json;
 use tuner::compare::{Comparison, Plan, compare};
@@ -15,8 +13,7 @@ use tuner::program::run_to_end;
 use tuner::verdict::{Side, Verdict, judge_apart};
 use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 
-use crate::cli::args::one_of;
-use crate::cli::help::did_you_mean;
+use crate::cli::args::{meant, one_of};
 use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
 use crate::cli::tune::store::APPLICATION;
@@ -89,25 +86,15 @@ impl Subject {
     fn of(backend: Backend, text: &str) -> Self {
         let path = Path::new(text);
         if !path.is_file() {
-            let config = parse(backend, text).unwrap_or_else(|error| {
+            let config = Varied::all(backend).parse(text).unwrap_or_else(|error| {
                 usage(&format!(
                     "{text:?} is neither a file nor a configuration of the {backend} decoder: {error}{}",
-                    unknown(&error)
+                    meant(&error)
                 ))
             });
             return Self::Configuration(config);
         }
         if is_program(path) { Self::Build(path.to_owned()) } else { Self::Samples(path.to_owned()) }
-    }
-}
-
-/// The parameter that was probably meant.
-fn unknown(error: &ConfigurationError) -> String {
-    match error {
-        ConfigurationError::Unknown { backend, name } => {
-            did_you_mean(name, parameters(*backend).map(|parameter| parameter.name).collect::<Vec<_>>())
-        }
-        _ => String::new(),
     }
 }
 
@@ -128,12 +115,12 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
         (Subject::Configuration(a), Subject::Configuration(b)) => {
             let (detector, events, source) = args.sample.load()?;
-            let mut device = args.sample.device(args.backend, &detector, events);
+            let mut device = args.sample.device(Varied::all(args.backend), &detector, events);
             match compare(&mut device, &a, &b, &plan, &mut *watch) {
                 Ok(found) => (found, source),
                 Err(dropped) => {
                     let side = if dropped.side == 0 { &a } else { &b };
-                    let message = format!("{}: {}", name(args.backend, side), dropped.failure.message);
+                    let message = format!("{}: {}", Varied::all(args.backend).name(side), dropped.failure.message);
                     return failed(&dropped.failure, &message);
                 }
             }

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use crate::decoder::launch::LaunchParams;
 use crate::decoder::occupancy::Architecture;
+use crate::decoder::parameters::Parameters;
 use crate::decoder::ptx::{Kernel, KernelUse, Resources, Unit};
 use crate::detector::BankVersion;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         });
         head(&mut text, &unit, boards, args.n_groups);
         for (kernel, variant) in kernels(&unit) {
-            let shared = kernel.shared_bytes(unit.version, boards, args.n_groups, LaunchParams::default().fused_room());
+            let shared = kernel.shared_bytes(unit.version, boards, args.n_groups, Parameters::default().fused_room());
             for arch in &archs {
                 let Some(figures) = resources.of(kernel, &variant, arch.name) else {
                     return Err(format!("no figures for {} on {}", kernel.entry(&variant), arch.name).into());

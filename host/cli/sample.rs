@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
-use crate::bench::configuration::BATCH;
-use crate::bench::{Configuration, ENOUGH_DISTINCT, Expected, Sample};
-use crate::decoder::Backend;
+use crate::bench::decoding::laid_out;
+use crate::bench::{ENOUGH_DISTINCT, Expected, Sample};
 use crate::decoder::cpu::memory_of_threads;
+use crate::decoder::{Backend, Parameters};
 use crate::detector::BankVersion;
 use crate::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind};
 use crate::synth::{Generator, Profile};
@@ -61,7 +61,7 @@ pub struct SampleArgs {
 impl SampleArgs {
     /// The batch sizes.
     pub fn sizes(&self) -> Vec<u32> {
-        if self.batches.is_empty() { vec![BATCH.default] } else { self.batches.clone() }
+        if self.batches.is_empty() { vec![Parameters::default().batch()] } else { self.batches.clone() }
     }
 
     /// Events of a batch, where there is one size; ends the program where there are several.
@@ -138,9 +138,8 @@ impl Loaded {
         let wanted =
             asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { Sample::enough(n_events, args.largest()) });
         args.check_memory(&events, wanted, backend)?;
-        let configuration =
-            Configuration { batch: args.largest(), layout: backend.layout(), ..Configuration::default() };
-        let sample = configuration.sample(&events, wanted)?;
+        let batches = Parameters::default().with_batches(args.largest(), backend.layout());
+        let sample = laid_out(&batches, &events, wanted)?;
         Ok(Self { detector, events, wanted, sample, source })
     }
 
@@ -148,15 +147,14 @@ impl Loaded {
     pub fn samples(&self, args: &SampleArgs, backend: &BackendArgs, sizes: &[u32]) -> Result<Vec<Sample>, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let of = |&batch: &u32| {
-            let configuration =
-                Configuration { batch: batch as usize, layout: backend.layout(), ..Configuration::default() };
+            let batches = Parameters::default().with_batches(batch as usize, backend.layout());
             let fixed = args.events.is_some() || backend.backend == Backend::Emulated;
             let wanted = match sizes.len() {
                 1 if fixed => self.wanted,
-                _ if fixed => self.wanted.max(configuration.batch),
-                _ => Sample::enough(n_events, configuration.batch),
+                _ if fixed => self.wanted.max(batch as usize),
+                _ => Sample::enough(n_events, batch as usize),
             };
-            Ok(configuration.sample(&self.events, wanted)?)
+            Ok(laid_out(&batches, &self.events, wanted)?)
         };
         sizes.iter().map(of).collect()
     }
@@ -164,7 +162,7 @@ impl Loaded {
     /// The reference's result for the events.
     pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
-        let once = Configuration { layout, ..Configuration::default() }.sample(&self.events, n_events)?;
+        let once = laid_out(&Parameters::default().with_batches(256, layout), &self.events, n_events)?;
         Ok(Expected::of(&once, &self.detector.tables, options)?)
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::bench::chip::Chip;
-use crate::bench::configuration::parameters;
+use crate::bench::decoding::laid_out;
 use crate::bench::environment::Environment;
 use crate::bench::modes::Mode;
 use crate::bench::sweep::axis::{AxisError, parse_all};
@@ -13,11 +13,11 @@ use crate::bench::sweep::plan::{Limits, Plan};
 use crate::bench::sweep::report::{About, Report};
 use crate::bench::sweep::{Journal, Sweep};
 use crate::bench::work::METRICS;
-use crate::bench::{Configuration, Machine, Sample};
-use crate::decoder::Backend;
-use crate::decoder::launch::Parameter;
+use crate::bench::{Machine, Sample};
 use crate::decoder::occupancy::Architecture;
+use crate::decoder::parameters::{Parameter, value_text};
 use crate::decoder::ptx::Unit;
+use crate::decoder::{Backend, Parameters};
 use serde_json::json;
 use tuner::Outcome;
 use tuner::store::contents::Prune;
@@ -100,20 +100,14 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
-    let base = Configuration {
-        decoder: args.backend.config(1),
-        batch: args.sample.batch(),
-        layout: args.backend.layout(),
-        threads: if backend == Backend::Emulated { 1 } else { args.backend.n_threads() },
-    };
+    let base = args.backend.config(1).with_batches(args.sample.batch(), args.backend.layout());
+    let base = base.with_decoders(args.backend.n_threads());
     if args.list {
         return print(&list(backend, &base));
     }
     let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| {
         let hint = match &error {
-            AxisError::Unknown { backend, name } => {
-                did_you_mean(name, parameters(*backend).map(|parameter| parameter.name).collect::<Vec<_>>())
-            }
+            AxisError::Unknown { name, known, .. } => did_you_mean(name, known.iter().copied()),
             _ => String::new(),
         };
         usage(&format!("--axis: {error}{hint}"))
@@ -139,9 +133,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         protected.check(&args.output.join(name)).unwrap_or_else(|message| usage(&message));
     }
     // On the emulated backend a batch is never more than the sample: repeated events would only repeat the counts.
-    let samples = |configuration: &Configuration| -> Result<Sample, String> {
-        configuration
-            .sample(&events, if backend == Backend::Emulated { wanted } else { wanted.max(configuration.batch) })
+    let samples = |parameters: &Parameters| -> Result<Sample, String> {
+        let more = if backend == Backend::Emulated { 0 } else { parameters.batch() as usize };
+        laid_out(parameters, &events, wanted.max(more))
     };
     let options = args.clustering.options();
     let sweep = Sweep {
@@ -186,8 +180,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     });
     let facts = facts.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.to_string()));
     // What no axis varies has the base's value, whichever option it came from.
-    let fact = |name: &str| (name.to_owned(), crate::decoder::parameters::value_text(name, base.get(name)));
-    let facts = facts.chain(parameters(backend).map(|parameter| fact(parameter.name)));
+    let fact = |name: &str| (name.to_owned(), value_text(name, base.get(name)));
+    let facts = facts.chain(backend.all_parameters().map(|parameter| fact(parameter.name)));
     let outcomes = measure(args, &sweep, facts.collect(), &mut environment)?;
     about.environment = environment.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let report = Report::new(about, &plan, &outcomes, (backend == Backend::Emulated).then_some(metric));
@@ -299,7 +293,7 @@ fn points(report: &Report) -> String {
     for place in order {
         let point = &report.points[place];
         let values = report.axes.iter().zip(&point.values);
-        let values = values.map(|(axis, &value)| crate::decoder::parameters::value_text(&axis.name, value));
+        let values = values.map(|(axis, &value)| value_text(&axis.name, value));
         let change = match &point.change {
             _ if place == report.default => "the default".to_owned(),
             Some(change) => change.to_string(),
@@ -311,10 +305,10 @@ fn points(report: &Report) -> String {
     format!("{}{more}", table(&rows))
 }
 
-fn list(backend: Backend, base: &Configuration) -> String {
+fn list(backend: Backend, base: &Parameters) -> String {
     let mut rows = vec![["parameter", "default", "valid", "about"].map(str::to_owned).to_vec()];
-    let text = crate::decoder::parameters::value_text;
-    for Parameter { name, about, min, max, step, .. } in parameters(backend) {
+    let text = value_text;
+    for Parameter { name, about, min, max, step, .. } in backend.all_parameters() {
         let step = if *step == 1 { String::new() } else { format!(", by {step}") };
         // Words stand for numbers that only this program knows.
         let valid = if text(name, *min) == min.to_string() {
@@ -331,8 +325,7 @@ fn dry_run(plan: &Plan) -> String {
     let names: Vec<String> = plan.axes.iter().map(|axis| axis.name.clone()).collect();
     let mut rows = vec![[names, vec![String::new()]].concat()];
     let texts = |values: &[u32]| -> Vec<String> {
-        let text = crate::decoder::parameters::value_text;
-        plan.axes.iter().zip(values).map(|(axis, &value)| text(&axis.name, value)).collect()
+        plan.axes.iter().zip(values).map(|(axis, &value)| value_text(&axis.name, value)).collect()
     };
     for (i, point) in plan.points.iter().enumerate() {
         rows.push([texts(&point.values), vec![if i == plan.default { "default" } else { "run" }.to_owned()]].concat());

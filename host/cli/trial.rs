@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use crate::bench::ENOUGH_DISTINCT;
 use crate::bench::decoding::DecodeDevice;
 use crate::bench::environment::watch;
+use crate::bench::{ENOUGH_DISTINCT, Varied};
 use crate::decoder::Backend;
 use crate::detector::BankVersion;
 use crate::input::EventBatch;
@@ -77,9 +77,9 @@ impl SampleArgs {
         identity(&self.source(), &self.files, detector)
     }
 
-    /// The decoder of a backend on these events.
-    pub fn device<'t>(&self, backend: Backend, detector: &'t Detector, events: Vec<EventBatch>) -> DecodeDevice<'t> {
-        DecodeDevice::new(backend, &detector.tables, self.clustering.options(), events)
+    /// The decoder on these events, with configurations of what is varied.
+    pub fn device<'t>(&self, varied: Varied, detector: &'t Detector, events: Vec<EventBatch>) -> DecodeDevice<'t> {
+        DecodeDevice::new(&detector.tables, self.clustering.options(), events, varied)
     }
 }
 

@@ -112,14 +112,12 @@ fn open<'d>(
         (DeviceSpec::Decoder(backend), Some((detector, events, _))) => {
             let identity = tunable::device(*backend)?;
             let space = tunable::space(*backend, identity.sm_count as usize)?;
-            let names = space.names();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let device = args.sample.device(*backend, detector, events.clone());
+            let varied = tunable::varied(*backend, &space)?;
             Ok(Opened {
-                default: Some(tunable::default_config(*backend, &space)?),
+                default: Some(varied.default()),
                 tunable: tunable::tunable(*backend),
                 workload: tunable::workload(&detector.tables, &args.sample.clustering.options())?,
-                device: Box::new(device.with_parameters(&names, tunable::base(*backend))?),
+                device: Box::new(args.sample.device(varied, detector, events.clone())),
                 sample: args.sample.identity(detector),
                 space,
                 identity,

@@ -48,8 +48,7 @@ pub use sequence::{DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, S
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
 pub use stream::Readback;
 
-use super::launch::LaunchParams;
-use super::parameters::DecoderConfig;
+use super::parameters::Parameters;
 use super::ptx::Kernel;
 use super::rank_tables::FusedStep;
 use super::{DecodeError, DecodeOptions, Pipeline};
@@ -61,7 +60,7 @@ pub struct CudaConfig {
     /// Which GPU, numbered from 0.
     pub ordinal: usize,
     /// Block shapes and other launch parameters.
-    pub launch: LaunchParams,
+    pub launch: Parameters,
     /// Batches that can be in flight; at least 1.
     pub streams: usize,
     /// Most registers that a thread may have; 0: as many as the driver's compiler likes.
@@ -89,9 +88,14 @@ impl Default for CudaConfig {
 
 impl CudaConfig {
     /// The defaults, with these parameters.
-    pub fn of(config: &DecoderConfig) -> Self {
-        let DecoderConfig { launch, registers, graph, pipeline, .. } = *config;
-        Self { launch, registers, graph, pipeline, ..Self::default() }
+    pub fn of(parameters: &Parameters) -> Self {
+        Self {
+            launch: *parameters,
+            registers: parameters.registers(),
+            graph: parameters.graph(),
+            pipeline: parameters.pipeline(),
+            ..Self::default()
+        }
     }
 }
 

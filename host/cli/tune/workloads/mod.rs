@@ -4,7 +4,7 @@ mod describe;
 
 use std::path::PathBuf;
 
-use crate::bench::decoding::{DecodeDevice, base};
+use crate::bench::decoding::DecodeDevice;
 use crate::bench::{Machine, looks, tunable};
 use crate::decoder::Backend;
 use crate::detector::BankVersion;
@@ -173,12 +173,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (this, identity) = (tunable::device(args.backend)?, tunable::tunable(args.backend));
     let space = space(args.backend, this.sm_count)?;
     let names = space.names();
-    let default = tunable::default_config(args.backend, &space)?;
-    let device = |load: &Load| -> Result<DecodeDevice<'_>, Failure> {
-        let device = DecodeDevice::new(args.backend, &detector.tables, options, load.events.clone());
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Ok(device.with_parameters(&names, base(args.backend))?)
-    };
+    let varied = tunable::varied(args.backend, &space)?;
+    let default = varied.default();
+    let device = |load: &Load| DecodeDevice::new(&detector.tables, options, load.events.clone(), varied.clone());
     let mut store = Store::open(&args.store.locations(None)?.user)?;
 
     // Each by itself. The devices are dropped one by one: they hold every configuration that was tried.
@@ -195,7 +192,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             sample: load.source.clone(),
             ..Session::new(task, kind, args.seed, args.budget.clone())
         };
-        let evidence = tune(&session, &mut device(load)?, &mut store, &mut |_| true)?.evidence;
+        let evidence = tune(&session, &mut device(load), &mut store, &mut |_| true)?.evidence;
         for candidate in [Some(&evidence.chosen), evidence.runner_up.as_ref()].into_iter().flatten() {
             if !sets.contains(&candidate.config) {
                 sets.push(candidate.config.clone());
@@ -204,7 +201,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         decided.push(evidence);
     }
 
-    let mut devices: Vec<DecodeDevice<'_>> = loads.iter().map(device).collect::<Result<_, Failure>>()?;
+    let mut devices: Vec<DecodeDevice<'_>> = loads.iter().map(device).collect();
     let mut parts: Vec<(String, &mut dyn Device)> = Vec::new();
     for (load, device) in loads.iter().zip(&mut devices) {
         parts.push((load.name.clone(), device));
@@ -267,9 +264,9 @@ fn sets_file(
 ) -> Result<SetsFile, Failure> {
     let names = space.names();
     let varied: Vec<&str> = names.iter().map(String::as_str).collect();
+    let of_space = tunable::varied(backend, space)?;
     let of = |(load, set): (&Load, &usize)| -> Result<SetOf, Failure> {
-        let configuration = tunable::configuration(backend, space, &matrix.sets[*set])?;
-        let parameters = configuration.text(varied.iter().copied());
+        let parameters = of_space.parameters_of(&matrix.sets[*set])?.text(varied.iter().copied());
         Ok(SetOf { workload: load.name.clone(), looks: load.features(), parameters })
     };
     let of = loads.iter().zip(&chosen.of_workload).map(of).collect::<Result<_, _>>()?;
