@@ -248,7 +248,7 @@ fi
 sweep() {
     local name=$1
     shift
-    step "$name" 60 "$tool" sweep "${measured[@]}" --batch "$batch" --rounds $rounds --output "$name" "$@"
+    step "$name" 60 "$tool" sweep "${measured[@]}" --set batch="$batch" --rounds $rounds --output "$name" "$@"
 }
 # Launch by launch, and as graphs: where launches dominate.
 if part graphs; then
@@ -257,15 +257,15 @@ if part graphs; then
         --duration $((seconds * 2 / 3)) --json graphs-fused.json
 fi
 if part ablation; then
-    step ablation 90 "$tool" ablation "${measured[@]}" --batch "$batch" --duration $((seconds * 3 / 2)) --json ablation.json
+    step ablation 90 "$tool" ablation "${measured[@]}" --set batch="$batch" --duration $((seconds * 3 / 2)) --json ablation.json
 fi
 if part sweep; then
     if [ -n "$events" ]; then
-        sweep sweep-fused --pipeline fused --axis fused.block_x=128,256
+        sweep sweep-fused --set pipeline=fused --axis fused.block_x=128,256
         sweep sweep-cluster --axis cluster.block_x=16,32 --axis cluster.block_y=1,2
     else
-        sweep sweep-fused --pipeline fused --axis fused.block_x=64,128,192,256,384,512 --axis fused.strips=2048,2400,3264
-        sweep sweep-streams --pipeline fused --mode end-to-end --axis 'batch[pow2]=8:12:2' --axis streams=1,2,4,8
+        sweep sweep-fused --set pipeline=fused --axis fused.block_x=64,128,192,256,384,512 --axis fused.strips=2048,2400,3264
+        sweep sweep-streams --set pipeline=fused --mode end-to-end --axis 'batch[pow2]=8:12:2' --axis streams=1,2,4,8
         sweep sweep-cluster --axis cluster.block_x=32,64,128 --axis cluster.block_y=1,2,4,8
         sweep sweep-sort --axis sort.block_x=64,128,256 --axis sort.run=64,128,256
     fi

@@ -39,7 +39,6 @@ COMMANDS = [
     ("throughput", "throughput events.mdf --duration 0 --threads 1 --events 20 --batch 1,10 --stages"),
     ("kernels", "kernels --arch sm_86"),
     ("compare", "compare samples.json samples.json --looks 4"),
-    ("sweep", "sweep events.mdf --events 20 --axis batch=10,20 --rounds 1 --output sweep"),
     ("ablation", "ablation --events 1 --profile pp-low"),
     ("tune-run", "tune run --backend synthetic:seed=3 --budget 12 --finalists 1 --tune-db db"),
     ("tune-explain", "tune explain --tune-db db"),
@@ -47,7 +46,7 @@ COMMANDS = [
     ("tune-store-list", "tune store list --tune-db imported"),
     ("tune-store-list", "tune store list --tune-db unfinished"),
     ("tune-groups", "tune groups groups.toml --backend synthetic:seed=3 --budget 4 --looks 4 --tune-db other"),
-    ("tune-workloads", "tune workloads pp-low events.mdf --budget 3 --launches 1 --rounds 3 --tune-db third"),
+    ("tune-workloads", "tune workloads pp-low events.mdf --budget 3 --rounds 3 --tune-db third"),
 ]
 
 

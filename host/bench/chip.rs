@@ -42,6 +42,12 @@ impl Chip {
         Self { name: architecture.name.to_owned(), architecture, kernels }
     }
 
+    /// The GPU of this machine where there are facts, else the architecture of the merge request's RTX A5000.
+    pub fn of_environment(facts: Option<&Facts>, units: &[Unit]) -> Self {
+        let a5000 = || Architecture::named("sm_86").unwrap_or(Architecture::ALL[0]);
+        facts.map_or_else(|| Self::of(a5000()), |facts| Self::at_hand(facts, units))
+    }
+
     /// The GPU of this machine: its limits, and what the kernels of `units` use as its driver compiled them. What the
     /// driver does not tell is that of the newest known architecture that is not newer than the GPU.
     pub fn at_hand(facts: &Facts, units: &[Unit]) -> Self {

@@ -14,6 +14,7 @@ use tuner::verdict::{Side, Verdict, judge_apart};
 use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 
 use crate::cli::args::{meant, one_of};
+use crate::cli::config;
 use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
 use crate::cli::tune::store::APPLICATION;
@@ -60,9 +61,6 @@ pub struct Args {
     /// The decoder that A and B configure, or that two builds use.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
     backend: Backend,
-    /// Numbers of blocks at which the evidence is looked at; each look spends its part of the error.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,20,40")]
-    looks: Vec<usize>,
     /// Exit with 5 if B is no better than A.
     #[arg(long)]
     require_better: bool,
@@ -110,7 +108,7 @@ fn is_program(path: &Path) -> bool {
 }
 
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let plan = args.rules.plan(15, &args.looks);
+    let plan = args.rules.plan(15);
     let mut watch = args.rules.watch(args.backend);
     let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
         (Subject::Configuration(a), Subject::Configuration(b)) => {
@@ -127,7 +125,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         }
         (Subject::Build(a), Subject::Build(b)) => {
             // A run of a program is a sample that takes a second.
-            let plan = Plan { warm_up: 1, ..args.rules.plan(2, &args.looks) };
+            let plan = Plan { warm_up: 1, ..args.rules.plan(2) };
             let config = |path: &Path| Config(vec![Value::Text(path.display().to_string())]);
             let mut device = Builds::new(args.backend, &args.sample);
             match compare(&mut device, &config(&a), &config(&b), &plan, &mut *watch) {
@@ -204,12 +202,7 @@ impl Builds {
             arguments.extend(of.map(Into::into));
         }
         arguments.extend(sample.files.iter().map(|file| file.display().to_string()));
-        for (option, value) in [("--boards", &sample.detector.boards), ("--geometry", &sample.detector.geometry)] {
-            arguments.extend(value.iter().flat_map(|path| [option.to_owned(), path.display().to_string()]));
-        }
-        arguments
-            .extend(["--grouping", sample.detector.grouping().name(), "--backend", backend.name()].map(Into::into));
-        arguments.extend(sample.clustering.words());
+        arguments.extend(["--backend", backend.name()].map(Into::into));
         Self { arguments, decoded: BTreeMap::new() }
     }
 
@@ -230,6 +223,8 @@ impl Builds {
         let no_store = std::env::temp_dir().join("ut-decode-compare").join("no-store.sqlite");
         let mut command = Command::new(path);
         command.args(&self.arguments).env(APPLICATION.db_variable(), no_store);
+        // The same tables and options for both.
+        command.env(config::VARIABLE, config::file().unwrap_or(Path::new("")));
         let ran = run_to_end(&mut command, LIMIT).map_err(|failure| fault(failure.kind, failure.message))?;
         let value: serde_json::Value =
             serde_json::from_slice(&ran.output).map_err(|error| launch(error.to_string()))?;

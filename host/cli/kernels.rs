@@ -32,12 +32,6 @@ pub struct Args {
     /// Which architecture; may be given several times [default: all].
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Architecture::ALL.map(|arch| arch.name)))]
     arch: Vec<String>,
-    /// Boards of the table (v5: 216, v4: 240); decides on shared memory.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    n_boards: Option<u32>,
-    /// Sector groups; decides on shared memory.
-    #[arg(long, value_name = "N", default_value_t = GROUPS, value_parser = clap::value_parser!(u32).range(1..=1048))]
-    n_groups: u32,
     /// Ask the installed ptxas instead of showing the recorded values.
     #[arg(long)]
     measure: bool,
@@ -60,13 +54,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut text = format!("{source} ptxas {}\n", resources.ptxas);
     let mut rows = Vec::new();
     for unit in units {
-        let boards = args.n_boards.unwrap_or(match unit.version {
+        let boards = match unit.version {
             BankVersion::V4 => 240,
             BankVersion::V5 => 216,
-        });
-        head(&mut text, &unit, boards, args.n_groups);
+        };
+        head(&mut text, &unit, boards, GROUPS);
         for (kernel, variant) in kernels(&unit) {
-            let shared = kernel.shared_bytes(unit.version, boards, args.n_groups, Parameters::default().fused_room());
+            let shared = kernel.shared_bytes(unit.version, boards, GROUPS, Parameters::default().fused_room());
             for arch in &archs {
                 let Some(figures) = resources.of(kernel, &variant, arch.name) else {
                     return Err(format!("no figures for {} on {}", kernel.entry(&variant), arch.name).into());
@@ -78,8 +72,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     text.push_str(FOOTNOTE);
     if let Some(path) = &args.json {
-        let value =
-            json!({ "ptxas": resources.ptxas, "measured": args.measure, "groups": args.n_groups, "kernels": rows });
+        let value = json!({ "ptxas": resources.ptxas, "measured": args.measure, "groups": GROUPS, "kernels": rows });
         write_json(path, &value)?;
     }
     print_beside(args.json.as_deref(), &text)?;

@@ -14,7 +14,6 @@ use crate::bench::sweep::report::{About, Report};
 use crate::bench::sweep::{Journal, Sweep};
 use crate::bench::work::METRICS;
 use crate::bench::{Machine, Sample};
-use crate::decoder::occupancy::Architecture;
 use crate::decoder::parameters::{Parameter, value_text};
 use crate::decoder::ptx::Unit;
 use crate::decoder::{Backend, Parameters};
@@ -23,15 +22,18 @@ use tuner::Outcome;
 use tuner::store::contents::Prune;
 use tuner::store::{Store, StoreError};
 
-use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, one_of};
+use crate::cli::args::{DetectorArgs, ParameterArgs, one_of};
 use crate::cli::help::did_you_mean;
-use crate::cli::output::{print, print_beside, say, write_file, write_json};
+use crate::cli::output::{print, say, write_file, write_json};
 use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
-use crate::cli::sample::{Loaded, SampleArgs, identity};
+use crate::cli::sample::{Feeding, Loaded, SampleArgs, identity};
 use crate::cli::table::table;
-use crate::cli::{Failure, signals, usage};
+use crate::cli::{Failure, config, signals, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// Seed of the orders in which points are measured.
+const SEED: u64 = 1;
 
 /// Points of the table on the terminal.
 const SHOWN_POINTS: usize = 10;
@@ -68,40 +70,25 @@ pub struct Args {
     /// Folder for the results, and for the journal from which a killed sweep continues.
     #[arg(long, short, value_name = "DIR", default_value = "ut-decode-sweep")]
     output: PathBuf,
-    /// Write the result as JSON here as well; - is standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
     /// Ignore the journal and start over.
     #[arg(long)]
     fresh: bool,
     /// Rounds: how often each point is measured (emulated: counted once).
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Seed of the orders in which the points are measured.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     /// What is compared on the emulated backend; all counts are in the files.
     #[arg(long, value_name = "NAME", default_value = "global_sectors", value_parser = PossibleValuesParser::new(METRICS.map(|metric| metric.name)))]
     metric: String,
     /// What is measured on the cuda backend: the kernels alone, the kernels and the copies in, or end to end.
     #[arg(long, value_name = "MODE", default_value = "device-resident", value_parser = one_of!(Mode::ALL, Mode::name))]
     mode: Mode,
-    /// GPU architecture whose registers and shared memory the kernels' blocks must fit; with --backend cuda, those of
-    /// the GPU of this machine count.
-    #[arg(long, default_value = "sm_86", value_parser = one_of!(Architecture::ALL, |arch: Architecture| arch.name))]
-    arch: Architecture,
     #[command(flatten)]
-    detector: DetectorArgs,
-    #[command(flatten)]
-    clustering: ClusterArgs,
-    #[command(flatten)]
-    backend: BackendArgs,
+    backend: ParameterArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
-    let base = args.backend.config(1).with_batches(args.sample.batch(), args.backend.layout());
-    let base = base.with_decoders(args.backend.n_threads());
+    let base = args.backend.parameters();
     if args.list {
         return print(&list(backend, &base));
     }
@@ -112,9 +99,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         };
         usage(&format!("--axis: {error}{hint}"))
     });
-    let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    let (threads, layout, sizes) = (base.decoders(backend), base.layout(), &[base.batch()]);
+    let feeding = Feeding { backend, threads, layout, sizes };
+    let Loaded { detector, events, wanted, sample, source } =
+        Loaded::new(&args.sample, &DetectorArgs::default(), feeding)?;
     let mut environment = Environment::of(backend);
-    let chip = environment.facts().map_or_else(|| Chip::of(args.arch), |facts| Chip::at_hand(facts, &Unit::PRODUCTION));
+    let chip = Chip::of_environment(environment.facts(), &Unit::PRODUCTION);
     let limits = Limits {
         backend,
         tables: &detector.tables,
@@ -137,14 +127,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let more = if backend == Backend::Emulated { 0 } else { parameters.batch() as usize };
         laid_out(parameters, &events, wanted.max(more))
     };
-    let options = args.clustering.options();
+    let options = config::options();
     let sweep = Sweep {
         backend,
         tables: &detector.tables,
         options,
         plan: &plan,
         rounds: if backend == Backend::Emulated { 1 } else { args.rounds as usize },
-        seed: args.seed,
+        seed: SEED,
         samples: &samples,
         mode: args.mode,
     };
@@ -161,7 +151,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         },
         less_is_better: backend == Backend::Emulated,
         rounds: sweep.rounds,
-        seed: args.seed,
+        seed: SEED,
         machine: Machine::this(),
         environment: Vec::new(),
     };
@@ -186,10 +176,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     about.environment = environment.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let report = Report::new(about, &plan, &outcomes, (backend == Backend::Emulated).then_some(metric));
     write(&args.output, &report)?;
-    if let Some(path) = &args.json {
-        write_json(path, &report)?;
-    }
-    print_beside(args.json.as_deref(), &text(&report, &args.output))
+    print(&text(&report, &args.output))
 }
 
 fn measure(

@@ -93,10 +93,11 @@ fn results_in_a_folder_are_not_written_over_what_is_read() {
     write(directory, "new/run-1.json", b"[parameters]\nx = [1]\n");
     let files = ["sweep.csv", "sweep.html", "run-1.json"].map(|name| format!("new/{name}"));
     let before = files.each_ref().map(|name| read(directory, name));
+    write(directory, "tables.toml", b"boards = \"new/sweep.html\"\ngeometry = \"geometry.bin\"\n");
     let sweep = "-o new --backend emulated --axis cluster.block_x=32 --events 1";
     for line in [
         format!("sweep new/sweep.csv {sweep}"),
-        format!("sweep events.mdf {sweep} --boards new/sweep.html --geometry geometry.bin"),
+        format!("sweep events.mdf {sweep} --config tables.toml"),
         "tune run --space new/run-1.json --command true --report new".to_owned(),
         "tune run --backend replay:new/run-1.json#1 --report new".to_owned(),
     ] {

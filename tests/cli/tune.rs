@@ -149,7 +149,9 @@ fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
     place.says(&["generate", "--profile", "pp-low", "--events", "1", "--seed", "1", "--output", folder]);
     let [events, boards, geometry] =
         ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{folder}/{name}"));
-    let tables = ["--boards", boards.as_str(), "--geometry", geometry.as_str()];
+    let settings = place.path("tables.toml");
+    std::fs::write(&settings, format!("boards = {boards:?}\ngeometry = {geometry:?}\n")).unwrap();
+    let tables = ["--config", settings.to_str().unwrap()];
     let more = ["--budget", "5", "--finalists", "0", "--launches", "1", events.as_str(), "--timeout", "60"];
     let text = place.says(&tune("emulated", &[&more[..], &tables[..], &["--pipeline", "fused"]].concat()));
     assert!(text.contains("emulated-fused-decoder v1 for banks=v5") && text.contains("fused.block_x="), "{text}");

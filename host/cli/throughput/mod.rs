@@ -23,7 +23,7 @@ use crate::cli::detector::Detector;
 use crate::cli::online::{self, OnlineArgs, Work};
 use crate::cli::output::{print_beside, write_json};
 use crate::cli::progress::Progress;
-use crate::cli::sample::{Loaded, MAX_EVENTS, SampleArgs, read};
+use crate::cli::sample::{Feeding, Loaded, MAX_EVENTS, SampleArgs, read};
 use crate::cli::tuned::TunedArgs;
 use crate::cli::{Failure, usage};
 use text::{head, on_gpu, one, several, stages_text};
@@ -42,6 +42,10 @@ pub struct Args {
     /// How long to measure, in seconds.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
+    /// Events of a batch, or several sizes that are measured in turn [default: as tuned, else 256].
+    #[arg(long = "batch", value_name = "N,…", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    batches: Vec<u32>,
     /// Also show where the time of the cpu backend goes, stage by stage, on one thread.
     #[arg(long, conflicts_with = "tune")]
     stages: bool,
@@ -68,7 +72,11 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let duration = seconds(args.duration).unwrap_or_else(|error| usage(&format!("--duration {error}")));
-    let loaded = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    let (threads, layout) = (args.backend.n_threads(), args.backend.layout());
+    let default = [Parameters::default().batch()];
+    let sizes = if args.batches.is_empty() { &default[..] } else { &args.batches };
+    let feeding = Feeding { backend: args.backend.backend, threads, layout, sizes };
+    let loaded = Loaded::new(&args.sample, &args.detector, feeding)?;
     if args.online.tune.is_some() {
         let Loaded { detector, events, source, .. } = loaded;
         let backend = args.backend.backend;
@@ -110,11 +118,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let tuned = tuned(args, &loaded.detector);
     let measurement = measurement(args, tuned, duration);
     let expected = loaded.expected(args.backend.layout(), measurement.options)?;
-    let batches = match tuned {
-        Some(tuned) if args.sample.batches.is_empty() => vec![tuned.batch()],
-        _ => args.sample.sizes(),
-    };
-    let samples = loaded.samples(&args.sample, &args.backend, &batches)?;
+    let as_tuned = tuned.filter(|_| args.batches.is_empty()).map(|tuned| [tuned.batch()]);
+    let sizes = as_tuned.as_ref().map_or(sizes, |sizes| &sizes[..]);
+    let samples = loaded.samples(&args.sample, Feeding { sizes, ..feeding })?;
     let Loaded { detector, source, sample, .. } = loaded;
     let mut environment = Environment::of(measurement.backend);
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");

@@ -19,6 +19,7 @@ use tuner::{Config, Device, Noise, Recording, Replay, Space};
 
 use super::run_args::{Args, DeviceSpec};
 use super::store::cut_short;
+use crate::cli::config;
 use crate::cli::output::say;
 use crate::cli::{Failure, INVOCATION, signals, usage};
 use crate::error::with_causes;
@@ -77,7 +78,7 @@ impl Target {
                 let space = tunable::space(what, device.sm_count as usize)?;
                 Ok(Self {
                     tunable: tunable::tunable(what),
-                    workload: tunable::workload(&detector.tables, &args.sample.clustering.options())?,
+                    workload: tunable::workload(&detector.tables, &config::options())?,
                     default: Some(tunable::varied(what, &space)?.default()),
                     sample: args.sample.identity(&detector),
                     space,
