@@ -77,7 +77,7 @@ folder (~/.config on Linux). Options on the command line win. All keys:
   threads = 4
 
 JSON: docs/schemas/COMMAND.json describes what a command writes with --json
-(tune-run.json for `tune run`). `tables` and `serve --status` have no schema."
+(tune-run.json for `tune run`). `tables` has no schema."
 );
 
 /// Commands that are found elsewhere now.

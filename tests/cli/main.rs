@@ -22,7 +22,7 @@ mod outputs;
 mod replay;
 mod report;
 #[cfg(unix)]
-mod serve;
+mod resume;
 mod sweep;
 mod tools;
 mod tune;
