@@ -16,8 +16,8 @@ use ut_decoding::{BatchView, DecodeError};
 use crate::array::Array;
 use crate::dlpack::DeviceColumn;
 use crate::failure::Failure;
-use crate::job::{check, wait_for};
-use crate::request::{Request, Task};
+use crate::request::{Request, Task, check};
+use crate::wait::wait_for;
 
 /// The arrays of hits, in the order in which they lie on the device.
 const ARRAYS: [(&str, &str); 7] = [
