@@ -6,9 +6,8 @@ use std::num::NonZeroU32;
 use std::ptr::{null, null_mut};
 
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
-use ut_decoding::decoder::launch::LaunchParams;
 use ut_decoding::decoder::reference::ReferenceDecoder;
-use ut_decoding::decoder::{Pipeline, cpu::Simd};
+use ut_decoding::decoder::{Parameters, Pipeline, cpu::Simd};
 use ut_decoding::{
     BankVersion, BatchReport, BatchView, CpuConfig, CpuDecoder, DecodeOptions, Decoder, DetectorTables, Flip, Grouping,
     Layout, Position, UtHits, synth,
@@ -55,13 +54,13 @@ fn decoders(choice: u16) -> Vec<Made> {
         all.push(Box::new(CpuDecoder::new(&tables, options, config).expect("the CPU has this level")));
     }
     // Small blocks: the executor's time grows with the number of threads.
-    let mut launch = LaunchParams::default();
+    let mut parameters = Parameters::default();
     for name in ["count.block_x", "scan.block_x", "compress.block_x", "sort.block_x", "decode.block_x"] {
-        launch.set(name, 32).expect("a warp");
+        parameters.set(name, 32).expect("a warp");
     }
-    launch.set("fused.block_x", 64).expect("two warps");
+    parameters.set("fused.block_x", 64).expect("two warps");
     let pipeline = if choice & 1 << 12 == 0 { Pipeline::Allen } else { Pipeline::Fused };
-    let config = EmulatedConfig { pipeline, launch, ..EmulatedConfig::default() };
+    let config = EmulatedConfig::of(&parameters.with_pipeline(pipeline));
     all.push(Box::new(EmulatedDecoder::new(&tables, options, config).expect("these parameters are sound")));
     let hits = || UtHits::with_capacity(MAX_EVENTS, tables.n_groups(), MAX_HITS);
     all.into_iter().map(|decoder| (decoder, hits(), BatchReport::new())).collect()

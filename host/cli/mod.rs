@@ -24,7 +24,6 @@ mod paths;
 mod progress;
 pub mod report;
 mod sample;
-mod serve;
 mod sets_file;
 mod share;
 mod signals;
@@ -90,7 +89,6 @@ enum Command {
     Diff(diff::Args),
     Generate(generate::Args),
     Convert(convert::Args),
-    Serve(serve::Args),
     Report(report::Args),
     Tables(tables::Args),
     Throughput(throughput::Args),
@@ -144,7 +142,7 @@ pub fn main(invocation: &Invocation) -> u8 {
     let result = config::load(common.config.as_deref()).and_then(|()| {
         paths::check_unnamed(&matches).unwrap_or_else(|message| usage(&message));
         paths::writable(&matches)?;
-        run(command, common.config.is_some())
+        run(command)
     });
     output::detail(&format!("took {:.2} s", start.elapsed().as_secs_f64()));
     result.unwrap_or_else(|error| {
@@ -173,15 +171,14 @@ fn end(result: Result<(), Failure>) -> ! {
     std::process::exit(i32::from(code))
 }
 
-/// Runs a command; `has_config` says whether --config was given.
-fn run(command: Command, has_config: bool) -> Result<u8, Failure> {
+/// Runs a command.
+fn run(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Decode(args) => decode::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Diff(args) => return diff::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
-        Command::Serve(args) => serve::run(&args, has_config),
         Command::Report(args) => report::run(&args),
         Command::Tables(args) => tables::run(&args),
         Command::Throughput(args) => throughput::run(&args),

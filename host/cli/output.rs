@@ -108,11 +108,6 @@ pub fn detail(line: &str) {
     }
 }
 
-/// A file's name in a list or a log: one with a line end in it must not look like two lines.
-pub fn in_one_line(name: &str) -> String {
-    name.replace('\n', "\\n")
-}
-
 /// The text with every control character but line ends and tabs escaped, and those that turn the direction of writing:
 /// names of files and fields of data reach a terminal only so.
 pub fn escaped(text: &str) -> Cow<'_, str> {

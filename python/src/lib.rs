@@ -18,6 +18,7 @@ mod request;
 mod synthetic;
 mod tables;
 mod tool;
+mod wait;
 
 use pyo3::pymodule;
 
@@ -31,8 +32,8 @@ mod _native {
     use ut_decoding::input;
 
     use crate::failure::Failure;
-    use crate::job::wait_for;
     use crate::request::is_read_once;
+    use crate::wait::wait_for;
 
     #[pymodule_export]
     use crate::array::Array;

@@ -69,8 +69,6 @@ fn what_is_read_without_being_named_is_not_written_over() {
         "generate --events 1 --format v4 -o .",
         "inspect day --json day/a.mdf",
         "inspect 'day/*' --event 0 --extract day/a.mdf",
-        "serve --watch day --output hits --once --metrics day/a.mdf",
-        "serve --watch . --output hits --once --metrics day/new.prom",
     ] {
         let (code, _, err) = shell(directory, &format!("{variables} \"$TOOL\" {line}"));
         assert_eq!(code, Some(2), "{line}: {err}");

@@ -22,7 +22,7 @@ mod memory;
 mod outputs;
 mod report;
 #[cfg(unix)]
-mod serve;
+mod resume;
 mod sweep;
 mod tools;
 mod tune;

@@ -6,9 +6,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::work::{Batch, Done};
-use crate::output::Encoded;
-
 /// Bytes allowed per thread; ordinary events stay far below.
 const BYTES_OF_THREAD: u64 = 64 << 20;
 
@@ -30,8 +27,8 @@ impl Waiting {
     }
 
     /// Adds the bytes of a piece.
-    pub fn add(&self, done: &Done) {
-        self.bytes.fetch_add(bytes_of(done), SeqCst);
+    pub fn add(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, SeqCst);
     }
 
     /// Waits while there are too many. A thread that waits here holds no piece, so the others can finish theirs.
@@ -55,17 +52,6 @@ impl Waiting {
         self.bytes.fetch_sub(bytes, SeqCst);
         end.1
     }
-}
-
-/// Bytes of a piece that are to be written.
-pub fn bytes_of(done: &Done) -> u64 {
-    let of_batch = |batch: &Batch| match &batch.encoded {
-        Some(Encoded::Text(text)) => text.len() as u64,
-        // Seven columns, and some that were asked for.
-        Some(Encoded::Arrays(_) | Encoded::RowGroup(_)) => 40 * batch.part.hits(),
-        None => 0,
-    };
-    done.batches.iter().map(of_batch).sum()
 }
 
 #[cfg(test)]
