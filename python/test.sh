@@ -11,10 +11,6 @@ export PATH="$work/venv/bin:$PATH" PIP_DISABLE_PIP_VERSION_CHECK=1
 MATURIN_PEP517_ARGS="--profile ${PROFILE:-dev}" pip wheel --quiet --no-deps --wheel-dir "$work" .
 wheel=$(echo "$work"/ut_decoding-*.whl)
 pip install --quiet "$wheel[test]"
-# What takes the place of a GPU.
-cargo test --quiet --manifest-path ../Cargo.toml --no-run --test cuda --message-format json >"$work/fake.json"
-UT_DECODE_FAKE_CUDA=$(grep -o '[^"]*libfake_cuda\.so' "$work/fake.json" | head -1)
-export UT_DECODE_FAKE_CUDA
 # What is tested is what was installed, not the folder beside the tests.
 cp -r tests pyproject.toml "$work"
 mkdir "$work/outside"

@@ -119,6 +119,11 @@ pub fn grouping() -> Grouping {
     settings().grouping.unwrap_or_default()
 }
 
+/// The options of decoding: the defaults, with the flip convention of the settings.
+pub fn options() -> DecodeOptions {
+    DecodeOptions { flip: flip(), ..DecodeOptions::default() }
+}
+
 /// The flip convention, that of the default where nothing is said.
 pub fn flip() -> Flip {
     match settings().flip {

@@ -21,7 +21,6 @@ mod kernels;
 mod online;
 mod output;
 mod paths;
-mod predict;
 mod progress;
 pub mod report;
 mod sample;
@@ -100,13 +99,6 @@ enum Command {
     Ablation(ablation::Args),
     Kernels(kernels::Args),
     Tune(tune::Args),
-    /// Print a completion script for your shell.
-    ///
-    /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
-    Completions {
-        /// The shell.
-        shell: clap_complete::Shell,
-    },
     /// Write manual pages and completion scripts into a folder.
     ///
     /// They are put where man, bash, zsh and fish look for them below a folder "share", for instance: ut-decode share
@@ -197,13 +189,8 @@ fn run(command: Command, has_config: bool) -> Result<u8, Failure> {
         Command::Sweep(args) => sweep::run(&args),
         Command::Ablation(args) => ablation::run(&args),
         Command::Kernels(args) => kernels::run(&args),
-        Command::Tune(args) => return tune::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Share { folder } => share::run(&folder),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);
-            output::print(&String::from_utf8_lossy(&script))
-        }
     }?;
     Ok(0)
 }

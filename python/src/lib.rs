@@ -8,8 +8,6 @@
 
 mod array;
 mod arrow;
-mod device;
-mod dlpack;
 mod failure;
 mod job;
 mod pages;
@@ -40,10 +38,6 @@ mod _native {
     use crate::array::Array;
     #[pymodule_export]
     use crate::arrow::{schema, stream};
-    #[pymodule_export]
-    use crate::device::DeviceJob;
-    #[pymodule_export]
-    use crate::dlpack::DeviceColumn;
     #[pymodule_export]
     use crate::job::Job;
     #[pymodule_export]

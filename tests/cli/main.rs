@@ -20,7 +20,6 @@ mod jobs;
 mod memory;
 #[cfg(unix)]
 mod outputs;
-mod replay;
 mod report;
 #[cfg(unix)]
 mod serve;

@@ -22,7 +22,6 @@ use self::sets::Sets;
 use self::waiting::{Waiting, bytes_of};
 pub use self::work::CHUNK_MEMORY;
 use self::work::{Worker, decoder, n_workers};
-use crate::bench::Configuration;
 use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs};
 use crate::cli::detector::Detector;
 use crate::cli::inputs::InputArgs;
@@ -33,7 +32,7 @@ use crate::cli::signals;
 use crate::cli::summary::{self, Totals};
 use crate::cli::tuned::TunedArgs;
 use crate::cli::{Failure, end, usage};
-use crate::decoder::{Backend, DecoderConfig};
+use crate::decoder::{Backend, Parameters};
 use crate::detector::Mask;
 use crate::error::{WorkError, with_causes};
 use crate::input::{Apart, Chunk, Chunks, InputError, Parser, Seen, Select};
@@ -167,7 +166,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         detail(&format!("mask: {}, {} strips", path.display(), mask.n_strips()));
     }
     let tuned = || {
-        args.tuned.configuration((args.backend.backend, config.pipeline), &detector.tables, &args.clustering.options())
+        args.tuned.configuration(
+            (args.backend.backend, config.pipeline()),
+            &detector.tables,
+            &args.clustering.options(),
+        )
     };
     let sets = match &args.sets {
         Some(path) => Some(Arc::new(Sets::read(path, args.backend.backend)?)),
@@ -178,14 +181,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None if args.backend.by_hand() => None,
         None => tuned(),
     };
-    if let Some(Configuration { decoder: DecoderConfig { cpu, launch, registers, graph, .. }, .. }) = tuned {
-        (config.launch, config.registers, config.graph) = (launch, registers, graph);
-        config.cpu.chunk = cpu.chunk;
+    if let Some(tuned) = tuned {
+        config = config.tuned(&tuned);
         if args.backend.threads() == 0 {
-            config.cpu.threads = cpu.threads;
+            config = config.with_cpu_threads(tuned.cpu().threads);
         }
     }
-    let batch_size = args.batch.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch));
+    let batch_size = args.batch.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch() as usize));
     let select = args.select.select(&files, args.keep_going)?;
     let n_workers = n_workers(args, &mut config)?;
     let is_told = args.json.is_some() || format.is_some_and(|format| format != HitFormat::Csv);
@@ -218,14 +220,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let batch_size = batch_size.unwrap_or(if is_large { LARGE_BATCH_SIZE } else { BATCH_SIZE });
     let mut chunks = Chunks::new(&files, batch_size, check, select.clone()).apart(apart).unpack_at_once(n_workers);
     let totals = Totals::new(&detector.tables, mask.is_some());
-    let again = |set: &Configuration| {
-        // Threads, kernels and layout stay; what belongs to a decoder changes.
-        let mut config = config;
-        (config.launch, config.registers, config.graph) =
-            (set.decoder.launch, set.decoder.registers, set.decoder.graph);
-        config.cpu.chunk = set.decoder.cpu.chunk;
-        decoder(args, &detector.tables, &config)
-    };
+    // Threads, kernels and layout stay; what belongs to a decoder changes.
+    let again = |set: &Parameters| decoder(args, &detector.tables, &config.tuned(set));
     let waiting = &Waiting::new(n_workers);
     let mut workers = Vec::new();
     for _ in 0..n_workers {
@@ -276,7 +272,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let produce = || {
         waiting.wait();
         if let Some(sets) = &sets {
-            chunks.limit(sets.configuration(sets.current()).batch);
+            chunks.limit(sets.configuration(sets.current()).batch() as usize);
         }
         if ended.load(Ordering::SeqCst) {
             return None;

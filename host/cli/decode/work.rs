@@ -6,12 +6,12 @@ use std::time::Instant;
 
 use super::Args;
 use super::sets::Sets;
-use crate::bench::{Configuration, features};
+use crate::bench::features;
 use crate::cli::Failure;
 use crate::cli::summary::Part;
 use crate::decoder::cpu::memory_of_threads;
 use crate::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
-use crate::decoder::{Backend, DecodeError, Decoder, DecoderConfig};
+use crate::decoder::{Backend, DecodeError, Decoder, Parameters};
 use crate::detector::Mask;
 use crate::error::WorkError;
 use crate::input::{Chunk, Parser, Seen, to_allen, to_mep};
@@ -22,9 +22,13 @@ use crate::{BatchReport, DetectorTables, Layout, UtHits, memory};
 pub const CHUNK_MEMORY: u64 = 48 << 20;
 
 /// Threads that decode, each with a decoder of its own; the decoders get one thread each.
-pub fn n_workers(args: &Args, config: &mut DecoderConfig) -> Result<usize, Failure> {
+pub fn n_workers(args: &Args, config: &mut Parameters) -> Result<usize, Failure> {
     let n = match args.backend.backend {
-        Backend::Cpu => std::mem::replace(&mut config.cpu.threads, 1),
+        Backend::Cpu => {
+            let threads = config.cpu().threads;
+            *config = config.with_cpu_threads(1);
+            threads
+        }
         Backend::Reference => usize::from(args.backend.threads()),
         Backend::Emulated => 1,
         // One reads while the device works for the other.
@@ -37,22 +41,17 @@ pub fn n_workers(args: &Args, config: &mut DecoderConfig) -> Result<usize, Failu
 }
 
 /// A decoder as it is asked for.
-pub fn decoder(args: &Args, tables: &DetectorTables, config: &DecoderConfig) -> Result<Box<dyn Decoder>, DecodeError> {
+pub fn decoder(args: &Args, tables: &DetectorTables, config: &Parameters) -> Result<Box<dyn Decoder>, DecodeError> {
     let options = args.clustering.options();
     if args.backend.backend == Backend::Emulated {
-        let config = EmulatedConfig {
-            schedule_seed: args.schedule_seed,
-            launch: config.launch,
-            pipeline: config.pipeline,
-            ..EmulatedConfig::default()
-        };
+        let config = EmulatedConfig { schedule_seed: args.schedule_seed, ..EmulatedConfig::of(config) };
         return Ok(Box::new(EmulatedDecoder::new(tables, options, config)?));
     }
     args.backend.backend.decoder_with(tables, options, config)
 }
 
 /// Makes a decoder with the parameters of a set.
-pub type Again<'a> = dyn Fn(&Configuration) -> Result<Box<dyn Decoder>, DecodeError> + Sync + 'a;
+pub type Again<'a> = dyn Fn(&Parameters) -> Result<Box<dyn Decoder>, DecodeError> + Sync + 'a;
 
 /// A thread that decodes, and what it works with.
 pub struct Worker<'a> {
