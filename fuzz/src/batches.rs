@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::ptr::{null, null_mut};
 
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
-use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Pipeline, cpu::Simd};
 use ut_decoding::{
@@ -55,7 +55,7 @@ fn decoders(choice: u16) -> Vec<Made> {
         all.push(Box::new(CpuDecoder::new(&tables, options, config).expect("the CPU has this level")));
     }
     // Small blocks: the executor's time grows with the number of threads.
-    let mut launch = LaunchParams::default();
+    let mut launch = Parameters::default();
     for name in ["count.block_x", "scan.block_x", "compress.block_x", "sort.block_x", "decode.block_x"] {
         launch.set(name, 32).expect("a warp");
     }
