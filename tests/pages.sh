@@ -46,7 +46,7 @@ last='<script>addEventListener("load",()=>setTimeout(()=>{
 const wrong=[...__errors],page=document.documentElement;
 if(page.scrollWidth>innerWidth+1)wrong.push("scrolls sideways: "+page.scrollWidth+" of "+innerWidth);
 for(const chart of document.querySelectorAll("figure[id^=chart-]"))
-  if(!chart.querySelector(".main-svg")&&!chart.closest("details:not([open])"))wrong.push("not drawn: "+chart.dataset.name);
+  if(![...chart.querySelectorAll("svg")].some(svg=>svg.checkVisibility())&&!chart.closest("details:not([open])"))wrong.push("not drawn: "+chart.dataset.name);
 const small=new Set,walk=document.createTreeWalker(document.body,NodeFilter.SHOW_TEXT);
 for(let node;node=walk.nextNode();){const box=node.parentElement;
   if(!node.textContent.trim()||/^(SCRIPT|STYLE|NOSCRIPT)$/.test(box.tagName)||!box.getClientRects().length)continue;
