@@ -1,6 +1,6 @@
 //! The page: its sections, each a chart with what it shows.
 
-use chart_page::{Chart, Heat, Page};
+use chart_page::{Chart, Heat, Page, Shading};
 
 use super::numbers::{Summary, noise, time, values, word};
 use super::words::changes;
@@ -358,13 +358,12 @@ fn map(report: &Report, (across, columns): &Axis, (down, rows): &Axis, range: (f
         values: (0..rows.len()).map(|r| (0..columns.len()).map(|c| value(r, c)).collect()).collect(),
         hover: (0..rows.len()).map(|r| (0..columns.len()).map(|c| tip(r, c)).collect()).collect(),
         unit: report.objective.axis().to_owned(),
-        logarithmic: true,
+        shading: Shading::Log,
         less_is_better: !report.objective.more_is_better(),
-        around_usual: false,
         range: Some(range),
         ..Heat::default()
     };
-    Chart::new(&format!("{first} and {second}"), first, second).height(320).heat_map(&heat)
+    Chart::new(&format!("{first} and {second}"), first, second).height(320).heat_map(heat)
 }
 
 fn spread(page: &mut Page, report: &Report) {
