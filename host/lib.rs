@@ -70,6 +70,8 @@ pub mod detector;
 pub mod error;
 pub mod input;
 #[doc(hidden)]
+pub mod job;
+#[doc(hidden)]
 pub mod memory;
 pub mod output;
 pub mod pipeline;

@@ -1,10 +1,12 @@
-"""What those who use a keyboard or hear a page get of the pages that the tool writes: every chart and every control has a
-name of its own and is reached by Tab, arrow keys go through a chart and say what is there, its table opens, a click on a
-sector of a map chooses its strips; and on paper no chart is cut. tests/pages.sh runs it.
+"""Checks pages that the tool wrote; tests/pages.sh runs it.
 
     accessibility.py CHROMIUM PAGE.html…
 
-Speaks with Chromium over its pipe, so that nothing but Python is needed."""
+400 and 1400 pixels wide, light and dark: no script error, every chart drawn, no sideways scrolling, no text below 10 pixels.
+By keyboard and ear: every chart and every control has a name of its own and is reached by Tab, arrow keys go through a chart
+and say what is there, its table opens, a click on a sector of a map chooses its strips. On paper: no chart is cut.
+
+Speaks with Chromium over its pipe, so that nothing but Python is needed. KEEP=FOLDER keeps screenshots and the paper."""
 
 import base64
 import json
@@ -17,6 +19,29 @@ import tempfile
 # Roles of what a reader looks at or uses; each must have a name.
 NAMED = {"application", "image", "graphics-document", "figure", "button", "combobox", "link", "textbox", "checkbox",
          "region", "DisclosureTriangle", "columnheader"}
+
+
+# What is wrong with the look of a page.
+LOOK = """(() => {
+    const wrong = [...__errors], page = document.documentElement, small = new Set;
+    if (page.scrollWidth > innerWidth + 1) wrong.push(`scrolls sideways: ${page.scrollWidth} of ${innerWidth}`);
+    for (const chart of document.querySelectorAll('figure[id^=chart-]'))
+        if (![...chart.querySelectorAll('svg')].some(svg => svg.checkVisibility()) && !chart.closest('details:not([open])')) wrong.push('not drawn: ' + chart.dataset.name);
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node; node = walk.nextNode();) {
+        const box = node.parentElement, text = node.textContent.trim();
+        if (!text || /^(SCRIPT|STYLE|NOSCRIPT)$/.test(box.tagName) || !box.getClientRects().length) continue;
+        const matrix = box.getScreenCTM?.(), scale = matrix ? Math.hypot(matrix.c, matrix.d) : 1;
+        const size = parseFloat(getComputedStyle(box).fontSize) * scale;
+        if (size < 9.95) small.add(`${size.toFixed(1)} px: ${text.slice(0, 30)}`);
+    }
+    return [...wrong, ...[...small].slice(0, 5)];
+})()"""
+# Keeps errors, before the page's own scripts.
+ERRORS = """window.__errors = []; addEventListener('error', e => __errors.push(e.message));
+    addEventListener('unhandledrejection', e => __errors.push(String(e.reason)))"""
+# Colours of series on a light page, as they are written.
+COLOURS = ["#0B5CAD", "#D9730D", "#2A8A5E", "#8E44AD", "#C0392B"]
 
 
 class Browser:
@@ -38,7 +63,7 @@ class Browser:
                                         stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)
-        self.number, self.session, self.rest, self.events = 0, None, b"", []
+        self.number, self.session, self.target, self.rest, self.events = 0, None, None, b"", []
 
     def message(self):
         while b"\0" not in self.rest:
@@ -68,11 +93,16 @@ class Browser:
             self.events.append(self.message().get("method"))
         self.events.clear()
 
-    def open(self, page):
-        self.session = None
-        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+    def open(self, page, width=1400, scheme="light"):
+        old, self.session = self.target, None
+        self.target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        if old:
+            self.ask("Target.closeTarget", targetId=old)
+        self.session = self.ask("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         self.ask("Page.enable")
+        self.ask("Page.addScriptToEvaluateOnNewDocument", source=ERRORS)
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=False)
+        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.events.clear()
         self.ask("Page.navigate", url=pathlib.Path(page).resolve().as_uri())
         self.wait_for("Page.loadEventFired")
@@ -89,6 +119,22 @@ class Browser:
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=code or key,
                      windowsVirtualKeyCode={"Tab": 9, "Enter": 13}.get(key, 0), **more)
             more = {}
+
+
+def keep(page, ending, data):
+    """Keeps what the browser made of a page, if a folder for it is named."""
+    if folder := os.environ.get("KEEP"):
+        pathlib.Path(folder, f"{pathlib.Path(page).stem}{ending}").write_bytes(base64.b64decode(data))
+
+
+def look(browser, page, width, scheme):
+    browser.open(page, width, scheme)
+    # Charts are drawn after the page has loaded.
+    browser.js("new Promise(done => setTimeout(done, 500))")
+    if os.environ.get("KEEP"):
+        picture = browser.ask("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+        keep(page, f"-{width}-{scheme}.png", picture)
+    return browser.js(LOOK)
 
 
 def check(browser, page):
@@ -118,7 +164,7 @@ def check(browser, page):
 
     # Everything that can be used is reached by Tab, in the order of the page.
     wanted = js("""(() => { window.stops = [...document.querySelectorAll('figure,button,select,summary,.scroll,a[href]')]
-        .filter(e => e.checkVisibility() && !e.closest('.modebar')); return stops.length })()""")
+        .filter(e => e.checkVisibility()); return stops.length })()""")
     js("document.activeElement.blur()")
     reached = []
     for _ in range(wanted):
@@ -136,21 +182,20 @@ def check(browser, page):
         for _ in range(2):
             browser.press("ArrowRight")
             said.append(js("document.querySelector('.said').textContent"))
-        several = js(f"document.getElementById('chart-{number}').data.some(t => (t.x || []).length > 2)")
+        data = json.loads(js(f"document.getElementById('data-{number}').textContent"))
+        several = data.get("map") or data.get("heat") or any(len(series["x"]) > 2 for series in data["series"])
         if not said[0] or several and said[0] == said[1] or "undefined" in "".join(said) or "NaN" in "".join(said):
             wrong.append(f"the arrow keys in \"{charts[number]}\" say {said}")
-        if js(f"document.querySelectorAll('#chart-{number} .hoverlayer .hovertext').length") == 0:
+        if js("document.querySelector('.tip').hidden || !document.querySelector('.here')"):
             wrong.append(f"the arrow keys in \"{charts[number]}\" show nothing")
-        # A histogram's line breaks only where bins are empty, and the table has a row for each bin.
-        lines = js(f"""(c => c.data.map((t, i) => {{
-            if (t.meta !== 'bins') return null;
-            const there = v => v !== null && (c._fullLayout.yaxis.type !== 'log' || v > 0);
-            const pieces = t.y.filter((v, i) => there(v) && !there(t.y[i - 1] ?? null)).length;
-            return [t.name, pieces, c.calcdata[i][0].node3.node().querySelectorAll('path.js-line').length];
-        }}).filter(Boolean))(document.getElementById('chart-{number}'))""")
-        for name, pieces, found in lines:
-            if pieces != found:
-                wrong.append(f"{name} of \"{charts[number]}\" is drawn in {found} pieces, not in {pieces}")
+        # A histogram's line breaks only where bins are empty.
+        for i, series in enumerate(data["series"]):
+            there = [y is not None for y in series["y"]]
+            pieces = sum(now and not before for before, now in zip([False, *there], there))
+            lines = js(f"""(svg => [...svg.querySelectorAll('polyline[stroke="' + {COLOURS}[{i} % 5] + '"][stroke-width="6"]')].length)
+                (document.querySelector('#chart-{number} svg'))""")
+            if series["look"] == "bins" and not data.get("choices") and pieces != lines:
+                wrong.append(f"{series['name']} of \"{charts[number]}\" is drawn in {lines} pieces, not in {pieces}")
         button = f"document.getElementById('chart-{number}').nextElementSibling.querySelector('[aria-expanded]')"
         js(button + ".focus()")
         browser.press("Enter", text="\r")
@@ -164,9 +209,11 @@ def check(browser, page):
     if js("document.querySelector('.bar select') !== null"):
         before = js("document.querySelector('.bar select').value")
         place = js("""(() => { const map = document.querySelector('.charts.large figure'); map.scrollIntoView();
-            const points = map.data.at(-1), {xaxis: x, yaxis: y} = map._fullLayout, box = map.getBoundingClientRect();
-            window.wanted = points.customdata[40];
-            return [box.x + x._offset + x.l2p(points.x[40]), box.y + y._offset + y.l2p(points.y[40])] })()""")
+            const data = JSON.parse(document.getElementById(map.id.replace('chart', 'data')).textContent).map;
+            const areas = [...map.querySelectorAll('polygon')].slice(-data.at.length - data.marks.flatMap(m => m.which).length);
+            window.keys = data.keys; window.wanted = data.keys[40];
+            const box = areas[40].getBoundingClientRect();
+            return [box.x + box.width / 2, box.y + box.height / 2] })()""")
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             browser.ask("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
             js("new Promise(done => setTimeout(done, 150))")
@@ -175,27 +222,25 @@ def check(browser, page):
             wrong.append(f"a click on sector {js('wanted')} chooses {js(chosen)}")
         js("document.querySelector('.charts.large figure').focus()")
         browser.press("ArrowRight")
+        sector = js("document.querySelector('.said').textContent").split(", ")[0]
         browser.press("Enter", text="\r")
-        map_key = "(m => m.data.at(-1).customdata[m.walked.point])(document.querySelector('.charts.large figure'))"
-        if js(chosen) != js(map_key):
+        if sector not in js("document.querySelector('.bar select').selectedOptions[0].textContent"):
             wrong.append("Enter on a sector does not choose it")
 
     # On paper: light, and no chart wider than its place.
     browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     pdf = browser.ask("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]
-    if keep := os.environ.get("KEEP"):
-        pathlib.Path(keep, pathlib.Path(page).stem + ".pdf").write_bytes(base64.b64decode(pdf))
+    keep(page, ".pdf", pdf)
     browser.ask("Emulation.setEmulatedMedia", media="print")
     browser.ask("Emulation.setDeviceMetricsOverride", width=703, height=1000, deviceScaleFactor=1, mobile=False)
-    js("dispatchEvent(new Event('beforeprint'))")
     cut = js("""[...document.querySelectorAll('figure[id^=chart-]')].filter(c => c.checkVisibility())
-        .filter(c => { const svg = c.querySelector('.main-svg').getBoundingClientRect(), box = c.getBoundingClientRect();
+        .filter(c => { const svg = [...c.querySelectorAll('svg')].find(svg => svg.checkVisibility()).getBoundingClientRect(), box = c.getBoundingClientRect();
             return svg.right > Math.min(box.right, innerWidth) + 2 || svg.bottom > box.bottom + 2 })
         .map(c => c.getAttribute('aria-label'))""")
     if cut:
         wrong.append(f"cut on paper: {cut}")
-    ink = js("getComputedStyle(document.querySelector('figure .xtick text') || document.body).fill")
-    if charts and ink not in ("rgb(31, 41, 51)", "#1f2933"):
+    ink = js("getComputedStyle(document.querySelector('figure text') || document.body).fill")
+    if charts and ink != "rgb(31, 41, 51)":
         wrong.append(f"on paper the text of charts is {ink}")
 
     # Heads of tables sort by numbers as they are written: sourceIDs have 16 for their base.
@@ -217,9 +262,12 @@ def main():
         browser = Browser(program, folder)
         try:
             for page in pages:
-                wrong = check(browser, page)
-                failed |= bool(wrong)
-                print(f"{pathlib.Path(page).stem}, by keyboard, ear and on paper: {'; '.join(wrong) or 'good'}", flush=True)
+                looks = [(width, scheme) for width in (400, 1400) for scheme in ("light", "dark")]
+                found = {f"{width} px, {scheme}": look(browser, page, width, scheme) for width, scheme in looks}
+                found["by keyboard, ear and on paper"] = check(browser, page)
+                for how, wrong in found.items():
+                    failed |= bool(wrong)
+                    print(f"{pathlib.Path(page).stem}, {how}: {'; '.join(wrong) or 'good'}", flush=True)
         finally:
             browser.process.terminate()
             browser.process.wait()

@@ -76,8 +76,7 @@ folder (~/.config on Linux). Options on the command line win. All keys:
   flip = 512
   threads = 4
 
-JSON: docs/schemas/COMMAND.json describes what a command writes with --json
-(tune-run.json for `tune run`). `tables` and `serve --status` have no schema."
+JSON: docs/files.md describes what a command writes with --json."
 );
 
 /// Commands that are found elsewhere now.
@@ -90,7 +89,7 @@ const MOVED: [(&str, &str); 5] = [
 ];
 
 /// A command line that works, by subcommand.
-const EXAMPLES: [(&str, &str); 11] = [
+const EXAMPLES: [(&str, &str); 9] = [
     ("decode", "ut-decode decode run.mdf -o hits.csv (ut-decode generate -o sample makes events to try)"),
     ("inspect", "ut-decode inspect run.mdf"),
     ("diff", "ut-decode diff before.parquet after.parquet"),
@@ -98,10 +97,8 @@ const EXAMPLES: [(&str, &str); 11] = [
     ("convert", "ut-decode convert run.mdf -o dumps"),
     ("compare", "ut-decode compare cpu.simd=avx2 cpu.simd=avx512"),
     ("sweep", "ut-decode sweep --axis batch=16,256,4096 (--list shows the parameters)"),
-    ("completions", "ut-decode completions bash"),
     ("share", "ut-decode share ~/.local/share"),
     ("tune groups", "ut-decode tune groups groups.toml (tune groups --help shows such a file)"),
-    ("tune store show", "ut-decode tune store show 1 (tune store list lists the runs)"),
 ];
 
 /// The names of the subcommands that a command line calls.

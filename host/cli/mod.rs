@@ -21,11 +21,9 @@ mod kernels;
 mod online;
 mod output;
 mod paths;
-mod predict;
 mod progress;
 pub mod report;
 mod sample;
-mod serve;
 mod sets_file;
 mod share;
 mod signals;
@@ -91,7 +89,6 @@ enum Command {
     Diff(diff::Args),
     Generate(generate::Args),
     Convert(convert::Args),
-    Serve(serve::Args),
     Report(report::Args),
     Tables(tables::Args),
     Throughput(throughput::Args),
@@ -100,13 +97,6 @@ enum Command {
     Ablation(ablation::Args),
     Kernels(kernels::Args),
     Tune(tune::Args),
-    /// Print a completion script for your shell.
-    ///
-    /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
-    Completions {
-        /// The shell.
-        shell: clap_complete::Shell,
-    },
     /// Write manual pages and completion scripts into a folder.
     ///
     /// They are put where man, bash, zsh and fish look for them below a folder "share", for instance: ut-decode share
@@ -152,7 +142,7 @@ pub fn main(invocation: &Invocation) -> u8 {
     let result = config::load(common.config.as_deref()).and_then(|()| {
         paths::check_unnamed(&matches).unwrap_or_else(|message| usage(&message));
         paths::writable(&matches)?;
-        run(command, common.config.is_some())
+        run(command)
     });
     output::detail(&format!("took {:.2} s", start.elapsed().as_secs_f64()));
     result.unwrap_or_else(|error| {
@@ -181,15 +171,14 @@ fn end(result: Result<(), Failure>) -> ! {
     std::process::exit(i32::from(code))
 }
 
-/// Runs a command; `has_config` says whether --config was given.
-fn run(command: Command, has_config: bool) -> Result<u8, Failure> {
+/// Runs a command.
+fn run(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Decode(args) => decode::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Diff(args) => return diff::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
-        Command::Serve(args) => serve::run(&args, has_config),
         Command::Report(args) => report::run(&args),
         Command::Tables(args) => tables::run(&args),
         Command::Throughput(args) => throughput::run(&args),
@@ -197,13 +186,8 @@ fn run(command: Command, has_config: bool) -> Result<u8, Failure> {
         Command::Sweep(args) => sweep::run(&args),
         Command::Ablation(args) => ablation::run(&args),
         Command::Kernels(args) => kernels::run(&args),
-        Command::Tune(args) => return tune::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Share { folder } => share::run(&folder),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);
-            output::print(&String::from_utf8_lossy(&script))
-        }
     }?;
     Ok(0)
 }

@@ -14,7 +14,6 @@ mod hits;
 mod kind;
 pub mod lane_columns;
 #[cfg(feature = "device")]
-pub mod launch;
 #[cfg(feature = "device")]
 pub mod occupancy;
 mod options;
@@ -38,7 +37,7 @@ pub use hits::{CapacityError, UtHits, UtHitsMut};
 pub use kind::{Backend, UnknownBackend};
 pub use options::{DecodeOptions, Flip, Position};
 #[cfg(feature = "device")]
-pub use parameters::{DecoderConfig, ParameterError};
+pub use parameters::{ParameterError, Parameters};
 #[cfg(feature = "device")]
 pub use pipeline::{Pipeline, UnknownPipeline};
 pub use report::BatchReport;

@@ -24,7 +24,7 @@ pub(crate) use csv::quoted;
 #[cfg(feature = "parquet")]
 pub use file::{Encoded, Encoder, HitFile, HitFormat, HitStyle, OutputError, Provenance};
 #[cfg(feature = "parquet")]
-pub use new_file::{NewFile, remove_unfinished};
+pub use new_file::{NewFile, remove_abandoned, remove_unfinished};
 #[cfg(feature = "cli")]
 pub(crate) use new_file::{names_stdout, place_of};
 #[cfg(feature = "parquet")]

@@ -1,99 +1,17 @@
 (() => {
-  const dark = matchMedia("(prefers-color-scheme: dark)");
-  const narrow = matchMedia("(max-width: 40rem)");
-  let printing = false;
-  const theme = () => {
-    const night = dark.matches && !printing;
-    const [ink, grid] = night ? ["#dfe5ea", "#2e363f"] : ["#1f2933", "#e4e8ec"];
-    const axis = { gridcolor: grid, zerolinecolor: grid, linecolor: ink, automargin: true };
-    return {
-      paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { color: ink, family: "system-ui,sans-serif", size: narrow.matches ? 11 : 13 },
-      colorway: night ? ["#6cb2f0", "#f0a35e", "#7fd1a8", "#d99be0", "#f08080"]
-                      : ["#0b5cad", "#d9730d", "#2a8a5e", "#8e44ad", "#c0392b"],
-      xaxis: axis, yaxis: axis,
-      // The buttons are on the right.
-      title: { x: 0, xref: "paper", xanchor: "left", y: 1, yref: "container", yanchor: "top", pad: { t: 10 }, font: { size: narrow.matches ? 13 : 15 } },
-      hoverlabel: { align: "left" },
-      modebar: { bgcolor: "rgba(0,0,0,0)", color: night ? "#8a949e" : "#9aa5b1", activecolor: ink },
-    };
-  };
   const charts = [...document.querySelectorAll("figure[id^=chart-]")];
-  const contents = charts.map((chart) => JSON.parse(document.getElementById(chart.id.replace("chart", "data")).textContent));
-  const save = (chart, format) =>
-    Plotly.downloadImage(chart, { format, filename: chart.dataset.name, scale: format === "png" ? 2 : 1 });
-
-  // An axis of amounts that does not begin at 0 makes small differences look large: it says so.
-  const sayWhereItBegins = (chart, layout) => {
-    // Of bars and intervals that lie, it is the other one.
-    const name = layout.yaxis.categoryarray ? "xaxis" : "yaxis", axis = chart._fullLayout[name];
-    if (!axis || axis.type !== "linear" || layout.yaxis.scaleanchor) return;
-    const low = Math.min(...axis.range), high = Math.max(...axis.range);
-    const title = (layout[name].title && layout[name].title.text) || "";
-    if ((low > 0 || high < 0) && title && !title.includes("not from 0"))
-      Plotly.relayout(chart, { [name + ".title.text"]: title + " (axis not from 0)" });
-  };
-
-  // Plotly writes 2 and 5 between the decades of a logarithmic axis in small print.
-  const tickLogarithms = (chart) => ["xaxis", "yaxis"].forEach((name) => {
-    const axis = chart._fullLayout[name];
-    if (!axis || axis.type !== "log") return;
-    const [low, high] = [...axis.range].sort((a, b) => a - b);
-    const factors = high - low > 2.2 ? [1] : high - low > 1.1 ? [1, 3] : [1, 1.5, 2, 3, 4, 5, 6, 8];
-    const vals = [];
-    for (let decade = Math.floor(low); decade <= high; decade++)
-      factors.forEach((factor) => vals.push(+(factor * 10 ** decade).toPrecision(3)));
-    Plotly.relayout(chart, { [name + ".tickvals"]: vals, [name + ".ticktext"]: vals.map(String) });
-  });
-
-  // Both ends of each bin.
-  const chosen = (choices, i) => (choices.values[i] || []).flatMap((value) => [value, value]);
-
-  // On a phone in two lines.
-  const chosenTitle = (choices, i) => {
-    const text = (choices.names[i] || "").replace(/&/g, "&amp;").replace(/</g, "&lt;");
-    return narrow.matches ? text.replace(" (", "<br>(") : text;
-  };
-
-  const draw = () => charts.forEach((chart, i) => {
-    const { data, layout: all, choices } = contents[i];
-    const layout = { ...all, template: { layout: theme() }, width: undefined, height: undefined };
-    // Paper is narrower than the window, and is not there yet when this runs.
-    if (printing) layout.width = Math.min(chart.clientWidth, chart.closest(".charts.small,.charts.large") ? 335 : 690);
-    if (printing && chart.closest(".charts.large")) layout.height = 335;
-    // Beside the buttons there is no room for a legend on a phone.
-    if (narrow.matches && layout.legend) layout.legend = { ...layout.legend, y: -0.3, yanchor: "top" };
-    if (choices) {
-      const i = +(chart.dataset.choice || 0);
-      data[0].y = chosen(choices, i);
-      layout.title = { text: chosenTitle(choices, i) };
-    }
-    // The chart has a name and a table; the texts of its axes one by one would say nothing.
-    const [names, cells] = [layout.yaxis.categoryarray, data.find((trace) => trace.texttemplate !== undefined)];
-    if (names) {
-      const rows = names.map((name) => wrapped(name, narrow.matches || printing ? 22 : 60));
-      layout.yaxis = { ...layout.yaxis, tickvals: names, ticktext: rows.map((row) => row.join("<br>")) };
-      chart.style.height = 110 + names.length * Math.max(24, 8 + 16 * Math.max(...rows.map((row) => row.length))) + "px";
-    }
-    // What does not fit into its cell is left to the table.
-    if (cells) {
-      const room = ((layout.width || chart.clientWidth) - 160) / cells.x.length;
-      cells.texttemplate = 7.5 * Math.max(...cells.text.flat().map((text) => text.length)) < room ? "%{text}" : "";
-    }
-    Plotly.react(chart, data, layout, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["toImage"] });
-    chart.firstElementChild.setAttribute("aria-hidden", "true");
-    sayWhereItBegins(chart, layout);
-    tickLogarithms(chart);
-  });
-
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const keyNames = read("keys");
+  const figures = charts.map((chart) => ({ ...read(chart.id.replace("chart", "data")), chart, svgs: [...chart.querySelectorAll("svg")] }));
+  const make = (name, text = "", more = {}) => Object.assign(document.createElement(name), { textContent: text, ...more });
   const button = (text, label, act) => {
-    const element = document.createElement("button");
-    element.type = "button";
-    element.textContent = text;
+    const element = make("button", text, { type: "button", onclick: act });
     element.setAttribute("aria-label", label);
-    element.addEventListener("click", act);
     return element;
   };
+  const number = (value) => (typeof value !== "number" ? String(value ?? "") : String(Number.isSafeInteger(value) ? value : +value.toPrecision(5)));
+  // A bin centred on a whole number stands for that number.
+  const binText = (from, to) => number(to - from === 1 && !Number.isInteger(from) ? (from + to) / 2 : from);
 
   // Tables: a click on a head sorts by its column, a second one the other way round.
   const key = (cell) => {
@@ -109,10 +27,9 @@
       const text = head.textContent;
       head.textContent = "";
       head.append(button(text, "Sort by " + text, () => {
-        const down = head.getAttribute("aria-sort") === "descending";
+        const down = head.getAttribute("aria-sort") === "descending", sign = down ? 1 : -1;
         table.querySelectorAll("th").forEach((other) => other.removeAttribute("aria-sort"));
         head.setAttribute("aria-sort", down ? "ascending" : "descending");
-        const sign = down ? 1 : -1;
         const order = [...body.rows].map((row) => [key(row.cells[column]), row]);
         order.sort(([a], [b]) => {
           // What is empty stays at the end.
@@ -127,148 +44,146 @@
   };
   document.querySelectorAll("table").forEach(sortable);
 
-  // Names of any length, whole: in lines.
-  const wrapped = (text, limit) => {
-    const rows = [""];
-    words(text).split(/(?<=[ ,;])/).flatMap((word) => word.match(new RegExp(`.{1,${limit}}`, "gu")) || []).forEach((word) => {
-      if ((rows.at(-1) + word).trimEnd().length > limit && rows.at(-1)) rows.push("");
-      rows[rows.length - 1] += word;
-    });
-    return rows.map((row) => row.trimEnd().replace(/&/g, "&amp;").replace(/</g, "&lt;"));
+  // What a chart shows, as rows of points with their texts: for the pointer, the arrow keys and the table.
+  const areaLines = ({ map }, i) => [...(keyNames[map.keys[i]] ?? "").split("\n"), ...map.hover[i].split("\n")].filter(Boolean);
+  const place = ({ names }, axis, value) => (names[axis].length ? names[axis][Math.floor(value)] : number(value));
+  const points = (figure) => {
+    const { map, heat, names, lies } = figure, x = figure.x || "x", y = figure.y || "y";
+    if (map) return [map.at.map(([x, y], i) => ({ x, y, lines: areaLines(figure, i), key: map.keys[i] }))];
+    if (heat)
+      return heat.values.map((row, r) => row.map((value, c) => ({
+        x: c + 0.5, y: r + 0.5, there: value !== null,
+        lines: heat.hover.length ? heat.hover[r][c].split("\n")
+          : [`${y} ${names.y[r]}, ${x} ${names.x[c]}`, value === null ? "nothing" : `${number(value)} ${heat.unit}`],
+      })));
+    return figure.series.map(({ name, look, x: xs, y: ys, low, high, hover }) => ys.map((_, i) => {
+      const bins = look === "bins", [from, to] = [xs[i], xs[i + 1]];
+      const at = bins ? binText(from, to) : place(figure, "x", from);
+      const ends = low ? `, from ${number(low[i] ?? "-∞")} to ${number(high[i] ?? "∞")}` : "";
+      const said = lies ? [place(figure, "y", ys[i]), `${x} ${at}${ends}`] : [`${x} ${at}`, `${y} ${number(ys[i])}${ends}`];
+      return {
+        x: bins ? (from + to) / 2 : from, y: ys[i], there: ys[i] !== null && from !== null, place: lies ? place(figure, "y", ys[i]) : at,
+        value: lies ? from : ys[i], low: low && [low[i] ?? "-∞", high[i] ?? "∞"], hover: hover?.[i],
+        lines: hover ? hover[i].split("\n") : [name, ...said],
+      };
+    }));
   };
-
-  // What a chart shows, for those who cannot point at it: as a table, and point by point with the arrow keys.
-  const words = (text) => String(text ?? "").replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
-  const lines = (text) => String(text ?? "").split("<br>").map(words);
-  const number = (value) => (typeof value !== "number" ? words(value) : String(Number.isSafeInteger(value) ? value : +value.toPrecision(5)));
-  const axisTitle = (chart, name) => words(chart._fullLayout[name].title.text).replace(" (axis not from 0)", "") || name[0];
-  const isMap = (trace) => trace.meta && trace.meta.values;
-  // A bin centred on a whole number stands for that number.
-  const binText = (from, to) => number(to - from === 1 && !Number.isInteger(from) ? (from + to) / 2 : from);
-  // Points for each value: a bin has one at either edge.
-  const pointsEach = (trace) => (trace.meta === "bins" ? 2 : 1);
-
-  const drawn = (chart) => {
-    const data = chart.data, [x, y] = ["xaxis", "yaxis"].map((name) => axisTitle(chart, name));
-    const map = data.find(isMap), heat = data.find((trace) => trace.type === "heatmap");
-    if (map)
-      return [["where", words(map.meta.unit), "more"], map.hovertext.map((text, i) => {
-        const [where, ...more] = lines(text);
-        return [where, number(map.meta.values[i]), more.join("; ")];
-      })];
-    if (heat) {
-      const values = (heat.meta && heat.meta.numbers) || heat.z;
-      return [[y + " / " + x, ...heat.x.map(words)], heat.y.map((name, i) => [words(name), ...values[i].map(number)])];
-    }
-    const lie = chart._fullLayout.yaxis.type === "category";
-    const head = [lie ? y : x], rows = new Map();
-    data.forEach((trace) => {
-      if (trace.hoverinfo === "skip") return;
-      const [places, values] = lie ? [trace.y, trace.x] : [trace.x, trace.y], each = pointsEach(trace);
-      const error = lie ? trace.error_x : trace.error_y, first = head.length, said = trace.hovertext || trace.text;
-      const name = words(trace.name || (lie ? x : y));
-      head.push(name, ...(error ? [name + ", from", name + ", to"] : []), ...(Array.isArray(said) ? ["what"] : []));
-      for (let i = 0; i < values.length; i += each) {
-        const place = each === 2 ? binText(places[i], places[i + 1]) : number(places[i]);
-        // Points of their own do not share a row.
-        const id = Array.isArray(said) ? places[i] + " " + i : places[i];
-        if (!rows.has(id)) rows.set(id, [place]);
-        const row = rows.get(id);
-        row[first] = number(values[i]);
-        const ends = trace.meta && trace.meta.from;
-        if (ends) [row[first + 1], row[first + 2]] = [number(trace.meta.from[i]), number(trace.meta.to[i])];
-        else if (error) [row[first + 1], row[first + 2]] = [number(values[i] - error.arrayminus[i]), number(values[i] + error.array[i])];
-        if (Array.isArray(said)) row[first + (error ? 3 : 1)] = lines(said[i]).join("; ");
-      }
+  const tableRows = (figure) => {
+    const { map, heat, names, series, lies } = figure;
+    if (map) return [["where", map.unit, "more"], map.values.map((value, i) => {
+      const [where, ...more] = areaLines(figure, i);
+      return [where, number(value), more.join("; ")];
+    })];
+    if (heat) return [[`${figure.y} / ${figure.x}`, ...names.x], heat.values.map((row, r) => [names.y[r], ...row.map(number)])];
+    const head = [(lies ? figure.y : figure.x) || "name"], rows = new Map();
+    points(figure).forEach((all, s) => {
+      const first = head.length, { name, low, hover } = series[s];
+      head.push(name, ...(low ? [name + ", from", name + ", to"] : []), ...(hover ? ["what"] : []));
+      all.forEach((point, i) => {
+        // Points of their own, and equal names, do not share a row.
+        const id = hover || lies ? `${s} ${i}` : point.x;
+        if (!rows.has(id)) rows.set(id, [point.place]);
+        const cells = [number(point.value), ...(low ? point.low.map(number) : []), ...(hover ? [hover[i].replaceAll("\n", "; ")] : [])];
+        cells.forEach((cell, c) => (rows.get(id)[first + c] = cell));
+      });
     });
     return [head, [...rows.values()]];
   };
-
-  const tableOf = (chart) => {
-    const [head, rows] = drawn(chart);
-    const region = document.createElement("div"), table = region.appendChild(document.createElement("table"));
-    region.className = "scroll";
-    region.tabIndex = 0;
+  const tableOf = (figure) => {
+    const [head, rows] = tableRows(figure), region = make("div", "", { className: "scroll", tabIndex: 0 });
+    const table = region.appendChild(document.createElement("table"));
     region.setAttribute("role", "region");
-    region.setAttribute("aria-label", "What is drawn: " + chart.getAttribute("aria-label"));
-    const top = table.createTHead().insertRow();
-    head.forEach((text) => {
-      const cell = top.appendChild(document.createElement("th"));
-      cell.scope = "col";
-      cell.textContent = text;
-    });
-    const body = table.createTBody();
-    rows.forEach((row) => {
-      const line = body.insertRow();
-      head.forEach((_, i) => {
-        const cell = line.insertCell();
-        cell.textContent = row[i] ?? "";
-        if (/^[-+\u2212.\d]/.test(cell.textContent)) cell.className = "n";
-      });
-    });
+    region.setAttribute("aria-label", "What is drawn: " + figure.chart.getAttribute("aria-label"));
+    table.createTHead().insertRow().append(...head.map((text) => make("th", text, { scope: "col" })));
+    table.createTBody().append(...rows.map((row) => {
+      const line = document.createElement("tr");
+      line.append(...head.map((_, i) => make("td", row[i] ?? "", { className: /^[-+\u2212.\d]/.test(row[i]) ? "n" : "" })));
+      return line;
+    }));
     sortable(table);
     return region;
   };
 
-  const said = document.createElement("div");
-  said.className = "said";
-  said.setAttribute("role", "status");
-  document.body.append(said);
+  // The picture that is seen, and places in it.
+  const seen = (figure) => Math.max(0, figure.svgs.findIndex((svg) => svg.checkVisibility()));
+  const toPicture = (figure, which, { x, y }) => {
+    const [[left, top, right, bottom], ...axes] = figure.frames[which];
+    const share = (value, [low, high, log]) => (log ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low));
+    return [left + share(x, axes[0]) * (right - left), bottom - share(y, axes[1]) * (bottom - top)];
+  };
+  const svgPart = (name, attributes) => {
+    const part = document.createElementNS("http://www.w3.org/2000/svg", name);
+    Object.entries(attributes).forEach(([name, value]) => part.setAttribute(name, value));
+    return part;
+  };
 
-  // Where the arrow keys are: a series and a point of it.
-  const walk = (chart, name) => {
-    const data = chart.data, maps = data.findIndex(isMap);
-    const curves = maps >= 0 ? [maps] : data.map((_, i) => i).filter((i) => data[i].hoverinfo !== "skip");
-    let { curve = curves[0], point = null } = chart.walked || {};
-    const trace = data[curve];
-    if (trace.type === "heatmap") {
-      let [row, column] = point || [0, name === "ArrowRight" ? -1 : 0];
-      column += (name === "ArrowRight") - (name === "ArrowLeft");
-      row += point ? (name === "ArrowUp") - (name === "ArrowDown") : 0;
-      point = [Math.min(Math.max(row, 0), trace.y.length - 1), Math.min(Math.max(column, 0), trace.x.length - 1)];
-    } else if (maps >= 0 && point !== null) {
+  const tip = make("div", "", { className: "tip", hidden: true }), said = make("div", "", { className: "said" });
+  tip.setAttribute("aria-hidden", "true");
+  said.setAttribute("role", "status");
+  document.body.append(tip, said);
+  const hide = () => { tip.hidden = true; document.querySelectorAll(".here").forEach((mark) => mark.remove()); };
+  const show = (figure, point) => {
+    hide();
+    const which = seen(figure), svg = figure.svgs[which], [x, y] = toPicture(figure, which, point);
+    if (!Number.isFinite(x + y)) return;
+    svg.append(svgPart("circle", { class: "here", cx: x, cy: y, r: 20, fill: "none", stroke: "#1F2933", "stroke-width": 6 }));
+    const at = new DOMPoint(x, y).matrixTransform(svg.getScreenCTM());
+    tip.replaceChildren(...point.lines.flatMap((line, i) => (i ? [document.createElement("br"), line] : [line])));
+    tip.hidden = false;
+    tip.style.left = Math.max(4, Math.min(at.x + 12, innerWidth - tip.offsetWidth - 4)) + scrollX + "px";
+    tip.style.top = (at.y + 12 + tip.offsetHeight > innerHeight ? at.y - 12 - tip.offsetHeight : at.y + 12) + scrollY + "px";
+  };
+  const cursor = (figure, which, event) => new DOMPoint(event.clientX, event.clientY).matrixTransform(figure.svgs[which].getScreenCTM().inverse());
+  // The area, cell or point under the pointer.
+  const under = (figure, event) => {
+    const which = seen(figure), { x, y } = cursor(figure, which, event), [[left, top, right, bottom]] = figure.frames[which], all = points(figure);
+    if (figure.map) {
+      const { marks, signs } = figure.map, at = [...figure.svgs[which].querySelectorAll("polygon")].indexOf(event.target) - signs;
+      return all[0][at] ?? all[0][marks.flatMap((mark) => mark.which)[at - all[0].length]];
+    }
+    if (figure.heat) return all[Math.floor(((bottom - y) / (bottom - top)) * all.length)]?.[Math.floor(((x - left) / (right - left)) * all[0].length)];
+    let best = 200, found;
+    all.flat().filter(({ there }) => there).forEach((point) => {
+      const [px, py] = toPicture(figure, which, point), away = Math.hypot(px - x, (py - y) / 3);
+      if (away < best) [best, found] = [away, point];
+    });
+    return found;
+  };
+
+  // Where the arrow keys are: a row of points and one of it.
+  const walk = (figure, name) => {
+    const all = points(figure), across = (name === "ArrowRight") - (name === "ArrowLeft"), up = (name === "ArrowUp") - (name === "ArrowDown");
+    let { row, column } = figure.walked || { row: 0, column: -1 };
+    if (column < 0) column = Math.max(0, all[0].findIndex((point) => point.there !== false));
+    else if (figure.map) {
       // The nearest one in the direction of the arrow.
-      const [across, up] = { ArrowRight: [1, 0], ArrowLeft: [-1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[name];
-      let best = Infinity, from = point;
-      trace.x.forEach((x, i) => {
-        const [dx, dy] = [x - trace.x[from], trace.y[i] - trace.y[from]], ahead = dx * across + dy * up;
-        const cost = ahead + 3 * Math.abs(dx * up + dy * across);
-        if (ahead > 1e-6 && cost < best) [best, point] = [cost, i];
+      const from = all[0][column];
+      let best = Infinity;
+      all[0].forEach((point, i) => {
+        const [dx, dy] = [point.x - from.x, point.y - from.y], ahead = dx * across + dy * up, cost = ahead + 3 * Math.abs(dx * up + dy * across);
+        if (ahead > 1e-6 && cost < best) [best, column] = [cost, i];
       });
-    } else if (maps >= 0) {
-      point = 0;
-    } else if (point !== null && (name === "ArrowUp" || name === "ArrowDown")) {
-      const at = curves.indexOf(curve) + (name === "ArrowDown" ? 1 : curves.length - 1);
-      const before = pointsEach(trace), nth = Math.floor(point / before);
-      curve = curves[at % curves.length];
-      const each = pointsEach(data[curve]);
-      point = Math.min(nth * each, data[curve].x.length - each);
+    } else if (up) {
+      row = figure.heat ? Math.min(Math.max(row + up, 0), all.length - 1) : (row - up + all.length) % all.length;
+      column = Math.min(column, all[row].length - 1);
     } else {
       // The next one that is there.
-      const each = pointsEach(trace), last = trace.x.length - each, step = name === "ArrowLeft" ? -each : each;
-      let next = point === null ? 0 : point + step;
-      while (next >= 0 && next <= last && (trace.y[next] === null || trace.x[next] === null)) next += step;
-      if (next >= 0 && next <= last) point = next;
+      let next = column + across;
+      while (!figure.heat && all[row][next] && !all[row][next].there) next += across;
+      if (all[row][next]) column = next;
     }
-    if (point === null) return;
-    chart.walked = { curve, point };
-    const at = data[curve], text = at.hovertext || at.text;
-    const ofPoint = Array.isArray(text) && (Array.isArray(point) ? text[point[0]][point[1]] : text[point]);
-    if (ofPoint) said.textContent = lines(ofPoint).join(", ");
-    else if (at.type === "heatmap") said.textContent = [at.y[point[0]], at.x[point[1]], number(at.z[point[0]][point[1]])].map(words).join(", ");
-    else {
-      const place = (axis) => axisTitle(chart, axis + "axis") + " " +
-        (axis === "x" && pointsEach(at) === 2 ? binText(at.x[point], at.x[point + 1]) : number(at[axis][point]));
-      said.textContent = [words(at.name), place("x"), place("y")].join(", ");
-    }
-    Plotly.Fx.hover(chart, [{ curveNumber: curve, pointNumber: point }]);
+    const point = all[row]?.[column];
+    if (!point) return;
+    figure.walked = { row, column, key: point.key };
+    said.textContent = point.lines.join(", ");
+    show(figure, point);
   };
 
   // What is chosen on one chart is chosen on those that let the reader choose it.
   const choose = (wanted) => {
     let shown = false;
     document.querySelectorAll(".bar select").forEach((box) => {
-      const at = (box.keys || []).lastIndexOf(wanted);
+      const at = box.keys.lastIndexOf(wanted);
       if (at < 0) return;
       box.value = at;
       box.dispatchEvent(new Event("change"));
@@ -277,67 +192,117 @@
       said.textContent = "Shown: " + box.selectedOptions[0].textContent;
     });
   };
+  // Numbers that the page holds packed: base64 of DEFLATE of groups of seven bits, the lowest first.
+  const unpacked = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+    const numbers = [];
+    let value = 0, scale = 1;
+    for (const byte of new Uint8Array(await new Response(stream).arrayBuffer())) {
+      value += (byte & 127) * scale;
+      scale *= 128;
+      if (byte < 128) { numbers.push(value); [value, scale] = [0, 1]; }
+    }
+    return numbers;
+  };
+  const drawChoice = (figure, choice) => {
+    const series = figure.series[0], bins = series.y.length;
+    series.y = figure.choices.counts.slice(choice * bins, (choice + 1) * bins);
+    const most = Math.max(1, ...series.y), decade = 10 ** Math.floor(Math.log10(most / 4));
+    const step = Math.max(1, [1, 2, 2.5, 5, 10].find((factor) => 4 * factor * decade >= most) * decade);
+    figure.svgs.forEach((svg, which) => {
+      [...svg.querySelectorAll("text")].forEach((text) => {
+        text.tick ??= /^\s*y\d\s*$/.test(text.textContent) ? text.textContent.match(/\d/)[0] : "";
+        if (text.tick) text.textContent = number(+(step * text.tick).toPrecision(6));
+      });
+      figure.frames[which][2] = [0, 4 * step, false];
+      const corners = series.y.flatMap((y, i) => [series.x[i], series.x[i + 1]].map((x) => toPicture(figure, which, { x, y }).map(Math.round).join()));
+      svg.querySelector(".chosen")?.remove();
+      svg.append(svgPart("polyline", { class: "chosen", points: corners.join(" "), fill: "none", stroke: "#0B5CAD", "stroke-width": 6 }));
+    });
+    hide();
+  };
 
-  charts.forEach((chart, i) => {
-    const { choices } = contents[i];
-    const name = chart.dataset.name;
+  const download = (name, ending, url) => make("a", "", { download: `${name}.${ending}`, href: url }).click();
+  // As on a light page, for slides: the colours that are written into the picture.
+  const save = (figure, png) => {
+    const svg = figure.svgs[seen(figure)].cloneNode(true), [, , width, height] = svg.getAttribute("viewBox").split(" ").map((side) => side / 4);
+    svg.querySelectorAll(".here").forEach((mark) => mark.remove());
+    svg.setAttribute("viewBox", `0 0 ${4 * width} ${4 * height}`);
+    svg.setAttribute("width", width);
+    svg.setAttribute("height", height);
+    if (figure.choices) svg.append(Object.assign(svgPart("text", { x: 20, y: 50, "font-family": "sans-serif", "font-size": 48 }), { textContent: figure.choices.names[figure.choice || 0] }));
+    const url = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(svg.outerHTML);
+    if (!png) return download(figure.chart.dataset.name, "svg", url);
+    const image = new Image();
+    image.onload = () => {
+      const canvas = make("canvas", "", { width: 2 * width, height: 2 * height }), paint = canvas.getContext("2d");
+      paint.fillStyle = "#fff";
+      paint.fillRect(0, 0, canvas.width, canvas.height);
+      paint.drawImage(image, 0, 0, canvas.width, canvas.height);
+      download(figure.chart.dataset.name, "png", canvas.toDataURL());
+    };
+    image.src = url;
+  };
+
+  figures.forEach((figure) => {
+    const { chart, choices, map } = figure, name = chart.dataset.name;
+    if (map) figure.svgs.forEach((svg) => (map.signs = [...svg.querySelectorAll("polygon")].length - map.at.length - map.marks.reduce((sum, { which }) => sum + which.length, 0)));
     chart.tabIndex = 0;
     // The arrow keys are the chart's, not the screen reader's.
     chart.setAttribute("role", "application");
     chart.setAttribute("aria-roledescription", "chart; the arrow keys go through it");
     chart.addEventListener("keydown", (event) => {
       if (event.altKey || event.ctrlKey || event.metaKey) return;
-      if (event.key.startsWith("Arrow")) walk(chart, event.key);
-      else if (event.key === "Escape") Plotly.Fx.unhover(chart);
-      else if (event.key === "Enter" && chart.walked) {
-        const keys = chart.data[chart.walked.curve].customdata;
-        if (keys) choose(keys[chart.walked.point]);
-      } else return;
+      if (event.key.startsWith("Arrow")) walk(figure, event.key);
+      else if (event.key === "Escape") hide();
+      else if (event.key === "Enter" && figure.walked?.key !== undefined) choose(figure.walked.key);
+      else return;
       event.preventDefault();
     });
-    chart.addEventListener("blur", () => { if (chart._fullLayout) Plotly.Fx.unhover(chart); });
-    const bar = document.createElement("div");
-    bar.className = "bar";
-    if (choices) {
-      const box = document.createElement("select");
-      choices.names.forEach((name, i) => box.add(new Option(name, i)));
-      box.keys = choices.keys;
-      box.addEventListener("change", () => {
-        chart.dataset.choice = box.value;
-        Plotly.update(chart, { y: [chosen(choices, +box.value)] }, { "title.text": chosenTitle(choices, +box.value) }, [0]);
-        if (table) showTable();
-      });
-      const label = document.createElement("label");
-      label.append(choices.label + " ", box);
-      bar.append(label);
-    }
+    chart.addEventListener("blur", hide);
+    chart.addEventListener("mouseleave", hide);
+    // Dragging zooms into the picture, a double click shows the whole one.
+    let from = null;
+    chart.addEventListener("mousedown", (event) => { from = cursor(figure, seen(figure), event); });
+    chart.addEventListener("mousemove", (event) => { const point = under(figure, event); point ? show(figure, point) : hide(); });
+    chart.addEventListener("mouseup", (event) => {
+      const which = seen(figure), svg = figure.svgs[which], to = cursor(figure, which, event), point = under(figure, event);
+      const [width, height] = from ? [Math.abs(to.x - from.x), Math.abs(to.y - from.y)] : [0, 0];
+      if (width > 60 && height > 60) {
+        svg.dataset.whole ??= svg.getAttribute("viewBox");
+        svg.style.aspectRatio ||= svg.dataset.whole.split(" ").slice(2).join(" / ");
+        svg.setAttribute("viewBox", [Math.min(to.x, from.x), Math.min(to.y, from.y), width, height].join(" "));
+      } else if (from && point?.key !== undefined) choose(point.key);
+      from = null;
+    });
+    chart.addEventListener("dblclick", () => figure.svgs.forEach((svg) => svg.dataset.whole && svg.setAttribute("viewBox", svg.dataset.whole)));
+
+    const bar = make("div", "", { className: "bar" });
     let table = null;
     const showTable = () => {
-      const fresh = tableOf(chart);
+      const fresh = tableOf(figure);
       if (table) table.replaceWith(fresh); else bar.after(fresh);
       table = fresh;
     };
-    const toggle = button("Table", "Show " + name + " as a table", () => {
+    const toggle = button("Table", `Show ${name} as a table`, () => {
       if (table) { table.remove(); table = null; } else showTable();
       toggle.setAttribute("aria-expanded", String(table !== null));
     });
     toggle.setAttribute("aria-expanded", "false");
-    bar.append(toggle, button("PNG", "Save " + name + " as PNG", () => save(chart, "png")),
-               button("SVG", "Save " + name + " as SVG", () => save(chart, "svg")));
+    if (choices) {
+      const box = make("select", "", { keys: choices.keys }), label = make("label", choices.label + " ");
+      choices.names.forEach((name, i) => box.add(new Option(name, i)));
+      box.addEventListener("change", () => {
+        figure.choice = +box.value;
+        drawChoice(figure, figure.choice);
+        if (table) showTable();
+      });
+      label.append(box);
+      bar.append(label);
+      unpacked(choices.bins).then((counts) => { choices.counts = counts; drawChoice(figure, +box.value); });
+    }
+    bar.append(toggle, button("PNG", `Save ${name} as PNG`, () => save(figure, true)), button("SVG", `Save ${name} as SVG`, () => save(figure, false)));
     chart.after(bar);
   });
-
-  [dark, narrow].forEach((query) => query.addEventListener("change", draw));
-  addEventListener("beforeprint", () => { printing = true; draw(); });
-  addEventListener("afterprint", () => { printing = false; draw(); });
-  // A chart that was folded away has no width until it is seen.
-  document.querySelectorAll("details").forEach((details) => details.addEventListener("toggle", () => {
-    details.querySelectorAll("figure[id^=chart-]").forEach((chart) => Plotly.Plots.resize(chart));
-  }));
-  draw();
-  // Where plotly measures texts, far outside.
-  document.getElementById("js-plotly-tester")?.setAttribute("aria-hidden", "true");
-  charts.forEach((chart) => chart.on("plotly_click", ({ points }) => {
-    if (points[0] && points[0].customdata !== undefined) choose(points[0].customdata);
-  }));
 })();

@@ -69,7 +69,6 @@ fn what_cannot_be_compared_is_named() {
     usage(&[good.to_str().unwrap(), good.to_str().unwrap(), "run.mdf"], "run.mdf: A and B are files of samples");
     usage(&["", "", "--looks", "20,10"], "ascending");
     usage(&["", "", "--zone=-1"], "--zone");
-    usage(&["", "", "--confidence", "100"], "--confidence");
 }
 
 #[test]
@@ -168,10 +167,10 @@ fn builds_are_run_with_the_options_of_the_comparison() {
         said[0].clone()
     };
     assert!(said(&[]).ends_with("--backend cpu\n"));
-    let options =
-        "--backend emulated --no-clustering --position geometric --max-cluster-size 3 --save-above-max --flip 511";
-    let all = said(&options.split(' ').collect::<Vec<_>>());
-    assert!(all.ends_with(&format!("{options}\n")), "{all}");
+    assert!(
+        said(&["--backend", "emulated", "--profile", "pp-low"])
+            .contains("--profile pp-low --format v5 --backend emulated\n")
+    );
 }
 
 #[test]
@@ -188,4 +187,31 @@ fn the_digest_of_what_was_decoded_depends_on_the_events_alone() {
     assert_eq!(digest(&["--batch", "7"]), cpu);
     assert_eq!(digest(&["--backend", "reference"]), cpu);
     assert_ne!(digest(&["--no-clustering"]), cpu);
+}
+
+#[test]
+fn a_comparison_on_a_machine_that_others_use_cannot_tell_and_says_so_by_its_exit_code() {
+    // Any load of others counts as trouble: every sample is discarded.
+    let run = tool()
+        .args([
+            "compare",
+            "",
+            "",
+            "--looks",
+            "4",
+            "--rounds",
+            "2",
+            "--others",
+            "0",
+            "--profile",
+            "pp-low",
+            "--json",
+            "-",
+        ])
+        .output();
+    let run = run.unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let judgement = &value["result"]["judgement"];
+    let told = judgement["verdict"] != "cannot-tell";
+    assert!(if told { matches!(run.status.code(), Some(0 | 3)) } else { run.status.code() == Some(4) }, "{judgement}");
 }

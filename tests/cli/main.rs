@@ -5,6 +5,7 @@ mod support;
 mod ablation;
 mod columns;
 mod compare;
+mod conventions;
 mod decode;
 mod faults;
 #[cfg(unix)]
@@ -20,11 +21,9 @@ mod made;
 mod memory;
 #[cfg(unix)]
 mod outputs;
-mod replay;
 mod report;
 #[cfg(unix)]
-mod serve;
+mod resume;
 mod sweep;
 mod tools;
 mod tune;
-mod voice;

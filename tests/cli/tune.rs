@@ -58,7 +58,7 @@ fn tune<'a>(device: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn a_tuning_is_listed_shown_and_explained() {
+fn a_tuning_is_listed_explained_and_removed() {
     let place = Place::new();
     let text = place.says(&tune("synthetic:seed=3,noise=0.02", &["--finalists", "2"]));
     assert!(text.contains("Chosen:\n  block=") && text.contains("Tried 12 of 1152"), "{text}");
@@ -74,10 +74,9 @@ fn a_tuning_is_listed_shown_and_explained() {
     assert!(json["decision"]["details"]["decisions"][0]["candidates"][0]["blocks"].as_u64() >= Some(10), "{json}");
     let list = place.says(&["tune", "store", "list"]);
     assert!(list.contains(": 1 run\n") && list.contains("decided: "), "{list}");
-    let show = place.says(&["tune", "store", "show", "1", "--top", "3"]);
-    assert!(show.contains("ut-decode tune explain 1 says why"), "{show}");
-    assert!(show.contains("12 configurations tried") && show.contains("and 9 more"), "{show}");
-    assert!(place.fails(&["tune", "store", "show", "7"]).contains("there is no run 7"));
+    let top = place.says(&["tune", "explain", "1", "--top", "3"]);
+    assert!(top.contains("12 configurations tried") && top.contains("and 9 more"), "{top}");
+    assert!(place.fails(&["tune", "explain", "7"]).contains("there is no run 7"));
     assert!(place.says(&["tune", "store", "prune", "1"]).contains("removed 1 run: 1"));
     assert!(place.fails(&["tune", "explain"]).contains("no run decided anything yet"));
     assert_eq!(place.run(&["tune", "store", "prune"]).status.code(), Some(2));
@@ -156,13 +155,15 @@ fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
     place.says(&["generate", "--profile", "pp-low", "--events", "1", "--seed", "1", "--output", folder]);
     let [events, boards, geometry] =
         ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{folder}/{name}"));
-    let tables = ["--boards", boards.as_str(), "--geometry", geometry.as_str()];
+    let settings = place.path("tables.toml");
+    std::fs::write(&settings, format!("boards = {boards:?}\ngeometry = {geometry:?}\n")).unwrap();
+    let tables = ["--config", settings.to_str().unwrap()];
     let more = ["--budget", "5", "--finalists", "0", "--launches", "1", events.as_str(), "--timeout", "60"];
     let text = place.says(&tune("emulated", &[&more[..], &tables[..], &["--pipeline", "fused"]].concat()));
     assert!(text.contains("emulated-fused-decoder v1 for banks=v5") && text.contains("fused.block_x="), "{text}");
     // An interrupted one would go on only with these very events and tables.
-    let strategy = place.store().run_record(1).unwrap().plan.strategy;
-    assert!(strategy.contains(&format!(", on {events} (")), "{strategy}");
+    let sample = place.store().run_record(1).unwrap().plan.sample;
+    assert!(sample.contains(&format!("{events} (")), "{sample}");
     let observations = place.store().observations(1).unwrap();
     assert_eq!(observations.len(), 5);
     assert!(observations.iter().all(|observation| matches!(observation.outcome, Outcome::Times(_))));
@@ -268,7 +269,7 @@ fn runs_move_between_stores_and_are_replayed() {
 }
 
 #[test]
-fn a_store_that_cannot_be_written_is_listed_shown_and_exported() {
+fn a_store_that_cannot_be_written_is_listed_explained_and_exported() {
     let place = Place::new();
     place.says(&tune("synthetic:seed=3", &["--budget", "3", "--finalists", "0"]));
     let file = place.path("tune.sqlite");
@@ -277,7 +278,7 @@ fn a_store_that_cannot_be_written_is_listed_shown_and_exported() {
     [bytes[18], bytes[19]] = [3, 1];
     std::fs::write(&file, &bytes).unwrap();
     assert!(place.says(&["tune", "store", "list"]).contains(": 1 run\n"));
-    assert!(place.says(&["tune", "store", "show", "1"]).contains("block="));
+    assert!(place.says(&["tune", "explain", "1"]).contains("block="));
     assert!(place.says(&["tune", "store", "export"]).contains("\"runs\""));
     let err = place.fails(&["tune", "store", "prune", "1"]);
     assert!(err.contains("tune.sqlite") && err.contains("readonly"), "{err}");
@@ -314,14 +315,16 @@ fn a_tuning_begins_with_what_was_best_on_another_device_and_says_so() {
         assert!(output.status.success());
         [output.stderr, output.stdout].map(|bytes| String::from_utf8(bytes).unwrap())
     };
-    let [said, explained] = tuned(&device("old"), &[]);
-    assert!(!said.contains("beginning with") && !explained.contains("seeds"), "{said}{explained}");
-    let [said, explained] = tuned(&device("new"), &[]);
+    let [said, _] = tuned(&device("old"), &[]);
+    assert!(!said.contains("beginning with"), "{said}");
+    let [said, _] = tuned(&device("new"), &[]);
     assert!(
         said.contains("beginning with the 5 best of old [replay]: tuned ") && said.contains("(run 2 of "),
         "{said}"
     );
-    assert!(said.contains("for device old instead of new") && explained.contains(", seeds "), "{said}{explained}");
+    assert!(said.contains("for device old instead of new"), "{said}");
+    let begun_with = |run| place.store().run_record(run).unwrap().plan.seeds.len();
+    assert_eq!([begun_with(2), begun_with(3)], [0, 5]);
     let [said, _] = tuned(&device("newest"), &["--no-seeds"]);
     assert!(!said.contains("beginning with"), "{said}");
 }

@@ -26,7 +26,6 @@ mod parts;
 mod reports;
 mod sections;
 mod seen;
-mod soak;
 mod synth;
 mod views;
 mod worked_examples;

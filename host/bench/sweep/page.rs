@@ -90,7 +90,7 @@ fn line(report: &Report, axis: usize) -> Chart {
     let mut chart = Chart::new(&of.name, &of.name, &report.about.unit);
     chart = chart.named("median, and the middle half", &places, &line(|s| s.median), bars);
     match report.points[report.default].measured {
-        Some(default) => chart.named_level("default", &places, default.median),
+        Some(default) => chart.named_level("default", default.median),
         None => chart,
     }
 }
@@ -126,9 +126,7 @@ fn heat_map(report: &Report, x: usize, y: usize) -> Chart {
         }),
         unit: report.about.unit.clone(),
         less_is_better: report.about.less_is_better,
-        logarithmic: false,
-        around_usual: false,
-        range: None,
+        ..Heat::default()
     };
-    Chart::new(&format!("{} and {}", across.name, down.name), &across.name, &down.name).heat_map(&heat)
+    Chart::new(&format!("{} and {}", across.name, down.name), &across.name, &down.name).heat_map(heat)
 }

@@ -37,7 +37,7 @@ pub fn section(page: &mut Page, detector: &Detector, a: &Run<'_>, b: &Run<'_>, d
         fewer.len(),
         charged.len()
     ));
-    let drawing = Drawing::new(detector);
+    let drawing = Drawing::new(page, detector);
     let hover = |sector: usize| {
         let d = &differences[sector];
         let [in_a, in_b] = d.hits.map(short);

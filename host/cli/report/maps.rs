@@ -29,11 +29,11 @@ pub struct MapOf<'a> {
 /// What maps need of the detector.
 pub struct Drawing {
     shapes: Vec<SectorShape>,
-    names: Vec<String>,
 }
 
 impl Drawing {
-    pub fn new(detector: &Detector) -> Self {
+    /// Also names the sectors on the page.
+    pub fn new(page: &mut Page, detector: &Detector) -> Self {
         let tables = &detector.tables;
         let lanes = lanes_of_sectors(tables);
         let name = |sector: usize| match &lanes[sector][..] {
@@ -43,7 +43,8 @@ impl Drawing {
                 format!("{}\n{}", mounted(&tables.boards().lanes[slots[0]]), lanes.join(", "))
             }
         };
-        Self { shapes: shapes(tables), names: (0..N_SECTORS).map(name).collect() }
+        page.name_keys((0..N_SECTORS).map(|sector| (sector as u64, name(sector))));
+        Self { shapes: shapes(tables) }
     }
 
     /// The four layers.
@@ -62,7 +63,7 @@ impl Drawing {
             let areas = Areas {
                 outlines: of_layer.clone().map(corners).collect(),
                 values: map.values[of_layer.clone()].to_vec(),
-                hover: of_layer.clone().map(|s| format!("{}\n{}", self.names[s], (map.hover)(s))).collect(),
+                hover: of_layer.clone().map(map.hover).collect(),
                 unit: map.unit.to_owned(),
                 shading: map.shading,
                 range,
@@ -74,7 +75,7 @@ impl Drawing {
                 .title(LAYERS[layer])
                 .describe(&description)
                 .height(HEIGHT)
-                .areas(&areas)
+                .areas(areas)
         };
         (0..N_LAYERS).map(chart).collect()
     }
@@ -99,7 +100,7 @@ fn marked(run: &Run<'_>, kind: OutlierKind) -> Vec<usize> {
 
 /// The sections with maps.
 pub fn sections(page: &mut Page, detector: &Detector, runs: &[&Run<'_>]) {
-    let drawing = Drawing::new(detector);
+    let drawing = Drawing::new(page, detector);
     let of = |run: &Run<'_>| if runs.len() > 1 { format!(" of {}", run.name) } else { String::new() };
     let per_event = |run: &Run<'_>| -> Vec<f64> {
         let view = &run.gathered.view;

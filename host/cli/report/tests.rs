@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::names::{lanes_of_sectors, place_json, place_text, short};
 use super::page;
@@ -133,16 +133,11 @@ fn html_of(detector: &Detector, sums: &Sums, verdicts: &Verdicts) -> String {
     page::html(detector, DecodeOptions::default(), &run, None)
 }
 
-/// What plotly is given, chart by chart.
+/// Data of the charts, in turn.
 fn charts(html: &str) -> Vec<Value> {
-    let data = html.split("<script type=\"application/json\"").skip(1);
+    let data = html.split("<script type=\"application/json\" id=\"data-").skip(1);
     let text = data.map(|part| part.split_once('>').unwrap().1.split("</script>").next().unwrap());
     text.map(|text| serde_json::from_str(text).unwrap()).collect()
-}
-
-/// The points of a map, which carry its numbers.
-fn points(chart: &Value) -> &Value {
-    chart["data"].as_array().unwrap().last().unwrap()
 }
 
 /// The number of each sector, as four maps have them; `None` for none. Each sector is at its place.
@@ -150,14 +145,13 @@ fn by_sector(maps: &[Value], tables: &DetectorTables) -> Vec<Option<f64>> {
     let shapes = shapes(tables);
     let mut numbers = Vec::new();
     for (layer, map) in maps.iter().enumerate() {
-        let points = points(map);
         let sectors: Vec<usize> = sectors_of_layer(layer).collect();
-        assert_eq!(points["customdata"], serde_json::json!(sectors));
+        assert_eq!(map["map"]["keys"], json!(sectors));
         for (i, &sector) in sectors.iter().enumerate() {
             let corners = &shapes[sector].corners;
             let x = corners.iter().map(|corner| f64::from(corner.0)).sum::<f64>() / corners.len() as f64;
-            assert!((points["x"][i].as_f64().unwrap() - x).abs() < 0.02, "{sector}");
-            numbers.push(points["meta"]["values"][i].as_f64());
+            assert!((map["map"]["at"][i][0].as_f64().unwrap() - x).abs() < 0.02, "{sector}");
+            numbers.push(map["map"]["values"][i].as_f64());
         }
     }
     numbers
@@ -165,20 +159,12 @@ fn by_sector(maps: &[Value], tables: &DetectorTables) -> Vec<Option<f64>> {
 
 /// The sectors with a sign.
 fn marked(maps: &[Value], name: &str) -> Vec<usize> {
-    let mut sectors = Vec::new();
-    for (layer, map) in maps.iter().enumerate() {
-        for trace in map["data"].as_array().unwrap().iter().filter(|trace| trace["name"] == name) {
-            let places = trace["x"].as_array().unwrap().iter().zip(trace["y"].as_array().unwrap());
-            assert!(places.len() > 0, "a sign without a place in layer {layer}");
-            for (x, y) in places {
-                let all = points(map);
-                let here = |i: &usize| all["x"][*i] == *x && all["y"][*i] == *y;
-                let i = (0..sectors_of_layer(layer).len()).find(here).unwrap();
-                sectors.push(sectors_of_layer(layer).start + i);
-            }
-        }
-    }
-    sectors
+    let of_layer = |(layer, map): (usize, &Value)| {
+        let marks = map["map"]["marks"].as_array().unwrap().iter().filter(|mark| mark["name"] == name);
+        let which = marks.flat_map(|mark| mark["which"].as_array().unwrap());
+        which.map(|i| sectors_of_layer(layer).start + i.as_u64().unwrap() as usize).collect::<Vec<_>>()
+    };
+    maps.iter().enumerate().flat_map(of_layer).collect()
 }
 
 /// The rows of the table with this name: whether each stands out, and its cells.
@@ -203,17 +189,20 @@ fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_
     let tables = &detector.tables;
     let sums = sums(&detector, view(tables));
     let verdicts = verdicts(tables);
-    let charts = charts(&html_of(&detector, &sums, &verdicts));
-    let near = |a: f64, b: f64| (a - b).abs() < 1e-9 * b.abs().max(1.0);
+    let html = html_of(&detector, &sums, &verdicts);
+    let charts = charts(&html);
+    // Pages have six digits.
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-5 * b.abs().max(1.0);
+    let ends = |map: &Value, low: f64, high: f64| {
+        let [from, to] = [0, 1].map(|end| map["map"]["ends"][end].as_f64().unwrap());
+        assert!(near(from, low) && near(to, high), "{from} {to}");
+    };
 
     let maps = &charts[..4];
     let numbers = by_sector(maps, tables);
     assert!((0..N_SECTORS).all(|sector| near(numbers[sector].unwrap(), hits(sector) as f64 / EVENTS as f64)));
-    for map in maps {
-        let marker = &points(map)["marker"];
-        assert!(near(marker["cmin"].as_f64().unwrap(), 0.03f64.log10()), "the least that is not 0: {marker}");
-        assert!(near(marker["cmax"].as_f64().unwrap(), 1.96f64.log10()), "{marker}");
-    }
+    // From the least that is not 0.
+    maps.iter().for_each(|map| ends(map, 0.03f64.log10(), 1.96f64.log10()));
 
     let maps = &charts[4..8];
     let numbers = by_sector(maps, tables);
@@ -229,10 +218,11 @@ fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_
     let first = |sector: usize| (0..N_LAYERS).find(|&layer| sectors_of_layer(layer).contains(&sector)).unwrap();
     let hover = |sector: usize| {
         let layer = first(sector);
-        points(&maps[layer])["hovertext"][sector - sectors_of_layer(layer).start].as_str().unwrap().to_owned()
+        maps[layer]["map"]["hover"][sector - sectors_of_layer(layer).start].as_str().unwrap().to_owned()
     };
     assert!(hover(FEW).contains("too few to tell") && !hover(20).contains("too few"), "{}", hover(20));
-    assert!(hover(UNREAD).contains("which no lane reads") && hover(UNREAD).contains("nothing to compare with"));
+    assert!(hover(UNREAD).contains("nothing to compare with"));
+    assert!(html.contains(&format!("\"{UNREAD}\":\"sector {UNREAD}, which no lane reads\"")));
 
     let maps = &charts[8..12];
     let numbers = by_sector(maps, tables);
@@ -240,11 +230,8 @@ fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_
         assert_eq!(number.is_some(), hits(sector) > 0);
         assert!(number.is_none_or(|number| near(number, mean_charge(&sums.view, sector).0)), "{sector}");
     }
-    for map in maps {
-        // A fifth to either side of 22; the sectors with 900, which are not well known, do not count.
-        let marker = &points(map)["marker"];
-        assert!(near(marker["cmin"].as_f64().unwrap(), 17.6) && near(marker["cmax"].as_f64().unwrap(), 26.4));
-    }
+    // A fifth to either side of 22; the sectors with 900, which are not well known, do not count.
+    maps.iter().for_each(|map| ends(map, 17.6, 26.4));
 }
 
 #[test]
@@ -377,7 +364,7 @@ fn what_there_is_none_of_is_said() {
     sums.view.events = 1;
     let html = html_of(&detector, &sums, &verdicts);
     assert!(html.contains("There was no hit to look at") && !html.contains("so few hits expected"));
-    assert_eq!(charts(&html)[0]["data"].as_array().unwrap().len(), 2, "one shade, and the points");
+    assert!(by_sector(&charts(&html)[..4], tables).iter().all(|number| *number == Some(0.0)));
     assert!(html.contains("No event has an event number; --against place takes the order of reading instead."));
 }
 
@@ -390,16 +377,13 @@ fn distributions_are_shares_in_per_cent_and_have_gaps_where_there_is_nothing() {
     let (sums, verdicts) = (sums(&detector, view), verdicts(&detector.tables));
     let charts = charts(&html_of(&detector, &sums, &verdicts));
     let values = |title: &str, layer: usize| {
-        let chart = charts.iter().find(|chart| chart["layout"]["title"]["text"] == title).unwrap();
-        chart["data"][layer]["y"].clone()
+        let chart = charts.iter().find(|chart| chart["title"] == title).unwrap();
+        chart["series"][layer]["y"].clone()
     };
-    // Each bin has two ends; an axis of logarithms has no 0.
-    let from_edge_to_edge = |values: &[Option<f64>]| {
-        serde_json::json!(values.iter().flat_map(|value| [*value; 2]).collect::<Vec<Option<f64>>>())
-    };
-    assert_eq!(values("Charge", 1), from_edge_to_edge(&[None, Some(75.0), None, Some(25.0)]));
-    assert_eq!(values("Charge", 0), from_edge_to_edge(&[None; 4]));
-    assert_eq!(values("Cluster size", 2), from_edge_to_edge(&[Some(25.0), Some(75.0), None]));
+    // An axis of logarithms has no 0.
+    assert_eq!(values("Charge", 1), json!([null, 75.0, null, 25.0]));
+    assert_eq!(values("Charge", 0), json!([null, null, null, null]));
+    assert_eq!(values("Cluster size", 2), json!([25.0, 75.0, null]));
 }
 
 #[test]
@@ -425,30 +409,27 @@ fn pictures_against_the_event_number_have_the_rates_of_each_bin() {
     assert!(html.contains(&format!("Silent: board {} from 64 to 127.", verdicts.outliers[0].board)));
     let charts = charts(&html);
     let titled = |title: &str| {
-        let chart = charts.iter().find(|chart| chart["layout"]["title"]["text"] == title);
+        let chart = charts.iter().find(|chart| chart["title"] == title);
         chart.unwrap_or_else(|| panic!("{title}"))
     };
-    // Each bin has two ends.
-    let from_edge_to_edge = |values: [Option<f64>; 4]| serde_json::json!(values.map(|value| [value; 2]).concat());
-    let hits = &titled("Hits of the layers")["data"];
-    assert_eq!(hits[0]["x"], serde_json::json!([40.0, 41.0, 41.0, 42.0, 42.0, 43.0, 43.0, 44.0]));
-    assert_eq!(hits[0]["y"], from_edge_to_edge([Some(3.0), Some(2.0), None, Some(0.0)]));
-    assert_eq!(hits[2]["y"], from_edge_to_edge([Some(0.5), Some(0.5), None, Some(0.5)]));
-    assert_eq!(hits[1]["y"], from_edge_to_edge([Some(0.0), Some(0.0), None, Some(0.0)]));
-    assert_eq!(titled("Events")["data"][0]["y"], from_edge_to_edge([Some(4.0), Some(4.0), Some(0.0), Some(4.0)]));
-    let troubles = &titled("Troubles")["data"];
+    let hits = &titled("Hits of the layers")["series"];
+    assert_eq!(hits[0]["x"], json!([40.0, 41.0, 42.0, 43.0, 44.0]));
+    assert_eq!(hits[0]["y"], json!([3.0, 2.0, null, 0.0]));
+    assert_eq!(hits[2]["y"], json!([0.5, 0.5, null, 0.5]));
+    assert_eq!(hits[1]["y"], json!([0.0, 0.0, null, 0.0]));
+    assert_eq!(titled("Events")["series"][0]["y"], json!([4.0, 4.0, 0.0, 4.0]));
+    let troubles = &titled("Troubles")["series"];
     let named = |name: &str| troubles.as_array().unwrap().iter().find(|trace| trace["name"] == name).unwrap();
-    assert_eq!(named("bad_header")["y"], from_edge_to_edge([Some(0.25), Some(0.25), None, Some(0.25)]));
-    assert_eq!(named("unconnected_hits")["y"], from_edge_to_edge([Some(0.0), Some(0.0), None, Some(0.0)]));
-    assert_eq!(named("error banks")["y"], from_edge_to_edge([Some(0.5), Some(0.5), None, Some(0.5)]));
+    assert_eq!(named("bad_header")["y"], json!([0.25, 0.25, null, 0.25]));
+    assert_eq!(named("unconnected_hits")["y"], json!([0.0, 0.0, null, 0.0]));
+    assert_eq!(named("error banks")["y"], json!([0.5, 0.5, null, 0.5]));
     assert_eq!(troubles.as_array().unwrap().len(), 3, "no other kind occurred");
-    let boards = &titled("Hits of every board")["data"][0];
+    let boards = titled("Hits of every board");
     let board = (slot / 6).to_string();
-    let row = boards["y"].as_array().unwrap().iter().position(|name| *name == board).unwrap();
-    assert_eq!(boards["x"], serde_json::json!(["40", "41", "42", "43"]));
+    let row = boards["names"]["y"].as_array().unwrap().iter().position(|name| *name == board).unwrap();
+    assert_eq!(boards["names"]["x"], json!(["40", "41", "42", "43"]));
     // The usual is that of the upper quarter: three hits an event.
-    assert_eq!(boards["z"][row], serde_json::json!([1.0, 2.0 / 3.0, null, 0.0]));
-    assert_eq!(boards["hovertext"][row][0], format!("board {}, 40 to 40: 12 hits, 3.00 an event", slot / 6));
+    assert_eq!(boards["heat"]["values"][row], json!([1.0, 0.666667, null, 0.0]));
 }
 
 #[test]
@@ -501,10 +482,9 @@ fn what_differs_is_marked_and_listed_the_most_first() {
     let html = page::html(&detector, DecodeOptions::default(), &a, Some((&b, &differences)));
     assert_eq!(rows(&html, "Differences by sector")[1].1[1..5], ["0", "2.00", "∞", "6.00"]);
     let charts = self::charts(&html);
-    let points = points(&charts[0]);
-    assert!(points["hovertext"][10].as_str().unwrap().contains("as shares: ∞, 6.00 σ"));
-    let [dead_in_a, alike] = [10, 9].map(|sector| points["marker"]["color"][sector].as_f64().unwrap());
-    assert!(dead_in_a >= 2f64.log10() && alike < 0.1, "{dead_in_a} {alike}");
+    let map = &charts[0]["map"];
+    assert!(map["hover"][10].as_str().unwrap().contains("as shares: ∞, 6.00 σ"));
+    assert_eq!((&map["values"][10], &map["values"][9]), (&json!("∞"), &json!(1.009)));
     // Sectors of which nothing is known are not listed.
     let known = [3, 500, 1000];
     for difference in differences.iter_mut().filter(|difference| !known.contains(&difference.sector)) {
@@ -516,6 +496,20 @@ fn what_differs_is_marked_and_listed_the_most_first() {
     let none = sums(&detector, RunView::new(tables, Against::Number));
     let html = page::html(&detector, DecodeOptions::default(), &a, Some((&run("none", &none), &differences)));
     assert!(html.contains("Hits of each sector of a") && html.contains("100   |   0"));
+}
+
+#[test]
+fn sums_of_more_than_can_be_counted_stay_as_they_were() {
+    let detector = Arc::new(detector());
+    let sound = sums(&detector, view(&detector.tables)).to_bytes().unwrap();
+    let mut json: Value = serde_json::from_slice(&zstd::decode_all(&sound[..]).unwrap()).unwrap();
+    json["view"]["hits"] = (1_u64 << 61).into();
+    let packed = zstd::bulk::compress(json.to_string().as_bytes(), 1).unwrap();
+    let mut sums = Sums::from_bytes(&packed[..], "x").unwrap();
+    let before = sums.to_bytes().unwrap();
+    let error = sums.add(&sums.clone()).unwrap_err().to_string();
+    assert!(error.contains("more than can be counted"), "{error}");
+    assert!(sums.to_bytes().unwrap() == before);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Everything against the event number: hits of the layers, hits of every board, troubles.
 
-use chart_page::{Chart, Heat, Page};
+use chart_page::{Chart, Heat, Page, Shading};
 
-use super::names::{LAYERS, short};
+use super::names::LAYERS;
 use super::run::Run;
 use crate::cli::detector::Detector;
 use crate::decoder::{Count, Kind};
@@ -76,18 +76,11 @@ pub fn sections(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
         charts.push(troubles.describe(&format!("Troubles and error banks an event{of}")));
     }
     page.charts(&charts);
-    boards(page, detector, run, (what, of), &spans, width);
+    boards(page, detector, run, (what, of), &spans);
 }
 
 /// Hits of every board against the event number, over its usual number.
-fn boards(
-    page: &mut Page,
-    detector: &Detector,
-    run: &Run<'_>,
-    (what, of): (&str, &str),
-    spans: &[(u64, &Span)],
-    width: u64,
-) {
+fn boards(page: &mut Page, detector: &Detector, run: &Run<'_>, (what, of): (&str, &str), spans: &[(u64, &Span)]) {
     let tables = &detector.tables;
     let together = spans.len().div_ceil(COLUMNS).next_power_of_two();
     let columns: Vec<&[(u64, &Span)]> = spans.chunks(together).collect();
@@ -97,7 +90,7 @@ fn boards(
         })
         .collect();
     let events: Vec<u64> = columns.iter().map(|column| column.iter().map(|(_, span)| span.events).sum()).collect();
-    let (mut values, mut hover) = (Vec::new(), Vec::new());
+    let mut values = Vec::new();
     for &board in &used {
         let hits: Vec<u64> =
             columns.iter().map(|column| column.iter().map(|(_, span)| span.hits_of_board(board)).sum()).collect();
@@ -115,30 +108,21 @@ fn boards(
             }
         };
         values.push(hits.iter().zip(&events).map(value).collect());
-        let text = |(i, (&n, &events)): (usize, (&u64, &u64))| {
-            let first = columns[i][0].0;
-            let last = columns[i].last().map_or(first, |(key, _)| key + (width - 1));
-            format!("board {board}, {first} to {last}: {n} hits, {} an event", short(n as f64 / events.max(1) as f64))
-        };
-        hover.push(hits.iter().zip(&events).enumerate().map(text).collect());
     }
     let heat = Heat {
         columns: columns.iter().map(|column| column[0].0.to_string()).collect(),
         rows: used.iter().map(usize::to_string).collect(),
         values,
-        hover,
-        text: Vec::new(),
-        unit: "hits by the board's usual".to_owned(),
-        less_is_better: false,
-        logarithmic: false,
-        around_usual: true,
+        unit: "× the board's usual hits".to_owned(),
+        shading: Shading::Signed,
         range: Some((0.0, 2.0)),
+        ..Heat::default()
     };
     let chart = Chart::new(&format!("boards against event number{of}"), what, "board")
         .title("Hits of every board")
         .describe(&format!("Hits of every board{of} in bins of the event number, over its usual number"))
         .height(640)
-        .heat_map(&heat);
+        .heat_map(heat);
     page.chart(&chart);
     let silent = run.verdicts.outliers.iter().filter(|outlier| outlier.kind == crate::views::OutlierKind::SilentBoard);
     let silent: Vec<String> = silent

@@ -33,7 +33,7 @@ enum Command {
     Measure(Box<run_args::Args>),
 }
 
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::Run(args) => run::run(args),
         Command::Explain(args) => explain::run(args),
@@ -41,6 +41,5 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
         Command::Workloads(args) => workloads::run(args),
         Command::Store(args) => store::run(args),
         Command::Measure(args) => target::measure(args),
-    }?;
-    Ok(0)
+    }
 }

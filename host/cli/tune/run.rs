@@ -15,7 +15,6 @@ use tuner::tune;
 use super::run_args::{Args, DeviceSpec};
 use super::target::Target;
 use super::watcher::Watcher;
-use crate::cli::args::DetectorArgs;
 use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::paths::{Protected, named};
 use crate::cli::{Failure, signals, usage};
@@ -100,12 +99,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// named like the report of any run.
 fn check_report(args: &Args, directory: &Path) {
     let mut protected = Protected::inputs(&args.sample.files);
-    let DetectorArgs { boards, geometry, .. } = &args.sample.detector;
     let recording: Vec<PathBuf> = match &args.backend {
         DeviceSpec::Replay(file) => named(file.as_os_str()).collect(),
-        _ => Vec::new(),
+        DeviceSpec::Decoder(_) => Vec::new(),
     };
-    let options = [boards, geometry, &args.program.space, &args.store.tune_db];
+    let options = [&args.program.space, &args.store.tune_db];
     protected.add(options.into_iter().flatten().chain(&recording), "which is named by another option");
     protected.add_unnamed();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -120,13 +118,15 @@ fn check_report(args: &Args, directory: &Path) {
 fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations: Vec<Observation>) -> Report {
     let parameters = record.space.parameters.clone();
     let chosen = in_words(&parameters, &evidence.chosen.config);
+    let final_rounds = evidence.details.as_ref().is_some_and(|details| details.final_launches > 0);
+    let of = if final_rounds { " in the final rounds" } else { "" };
     let facts = [
         ("workload", target.workload.to_string()),
         ("strategy", record.plan.strategy.clone()),
         ("seed", record.plan.seed.to_string()),
         ("budget", record.plan.budget.clone()),
         ("ended because", evidence.stopped.clone()),
-        ("chosen", format!("{chosen}: {}", target.objective.words(evidence.chosen.time_ms))),
+        ("chosen", format!("{chosen}: {}{of}", target.objective.words(evidence.chosen.time_ms))),
         ("verdict", evidence.verdict.clone()),
     ];
     Report {

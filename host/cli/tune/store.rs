@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use tuner::interchange::{read_import, store_json};
-use tuner::report::words::{in_words, objective_of, tried, word};
-use tuner::store::contents::{Prune, RunRecord, RunSummary};
+use tuner::report::words::{in_words, objective_of};
+use tuner::store::contents::{Prune, RunSummary};
 use tuner::store::{Application, Locations, Matching, Store};
 
 use crate::cli::Failure;
@@ -57,17 +57,6 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
-    /// One run: its task, its decision, and every configuration with its samples.
-    Show {
-        /// Its number, as `tune store list` shows it.
-        run: i64,
-        /// Configurations to list, the fastest first; 0: all.
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        top: usize,
-        /// Write it with all samples as JSON here; - is standard output.
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-    },
     /// Write runs for another store.
     Export {
         /// Runs, by number; none: all.
@@ -82,7 +71,7 @@ enum Command {
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Remove runs. What a living process is measuring stays.
+    /// Remove runs, but for those that a living process is measuring.
     Prune {
         /// These runs.
         runs: Vec<i64>,
@@ -104,7 +93,6 @@ enum Command {
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::List { json } => list(&args.store.read()?, json.as_deref()),
-        Command::Show { run, top, json } => show(&args.store.read()?.run_record(*run)?, *top, json.as_deref()),
         Command::Export { runs, output } => export(&args.store.read()?, runs, output),
         Command::Import { files } => import(&mut args.store.write()?, files),
         Command::Prune { runs, retired, unfinished, older_than, tunable } => {
@@ -182,55 +170,6 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
             state(summary),
             decided.unwrap_or_default()
         );
-    }
-    print_beside(json, &text)
-}
-
-fn show(record: &RunRecord, top: usize, json: Option<&Path>) -> Result<(), Failure> {
-    if let Some(path) = json {
-        write_json(path, record)?;
-    }
-    let mut text = format!(
-        "run {}: {} for {} on {}\n{}, seed {}, {}; began {}, {}\nspace: {} valid configurations of\n",
-        record.run,
-        record.tunable,
-        record.workload,
-        record.device,
-        record.plan.strategy,
-        record.plan.seed,
-        record.plan.budget,
-        record.started,
-        record.finished.as_ref().map_or_else(|| "not finished".to_owned(), |finished| format!("ended {finished}")),
-        record.space.valid
-    );
-    for (name, values) in &record.space.parameters {
-        let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-        let _ = writeln!(text, "  {name}: {}", values.join(" "));
-    }
-    if let Some(decision) = &record.decision {
-        let words = in_words(&record.space.parameters, &decision.chosen.config);
-        let _ = writeln!(
-            text,
-            "decided: {words}: {}; ut-decode tune explain {} says why",
-            objective_of(record).words(decision.chosen.time_ms),
-            record.run
-        );
-    }
-    let tried = tried(&record.measurements);
-    let shown = if top == 0 { tried.len() } else { top.min(tried.len()) };
-    let _ = writeln!(text, "{} configurations tried, {} measurements:", tried.len(), record.measurements.len());
-    for tried in &tried[..shown] {
-        let words = in_words(&record.space.parameters, tried.config);
-        let _ = match (tried.median(), tried.failure) {
-            (_, Some((kind, message))) => writeln!(text, "  {:>14}           {words}: {message}", word(kind)),
-            (Some(median), None) => {
-                writeln!(text, "  {:>14} {:>4} samples  {words}", objective_of(record).words(median), tried.times.len())
-            }
-            (None, None) => writeln!(text, "  {:>14}           {words}", "no sample"),
-        };
-    }
-    if shown < tried.len() {
-        let _ = writeln!(text, "  and {} more (--top 0 lists all)", tried.len() - shown);
     }
     print_beside(json, &text)
 }

@@ -57,12 +57,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let files = files(&args.spaces)?;
     let evaluations = args.evaluations as usize;
     for file in files.iter().filter(|_| args.race) {
-        match score_racing(&name(file), &read(file)?, args.candidates as usize, args.seeds, args.slow_start) {
-            Some(row) => report.races.push(row),
-            None => {
-                let (file, candidates) = (file.display(), args.candidates);
-                eprintln!("{file}: fewer than {candidates} configurations with samples; left out");
-            }
+        let candidates = args.candidates as usize;
+        if let Some(row) = score_racing(&name(file), &read(file)?, candidates, args.seeds, args.slow_start) {
+            report.races.push(row);
+        } else {
+            eprintln!("{}: fewer than {candidates} configurations with samples; left out", file.display());
         }
     }
     for &strategy in args.strategy.iter().filter(|_| !args.race) {

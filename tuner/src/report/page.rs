@@ -1,6 +1,6 @@
 //! The page: its sections, each a chart with what it shows.
 
-use chart_page::{Chart, Heat, Page};
+use chart_page::{Chart, Heat, Page, Shading};
 
 use super::numbers::{Summary, noise, time, values, word};
 use super::words::changes;
@@ -63,10 +63,13 @@ fn overview(page: &mut Page, report: &Report, summary: &Summary) {
     rows.push(("evaluations".into(), format!("{}, of which {failed} failed{later}", summary.evaluations)));
     if let Some(default) = &report.default {
         let time = summary.default.map_or_else(|| "not measured".to_owned(), |time| report.objective.words(time));
-        rows.push(("default".into(), format!("{}, {time}", name(report, default))));
+        rows.push(("default in the search".into(), format!("{}, {time}", name(report, default))));
     }
     if let Some((config, time)) = &summary.best {
-        rows.push(("best seen".into(), format!("{}, {}", name(report, config), report.objective.words(*time))));
+        rows.push((
+            "best of the search".into(),
+            format!("{}, {}", name(report, config), report.objective.words(*time)),
+        ));
     }
     if let Some(((_, best), (_, worst))) = summary.best.as_ref().zip(summary.worst.as_ref()) {
         rows.push(("spread".into(), format!("a factor {} from the worst to the best", short(worst / best))));
@@ -358,13 +361,12 @@ fn map(report: &Report, (across, columns): &Axis, (down, rows): &Axis, range: (f
         values: (0..rows.len()).map(|r| (0..columns.len()).map(|c| value(r, c)).collect()).collect(),
         hover: (0..rows.len()).map(|r| (0..columns.len()).map(|c| tip(r, c)).collect()).collect(),
         unit: report.objective.axis().to_owned(),
-        logarithmic: true,
+        shading: Shading::Log,
         less_is_better: !report.objective.more_is_better(),
-        around_usual: false,
         range: Some(range),
         ..Heat::default()
     };
-    Chart::new(&format!("{first} and {second}"), first, second).height(320).heat_map(&heat)
+    Chart::new(&format!("{first} and {second}"), first, second).height(320).heat_map(heat)
 }
 
 fn spread(page: &mut Page, report: &Report) {

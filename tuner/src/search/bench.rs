@@ -171,10 +171,12 @@ impl<'s, 'a> Bench<'s, 'a> {
 
     pub fn tell(&self, phase: Phase, tell: &mut dyn FnMut(&Progress<'_>) -> bool) -> Result<(), TuneError> {
         let best = self.best().map(|seen| (self.session.task.space.config(seen.index), seen.time_ms));
+        let ending_ms = self.with_ending().ms - self.spent.ms;
+        let left_ms = self.session.budget.left_ms(&self.spent, ending_ms);
         let progress = Progress {
             spent: self.spent,
             best: best.as_ref().map(|(config, time)| (config, *time)),
-            left_ms: self.session.budget.left_ms(&self.with_ending()).filter(|_| phase == Phase::Searching),
+            left_ms: left_ms.filter(|_| phase == Phase::Searching),
             phase,
             replayed: !self.recorder.is_live(),
             sibling: self.sibling.as_ref(),

@@ -53,12 +53,12 @@ impl Limit {
         }
     }
 
-    /// What is left of the search by this limit, in ms, at the pace so far; `None` where that is unknown.
-    fn left_ms(self, spent: &Spent) -> Option<f64> {
+    /// What is left by this limit, in ms, at the pace so far; `None` where that is unknown.
+    fn left_ms(self, spent: &Spent, ending_ms: f64) -> Option<f64> {
         let rate =
             |done: usize, most: usize| (done > 0).then(|| spent.ms / done as f64 * most.saturating_sub(done) as f64);
         match self {
-            Self::Evaluations(most) => rate(spent.evaluations, most),
+            Self::Evaluations(most) => rate(spent.evaluations, most).map(|left| left + ending_ms),
             Self::Launches(most) => rate(spent.launches, most),
             Self::Seconds(most) => Some((most * 1e3 - spent.ms).max(0.0)),
             Self::NoGain(_) | Self::Gain(_) => None,
@@ -127,10 +127,14 @@ impl Budget {
         self.alternatives.iter().flatten().any(|limit| matches!(limit, Limit::Gain(_)))
     }
 
-    /// At most this is left of the search, in ms, at the pace so far; `None` where that is unknown.
-    pub fn left_ms(&self, spent: &Spent) -> Option<f64> {
+    /// At most this is left of search, race and final rounds, in ms, at the pace so far; `None` where that is unknown.
+    /// Race and final rounds take `ending_ms`.
+    pub fn left_ms(&self, spent: &Spent, ending_ms: f64) -> Option<f64> {
         let of_all = |limits: &Vec<Limit>| {
-            limits.iter().map(|limit| limit.left_ms(spent)).try_fold(0.0f64, |most, left| Some(most.max(left?)))
+            limits
+                .iter()
+                .map(|limit| limit.left_ms(spent, ending_ms))
+                .try_fold(0.0f64, |most, left| Some(most.max(left?)))
         };
         self.alternatives.iter().filter_map(of_all).min_by(f64::total_cmp)
     }
@@ -231,8 +235,10 @@ mod tests {
     fn what_is_left_is_estimated_from_the_pace() {
         let budget: Budget = "100,time=10".parse().unwrap();
         let spent = Spent { evaluations: 25, ms: 2000.0, ..Spent::default() };
-        assert_eq!(budget.left_ms(&spent), Some(6000.0));
-        assert_eq!("no-gain=5".parse::<Budget>().unwrap().left_ms(&spent), None);
+        // Final rounds come on top of evaluations, and not of a time.
+        assert_eq!(budget.left_ms(&spent, 1000.0), Some(7000.0));
+        assert_eq!(budget.left_ms(&spent, 9000.0), Some(8000.0));
+        assert_eq!("no-gain=5".parse::<Budget>().unwrap().left_ms(&spent, 0.0), None);
         assert_eq!(budget.most_evaluations(), Some(100));
     }
 

@@ -103,7 +103,7 @@ pub struct Progress<'a> {
     pub spent: Spent,
     /// The best so far with its time in ms, by the samples of the search.
     pub best: Option<(&'a Config, f64)>,
-    /// What is left, in ms, if known.
+    /// What is left of search, race and final rounds at most, in ms, if known; only while it searches.
     pub left_ms: Option<f64>,
     /// What it is doing.
     pub phase: Phase,
