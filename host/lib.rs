@@ -55,9 +55,8 @@
 //! # Features
 //!
 //! With `default-features = false` you get the decoders `cpu` and `reference`, the input formats, and hits as CSV. `cuda`
-//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `parquet` files of hits as CSV, Parquet and NumPy
-//! arrays, which can also be read back and compared, `synth` a synthetic detector with events, `serde` options that can be
-//! serialised. `cli`, the default, is the tool `ut-decode`.
+//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `parquet` files of hits as CSV and Parquet,
+//! `synth` a synthetic detector with events, `serde` options that can be serialised. `cli`, the default, is the tool `ut-decode`.
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]

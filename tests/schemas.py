@@ -30,7 +30,6 @@ SETUP = [
 COMMANDS = [
     ("decode", "decode events.mdf"),
     ("decode", "decode events.mdf --output hits.csv"),
-    ("diff", "diff hits.csv hits.csv"),
     ("inspect", "inspect events.mdf"),
     ("inspect", "inspect dumps"),
     ("report", "report events.mdf --output report.html"),

@@ -4,7 +4,6 @@ use std::io::Cursor;
 use std::path::Path;
 
 use ut_decoding::input::{Chunks, InputError, MdfReader, Parser, Seen, Select, to_mep};
-use ut_decoding::output::read::{EventOfFile, HitReader, Names, silence_caught_panics};
 use ut_decoding::{EventBatch, Events};
 
 use crate::{Bytes, file_of};
@@ -115,41 +114,4 @@ pub fn blocks(data: &[u8]) {
     event.extend([0; 28]);
     event.extend(body);
     mdf(&event);
-}
-
-/// A file of hits: CSV, Parquet, NumPy.
-pub fn hits(data: &[u8]) {
-    silence_caught_panics();
-    let names = if data.len().is_multiple_of(2) { "" } else { "lhcb_id=id,event=evt" };
-    let names: Names = names.parse().unwrap_or_else(|_| "id=lhcb_id".parse().expect("names"));
-    let Ok(mut reader) = HitReader::open(file_of("hits", &with_checksums(data)), &names) else { return };
-    let columns = reader.columns().len();
-    let mut event = EventOfFile::default();
-    let mut rows = 0;
-    while let Ok(true) = reader.next_event(&mut event) {
-        assert_eq!(event.columns.len(), columns);
-        rows += event.columns.first().map_or(0, Vec::len);
-        if rows > 100_000 {
-            return;
-        }
-    }
-}
-
-/// The same bytes, but in an archive of arrays each checksum is the right one: no fuzzer would guess it.
-fn with_checksums(data: &[u8]) -> Vec<u8> {
-    let number = |at: usize| Some(u32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?) as usize);
-    let checksum = |directory: usize| {
-        let (size, member) = (number(directory + 20)?, number(directory + 42)?);
-        // Behind the names and the extra fields of the member's own header.
-        let lengths = number(member + 26)?;
-        let start = member + 30 + (lengths & 0xffff) + (lengths >> 16);
-        Some(rawzip::crc32(data.get(start..start.checked_add(size)?)?))
-    };
-    let mut mended = data.to_vec();
-    for (at, _) in data.windows(4).enumerate().filter(|(_, word)| word == b"PK\x01\x02") {
-        if let (Some(checksum), Some(to)) = (checksum(at), mended.get_mut(at + 16..at + 20)) {
-            to.copy_from_slice(&checksum.to_le_bytes());
-        }
-    }
-    mended
 }

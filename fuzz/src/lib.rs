@@ -17,7 +17,7 @@ mod tuning;
 pub type Target = fn(&[u8]);
 
 /// Every target by its name, which is that of its folder in `fixtures/fuzz`.
-pub const TARGETS: [(&str, Target); 21] = [
+pub const TARGETS: [(&str, Target); 20] = [
     ("banks", decode::banks),
     ("batch", decode::batch),
     ("banks-emulated", decode::banks_emulated),
@@ -27,7 +27,6 @@ pub const TARGETS: [(&str, Target); 21] = [
     ("mdf", files::mdf),
     ("blocks", files::blocks),
     ("packets", files::packets),
-    ("hits", files::hits),
     ("tables", tables::tables),
     ("mask", tables::mask),
     ("expression", tuning::expression),

@@ -5,12 +5,6 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::data_type::{ByteArrayType, DataType, FloatType, Int32Type, Int64Type};
-use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder, WriterVersion};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::parser::parse_message_type;
-use rawzip::{CompressionMethod, ZipArchiveWriter};
 use serde_json::Value;
 use tuner::store::{DeviceIdentity, Observation, Plan, Store, Task, TunableIdentity, Workload};
 use tuner::{Failure, FailureKind, Outcome, Space, interchange};
@@ -182,55 +176,6 @@ fn zlib(content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A Parquet file of hits: two row groups of six.
-fn parquet(how: impl FnOnce(WriterPropertiesBuilder) -> WriterPropertiesBuilder) -> Vec<u8> {
-    fn column<T: DataType>(group: &mut SerializedRowGroupWriter<'_, Vec<u8>>, values: &[T::T], levels: Option<&[i16]>) {
-        let mut column = group.next_column().expect("a good file").expect("a column");
-        column.typed::<T>().write_batch(values, levels, None).expect("memory takes it");
-        column.close().expect("memory takes it");
-    }
-    let schema = "message hits { required int64 event; required int32 lhcb_id; optional int64 run;
-        required float x_at_y_eq0; required binary file; }";
-    let schema = Arc::new(parse_message_type(schema).expect("a good schema"));
-    let properties = Arc::new(how(WriterProperties::builder()).build());
-    let mut writer = SerializedFileWriter::new(Vec::new(), schema, properties).expect("a good schema");
-    for events in [[0, 0, 1, 1, 1, 4], [4, 5, 6, 0, 0, 1]] {
-        let mut group = writer.next_row_group().expect("memory takes it");
-        column::<Int64Type>(&mut group, &events, None);
-        column::<Int32Type>(&mut group, &[0x3000_0001, 0x3000_0007, 2, -1, 0, 0x3000_0001], None);
-        column::<Int64Type>(&mut group, &[5, 5], Some(&[1, 0, 0, 1, 0, 0]));
-        column::<FloatType>(&mut group, &[0.5, -1.5, 1e30, f32::NAN, 0.0, -0.0], None);
-        column::<ByteArrayType>(&mut group, &["a", "a", "a", "b.mdf", "b.mdf", ""].map(Into::into), None);
-        group.close().expect("memory takes it");
-    }
-    writer.into_inner().expect("memory takes it")
-}
-
-/// Arrays of three hits in a file of NumPy.
-fn npz() -> Vec<u8> {
-    let words = |words: [u32; 3]| words.map(u32::to_le_bytes).concat();
-    let arrays = [
-        ("event", "<u8", [0u64, 0, 3].map(u64::to_le_bytes).concat()),
-        ("lhcb_id", "<u4", words([0x3000_0001, 0x3000_0007, 0x3000_0001])),
-        ("x_at_y_eq0", "<f4", words([0.5, -1.5, 1e30].map(f32::to_bits))),
-        ("file", "<u4", words([0, 2, 1])),
-        ("files", "<U1", words([0x61, 0x62, 0x63])),
-    ];
-    let mut zip = ZipArchiveWriter::new(Vec::new());
-    for (name, kind, values) in arrays {
-        let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': (3,), }}\n");
-        let array = [b"\x93NUMPY\x01\0", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &values].concat();
-        let name = format!("{name}.npy");
-        let file = zip.new_file(name.as_str()).compression_method(CompressionMethod::STORE);
-        let (mut entry, writer) = file.start().expect("memory takes it");
-        let mut writer = writer.wrap(&mut entry);
-        writer.write_all(&array).expect("memory takes it");
-        let (_, descriptor) = writer.finish().expect("memory takes it");
-        entry.finish(descriptor).expect("memory takes it");
-    }
-    zip.finish().expect("memory takes it")
-}
-
 /// All, by target.
 pub fn all() -> Vec<(&'static str, Vec<Vec<u8>>)> {
     let (v4, v5) = (BankVersion::V4, BankVersion::V5);
@@ -285,24 +230,6 @@ pub fn all() -> Vec<(&'static str, Vec<Vec<u8>>)> {
             c_batches.push(of_c(version, 8 | 2, mep.view()));
         }
     }
-    let split = |how: WriterPropertiesBuilder, name: &str, encoding| how.set_column_encoding(name.into(), encoding);
-    // Strings have an encoding that is refused otherwise.
-    let plain = |how: WriterPropertiesBuilder| {
-        how.set_dictionary_enabled(false).set_column_dictionary_enabled("file".into(), true)
-    };
-    let hits = vec![
-        npz(),
-        parquet(|how| how),
-        parquet(|how| how.set_compression(Compression::LZ4_RAW)),
-        parquet(|how| how.set_compression(Compression::SNAPPY)),
-        parquet(|how| how.set_compression(Compression::ZSTD(ZstdLevel::default()))),
-        parquet(|how| plain(how).set_writer_version(WriterVersion::PARQUET_1_0)),
-        parquet(|how| plain(how).set_writer_version(WriterVersion::PARQUET_2_0).set_data_page_row_count_limit(2)),
-        parquet(|how| {
-            let how = split(plain(how), "event", Encoding::DELTA_BINARY_PACKED);
-            split(split(how, "lhcb_id", Encoding::BYTE_STREAM_SPLIT), "x_at_y_eq0", Encoding::BYTE_STREAM_SPLIT)
-        }),
-    ];
     let text = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect::<Vec<_>>();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("store.db");
@@ -318,7 +245,6 @@ pub fn all() -> Vec<(&'static str, Vec<Vec<u8>>)> {
         "2,3": {"x": 2, "y": 3, "time": "CompilationFailedConfig"}}}"#;
     let recorded = "# kernel=k; device=d; problem_size=7; fixed={\"z\": 4}\nx,y,status,mean_ms,median_ms,min_ms,sd_ms,n,compile_ms\n1,3,ok,1.5,1.4,1.3,0.1,7,90\n\
                     2,3,compile,,,,,,\n";
-    let csv = "run,event,lhcb_id,x_at_y_eq0\n1,2,805306369,1.5\n1,2,805306370,-1.5e3\n1,3,805306371,0.25\n";
     let recordings = [text(&[cache, &cache[..cache.len() - 60], recorded, &export_text]), vec![t4]].concat();
     vec![
         ("banks", vec![of_banks(0x100, v5), of_banks(0x101, v4), of_banks(0x1ff & !1, v5)]),
@@ -336,7 +262,6 @@ pub fn all() -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("mdf", of_both(&mdf_of(3))),
         ("blocks", blocks),
         ("packets", of_both(&mep)),
-        ("hits", [text(&[csv, "event,id\n0,1\n"]), hits].concat()),
         ("tables", vec![vec![0, 0, 1, 0, 0, 0, 0, 0], vec![1, 1, 9, 0, 1, 2, 3, 4]]),
         (
             "mask",

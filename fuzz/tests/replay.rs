@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use ut_decoding::cli::report::Sums;
-use ut_decoding::output::read::{EventOfFile, HitReader};
 use ut_fuzz::TARGETS;
 
 #[test]
@@ -44,21 +43,4 @@ fn sums_of_more_than_can_be_counted_stay_as_they_were() {
     let error = sums.add(&sums.clone()).unwrap_err().to_string();
     assert!(error.contains("more than can be counted"), "{error}");
     assert!(sums.to_bytes().unwrap() == before);
-}
-
-#[test]
-fn hits_to_begin_with_are_read_to_their_end() {
-    let all = ut_fuzz::seeds::all();
-    let (_, hits) = all.iter().find(|(target, _)| *target == "hits").unwrap();
-    let rows = hits.iter().map(|bytes| {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        fs::write(file.path(), bytes).unwrap();
-        let mut reader = HitReader::open(file.path(), &"lhcb_id=id".parse().unwrap()).unwrap();
-        let (mut event, mut rows) = (EventOfFile::default(), 0);
-        while reader.next_event(&mut event).unwrap() {
-            rows += event.columns[0].len();
-        }
-        rows
-    });
-    assert_eq!(rows.collect::<Vec<_>>(), [3, 1, 3, 12, 12, 12, 12, 12, 12, 12]);
 }

@@ -8,10 +8,9 @@ use serde_json::Value;
 use crate::support::{json_of, run_to, sample, write};
 
 /// All commands.
-const COMMANDS: [&[&str]; 20] = [
+const COMMANDS: [&[&str]; 19] = [
     &["decode"],
     &["inspect"],
-    &["diff"],
     &["generate"],
     &["convert"],
     &["throughput"],

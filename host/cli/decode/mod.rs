@@ -64,7 +64,7 @@ const LISTED: usize = 100;
 pub struct Args {
     #[command(flatten)]
     inputs: InputArgs,
-    /// Write the hits here: .csv, or .npz or .parquet (with run and event numbers, and metadata on how they were made); -
+    /// Write the hits here: .csv, or .parquet (with run and event numbers, and metadata on how they were made); -
     /// is standard output. A folder (it exists, or the name ends in / or has no extension) gets one file per input.
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
@@ -73,7 +73,7 @@ pub struct Args {
     #[arg(long, value_name = "BY", requires = "output", value_parser = ["run"])]
     partition: Option<String>,
     /// The output's format, if its name does not end in it.
-    #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "npz", "parquet"]))]
+    #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
     format: Option<String>,
     /// Extra columns, comma-separated: detector for layer, side, stave, face, module, sector, strip, board, lane, charge,
     /// n_strips, first_strip and flipped, or some of these by name; sector_id; and in CSV run, event_number and file.
@@ -141,16 +141,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         format: args.format.as_ref().and_then(|name| name.parse().ok()),
         packing: args.compression,
         columns,
-        n_groups: 0,
         by_run: args.partition.is_some(),
         shard: args.select.shard,
         protected: Protected::default(),
     });
     // Said before anything is read.
     let format = wanted.as_ref().map(Wanted::format);
-    if format == Some(HitFormat::Numpy) && args.partition.is_some() {
-        usage("--partition run: nothing reads NumPy files as one dataset; take --format csv or parquet");
-    }
     let files = args.inputs.expand()?;
     let mut protected = Protected::inputs(&files);
     for output in [&args.output, &args.json].into_iter().flatten() {
@@ -204,10 +200,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             protected.add_unnamed();
             protected.add(read.into_iter().chain([&args.tuned.tune_db]).flatten(), what);
             args.json.iter().for_each(|json| protected.add_output(json, what));
-            Some(Outputs::begin(
-                Wanted { protected, n_groups: detector.tables.n_groups(), ..wanted },
-                Arc::clone(&story),
-            )?)
+            Some(Outputs::begin(Wanted { protected, ..wanted }, Arc::clone(&story))?)
         }
         None => None,
     };

@@ -62,7 +62,7 @@ pub fn bytes_of(done: &Done) -> u64 {
     let of_batch = |batch: &Batch| match &batch.encoded {
         Some(Encoded::Text(text)) => text.len() as u64,
         // Seven columns, and some that were asked for.
-        Some(Encoded::Arrays(_) | Encoded::RowGroup(_)) => 40 * batch.part.hits(),
+        Some(Encoded::RowGroup(_)) => 40 * batch.part.hits(),
         None => 0,
     };
     done.batches.iter().map(of_batch).sum()
