@@ -8,7 +8,7 @@
 //! | step | types |
 //! |---|---|
 //! | detector | [`Boards`] and [`Geometry`] from files, a [`Grouping`] of sectors: [`DetectorTables`] |
-//! | raw banks from files | [`Events`], [`Batches`]: [`EventBatch`] |
+//! | raw banks from files | [`Events`], one by one or in batches |
 //! | raw banks in memory | [`BatchView`] over the caller's bytes, without a copy; or [`BatchBuilder`] from [`Bank`]s |
 //! | decoding | [`CpuDecoder`], fast; [`ReferenceDecoder`], plain; with features `cuda` and `emulated`, the device kernels |
 //! | results | [`UtHits`], [`Hit`] by [`Hit`], [`BatchReport`]; [`CsvWriter`]; with `parquet`, [files](output) of hits |
@@ -90,9 +90,7 @@ pub use decoder::{
 #[doc(no_inline)]
 pub use detector::{BankVersion, Boards, ChannelId, DetectorTables, Geometry, Grouping, LhcbId, TablesError};
 #[doc(no_inline)]
-pub use input::{
-    Bank, BatchBuilder, BatchView, Batches, BuildError, EventBatch, EventMeta, Events, InputError, Layout,
-};
+pub use input::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Events, InputError, Layout};
 #[doc(no_inline)]
 pub use output::CsvWriter;
 #[cfg(feature = "parquet")]

@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 
 use clap::Parser;
 use libloading::Library;
-use ut_decoding::input::{Batches, Events};
+use ut_decoding::input::{Events, to_allen};
 use ut_decoding::{
     BatchReport, Boards, CpuConfig, CpuDecoder, DecodeOptions, Decoder as _, DetectorTables, EventBatch, Flip,
     Geometry, Grouping, UtHits,
@@ -367,11 +367,10 @@ fn turn(batches: &[EventBatch], mut decode: impl FnMut(&EventBatch) -> Result<()
 /// # Safety
 /// - The library's functions are those of `examples/beside.h`, and do what it says.
 pub unsafe fn compare(arguments: &Arguments) -> Result<Comparison, String> {
-    let mut source = Batches::new(Events::new(&arguments.files), arguments.batch.get(), 64 << 20);
+    let mut events = Events::new(&arguments.files);
     let mut batches = Vec::new();
-    let mut batch = EventBatch::default();
-    while source.next_into(&mut batch).map_err(|error| error.to_string())? {
-        batches.push(std::mem::take(&mut batch));
+    while let Some((batch, ..)) = events.next_batch(arguments.batch.get()).map_err(|error| error.to_string())? {
+        batches.push(to_allen(batch).map_err(|error| error.to_string())?);
     }
     let max_hits = batches.iter().map(|batch| batch.view().max_hits()).max().ok_or("the files have no events")?;
 

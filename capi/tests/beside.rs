@@ -10,8 +10,8 @@ use std::process::Command;
 use beside::{Arguments, Comparison, compare};
 use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::detector::{Boards, Geometry};
-use ut_decoding::input::{Batches, Events};
-use ut_decoding::{BatchReport, DecodeOptions, Decoder, DetectorTables, EventBatch, Grouping, UtHits};
+use ut_decoding::input::Events;
+use ut_decoding::{BatchReport, DecodeOptions, Decoder, DetectorTables, Grouping, UtHits};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures/v5").join(name)
@@ -22,11 +22,11 @@ fn our_hits() -> Vec<Vec<u32>> {
     let boards = Boards::read(fixture("boards.bin")).unwrap();
     let geometry = Geometry::read(fixture("geometry.bin")).unwrap();
     let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
-    let mut batch = EventBatch::default();
-    assert!(Batches::new(Events::new([fixture("events.mdf")]), 256, 64 << 20).next_into(&mut batch).unwrap());
-    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
+    let mut events = Events::new([fixture("events.mdf")]);
+    let (batch, _, max_hits) = events.next_batch(256).unwrap().unwrap();
+    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), max_hits);
     let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), CpuConfig::default()).unwrap();
-    decoder.decode(batch.view(), &mut hits, &mut BatchReport::new()).unwrap();
+    decoder.decode(batch, &mut hits, &mut BatchReport::new()).unwrap();
     let bits = |floats: &[f32]| floats.iter().map(|float| float.to_bits()).collect();
     let mut arrays = vec![hits.offsets().to_vec(), hits.id().to_vec()];
     let floats = [hits.y_begin(), hits.y_end(), hits.z_at_y_eq0(), hits.x_at_y_eq0(), hits.dx_dy(), hits.weight()];

@@ -1,9 +1,8 @@
 //! Files of raw data: read event by event, and in pieces on several threads. Both must see the same events.
 
-use std::io::Cursor;
 use std::path::Path;
 
-use ut_decoding::input::{Chunks, InputError, MdfReader, Parser, Seen, Select, to_mep};
+use ut_decoding::input::{Chunks, InputError, InputPart, Parser, Seen, Select, to_mep};
 use ut_decoding::{EventBatch, Events};
 
 use crate::{Bytes, file_of};
@@ -58,21 +57,22 @@ fn pieces(path: &Path) -> (u64, Option<String>) {
 
 /// MDF in memory.
 pub fn mdf(data: &[u8]) {
-    read(MdfReader::new(Cursor::new(data), "x.mdf", Some(data.len() as u64)), data.len());
+    read("x.mdf", data);
 }
 
 /// MEP packets in memory.
 pub fn packets(data: &[u8]) {
-    read(MdfReader::of_packets(Cursor::new(data), "x.mep", Some(data.len() as u64)), data.len());
+    read("x.mep", data);
 }
 
-fn read(mut reader: MdfReader<Cursor<&[u8]>>, length: usize) {
+fn read(name: &str, data: &[u8]) {
+    let mut reader = Events::new([InputPart::memory(name, data.to_vec())]);
     let mut events: Vec<Event> = Vec::new();
     let mut builder = ut_decoding::BatchBuilder::new();
     while let Ok(Some(event)) = reader.next_event() {
         let banks = event.banks().map(|bank| (bank.kind, bank.version, bank.source_id, bank.payload.to_vec()));
         events.push((event.index, event.run, event.meta().event, banks.collect()));
-        assert!(event.offset <= length as u64);
+        assert!(event.offset <= data.len() as u64);
         // What no batch takes is an error, not a panic.
         let _ = builder.push(event.meta(), event.banks());
         if events.len() > 1000 {
