@@ -50,10 +50,9 @@ pub const LONG: &str = concat!(
   ut-decode tune explain
 
 Exit codes:
-  0    done; compare: B is better than A, or the same; diff: no difference
-  1    failed: the message says why; diff: the files differ; tables: something
-       is odd; decode --strict: something is wrong with the data
-  2    wrong usage: the message says what to type; diff: cannot compare
+  0    done; compare: B is better than A, or the same
+  1    failed: the message says why; tables: something is odd; decode --strict: something is wrong with the data
+  2    wrong usage: the message says what to type
   3    compare: B is slower than A
   4    compare: cannot tell
   5    compare --require-better: B is the same as A
@@ -89,10 +88,9 @@ const MOVED: [(&str, &str); 5] = [
 ];
 
 /// A command line that works, by subcommand.
-const EXAMPLES: [(&str, &str); 9] = [
+const EXAMPLES: [(&str, &str); 8] = [
     ("decode", "ut-decode decode run.mdf -o hits.csv (ut-decode generate -o sample makes events to try)"),
     ("inspect", "ut-decode inspect run.mdf"),
-    ("diff", "ut-decode diff before.parquet after.parquet"),
     ("generate", "ut-decode generate -o sample"),
     ("convert", "ut-decode convert run.mdf -o dumps"),
     ("compare", "ut-decode compare cpu.simd=avx2 cpu.simd=avx512"),

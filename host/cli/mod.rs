@@ -12,7 +12,6 @@ mod convert;
 pub mod decode;
 mod describe;
 mod detector;
-mod diff;
 mod generate;
 mod help;
 mod inputs;
@@ -52,8 +51,8 @@ type Failure = Box<dyn std::error::Error>;
 /// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
 ///
 /// Reads MDF files, MEP packets and Allen-layout dumps, also inside zstd and gzip, in format v4 (bank version 3, simulation
-/// up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV, Parquet or NumPy arrays. Damaged data costs only
-/// itself, and is counted.
+/// up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and
+/// is counted.
 #[derive(Debug, Parser)]
 #[command(name = "ut-decode", version, after_help = help::SHORT, after_long_help = help::LONG, max_term_width = 120)]
 struct Cli {
@@ -86,7 +85,6 @@ struct Common {
 enum Command {
     Decode(decode::Args),
     Inspect(inspect::Args),
-    Diff(diff::Args),
     Generate(generate::Args),
     Convert(convert::Args),
     Report(report::Args),
@@ -134,11 +132,9 @@ static INVOCATION: OnceLock<Invocation> = OnceLock::new();
 pub fn main(invocation: &Invocation) -> u8 {
     let invocation = INVOCATION.get_or_init(|| invocation.clone());
     signals::prepare();
-    crate::output::read::silence_caught_panics();
     let start = Instant::now();
     let (Cli { command, common }, matches) = parse(&invocation.args);
     output::set_verbosity(common.quiet, common.verbose);
-    let failed = if matches!(command, Command::Diff(_)) { diff::FAILED } else { FAILED };
     let result = config::load(common.config.as_deref()).and_then(|()| {
         paths::check_unnamed(&matches).unwrap_or_else(|message| usage(&message));
         paths::writable(&matches)?;
@@ -147,7 +143,7 @@ pub fn main(invocation: &Invocation) -> u8 {
     output::detail(&format!("took {:.2} s", start.elapsed().as_secs_f64()));
     result.unwrap_or_else(|error| {
         say_failure(&error);
-        failed
+        FAILED
     })
 }
 
@@ -176,7 +172,6 @@ fn run(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Decode(args) => decode::run(&args),
         Command::Inspect(args) => inspect::run(&args),
-        Command::Diff(args) => return diff::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Report(args) => report::run(&args),

@@ -8,7 +8,7 @@ use crate::bench::{ENOUGH_DISTINCT, Expected, Sample};
 use crate::decoder::cpu::memory_of_threads;
 use crate::decoder::{Backend, Parameters};
 use crate::detector::BankVersion;
-use crate::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind};
+use crate::input::{Bank, BatchBuilder, EventBatch, EventMeta, Events, kind, to_allen};
 use crate::synth::{Generator, Profile};
 use crate::{DecodeOptions, Layout, memory};
 
@@ -24,9 +24,6 @@ const SEED: u64 = 1;
 
 /// Most events of the input that are kept in memory.
 pub const MAX_EVENTS: usize = 10_000;
-
-/// Raw banks of a batch while reading.
-const BATCH_BYTES: usize = 16 << 20;
 
 /// The least memory that a measurement takes.
 const LITTLE: u64 = 64 << 20;
@@ -205,13 +202,10 @@ pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<Event
 
 /// The events of `files`, at least `most` of them where there are as many.
 pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<EventBatch>, Failure> {
-    let mut batches = Batches::new(Events::new(files), 100, BATCH_BYTES);
+    let mut source = Events::new(files);
     let (mut all, mut events, mut bytes) = (Vec::new(), 0, 0);
-    loop {
-        let mut batch = EventBatch::default();
-        if !batches.next_into(&mut batch)? {
-            break;
-        }
+    while let Some((batch, ..)) = source.next_batch(100)? {
+        let batch = to_allen(batch)?;
         events += batch.n_events;
         // The banks and their tables, which outweigh small banks.
         bytes += batch.raw.len() + 4 * batch.offsets.len() + 2 * batch.sizes.len();
@@ -225,11 +219,11 @@ pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<E
         }
     }
     // Banks that are skipped are decoded very fast.
-    batches.seen().check_versions(detector.tables.boards().version)?;
-    if detector.is_embedded() && batches.seen().measured > 0 {
+    source.seen().check_versions(detector.tables.boards().version)?;
+    if detector.is_embedded() && source.seen().measured > 0 {
         say(&format!("warning: {SYNTHETIC}"));
     }
-    detector.check_generated(batches.seen().generated).iter().for_each(|warning| say(&format!("warning: {warning}")));
+    detector.check_generated(source.seen().generated).iter().for_each(|warning| say(&format!("warning: {warning}")));
     Ok(all)
 }
 

@@ -72,6 +72,17 @@ pub trait Decoder: Send {
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
 }
 
+/// # Errors
+/// When a list names an event that the batch does not have.
+pub(crate) fn check_selected(batch: &BatchView<'_>) -> Result<(), DecodeError> {
+    let events = batch.n_events;
+    let unknown = |&(_, &event): &(usize, &u32)| event as usize >= events;
+    match batch.selected.unwrap_or_default().iter().enumerate().find(unknown) {
+        None => Ok(()),
+        Some((place, &event)) => Err(DecodeError::NoSuchEvent { place, event, events }),
+    }
+}
+
 /// Why a batch could not be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {

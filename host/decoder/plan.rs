@@ -140,7 +140,7 @@ pub fn check_selected(
     if batch.selected.is_some() {
         check_list(backend, ranks)?;
     }
-    batch.check_selected()
+    super::check_selected(batch)
 }
 
 /// Refuses a list of events where Allen's kernels run, which have no place to look it up; and where the fused kernel has no

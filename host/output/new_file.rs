@@ -97,11 +97,6 @@ impl NewFile {
         temporary_in(folder).map(drop).map_err(|source| OutputError::Io { file: folder.to_path_buf(), source })
     }
 
-    /// The folder where the file grows, and where there is room for it; `None` for what is written to directly.
-    pub(super) fn folder(&self) -> Option<&Path> {
-        self.temporary.as_ref()?.0.parent()
-    }
-
     /// The failure to write this file.
     pub fn cannot(&self, source: io::Error) -> OutputError {
         OutputError::Io { file: self.path.clone(), source }
@@ -398,7 +393,7 @@ mod tests {
         for name in [number.into(), link] {
             NewFile::check(&name).unwrap();
             let mut file = NewFile::create(&name).unwrap();
-            assert!(file.folder().is_none());
+            assert!(file.temporary.is_none());
             file.write_all(b"new ").unwrap();
             file.finish().unwrap();
         }

@@ -163,9 +163,8 @@ fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
         let places = ut_decoding::detector::Geometry::read(&geometry).unwrap();
         let tables = DetectorTables::new(tables, places, Grouping::default()).unwrap();
         let options = DecodeOptions::default();
-        let mut sample = ut_decoding::EventBatch::default();
-        let mut batches = ut_decoding::input::Batches::new(ut_decoding::input::Events::new([&events]), 1, 1 << 20);
-        assert!(batches.next_into(&mut sample).unwrap());
+        let mut reader = ut_decoding::Events::new([&events]);
+        let sample = ut_decoding::input::to_allen(reader.next_batch(1).unwrap().unwrap().0).unwrap();
 
         let (device, tunable) = (tunable::device(what.backend).unwrap(), tunable::tunable(what));
         let workload = tunable::workload(&tables, &options).unwrap();

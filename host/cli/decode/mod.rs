@@ -47,7 +47,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 pub struct Args {
     #[command(flatten)]
     inputs: InputArgs,
-    /// Write the hits here: .csv, or .npz or .parquet (with run and event numbers, and metadata on how they were made); -
+    /// Write the hits here: .csv, or .parquet (with run and event numbers, and metadata on how they were made); -
     /// is standard output. A folder (it exists, or the name ends in / or has no extension) gets one file per input.
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, requires = "output", conflicts_with_all = ["partition", "events", "shard", "skip", "limit"])]
     resume: bool,
     /// The output's format, if its name does not end in it.
-    #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "npz", "parquet"]))]
+    #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
     format: Option<String>,
     /// Extra columns, comma-separated: detector for layer, side, stave, face, module, sector, strip, board, lane, charge,
     /// n_strips, first_strip and flipped, or some of these by name; sector_id; and in CSV run, event_number and file.
@@ -126,15 +126,11 @@ fn wanted(args: &Args) -> Option<Wanted<'_>> {
         format: args.format.as_ref().and_then(|name| name.parse().ok()),
         packing: args.compression,
         columns,
-        n_groups: 0,
         by_run: args.partition.is_some(),
         shard: args.select.shard,
         protected: Protected::default(),
         resume: args.resume,
     };
-    if wanted.format() == HitFormat::Numpy && wanted.by_run {
-        usage("--partition run: nothing reads NumPy files as one dataset; take --format csv or parquet");
-    }
     if wanted.resume && !wanted.is_folder() {
         usage("--resume writes a file per input: name a folder, as --output FOLDER/ --format parquet");
     }
@@ -188,7 +184,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         protected.add_unnamed();
         protected.add(read.into_iter().chain([&args.tuned.tune_db]).flatten(), what);
         args.json.iter().for_each(|json| protected.add_output(json, what));
-        (wanted.protected, wanted.n_groups) = (protected, tables.n_groups());
+        wanted.protected = protected;
         let plan = wanted.plan(&mut files, || made_with(args, &detector, mask.as_ref()));
         (wanted, plan)
     });

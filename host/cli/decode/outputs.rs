@@ -102,8 +102,6 @@ pub struct Wanted<'a> {
     pub format: Option<HitFormat>,
     pub packing: Packing,
     pub columns: Columns,
-    /// Groups of an event's hits.
-    pub n_groups: usize,
     /// Whether there is to be a file a run.
     pub by_run: bool,
     /// The part of all events that this is, if it is one.
@@ -129,7 +127,7 @@ impl Wanted<'_> {
         }
         if self.is_folder() {
             usage(&format!(
-                "--output {} is a folder: --format csv, npz or parquet says what goes into it",
+                "--output {} is a folder: --format csv or parquet says what goes into it",
                 self.path.display()
             ))
         }
@@ -185,9 +183,9 @@ impl Outputs {
     /// Begins the outputs of a job.
     pub fn begin(wanted: Wanted<'_>, plan: Plan, story: Arc<Story>) -> Result<Self, Failure> {
         let format = wanted.format();
-        let Wanted { path: at, packing, mut columns, n_groups, .. } = wanted;
+        let Wanted { path: at, packing, mut columns, .. } = wanted;
         columns.file |= story.files.len() > 1 && !matches!(plan, Plan::Inputs { .. });
-        let style = HitStyle::new(at, format, packing, &story.files, columns)?.with_groups(n_groups);
+        let style = HitStyle::new(at, format, packing, &story.files, columns)?;
         let style = if let Plan::Runs { .. } = plan { style.without_run()? } else { style };
         let (open, written, made) = (Vec::new(), Written::default(), Vec::new());
         let mut outputs = Self { style, plan, story, open, written, made };
@@ -261,8 +259,7 @@ impl Outputs {
         let run = run.filter(|_| matches!(self.plan, Plan::Runs { .. }));
         let open = match self.open.iter().position(|open| open.run == run) {
             Some(place) => self.open.remove(place),
-            // Rows are of hits, but the offsets of NumPy files are of all events.
-            None if !has_hits && self.style.format() != HitFormat::Numpy => return Ok(()),
+            None if !has_hits => return Ok(()),
             None => Open { run, file: self.create(run)?, has_hits: false, measured: false },
         };
         self.open.push(open);

@@ -80,7 +80,7 @@ impl Work for Worker<'_> {
         match &batch.encoded {
             Some(Encoded::Text(text)) => text.len() as u64,
             // Seven columns, and some that were asked for.
-            Some(Encoded::Arrays(_) | Encoded::RowGroup(_)) => 40 * batch.part.hits(),
+            Some(Encoded::RowGroup(_)) => 40 * batch.part.hits(),
             None => 0,
         }
     }
