@@ -137,7 +137,8 @@ fn wanted(args: &Args) -> Option<Wanted<'_>> {
     Some(wanted)
 }
 
-/// Completes the parameters by tuned ones. The sets of several workloads, if they are asked for, and the events of a batch.
+/// Completes the parameters by tuned ones; returns the sets of several workloads, if they are asked for, and the number of
+/// events in a batch, if one is known.
 fn tuned(
     args: &Args,
     detector: &Detector,

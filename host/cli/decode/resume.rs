@@ -27,8 +27,8 @@ const VERSION: u32 = 1;
 /// Bytes of the largest manifest that is read: a million outputs.
 const LARGEST: u64 = 512 << 20;
 
-/// Most of the time that may go into replacing the manifest.
-const SHARE: u32 = 20;
+/// Times what the last replacement of the manifest took that pass before the next one.
+const PATIENCE: u32 = 20;
 
 /// Size and modification time of a regular file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -136,7 +136,7 @@ impl Resume {
             self.manifest.outputs.insert(name.to_owned(), Entry { input: source, hits });
             self.is_saved = false;
         }
-        if self.saved.elapsed() >= SHARE * self.took { self.save() } else { Ok(()) }
+        if self.saved.elapsed() >= PATIENCE * self.took { self.save() } else { Ok(()) }
     }
 
     /// Replaces the manifest, if there is something new in it.
