@@ -1,4 +1,4 @@
-//! Strips whose hits are left out, from a text file (`docs/mask.md`).
+//! Strips whose hits are left out, from a text file (`docs/tables.md`).
 //!
 //! A mask works on hits, after decoding: a bit for each strip of the detector is all that it needs, every backend and
 //! option gives the same, and the report still says what the data hold.
