@@ -13,7 +13,7 @@ use ut_decoding::bench::{Change, Machine, Spread};
 use ut_decoding::decoder::occupancy::Architecture;
 use ut_decoding::decoder::{Backend, Parameters};
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{DetectorTables, Grouping, Layout};
+use ut_decoding::Layout;
 
 fn about(backend: Backend) -> About {
     About {
@@ -37,8 +37,7 @@ fn about(backend: Backend) -> About {
 }
 
 fn plan(backend: Backend, axes: &[&str]) -> Plan {
-    let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+    let tables = crate::suite::events::tables(BankVersion::V5);
     let limits = Limits {
         backend,
         tables: &tables,
