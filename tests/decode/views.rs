@@ -351,6 +351,24 @@ fn events_with_a_trouble_count_once_and_every_bin_of_events_has_its_own() {
     );
 }
 
+/// An event of a run with these banks.
+fn of_run(run: u32, entries: &[BankEntry]) -> RawEvent<'_> {
+    RawEvent {
+        file: std::path::Path::new("a.mdf"),
+        format: Format::Mdf,
+        index: 0,
+        offset: 0,
+        run: Some(run),
+        number: None,
+        trigger_mask: None,
+        data: &[],
+        stored: &[],
+        entries,
+        skipped: 0,
+        damage: None,
+    }
+}
+
 #[test]
 fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_number() {
     let tables = tables(BankVersion::V5);
@@ -365,20 +383,7 @@ fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_nu
         entry(92, 0x0801),
         entry(66, 0x2801),
     ];
-    let event = RawEvent {
-        file: std::path::Path::new("a.mdf"),
-        format: Format::Mdf,
-        index: 0,
-        offset: 0,
-        run: Some(3),
-        number: Some(11),
-        trigger_mask: None,
-        data: &[],
-        stored: &[],
-        entries: &entries,
-        skipped: 0,
-        damage: None,
-    };
+    let event = of_run(3, &entries);
     let mut filler = RunFiller::new(&tables, Against::Number);
     filler.add_banks(&event, Some(11));
     filler.add_banks(&event, Some(11));
@@ -402,23 +407,9 @@ fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_nu
 #[test]
 fn of_many_runs_the_least_64_are_named() {
     let tables = tables(BankVersion::V5);
-    let event = |run| RawEvent {
-        file: std::path::Path::new("a.mdf"),
-        format: Format::Mdf,
-        index: 0,
-        offset: 0,
-        run: Some(run),
-        number: None,
-        trigger_mask: None,
-        data: &[],
-        stored: &[],
-        entries: &[],
-        skipped: 0,
-        damage: None,
-    };
     let mut filler = RunFiller::new(&tables, Against::Number);
     for run in (0..100).rev().chain(0..100) {
-        filler.add_banks(&event(run), None);
+        filler.add_banks(&of_run(run, &[]), None);
     }
     assert_eq!(filler.finish().runs, (0..64).collect::<Vec<_>>());
 }
