@@ -77,7 +77,7 @@ save() {
         echo "|---|---|---|---|"
         tail -n +2 steps.tsv | awk -F'\t' '{ printf "| %s | %s | %s | %s |\n", $1, $2, $3, $4 ? "`" $4 "`" : "" }'
         local table
-        for table in prediction throughput-fused throughput-allen latency-fused latency-allen pipelines-*.log graphs graphs-fused \
+        for table in throughput-fused throughput-allen latency-fused latency-allen pipelines-*.log graphs graphs-fused \
             ablation; do
             table=${table%.log}
             [ -s "$table.log" ] && printf '\n%s\n\n```\n%s\n```\n' "$table" "$(cat "$table.log")"
@@ -222,12 +222,6 @@ if part throughput; then
     step throughput-fused-v4 45 "$tool" throughput "${measured[@]}" --pipeline fused --batch "$batch" --format v4 \
         "${other[@]}" --json throughput-fused-v4.json
     step throughput-cpu 45 "$tool" throughput "${sample[@]}" --backend cpu "${other[@]}" --json throughput-cpu.json
-    # What was measured, beside what counts had predicted for this GPU.
-    predicted=()
-    for name in throughput-fused throughput-allen throughput-fused-mep; do
-        [ -s $name.json ] && predicted+=(--measured $name.json)
-    done
-    [ ${#predicted[@]} -eq 0 ] || step prediction 20 "$tool" kernels "${predicted[@]}" --json prediction.json
 fi
 # Both pipelines in one process, in turn: the change, with its interval. Whichever is faster, it is a result.
 if part pipelines; then
@@ -254,7 +248,7 @@ fi
 sweep() {
     local name=$1
     shift
-    step "$name" 60 "$tool" sweep "${measured[@]}" --batch "$batch" --rounds $rounds --output "$name" "$@"
+    step "$name" 60 "$tool" sweep "${measured[@]}" --set batch="$batch" --rounds $rounds --output "$name" "$@"
 }
 # Launch by launch, and as graphs: where launches dominate.
 if part graphs; then
@@ -263,15 +257,15 @@ if part graphs; then
         --duration $((seconds * 2 / 3)) --json graphs-fused.json
 fi
 if part ablation; then
-    step ablation 90 "$tool" ablation "${measured[@]}" --batch "$batch" --duration $((seconds * 3 / 2)) --json ablation.json
+    step ablation 90 "$tool" ablation "${measured[@]}" --set batch="$batch" --duration $((seconds * 3 / 2)) --json ablation.json
 fi
 if part sweep; then
     if [ -n "$events" ]; then
-        sweep sweep-fused --pipeline fused --axis fused.block_x=128,256
+        sweep sweep-fused --set pipeline=fused --axis fused.block_x=128,256
         sweep sweep-cluster --axis cluster.block_x=16,32 --axis cluster.block_y=1,2
     else
-        sweep sweep-fused --pipeline fused --axis fused.block_x=64,128,192,256,384,512 --axis fused.strips=2048,2400,3264
-        sweep sweep-streams --pipeline fused --mode end-to-end --axis 'batch[pow2]=8:12:2' --axis streams=1,2,4,8
+        sweep sweep-fused --set pipeline=fused --axis fused.block_x=64,128,192,256,384,512 --axis fused.strips=2048,2400,3264
+        sweep sweep-streams --set pipeline=fused --mode end-to-end --axis 'batch[pow2]=8:12:2' --axis streams=1,2,4,8
         sweep sweep-cluster --axis cluster.block_x=32,64,128 --axis cluster.block_y=1,2,4,8
         sweep sweep-sort --axis sort.block_x=64,128,256 --axis sort.run=64,128,256
     fi

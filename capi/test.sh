@@ -1,9 +1,9 @@
 #!/bin/sh
 # Checks the C interface as its users have it. Installs it into a folder of its own; compiles header, examples and
 # tests/interface.cpp against that, by pkg-config and by CMake; compares the hits of both layouts with those of the tool; and
-# runs interface.cpp plainly, under AddressSanitizer and under valgrind. The package's own tests come first: they compare the
-# header with the sources. Needs a C and a C++ compiler, and pkg-config; without CMake or valgrind their part is left out, and
-# said to be.
+# runs interface.cpp plainly and under AddressSanitizer. Takes what `cargo test` has built; with PROFILE=release it builds and
+# tests the optimised library, also under valgrind. Needs a C and a C++ compiler, and pkg-config; without CMake or valgrind
+# their part is left out, and said to be.
 set -eu
 cd "$(dirname "$0")/.."
 CXX=${CXX:-g++}
@@ -11,13 +11,19 @@ CC=${CC:-gcc}
 for tool in "$CXX" "$CC" pkg-config; do
     command -v "$tool" >/dev/null || { echo "there is no $tool"; exit 1; }
 done
-cargo test -p ut-decoding-c
-cargo build --release -p ut-decoding
+if [ "${PROFILE-}" = release ]; then
+    cargo test --release --no-run --test cli --test cuda --test allocations
+    built=${CARGO_TARGET_DIR:-target}/release
+else
+    cargo test --no-run --test cli --test cuda --test allocations
+    built=${CARGO_TARGET_DIR:-target}/debug
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-capi/install.sh "$work/ut"
+# Dependencies of tests, which cargo leaves there.
+BUILT=$built/deps capi/install.sh "$work/ut"
 export PKG_CONFIG_PATH="$work/ut/lib/pkgconfig" LD_LIBRARY_PATH="$work/ut/lib"
-tool=${CARGO_TARGET_DIR:-target}/release/ut-decode
+tool=$built/ut-decode
 warnings="-Wall -Wextra -Werror"
 
 # shellcheck disable=SC2046,SC2086 # several options
@@ -33,9 +39,8 @@ compile $sanitize capi/tests/interface.cpp -o "$work/interface_asan"
 # shellcheck disable=SC2086
 compile $sanitize -I capi/tests/allen -I capi/examples/allen capi/tests/allen/wrapper.cpp -o "$work/allen"
 # The GPU's part, on the stand-in for the driver, which is as late as a GPU may be.
-cargo build --release -p fake-cuda
 mkdir "$work/driver"
-ln -s "$(cd "${CARGO_TARGET_DIR:-target}/release" && pwd)/libfake_cuda.so" "$work/driver/libcuda.so"
+ln -s "$(cd "$built/deps" && pwd)/libfake_cuda.so" "$work/driver/libcuda.so"
 compile_cuda() { compile -I capi/tests/cuda "$@" -L "$work/driver" -lcuda; }
 compile_cuda capi/examples/decode_cuda.cpp -o "$work/decode_cuda"
 # shellcheck disable=SC2086
@@ -94,7 +99,9 @@ for format in v4 v5; do
     "$work/interface" $tables "$work/$format"/*.bin
     # shellcheck disable=SC2086
     "$work/interface_asan" $tables "$work/$format"/*.bin
-    if command -v valgrind >/dev/null; then
+    if [ "${PROFILE-}" != release ]; then
+        :
+    elif command -v valgrind >/dev/null; then
         # shellcheck disable=SC2086
         UT_ROUNDS=5 valgrind --quiet --leak-check=full --show-leak-kinds=definite \
             --errors-for-leak-kinds=definite --error-exitcode=9 \

@@ -8,7 +8,7 @@
 //! | step | types |
 //! |---|---|
 //! | detector | [`Boards`] and [`Geometry`] from files, a [`Grouping`] of sectors: [`DetectorTables`] |
-//! | raw banks from files | [`Events`], [`Batches`]: [`EventBatch`] |
+//! | raw banks from files | [`Events`], one by one or in batches |
 //! | raw banks in memory | [`BatchView`] over the caller's bytes, without a copy; or [`BatchBuilder`] from [`Bank`]s |
 //! | decoding | [`CpuDecoder`], fast; [`ReferenceDecoder`], plain; with features `cuda` and `emulated`, the device kernels |
 //! | results | [`UtHits`], [`Hit`] by [`Hit`], [`BatchReport`]; [`CsvWriter`]; with `parquet`, [files](output) of hits |
@@ -55,9 +55,8 @@
 //! # Features
 //!
 //! With `default-features = false` you get the decoders `cpu` and `reference`, the input formats, and hits as CSV. `cuda`
-//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `parquet` files of hits as CSV, Parquet and NumPy
-//! arrays, which can also be read back and compared, `synth` a synthetic detector with events, `serde` options that can be
-//! serialised. `cli`, the default, is the tool `ut-decode`.
+//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `parquet` files of hits as CSV and Parquet,
+//! `synth` a synthetic detector with events, `serde` options that can be serialised. `cli`, the default, is the tool `ut-decode`.
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]
@@ -69,6 +68,8 @@ pub mod decoder;
 pub mod detector;
 pub mod error;
 pub mod input;
+#[doc(hidden)]
+pub mod job;
 #[doc(hidden)]
 pub mod memory;
 pub mod output;
@@ -91,9 +92,7 @@ pub use decoder::{
 #[doc(no_inline)]
 pub use detector::{BankVersion, Boards, ChannelId, DetectorTables, Geometry, Grouping, LhcbId, TablesError};
 #[doc(no_inline)]
-pub use input::{
-    Bank, BatchBuilder, BatchView, Batches, BuildError, EventBatch, EventMeta, Events, InputError, Layout,
-};
+pub use input::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Events, InputError, Layout};
 #[doc(no_inline)]
 pub use output::CsvWriter;
 #[cfg(feature = "parquet")]

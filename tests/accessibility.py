@@ -1,10 +1,12 @@
-"""What those who use a keyboard or hear a page get of the pages that the tool writes: every chart and every control has a
-name of its own and is reached by Tab, arrow keys go through a chart and say what is there, its table opens, a click on a
-sector of a map chooses its strips; and on paper no chart is cut. tests/pages.sh runs it.
+"""Checks pages that the tool wrote; tests/pages.sh runs it.
 
     accessibility.py CHROMIUM PAGE.html…
 
-Speaks with Chromium over its pipe, so that nothing but Python is needed."""
+400 and 1400 pixels wide, light and dark: no script error, every chart drawn, no sideways scrolling, no text below 10 pixels.
+By keyboard and ear: every chart and every control has a name of its own and is reached by Tab, arrow keys go through a chart
+and say what is there, its table opens, a click on a sector of a map chooses its strips. On paper: no chart is cut.
+
+Speaks with Chromium over its pipe, so that nothing but Python is needed. KEEP=FOLDER keeps screenshots and the paper."""
 
 import base64
 import json
@@ -19,6 +21,25 @@ NAMED = {"application", "image", "graphics-document", "figure", "button", "combo
          "region", "DisclosureTriangle", "columnheader"}
 
 
+# What is wrong with the look of a page.
+LOOK = """(() => {
+    const wrong = [...__errors], page = document.documentElement, small = new Set;
+    if (page.scrollWidth > innerWidth + 1) wrong.push(`scrolls sideways: ${page.scrollWidth} of ${innerWidth}`);
+    for (const chart of document.querySelectorAll('figure[id^=chart-]'))
+        if (![...chart.querySelectorAll('svg')].some(svg => svg.checkVisibility()) && !chart.closest('details:not([open])')) wrong.push('not drawn: ' + chart.dataset.name);
+    const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node; node = walk.nextNode();) {
+        const box = node.parentElement, text = node.textContent.trim();
+        if (!text || /^(SCRIPT|STYLE|NOSCRIPT)$/.test(box.tagName) || !box.getClientRects().length) continue;
+        const matrix = box.getScreenCTM?.(), scale = matrix ? Math.hypot(matrix.c, matrix.d) : 1;
+        const size = parseFloat(getComputedStyle(box).fontSize) * scale;
+        if (size < 9.95) small.add(`${size.toFixed(1)} px: ${text.slice(0, 30)}`);
+    }
+    return [...wrong, ...[...small].slice(0, 5)];
+})()"""
+# Keeps errors, before the page's own scripts.
+ERRORS = """window.__errors = []; addEventListener('error', e => __errors.push(e.message));
+    addEventListener('unhandledrejection', e => __errors.push(String(e.reason)))"""
 # Colours of series on a light page, as they are written.
 COLOURS = ["#0B5CAD", "#D9730D", "#2A8A5E", "#8E44AD", "#C0392B"]
 
@@ -42,7 +63,7 @@ class Browser:
                                         stderr=subprocess.DEVNULL)
         os.close(to_browser)
         os.close(from_browser)
-        self.number, self.session, self.rest, self.events = 0, None, b"", []
+        self.number, self.session, self.target, self.rest, self.events = 0, None, None, b"", []
 
     def message(self):
         while b"\0" not in self.rest:
@@ -72,11 +93,16 @@ class Browser:
             self.events.append(self.message().get("method"))
         self.events.clear()
 
-    def open(self, page):
-        self.session = None
-        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+    def open(self, page, width=1400, scheme="light"):
+        old, self.session = self.target, None
+        self.target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        if old:
+            self.ask("Target.closeTarget", targetId=old)
+        self.session = self.ask("Target.attachToTarget", targetId=self.target, flatten=True)["sessionId"]
         self.ask("Page.enable")
+        self.ask("Page.addScriptToEvaluateOnNewDocument", source=ERRORS)
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=False)
+        self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.events.clear()
         self.ask("Page.navigate", url=pathlib.Path(page).resolve().as_uri())
         self.wait_for("Page.loadEventFired")
@@ -93,6 +119,22 @@ class Browser:
             self.ask("Input.dispatchKeyEvent", type=kind, key=key, code=code or key,
                      windowsVirtualKeyCode={"Tab": 9, "Enter": 13}.get(key, 0), **more)
             more = {}
+
+
+def keep(page, ending, data):
+    """Keeps what the browser made of a page, if a folder for it is named."""
+    if folder := os.environ.get("KEEP"):
+        pathlib.Path(folder, f"{pathlib.Path(page).stem}{ending}").write_bytes(base64.b64decode(data))
+
+
+def look(browser, page, width, scheme):
+    browser.open(page, width, scheme)
+    # Charts are drawn after the page has loaded.
+    browser.js("new Promise(done => setTimeout(done, 500))")
+    if os.environ.get("KEEP"):
+        picture = browser.ask("Page.captureScreenshot", captureBeyondViewport=True)["data"]
+        keep(page, f"-{width}-{scheme}.png", picture)
+    return browser.js(LOOK)
 
 
 def check(browser, page):
@@ -188,8 +230,7 @@ def check(browser, page):
     # On paper: light, and no chart wider than its place.
     browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     pdf = browser.ask("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]
-    if keep := os.environ.get("KEEP"):
-        pathlib.Path(keep, pathlib.Path(page).stem + ".pdf").write_bytes(base64.b64decode(pdf))
+    keep(page, ".pdf", pdf)
     browser.ask("Emulation.setEmulatedMedia", media="print")
     browser.ask("Emulation.setDeviceMetricsOverride", width=703, height=1000, deviceScaleFactor=1, mobile=False)
     cut = js("""[...document.querySelectorAll('figure[id^=chart-]')].filter(c => c.checkVisibility())
@@ -221,9 +262,12 @@ def main():
         browser = Browser(program, folder)
         try:
             for page in pages:
-                wrong = check(browser, page)
-                failed |= bool(wrong)
-                print(f"{pathlib.Path(page).stem}, by keyboard, ear and on paper: {'; '.join(wrong) or 'good'}", flush=True)
+                looks = [(width, scheme) for width in (400, 1400) for scheme in ("light", "dark")]
+                found = {f"{width} px, {scheme}": look(browser, page, width, scheme) for width, scheme in looks}
+                found["by keyboard, ear and on paper"] = check(browser, page)
+                for how, wrong in found.items():
+                    failed |= bool(wrong)
+                    print(f"{pathlib.Path(page).stem}, {how}: {'; '.join(wrong) or 'good'}", flush=True)
         finally:
             browser.process.terminate()
             browser.process.wait()

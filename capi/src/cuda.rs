@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ut_decoding::decoder::cuda::{
     CudaDevice, CudaSequence, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork,
 };
-use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::{DecodeError, Layout};
 
 use crate::batch::{UtBatch, fields};
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn ut_cuda_new(
         };
         let mut device = device.map_err(|error| Failure::new(UT_NO_DEVICE, error.to_string()))?;
         let stream = device.stream()?;
-        let sequence = CudaSequence::new(device, &stream, &tables.tables, options, LaunchParams::default())?;
+        let sequence = CudaSequence::new(device, &stream, &tables.tables, options, Parameters::default())?;
         drop(stream);
         sequence.prepare(Layout::Allen)?;
         sequence.prepare(Layout::Mep)?;

@@ -1,155 +1,99 @@
-//! Files of raw data: read event by event, and in pieces on several threads. Both must see the same events.
+//! Files: raw data of any container, and detector tables.
 
-use std::io::Cursor;
-use std::path::Path;
+use std::sync::OnceLock;
 
-use ut_decoding::input::{Chunks, InputError, MdfReader, Parser, Seen, Select, to_mep};
-use ut_decoding::output::read::{EventOfFile, HitReader, Names, silence_caught_panics};
-use ut_decoding::{EventBatch, Events};
+use ut_decoding::decoder::reference::ReferenceDecoder;
+use ut_decoding::input::{Chunks, InputError, Parser, Seen, Select, to_mep};
+use ut_decoding::{
+    Bank, BankVersion, BatchBuilder, BatchReport, Boards, CpuConfig, CpuDecoder, DecodeOptions, Decoder,
+    DetectorTables, EventBatch, EventMeta, Events, Geometry, Grouping, UtHits, synth,
+};
 
 use crate::{Bytes, file_of};
 
-/// What one event holds, for comparing: place, run, number, banks with payloads.
-type Event = (u64, Option<u32>, Option<u64>, Vec<(u8, Option<u8>, u32, Vec<u8>)>);
-
-/// Whatever the content says the file is, compressed or not.
+/// Reads a file event by event and in pieces for several threads: both see the same events and the same end.
 pub fn file(data: &[u8]) {
     // The extension decides where the content does not.
     let path = file_of(if data.first().is_some_and(|first| first & 1 == 1) { "x.bin" } else { "x.mdf" }, data);
-    let mut one_by_one = Events::new([path.clone()]);
-    let mut events = 0u64;
-    let failed = loop {
+    let (mut one_by_one, mut events) = (Events::new([path.clone()]), 0);
+    let end = loop {
         match one_by_one.next_event() {
-            Ok(Some(event)) => {
-                events += 1;
-                // Names and places of an event are for messages.
-                let _ = (event.place().to_string(), event.damage.map(ToString::to_string));
-            }
+            Ok(Some(event)) => _ = (event.place().to_string(), event.damage.map(ToString::to_string)),
             Ok(None) => break None,
             Err(error) => break Some(error.to_string()),
         }
+        events += 1;
     };
-    let (in_pieces, failed_in_pieces) = pieces(&path);
-    assert_eq!(events, in_pieces, "events one by one and in pieces");
-    assert_eq!(failed, failed_in_pieces, "how the file ends");
-}
-
-/// Events in the batches of a file read in pieces, and the error at the end.
-fn pieces(path: &Path) -> (u64, Option<String>) {
-    let mut chunks = Chunks::new([path], 7, true, Select::default());
-    let mut parser = Parser::new(true, Select::default());
-    let mut seen = Seen::default();
-    loop {
-        let chunk = match chunks.next_chunk() {
-            Ok(Some(chunk)) => chunk,
-            Ok(None) => return (seen.events, None),
-            Err(error) => return (seen.events, Some(error.to_string())),
-        };
-        let parsed = parser.parse(chunk, &mut seen, |(batch, origins, _)| -> Result<(), InputError> {
-            assert_eq!(batch.n_events, origins.len());
-            // The other layout takes the same batch or says why not.
-            let _ = to_mep(batch);
-            Ok(())
+    let mut chunks = Chunks::new([&path], 7, true, Select::default());
+    let (mut parser, mut seen) = (Parser::new(true, Select::default()), Seen::default());
+    let end_in_pieces = loop {
+        let next = chunks.next_chunk().and_then(|chunk| {
+            let Some(chunk) = chunk else { return Ok(false) };
+            parser.parse(chunk, &mut seen, |(batch, origins, _)| -> Result<(), InputError> {
+                assert_eq!(batch.n_events, origins.len());
+                // The other layout takes the same batch, or says why not.
+                _ = to_mep(batch);
+                Ok(())
+            })?;
+            Ok(true)
         });
-        if let Err(error) = parsed {
-            return (seen.events, Some(error.to_string()));
+        match next {
+            Ok(true) => {}
+            Ok(false) => break None,
+            Err(error) => break Some(error.to_string()),
         }
-    }
+    };
+    assert_eq!((events, end), (seen.events, end_in_pieces), "one by one, in pieces");
 }
 
-/// MDF in memory.
-pub fn mdf(data: &[u8]) {
-    read(MdfReader::new(Cursor::new(data), "x.mdf", Some(data.len() as u64)), data.len());
+/// The files of the synthetic detector in one of its four versions.
+fn sound(which: u8) -> (Vec<u8>, Vec<u8>) {
+    static FILES: [OnceLock<(Vec<u8>, Vec<u8>)>; 4] = [const { OnceLock::new() }; 4];
+    let make = || {
+        let version = if which & 1 == 0 { BankVersion::V5 } else { BankVersion::V4 };
+        let (boards, geometry) = synth::detector(version, (which >> 1).into());
+        (boards.to_bytes(), geometry.to_bytes())
+    };
+    FILES[usize::from(which)].get_or_init(make).clone()
 }
 
-/// MEP packets in memory.
-pub fn packets(data: &[u8]) {
-    read(MdfReader::of_packets(Cursor::new(data), "x.mep", Some(data.len() as u64)), data.len());
-}
-
-fn read(mut reader: MdfReader<Cursor<&[u8]>>, length: usize) {
-    let mut events: Vec<Event> = Vec::new();
-    let mut builder = ut_decoding::BatchBuilder::new();
-    while let Ok(Some(event)) = reader.next_event() {
-        let banks = event.banks().map(|bank| (bank.kind, bank.version, bank.source_id, bank.payload.to_vec()));
-        events.push((event.index, event.run, event.meta().event, banks.collect()));
-        assert!(event.offset <= length as u64);
-        // What no batch takes is an error, not a panic.
-        let _ = builder.push(event.meta(), event.banks());
-        if events.len() > 1000 {
-            break;
-        }
-    }
-    let mut batch = EventBatch::default();
-    builder.finish(&mut batch);
-    assert!(events.windows(2).all(|pair| pair[0].0 < pair[1].0), "events ascend");
-}
-
-/// An MDF event of blocks as ROOT makes them, whose headers are sound or not.
-pub fn blocks(data: &[u8]) {
+/// Changes words of sound tables, or takes the bytes as tables: whatever passes the check is safe to decode with.
+pub fn tables(data: &[u8]) {
     let mut bytes = Bytes(data);
-    let mut body = Vec::new();
-    while !bytes.is_empty() {
-        let (how, size, n) = (bytes.u8(), bytes.u16(), bytes.u16());
-        let packed = bytes.take(usize::from(n));
-        let checked = how & 3 == 2;
-        body.extend(match how & 3 {
-            0 => *b"ZL\x08",
-            1 => *b"ZS\x01",
-            2 => *b"L4\x01",
-            _ => [how, how, how],
-        });
-        let length = packed.len() as u32 + u32::from(checked) * 8 + u32::from(how >> 7) * u32::from(size);
-        body.extend(&length.to_le_bytes()[..3]);
-        body.extend(&(u32::from(size) << (how >> 2 & 8)).to_le_bytes()[..3]);
-        if checked {
-            let sum = twox_hash::XxHash64::oneshot(0, packed) ^ u64::from(how >> 6 & 1);
-            body.extend(sum.to_be_bytes());
-        }
-        body.extend(packed);
+    let choice = bytes.u8();
+    let (mut boards, mut geometry) = sound(choice & 1 | choice >> 2 & 2);
+    if choice & 4 != 0 {
+        (boards, geometry) = (bytes.take(bytes.0.len()).to_vec(), geometry);
     }
-    let size = (48 + body.len()) as u32;
-    let mut event: Vec<u8> = [size; 3].into_iter().flat_map(u32::to_le_bytes).collect();
-    // No checksum; compressed; a sub-header of seven words; raw banks.
-    event.extend([0, 0, 0, 0, 1, 0x37, 1, 0]);
-    event.extend([0; 28]);
-    event.extend(body);
-    mdf(&event);
-}
-
-/// A file of hits: CSV, Parquet, NumPy.
-pub fn hits(data: &[u8]) {
-    silence_caught_panics();
-    let names = if data.len().is_multiple_of(2) { "" } else { "lhcb_id=id,event=evt" };
-    let names: Names = names.parse().unwrap_or_else(|_| "id=lhcb_id".parse().expect("names"));
-    let Ok(mut reader) = HitReader::open(file_of("hits", &with_checksums(data)), &names) else { return };
-    let columns = reader.columns().len();
-    let mut event = EventOfFile::default();
-    let mut rows = 0;
-    while let Ok(true) = reader.next_event(&mut event) {
-        assert_eq!(event.columns.len(), columns);
-        rows += event.columns.first().map_or(0, Vec::len);
-        if rows > 100_000 {
-            return;
+    while !bytes.0.is_empty() {
+        let (which, place) = (bytes.u8(), usize::from(bytes.u16()) * 4);
+        let file = if which & 1 == 0 { &mut boards } else { &mut geometry };
+        let word = bytes.take(4);
+        if which & 2 != 0 {
+            file.truncate(place.min(file.len()));
+        } else if let Some(there) = file.get_mut(place..place + word.len()) {
+            there.copy_from_slice(word);
         }
     }
-}
-
-/// The same bytes, but in an archive of arrays each checksum is the right one: no fuzzer would guess it.
-fn with_checksums(data: &[u8]) -> Vec<u8> {
-    let number = |at: usize| Some(u32::from_le_bytes(data.get(at..at + 4)?.try_into().ok()?) as usize);
-    let checksum = |directory: usize| {
-        let (size, member) = (number(directory + 20)?, number(directory + 42)?);
-        // Behind the names and the extra fields of the member's own header.
-        let lengths = number(member + 26)?;
-        let start = member + 30 + (lengths & 0xffff) + (lengths >> 16);
-        Some(rawzip::crc32(data.get(start..start.checked_add(size)?)?))
+    let (Ok(boards), Ok(geometry)) = (Boards::parse(&boards, "boards"), Geometry::parse(&geometry, "geometry")) else {
+        return;
     };
-    let mut mended = data.to_vec();
-    for (at, _) in data.windows(4).enumerate().filter(|(_, word)| word == b"PK\x01\x02") {
-        if let (Some(checksum), Some(to)) = (checksum(at), mended.get_mut(at + 16..at + 20)) {
-            to.copy_from_slice(&checksum.to_le_bytes());
-        }
-    }
-    mended
+    let grouping = if choice & 2 == 0 { Grouping::YRows } else { Grouping::UniqueX };
+    let Ok(tables) = DetectorTables::new(boards, geometry, grouping) else { return };
+    let payload: Vec<u8> = (0..u8::MAX).cycle().skip(choice.into()).take(512).map(|byte| byte & 0x1f).collect();
+    let bank = |source_id| Bank { kind: 66, version: None, source_id, payload: &payload };
+    let (mut builder, mut batch) = (BatchBuilder::new(), EventBatch::default());
+    let banks = (0..tables.boards().n_boards().min(8) as u32).map(bank);
+    builder.push(EventMeta::default(), banks).expect("eight banks fit");
+    builder.finish(&mut batch);
+    let options = DecodeOptions::default();
+    let Ok(cpu) = CpuDecoder::new(&tables, options, CpuConfig { threads: 1, ..CpuConfig::default() }) else { return };
+    let reference: Box<dyn Decoder> = Box::new(ReferenceDecoder::new(&tables, options));
+    let [found, expected] = [Box::new(cpu), reference].map(|mut decoder: Box<dyn Decoder>| {
+        let mut hits = UtHits::with_capacity(1, tables.n_groups(), batch.view().max_hits());
+        let mut report = BatchReport::new();
+        decoder.decode(batch.view(), &mut hits, &mut report).expect("there is room");
+        (hits, report.events)
+    });
+    assert!(found == expected, "the CPU decoder differs from the reference");
 }

@@ -1,50 +1,26 @@
-//! Fuzzing targets: a function of bytes for everything that reads bytes from outside. A target panics when the code under
-//! it does what it must not: panics itself, or gives different results on two ways that must agree.
+//! Fuzzing targets: functions of bytes, one for each way in which bytes come from outside. A target panics if the code under
+//! it panics, or gives different results in two ways that must agree.
 //!
-//! `fuzz/run.sh TARGET SECONDS` runs one under libFuzzer, on stable Rust. What it kept is in `fixtures/fuzz/TARGET`, and
-//! `tests/replay.rs` runs all of it with the ordinary tests. docs/fuzzing.md says how long each ran.
+//! `fuzz/run.sh TARGET SECONDS` runs one under libFuzzer, on stable Rust; `tests/replay.rs` runs `fixtures/fuzz/TARGET`.
 
-mod c_interface;
-mod decode;
+mod batches;
 mod files;
-mod kept;
-pub mod seeds;
-mod tables;
-pub mod text;
 mod tuning;
 
 /// A target.
 pub type Target = fn(&[u8]);
 
-/// Every target by its name, which is that of its folder in `fixtures/fuzz`.
-pub const TARGETS: [(&str, Target); 21] = [
-    ("banks", decode::banks),
-    ("batch", decode::batch),
-    ("banks-emulated", decode::banks_emulated),
-    ("batch-emulated", decode::batch_emulated),
-    ("c-batch", c_interface::batch),
+/// Every target by its name, which is also the name of its folder in `fixtures/fuzz`.
+pub const TARGETS: [(&str, Target); 6] = [
+    ("decode", batches::decode),
+    ("c-batch", batches::c_batch),
     ("file", files::file),
-    ("mdf", files::mdf),
-    ("blocks", files::blocks),
-    ("packets", files::packets),
-    ("hits", files::hits),
-    ("tables", tables::tables),
-    ("mask", tables::mask),
-    ("expression", tuning::expression),
-    ("space", tuning::space),
-    ("chain", tuning::chain),
-    ("recording", tuning::recording),
-    ("store", kept::store),
-    ("import", kept::import),
-    ("sums", kept::sums),
-    ("settings", kept::settings),
-    ("sets", kept::sets),
+    ("tables", files::tables),
+    ("store", tuning::store),
+    ("text", tuning::text),
 ];
 
-/// Targets whose inputs are text: the fuzzer mutates them with [`text`].
-pub const TEXT_TARGETS: [&str; 8] = ["mask", "expression", "space", "chain", "recording", "import", "settings", "sets"];
-
-/// The bytes of an input, taken from the front; zeros where there are none left.
+/// Takes the bytes of an input from the front; zeros once there are none left.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -56,32 +32,23 @@ impl<'a> Bytes<'a> {
         u16::from_le_bytes([self.u8(), self.u8()])
     }
 
-    fn u32(&mut self) -> u32 {
-        u32::from(self.u16()) | u32::from(self.u16()) << 16
-    }
-
-    /// At most `n` bytes.
+    /// Takes at most `n` bytes.
     fn take(&mut self, n: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(n.min(self.0.len()));
         self.0 = rest;
         taken
     }
 
-    /// As many words as the next byte says, or fewer.
+    /// Takes up to as many words as the next byte says.
     fn words(&mut self) -> Vec<u32> {
         let n = usize::from(self.u8());
         self.take(4 * n).as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
     }
-
-    const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
-/// Writes `data` to the file `name` of a folder that is this process' own, in memory where there is such a folder.
+/// Writes `data` to the file `name` in a folder of this process, in memory where there is such a folder.
 fn file_of(name: &str, data: &[u8]) -> std::path::PathBuf {
-    use std::sync::OnceLock;
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    static FOLDER: std::sync::OnceLock<tempfile::TempDir> = std::sync::OnceLock::new();
     let make = || tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a temporary folder");
     let path = FOLDER.get_or_init(make).path().join(name);
     std::fs::write(&path, data).expect("memory takes a small file");

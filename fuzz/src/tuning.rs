@@ -1,69 +1,144 @@
-//! What people and other programs write for the tuner: expressions, spaces, recordings.
+//! What people and programs write for the tuner and the tool.
 
-use tuner::SpaceBuilder;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
 use tuner::chain::{ChainFile, default_of};
-use tuner::expression::Expr;
-use tuner::interchange::{self, kernel_tuner, t4};
-use tuner::replay::Recording;
+use tuner::expression::{Expr, Program};
+use tuner::interchange::{read_import, read_recording, store_json};
+use tuner::store::{Matching, Store, Task};
+use tuner::{Space, SpaceBuilder};
+use ut_decoding::cli::config;
+use ut_decoding::decoder::Backend;
+use ut_decoding::detector::Mask;
+use ut_decoding::{BankVersion, DetectorTables, Grouping, synth};
 
-use crate::file_of;
+use crate::{Bytes, file_of};
 
-/// An expression over two parameters.
-pub fn expression(data: &[u8]) {
-    let Ok(text) = std::str::from_utf8(data) else { return };
-    let Ok(parsed) = Expr::parse(text) else { return };
-    let _ = parsed.names();
-    let names = ["a".to_owned(), "b".to_owned()];
-    if let Ok(program) = tuner::expression::Program::compile(&parsed, &names, &[]) {
-        for values in [[0, 1], [7, -3], [i64::MAX, i64::MIN]] {
-            let _ = program.evaluate(&values.map(Into::into));
-        }
-    }
-}
+/// A store with a decided run and an unfinished one, as text.
+const EXPORT: &str = include_str!("store.json");
 
-/// Larger spaces are not built: one of 53 million combinations took longer than the 20 seconds that run.sh gives an input.
+/// Larger spaces are not built: that would take minutes.
 const MOST_COMBINATIONS: u64 = 1 << 16;
 
-/// A space as TOML or T1. Small ones are built.
-pub fn space(data: &[u8]) {
-    let is_small = |builder: &SpaceBuilder| builder.combinations().is_none_or(|n| n <= MOST_COMBINATIONS);
-    let file = file_of("space.toml", data);
-    if tuner::read_toml(&file).is_ok_and(|builder| is_small(&builder)) {
-        let _ = tuner::read_space(&file);
+/// Writes a store's file, without the logs that another one left beside it.
+fn store_of(bytes: &[u8]) -> PathBuf {
+    let path = file_of("store.db", bytes);
+    for log in ["-wal", "-shm", "-journal"] {
+        _ = std::fs::remove_file(format!("{}{log}", path.display()));
     }
-    match tuner::parse_t1(std::str::from_utf8(data).unwrap_or_default()) {
-        Ok(builder) if is_small(&builder) => drop(builder.build()),
-        _ => {}
-    }
+    path
 }
 
-/// A chain of kernels as TOML.
-pub fn chain(data: &[u8]) {
-    let Ok(file) = ChainFile::read(&file_of("chain.toml", data)) else { return };
-    let space = crate::seeds::space();
-    for kernel in &file.kernels {
-        let _ = default_of("x", &space, None, &kernel.default);
-    }
-    let _ = default_of("x", &space, Some(&space.config(0)), &file.default);
-}
+/// Bytes of a store with the runs of [`EXPORT`].
+static STORE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+    let (path, runs) = (store_of(b""), store_json::parse(EXPORT).expect("a sound export"));
+    let mut store = Store::open(&path).expect("a new store");
+    store.import(&runs.runs, &[]).expect("sound runs");
+    drop(store);
+    std::fs::read(path).expect("the store is there")
+});
 
-/// A recording: CSV, T4, a cache of Kernel Tuner, an export of a store; of each, also one that ends early.
-pub fn recording(data: &[u8]) {
-    let file = file_of("recording", data);
-    let _ = interchange::read_import(&file);
-    let Ok(recording) = interchange::read_recording(&file) else { return };
-    // What is taken is written, and read back the same.
-    for (write, parse) in [(t4::write as Write, t4::parse as Parse), (kernel_tuner::write, kernel_tuner::parse)] {
-        let mut written = Vec::new();
-        if let Err(error) = write(&recording, &mut written) {
-            // A cache has its results beside its parameters, and no room for parameters of the same name.
-            assert!(error.to_string().contains("and so is a result in Kernel Tuner's caches"), "{error}");
-            continue;
+/// Imports a text into a store, or reads a store in which bytes were changed.
+pub fn store(data: &[u8]) {
+    let mut bytes = Bytes(data);
+    let how = bytes.u8();
+    if how & 1 == 1 {
+        return import(bytes.0);
+    }
+    let mut file = STORE.clone();
+    while !bytes.0.is_empty() {
+        let (place, n) = (usize::from(bytes.u16()) % file.len(), usize::from(bytes.u8() % 9));
+        file[place..].iter_mut().zip(bytes.take(n)).for_each(|(to, from)| *to = *from);
+        if n == 8 && how & 2 != 0 {
+            file.truncate(place.max(1));
         }
-        let again = parse(std::str::from_utf8(&written).expect("JSON is text")).expect("what is written is read");
-        assert_eq!(again.records.len(), recording.records.len());
+    }
+    let path = store_of(&file);
+    let opened = if how & 4 == 0 { Store::open_read_only(&path) } else { Store::open(&path) };
+    let Ok(store) = opened else { return };
+    // One way of reading an input: all of them would take several times as long.
+    match how >> 3 & 3 {
+        0 => {
+            for run in store.runs().unwrap_or_default() {
+                _ = (store.run_record(run.record.run), store.observations(run.record.run));
+            }
+        }
+        1 => _ = store_json::export(&store, &[]),
+        _ => {
+            let run = &store_json::parse(EXPORT).expect("a sound export").runs[0];
+            let space = space();
+            let task = Task { tunable: &run.tunable, workload: &run.workload, device: &run.device, space: &space };
+            _ = store.find(&task, [Matching::Exact, Matching::Nearest][usize::from(how >> 3 & 1)]);
+        }
     }
 }
 
-type Write = fn(&Recording, &mut Vec<u8>) -> std::io::Result<()>;
-type Parse = fn(&str) -> Result<Recording, String>;
+/// What is imported can be exported, and importing that again changes nothing.
+fn import(data: &[u8]) {
+    let Ok(read) = read_import(&file_of("import", data)) else { return };
+    let mut store = Store::open(&store_of(b"")).expect("an empty store");
+    let Ok(taken) = store.import(&read.runs, &[]) else { return };
+    let mut text = Vec::new();
+    store_json::write(&store_json::export(&store, &[]).expect("it was taken"), &mut text).expect("memory takes it");
+    let parsed = store_json::parse(std::str::from_utf8(&text).expect("JSON")).expect("what is written is read");
+    assert_eq!(taken.runs, parsed.runs.len());
+    let twice = store.import(&parsed.runs, &[]).expect("it is there already");
+    assert_eq!((twice.runs, twice.measurements), (0, 0));
+}
+
+/// The space of the runs of [`EXPORT`].
+fn space() -> Space {
+    let text =
+        "[[parameter]]\nname = \"block\"\nvalues = [32, 64]\n[[parameter]]\nname = \"mode\"\nvalues = [\"a\", \"b\"]\n";
+    tuner::parse_toml(text).expect("a sound space").build().expect("a sound space")
+}
+
+/// Reads a text as what its first byte says: mask, expression, space, chain, recording, settings or parameter sets.
+pub fn text(data: &[u8]) {
+    let Some((&what, data)) = data.split_first() else { return };
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    match what % 7 {
+        0 => mask(text),
+        1 => expression(text),
+        2 => {
+            let is_small = |of: &SpaceBuilder| of.combinations().is_none_or(|n| n <= MOST_COMBINATIONS);
+            _ = tuner::parse_toml(text).ok().filter(is_small).map(|of| of.build());
+        }
+        3 => {
+            let Ok(file) = ChainFile::read(&file_of("chain.toml", data)) else { return };
+            for kernel in &file.kernels {
+                _ = default_of("x", &space(), None, &kernel.default);
+            }
+        }
+        4 => _ = read_recording(&file_of("recording", data)),
+        5 => _ = config::parse(text, Path::new("folder")),
+        _ => {
+            // Sets of another machine are refused at once.
+            static HERE: LazyLock<Option<String>> =
+                LazyLock::new(|| ut_decoding::bench::tunable::device(Backend::Cpu).ok().map(|device| device.name));
+            let text = text.replace('@', HERE.as_deref().unwrap_or_default());
+            _ = ut_decoding::cli::decode::sets::Sets::read(&file_of("sets.json", text.as_bytes()), Backend::Cpu);
+        }
+    }
+}
+
+fn mask(text: &str) {
+    static TABLES: LazyLock<DetectorTables> = LazyLock::new(|| {
+        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+        DetectorTables::new(boards, geometry, Grouping::YRows).expect("the synthetic detector is sound")
+    });
+    if let Ok(mask) = Mask::parse(text, &TABLES) {
+        // Some channels only: all would take long.
+        let listed = (0..1 << 21).step_by(61).filter(|channel| mask.contains(3 << 28 | channel)).count();
+        assert!(listed as u64 <= mask.n_strips(), "strips of the mask");
+    }
+}
+
+fn expression(text: &str) {
+    let names = ["a".to_owned(), "b".to_owned()];
+    let Some(program) = Expr::parse(text).ok().and_then(|of| Program::compile(&of, &names, &[]).ok()) else { return };
+    for values in [[0, 1], [7, -3], [i64::MAX, i64::MIN]] {
+        _ = program.evaluate(&values.map(Into::into));
+    }
+}

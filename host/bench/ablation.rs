@@ -16,7 +16,7 @@ use super::work::{METRICS, Work};
 use super::{Change, Spread};
 use crate::decoder::cuda::CudaConfig;
 use crate::decoder::emulated::EmulatedConfig;
-use crate::decoder::launch::LaunchParams;
+use crate::decoder::parameters::Parameters;
 use crate::decoder::ptx::{Kernel, Unit};
 use crate::decoder::rank_tables::FusedStep;
 use crate::decoder::{DecodeError, DecodeOptions, Pipeline};
@@ -155,7 +155,7 @@ pub struct Ladder<'a> {
     /// Clustering.
     pub options: DecodeOptions,
     /// Launch parameters of all rungs.
-    pub launch: LaunchParams,
+    pub launch: Parameters,
     /// What registers and occupancy belong to.
     pub chip: &'a Chip,
 }
@@ -164,7 +164,7 @@ pub struct Ladder<'a> {
 struct FusedRung {
     name: &'static str,
     step: FusedStep,
-    launch: LaunchParams,
+    launch: Parameters,
 }
 
 /// Why the ladder was not climbed.
@@ -371,7 +371,7 @@ impl Ladder<'_> {
     }
 
     /// Registers and occupancy of a rung of the fused pipeline.
-    fn fused_resources(&self, launch: LaunchParams) -> Vec<KernelResources> {
+    fn fused_resources(&self, launch: Parameters) -> Vec<KernelResources> {
         let mut kernels = self.filled(Unit::fused(self.tables.boards().version, self.layout()).name, launch);
         let always = [Kernel::GatherBanks, Kernel::Fused, Kernel::FusedOthers].map(Kernel::name);
         // All events of a sample are decoded: nothing is selected.
@@ -380,7 +380,7 @@ impl Ladder<'_> {
         kernels
     }
 
-    fn filled(&self, variant: &str, launch: LaunchParams) -> Vec<KernelResources> {
+    fn filled(&self, variant: &str, launch: Parameters) -> Vec<KernelResources> {
         let filled = self.chip.filled(variant, launch, self.tables);
         let of = |Filled { kernel, threads, registers, shared, occupancy }: Filled| KernelResources {
             kernel: kernel.name().to_owned(),
@@ -480,7 +480,7 @@ mod tests {
             sample: &Sample::of(&[events], 1, 1),
             tables: &tables,
             options: DecodeOptions::default(),
-            launch: LaunchParams::default(),
+            launch: Parameters::default(),
             chip: &Chip::of(Architecture::named("sm_86").unwrap()),
         };
         let asked = std::cell::RefCell::new(Vec::new());

@@ -2,8 +2,8 @@
 //! machine.
 
 use crate::decoder::cuda::{Compiled, Facts};
-use crate::decoder::launch::LaunchParams;
 use crate::decoder::occupancy::{Architecture, Launch, Occupancy};
+use crate::decoder::parameters::Parameters;
 use crate::decoder::plan::{DeviceTables, Plan};
 use crate::decoder::ptx::{Kernel, KernelUse, Resources, Unit};
 use crate::detector::DetectorTables;
@@ -42,6 +42,12 @@ impl Chip {
         Self { name: architecture.name.to_owned(), architecture, kernels }
     }
 
+    /// The GPU of this machine where there are facts, else the architecture of the merge request's RTX A5000.
+    pub fn of_environment(facts: Option<&Facts>, units: &[Unit]) -> Self {
+        let a5000 = || Architecture::named("sm_86").unwrap_or(Architecture::ALL[0]);
+        facts.map_or_else(|| Self::of(a5000()), |facts| Self::at_hand(facts, units))
+    }
+
     /// The GPU of this machine: its limits, and what the kernels of `units` use as its driver compiled them. What the
     /// driver does not tell is that of the newest known architecture that is not newer than the GPU.
     pub fn at_hand(facts: &Facts, units: &[Unit]) -> Self {
@@ -71,7 +77,7 @@ impl Chip {
 
     /// What the kernels of a variant fill at these launch parameters, in the order of launch; none for a variant that
     /// was not compiled.
-    pub fn filled(&self, variant: &str, launch: LaunchParams, tables: &DetectorTables) -> Vec<Filled> {
+    pub fn filled(&self, variant: &str, launch: Parameters, tables: &DetectorTables) -> Vec<Filled> {
         let Ok(tables) = DeviceTables::new("cuda", tables) else { return Vec::new() };
         let plan = Plan::new(&tables, launch, 1);
         let of = |kernel: Kernel| {
@@ -100,13 +106,13 @@ mod tests {
         for architecture in Architecture::ALL {
             let chip = Chip::of(architecture);
             for variant in ["v5_allen", "v5_mep", "v5_allen__rung0", "v5_allen__rung6"] {
-                let filled = chip.filled(variant, LaunchParams::default(), &tables);
+                let filled = chip.filled(variant, Parameters::default(), &tables);
                 assert!(filled.len() >= 7, "{variant}");
                 assert!(filled.iter().all(|of| of.occupancy.blocks > 0 && of.registers > 0 && of.threads >= 32));
             }
-            assert_eq!(chip.filled("v6_allen", LaunchParams::default(), &tables), []);
+            assert_eq!(chip.filled("v6_allen", Parameters::default(), &tables), []);
         }
-        let mut launch = LaunchParams::default();
+        let mut launch = Parameters::default();
         launch.set("count.block_x", 64).unwrap();
         let filled = Chip::of(Architecture::ALL[0]).filled("v5_allen", launch, &tables);
         assert_eq!((filled[0].kernel, filled[0].threads), (Kernel::CountHits, 64));

@@ -3,36 +3,32 @@
 //!
 //! ```no_run
 //! # use ut_decoding::{Backend, DecodeOptions, DetectorTables, EventBatch};
-//! use ut_decoding::bench::Configuration;
-//! use ut_decoding::bench::decoding::{DecodeDevice, base};
+//! use ut_decoding::bench::decoding::DecodeDevice;
+//! use ut_decoding::bench::{Varied, base};
 //! use tuner::{Config, Device, Value};
 //! # fn tune(tables: &DetectorTables, events: Vec<EventBatch>) -> Result<(), Box<dyn std::error::Error>> {
 //! // Configurations of these parameters, in this order; all others are as here.
 //! let others = base(Backend::Cuda).with(Backend::Cuda, "batch=1000,streams=2")?;
-//! let mut device = DecodeDevice::new(Backend::Cuda, tables, DecodeOptions::default(), events)
-//!     .with_parameters(&["cluster.block_x", "cluster.block_y"], others)?;
+//! let varied = Varied::named(Backend::Cuda, ["cluster.block_x", "cluster.block_y"], others)?;
+//! let mut device = DecodeDevice::new(tables, DecodeOptions::default(), events, varied);
 //! let outcome = device.measure(&Config(vec![Value::Int(64), Value::Int(2)]), 3);
 //! # Ok(())
 //! # }
 //! ```
 
-mod configs;
-
 use std::collections::BTreeMap;
 
-use super::configuration::{self, Configuration, ConfigurationError};
-use super::modes::Mode;
+use super::Varied;
+use super::modes::{Mode, OnGpu};
 use super::sample::{Expected, Sample};
 use super::timing::Variant;
-use crate::decoder::launch::Parameter;
+use crate::decoder::cuda::CudaConfig;
+use crate::decoder::parameters::Parameters;
 use crate::decoder::{Backend, DecodeError, DecodeOptions};
 use crate::detector::DetectorTables;
-use crate::input::{EventBatch, Layout};
+use crate::input::{EventBatch, Layout, to_mep};
 use crate::memory;
 use tuner::{Config, Device, Failure, FailureKind, Outcome};
-
-pub(super) use configs::of_kernels;
-pub use configs::{base, choices, configuration_of, name, parameters, parse, value};
 
 /// Batches that each stream of a GPU is given while a time is taken, at the least: with one a stream nothing overlaps,
 /// and what is measured is how long the host takes to begin and to end.
@@ -44,12 +40,10 @@ const OF_SAMPLE: usize = 20;
 /// Measures configurations of a backend's decoder on a sample. Before its first launch each one is checked, hit by hit
 /// and bit by bit, against the reference decoder.
 pub struct DecodeDevice<'t> {
-    backend: Backend,
     tables: &'t DetectorTables,
     options: DecodeOptions,
     events: Vec<EventBatch>,
-    parameters: Vec<&'static Parameter>,
-    configuration: Configuration,
+    varied: Varied,
     mode: Mode,
     /// What is measured of a configuration, and how many passes a time is of.
     prepared: BTreeMap<String, (Variant, usize)>,
@@ -60,15 +54,13 @@ pub struct DecodeDevice<'t> {
 }
 
 impl<'t> DecodeDevice<'t> {
-    /// A device that decodes `events` over and over, with configurations of all of [`parameters`].
-    pub fn new(backend: Backend, tables: &'t DetectorTables, options: DecodeOptions, events: Vec<EventBatch>) -> Self {
+    /// A device that decodes `events` over and over, with configurations of what is varied.
+    pub fn new(tables: &'t DetectorTables, options: DecodeOptions, events: Vec<EventBatch>, varied: Varied) -> Self {
         Self {
-            backend,
             tables,
             options,
             events,
-            parameters: parameters(backend),
-            configuration: base(backend),
+            varied,
             mode: Mode::DeviceResident,
             prepared: BTreeMap::new(),
             recent: Vec::new(),
@@ -93,27 +85,6 @@ impl<'t> DecodeDevice<'t> {
         self
     }
 
-    /// The same with configurations of the parameters of these names alone, in this order; all others are as in
-    /// `configuration`.
-    ///
-    /// # Errors
-    /// When the backend has no such parameter.
-    pub fn with_parameters(mut self, names: &[&str], configuration: Configuration) -> Result<Self, ConfigurationError> {
-        self.parameters =
-            names.iter().map(|name| configuration::parameter(self.backend, name)).collect::<Result<_, _>>()?;
-        self.configuration = configuration;
-        self.prepared.clear();
-        Ok(self)
-    }
-
-    /// Everything that a configuration sets.
-    ///
-    /// # Errors
-    /// Values that cannot be, parameters that contradict each other.
-    pub fn configuration_of(&self, config: &Config) -> Result<Configuration, ConfigurationError> {
-        configuration_of(self.backend, &self.parameters, config, self.configuration)
-    }
-
     fn n_events(&self) -> usize {
         self.events.iter().map(|batch| batch.n_events).sum()
     }
@@ -127,7 +98,7 @@ impl<'t> DecodeDevice<'t> {
         if self.expected.iter().any(|(other, _)| *other == layout) {
             return Ok(());
         }
-        let once = Configuration { layout, ..Configuration::default() }.sample(&self.events, self.n_events());
+        let once = laid_out(&Parameters::default().with_batches(256, layout), &self.events, self.n_events());
         let once = once.map_err(|message| Failure { kind: FailureKind::Declined, message })?;
         let expected = Expected::of(&once, self.tables, self.options);
         let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
@@ -138,22 +109,24 @@ impl<'t> DecodeDevice<'t> {
     fn prepare(&mut self, config: &Config) -> Result<(Variant, usize), Failure> {
         let failure = |kind| move |message: String| Failure { kind, message };
         let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
-        let configuration =
-            self.configuration_of(config).map_err(|error| failure(FailureKind::Constraint)(error.to_string()))?;
+        let backend = self.varied.backend;
+        let parameters = self.varied.parameters_of(config);
+        let parameters = parameters.map_err(|error| failure(FailureKind::Constraint)(error.to_string()))?;
+        let batch = parameters.batch() as usize;
         let n_events = self.n_events();
-        self.expect(configuration.layout)?;
+        self.expect(parameters.layout())?;
         // A few events are repeated if a branch predictor would learn them; otherwise to fill a batch.
-        let wanted = match self.backend {
+        let wanted = match backend {
             Backend::Emulated => n_events,
-            Backend::Cuda => n_events.max(configuration.batch),
-            Backend::Reference | Backend::Cpu => Sample::enough(n_events, configuration.batch),
+            Backend::Cuda => n_events.max(batch),
+            Backend::Reference | Backend::Cpu => Sample::enough(n_events, batch),
         };
         let bytes: usize = self.events.iter().map(|batch| batch.raw.len()).sum();
         self.make_room((OF_SAMPLE * bytes / n_events.max(1) * wanted) as u64, memory::available());
-        let sample = configuration.sample(&self.events, wanted).map_err(failure(FailureKind::Declined))?;
-        let expected = self.expected.iter().find(|(layout, _)| *layout == configuration.layout);
+        let sample = laid_out(&parameters, &self.events, wanted).map_err(failure(FailureKind::Declined))?;
+        let expected = self.expected.iter().find(|(layout, _)| *layout == parameters.layout());
         let expected = expected.map(|(_, expected)| expected);
-        let make = || configuration.variant(self.backend, self.mode, &sample, self.tables, self.options, expected);
+        let make = || variant(backend, self.mode, &parameters, &sample, (self.tables, self.options), expected);
         let made = match make() {
             // A device's memory may be full of the decoders that were kept.
             Err(_) if !self.prepared.is_empty() => {
@@ -163,8 +136,8 @@ impl<'t> DecodeDevice<'t> {
             made => made,
         };
         let variant = made.map_err(launch)?.map_err(failure(FailureKind::WrongResult))?;
-        let passes = match self.backend {
-            Backend::Cuda => (BATCHES_A_STREAM * configuration.threads).div_ceil(sample.batches.len().max(1)),
+        let passes = match backend {
+            Backend::Cuda => (BATCHES_A_STREAM * parameters.decoders(backend)).div_ceil(sample.batches.len().max(1)),
             _ => 1,
         };
         Ok((variant, passes))
@@ -185,8 +158,9 @@ impl<'t> DecodeDevice<'t> {
 impl Device for DecodeDevice<'_> {
     fn name(&self) -> String {
         let of_gpu = || crate::decoder::cuda::choose(&crate::decoder::cuda::Cuda, 0).ok().map(|gpu| gpu.name);
-        let name = if self.backend == Backend::Cuda { of_gpu() } else { super::Machine::this().cpu };
-        name.unwrap_or_else(|| format!("unknown {}", self.backend))
+        let backend = self.varied.backend;
+        let name = if backend == Backend::Cuda { of_gpu() } else { super::Machine::this().cpu };
+        name.unwrap_or_else(|| format!("unknown {backend}"))
     }
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
@@ -210,8 +184,43 @@ impl Device for DecodeDevice<'_> {
     }
 }
 
+/// What is measured with these parameters, not warmed up: the decoders that decode `sample`, on a GPU in a mode. The first
+/// pass is compared with `expected`; the inner error says what differs.
+///
+/// # Errors
+/// If a decoder cannot be made or cannot decode the sample.
+pub fn variant(
+    backend: Backend,
+    mode: Mode,
+    parameters: &Parameters,
+    sample: &Sample,
+    (tables, options): (&DetectorTables, DecodeOptions),
+    expected: Option<&Expected>,
+) -> Result<Result<Variant, String>, DecodeError> {
+    let n = parameters.decoders(backend);
+    if backend == Backend::Cuda {
+        let config = CudaConfig::of(parameters);
+        return OnGpu { sample, tables, options, config: &config, streams: n }.variant(mode, expected);
+    }
+    let decoder = || backend.decoder_with(tables, options, parameters);
+    Variant::cold(sample, tables, n, decoder, false, expected)
+}
+
+/// `wanted` of `events` in the batches that the parameters say, repeated if there are fewer.
+///
+/// # Errors
+/// If the events cannot be laid out like this, in words.
+pub fn laid_out(parameters: &Parameters, events: &[EventBatch], wanted: usize) -> Result<Sample, String> {
+    let sample = Sample::of(events, parameters.batch() as usize, wanted);
+    match parameters.layout() {
+        Layout::Allen => Ok(sample),
+        Layout::Mep => sample.transposed(to_mep).map_err(|error| error.to_string()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::base;
     use super::super::sample::synthetic;
     use super::*;
     use crate::decoder::Pipeline;
@@ -234,14 +243,16 @@ mod tests {
     #[test]
     fn every_configuration_is_checked_against_the_reference_before_it_is_timed() {
         let tables = tables();
-        let cpu = |text| parse(Backend::Cpu, text).unwrap();
-        let mut device = DecodeDevice::new(Backend::Cpu, &tables, DecodeOptions::default(), vec![events(5)]);
+        let varied = Varied::all(Backend::Cpu);
+        let cpu = |text| varied.parse(text).unwrap();
+        let mut device =
+            DecodeDevice::new(&tables, DecodeOptions::default(), vec![events(5)], Varied::all(Backend::Cpu));
         for text in ["", "batch=64,layout=mep,simd=scalar,threads=1", "batch=1001"] {
             let Outcome::Times(times) = device.measure(&cpu(text), 2) else { panic!("{text}") };
             assert!(times.len() == 2 && times.iter().all(|time| *time > 0.0));
         }
         let base = cpu("threads=1,chunk=16");
-        let tuner = Tuner::new(choices(Backend::Cpu, Pipeline::default(), &base), 0, Options::default()).unwrap();
+        let tuner = Tuner::new(varied.choices(Pipeline::default(), &base), 0, Options::default()).unwrap();
         let mut pieces = [Piece { device: &mut device, looks: Features::default() }];
         let run = drive(&mut tuner.into(), &mut pieces, 1, Duration::from_millis(50), |_| {}).unwrap();
         assert!(run.of[0].counters.launches > 0 && run.of[0].mean_ms > 0.0);
@@ -257,8 +268,10 @@ mod tests {
     #[test]
     fn no_more_configurations_are_kept_than_asked_and_one_that_is_forgotten_is_made_again() {
         let tables = tables();
-        let cpu = |text| parse(Backend::Cpu, text).unwrap();
-        let mut device = DecodeDevice::new(Backend::Cpu, &tables, DecodeOptions::default(), vec![events(2)]).keeping(2);
+        let varied = Varied::all(Backend::Cpu);
+        let cpu = |text| varied.parse(text).unwrap();
+        let mut device =
+            DecodeDevice::new(&tables, DecodeOptions::default(), vec![events(2)], Varied::all(Backend::Cpu)).keeping(2);
         for text in ["batch=1", "batch=2", "batch=1", "batch=3", "batch=2", "batch=1"] {
             assert!(matches!(device.measure(&cpu(text), 1), Outcome::Times(_)), "{text}");
             assert!(device.prepared.contains_key(&format!("{:?}", cpu(text))) && device.prepared.len() <= 2);
@@ -271,8 +284,9 @@ mod tests {
     #[test]
     fn configurations_are_forgotten_where_the_memory_has_no_room_for_one_more() {
         let tables = tables();
-        let mut device = DecodeDevice::new(Backend::Cpu, &tables, DecodeOptions::default(), vec![events(2)]);
-        let configs = ["batch=1", "batch=2", "batch=3"].map(|text| parse(Backend::Cpu, text).unwrap());
+        let mut device =
+            DecodeDevice::new(&tables, DecodeOptions::default(), vec![events(2)], Varied::all(Backend::Cpu));
+        let configs = ["batch=1", "batch=2", "batch=3"].map(|text| Varied::all(Backend::Cpu).parse(text).unwrap());
         for config in &configs {
             assert!(matches!(device.measure(config, 1), Outcome::Times(_)));
         }
@@ -289,16 +303,14 @@ mod tests {
     fn some_parameters_can_be_varied_round_a_configuration_on_any_backend() {
         let tables = tables();
         let of = |backend, names: &[&str], text: &str| {
-            let configuration = base(backend).with(backend, text).unwrap();
-            DecodeDevice::new(backend, &tables, DecodeOptions::default(), vec![events(2)])
-                .with_parameters(names, configuration)
-                .unwrap()
+            let varied = Varied::named(backend, names, base(backend).with(backend, text).unwrap()).unwrap();
+            DecodeDevice::new(&tables, DecodeOptions::default(), vec![events(2)], varied)
         };
         let mut reference = of(Backend::Reference, &["threads"], "batch=2");
         assert!(matches!(reference.measure(&Config(vec![Value::Int(2)]), 1), Outcome::Times(_)));
         let device = of(Backend::Emulated, &["cluster.block_x", "cluster.block_y"], "batch=2");
-        let configuration = device.configuration_of(&Config(vec![Value::Int(16), Value::Int(4)])).unwrap();
-        assert_eq!((configuration.decoder.launch.cluster_block(), configuration.batch), ((16, 4), 2));
+        let parameters = device.varied.parameters_of(&Config(vec![Value::Int(16), Value::Int(4)])).unwrap();
+        assert_eq!((parameters.cluster_block(), parameters.batch()), ((16, 4), 2));
         let mut device = device;
         let Outcome::Failed(failure) = device.measure(&Config(vec![Value::Int(16), Value::Int(1)]), 1) else {
             panic!("half a warp")

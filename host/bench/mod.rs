@@ -3,7 +3,6 @@
 pub mod ablation;
 pub mod chip;
 
-pub mod configuration;
 pub mod decoding;
 mod digest;
 pub mod environment;
@@ -11,18 +10,18 @@ mod features;
 mod gpu_watch;
 mod machine;
 pub mod modes;
-pub mod prediction;
 mod sample;
 mod statistics;
 pub mod sweep;
 pub mod throughput;
 pub mod timing;
 pub mod tunable;
+mod varied;
 pub mod work;
 
-pub use configuration::Configuration;
 pub use digest::Digest;
 pub use features::{HITS_PER_EVENT, MEAN_LANE_LENGTH, features, looks};
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
 pub use statistics::{Change, Spread};
+pub use varied::{Varied, base};

@@ -9,7 +9,7 @@ use super::modes::{KernelTime, Mode, OnGpu};
 use super::sample::{Expected, Sample};
 use super::timing::{Contents, Variant, measure};
 use crate::decoder::cuda::{CudaConfig, GraphUse};
-use crate::decoder::{Backend, Count, DecodeError, DecodeOptions, DecoderConfig};
+use crate::decoder::{Backend, Count, DecodeError, DecodeOptions, Parameters};
 use crate::detector::DetectorTables;
 use crate::input::EventBatch;
 
@@ -24,7 +24,7 @@ pub struct Measurement {
     /// Its options.
     pub options: DecodeOptions,
     /// Its parameters.
-    pub decoder: DecoderConfig,
+    pub decoder: Parameters,
     /// Threads, each with its own decoder; on a GPU streams of one decoder, each with a batch in flight.
     pub threads: usize,
     /// Whether hits are decoded [with clusters](crate::UtHits::with_clusters), in turn with plain ones.

@@ -4,11 +4,10 @@
 //! [`DecodeDevice`]: super::decoding::DecodeDevice
 
 use super::Machine;
-use super::configuration::{self, Configuration, ConfigurationError};
-use super::decoding::{self, configuration_of, of_kernels, parameters, value};
+use super::varied::{self, Varied, runs};
 use crate::decoder::cpu::Simd;
 use crate::decoder::cuda::{Cuda, StartError, identify};
-use crate::decoder::launch::Parameter;
+use crate::decoder::parameters::{Parameter, ParameterError, Parameters};
 use crate::decoder::ptx::Unit;
 use crate::decoder::{Backend, DecodeOptions, Pipeline};
 use crate::detector::DetectorTables;
@@ -59,36 +58,18 @@ impl From<(Backend, Pipeline)> for Subject {
 }
 
 /// What is used where nothing is tuned.
-pub fn base(what: impl Into<Subject>) -> Configuration {
+pub fn base(what: impl Into<Subject>) -> Parameters {
     let Subject { backend, pipeline } = what.into();
-    let mut base = decoding::base(backend);
-    base.decoder.pipeline = pipeline;
-    base
+    varied::base(backend).with_pipeline(pipeline)
 }
 
-/// The default of every parameter of a space of [`space`].
+/// The parameters of a space of [`space`], varied round [`base`].
 ///
 /// # Errors
-/// When the backend has no such parameter.
-pub fn default_config(what: impl Into<Subject>, space: &Space) -> Result<Config, ConfigurationError> {
+/// If the backend has no such parameter.
+pub fn varied(what: impl Into<Subject>, space: &Space) -> Result<Varied, ParameterError> {
     let what = what.into();
-    let (backend, base) = (what.backend, base(what));
-    let values = space.names().into_iter().map(|name| Ok(value(&base, configuration::parameter(backend, &name)?)));
-    Ok(Config(values.collect::<Result<_, ConfigurationError>>()?))
-}
-
-/// Everything that a configuration of `space` sets.
-///
-/// # Errors
-/// Values that cannot be, parameters that contradict each other.
-pub fn configuration(
-    what: impl Into<Subject>,
-    space: &Space,
-    config: &Config,
-) -> Result<Configuration, ConfigurationError> {
-    let what = what.into();
-    let parameters = space.names().into_iter().map(|name| configuration::parameter(what.backend, &name));
-    configuration_of(what.backend, &parameters.collect::<Result<Vec<_>, _>>()?, config, base(what))
+    Varied::named(what.backend, space.names(), base(what))
 }
 
 /// What is tuned of a backend, on a machine with `cores` hardware threads.
@@ -134,10 +115,7 @@ fn cpu_space(cores: usize) -> Result<Space, SpaceError> {
 
 fn kernel_space(what: Subject) -> Result<Space, SpaceError> {
     let Subject { backend, pipeline } = what;
-    // The fused pipeline's parameters are called after it; all others are of the other one.
-    let looked_at = |parameter: &Parameter| {
-        !of_kernels(parameter) || parameter.name.starts_with("fused.") == (pipeline == Pipeline::Fused)
-    };
+    let looked_at = |parameter: &Parameter| runs(parameter, pipeline);
     let all_of_them = backend.parameters().iter().filter(|parameter| looked_at(parameter));
     let all = all_of_them.map(|parameter| parameter.candidates.len()).product::<usize>() <= MOST_COMBINATIONS;
     let worth = |parameter: &Parameter| {
@@ -150,7 +128,7 @@ fn kernel_space(what: Subject) -> Result<Space, SpaceError> {
         values.into_iter().map(i64::from).collect::<Vec<i64>>()
     };
     let mut builder = SpaceBuilder::new();
-    for parameter in parameters(backend) {
+    for parameter in Varied::all(backend).parameters {
         builder = match parameter.name {
             "layout" => builder.choices(parameter.name, ["allen"]),
             "batch" if backend == Backend::Cuda => builder.ints(parameter.name, GPU_BATCHES),
@@ -167,13 +145,10 @@ fn kernel_space(what: Subject) -> Result<Space, SpaceError> {
     }
     // A block of both dimensions: whole warps, and not too many.
     let names = ["cluster.block_x", "cluster.block_y"];
+    let block = Varied::named(backend, names, base(what));
     let valid = move |values: &[&Value]| {
-        let mut configuration = base(what);
-        let set = |(name, value): (&str, &&Value)| match value {
-            Value::Int(number) => u32::try_from(*number).is_ok_and(|n| configuration.set(backend, name, n).is_ok()),
-            _ => false,
-        };
-        names.into_iter().zip(values).all(set) && configuration.decoder.validate().is_ok()
+        let config = Config(values.iter().map(|&value| value.clone()).collect());
+        block.as_ref().is_ok_and(|block| block.parameters_of(&config).is_ok())
     };
     builder.constraint_fn("the clustering block can be launched", &names, valid).build()
 }
@@ -251,9 +226,9 @@ pub fn workload_of(tables: &DetectorTables, options: &DecodeOptions, events: &st
 
 /// A configuration that was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TunedConfiguration {
+pub struct Tuned {
     /// It; what is not tuned has its default.
-    pub configuration: Configuration,
+    pub parameters: Parameters,
     /// The values that were tuned, in words.
     pub values: String,
     /// Where it comes from, in words.
@@ -265,11 +240,7 @@ pub struct TunedConfiguration {
 ///
 /// # Errors
 /// Those of reading the stores.
-pub fn look_up(
-    layers: &Layers,
-    what: impl Into<Subject>,
-    workload: &Workload,
-) -> Result<Option<TunedConfiguration>, StoreError> {
+pub fn look_up(layers: &Layers, what: impl Into<Subject>, workload: &Workload) -> Result<Option<Tuned>, StoreError> {
     let what = what.into();
     let backend = what.backend;
     let Ok(device) = device(backend) else { return Ok(None) };
@@ -279,11 +250,12 @@ pub fn look_up(
     let task = Task { device: &device, tunable: &tunable, workload, space: &space };
     let trusted = if backend.runs_kernels() { 0 } else { TRUSTED_CPU_STEP };
     let Some(found) = layers.find(&task)?.into_iter().find(|found| found.step() <= trusted) else { return Ok(None) };
-    let Ok(configuration) = configuration(what, &space, &found.config) else { return Ok(None) };
+    let Ok(varied) = varied(what, &space) else { return Ok(None) };
+    let Ok(parameters) = varied.parameters_of(&found.config) else { return Ok(None) };
     let chosen = space.parameters().iter().filter(|parameter| parameter.values().len() > 1).map(tuner::Parameter::name);
-    let kept = default_config(what, &space).is_ok_and(|default| default == found.config);
-    let values = if kept { "the default, which was kept".to_owned() } else { configuration.text(chosen) };
-    Ok(Some(TunedConfiguration { configuration, values, origin: found.in_words() }))
+    let kept = varied.default() == found.config;
+    let values = if kept { "the default, which was kept".to_owned() } else { parameters.text(chosen) };
+    Ok(Some(Tuned { parameters, values, origin: found.in_words() }))
 }
 
 #[cfg(test)]
@@ -296,10 +268,10 @@ mod tests {
     fn the_default_is_in_the_space_of_every_machine_and_all_of_it_can_be_set() {
         for cores in [1, 2, 3, 8, 48, 192, 100_000] {
             let space = space(Backend::Cpu, cores).unwrap();
-            assert!(space.index_of(&default_config(Backend::Cpu, &space).unwrap()).is_some(), "{cores} cores");
+            let varied = varied(Backend::Cpu, &space).unwrap();
+            assert!(space.index_of(&varied.default()).is_some(), "{cores} cores");
             for index in 0..space.len() {
-                let configuration = configuration(Backend::Cpu, &space, &space.config(index)).unwrap();
-                assert!(configuration.decoder.cpu.threads < cores.max(2));
+                assert!(varied.parameters_of(&space.config(index)).unwrap().cpu().threads < cores.max(2));
             }
         }
         for backend in [Backend::Emulated, Backend::Cuda] {
@@ -307,13 +279,12 @@ mod tests {
             for pipeline in Pipeline::ALL {
                 let what = Subject { backend, pipeline };
                 let space = space(what, 1).unwrap();
-                let default = default_config(what, &space).unwrap();
-                assert_eq!(configuration(what, &space, &default), Ok(base(what)), "{what:?}");
-                assert!(space.index_of(&default).is_some(), "{what:?}");
+                let varied = varied(what, &space).unwrap();
+                assert_eq!(varied.parameters_of(&varied.default()), Ok(base(what)), "{what:?}");
+                assert!(space.index_of(&varied.default()).is_some(), "{what:?}");
                 tuned.extend(space.names());
                 for index in (0..space.len()).step_by((space.len() / 500).max(1)) {
-                    let configuration = configuration(what, &space, &space.config(index)).unwrap();
-                    assert_eq!(configuration.decoder.pipeline, pipeline);
+                    assert_eq!(varied.parameters_of(&space.config(index)).unwrap().pipeline(), pipeline);
                 }
                 assert!((100..1_000_000).contains(&space.len()), "{what:?}: {}", space.len());
             }
@@ -324,7 +295,7 @@ mod tests {
             assert_ne!(tunable((backend, Pipeline::Fused)), tunable((backend, Pipeline::Allen)));
         }
         let none = space(Backend::Reference, 1).unwrap();
-        assert_eq!((none.len(), default_config(Backend::Reference, &none).unwrap()), (1, Config(vec![])));
+        assert_eq!((none.len(), varied(Backend::Reference, &none).unwrap().default()), (1, Config(vec![])));
     }
 
     #[test]
@@ -338,7 +309,7 @@ mod tests {
         let decided = |device: &DeviceIdentity, batch: i64| {
             let (tunable, workload) = (tunable(Backend::Cpu), workload(&tables, &options).unwrap());
             let space = space(Backend::Cpu, device.sm_count as usize).unwrap();
-            let mut config = default_config(Backend::Cpu, &space).unwrap();
+            let mut config = varied(Backend::Cpu, &space).unwrap().default();
             config.0[3] = Value::Int(batch);
             let task = Task { device, tunable: &tunable, workload: &workload, space: &space };
             let mut store = Store::open(&file).unwrap();
@@ -366,12 +337,12 @@ mod tests {
         decided(&DeviceIdentity { name: "another CPU".to_owned(), ..here() }, 2048);
         assert_eq!(found(&options), None, "another machine's result is not used unvalidated");
         decided(&DeviceIdentity { runtime: "0.0.1".to_owned(), ..here() }, 1024);
-        let TunedConfiguration { configuration, values, origin } = found(&options).unwrap();
-        assert_eq!((configuration.batch, configuration.decoder.cpu.chunk), (1024, 16));
+        let Tuned { parameters, values, origin } = found(&options).unwrap();
+        assert_eq!((parameters.batch(), parameters.cpu_chunk()), (1024, 16));
         assert!(values.contains("cpu.chunk=16,batch=1024") && !values.contains("simd"), "{values}");
         assert!(origin.contains("runtime 0.0.1 instead of"), "{origin}");
         decided(&here(), 512);
-        assert_eq!(found(&options).unwrap().configuration.batch, 512);
+        assert_eq!(found(&options).unwrap().parameters.batch(), 512);
         assert_eq!(found(&DecodeOptions { clustering: false, ..options }), None);
     }
 }

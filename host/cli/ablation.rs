@@ -9,17 +9,15 @@ use crate::bench::environment::Environment;
 use crate::bench::work::METRICS;
 use crate::bench::{Change, Machine, Spread};
 use crate::decoder::Backend;
-use crate::decoder::occupancy::Architecture;
 use crate::decoder::ptx::Unit;
 use serde_json::json;
 
-use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, one_of, seconds};
+use crate::cli::args::{DetectorArgs, ParameterArgs, layout_name, seconds};
 use crate::cli::output::{print_beside, write_json};
 use crate::cli::progress::Progress;
-use crate::cli::sample::{Loaded, SampleArgs};
+use crate::cli::sample::{Feeding, Loaded, SampleArgs};
 use crate::cli::table::table;
-use crate::cli::{Failure, usage};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use crate::cli::{Failure, config, usage};
 
 const BEST_KNOWN: &str = "The published figures are of Allen's whole sequence trackmatching_veloscifi_and_utdecoding on an \
 RTX A5000,\nof which the UT decoding is a part: compare the order of the steps, not the sizes.";
@@ -50,16 +48,8 @@ pub struct Args {
     /// Write the result as JSON here, kernel by kernel; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// GPU architecture whose registers and occupancy are shown (sm_86 is the A5000's); with --backend cuda, those of
-    /// this machine's GPU are shown instead.
-    #[arg(long, default_value = "sm_86", value_parser = one_of!(Architecture::ALL, |arch: Architecture| arch.name))]
-    arch: Architecture,
     #[command(flatten)]
-    detector: DetectorArgs,
-    #[command(flatten)]
-    clustering: ClusterArgs,
-    #[command(flatten)]
-    backend: BackendArgs,
+    backend: ParameterArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -73,22 +63,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Ok(duration) = seconds(args.duration) else {
         usage("--duration must be a number of seconds, not negative");
     };
-    let (config, batch) = (args.backend.config(1), args.sample.batch());
-    let Loaded { detector, sample, source, .. } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    let (launch, options) = (args.backend.parameters(), config::options());
+    let threads = launch.decoders(backend);
+    let feeding = Feeding { backend, threads, layout: launch.layout(), sizes: &[launch.batch()] };
+    let Loaded { detector, sample, source, .. } = Loaded::new(&args.sample, &DetectorArgs::default(), feeding)?;
     let on_gpu = backend == Backend::Cuda;
     let mut environment = on_gpu.then(|| Environment::of(backend));
     let facts = environment.as_ref().and_then(Environment::facts);
-    let chip = facts.map_or_else(|| Chip::of(args.arch), |facts| Chip::at_hand(facts, &[Unit::LADDER]));
-    let ladder = Ladder {
-        sample: &sample,
-        tables: &detector.tables,
-        options: args.clustering.options(),
-        launch: config.launch,
-        chip: &chip,
-    };
+    let chip = Chip::of_environment(facts, &[Unit::LADDER]);
+    let ladder = Ladder { sample: &sample, tables: &detector.tables, options, launch, chip: &chip };
     let rungs = if on_gpu {
         let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
-        ladder.measure_on_gpu(args.backend.n_threads(), duration, |elapsed| {
+        ladder.measure_on_gpu(threads, duration, |elapsed| {
             progress.set(elapsed.as_millis() as u64);
             environment.iter_mut().for_each(Environment::tick);
         })?
@@ -102,11 +88,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "backend": backend.name(),
             "sample": source,
             "events": sample.events,
-            "batch": batch,
-            "layout": layout_name(args.backend.layout()),
+            "batch": launch.batch(),
+            "layout": layout_name(launch.layout()),
             "grouping": detector.tables.grouping().name(),
             "bank_version": detector.tables.boards().version.byte(),
-            "options": args.clustering.options(),
+            "options": options,
             "set": args.backend.set,
             "arch": chip.name,
             "machine": machine,
@@ -131,7 +117,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if rungs.iter().any(|rung| rung.measured.is_some()) {
         parts.push(format!(
             "events a second of the kernels alone, {} streams, with the change to the rung before\n{}\n",
-            args.backend.n_threads(),
+            threads,
             rate_table(&rungs)
         ));
         parts.push(format!("nanoseconds an event by kernel, one batch at a time\n{}\n", time_table(&rungs)));

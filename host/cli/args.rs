@@ -4,9 +4,8 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::bench::configuration::STREAMS;
 use crate::decoder::cpu::Simd;
-use crate::decoder::{Backend, DecoderConfig, ParameterError, Pipeline};
+use crate::decoder::{Backend, ParameterError, Parameters, Pipeline};
 use crate::detector::{BankVersion, Grouping};
 use crate::{DecodeOptions, Flip, Layout, Position};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -28,7 +27,7 @@ macro_rules! one_of {
 pub(crate) use one_of;
 
 /// Which detector the banks come from.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Detector")]
 pub struct DetectorArgs {
     /// Boards file of your detector (ut_boards*.bin). Without it and --geometry, the tables of ut-decode.toml; without
@@ -83,24 +82,6 @@ impl ClusterArgs {
             flip: self.flip.unwrap_or_else(config::flip),
         }
     }
-
-    /// Options that ask another program for the same. Defaults are left out: an older program may not know their options.
-    pub fn words(&self) -> Vec<String> {
-        let mut words = Vec::new();
-        words.extend(self.no_clustering.then(|| "--no-clustering".to_owned()));
-        if self.position != Position::Adc {
-            words.extend(["--position", position_name(self.position)].map(str::to_owned));
-        }
-        if self.max_cluster_size.get() != 128 {
-            words.extend(["--max-cluster-size".to_owned(), self.max_cluster_size.to_string()]);
-        }
-        words.extend(self.save_above_max.then(|| "--save-above-max".to_owned()));
-        let flip = self.options().flip;
-        if self.flip.is_some() || flip != Flip::From512 {
-            words.extend(["--flip", flip_name(flip)].map(str::to_owned));
-        }
-        words
-    }
 }
 
 /// A parser for a backend, or `auto`.
@@ -148,25 +129,18 @@ pub struct BackendArgs {
 impl BackendArgs {
     /// The parameters, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the program
     /// when a value is refused.
-    pub fn config(&self, threads: usize) -> DecoderConfig {
-        let mut config = DecoderConfig::default();
-        config.cpu.threads = threads;
+    pub fn config(&self, threads: usize) -> Parameters {
+        let mut config = Parameters::default().with_cpu_threads(threads);
         if let Some(pipeline) = self.pipeline {
             if !self.backend.runs_kernels() {
                 usage(&format!("--pipeline chooses between kernels for emulated and cuda; {} has none", self.backend));
             }
-            config.pipeline = pipeline;
+            config = config.with_pipeline(pipeline);
         }
         let simd = self.simd.iter().map(|level| format!("cpu.simd={}", level.name()));
         for assignment in &simd.chain(self.set.iter().cloned()).collect::<Vec<_>>() {
             if let Err(error) = config.set_from(self.backend, assignment) {
-                let hint = match &error {
-                    ParameterError::Unknown { backend, name } => {
-                        did_you_mean(name, backend.parameters().iter().map(|parameter| parameter.name))
-                    }
-                    _ => String::new(),
-                };
-                usage(&format!("--set {error}{hint}"));
+                usage(&format!("--set {error}{}", meant(&error)));
             }
         }
         if let Err(error) = config.validate() {
@@ -192,11 +166,45 @@ impl BackendArgs {
 
     /// The number of threads or streams, of which `--threads 0` means one a core, and the default of streams.
     pub fn n_threads(&self) -> usize {
-        match self.threads() {
-            0 if self.backend == Backend::Cuda => STREAMS.default as usize,
-            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            n => usize::from(n),
-        }
+        n_threads(self.backend, self.threads())
+    }
+}
+
+fn n_threads(backend: Backend, asked: u16) -> usize {
+    match asked {
+        0 if backend == Backend::Cuda => Parameters::default().decoders(backend),
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        n => usize::from(n),
+    }
+}
+
+/// What does the work, where all parameters may be set.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Backend")]
+pub struct ParameterArgs {
+    /// cpu, reference, emulated (the GPU's kernels on the CPU), cuda, or auto: cuda where there is a GPU, else cpu.
+    #[arg(long, default_value = "cpu", value_parser = backend())]
+    pub backend: Backend,
+    /// Set a parameter, as --set cluster.block_x=64, --set batch=1000, --set layout=mep or --set threads=1; `ut-decode sweep
+    /// --list` shows them.
+    #[arg(long = "set", value_name = "PARAMETER=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl ParameterArgs {
+    /// The parameters: what is set, else the defaults, with a decoder a core; ends the program when a value is refused.
+    pub fn parameters(&self) -> Parameters {
+        let base = Parameters::default().with_decoders(n_threads(self.backend, config::threads()));
+        base.with(self.backend, &self.set.join(","))
+            .unwrap_or_else(|error| usage(&format!("--set {error}{}", meant(&error))))
+    }
+}
+
+/// The parameter that was probably meant.
+pub fn meant(error: &ParameterError) -> String {
+    match error {
+        ParameterError::Unknown { name, known, .. } => did_you_mean(name, known.iter().copied()),
+        _ => String::new(),
     }
 }
 

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::bench::Machine;
-use crate::bench::configuration::{ConfigurationError, parameters};
-use crate::bench::decoding::{name, parse};
+use crate::bench::{Machine, Varied};
 use crate::decoder::Backend;
 use serde_json::json;
 use tuner::compare::{Comparison, Plan, compare};
@@ -15,8 +13,8 @@ use tuner::program::run_to_end;
 use tuner::verdict::{Side, Verdict, judge_apart};
 use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
 
-use crate::cli::args::one_of;
-use crate::cli::help::did_you_mean;
+use crate::cli::args::{meant, one_of};
+use crate::cli::config;
 use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
 use crate::cli::tune::store::APPLICATION;
@@ -63,9 +61,6 @@ pub struct Args {
     /// The decoder that A and B configure, or that two builds use.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
     backend: Backend,
-    /// Numbers of blocks at which the evidence is looked at; each look spends its part of the error.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,20,40")]
-    looks: Vec<usize>,
     /// Exit with 5 if B is no better than A.
     #[arg(long)]
     require_better: bool,
@@ -89,25 +84,15 @@ impl Subject {
     fn of(backend: Backend, text: &str) -> Self {
         let path = Path::new(text);
         if !path.is_file() {
-            let config = parse(backend, text).unwrap_or_else(|error| {
+            let config = Varied::all(backend).parse(text).unwrap_or_else(|error| {
                 usage(&format!(
                     "{text:?} is neither a file nor a configuration of the {backend} decoder: {error}{}",
-                    unknown(&error)
+                    meant(&error)
                 ))
             });
             return Self::Configuration(config);
         }
         if is_program(path) { Self::Build(path.to_owned()) } else { Self::Samples(path.to_owned()) }
-    }
-}
-
-/// The parameter that was probably meant.
-fn unknown(error: &ConfigurationError) -> String {
-    match error {
-        ConfigurationError::Unknown { backend, name } => {
-            did_you_mean(name, parameters(*backend).map(|parameter| parameter.name).collect::<Vec<_>>())
-        }
-        _ => String::new(),
     }
 }
 
@@ -123,24 +108,24 @@ fn is_program(path: &Path) -> bool {
 }
 
 pub fn run(args: &Args) -> Result<u8, Failure> {
-    let plan = args.rules.plan(15, &args.looks);
+    let plan = args.rules.plan(15);
     let mut watch = args.rules.watch(args.backend);
     let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
         (Subject::Configuration(a), Subject::Configuration(b)) => {
             let (detector, events, source) = args.sample.load()?;
-            let mut device = args.sample.device(args.backend, &detector, events);
+            let mut device = args.sample.device(Varied::all(args.backend), &detector, events);
             match compare(&mut device, &a, &b, &plan, &mut *watch) {
                 Ok(found) => (found, source),
                 Err(dropped) => {
                     let side = if dropped.side == 0 { &a } else { &b };
-                    let message = format!("{}: {}", name(args.backend, side), dropped.failure.message);
+                    let message = format!("{}: {}", Varied::all(args.backend).name(side), dropped.failure.message);
                     return failed(&dropped.failure, &message);
                 }
             }
         }
         (Subject::Build(a), Subject::Build(b)) => {
             // A run of a program is a sample that takes a second.
-            let plan = Plan { warm_up: 1, ..args.rules.plan(2, &args.looks) };
+            let plan = Plan { warm_up: 1, ..args.rules.plan(2) };
             let config = |path: &Path| Config(vec![Value::Text(path.display().to_string())]);
             let mut device = Builds::new(args.backend, &args.sample);
             match compare(&mut device, &config(&a), &config(&b), &plan, &mut *watch) {
@@ -217,12 +202,7 @@ impl Builds {
             arguments.extend(of.map(Into::into));
         }
         arguments.extend(sample.files.iter().map(|file| file.display().to_string()));
-        for (option, value) in [("--boards", &sample.detector.boards), ("--geometry", &sample.detector.geometry)] {
-            arguments.extend(value.iter().flat_map(|path| [option.to_owned(), path.display().to_string()]));
-        }
-        arguments
-            .extend(["--grouping", sample.detector.grouping().name(), "--backend", backend.name()].map(Into::into));
-        arguments.extend(sample.clustering.words());
+        arguments.extend(["--backend", backend.name()].map(Into::into));
         Self { arguments, decoded: BTreeMap::new() }
     }
 
@@ -243,6 +223,8 @@ impl Builds {
         let no_store = std::env::temp_dir().join("ut-decode-compare").join("no-store.sqlite");
         let mut command = Command::new(path);
         command.args(&self.arguments).env(APPLICATION.db_variable(), no_store);
+        // The same tables and options for both.
+        command.env(config::VARIABLE, config::file().unwrap_or(Path::new("")));
         let ran = run_to_end(&mut command, LIMIT).map_err(|failure| fault(failure.kind, failure.message))?;
         let value: serde_json::Value =
             serde_json::from_slice(&ran.output).map_err(|error| launch(error.to_string()))?;

@@ -96,11 +96,6 @@ pub fn file() -> Option<&'static Path> {
     FILE.get().map(PathBuf::as_path)
 }
 
-/// The tables that another file names; none where it cannot be read.
-pub fn tables_in(path: &Path) -> Vec<PathBuf> {
-    read(path).map(|settings| settings.boards.into_iter().chain(settings.geometry).collect()).unwrap_or_default()
-}
-
 /// The files that are read because of the settings, and what they are.
 pub fn files() -> Vec<(PathBuf, &'static str)> {
     let tables = tables().into_iter().flat_map(|(boards, geometry)| [boards, geometry]);
@@ -117,6 +112,11 @@ pub fn tables() -> Option<(PathBuf, PathBuf)> {
 /// The grouping, y-rows where nothing is said.
 pub fn grouping() -> Grouping {
     settings().grouping.unwrap_or_default()
+}
+
+/// The options of decoding: the defaults, with the flip convention of the settings.
+pub fn options() -> DecodeOptions {
+    DecodeOptions { flip: flip(), ..DecodeOptions::default() }
 }
 
 /// The flip convention, that of the default where nothing is said.

@@ -17,7 +17,7 @@ const GEOMETRY_VERSION: u16 = 1;
 
 /// What to say of hits of the embedded detector, when it is not certain that they belong to it.
 pub const SYNTHETIC: &str = "these are the hits of a synthetic detector, whose cabling and positions are not those of yours; \
-name your detector with --boards and --geometry";
+name your detector with --boards and --geometry, or in ut-decode.toml";
 
 /// Tables, and where they come from.
 #[derive(Clone, Debug)]

@@ -6,7 +6,9 @@ use std::iter::repeat;
 use std::path::{Path, PathBuf};
 
 use crate::detector::BankVersion;
-use crate::input::{Bank, EventHeader, GENERATED_MASK, MdfReader, MdfWriter, MepWriter, WriteError, checksum, kind};
+use crate::input::{
+    Bank, EventHeader, Events, GENERATED_MASK, InputPart, MdfWriter, MepWriter, WriteError, checksum, kind,
+};
 use crate::output::NewFile;
 use crate::pipeline::paced;
 use crate::synth::corrupt::{Corruptor, Entry, Fault, Ledger, Packing, Payload};
@@ -191,8 +193,8 @@ impl Maker<'_> {
         for index in first..first + n {
             let (bytes, sources) = self.event(index, end.is_none() && chosen.is_empty())?;
             all = sources;
-            let mut reader = MdfReader::new(&bytes[..], "a generated event", None);
-            if let Ok(Some(event)) = reader.next_event() {
+            let mut events = Events::new([InputPart::memory("a generated event", bytes)]);
+            if let Ok(Some(event)) = events.next_event() {
                 writer.write(index, event.banks())?;
             }
         }

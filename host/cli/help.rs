@@ -50,12 +50,11 @@ pub const LONG: &str = concat!(
   ut-decode tune explain
 
 Exit codes:
-  0    done; compare: B is better than A, or the same; diff: no difference
-  1    failed: the message says why; diff: the files differ; tables: something
-       is odd; decode --strict: something is wrong with the data
-  2    wrong usage: the message says what to type; diff: cannot compare
+  0    done; compare: B is better than A, or the same
+  1    failed: the message says why; tables: something is odd; decode --strict: something is wrong with the data
+  2    wrong usage: the message says what to type
   3    compare: B is slower than A
-  4    compare, tune aa-test: cannot tell
+  4    compare: cannot tell
   5    compare --require-better: B is the same as A
   6    compare: A and B decode to different hits
   130  stopped by Ctrl-C (128 + the number of the signal, as shells count)
@@ -76,35 +75,28 @@ folder (~/.config on Linux). Options on the command line win. All keys:
   flip = 512
   threads = 4
 
-JSON: docs/schemas/COMMAND.json describes what a command writes with --json
-(tune-run.json for `tune run`). `tables` and `serve --status` have no schema."
+JSON: docs/files.md describes what a command writes with --json."
 );
 
 /// Commands that are found elsewhere now.
-const MOVED: [(&str, &str); 7] = [
+const MOVED: [(&str, &str); 5] = [
     ("explain", "tune explain"),
     ("groups", "tune groups"),
     ("workloads", "tune workloads"),
-    ("replay", "tune replay"),
     ("store", "tune store"),
-    ("aa-test", "tune aa-test"),
     ("bench", "throughput"),
 ];
 
 /// A command line that works, by subcommand.
-const EXAMPLES: [(&str, &str); 12] = [
+const EXAMPLES: [(&str, &str); 8] = [
     ("decode", "ut-decode decode run.mdf -o hits.csv (ut-decode generate -o sample makes events to try)"),
     ("inspect", "ut-decode inspect run.mdf"),
-    ("diff", "ut-decode diff before.parquet after.parquet"),
     ("generate", "ut-decode generate -o sample"),
     ("convert", "ut-decode convert run.mdf -o dumps"),
     ("compare", "ut-decode compare cpu.simd=avx2 cpu.simd=avx512"),
     ("sweep", "ut-decode sweep --axis batch=16,256,4096 (--list shows the parameters)"),
-    ("completions", "ut-decode completions bash"),
     ("share", "ut-decode share ~/.local/share"),
     ("tune groups", "ut-decode tune groups groups.toml (tune groups --help shows such a file)"),
-    ("tune replay", "ut-decode tune replay --score recordings"),
-    ("tune store show", "ut-decode tune store show 1 (tune store list lists the runs)"),
 ];
 
 /// The names of the subcommands that a command line calls.

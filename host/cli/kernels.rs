@@ -3,15 +3,15 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use crate::decoder::launch::LaunchParams;
 use crate::decoder::occupancy::Architecture;
+use crate::decoder::parameters::Parameters;
 use crate::decoder::ptx::{Kernel, KernelUse, Resources, Unit};
 use crate::detector::BankVersion;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 
+use crate::cli::Failure;
 use crate::cli::output::{print_beside, write_json};
-use crate::cli::{Failure, predict};
 
 /// Block sizes of the table.
 const BLOCKS: [u32; 8] = [32, 64, 96, 128, 192, 256, 512, 1024];
@@ -23,7 +23,7 @@ const GROUPS: u32 = 84;
 ///
 /// For each kernel and architecture: registers a thread, bytes spilled to local memory, bytes of shared memory a block,
 /// hardware barriers, and how full a multiprocessor gets with blocks of each size. No GPU is needed: the figures come from
-/// NVIDIA's assembler, and occupancy follows from them. With --predict or --measured, how fast the kernels could be.
+/// NVIDIA's assembler, and occupancy follows from them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Which module of kernels; may be given several times.
@@ -32,17 +32,9 @@ pub struct Args {
     /// Which architecture; may be given several times [default: all].
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Architecture::ALL.map(|arch| arch.name)))]
     arch: Vec<String>,
-    /// Boards of the table (v5: 216, v4: 240); decides on shared memory.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    n_boards: Option<u32>,
-    /// Sector groups; decides on shared memory.
-    #[arg(long, value_name = "N", default_value_t = GROUPS, value_parser = clap::value_parser!(u32).range(1..=1048))]
-    n_groups: u32,
     /// Ask the installed ptxas instead of showing the recorded values.
     #[arg(long)]
     measure: bool,
-    #[command(flatten)]
-    predict: predict::PredictArgs,
     /// Write the figures as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -53,9 +45,6 @@ fn unit_names() -> impl TypedValueParser<Value = String> {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if args.predict.is_asked() {
-        return predict::run(&args.predict, args.json.as_deref());
-    }
     let resources = if args.measure { Resources::measured()? } else { Resources::committed()? };
     let wanted = |name: &str, names: &[String]| names.iter().any(|n| n == name || n == "all");
     let units: Vec<_> = Unit::all().filter(|unit| wanted(unit.name, &args.unit)).collect();
@@ -65,13 +54,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut text = format!("{source} ptxas {}\n", resources.ptxas);
     let mut rows = Vec::new();
     for unit in units {
-        let boards = args.n_boards.unwrap_or(match unit.version {
+        let boards = match unit.version {
             BankVersion::V4 => 240,
             BankVersion::V5 => 216,
-        });
-        head(&mut text, &unit, boards, args.n_groups);
+        };
+        head(&mut text, &unit, boards, GROUPS);
         for (kernel, variant) in kernels(&unit) {
-            let shared = kernel.shared_bytes(unit.version, boards, args.n_groups, LaunchParams::default().fused_room());
+            let shared = kernel.shared_bytes(unit.version, boards, GROUPS, Parameters::default().fused_room());
             for arch in &archs {
                 let Some(figures) = resources.of(kernel, &variant, arch.name) else {
                     return Err(format!("no figures for {} on {}", kernel.entry(&variant), arch.name).into());
@@ -83,8 +72,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     text.push_str(FOOTNOTE);
     if let Some(path) = &args.json {
-        let value =
-            json!({ "ptxas": resources.ptxas, "measured": args.measure, "groups": args.n_groups, "kernels": rows });
+        let value = json!({ "ptxas": resources.ptxas, "measured": args.measure, "groups": GROUPS, "kernels": rows });
         write_json(path, &value)?;
     }
     print_beside(args.json.as_deref(), &text)?;

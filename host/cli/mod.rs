@@ -12,7 +12,6 @@ mod convert;
 pub mod decode;
 mod describe;
 mod detector;
-mod diff;
 mod generate;
 mod help;
 mod inputs;
@@ -21,11 +20,9 @@ mod kernels;
 mod online;
 mod output;
 mod paths;
-mod predict;
 mod progress;
 pub mod report;
 mod sample;
-mod serve;
 mod sets_file;
 mod share;
 mod signals;
@@ -54,8 +51,8 @@ type Failure = Box<dyn std::error::Error>;
 /// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
 ///
 /// Reads MDF files, MEP packets and Allen-layout dumps, also inside zstd and gzip, in format v4 (bank version 3, simulation
-/// up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV, Parquet or NumPy arrays. Damaged data costs only
-/// itself, and is counted.
+/// up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and
+/// is counted.
 #[derive(Debug, Parser)]
 #[command(name = "ut-decode", version, after_help = help::SHORT, after_long_help = help::LONG, max_term_width = 120)]
 struct Cli {
@@ -88,10 +85,8 @@ struct Common {
 enum Command {
     Decode(decode::Args),
     Inspect(inspect::Args),
-    Diff(diff::Args),
     Generate(generate::Args),
     Convert(convert::Args),
-    Serve(serve::Args),
     Report(report::Args),
     Tables(tables::Args),
     Throughput(throughput::Args),
@@ -100,13 +95,6 @@ enum Command {
     Ablation(ablation::Args),
     Kernels(kernels::Args),
     Tune(tune::Args),
-    /// Print a completion script for your shell.
-    ///
-    /// For bash, for instance: ut-decode completions bash > ~/.local/share/bash-completion/completions/ut-decode
-    Completions {
-        /// The shell.
-        shell: clap_complete::Shell,
-    },
     /// Write manual pages and completion scripts into a folder.
     ///
     /// They are put where man, bash, zsh and fish look for them below a folder "share", for instance: ut-decode share
@@ -144,20 +132,18 @@ static INVOCATION: OnceLock<Invocation> = OnceLock::new();
 pub fn main(invocation: &Invocation) -> u8 {
     let invocation = INVOCATION.get_or_init(|| invocation.clone());
     signals::prepare();
-    crate::output::read::silence_caught_panics();
     let start = Instant::now();
     let (Cli { command, common }, matches) = parse(&invocation.args);
     output::set_verbosity(common.quiet, common.verbose);
-    let failed = if matches!(command, Command::Diff(_)) { diff::FAILED } else { FAILED };
     let result = config::load(common.config.as_deref()).and_then(|()| {
         paths::check_unnamed(&matches).unwrap_or_else(|message| usage(&message));
         paths::writable(&matches)?;
-        run(command, common.config.is_some())
+        run(command)
     });
     output::detail(&format!("took {:.2} s", start.elapsed().as_secs_f64()));
     result.unwrap_or_else(|error| {
         say_failure(&error);
-        failed
+        FAILED
     })
 }
 
@@ -181,15 +167,13 @@ fn end(result: Result<(), Failure>) -> ! {
     std::process::exit(i32::from(code))
 }
 
-/// Runs a command; `has_config` says whether --config was given.
-fn run(command: Command, has_config: bool) -> Result<u8, Failure> {
+/// Runs a command.
+fn run(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Decode(args) => decode::run(&args),
         Command::Inspect(args) => inspect::run(&args),
-        Command::Diff(args) => return diff::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Convert(args) => convert::run(&args),
-        Command::Serve(args) => serve::run(&args, has_config),
         Command::Report(args) => report::run(&args),
         Command::Tables(args) => tables::run(&args),
         Command::Throughput(args) => throughput::run(&args),
@@ -197,13 +181,8 @@ fn run(command: Command, has_config: bool) -> Result<u8, Failure> {
         Command::Sweep(args) => sweep::run(&args),
         Command::Ablation(args) => ablation::run(&args),
         Command::Kernels(args) => kernels::run(&args),
-        Command::Tune(args) => return tune::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Share { folder } => share::run(&folder),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "ut-decode", &mut script);
-            output::print(&String::from_utf8_lossy(&script))
-        }
     }?;
     Ok(0)
 }

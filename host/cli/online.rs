@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::DecodeOptions;
-use crate::bench::decoding::{self, DecodeDevice};
+use crate::bench::decoding::DecodeDevice;
 use crate::bench::environment::watch;
 use crate::bench::tunable::Subject;
-use crate::bench::{Machine, looks, tunable};
+use crate::bench::{Machine, Varied, looks, tunable};
 use crate::decoder::Backend;
 use crate::detector::DetectorTables;
 use crate::input::EventBatch;
@@ -75,8 +75,9 @@ struct Target {
 impl Target {
     fn new(name: String, workload: Workload, default: Config, work: &Work<'_>) -> Result<Self, Failure> {
         let Subject { backend, pipeline, .. } = work.subject;
-        let configs = decoding::choices(backend, pipeline, &default);
-        let names: Vec<String> = decoding::parameters(backend).iter().map(|one| one.name.to_owned()).collect();
+        let varied = Varied::all(backend);
+        let configs = varied.choices(pipeline, &default);
+        let names: Vec<String> = varied.parameters.iter().map(|one| one.name.to_owned()).collect();
         let rows: Vec<_> = configs.iter().map(|config| config.0.clone()).collect();
         let (space, _) = Space::recorded(&names, &rows)?;
         Ok(Self { name, workload, default, configs, space })
@@ -101,7 +102,8 @@ struct Outcome<'t> {
 pub fn run(args: &OnlineArgs, tuned: &TunedArgs, work: &Work<'_>, json: Option<&Path>) -> Result<(), Failure> {
     let backend = work.subject.backend;
     let this = tunable::device(backend)?;
-    let default = decoding::parse(backend, &work.default).unwrap_or_else(|error| usage(&error.to_string()));
+    let varied = Varied { others: tunable::base(work.subject), ..Varied::all(backend) };
+    let default = varied.parse(&work.default).unwrap_or_else(|error| usage(&error.to_string()));
     let (targets, mut tuners) = match &args.sets {
         None => {
             let workload = tuned.tuned_for(work.tables, &work.options)?;
@@ -123,15 +125,13 @@ pub fn run(args: &OnlineArgs, tuned: &TunedArgs, work: &Work<'_>, json: Option<&
     };
     let started: Vec<String> = tuners.tuners().iter().zip(&mut memories).map(started).collect();
 
-    let names: Vec<&str> = decoding::parameters(backend).iter().map(|parameter| parameter.name).collect();
     let mut devices = Vec::new();
     for events in &work.pieces {
         let looks = match args.sets {
             None => Features::default(),
             Some(_) => Features::mean(&looks(events, work.tables, work.options, LOOK.0, LOOK.1)?),
         };
-        let device = DecodeDevice::new(backend, work.tables, work.options, events.clone());
-        devices.push((device.with_parameters(&names, tunable::base(work.subject))?, looks));
+        devices.push((DecodeDevice::new(work.tables, work.options, events.clone(), varied.clone()), looks));
     }
     let mut pieces: Vec<Piece<'_>> =
         devices.iter_mut().map(|(device, looks)| Piece { device, looks: looks.clone() }).collect();
@@ -141,7 +141,7 @@ pub fn run(args: &OnlineArgs, tuned: &TunedArgs, work: &Work<'_>, json: Option<&
     let drive = drive(&mut tuners, &mut pieces, STRETCH, work.duration, tick);
     drop(progress);
     let drive = drive.map_err(|error| match error {
-        OnlineError::Banned { config, failure } => format!("{}: {}", decoding::name(backend, &config), failure.message),
+        OnlineError::Banned { config, failure } => format!("{}: {}", varied.name(&config), failure.message),
         other => other.to_string(),
     })?;
 
@@ -197,7 +197,7 @@ fn of_sets(file: &SetsFile, here: &str, work: &Work<'_>) -> Result<(Vec<Target>,
     file.check_backend(backend)?;
     let (mut targets, mut tuners) = (Vec::new(), Vec::new());
     for of in &file.of {
-        let set = decoding::parse(backend, &of.parameters)?;
+        let set = Varied::all(backend).parse(&of.parameters)?;
         let workload = tunable::workload_of(work.tables, &work.options, &of.workload)?;
         let target = Target::new(of.workload.clone(), workload, set.clone(), work)?;
         tuners.push((file.tuned(of, set), target.tuner()?));
@@ -241,7 +241,8 @@ impl Outcome<'_> {
                 counters.explored_after, counters.scans, counters.drifts
             ),
         };
-        let name = |config| decoding::name(backend, config);
+        let varied = Varied::all(backend);
+        let name = |config| varied.name(config);
         let _ =
             writeln!(text, "default             {}\nchosen              {}", name(&target.default), name(&run.chosen));
         if run.mean_ms > 0.0 {
@@ -264,7 +265,7 @@ fn start(backend: Backend, tuner: &Tuner, memory: &mut StoreMemory<'_>) -> Strin
     let used = tuner.start_from(memory);
     let of = |config: &Config| {
         let origin = memory.found().map(|found| format!(", {}", found.in_words())).unwrap_or_default();
-        format!("{}{origin}", decoding::name(backend, config))
+        format!("{}{origin}", Varied::all(backend).name(config))
     };
     match used {
         Ok(None) => "the default: nothing is known that fits".to_owned(),

@@ -108,11 +108,6 @@ pub fn detail(line: &str) {
     }
 }
 
-/// A file's name in a list or a log: one with a line end in it must not look like two lines.
-pub fn in_one_line(name: &str) -> String {
-    name.replace('\n', "\\n")
-}
-
 /// The text with every control character but line ends and tabs escaped, and those that turn the direction of writing:
 /// names of files and fields of data reach a terminal only so.
 pub fn escaped(text: &str) -> Cow<'_, str> {
@@ -159,10 +154,10 @@ pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
     Ok(file.finish()?)
 }
 
-/// The version of all schemas in `docs/schemas`. It rises when a field goes or changes its meaning, not when one is added.
+/// Version of the JSON that commands write. It rises when a field goes or changes its meaning, not when one is added.
 const SCHEMA_VERSION: u32 = 1;
 
-/// An object, and which version of its schema it follows.
+/// An object with the version of its fields.
 #[derive(Serialize)]
 struct Versioned<'a, T> {
     schema_version: u32,

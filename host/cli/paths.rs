@@ -18,7 +18,7 @@ use crate::cli::{Failure, config};
 use tuner::store::Locations;
 
 /// Options that name a file to write.
-const OUTPUTS: [&str; 7] = ["output", "json", "csv", "report", "extract", "sums", "metrics"];
+const OUTPUTS: [&str; 6] = ["output", "json", "csv", "report", "extract", "sums"];
 
 /// Of them, those that are written when the work is done.
 const WRITTEN_LAST: [&str; 2] = ["json", "csv"];
@@ -152,11 +152,6 @@ pub fn named(value: &OsStr) -> impl Iterator<Item = PathBuf> + use<> {
 
 fn is_output(option: &str) -> bool {
     OUTPUTS.contains(&option)
-}
-
-/// Every value on the command line that may name an input.
-pub fn inputs(matches: &ArgMatches) -> Vec<PathBuf> {
-    values(matches).into_iter().filter(|(option, _)| !is_output(option)).map(|(_, value)| value.into()).collect()
 }
 
 /// Checks that no file would be written over an input or over another output; what is wrong, otherwise.

@@ -3,19 +3,19 @@
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
-use crate::bench::configuration::BATCH;
-use crate::bench::{Configuration, ENOUGH_DISTINCT, Expected, Sample};
-use crate::decoder::Backend;
+use crate::bench::decoding::laid_out;
+use crate::bench::{ENOUGH_DISTINCT, Expected, Sample};
 use crate::decoder::cpu::memory_of_threads;
+use crate::decoder::{Backend, Parameters};
 use crate::detector::BankVersion;
-use crate::input::{Bank, BatchBuilder, Batches, EventBatch, EventMeta, Events, kind};
+use crate::input::{Bank, BatchBuilder, EventBatch, EventMeta, Events, kind, to_allen};
 use crate::synth::{Generator, Profile};
 use crate::{DecodeOptions, Layout, memory};
 
-use crate::cli::args::{BackendArgs, DetectorArgs, bank_format, one_of};
+use crate::cli::Failure;
+use crate::cli::args::{DetectorArgs, bank_format, one_of};
 use crate::cli::detector::{Detector, SYNTHETIC};
 use crate::cli::output::say;
-use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tuner::fnv::Fnv;
 
@@ -24,9 +24,6 @@ const SEED: u64 = 1;
 
 /// Most events of the input that are kept in memory.
 pub const MAX_EVENTS: usize = 10_000;
-
-/// Raw banks of a batch while reading.
-const BATCH_BYTES: usize = 16 << 20;
 
 /// The least memory that a measurement takes.
 const LITTLE: u64 = 64 << 20;
@@ -45,11 +42,6 @@ pub struct SampleArgs {
     /// emulated backend].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub events: Option<u32>,
-    /// Events of a batch; `throughput` takes several sizes, as 1,10,100, and measures them in turn [default: 256; for
-    /// `throughput` as tuned, else 256].
-    #[arg(long = "batch", value_name = "N,…", value_delimiter = ',',
-        value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    pub batches: Vec<u32>,
     /// How busy the events of the embedded sample are.
     #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
     pub profile: Profile,
@@ -58,27 +50,27 @@ pub struct SampleArgs {
     pub format: BankVersion,
 }
 
-impl SampleArgs {
-    /// The batch sizes.
-    pub fn sizes(&self) -> Vec<u32> {
-        if self.batches.is_empty() { vec![BATCH.default] } else { self.batches.clone() }
-    }
+/// How the events are fed to decoders.
+#[derive(Clone, Copy, Debug)]
+pub struct Feeding<'a> {
+    /// What decodes them.
+    pub backend: Backend,
+    /// Decoders at work.
+    pub threads: usize,
+    /// Layout of the batches.
+    pub layout: Layout,
+    /// Events of a batch, one size or several.
+    pub sizes: &'a [u32],
+}
 
-    /// Events of a batch, where there is one size; ends the program where there are several.
-    pub fn batch(&self) -> usize {
-        match self.sizes()[..] {
-            [batch] => batch as usize,
-            _ => usage("--batch must be one size here; throughput takes several"),
-        }
-    }
-
+impl Feeding<'_> {
     /// Refuses what would take more memory than there is: a pass of `wanted` events, and buffers for each thread.
-    fn check_memory(&self, events: &[EventBatch], wanted: usize, backend: &BackendArgs) -> Result<(), Failure> {
+    fn check_memory(&self, events: &[EventBatch], wanted: usize) -> Result<(), Failure> {
         let n_events = events.iter().map(|batch| batch.n_events).sum::<usize>().max(1) as f64;
         let bytes = events.iter().map(|batch| batch.raw.len()).sum::<usize>() as f64 / n_events;
         // A pass is kept once for each batch size and once more, in buffers that are up to twice as large.
-        let pass = 2.0 * (self.sizes().len() + 1) as f64 * bytes * wanted as f64;
-        let threads = if backend.backend == Backend::Cpu { backend.n_threads() } else { 1 };
+        let pass = 2.0 * (self.sizes.len() + 1) as f64 * bytes * wanted as f64;
+        let threads = if self.backend == Backend::Cpu { self.threads } else { 1 };
         // 28 bytes a hit, and a hit takes at least two bytes of a bank; once more for the digest.
         let hits = 14.0 * bytes * self.largest() as f64 * (threads + 1) as f64;
         let what = format!("a sample of {wanted} events, with {threads} threads");
@@ -91,7 +83,7 @@ impl SampleArgs {
 
     /// Events of the largest batch.
     fn largest(&self) -> usize {
-        self.sizes().into_iter().max().unwrap_or(1) as usize
+        self.sizes.iter().copied().max().unwrap_or(1) as usize
     }
 }
 
@@ -111,9 +103,9 @@ pub struct Loaded {
 
 impl Loaded {
     /// Reads or makes the events.
-    pub fn new(args: &SampleArgs, detector: &DetectorArgs, backend: &BackendArgs) -> Result<Self, Failure> {
+    pub fn new(args: &SampleArgs, detector: &DetectorArgs, feeding: Feeding<'_>) -> Result<Self, Failure> {
         let asked = args.events.map(|n| n as usize);
-        let default = if backend.backend == Backend::Emulated { EMULATED_EVENTS } else { ENOUGH_DISTINCT };
+        let default = if feeding.backend == Backend::Emulated { EMULATED_EVENTS } else { ENOUGH_DISTINCT };
         let (detector, events, source) = if args.files.is_empty() {
             let source = format!("embedded {} {} events, seed {SEED}", args.profile.name(), args.format.name());
             let n = asked.unwrap_or(default).min(MAX_EVENTS);
@@ -135,36 +127,37 @@ impl Loaded {
         if n_events == 0 {
             return Err(format!("{source}: there is no event").into());
         }
-        let wanted =
-            asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { Sample::enough(n_events, args.largest()) });
-        args.check_memory(&events, wanted, backend)?;
-        let configuration =
-            Configuration { batch: args.largest(), layout: backend.layout(), ..Configuration::default() };
-        let sample = configuration.sample(&events, wanted)?;
+        let wanted = asked.unwrap_or(if default < ENOUGH_DISTINCT {
+            default
+        } else {
+            Sample::enough(n_events, feeding.largest())
+        });
+        feeding.check_memory(&events, wanted)?;
+        let batches = Parameters::default().with_batches(feeding.largest(), feeding.layout);
+        let sample = laid_out(&batches, &events, wanted)?;
         Ok(Self { detector, events, wanted, sample, source })
     }
 
     /// A pass in batches of each of some sizes.
-    pub fn samples(&self, args: &SampleArgs, backend: &BackendArgs, sizes: &[u32]) -> Result<Vec<Sample>, Failure> {
+    pub fn samples(&self, args: &SampleArgs, feeding: Feeding<'_>) -> Result<Vec<Sample>, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let of = |&batch: &u32| {
-            let configuration =
-                Configuration { batch: batch as usize, layout: backend.layout(), ..Configuration::default() };
-            let fixed = args.events.is_some() || backend.backend == Backend::Emulated;
-            let wanted = match sizes.len() {
+            let batches = Parameters::default().with_batches(batch as usize, feeding.layout);
+            let fixed = args.events.is_some() || feeding.backend == Backend::Emulated;
+            let wanted = match feeding.sizes.len() {
                 1 if fixed => self.wanted,
-                _ if fixed => self.wanted.max(configuration.batch),
-                _ => Sample::enough(n_events, configuration.batch),
+                _ if fixed => self.wanted.max(batch as usize),
+                _ => Sample::enough(n_events, batch as usize),
             };
-            Ok(configuration.sample(&self.events, wanted)?)
+            Ok(laid_out(&batches, &self.events, wanted)?)
         };
-        sizes.iter().map(of).collect()
+        feeding.sizes.iter().map(of).collect()
     }
 
     /// The reference's result for the events.
     pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
-        let once = Configuration { layout, ..Configuration::default() }.sample(&self.events, n_events)?;
+        let once = laid_out(&Parameters::default().with_batches(256, layout), &self.events, n_events)?;
         Ok(Expected::of(&once, &self.detector.tables, options)?)
     }
 }
@@ -209,13 +202,10 @@ pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<Event
 
 /// The events of `files`, at least `most` of them where there are as many.
 pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<EventBatch>, Failure> {
-    let mut batches = Batches::new(Events::new(files), 100, BATCH_BYTES);
+    let mut source = Events::new(files);
     let (mut all, mut events, mut bytes) = (Vec::new(), 0, 0);
-    loop {
-        let mut batch = EventBatch::default();
-        if !batches.next_into(&mut batch)? {
-            break;
-        }
+    while let Some((batch, ..)) = source.next_batch(100)? {
+        let batch = to_allen(batch)?;
         events += batch.n_events;
         // The banks and their tables, which outweigh small banks.
         bytes += batch.raw.len() + 4 * batch.offsets.len() + 2 * batch.sizes.len();
@@ -229,11 +219,11 @@ pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<E
         }
     }
     // Banks that are skipped are decoded very fast.
-    batches.seen().check_versions(detector.tables.boards().version)?;
-    if detector.is_embedded() && batches.seen().measured > 0 {
+    source.seen().check_versions(detector.tables.boards().version)?;
+    if detector.is_embedded() && source.seen().measured > 0 {
         say(&format!("warning: {SYNTHETIC}"));
     }
-    detector.check_generated(batches.seen().generated).iter().for_each(|warning| say(&format!("warning: {warning}")));
+    detector.check_generated(source.seen().generated).iter().for_each(|warning| say(&format!("warning: {warning}")));
     Ok(all)
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::bench::chip::Chip;
-use crate::bench::configuration::parameters;
+use crate::bench::decoding::laid_out;
 use crate::bench::environment::Environment;
 use crate::bench::modes::Mode;
 use crate::bench::sweep::axis::{AxisError, parse_all};
@@ -13,31 +13,33 @@ use crate::bench::sweep::plan::{Limits, Plan};
 use crate::bench::sweep::report::{About, Report};
 use crate::bench::sweep::{Journal, Sweep};
 use crate::bench::work::METRICS;
-use crate::bench::{Configuration, Machine, Sample};
-use crate::decoder::Backend;
-use crate::decoder::launch::Parameter;
-use crate::decoder::occupancy::Architecture;
+use crate::bench::{Machine, Sample};
+use crate::decoder::parameters::{Parameter, value_text};
 use crate::decoder::ptx::Unit;
+use crate::decoder::{Backend, Parameters};
 use serde_json::json;
 use tuner::Outcome;
 use tuner::store::contents::Prune;
 use tuner::store::{Store, StoreError};
 
-use crate::cli::args::{BackendArgs, ClusterArgs, DetectorArgs, one_of};
+use crate::cli::args::{DetectorArgs, ParameterArgs, one_of};
 use crate::cli::help::did_you_mean;
-use crate::cli::output::{print, print_beside, say, write_file, write_json};
+use crate::cli::output::{print, say, write_file, write_json};
 use crate::cli::paths::Protected;
 use crate::cli::progress::Progress;
-use crate::cli::sample::{Loaded, SampleArgs, identity};
+use crate::cli::sample::{Feeding, Loaded, SampleArgs, identity};
 use crate::cli::table::table;
-use crate::cli::{Failure, signals, usage};
+use crate::cli::{Failure, config, signals, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// Seed of the orders in which points are measured.
+const SEED: u64 = 1;
 
 /// Points of the table on the terminal.
 const SHOWN_POINTS: usize = 10;
 
 /// What is written into the folder, beside the journal.
-const RESULTS: [&str; 4] = ["sweep.json", "sweep.csv", "sweep.md", "sweep.html"];
+const RESULTS: [&str; 3] = ["sweep.json", "sweep.csv", "sweep.html"];
 
 const JOURNAL: &str = "journal.sqlite";
 
@@ -50,7 +52,7 @@ const MAX_BYTES: f64 = 4e9;
 /// "batch[pow2]=6:12:1"; a name alone stands for the parameter's candidates. What cannot run is skipped, and listed
 /// with the reason. Every point's hits are compared with the reference's before it counts. Points are measured in
 /// rounds, each in a new order; with --backend emulated their work is counted instead. Results go to a folder:
-/// sweep.csv, sweep.json, sweep.md, sweep.html (self-contained). If a sweep is killed, the same command continues where it
+/// sweep.csv, sweep.json, sweep.html (self-contained). If a sweep is killed, the same command continues where it
 /// stopped.
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -68,59 +70,41 @@ pub struct Args {
     /// Folder for the results, and for the journal from which a killed sweep continues.
     #[arg(long, short, value_name = "DIR", default_value = "ut-decode-sweep")]
     output: PathBuf,
-    /// Write the result as JSON here as well; - is standard output.
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
     /// Ignore the journal and start over.
     #[arg(long)]
     fresh: bool,
     /// Rounds: how often each point is measured (emulated: counted once).
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// Seed of the orders in which the points are measured.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     /// What is compared on the emulated backend; all counts are in the files.
     #[arg(long, value_name = "NAME", default_value = "global_sectors", value_parser = PossibleValuesParser::new(METRICS.map(|metric| metric.name)))]
     metric: String,
     /// What is measured on the cuda backend: the kernels alone, the kernels and the copies in, or end to end.
     #[arg(long, value_name = "MODE", default_value = "device-resident", value_parser = one_of!(Mode::ALL, Mode::name))]
     mode: Mode,
-    /// GPU architecture whose registers and shared memory the kernels' blocks must fit; with --backend cuda, those of
-    /// the GPU of this machine count.
-    #[arg(long, default_value = "sm_86", value_parser = one_of!(Architecture::ALL, |arch: Architecture| arch.name))]
-    arch: Architecture,
     #[command(flatten)]
-    detector: DetectorArgs,
-    #[command(flatten)]
-    clustering: ClusterArgs,
-    #[command(flatten)]
-    backend: BackendArgs,
+    backend: ParameterArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
-    let base = Configuration {
-        decoder: args.backend.config(1),
-        batch: args.sample.batch(),
-        layout: args.backend.layout(),
-        threads: if backend == Backend::Emulated { 1 } else { args.backend.n_threads() },
-    };
+    let base = args.backend.parameters();
     if args.list {
         return print(&list(backend, &base));
     }
     let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| {
         let hint = match &error {
-            AxisError::Unknown { backend, name } => {
-                did_you_mean(name, parameters(*backend).map(|parameter| parameter.name).collect::<Vec<_>>())
-            }
+            AxisError::Unknown { name, known, .. } => did_you_mean(name, known.iter().copied()),
             _ => String::new(),
         };
         usage(&format!("--axis: {error}{hint}"))
     });
-    let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    let (threads, layout, sizes) = (base.decoders(backend), base.layout(), &[base.batch()]);
+    let feeding = Feeding { backend, threads, layout, sizes };
+    let Loaded { detector, events, wanted, sample, source } =
+        Loaded::new(&args.sample, &DetectorArgs::default(), feeding)?;
     let mut environment = Environment::of(backend);
-    let chip = environment.facts().map_or_else(|| Chip::of(args.arch), |facts| Chip::at_hand(facts, &Unit::PRODUCTION));
+    let chip = Chip::of_environment(environment.facts(), &Unit::PRODUCTION);
     let limits = Limits {
         backend,
         tables: &detector.tables,
@@ -139,18 +123,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         protected.check(&args.output.join(name)).unwrap_or_else(|message| usage(&message));
     }
     // On the emulated backend a batch is never more than the sample: repeated events would only repeat the counts.
-    let samples = |configuration: &Configuration| -> Result<Sample, String> {
-        configuration
-            .sample(&events, if backend == Backend::Emulated { wanted } else { wanted.max(configuration.batch) })
+    let samples = |parameters: &Parameters| -> Result<Sample, String> {
+        let more = if backend == Backend::Emulated { 0 } else { parameters.batch() as usize };
+        laid_out(parameters, &events, wanted.max(more))
     };
-    let options = args.clustering.options();
+    let options = config::options();
     let sweep = Sweep {
         backend,
         tables: &detector.tables,
         options,
         plan: &plan,
         rounds: if backend == Backend::Emulated { 1 } else { args.rounds as usize },
-        seed: args.seed,
+        seed: SEED,
         samples: &samples,
         mode: args.mode,
     };
@@ -167,7 +151,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         },
         less_is_better: backend == Backend::Emulated,
         rounds: sweep.rounds,
-        seed: args.seed,
+        seed: SEED,
         machine: Machine::this(),
         environment: Vec::new(),
     };
@@ -186,16 +170,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     });
     let facts = facts.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.to_string()));
     // What no axis varies has the base's value, whichever option it came from.
-    let fact = |name: &str| (name.to_owned(), crate::decoder::parameters::value_text(name, base.get(name)));
-    let facts = facts.chain(parameters(backend).map(|parameter| fact(parameter.name)));
+    let fact = |name: &str| (name.to_owned(), value_text(name, base.get(name)));
+    let facts = facts.chain(backend.all_parameters().map(|parameter| fact(parameter.name)));
     let outcomes = measure(args, &sweep, facts.collect(), &mut environment)?;
     about.environment = environment.in_words().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let report = Report::new(about, &plan, &outcomes, (backend == Backend::Emulated).then_some(metric));
     write(&args.output, &report)?;
-    if let Some(path) = &args.json {
-        write_json(path, &report)?;
-    }
-    print_beside(args.json.as_deref(), &text(&report, &args.output))
+    print(&text(&report, &args.output))
 }
 
 fn measure(
@@ -263,10 +244,9 @@ fn in_words(time: Duration) -> String {
 }
 
 fn write(folder: &Path, report: &Report) -> Result<(), Failure> {
-    let [json, csv, markdown, html] = RESULTS.map(|name| folder.join(name));
+    let [json, csv, html] = RESULTS.map(|name| folder.join(name));
     write_json(&json, report)?;
     write_file(&csv, report.csv())?;
-    write_file(&markdown, report.markdown())?;
     write_file(&html, report.html())
 }
 
@@ -277,7 +257,7 @@ fn text(report: &Report, folder: &Path) -> String {
             lines.push(format!("Failed: {}: {why}", report.point_text(&point.values)));
         }
     }
-    lines.push(format!("Everything is in {}: sweep.html, sweep.csv, sweep.json, sweep.md", folder.display()));
+    lines.push(format!("Everything is in {}: sweep.html, sweep.csv, sweep.json", folder.display()));
     lines.join("\n") + "\n"
 }
 
@@ -300,7 +280,7 @@ fn points(report: &Report) -> String {
     for place in order {
         let point = &report.points[place];
         let values = report.axes.iter().zip(&point.values);
-        let values = values.map(|(axis, &value)| crate::decoder::parameters::value_text(&axis.name, value));
+        let values = values.map(|(axis, &value)| value_text(&axis.name, value));
         let change = match &point.change {
             _ if place == report.default => "the default".to_owned(),
             Some(change) => change.to_string(),
@@ -312,10 +292,10 @@ fn points(report: &Report) -> String {
     format!("{}{more}", table(&rows))
 }
 
-fn list(backend: Backend, base: &Configuration) -> String {
+fn list(backend: Backend, base: &Parameters) -> String {
     let mut rows = vec![["parameter", "default", "valid", "about"].map(str::to_owned).to_vec()];
-    let text = crate::decoder::parameters::value_text;
-    for Parameter { name, about, min, max, step, .. } in parameters(backend) {
+    let text = value_text;
+    for Parameter { name, about, min, max, step, .. } in backend.all_parameters() {
         let step = if *step == 1 { String::new() } else { format!(", by {step}") };
         // Words stand for numbers that only this program knows.
         let valid = if text(name, *min) == min.to_string() {
@@ -332,8 +312,7 @@ fn dry_run(plan: &Plan) -> String {
     let names: Vec<String> = plan.axes.iter().map(|axis| axis.name.clone()).collect();
     let mut rows = vec![[names, vec![String::new()]].concat()];
     let texts = |values: &[u32]| -> Vec<String> {
-        let text = crate::decoder::parameters::value_text;
-        plan.axes.iter().zip(values).map(|(axis, &value)| text(&axis.name, value)).collect()
+        plan.axes.iter().zip(values).map(|(axis, &value)| value_text(&axis.name, value)).collect()
     };
     for (i, point) in plan.points.iter().enumerate() {
         rows.push([texts(&point.values), vec![if i == plan.default { "default" } else { "run" }.to_owned()]].concat());

@@ -2,19 +2,20 @@
 
 use std::path::PathBuf;
 
-use crate::bench::ENOUGH_DISTINCT;
 use crate::bench::decoding::DecodeDevice;
 use crate::bench::environment::watch;
+use crate::bench::{ENOUGH_DISTINCT, Varied};
 use crate::decoder::Backend;
 use crate::detector::BankVersion;
 use crate::input::EventBatch;
 use crate::synth::Profile;
-use tuner::compare::{Order, Plan};
+use tuner::compare::Plan;
 use tuner::report::words::percent;
 use tuner::verdict::{Judgement, Method, Rules};
 use tuner::watch::{Limits, Watch};
 
-use crate::cli::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
+use crate::cli::args::{DetectorArgs, bank_format, one_of};
+use crate::cli::config;
 use crate::cli::detector::Detector;
 use crate::cli::sample::{MAX_EVENTS, embedded, identity, read};
 use crate::cli::{Failure, usage};
@@ -33,20 +34,13 @@ pub struct SampleArgs {
     /// Bank format of the synthetic events.
     #[arg(long, default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
     pub format: BankVersion,
-    #[command(flatten)]
-    pub detector: DetectorArgs,
-    #[command(flatten)]
-    pub clustering: ClusterArgs,
 }
 
 impl SampleArgs {
-    /// The detector alone.
+    /// The detector alone: that of the settings, or the embedded one.
     pub fn detector(&self) -> Result<Detector, Failure> {
-        if self.files.is_empty() && self.detector.boards.is_none() {
-            Detector::embedded(self.format, &self.detector)
-        } else {
-            Detector::load(&self.detector, &self.files)
-        }
+        let args = DetectorArgs::default();
+        if self.files.is_empty() { Detector::embedded(self.format, &args) } else { Detector::load(&args, &self.files) }
     }
 
     /// The detector, the events, and what they are called.
@@ -77,9 +71,9 @@ impl SampleArgs {
         identity(&self.source(), &self.files, detector)
     }
 
-    /// The decoder of a backend on these events.
-    pub fn device<'t>(&self, backend: Backend, detector: &'t Detector, events: Vec<EventBatch>) -> DecodeDevice<'t> {
-        DecodeDevice::new(backend, &detector.tables, self.clustering.options(), events)
+    /// The decoder on these events, with configurations of what is varied.
+    pub fn device<'t>(&self, varied: Varied, detector: &'t Detector, events: Vec<EventBatch>) -> DecodeDevice<'t> {
+        DecodeDevice::new(&detector.tables, config::options(), events, varied)
     }
 }
 
@@ -94,21 +88,12 @@ pub struct RuleArgs {
     /// Difference in % within which two configurations count as the same.
     #[arg(long, value_name = "%", default_value_t = 0.2)]
     zone: f64,
-    /// Confidence in %.
-    #[arg(long, value_name = "%", default_value_t = 95.0)]
-    confidence: f64,
-    /// Comparisons that share the error: how many such verdicts will be looked at together.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    family: u32,
+    /// Numbers of blocks at which the evidence is looked at; each look spends its part of the error.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,20,40")]
+    looks: Vec<usize>,
     /// Rounds of a block: samples of each side in it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: Option<u32>,
-    /// Order of the sides: mirrored (A B B A or B A A B, at random) or random.
-    #[arg(long, default_value = "mirrored", value_parser = ["mirrored", "random"])]
-    order: String,
-    /// Seed of the order.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
     /// Share in % of the machine's time that others may take before samples are discarded.
     #[arg(long, value_name = "%", default_value_t = 25.0)]
     others: f64,
@@ -116,12 +101,10 @@ pub struct RuleArgs {
 
 impl RuleArgs {
     /// The plan, with `rounds` where none were given.
-    pub fn plan(&self, rounds: usize, looks: &[usize]) -> Plan {
+    pub fn plan(&self, rounds: usize) -> Plan {
+        let looks = &self.looks;
         if !(0.0..100.0).contains(&self.zone) {
             usage("--zone must be at least 0 and below 100 %");
-        }
-        if !(50.0..100.0).contains(&self.confidence) {
-            usage("--confidence must be at least 50 and below 100 %");
         }
         if looks.iter().any(|look| !(4..=100_000).contains(look)) || !looks.is_sorted_by(|a, b| a < b) {
             usage("--looks must be ascending numbers of blocks from 4 to 100000");
@@ -129,15 +112,11 @@ impl RuleArgs {
         Plan {
             rules: Rules {
                 method: if self.rule == "alice" { Method::Alice } else { Method::Blocks },
-                confidence: self.confidence / 100.0,
                 indifference: self.zone / 100.0,
-                family: self.family as usize,
-                looks: looks.to_vec(),
+                looks: looks.clone(),
                 ..Rules::default()
             },
-            order: if self.order == "random" { Order::Random } else { Order::Mirrored },
             rounds: self.rounds.map_or(rounds, |rounds| rounds as usize),
-            seed: self.seed,
             ..Plan::default()
         }
     }

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::DecodeOptions;
-use crate::bench::Configuration;
-use crate::bench::tunable::{self, Subject, TunedConfiguration};
+use crate::bench::tunable::{self, Subject, Tuned};
+use crate::decoder::Parameters;
 use crate::detector::DetectorTables;
 use tuner::store::{Layers, Locations, StoreError, Workload};
 
@@ -45,7 +45,7 @@ impl TunedArgs {
         what: impl Into<Subject>,
         tables: &DetectorTables,
         options: &DecodeOptions,
-    ) -> Option<Configuration> {
+    ) -> Option<Parameters> {
         if self.untuned {
             return None;
         }
@@ -57,9 +57,9 @@ impl TunedArgs {
         let stores = locations.and_then(Layers::open);
         let workload = self.tuned_for(tables, options);
         match stores.and_then(|stores| tunable::look_up(&stores, what, &workload?)) {
-            Ok(Some(TunedConfiguration { configuration, values, origin })) => {
+            Ok(Some(Tuned { parameters, values, origin })) => {
                 say(&format!("tuned values: {values}; {origin}"));
-                Some(configuration)
+                Some(parameters)
             }
             Ok(None) => {
                 detail(&format!("nothing was tuned for this in {store}"));

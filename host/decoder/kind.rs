@@ -8,7 +8,7 @@ use super::cpu::CpuDecoder;
 use super::cuda::{Cuda, CudaConfig, CudaDecoder, choose};
 #[cfg(feature = "emulated")]
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
-use super::parameters::DecoderConfig;
+use super::parameters::Parameters;
 use super::reference::ReferenceDecoder;
 use super::{DecodeError, DecodeOptions, Decoder};
 use crate::detector::DetectorTables;
@@ -70,9 +70,7 @@ impl Backend {
         options: DecodeOptions,
         threads: usize,
     ) -> Result<Box<dyn Decoder>, DecodeError> {
-        let mut config = DecoderConfig::default();
-        config.cpu.threads = threads;
-        self.decoder_with(tables, options, &config)
+        self.decoder_with(tables, options, &Parameters::default().with_cpu_threads(threads))
     }
 
     /// A decoder of this backend with these parameters.
@@ -83,26 +81,19 @@ impl Backend {
         self,
         tables: &DetectorTables,
         options: DecodeOptions,
-        config: &DecoderConfig,
+        parameters: &Parameters,
     ) -> Result<Box<dyn Decoder>, DecodeError> {
         Ok(match self {
             Self::Reference => Box::new(ReferenceDecoder::new(tables, options)),
-            Self::Cpu => Box::new(CpuDecoder::new(tables, options, config.cpu)?),
+            Self::Cpu => Box::new(CpuDecoder::new(tables, options, parameters.cpu())?),
             #[cfg(not(feature = "emulated"))]
             Self::Emulated => return Err(left_out("emulated")),
             #[cfg(feature = "emulated")]
-            Self::Emulated => {
-                let DecoderConfig { launch, pipeline, .. } = *config;
-                let config = EmulatedConfig { pipeline, launch, ..EmulatedConfig::default() };
-                Box::new(EmulatedDecoder::new(tables, options, config)?)
-            }
+            Self::Emulated => Box::new(EmulatedDecoder::new(tables, options, EmulatedConfig::of(parameters))?),
             #[cfg(not(feature = "cuda"))]
             Self::Cuda => return Err(left_out("cuda")),
             #[cfg(feature = "cuda")]
-            Self::Cuda => {
-                let config = CudaConfig::of(config);
-                Box::new(CudaDecoder::new(tables, options, config)?)
-            }
+            Self::Cuda => Box::new(CudaDecoder::new(tables, options, CudaConfig::of(parameters))?),
         })
     }
 }

@@ -14,7 +14,6 @@ mod hits;
 mod kind;
 pub mod lane_columns;
 #[cfg(feature = "device")]
-pub mod launch;
 #[cfg(feature = "device")]
 pub mod occupancy;
 mod options;
@@ -38,7 +37,7 @@ pub use hits::{CapacityError, UtHits, UtHitsMut};
 pub use kind::{Backend, UnknownBackend};
 pub use options::{DecodeOptions, Flip, Position};
 #[cfg(feature = "device")]
-pub use parameters::{DecoderConfig, ParameterError};
+pub use parameters::{ParameterError, Parameters};
 #[cfg(feature = "device")]
 pub use pipeline::{Pipeline, UnknownPipeline};
 pub use report::BatchReport;
@@ -71,6 +70,17 @@ pub trait Decoder: Send {
     /// for clusters that this decoder does not give, or the device fails. What `hits` and `report` hold afterwards is
     /// unspecified then, never more than their capacity.
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
+}
+
+/// # Errors
+/// When a list names an event that the batch does not have.
+pub(crate) fn check_selected(batch: &BatchView<'_>) -> Result<(), DecodeError> {
+    let events = batch.n_events;
+    let unknown = |&(_, &event): &(usize, &u32)| event as usize >= events;
+    match batch.selected.unwrap_or_default().iter().enumerate().find(unknown) {
+        None => Ok(()),
+        Some((place, &event)) => Err(DecodeError::NoSuchEvent { place, event, events }),
+    }
 }
 
 /// Why a batch could not be decoded.

@@ -14,7 +14,7 @@ use ut_kernels::fused::pipeline::FusedShapes;
 use ut_kernels::fused::select::{SELECT_THREADS, select_blocks};
 use ut_kernels::tables::Tables;
 
-use super::launch::LaunchParams;
+use super::parameters::Parameters;
 use super::ptx::Kernel;
 use super::rank_tables::RankTables;
 use super::{Count, DecodeError, DecodeOptions, EventReport, Position};
@@ -140,7 +140,7 @@ pub fn check_selected(
     if batch.selected.is_some() {
         check_list(backend, ranks)?;
     }
-    batch.check_selected()
+    super::check_selected(batch)
 }
 
 /// Refuses a list of events where Allen's kernels run, which have no place to look it up; and where the fused kernel has no
@@ -205,12 +205,12 @@ pub struct Plan {
     version: BankVersion,
     n_boards: u32,
     n_groups: u32,
-    params: LaunchParams,
+    params: Parameters,
 }
 
 impl Plan {
     /// The plan for a batch of `n_events` that [`DeviceTables::check_size`] let pass.
-    pub fn new(tables: &DeviceTables, params: LaunchParams, n_events: usize) -> Self {
+    pub fn new(tables: &DeviceTables, params: Parameters, n_events: usize) -> Self {
         let (version, n_boards, n_groups) = (tables.version, tables.n_boards(), tables.n_groups);
         Self {
             events: n_events as u32,
@@ -328,7 +328,7 @@ mod tests {
     fn every_counter_has_a_thread_or_a_warp_and_every_event_a_block() {
         let tables = tables();
         for n_events in [1, 2, 31, 1000] {
-            let plan = Plan::new(&tables, LaunchParams::default(), n_events);
+            let plan = Plan::new(&tables, Parameters::default(), n_events);
             assert_eq!(plan.counters as usize, n_events * tables.n_groups as usize);
             assert_eq!(plan.items, n_events * items_capacity(tables.version, tables.n_boards()) as usize);
             let a_block_an_event =

@@ -28,7 +28,7 @@ const SUB_SECTOR_BIT: u32 = 1 << 8;
 const LARGEST: u64 = 32 << 20;
 
 /// Strips whose hits are left out.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Mask {
     /// A bit a ChannelID.
     bits: Vec<u64>,

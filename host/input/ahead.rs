@@ -1,6 +1,6 @@
 //! Compressed files that are unpacked before their turn, each by a thread of its own.
 //!
-//! A compressed stream can be unpacked by one thread only, and only one thread fetches at a time (see [`crate::pipeline`]).
+//! A compressed stream can be unpacked by one thread only, and only one thread fetches at a time (see `pipeline`).
 //! So while one file is read, the compressed files after it are unpacked into memory, up to a limit.
 
 use std::collections::VecDeque;

@@ -3,8 +3,7 @@
 //! A dump holds sourceIDs and payloads. Sizes follow from the table of banks, so they are multiples of 4; all banks are
 //! of type UT and of the board table's version; run and event number are in the file's name, `<run>_<event>.bin`.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use super::event::{Format, kind};
@@ -18,32 +17,21 @@ const MAX_BANKS: u64 = 1 << 16;
 /// The longest bank: its sourceID, and a payload whose size has 16 bits.
 const LONGEST: u64 = 4 + u16::MAX as u64;
 
-/// Reads the one event of a dump.
+/// The one event of a dump.
 #[derive(Debug)]
-pub struct AllenDumpReader {
+pub struct AllenDump {
     file: PathBuf,
     data: Vec<u8>,
     entries: Vec<BankEntry>,
     damage: Option<Damage>,
-    taken: bool,
 }
 
-impl AllenDumpReader {
-    /// Reads a file.
+impl AllenDump {
+    /// Reads the event from `input`. `path` is what messages call it.
     ///
     /// # Errors
     /// When it cannot be read, or the table of banks does not fit it.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, InputError> {
-        let path = path.as_ref();
-        let file = File::open(path).map_err(|source| InputError::Open { file: path.to_path_buf(), source })?;
-        Self::new(BufReader::new(file), path)
-    }
-
-    /// Reads an event from `input`. `path` is what messages call it.
-    ///
-    /// # Errors
-    /// As [`Self::open`].
-    pub fn new(mut input: impl Read, path: impl Into<PathBuf>) -> Result<Self, InputError> {
+    pub fn read(mut input: impl Read, path: impl Into<PathBuf>) -> Result<Self, InputError> {
         let file = path.into();
         let mut data = Vec::new();
         // The buffer grows with the bytes that arrive, and no further than the table of banks reaches.
@@ -70,7 +58,7 @@ impl AllenDumpReader {
         if damage.is_none() && read_to(&mut data, end + 1)? > 0 {
             return Err(InputError::DumpTrailing { file, banks, end });
         }
-        Ok(Self { file, data, entries, damage, taken: false })
+        Ok(Self { file, data, entries, damage })
     }
 
     /// Bytes of the file.
@@ -78,16 +66,8 @@ impl AllenDumpReader {
         self.data.len() as u64
     }
 
-    /// The event, the first time; then `None`.
-    pub fn next_event(&mut self) -> Option<RawEvent<'_>> {
-        self.advance().then(|| self.event())
-    }
-
-    pub(super) fn advance(&mut self) -> bool {
-        !std::mem::replace(&mut self.taken, true)
-    }
-
-    pub(super) fn event(&self) -> RawEvent<'_> {
+    /// The event.
+    pub fn event(&self) -> RawEvent<'_> {
         let (run, number) = run_and_event_of_name(&self.file).unzip();
         RawEvent {
             file: &self.file,
@@ -104,13 +84,6 @@ impl AllenDumpReader {
             damage: self.damage.as_ref(),
         }
     }
-}
-
-/// Whether the first 8 bytes can be those of a dump of `length` bytes: a table that fits and begins with 0.
-pub(super) fn looks_like_dump(begin: &[u8], length: Option<u64>) -> bool {
-    begin.len() >= 8
-        && u32_at(begin, 4) == 0
-        && length.is_none_or(|length| 8 + 4 * u64::from(u32_at(begin, 0)) <= length)
 }
 
 /// The end of the last bank up to the first that the table cannot mean. The table is known to be there.
@@ -196,7 +169,7 @@ pub fn write_allen_dump<'a>(mut output: impl Write, banks: impl IntoIterator<Ite
 mod tests {
     use std::path::Path;
 
-    use super::{AllenDumpReader, Bank, MAX_BANKS, kind, run_and_event_of_name, write_allen_dump};
+    use super::{AllenDump, Bank, MAX_BANKS, kind, run_and_event_of_name, write_allen_dump};
 
     #[test]
     fn a_dump_has_the_numbers_of_its_name_also_where_it_is_compressed() {
@@ -224,8 +197,8 @@ mod tests {
             let bank = Bank { kind: kind::UT, version: None, source_id: 3, payload: &payload[..length] };
             write_allen_dump(&mut bytes, [bank]).map(|()| bytes)
         };
-        let mut reader = AllenDumpReader::new(&dump(65532).unwrap()[..], "1_2.bin").unwrap();
-        let event = reader.next_event().unwrap();
+        let dumped = AllenDump::read(&dump(65532).unwrap()[..], "1_2.bin").unwrap();
+        let event = dumped.event();
         assert!(event.damage.is_none() && event.banks().next().unwrap().payload == &payload[..65532]);
         for length in 65533..=65535 {
             let error = dump(length).unwrap_err().to_string();

@@ -7,7 +7,6 @@
 use ut_kernels::switches::Layout;
 
 use super::room::make_room;
-use crate::decoder::DecodeError;
 
 /// What is known of an event beside its banks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +38,7 @@ pub struct BatchView<'a> {
     pub first_event: usize,
     /// The events to decode, counted from `first_event`, in any order; `None`: all. The others have no hits, and nothing
     /// is counted for them, whatever their bytes are. An event beyond `n_events` is an error
-    /// ([`DecodeError::NoSuchEvent`](crate::DecodeError::NoSuchEvent)); one that is named twice is decoded once.
+    /// (`DecodeError::NoSuchEvent`); one that is named twice is decoded once.
     pub selected: Option<&'a [u32]>,
     /// The bytes that `offsets` point into.
     pub raw: &'a [u8],
@@ -121,17 +120,6 @@ impl EventBatch {
 }
 
 impl BatchView<'_> {
-    /// # Errors
-    /// When `selected` names an event that the batch does not have.
-    pub(crate) fn check_selected(&self) -> Result<(), DecodeError> {
-        let events = self.n_events;
-        let unknown = |&(_, &event): &(usize, &u32)| event as usize >= events;
-        match self.selected.unwrap_or_default().iter().enumerate().find(unknown) {
-            None => Ok(()),
-            Some((place, &event)) => Err(DecodeError::NoSuchEvent { place, event, events }),
-        }
-    }
-
     /// What is known of each event that has a place in the results; nothing of those that are not selected. Empty where the
     /// batch has no meta data.
     #[cfg(feature = "device")]
@@ -158,7 +146,7 @@ impl BatchView<'_> {
 
     /// A number of hits that no decoder exceeds on this batch, from the bytes that are there: a hit of a v5 bank and a
     /// cluster word of a v4 bank take two bytes each. (Fragments that overlap, which no reader makes, can exceed it;
-    /// decoders then return [`DecodeError::TooManyHits`](crate::DecodeError::TooManyHits).)
+    /// decoders then return `DecodeError::TooManyHits`.)
     pub const fn max_hits(&self) -> usize {
         self.raw.len() / 2
     }

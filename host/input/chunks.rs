@@ -4,27 +4,25 @@
 //! checksums, unpacking, finding banks and collecting them, is done a chunk at a time by [`Parser`](super::Parser), on
 //! any thread.
 
-use std::io::{BufReader, Read};
+use std::io::BufReader;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use super::InputError;
 use super::ahead::Ahead;
+use super::allen_dump::AllenDump;
 use super::event::Format;
-use super::file_at::{Bytes, FileAt};
-use super::frames::{Frame, Frames};
+use super::file_at::FileAt;
+use super::fragments::MAX_BYTES;
+use super::frames::{Frame, Frames, Source};
 use super::mdf::unpacked_bytes;
 use super::packet::Packet;
 use super::part::InputPart;
 use super::pool::{Buffer, Pool};
-use super::recognise::{BUFFER, Input, Opened};
+use super::recognise::{BUFFER, Opened};
 use super::select::Select;
-use super::{AllenDumpReader, InputError};
-
-/// Bytes of a chunk, out of their compression, after which the next one begins. Its hits can take eighty times as much when
-/// they are written as text.
-pub(super) const MAX_BYTES: usize = 5 << 20;
 
 /// Room for the table of an event's banks, as many as the UT has and some more.
 const TABLE: usize = 1 << 10;
@@ -78,7 +76,7 @@ pub(super) enum Content {
         tables: usize,
         spans: Vec<Span>,
     },
-    Dumps(Vec<(Origin, AllenDumpReader)>),
+    Dumps(Vec<(Origin, AllenDump)>),
     /// Events of a packet at byte `offset`, each range for a batch; `file`, if the packet's payloads were left in it.
     Packet {
         packet: Arc<Packet>,
@@ -91,54 +89,8 @@ pub(super) enum Content {
 
 #[derive(Debug)]
 enum Reader {
-    Frames(AnyFrames),
-    Dump(Option<AllenDumpReader>),
-}
-
-/// A file of events or packets.
-#[derive(Debug)]
-enum AnyFrames {
-    Stream(Box<Frames<BufReader<Input>>>),
-    /// Events of a regular file, which can be read many at once.
-    Events(Box<Frames<BufReader<Bytes>>>),
-    /// Packets of a regular file, in which their payloads can be left.
-    Packets(Box<Frames<Bytes>>),
-}
-
-impl AnyFrames {
-    /// Reads what comes next; the bytes of an event are appended to `data`.
-    fn next(&mut self, data: &mut Vec<u8>) -> Result<Next, InputError> {
-        match self {
-            Self::Stream(frames) => Next::of(frames, data, |_| None),
-            Self::Events(frames) => Next::of(frames, data, |_| None),
-            Self::Packets(frames) => Next::of(frames, data, |bytes| Some(bytes.file.clone())),
-        }
-    }
-}
-
-/// What comes next in a file of events or packets.
-struct Next {
-    frame: Frame,
-    /// Its first byte.
-    offset: u64,
-    /// Events of the file up to and with it.
-    events: u64,
-    /// The packet, if it is one, and the file if the packet's payloads were left there.
-    packet: Packet,
-    file: Option<FileAt>,
-}
-
-impl Next {
-    fn of<R: Read>(
-        frames: &mut Frames<R>,
-        data: &mut Vec<u8>,
-        file: fn(&R) -> Option<FileAt>,
-    ) -> Result<Self, InputError> {
-        let frame = frames.next(data)?;
-        let packet = if frame == Frame::Packet { frames.take_packet() } else { Packet::default() };
-        let file = if packet.left { file(frames.input()) } else { None };
-        Ok(Self { frame, offset: frames.last(), events: frames.events(), packet, file })
-    }
+    Frames(Box<Frames>),
+    Dump(Option<AllenDump>),
 }
 
 /// A packet of which there are events left.
@@ -382,9 +334,7 @@ impl Chunks {
                         *place += 1;
                         spans.len() < self.max_events && !select.is_past(*place)
                     };
-                    if let AnyFrames::Events(frames) = frames
-                        && std::mem::take(&mut self.blocks)
-                    {
+                    if std::mem::take(&mut self.blocks) {
                         // Slightly more than needed; the surplus is read again.
                         let bytes = self.event_bytes.saturating_mul(wanted.saturating_add(2)).min(MAX_BYTES);
                         let before = frames.events();
@@ -396,15 +346,17 @@ impl Chunks {
                         }
                     }
                     data.truncate(begin);
-                    match frames.next(&mut data) {
-                        Ok(Next { frame: Frame::End, .. }) => self.reader = None,
-                        Ok(Next { frame: Frame::Event, offset, events, .. }) => {
+                    let frame = frames.next(&mut data);
+                    let (offset, events) = (frames.last(), frames.events());
+                    match frame {
+                        Ok(Frame::End) => self.reader = None,
+                        Ok(Frame::Event) => {
                             let unpacked = unpacked_bytes(&data[begin..]);
                             more += unpacked;
                             add(events - 1, offset, begin..data.len());
                             (self.blocks, self.event_bytes) = (unpacked == 0, data.len() - begin);
                         }
-                        Ok(Next { frame: Frame::Packet, offset, events, packet, file }) => {
+                        Ok(Frame::Packet(packet, file)) => {
                             let n = packet.n_events() as u64;
                             self.events += n;
                             if n > 0 {
@@ -438,33 +390,23 @@ impl Chunks {
         let opened = opened.map_or_else(|| part.open(read), |opened| Ok((opened, 0, 0)));
         let (Opened { input, length, format, file }, byte, events) = opened?;
         if format == Format::AllenDump {
-            return Ok(Reader::Dump(Some(AllenDumpReader::new(input, part.name())?)));
+            return Ok(Reader::Dump(Some(AllenDump::read(input, part.name())?)));
         }
-        Ok(Reader::Frames(match (file, length) {
-            (Some(file), Some(length)) if format == Format::Mep => {
-                let mut frames = Frames::new(file.bytes(byte, length), part.name(), Some(length), format);
-                frames.begin_at(byte, events);
-                frames.check(check);
-                frames.buffers_of(pool);
-                frames.pass_bodies(Bytes::pass);
-                AnyFrames::Packets(Box::new(frames))
-            }
+        let (input, is_left) = match (file, length) {
+            (Some(file), Some(length)) if format == Format::Mep => (Source::Packets(file.bytes(byte, length)), true),
             (Some(file), Some(length)) => {
-                let input = BufReader::with_capacity(BUFFER, file.bytes(byte, length));
-                let mut frames = Frames::new(input, part.name(), Some(length), format);
-                frames.begin_at(byte, events);
-                frames.check(check);
-                frames.buffers_of(pool);
-                AnyFrames::Events(Box::new(frames))
+                (Source::Events(BufReader::with_capacity(BUFFER, file.bytes(byte, length))), false)
             }
-            _ => {
-                let mut frames = Frames::new(input, part.name(), length, format);
-                frames.begin_at(byte, events);
-                frames.check(check);
-                frames.buffers_of(pool);
-                AnyFrames::Stream(Box::new(frames))
-            }
-        }))
+            _ => (Source::Stream(input), false),
+        };
+        let mut frames = Frames::new(input, part.name(), length, format);
+        frames.begin_at(byte, events);
+        frames.check(check);
+        frames.buffers_of(pool);
+        if is_left {
+            frames.pass_bodies();
+        }
+        Ok(Reader::Frames(Box::new(frames)))
     }
 }
 
@@ -487,8 +429,8 @@ pub fn count_readable(part: &InputPart) -> (u64, Option<InputError>) {
     loop {
         data.clear();
         match frames.next(&mut data) {
-            Ok(Next { frame: Frame::End, .. }) => return (n, None),
-            Ok(Next { events, .. }) => n = events - part.first_event(),
+            Ok(Frame::End) => return (n, None),
+            Ok(_) => n = frames.events() - part.first_event(),
             Err(error) => return (n, Some(error)),
         }
     }

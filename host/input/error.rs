@@ -176,34 +176,20 @@ pub enum InputError {
 impl InputError {
     /// The event at which reading ended; `None` where it did not come to one.
     pub const fn place(&self) -> Option<&Place> {
-        match self {
-            Self::Read { place, .. }
-            | Self::CutHeader { place, .. }
-            | Self::UnequalSizes { place, .. }
-            | Self::TooSmall { place, .. }
-            | Self::BeyondFile { place, .. }
-            | Self::Shrunk { place, .. }
-            | Self::Compressed { place, .. }
-            | Self::Packet { place, .. }
-            | Self::DataType { place, .. }
-            | Self::Unpack { place, .. }
-            | Self::Batch { place, .. } => Some(place),
-            Self::Open { .. }
-            | Self::NotTaken { .. }
-            | Self::DumpTable { .. }
-            | Self::DumpBanks { .. }
-            | Self::DumpTrailing { .. } => None,
+        match self.at() {
+            Ok(place) => Some(place),
+            Err(_) => None,
         }
     }
 
     /// The file.
     pub fn file(&self) -> &Path {
+        self.at().map_or_else(|file| file, |place| &place.file)
+    }
+
+    /// The event at which reading ended, or the file where it did not come to one.
+    const fn at(&self) -> Result<&Place, &PathBuf> {
         match self {
-            Self::Open { file, .. }
-            | Self::NotTaken { file, .. }
-            | Self::DumpTable { file, .. }
-            | Self::DumpBanks { file, .. }
-            | Self::DumpTrailing { file, .. } => file,
             Self::Read { place, .. }
             | Self::CutHeader { place, .. }
             | Self::UnequalSizes { place, .. }
@@ -214,7 +200,12 @@ impl InputError {
             | Self::Packet { place, .. }
             | Self::DataType { place, .. }
             | Self::Unpack { place, .. }
-            | Self::Batch { place, .. } => &place.file,
+            | Self::Batch { place, .. } => Ok(place),
+            Self::Open { file, .. }
+            | Self::NotTaken { file, .. }
+            | Self::DumpTable { file, .. }
+            | Self::DumpBanks { file, .. }
+            | Self::DumpTrailing { file, .. } => Err(file),
         }
     }
 }

@@ -128,7 +128,8 @@ pub struct RawEvent<'a> {
     pub number: Option<u64>,
     /// Trigger mask of the MDF sub-header.
     pub trigger_mask: Option<[u32; 4]>,
-    /// The event's bytes, headers included and out of their compression; for packets, those of the packet that were kept.
+    /// The event's bytes, headers included and out of their compression; for packets, those of the packet that were kept, with
+    /// payloads of other events.
     pub data: &'a [u8],
     /// The same as the file holds them: an event of MDF that is compressed inside is not unpacked here.
     pub stored: &'a [u8],
@@ -159,6 +160,14 @@ impl<'a> RawEvent<'a> {
             source_id: entry.source_id,
             payload: &data[entry.start..entry.start + entry.length],
         })
+    }
+
+    /// Bytes of the event, out of its compression; of an event of a packet, those of its payloads.
+    pub fn n_bytes(&self) -> usize {
+        match self.format {
+            Format::Mep => self.entries.iter().map(|bank| bank.length).sum(),
+            Format::Mdf | Format::AllenDump => self.data.len(),
+        }
     }
 
     /// Where the event is, for a message.

@@ -5,15 +5,17 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::chunks::MAX_BYTES;
 use super::event::kind;
 use super::file_at::FileAt;
 use super::mdf_format::run_and_event;
 use super::packet::{Packet, PacketError, Sender, cut};
 use super::room::make_room;
-use super::source::Seen;
+use super::seen::Seen;
 use super::{BankEntry, BatchView, EventBatch, EventMeta, Layout};
 
+/// Bytes of a chunk, out of their compression, after which the next one begins. Its hits can take eighty times as much when
+/// they are written as text.
+pub const MAX_BYTES: usize = 5 << 20;
 /// Bytes that a slice should have: of each of the 200 sources of the UT some 20 kB, so that to ask for them costs little
 /// beside reading them.
 const SLICE: u64 = 4 << 20;
@@ -50,23 +52,16 @@ impl Packet {
         self.odin.iter().chain(&self.ut)
     }
 
-    /// The fragments, which were not left in the file.
-    pub fn fragments(&self) -> Fragments<'_> {
-        Fragments { packet: self, raw: &self.raw, bases: None }
-    }
-
-    /// The fragments of some events of a packet that begins at byte `at` of its file and was left there. They are read into
-    /// `slice`.
+    /// Reads the fragments of some events of a packet that begins at byte `at` of its file and was left there.
     ///
-    /// `None` if a slice could not be read before: once a packet is enough to say so.
-    pub fn load<'a>(
-        &'a self,
+    /// False if a slice could not be read before: once a packet is enough to say so.
+    pub fn load(
+        &self,
         file: &FileAt,
         at: u64,
         events: &Range<usize>,
-        slice: &'a mut Slice,
-    ) -> Result<Option<Fragments<'a>>, PacketError> {
-        let Slice { raw, bases } = slice;
+        Slice { raw, length, bases }: &mut Slice,
+    ) -> Result<bool, PacketError> {
         bases.clear();
         let mut needed = 0u32;
         for sender in self.senders() {
@@ -77,6 +72,7 @@ impl Packet {
             needed += (bytes.end - bytes.start).next_multiple_of(4);
         }
         let needed = needed as usize;
+        *length = needed;
         if raw.len() > KEPT.max(needed) {
             *raw = Vec::new();
         }
@@ -101,9 +97,9 @@ impl Packet {
                 Ok(n) => cut(begin + n as u64, (place.len() - n) as u64),
                 Err(error) => error.into(),
             };
-            return if self.lost.swap(true, Ordering::Relaxed) { Ok(None) } else { Err(error) };
+            return if self.lost.swap(true, Ordering::Relaxed) { Ok(false) } else { Err(error) };
         }
-        Ok(Some(Fragments { packet: self, raw: &raw[..needed], bases: Some(bases) }))
+        Ok(true)
     }
 }
 
@@ -112,8 +108,20 @@ impl Packet {
 pub struct Slice {
     /// Longer than what is read, often: new bytes cost time.
     raw: Vec<u8>,
+    /// Bytes that were read.
+    length: usize,
     /// For each of the senders, what is added to the starts of its fragments, wrapping, for their places in `raw`.
     bases: Vec<u32>,
+}
+
+impl Slice {
+    /// The fragments of the events that were read, or of all events of a packet that was not left in its file.
+    pub fn fragments<'a>(&'a self, packet: &'a Packet) -> Fragments<'a> {
+        if packet.left {
+            return Fragments { packet, raw: &self.raw[..self.length], bases: Some(&self.bases) };
+        }
+        Fragments { packet, raw: &packet.raw, bases: None }
+    }
 }
 
 /// The fragments of a packet, or of a slice of its events.

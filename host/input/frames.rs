@@ -4,13 +4,14 @@
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::event::Format;
-use super::file_at::Bytes;
+use super::file_at::{Bytes, FileAt};
 use super::mdf_format::{CHECKED_FROM, Checksum, HEADER, RAW_BANKS, checksum, sub_header_bytes, u32_at};
 use super::packet::{PAGE, Packet, PacketError, Pass};
 use super::pool::Pool;
+use super::recognise::Input;
 use super::room::make_room;
 use super::{Damage, InputError, Place, unpack};
 
@@ -20,21 +21,61 @@ const MEP_PACKET: u8 = 2;
 /// What a compressed packet may grow to.
 const MAX_PACKET: usize = 1 << 30;
 
+/// What a file of events or packets is read from.
+#[derive(Debug)]
+pub enum Source {
+    /// Anything, from its beginning to its end.
+    Stream(BufReader<Input>),
+    /// Events of a regular file, which can be read many at once.
+    Events(BufReader<Bytes>),
+    /// Packets of a regular file, in which their payloads can be left.
+    Packets(Bytes),
+}
+
+impl Source {
+    /// Goes `n` bytes further.
+    pub fn pass(&mut self, n: u64) -> io::Result<()> {
+        match self {
+            Self::Stream(input) => io::copy(&mut input.take(n), &mut io::sink()).map(|_| ()),
+            Self::Events(input) => {
+                let buffered = input.buffer().len().min(usize::try_from(n).unwrap_or(usize::MAX));
+                input.consume(buffered);
+                input.get_mut().pass(n - buffered as u64);
+                Ok(())
+            }
+            Self::Packets(input) => {
+                input.pass(n);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Read for Source {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Stream(input) => input.read(bytes),
+            Self::Events(input) => input.read(bytes),
+            Self::Packets(input) => input.read(bytes),
+        }
+    }
+}
+
 /// What comes next in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Frame {
     /// Nothing.
     End,
     /// An MDF event; its bytes were appended.
     Event,
-    /// A packet: [`Frames::packet`].
-    Packet,
+    /// A packet, and the file if its payloads were left there.
+    Packet(Packet, Option<FileAt>),
 }
 
 /// The events or packets of one MDF file or file of packets.
 #[derive(Debug)]
-pub struct Frames<R> {
-    input: R,
+pub struct Frames {
+    input: Source,
     file: PathBuf,
     format: Format,
     /// Length of the file where it has one.
@@ -48,15 +89,14 @@ pub struct Frames<R> {
     ended: bool,
     check: bool,
     /// How to go past what is not wanted: the bodies of events and the payloads of packets.
-    pass: Option<Pass<R>>,
-    packet: Packet,
+    pass: Option<Pass<Source>>,
     pool: Pool,
     scratch: Vec<u8>,
 }
 
-impl<R: Read> Frames<R> {
+impl Frames {
     /// Reads `input`, MDF or packets. `path` is what messages call it; `length` its bytes, where that is known.
-    pub fn new(input: R, path: impl Into<PathBuf>, length: Option<u64>, format: Format) -> Self {
+    pub fn new(input: Source, path: impl Into<PathBuf>, length: Option<u64>, format: Format) -> Self {
         Self {
             input,
             file: path.into(),
@@ -68,7 +108,6 @@ impl<R: Read> Frames<R> {
             ended: false,
             check: true,
             pass: None,
-            packet: Packet::default(),
             pool: Pool::default(),
             scratch: Vec::new(),
         }
@@ -80,14 +119,9 @@ impl<R: Read> Frames<R> {
     }
 
     /// Goes past the bodies of events, of which only the headers are appended, and leaves the payloads of large packets in
-    /// the file, by `pass`.
-    pub fn pass_bodies(&mut self, pass: Pass<R>) {
-        self.pass = Some(pass);
-    }
-
-    /// What it reads.
-    pub const fn input(&self) -> &R {
-        &self.input
+    /// the file.
+    pub fn pass_bodies(&mut self) {
+        self.pass = Some(Source::pass);
     }
 
     /// Whether the checksums of packets are compared. Those of events are the caller's business.
@@ -100,34 +134,14 @@ impl<R: Read> Frames<R> {
         self.pool = pool.clone();
     }
 
-    /// The file.
-    pub fn file(&self) -> &Path {
-        &self.file
-    }
-
     /// Byte at which the last event or packet began.
     pub const fn last(&self) -> u64 {
         self.last
     }
 
-    /// Bytes that were read.
-    pub const fn position(&self) -> u64 {
-        self.position
-    }
-
     /// Events up to and with the last event or packet.
     pub const fn events(&self) -> u64 {
         self.events
-    }
-
-    /// The packet that was read last.
-    pub const fn packet(&self) -> &Packet {
-        &self.packet
-    }
-
-    /// The packet that was read last, for keeps.
-    pub fn take_packet(&mut self) -> Packet {
-        std::mem::take(&mut self.packet)
     }
 
     /// Reads what comes next. After an error nothing does.
@@ -144,12 +158,12 @@ impl<R: Read> Frames<R> {
             Format::Mep => self.next_packet(),
             Format::Mdf | Format::AllenDump => self.next_event(data),
         };
-        match frame {
+        match &frame {
             Ok(Frame::Event) => {
                 self.position += u64::from(u32_at(&data[begin..], 0));
                 self.events += 1;
             }
-            Ok(Frame::Packet) => self.events += self.packet.n_events() as u64,
+            Ok(Frame::Packet(packet, _)) => self.events += packet.n_events() as u64,
             Ok(Frame::End) => {
                 let left = self.length.map_or(0, |length| length.saturating_sub(self.position));
                 return if left == 0 { frame } else { Err(InputError::Shrunk { place: self.place(), left }) };
@@ -241,23 +255,23 @@ impl<R: Read> Frames<R> {
         let body = u64::from(size - headers);
         let sum = (self.check && stored != 0).then_some(sum);
         let mut input = Summed { input: self.input.by_ref().take(body), sum };
-        self.packet.use_buffer_of(&self.pool);
-        self.packet.read(&[], &mut input, body, None).map_err(|error| of_packet(&place, error))?;
+        let packet = Packet::read(self.pool.take(), &[], &mut input, body, None);
+        let mut packet = packet.map_err(|error| of_packet(&place, error))?;
         let mut zeros = Zeros(true);
         let rest = io::copy(&mut input, &mut zeros);
         let rest = rest.map_err(|source| InputError::Read { place: place.clone(), source })?;
-        if self.packet.bytes() + rest < body {
-            let left = u64::from(headers) + self.packet.bytes() + rest;
+        if packet.bytes() + rest < body {
+            let left = u64::from(headers) + packet.bytes() + rest;
             return Err(InputError::BeyondFile { place, size, left });
         }
         if !zeros.0 {
-            return Err(behind_packet(place, self.packet.bytes()));
+            return Err(behind_packet(place, packet.bytes()));
         }
         if let Some(computed) = input.sum.map(Checksum::value).filter(|&computed| computed != stored) {
-            self.packet.give_up(Damage::Checksum { stored, computed });
+            packet.give_up(Damage::Checksum { stored, computed });
         }
         self.position += u64::from(size);
-        Ok(Frame::Packet)
+        Ok(Frame::Packet(packet, None))
     }
 
     /// Reads the compressed packet that is the body of an MDF event of `size` bytes, of which those in front of the
@@ -278,19 +292,18 @@ impl<R: Read> Frames<R> {
         if let Err(source) = unpack::unpack(body, headers as usize, MAX_PACKET, &mut unpacked) {
             return Err(InputError::Unpack { place, source });
         }
-        self.packet.use_buffer_of(&self.pool);
-        let read = self.packet.read(&[], &mut &unpacked[..], unpacked.len() as u64, None);
-        read.map_err(|error| of_packet(&place, error))?;
-        if unpacked[self.packet.bytes() as usize..].iter().any(|&byte| byte != 0) {
-            return Err(behind_packet(place, self.packet.bytes()));
+        let packet = Packet::read(self.pool.take(), &[], &mut &unpacked[..], unpacked.len() as u64, None);
+        let mut packet = packet.map_err(|error| of_packet(&place, error))?;
+        if unpacked[packet.bytes() as usize..].iter().any(|&byte| byte != 0) {
+            return Err(behind_packet(place, packet.bytes()));
         }
         let computed = (self.check && stored != 0).then(|| checksum(&event[CHECKED_FROM..]));
         if let Some(computed) = computed.filter(|&computed| computed != stored) {
-            self.packet.give_up(Damage::Checksum { stored, computed });
+            packet.give_up(Damage::Checksum { stored, computed });
         }
         data.truncate(begin);
         self.position += u64::from(size);
-        Ok(Frame::Packet)
+        Ok(Frame::Packet(packet, None))
     }
 
     /// Reads the next packet of a file of packets, after zeros up to the end of a page.
@@ -315,36 +328,38 @@ impl<R: Read> Frames<R> {
             return Ok(Frame::End);
         }
         let limit = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.position));
-        self.packet.use_buffer_of(&self.pool);
-        let read = self.packet.read(&scratch, &mut self.input, limit, self.pass);
-        read.map_err(|error| of_packet(&place, error))?;
-        self.position += self.packet.bytes();
+        let packet = Packet::read(self.pool.take(), &scratch, &mut self.input, limit, self.pass);
+        let packet = packet.map_err(|error| of_packet(&place, error))?;
+        self.position += packet.bytes();
         self.scratch = scratch;
-        Ok(Frame::Packet)
+        let file = match &self.input {
+            Source::Packets(bytes) if packet.left => Some(bytes.file.clone()),
+            _ => None,
+        };
+        Ok(Frame::Packet(packet, file))
     }
-}
 
-impl Frames<BufReader<Bytes>> {
     /// Reads about `n` bytes of the file at once into `data`, from byte `at` on, and cuts them into events until `take` returns
     /// `false`. `take` gets the event's number in the file, its first byte there, and its bytes in `data`. Anything that is not
-    /// a whole, plain event (an error, a packet, an event cut by the end of the block) is left for [`Self::next`]. Returns the
-    /// end of the last event in `data`.
+    /// a whole, plain event (an error, a packet, an event cut by the end of the block) is left for [`Self::next`], as all is
+    /// that does not come from [`Source::Events`]. Returns the end of the last event in `data`.
     pub fn next_block(
         &mut self,
         (at, n): (usize, usize),
         data: &mut Vec<u8>,
         mut take: impl FnMut(u64, u64, Range<usize>) -> bool,
     ) -> usize {
-        if self.ended {
-            return at;
-        }
+        let input = match &mut self.input {
+            Source::Events(input) if !self.ended => input,
+            _ => return at,
+        };
         if data.len() < at + n {
             make_room(data, at + n - data.len());
             data.resize(at + n, 0);
         }
-        let buffered = self.input.buffer().len();
-        self.input.consume(buffered);
-        let bytes = self.input.get_mut();
+        let buffered = input.buffer().len();
+        input.consume(buffered);
+        let bytes = input.get_mut();
         bytes.step_back(buffered);
         let Ok(n) = bytes.read(&mut data[at..at + n]) else { return at };
         let (mut next, end) = (at, at + n);
@@ -358,7 +373,7 @@ impl Frames<BufReader<Bytes>> {
                 break;
             }
         }
-        self.input.get_mut().step_back(end - next);
+        bytes.step_back(end - next);
         next
     }
 }

@@ -1,8 +1,8 @@
 //! Raw banks in memory ([`EventBatch`]) and the files they come from.
 //!
-//! [`Events`] goes through files event by event, MDF, MEP packets or Allen-layout dumps; [`Batches`] puts those events
-//! into batches that a decoder takes; [`to_mep`] and [`to_allen`] change the layout of a batch. [`Chunks`] and
-//! [`Parser`] do both on several threads.
+//! [`Events`] goes through files, MDF, MEP packets or Allen-layout dumps, event by event or in batches that a decoder takes.
+//! It has two halves, for programs with several threads: [`Chunks`] cuts the files, and a [`Parser`] a thread takes the
+//! pieces apart. [`to_mep`] and [`to_allen`] change the layout of a batch.
 
 mod ahead;
 mod allen_dump;
@@ -12,7 +12,8 @@ mod checksums;
 mod chunks;
 mod error;
 mod event;
-pub(crate) mod file_at;
+mod events;
+mod file_at;
 mod fragments;
 mod frames;
 mod mdf;
@@ -26,18 +27,18 @@ mod part;
 mod pool;
 mod recognise;
 mod room;
+mod seen;
 mod select;
-mod source;
 mod unpack;
 mod versions;
 
-pub use allen_dump::{AllenDumpReader, write_allen_dump};
+pub use allen_dump::write_allen_dump;
 pub use batch::{BatchView, EventBatch, EventMeta};
 pub use builder::{BatchBuilder, BuildError};
 pub use chunks::{Apart, Chunk, Chunks, Origin, count_events, count_readable};
 pub use error::{Damage, InputError, Place};
 pub use event::{Bank, BankEntry, Format, GENERATED_MASK, RawEvent, kind};
-pub use mdf::MdfReader;
+pub use events::Events;
 pub use mdf_format::checksum;
 pub use mdf_writer::{EventHeader, MAX_PAYLOAD, MdfWriter, WriteError};
 pub use mep::{banks_of, to_allen, to_mep};
@@ -46,8 +47,8 @@ pub use parser::{Parser, Part};
 pub use part::{InputPart, Section, sections};
 #[cfg(feature = "cli")]
 pub(crate) use recognise::without_compression;
+pub use seen::Seen;
 pub use select::{Places, Select};
-pub use source::{Batches, Events, Seen};
 pub use unpack::UnpackError;
 pub use ut_kernels::switches::Layout;
 pub use versions::{FileVersions, WrongVersion, version_in_words};

@@ -13,7 +13,7 @@ use super::Damage;
 use super::event::kind;
 use super::file_at::fill;
 use super::mdf_format::{u16_at, u32_at};
-use super::pool::{Buffer, Pool};
+use super::pool::Buffer;
 
 /// First half-word of a packet.
 pub(super) const MAGIC: u16 = 0xCEFA;
@@ -176,25 +176,17 @@ pub(super) fn cut(byte: u64, left: u64) -> PacketError {
 }
 
 impl Packet {
-    /// Reads into a buffer of `pool` from now on, unless it has a buffer.
-    pub(super) fn use_buffer_of(&mut self, pool: &Pool) {
-        if self.raw.capacity() == 0 {
-            self.raw = pool.take();
-        }
-    }
-
-    /// Reads the next packet, of at most `limit` bytes, of which `begin` are read already. The buffers of `self` are used
-    /// again. Where there is a way to `pass` them, the payloads of a large packet are left: see [`Self::load`].
+    /// Reads the next packet, of at most `limit` bytes, of which `begin` are read already, into the buffer `raw`. Where there
+    /// is a way to `pass` them, the payloads of a large packet are left: see [`Self::load`].
     pub(super) fn read<R: Read>(
-        &mut self,
+        mut raw: Buffer,
         begin: &[u8],
         input: &mut R,
         limit: u64,
         pass: Option<Pass<R>>,
-    ) -> Result<(), PacketError> {
-        let mut raw = std::mem::take(&mut self.raw);
+    ) -> Result<Self, PacketError> {
         raw.clear();
-        *self = Self { raw, ..Self::default() };
+        let mut this = Self { raw, ..Self::default() };
         let mut cursor = Cursor { input, at: begin.len() as u64, limit, pass: None };
         let mut head = begin.to_vec();
         cursor.append(HEADER as u64 - cursor.at, &mut head)?;
@@ -213,7 +205,7 @@ impl Packet {
         let tables = (tables - HEADER) as u64;
         if pass.is_some() && total <= SLICED {
             // At once, as it is: to ask for each part of it would take longer than to read it.
-            let mut raw = std::mem::take(&mut self.raw);
+            let mut raw = std::mem::take(&mut this.raw);
             raw.extend(&head);
             cursor.append(total - HEADER as u64, &mut raw)?;
             let pass: Pass<&[u8]> = |bytes, n| {
@@ -223,13 +215,14 @@ impl Packet {
             let mut bytes = &raw[HEADER..];
             let mut cursor = Cursor { input: &mut bytes, at: HEADER as u64, limit, pass: Some(pass) };
             cursor.append(tables, &mut head)?;
-            self.read_sources(&mut cursor, &head, (n, total))?;
-            self.raw = raw;
-            return Ok(());
+            this.read_sources(&mut cursor, &head, (n, total))?;
+            this.raw = raw;
+            return Ok(this);
         }
-        (self.left, cursor.pass) = (pass.is_some(), pass);
+        (this.left, cursor.pass) = (pass.is_some(), pass);
         cursor.append(tables, &mut head)?;
-        self.read_sources(&mut cursor, &head, (n, total))
+        this.read_sources(&mut cursor, &head, (n, total))?;
+        Ok(this)
     }
 
     /// Reads the `n` MFPs of a packet of `total` bytes.

@@ -1,25 +1,28 @@
-//! What there is to read beside whole files: bytes in memory, and sections of files that are read apart.
+//! What there is to read beside whole files: bytes in memory, streams, and sections of files that are read apart.
 //!
 //! [`sections`] cuts a file between events, so that several processes can share it. It looks at the headers only where
 //! it can; a [`Section`] says how its events are numbered, so that hits do not depend on how a file was cut.
 
 use std::fmt;
 use std::fs::File;
-use std::io::{BufReader, Cursor, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 use super::InputError;
 use super::event::Format;
-use super::frames::{Frame, Frames};
+use super::frames::{Frame, Frames, Source};
 use super::recognise::{Opened, is_compressed_file, open, open_bytes, open_file};
 
 /// Bytes in memory that can be read from any thread.
 type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
-/// One input: a file, a section of one, or bytes that are in memory.
+/// A stream that can be read once.
+type Stream = Arc<Mutex<Option<Box<dyn Read + Send>>>>;
+
+/// One input: a file, a section of one, bytes that are in memory, or a stream.
 #[derive(Clone)]
 pub struct InputPart {
     name: PathBuf,
@@ -31,6 +34,7 @@ enum Content {
     File,
     Section(Section),
     Memory(Bytes),
+    Stream(Stream),
 }
 
 /// Some events of a file that lie one behind the other; of a compressed file, all.
@@ -60,6 +64,11 @@ impl InputPart {
         Self { name: name.into(), content: Content::Memory(Arc::new(bytes)) }
     }
 
+    /// Bytes that come from anywhere, such as a socket, and can be read once; messages call them `name`.
+    pub fn stream(name: impl Into<PathBuf>, input: impl Read + Send + 'static) -> Self {
+        Self { name: name.into(), content: Content::Stream(Arc::new(Mutex::new(Some(Box::new(input))))) }
+    }
+
     /// What messages call it.
     pub fn name(&self) -> &Path {
         &self.name
@@ -69,7 +78,7 @@ impl InputPart {
     pub(super) const fn first_event(&self) -> u64 {
         match &self.content {
             Content::Section(section) => section.first_event,
-            Content::File | Content::Memory(_) => 0,
+            Content::File | Content::Memory(_) | Content::Stream(_) => 0,
         }
     }
 
@@ -86,6 +95,12 @@ impl InputPart {
             Content::Memory(bytes) => {
                 let length = (**bytes).as_ref().len() as u64;
                 Ok((open_bytes(Cursor::new(Held(Arc::clone(bytes))), Some(length), name, read, None)?, 0, 0))
+            }
+            Content::Stream(stream) => {
+                let input = stream.lock().ok().and_then(|mut input| input.take());
+                let input = input.ok_or_else(|| io::Error::other("a stream can be read only once"));
+                let input = input.map_err(|source| InputError::Open { file: name.clone(), source })?;
+                Ok((open_bytes(input, None, name, read, None)?, 0, 0))
             }
             Content::Section(Section { bytes, first_event, .. }) => {
                 let cannot = |source| InputError::Open { file: name.clone(), source };
@@ -107,6 +122,7 @@ impl fmt::Debug for InputPart {
         match &self.content {
             Content::File => write!(f, "{}", self.name.display()),
             Content::Section(section) => write!(f, "{}: {section:?}", self.name.display()),
+            Content::Stream(_) => write!(f, "{}: a stream", self.name.display()),
             Content::Memory(bytes) => write!(f, "{}: {} bytes", self.name.display(), (**bytes).as_ref().len()),
         }
     }
@@ -138,16 +154,16 @@ const HEADERS: usize = 128;
 /// When the file cannot be opened, or is of a format that is not taken.
 pub fn sections(path: &Path, events: u64) -> Result<Vec<Section>, InputError> {
     let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
-    let Opened { length, format, .. } = open(path, &Arc::default())?;
-    let Some(length) = length.filter(|_| format != Format::AllenDump) else {
+    let Opened { length, format, file, .. } = open(path, &Arc::default())?;
+    let Some((length, file)) = length.zip(file).filter(|_| format != Format::AllenDump) else {
         let meta = path.metadata().map_err(cannot)?;
         let end = if meta.is_file() { meta.len() } else { u64::MAX };
         return Ok(vec![Section { bytes: 0..end, first_event: 0, n_events: None }]);
     };
-    let file = BufReader::with_capacity(HEADERS, File::open(path).map_err(cannot)?);
-    let mut frames = Frames::new(file, path, Some(length), format);
+    let file = BufReader::with_capacity(HEADERS, file.bytes(0, length));
+    let mut frames = Frames::new(Source::Events(file), path, Some(length), format);
     frames.check(false);
-    frames.pass_bodies(|file, n| file.seek_relative(n as i64));
+    frames.pass_bodies();
     let (mut found, mut data) = (Vec::new(), Vec::new());
     let (mut start, mut first, mut n_events) = (0, 0, Some(0));
     loop {

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::InputError;
-use super::allen_dump::looks_like_dump;
 use super::event::Format;
 use super::file_at::FileAt;
 use super::mdf_format::{u16_at, u32_at};
@@ -258,6 +257,13 @@ fn format_of(begin: &[u8], length: Option<u64>, path: &Path) -> Format {
         _ if looks_like_dump(begin, length) => Format::AllenDump,
         _ => Format::Mdf,
     }
+}
+
+/// Whether the first 8 bytes can be those of a dump of `length` bytes: a table that fits and begins with 0.
+fn looks_like_dump(begin: &[u8], length: Option<u64>) -> bool {
+    begin.len() >= 8
+        && u32_at(begin, 4) == 0
+        && length.is_none_or(|length| 8 + 4 * u64::from(u32_at(begin, 0)) <= length)
 }
 
 /// Counts the bytes that pass.

@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use crate::decoder::UtHits;
+use crate::decoder::{Cluster, UtHits};
 use crate::detector::{ChannelId, DetectorTables, LhcbId};
 
 /// A value that is not there. No column has it as a value.
@@ -122,7 +122,7 @@ impl DetectorColumn {
         let place = |channel| Some(&tables.places()[usize::from(tables.sector_of(channel)?)]);
         let lane = |channel| place(channel)?.lane_of(channel.strip());
         let clusters = hits.clusters();
-        let of_cluster = |value: fn(crate::Cluster) -> u16| match clusters {
+        let of_cluster = |value: fn(Cluster) -> u16| match clusters {
             Some(clusters) => clusters.iter().map(|&cluster| value(cluster)).collect(),
             None => vec![NULL; hits.len()],
         };
@@ -136,9 +136,9 @@ impl DetectorColumn {
             Self::Strip => of_id(ChannelId::strip),
             Self::Board => of_hits(hits, |channel| lane(channel).map_or(NULL, |lane| lane.board.into())),
             Self::Lane => of_hits(hits, |channel| lane(channel).map_or(NULL, |lane| lane.lane.into())),
-            Self::Charge => of_cluster(crate::Cluster::charge),
+            Self::Charge => of_cluster(Cluster::charge),
             Self::NStrips => of_cluster(|cluster| cluster.n_strips().into()),
-            Self::FirstStrip => of_cluster(crate::Cluster::first_strip),
+            Self::FirstStrip => of_cluster(Cluster::first_strip),
             Self::Flipped => of_hits(hits, |channel| place(channel).map_or(NULL, |place| place.flipped.into())),
             Self::SectorId => of_hits(hits, |channel| tables.sector_of(channel).unwrap_or(NULL)),
         }
@@ -156,11 +156,11 @@ const PLAIN: [&str; 9] =
 /// The columns of an output beside those that it always has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Columns {
-    /// The run; Parquet and NumPy files always have it.
+    /// The run; Parquet files always have it.
     pub run: bool,
-    /// The event number; Parquet and NumPy files always have it.
+    /// The event number; Parquet files always have it.
     pub event_number: bool,
-    /// The file; Parquet and NumPy files always have it, CSV files of several inputs too.
+    /// The file; Parquet files always have it, CSV files of several inputs too.
     pub file: bool,
     /// Detector quantities, in the order of [`DetectorColumn::all`].
     pub detector: Vec<DetectorColumn>,

@@ -14,7 +14,6 @@ use std::str::FromStr;
 use ::parquet::errors::ParquetError;
 
 use super::csv::{CsvRows, quoted};
-use super::numpy::{Arrays, NumpyWriter};
 use super::parquet::{Form, Packing, ParquetWriter, RowGroup};
 use super::{Columns, NewFile, Rows};
 
@@ -31,7 +30,7 @@ pub struct Provenance {
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// No format is known for the extension.
-    #[error("{}: the extension says the format: .csv, .npz or .parquet", .0.display())]
+    #[error("{}: the extension says the format: .csv or .parquet", .0.display())]
     Format(PathBuf),
     /// Writing failed.
     #[error("cannot write {}", called(file))]
@@ -56,8 +55,6 @@ pub enum OutputError {
 pub enum HitFormat {
     /// Comma-separated values.
     Csv,
-    /// NumPy arrays.
-    Numpy,
     /// Parquet.
     Parquet,
 }
@@ -79,7 +76,6 @@ impl HitFormat {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Csv => "csv",
-            Self::Numpy => "npz",
             Self::Parquet => "parquet",
         }
     }
@@ -91,16 +87,14 @@ impl FromStr for HitFormat {
     fn from_str(name: &str) -> Result<Self, String> {
         match name {
             "csv" => Ok(Self::Csv),
-            "npz" => Ok(Self::Numpy),
             "parquet" => Ok(Self::Parquet),
-            _ => Err(format!("{name} is not a format: csv, npz or parquet")),
+            _ => Err(format!("{name} is not a format: csv or parquet")),
         }
     }
 }
 
 enum Writer {
     Csv(NewFile),
-    Numpy(Box<NumpyWriter>),
     Parquet(Box<ParquetWriter<NewFile>>),
 }
 
@@ -114,7 +108,6 @@ pub struct HitStyle {
     names: Vec<String>,
     packing: Packing,
     columns: Columns,
-    n_groups: usize,
 }
 
 /// A file of hits in the making. Dropped without [`Self::finish`], it leaves nothing behind.
@@ -127,8 +120,6 @@ pub struct HitFile {
 pub enum Encoded {
     /// Rows of text.
     Text(Vec<u8>),
-    /// Arrays.
-    Arrays(Box<Arrays>),
     /// A row group; `None` without hits.
     RowGroup(Option<Box<RowGroup>>),
 }
@@ -164,14 +155,7 @@ impl HitStyle {
                 *name = quoted(name);
             }
         }
-        Ok(Self { path, format, form, names, packing, columns, n_groups: 0 })
-    }
-
-    /// The same for hits in `n_groups` groups an event, which files without any event could not tell otherwise.
-    #[must_use]
-    pub const fn with_groups(mut self, n_groups: usize) -> Self {
-        self.n_groups = n_groups;
-        self
+        Ok(Self { path, format, form, names, packing, columns })
     }
 
     /// The same without the column `run`, which readers of partitions take from the names of the folders.
@@ -183,11 +167,6 @@ impl HitStyle {
         let form = Form::new(self.packing, &self.columns.detector, false);
         self.form = form.map_err(|source| parquet_error(&self.path, source))?;
         Ok(self)
-    }
-
-    /// The format.
-    pub const fn format(&self) -> HitFormat {
-        self.format
     }
 
     /// Begins a file.
@@ -202,10 +181,6 @@ impl HitStyle {
                 let header = CsvRows::header(&self.columns);
                 file.write_all(header.as_bytes()).map_err(|source| io_error(&path, source))?;
                 Writer::Csv(file)
-            }
-            HitFormat::Numpy => {
-                let writer = NumpyWriter::new(file, &self.names, &self.columns.detector, self.n_groups);
-                Writer::Numpy(Box::new(writer.map_err(|source| io_error(&path, source))?))
             }
             HitFormat::Parquet => {
                 let writer = ParquetWriter::new(file, &self.form).map_err(|source| parquet_error(&path, source))?;
@@ -243,9 +218,6 @@ impl HitFile {
             (Writer::Csv(file), Encoded::Text(text)) => {
                 file.write_all(&text).map_err(|source| io_error(&self.path, source))
             }
-            (Writer::Numpy(writer), Encoded::Arrays(arrays)) => {
-                writer.append(&arrays).map_err(|source| io_error(&self.path, source))
-            }
             (Writer::Parquet(writer), Encoded::RowGroup(Some(group))) => {
                 writer.append(*group).map_err(|source| parquet_error(&self.path, source))
             }
@@ -260,7 +232,6 @@ impl HitFile {
     pub fn finish(self, provenance: &Provenance) -> Result<(), OutputError> {
         let file = match self.writer {
             Writer::Csv(file) => file,
-            Writer::Numpy(writer) => writer.finish(provenance).map_err(|source| io_error(&self.path, source))?,
             Writer::Parquet(writer) => writer.finish(provenance).map_err(|source| parquet_error(&self.path, source))?,
         };
         file.finish()
@@ -275,7 +246,6 @@ impl Encoder {
     pub fn encode(&mut self, rows: &Rows<'_>) -> Result<Encoded, OutputError> {
         match self.format {
             HitFormat::Csv => Ok(Encoded::Text(self.text(rows))),
-            HitFormat::Numpy => Ok(Encoded::Arrays(Box::new(Arrays::encode(rows, &self.columns.detector)))),
             HitFormat::Parquet => {
                 let rows = Rows { files: &self.names, ..*rows };
                 let group = RowGroup::encode(&self.form, &rows).map_err(|source| parquet_error(&self.path, source))?;

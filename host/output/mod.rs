@@ -1,21 +1,15 @@
-//! Hits into files, batch by batch: CSV, Parquet and NumPy arrays; and such files read back and compared.
+//! Hits into files, batch by batch: CSV and Parquet.
 //!
 //! [`CsvWriter`] writes to whatever can be written to. Files come with the feature `parquet`.
 
 mod columns;
 mod csv;
 #[cfg(feature = "parquet")]
-pub mod diff;
-#[cfg(feature = "parquet")]
 mod file;
 #[cfg(feature = "parquet")]
 mod new_file;
 #[cfg(feature = "parquet")]
-mod numpy;
-#[cfg(feature = "parquet")]
 mod parquet;
-#[cfg(feature = "parquet")]
-pub mod read;
 
 pub use columns::{ColumnType, Columns, DetectorColumn, NULL};
 pub use csv::CsvWriter;
@@ -24,7 +18,7 @@ pub(crate) use csv::quoted;
 #[cfg(feature = "parquet")]
 pub use file::{Encoded, Encoder, HitFile, HitFormat, HitStyle, OutputError, Provenance};
 #[cfg(feature = "parquet")]
-pub use new_file::{NewFile, remove_unfinished};
+pub use new_file::{NewFile, remove_abandoned, remove_unfinished};
 #[cfg(feature = "cli")]
 pub(crate) use new_file::{names_stdout, place_of};
 #[cfg(feature = "parquet")]

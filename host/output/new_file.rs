@@ -5,7 +5,7 @@
 //! regular file, as a FIFO, is written to directly. So is an open file that the path names by its number, as `/dev/stdout`
 //! and `/dev/fd/3` do: a shell that says `>> file` wants its file longer, not another one. `-` is standard output.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -13,6 +13,10 @@ use std::sync::Mutex;
 use tempfile::{Builder, NamedTempFile, TempPath};
 
 use super::OutputError;
+
+/// First and last letters of a temporary file's name.
+const PREFIX: &str = ".ut-decode-";
+const SUFFIX: &str = ".part";
 
 /// Bytes that are collected before they are written.
 const BUFFER: usize = 1 << 18;
@@ -29,6 +33,24 @@ pub fn remove_unfinished() {
         for path in paths.drain(..) {
             // The name says what the file is, and the program has no time left to say more.
             let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes the temporary files in `folder` that processes have left behind: those that nobody has locked. A file that cannot
+/// be opened or locked stays.
+pub fn remove_abandoned(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_temporary = name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX));
+        if !is_temporary || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        if let Ok(file) = OpenOptions::new().append(true).open(entry.path())
+            && file.try_lock().is_ok()
+        {
+            // It may be gone meanwhile.
+            let _ = fs::remove_file(entry.path());
         }
     }
 }
@@ -73,11 +95,6 @@ impl NewFile {
     /// When the folder takes no new file.
     pub fn check_folder(folder: &Path) -> Result<(), OutputError> {
         temporary_in(folder).map(drop).map_err(|source| OutputError::Io { file: folder.to_path_buf(), source })
-    }
-
-    /// The folder where the file grows, and where there is room for it; `None` for what is written to directly.
-    pub(super) fn folder(&self) -> Option<&Path> {
-        self.temporary.as_ref()?.0.parent()
     }
 
     /// The failure to write this file.
@@ -239,14 +256,20 @@ fn numbered(path: &Path) -> Option<Numbered> {
     None
 }
 
-/// A new file in `folder`, with the mode that the umask leaves.
+/// Creates a file in `folder`, with the mode that the umask leaves, and locks it for as long as it is open: a process that
+/// ends, in whatever way and on whatever machine, gives its locks back, and then [`remove_abandoned`] may remove the file.
 fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
     let mut refused = None;
     let create = |path: &Path| {
         let file = OpenOptions::new().write(true).create_new(true).open(path);
-        file.inspect_err(|error| refused = error.raw_os_error())
+        let file = file.inspect_err(|error| refused = error.raw_os_error())?;
+        // `remove_abandoned` of another process may come first; another name is tried then.
+        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !path.exists() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        Ok(file)
     };
-    let file = Builder::new().prefix(".ut-decode-").suffix(".part").make_in(folder, create);
+    let file = Builder::new().prefix(PREFIX).suffix(SUFFIX).make_in(folder, create);
     // `tempfile` adds the temporary name, which the user has never heard of.
     file.map_err(|error| refused.map_or(error, io::Error::from_raw_os_error))
 }
@@ -286,7 +309,7 @@ mod tests {
     use std::fs;
     use std::io::Write;
 
-    use super::NewFile;
+    use super::{NewFile, remove_abandoned};
 
     fn names(folder: &std::path::Path) -> Vec<String> {
         let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -311,6 +334,29 @@ mod tests {
         assert_eq!(fs::read_to_string(&path).unwrap(), "first");
         second.finish().unwrap();
         assert_eq!((fs::read_to_string(&path).unwrap(), names(folder.path())), ("second".into(), vec!["hits".into()]));
+    }
+
+    #[test]
+    fn what_a_dead_process_left_goes_and_what_is_being_written_or_is_no_temporary_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let mut growing = NewFile::create(folder.join("hits")).unwrap();
+        growing.write_all(b"hits").unwrap();
+        let before = names(folder);
+        for name in [".ut-decode-dead.part", ".ut-decode.json", "mine.part"] {
+            fs::write(folder.join(name), "left").unwrap();
+        }
+        fs::create_dir(folder.join(".ut-decode-folder.part")).unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("mine.part", folder.join(".ut-decode-link.part")).unwrap();
+        let all = names(folder);
+        remove_abandoned(folder);
+        let left = names(folder);
+        assert!(left.iter().all(|name| name != ".ut-decode-dead.part") && left.len() == all.len() - 1, "{left:?}");
+        assert!(before.iter().all(|name| left.contains(name)), "{left:?}");
+        growing.finish().unwrap();
+        assert_eq!(fs::read(folder.join("hits")).unwrap(), b"hits");
+        remove_abandoned(&folder.join("absent"));
     }
 
     #[cfg(unix)]
@@ -347,7 +393,7 @@ mod tests {
         for name in [number.into(), link] {
             NewFile::check(&name).unwrap();
             let mut file = NewFile::create(&name).unwrap();
-            assert!(file.folder().is_none());
+            assert!(file.temporary.is_none());
             file.write_all(b"new ").unwrap();
             file.finish().unwrap();
         }

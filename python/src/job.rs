@@ -1,94 +1,80 @@
 //! A job: files in, pieces of hits out, on threads that know nothing of Python.
-//!
-//! The thread of the caller waits without Python's lock and looks for signals in between. Where it gives up, it leaves the
-//! job behind: a thread that waits for a pipe cannot be woken, and ends with the process.
 
 use std::iter::from_fn;
+use std::mem::{replace, take};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::thread::JoinHandle;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use ut_decoding::decoder::Backend;
-use ut_decoding::input::{Chunk, Chunks, Damage, InputError, Parser, Place, Seen};
+use ut_decoding::decoder::{Backend, CapacityError};
+use ut_decoding::error::WorkError;
+use ut_decoding::input::{Apart, Damage, Place, Seen};
+use ut_decoding::job::{Decoded, Done, Work};
 use ut_decoding::output::{Encoded, Encoder, Rows};
-use ut_decoding::pipeline::ordered;
-use ut_decoding::{BatchReport, Decoder, UtHits};
+use ut_decoding::{BatchReport, BatchView, DecodeError, Decoder, UtHits};
 
 use crate::failure::{Failure, panicked};
 use crate::pages::Pool;
 use crate::piece::{Batch, Piece, no_pool};
-use crate::request::{Request, Task};
-
-/// Hits that an event has, at most, in the mean.
-pub const HITS_OF_EVENT: u64 = 2048;
-
-/// How often the caller looks for signals.
-const LOOK: Duration = Duration::from_millis(50);
-
-/// What became of a piece of the inputs.
-#[derive(Default)]
-pub struct Done {
-    pub seen: Seen,
-    pub batches: Vec<Batch>,
-    pub encoded: Vec<Encoded>,
-}
+use crate::request::{HITS_OF_EVENT, Request, Task, check};
+use crate::wait::{LOOK, start};
 
 /// Buffers that are used again.
-type Spare = Arc<Mutex<Vec<UtHits>>>;
+type Spare = Mutex<Vec<UtHits>>;
 
 /// A thread that decodes.
 struct Worker<'a> {
     task: &'a Task,
-    parser: Parser,
     decoder: Option<Box<dyn Decoder>>,
     encoder: Option<Encoder>,
-    spare: Spare,
+    spare: &'a Spare,
 }
 
-impl Worker<'_> {
-    fn work(&mut self, chunk: Chunk) -> Result<Done, Failure> {
-        let Self { task, parser, decoder, encoder, spare } = self;
-        let mut done = Done::default();
-        let Done { seen, batches, encoded } = &mut done;
+/// What became of a batch.
+pub struct Made {
+    pub batch: Batch,
+    pub encoded: Option<Encoded>,
+}
+
+impl Work for Worker<'_> {
+    type Made = Made;
+
+    fn reserve(&mut self, hits: &mut UtHits, n_events: usize, max_hits: usize) -> Result<(), CapacityError> {
+        if let Some(spare) = self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            *hits = spare;
+        }
+        let has_room = hits.stride() >= max_hits && hits.max_events() >= n_events;
+        // Some more for the next ones.
+        if has_room { Ok(()) } else { hits.try_reserve(n_events, max_hits + max_hits / 4) }
+    }
+
+    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+        let Self { task, decoder, .. } = self;
         let decoder = match decoder {
             Some(decoder) => decoder,
             // A job of a few events needs one decoder, however many threads it may have.
             None => decoder.insert(task.backend.decoder(&task.tables, task.options, 1)?),
         };
-        parser.parse(chunk, seen, |(batch, origins, max_hits)| -> Result<(), Failure> {
-            let spared = spare.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let room = task.tables.hits_at_most(batch.n_events, max_hits);
-            let mut hits = with_room(spared, task, batch.n_events, room)?;
-            let mut report = BatchReport::new();
-            decoder.decode(batch, &mut hits, &mut report)?;
-            if let Some(encoder) = encoder {
-                let rows = Rows { files: &[], origins, meta: batch.meta, hits: &hits, tables: &task.tables };
-                encoded.push(encoder.encode(&rows)?);
-            }
-            let (origins, meta) = (origins.to_vec(), batch.meta.to_vec());
-            // A file has been written by now.
-            let made = if encoder.is_none() { task.columns.make(&task.tables, &hits) } else { Vec::new() };
-            batches.push(Batch { hits, made, reports: report.events, origins, meta });
-            Ok(())
-        })?;
-        Ok(done)
+        decoder.decode(batch, hits, report)
     }
-}
 
-/// Hits with room for a batch, and some more for the next ones; the spare ones where those have it.
-fn with_room(spare: Option<UtHits>, task: &Task, n_events: usize, max_hits: usize) -> Result<UtHits, Failure> {
-    let (events, room) = match spare {
-        Some(hits) if hits.stride() >= max_hits && hits.max_events() >= n_events => return Ok(hits),
-        Some(hits) => (n_events.max(hits.max_events()), max_hits.max(hits.stride())),
-        None => (n_events, max_hits),
-    };
-    let hits = UtHits::try_with_capacity(events, task.tables.n_groups(), room + room / 4)?;
-    Ok(if task.columns.need_clusters() { hits.try_with_clusters()? } else { hits })
+    fn make(&mut self, decoded: Decoded<'_>) -> Result<Made, WorkError> {
+        let Self { task, encoder, .. } = self;
+        let Decoded { batch, origins, hits, report, .. } = decoded;
+        let rows = Rows { files: &[], origins, meta: batch.meta, hits, tables: &task.tables };
+        let encoded = encoder.as_mut().map(|encoder| encoder.encode(&rows)).transpose()?;
+        // What is in a file needs no columns.
+        let made = if encoded.is_none() { task.columns.make(&task.tables, hits) } else { Vec::new() };
+        let none = UtHits::try_with_capacity(0, task.tables.n_groups(), 0)?;
+        let none = if task.columns.need_clusters() { none.try_with_clusters()? } else { none };
+        let (origins, meta) = (origins.to_vec(), batch.meta.to_vec());
+        let batch = Batch { hits: replace(hits, none), made, reports: take(&mut report.events), origins, meta };
+        Ok(Made { batch, encoded })
+    }
 }
 
 /// Does a task: hands what became of each piece of the inputs to `take`, in their order, until it says `false`.
@@ -96,33 +82,33 @@ pub fn run(
     task: &Task,
     stop: &AtomicBool,
     encoder: impl Fn() -> Option<Encoder>,
-    mut take: impl FnMut(Result<Done, Failure>, &Spare) -> bool,
+    mut take: impl FnMut(Result<Done<Made>, Failure>, &Spare) -> bool,
 ) {
-    let chunks = Chunks::new(task.parts.iter().cloned(), task.batch, task.check, task.select.clone());
-    let mut chunks = chunks.unpack_at_once(task.n_workers);
     let spare = Spare::default();
-    let is_device = matches!(task.backend, Backend::Emulated | Backend::Cuda);
-    let workers = (0..task.n_workers).map(|_| {
-        let mut worker = Worker {
-            task,
-            parser: Parser::new(task.check, task.select.clone()).together(is_device),
-            decoder: None,
-            encoder: encoder(),
-            spare: Arc::clone(&spare),
-        };
-        move |chunk: Result<Chunk, InputError>| worker.work(chunk?)
-    });
-    let workers = workers.collect();
-    let produce = || if stop.load(Ordering::Relaxed) { None } else { chunks.next_chunk().transpose() };
-    ordered(2 * task.n_workers + 1, produce, workers, |done| {
-        !stop.load(Ordering::Relaxed) && take(done, &spare) && !stop.load(Ordering::Relaxed)
-    });
+    let worker = |_| Worker { task, decoder: None, encoder: encoder(), spare: &spare };
+    let job = ut_decoding::job::Job {
+        parts: task.parts.clone(),
+        select: task.select.clone(),
+        check: task.check,
+        apart: Apart::Nothing,
+        layout: None,
+        together: matches!(task.backend, Backend::Emulated | Backend::Cuda),
+        keep_going: task.keep_going,
+        clusters: task.columns.need_clusters(),
+        tables: &task.tables,
+    };
+    let goes_on = || !stop.load(Ordering::Relaxed);
+    job.run(
+        (0..task.n_workers).map(worker).collect(),
+        || goes_on().then_some(task.batch),
+        |_, _, done| goes_on() && take(done.map_err(Failure::Work), &spare) && goes_on(),
+    );
 }
 
 /// Gives the buffers of decoded batches back.
-pub fn give_back(batches: Vec<Batch>, spare: &Spare) {
+pub fn give_back(made: impl IntoIterator<Item = Made>, spare: &Spare) {
     let mut spare = spare.lock().unwrap_or_else(PoisonError::into_inner);
-    spare.extend(batches.into_iter().map(|batch| batch.hits));
+    spare.extend(made.into_iter().map(|made| made.batch.hits));
 }
 
 /// Pieces of hits, as a job makes them.
@@ -157,8 +143,8 @@ impl Pieces<'_> {
     }
 
     /// Takes what became of a piece of the inputs; whether to go on.
-    fn take(&mut self, done: Result<Done, Failure>, spare: &Spare) -> Result<bool, Failure> {
-        let Done { mut seen, batches, .. } = match done {
+    fn take(&mut self, done: Result<Done<Made>, Failure>, spare: &Spare) -> Result<bool, Failure> {
+        let Done { mut seen, made, .. } = match done {
             Ok(done) => done,
             Err(failure) if self.task.keep_going && failure.is_of_input() => {
                 self.piece()?.failures.push(failure);
@@ -167,9 +153,9 @@ impl Pieces<'_> {
             Err(failure) => return Err(failure),
         };
         let task = self.task;
-        let mut damages = std::mem::take(&mut seen.damages).into_iter().peekable();
+        let mut damages = take(&mut seen.damages).into_iter().peekable();
         self.seen.merge(seen);
-        for batch in &batches {
+        for Made { batch, .. } in &made {
             let (mut next, n) = (0, batch.origins.len());
             while next < n {
                 let step = self.step;
@@ -189,7 +175,7 @@ impl Pieces<'_> {
                 }
             }
         }
-        give_back(batches, spare);
+        give_back(made, spare);
         Ok(true)
     }
 }
@@ -238,45 +224,6 @@ fn make_pieces(task: &Task, step: Option<u64>, stop: &AtomicBool, send: &SyncSen
     match result {
         Ok(()) => drop(pieces.flush()),
         Err(failure) => drop(send.send(Err(failure))),
-    }
-}
-
-/// Starts a thread.
-fn start(work: impl FnOnce() + Send + 'static) -> PyResult<JoinHandle<()>> {
-    let thread = Builder::new().name("ut-decoding".to_owned()).spawn(work);
-    thread.map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))
-}
-
-/// Checks a request. Its inputs may be counted, which takes as long as it takes to read them.
-pub fn check(py: Python<'_>, request: Request) -> PyResult<Task> {
-    wait_for(py, &AtomicBool::new(false), move || request.check())
-}
-
-/// Does something on a thread of its own, without Python's lock, and looks for signals meanwhile. Where a signal ends the
-/// wait, `stop` is set, and the thread left behind.
-pub fn wait_for<T: Send + 'static>(
-    py: Python<'_>,
-    stop: &AtomicBool,
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> PyResult<T> {
-    let (send, result) = sync_channel(1);
-    let result = Mutex::new(result);
-    let thread = start(move || {
-        // Nobody may wait for it any more.
-        let _ = send.send(work());
-    })?;
-    loop {
-        match py.detach(|| result.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(LOOK)) {
-            Ok(done) => {
-                // It is about to end. If the caller forked before that, the child could inherit a lock held forever.
-                py.detach(|| thread.join()).map_err(|_| panicked())?;
-                return Ok(done?);
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                py.check_signals().inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
-            }
-            Err(RecvTimeoutError::Disconnected) => return Err(panicked()),
-        }
     }
 }
 

@@ -8,8 +8,6 @@
 
 mod array;
 mod arrow;
-mod device;
-mod dlpack;
 mod failure;
 mod job;
 mod pages;
@@ -20,6 +18,7 @@ mod request;
 mod synthetic;
 mod tables;
 mod tool;
+mod wait;
 
 use pyo3::pymodule;
 
@@ -33,17 +32,13 @@ mod _native {
     use ut_decoding::input;
 
     use crate::failure::Failure;
-    use crate::job::wait_for;
     use crate::request::is_read_once;
+    use crate::wait::wait_for;
 
     #[pymodule_export]
     use crate::array::Array;
     #[pymodule_export]
     use crate::arrow::{schema, stream};
-    #[pymodule_export]
-    use crate::device::DeviceJob;
-    #[pymodule_export]
-    use crate::dlpack::DeviceColumn;
     #[pymodule_export]
     use crate::job::Job;
     #[pymodule_export]

@@ -9,12 +9,14 @@ use pyo3::types::PyDict;
 use ut_decoding::cli::decode::{Story, story};
 use ut_decoding::decoder::{Count, EventReport};
 use ut_decoding::input::{Damage, Place, Seen};
+use ut_decoding::job::{Done, LARGE_BATCH_SIZE};
 use ut_decoding::output::{Columns, HitFormat, HitStyle, Packing};
 
 use crate::failure::Failure;
-use crate::job::{Done, check, give_back, run, wait_for};
+use crate::job::{Made, give_back, run};
 use crate::piece::damages;
-use crate::request::{LARGE_BATCH, Request, Task};
+use crate::request::{Request, Task, check};
+use crate::wait::wait_for;
 
 /// What was written.
 #[derive(Default)]
@@ -36,7 +38,7 @@ fn write(task: &Task, path: PathBuf, packing: Packing, story: &Story, stop: &Ato
         stop,
         || Some(style.encoder()),
         |done, spare| {
-            let Done { mut seen, batches, encoded } = match done {
+            let Done { mut seen, mut made, .. } = match done {
                 Ok(done) => done,
                 Err(failure) if task.keep_going && failure.is_of_input() => {
                     written.failures.push(failure);
@@ -49,20 +51,18 @@ fn write(task: &Task, path: PathBuf, packing: Packing, story: &Story, stop: &Ato
             };
             written.damages.append(&mut seen.damages);
             all.merge(seen);
-            for batch in &batches {
+            for Made { batch, encoded } in &mut made {
                 written.events += batch.origins.len() as u64;
                 written.hits += batch.hits.len() as u64;
                 for EventReport { counts } in &batch.reports {
                     written.counts.iter_mut().zip(counts).for_each(|(sum, &n)| *sum += u64::from(n));
                 }
-            }
-            give_back(batches, spare);
-            for encoded in encoded {
-                if let Err(error) = file.append(encoded) {
+                if let Some(Err(error)) = encoded.take().map(|encoded| file.append(encoded)) {
                     failed = Some(error.into());
                     return false;
                 }
             }
+            give_back(made, spare);
             true
         },
     );
@@ -92,7 +92,7 @@ pub fn to_parquet<'py>(
         "lz4" => Packing::Lz4,
         other => return Err(Failure::Value(format!("compression: {other:?} is neither zstd nor lz4")).into()),
     };
-    request.batch.get_or_insert(LARGE_BATCH);
+    request.batch.get_or_insert(LARGE_BATCH_SIZE);
     let detector = request.detector(py);
     let task = check(py, request)?;
     let story = story(task.options, (task.backend, None), &detector, None, task.names.clone().into(), true);

@@ -15,8 +15,8 @@ use ut_decoding::output::NewFile;
 use ut_decoding::views::Against;
 
 use crate::failure::Failure;
-use crate::job::{check, wait_for};
-use crate::request::{Part, Request};
+use crate::request::{Part, Request, check};
+use crate::wait::wait_for;
 
 /// What the events of a run, or of a part of it, add up to.
 #[pyclass(frozen, module = "ut_decoding._native", name = "RunSums")]

@@ -3,18 +3,20 @@
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use ut_decoding::cli::decode::SelectArgs;
 use ut_decoding::decoder::Backend;
 use ut_decoding::input::{InputPart, Places, Section, Select, count_events};
-use ut_decoding::{DecodeOptions, DetectorTables, Flip, Position, memory};
+use ut_decoding::job::{BATCH_SIZE, LARGE_BATCH_SIZE, threads};
+use ut_decoding::{DecodeOptions, DetectorTables, Flip, Position};
 
 use crate::failure::Failure;
-use crate::job::HITS_OF_EVENT;
 use crate::piece::Columns;
 use crate::tables::Tables;
+use crate::wait::wait_for;
 
 /// A file, its name with its bytes, or a section of it: first and last byte, events before it.
 #[derive(FromPyObject)]
@@ -60,7 +62,7 @@ impl From<Part> for InputPart {
     }
 }
 
-/// The options, as `_decode.py` hands them over.
+/// The options with their defaults; what they mean and which types they have stands at `Options` in `_decode.py`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
@@ -68,36 +70,46 @@ pub struct Request {
     pub parts: Vec<Part>,
     pub tables: Py<Tables>,
     columns: Vec<String>,
+    #[pyo3(default = true)]
     clustering: bool,
+    #[pyo3(default = "adc".to_owned())]
     position: String,
+    #[pyo3(default = 128)]
     max_cluster_size: u32,
+    #[pyo3(default)]
     save_above_max: bool,
+    #[pyo3(default = 512)]
     flip: u32,
+    #[pyo3(default = "cpu".to_owned())]
     backend: String,
+    #[pyo3(default)]
     threads: usize,
     /// Without it, what is best for what is asked.
+    #[pyo3(default)]
     pub batch: Option<usize>,
+    #[pyo3(default = true)]
     checksum: bool,
+    #[pyo3(default)]
     keep_going: bool,
+    #[pyo3(default)]
     events: Option<String>,
+    #[pyo3(default)]
     run: Option<u32>,
+    #[pyo3(default)]
     event_number: Option<u64>,
+    #[pyo3(default)]
     shard: Option<(u64, u64)>,
+    #[pyo3(default)]
     skip: u64,
+    #[pyo3(default)]
     limit: Option<u64>,
 }
 
-/// Memory that a piece of the inputs takes, with its hits, in the mean.
-const CHUNK_MEMORY: u64 = 48 << 20;
-
-/// Events of a batch: their bytes, a megabyte or so, are read, checked and decoded while they are in a core's caches.
-const BATCH: usize = 64;
-
-/// Those of a device's batch, and of a row group of Parquet.
-pub const LARGE_BATCH: usize = 256;
-
 /// Bytes of raw data that come with a hit, in files of UT banks.
 const BYTES_OF_HIT: u64 = 13;
+
+/// Hits that an event has, at most, in the mean.
+pub const HITS_OF_EVENT: u64 = 2048;
 
 /// Hits for which room is made before there is one.
 const MOST_HITS: u64 = 1 << 30;
@@ -126,6 +138,11 @@ pub struct Task {
     pub select: Select,
 }
 
+/// Checks a request. Its inputs may be counted, which takes as long as it takes to read them.
+pub fn check(py: Python<'_>, request: Request) -> PyResult<Task> {
+    wait_for(py, &AtomicBool::new(false), move || request.check())
+}
+
 impl Request {
     /// Which events are chosen, as the tool says it.
     pub fn select(&self) -> Result<SelectArgs, Failure> {
@@ -135,8 +152,7 @@ impl Request {
         Ok(SelectArgs { events, run, event_number, shard, skip, limit })
     }
 
-    /// Checks the request.
-    pub fn check(self) -> Result<Task, Failure> {
+    fn check(self) -> Result<Task, Failure> {
         let bad = |message: String| Failure::Value(message);
         let backend: Backend = self.backend.parse().map_err(|error| bad(format!("backend: {error}")))?;
         if self.threads > MAX_THREADS {
@@ -192,15 +208,6 @@ impl Request {
             select = select.places(&places);
         }
         let is_device = matches!(backend, Backend::Emulated | Backend::Cuda);
-        let n_workers = match (backend, self.threads) {
-            (Backend::Emulated, _) => 1,
-            // One reads while the device works for the other.
-            (Backend::Cuda, _) => 2,
-            (_, 0) => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            (_, n) => n,
-        };
-        let needed = ut_decoding::decoder::cpu::memory_of_threads(n_workers) + 2 * n_workers as u64 * CHUNK_MEMORY;
-        memory::check(format!("decoding with {n_workers} threads"), needed)?;
         let version = self.tables.get().detector.boards().version;
         Ok(Task {
             parts,
@@ -209,9 +216,9 @@ impl Request {
             columns: Columns::of(&self.columns, version)?,
             options,
             backend,
-            n_workers,
+            n_workers: threads(backend, self.threads)?,
             hits: (bytes / BYTES_OF_HIT).min(most_events.saturating_mul(HITS_OF_EVENT)).min(MOST_HITS) as usize,
-            batch: self.batch.unwrap_or(if is_device { LARGE_BATCH } else { BATCH }),
+            batch: self.batch.unwrap_or(if is_device { LARGE_BATCH_SIZE } else { BATCH_SIZE }),
             check: self.checksum,
             keep_going: self.keep_going,
             select: select.window(self.skip, self.limit),

@@ -12,7 +12,7 @@ use ut_decoding::{DetectorTables, Grouping, synth};
 
 use crate::array::Array;
 use crate::failure::Failure;
-use crate::job::wait_for;
+use crate::wait::wait_for;
 
 /// Which sensor hangs on which lane of which board, where it is, and how sensors form groups.
 #[pyclass(frozen, eq, module = "ut_decoding._native", name = "Tables")]

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from ._errors import InputError as InputError
     from ._errors import OutputError as OutputError
     from ._errors import TablesError as TablesError
-    from ._gpu import DeviceHits as DeviceHits
-    from ._gpu import iterate_on_gpu as iterate_on_gpu
     from ._hits import BrokenEvent as BrokenEvent
     from ._hits import Hits as Hits
     from ._hits import Summary as Summary
@@ -39,15 +37,10 @@ if TYPE_CHECKING:
     from ._report import run_sums as run_sums
     from ._split import Split as Split
     from ._tables import Tables as Tables
-    from ._tune import Tunable as Tunable
-    from ._tune import Tuned as Tuned
-    from ._tune import tunable as tunable
-    from ._tune import tune as tune
 
 _WHERE = {
     "BrokenEvent": "_hits",
     "DecodeError": "_errors",
-    "DeviceHits": "_gpu",
     "Error": "_errors",
     "Hits": "_hits",
     "InputError": "_errors",
@@ -60,18 +53,13 @@ _WHERE = {
     "SumsOptions": "_report",
     "Tables": "_tables",
     "TablesError": "_errors",
-    "Tunable": "_tune",
-    "Tuned": "_tune",
     "decode": "_decode",
     "decode_to_parquet": "_plan",
     "generate": "_native",
     "iterate": "_decode",
-    "iterate_on_gpu": "_gpu",
     "plan": "_plan",
     "report": "_report",
     "run_sums": "_report",
-    "tunable": "_tune",
-    "tune": "_tune",
 }
 
 __all__ = [*_WHERE, "__version__"]

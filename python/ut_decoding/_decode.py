@@ -5,7 +5,7 @@ import glob
 import operator
 import os
 from collections.abc import Iterable, Iterator
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, get_args, get_type_hints
 
 from . import _native
 from ._errors import InputError
@@ -81,25 +81,8 @@ class Options(SplitOptions, PlaceOptions, total=False):
     """The options of `decode`, `iterate` and `decode_to_parquet`."""
 
 
-DEFAULTS: dict[str, Any] = {
-    "columns": None,
-    "events": None,
-    "run": None,
-    "event_number": None,
-    "skip": 0,
-    "limit": None,
-    "shard": None,
-    "clustering": True,
-    "position": "adc",
-    "max_cluster_size": 128,
-    "save_above_max": False,
-    "flip": 512,
-    "backend": "cpu",
-    "threads": 0,
-    "batch": None,
-    "checksum": True,
-    "keep_going": False,
-}
+OPTIONS: dict[str, Any] = get_type_hints(Options)
+"""The types of the options by name; their defaults are in the compiled part."""
 
 
 def decode(inputs: Any, tables: Tables | None = None, **options: Unpack[Options]) -> Hits:
@@ -179,15 +162,15 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
         raise TypeError("tables: which detector the banks come from is not known; Tables(boards, geometry)")
     if not isinstance(tables, Tables):
         raise TypeError(f"tables must be Tables, not {type(tables).__name__}")
-    request = DEFAULTS | checked(options)
+    request = checked(options)
     parts = [part for one in several for part in _parts(one)]
     names = [str(part[0]) if isinstance(part, tuple) else part for part in parts]
-    columns = request["columns"]
+    columns = request.get("columns")
     request |= {
         "parts": parts,
         "tables": tables._tables,
         "columns": list(Hits.COLUMNS) if columns is None else _columns(columns),
-        "events": _places(request["events"]),
+        "events": _places(request.get("events")),
         "read": [*tables._files, *_files(parts)],
     }
     return request, names
@@ -223,34 +206,31 @@ def _columns(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-# Their defaults do not tell their types.
-_NUMBERS: dict[str, Any] = {"run": int, "event_number": int, "limit": int, "batch": int}
-
-
 def checked(options: Any) -> dict[str, Any]:
     """The options as they are kept: integers of NumPy as those of Python, and columns to be read more than once."""
-    unknown = options.keys() - DEFAULTS.keys()
+    unknown = options.keys() - OPTIONS.keys()
     if unknown:
-        raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(DEFAULTS)}")
+        raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(OPTIONS)}")
     return {name: _checked(name, value) for name, value in options.items()}
 
 
 def _checked(name: str, value: Any) -> Any:
     """The value, which is refused if it is of the wrong type, or a negative number."""
-    if name == "columns" and value is not None:
+    kinds = get_args(OPTIONS[name]) or (OPTIONS[name],)
+    if name == "events" or (value is None and type(None) in kinds):
+        return value
+    if name == "columns":
         if isinstance(value, str):
             raise TypeError('columns: several names, as ["lhcb_id"]')
         return tuple(value)
-    if name == "shard" and value is not None:
+    if name == "shard":
         if not isinstance(value, tuple | list) or len(value) != 2:
             raise TypeError(f"shard: {value!r} is not a pair of ints, such as (1, 4)")
         return tuple(integer(name, number) for number in value)
-    kind: Any = _NUMBERS.get(name, type(DEFAULTS[name]))
-    if kind is not type(None) and not (value is None and DEFAULTS[name] is None):
-        if kind is int:
-            return integer(name, value, 32 if name in ("run", "max_cluster_size", "flip") else 63)
-        if not isinstance(value, kind):
-            raise TypeError(f"{name}: {value!r} is no {kind.__name__}")
+    if kinds[0] is int:
+        return integer(name, value, 32 if name in ("run", "max_cluster_size", "flip") else 63)
+    if not isinstance(value, kinds[0]):
+        raise TypeError(f"{name}: {value!r} is no {kinds[0].__name__}")
     return value
 
 

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from . import _native
 from ._decode import (
-    DEFAULTS,
+    OPTIONS,
     Name,
     Options,
     SplitOptions,
@@ -56,7 +56,7 @@ def plan(
     events = integer("events", events)
     if events < 1:
         raise ValueError(f"events: {events} is less than 1")
-    for name in sorted(options.keys() & DEFAULTS.keys() - SplitOptions.__annotations__.keys()):
+    for name in sorted(options.keys() & OPTIONS.keys() - SplitOptions.__annotations__.keys()):
         raise TypeError(f"{name}: no option of a split, which does not know its place among all events")
     several = several_of(files)
     for one in several:

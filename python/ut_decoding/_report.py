@@ -84,7 +84,7 @@ class RunSums:
         """Draws the page into a file, whole or not at all; `compare`: a second run beside this one.
 
         Returns:
-            What stands out, and the sums, as `docs/schemas/report.json` says.
+            What stands out, and the sums, as `ut-decode report --json` writes them.
 
         Raises:
             OutputError: the page cannot be written.
@@ -171,7 +171,7 @@ def report(
         against, **options: as of `run_sums`.
 
     Returns:
-        What stands out, and the sums, as `docs/schemas/report.json` says.
+        What stands out, and the sums, as `ut-decode report --json` writes them.
 
     Raises:
         As `decode`, and OutputError where the page cannot be written; ValueError where it would replace an input or a table.

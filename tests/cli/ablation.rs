@@ -74,7 +74,7 @@ fn launch_parameters_reach_the_kernels() {
 
 #[test]
 fn v4_banks_in_mep_layout_climb_the_ladder_too() {
-    let report = json(&["--format", "v4", "--layout", "mep"]);
+    let report = json(&["--format", "v4", "--set", "layout=mep"]);
     assert!(count(&report, 6, "global_sectors") > 0.0);
     assert_eq!(report["rungs"][0]["resources"], serde_json::json!([]), "not compiled rung by rung");
 }

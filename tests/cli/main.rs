@@ -1,10 +1,13 @@
 //! The tool, as a user meets it: each test starts `ut-decode` and looks at what it prints, writes and returns.
 
 mod support;
+#[path = "../suite/table.rs"]
+mod table;
 
 mod ablation;
 mod columns;
 mod compare;
+mod conventions;
 mod decode;
 mod faults;
 #[cfg(unix)]
@@ -19,11 +22,9 @@ mod jobs;
 mod memory;
 #[cfg(unix)]
 mod outputs;
-mod replay;
 mod report;
 #[cfg(unix)]
-mod serve;
+mod resume;
 mod sweep;
 mod tools;
 mod tune;
-mod voice;

@@ -1,14 +1,14 @@
-//! `ut-decode inspect`, `generate`, `convert`, `throughput` and `completions`, end to end.
+//! `ut-decode inspect`, `generate`, `convert`, `throughput` and `share`, end to end.
 
 use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run, run_to, sample, unchecked, write};
-use ut_decoding::input::{Bank, Events, MdfReader, kind, write_allen_dump};
+use ut_decoding::input::{Bank, Events, kind, write_allen_dump};
 
 #[test]
 fn help_teaches_and_every_subcommand_has_some() {
     let directory = tempfile::tempdir().unwrap();
     let (out, _) = run_to(0, directory.path(), &["--help"]);
     assert!(out.contains("Examples:") && out.contains("Exit codes:"));
-    for command in ["decode", "inspect", "generate", "convert", "throughput", "completions"] {
+    for command in ["decode", "inspect", "generate", "convert", "throughput", "share"] {
         let (out, _) = run_to(0, directory.path(), &[command, "--help"]);
         assert!(out.contains(&format!("Usage: ut-decode {command}")), "{out}");
     }
@@ -29,7 +29,7 @@ fn generate_gives_the_same_bytes_for_the_same_seed() {
     assert!(first == files("7", "v5", "c"));
     assert!(first[0] != files("8", "v5", "d")[0]);
     assert!(first[0] != files("7", "v4", "e")[0]);
-    let mut reader = MdfReader::open(directory.join("c/events.mdf")).unwrap();
+    let mut reader = Events::new([directory.join("c/events.mdf")]);
     for number in 0..2 {
         let event = reader.next_event().unwrap().unwrap();
         assert!(event.is_generated() && event.damage.is_none());
@@ -144,7 +144,7 @@ fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
     let expected = hits(&["events.mdf"]);
     assert!(hits(&["back.mdf"]) == expected);
     assert!(hits(&dumps) == expected);
-    let mut reader = MdfReader::open(directory.join("back.mdf")).unwrap();
+    let mut reader = Events::new([directory.join("back.mdf")]);
     let event = reader.next_event().unwrap().unwrap();
     assert_eq!((event.run, event.number, event.is_generated()), (Some(1), Some(0), false));
 }
@@ -268,7 +268,6 @@ fn texts_and_tables_without_end_are_refused() {
         (1, &["decode", "--files-from", "/dev/zero"], "larger than 256 MiB"),
         (1, &["decode", "--files-from", "list.txt"], "more than 1048576 lines"),
         (1, &["compare", "times.txt", "times.txt"], "larger than 16 MiB"),
-        (2, &["diff", "zeros.csv", "one.csv"], "a row of more than 1 MiB"),
     ] {
         let (_, err) = run_to(code, directory, args);
         assert!(err.contains(message), "{args:?}: {err}");
@@ -439,16 +438,6 @@ fn throughput_of_nothing_fails() {
 }
 
 #[test]
-fn completions_know_the_subcommands() {
-    let directory = tempfile::tempdir().unwrap();
-    for shell in ["bash", "zsh", "fish"] {
-        let (out, _) = run_to(0, directory.path(), &["completions", shell]);
-        assert!(out.contains("ut-decode") && out.contains("throughput"), "{shell}");
-    }
-    run_to(2, directory.path(), &["completions", "abacus"]);
-}
-
-#[test]
 fn manual_pages_and_completions_lie_where_they_are_looked_for() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();
@@ -471,38 +460,4 @@ fn manual_pages_and_completions_lie_where_they_are_looked_for() {
     write(directory, "file", b"");
     let (_, err) = run_to(1, directory, &["share", "file"]);
     assert!(err.contains("cannot make file"), "{err}");
-}
-
-#[test]
-fn a_prediction_says_that_it_is_one_and_what_it_assumes() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
-    let (out, _) = run_to(0, directory, &["kernels", "--predict", "a5000"]);
-    for part in ["prediction, not measured", "RTX A5000: sm_86, 64 multiprocessors", "real v5", "fused", "assumed:"] {
-        assert!(out.contains(part), "{part} in\n{out}");
-    }
-    let card = "name = \"mine\"\narch = \"sm_90\"\nmultiprocessors = 7\nclock_mhz = 100\nbandwidth_gb_s = 10\n";
-    write(directory, "card.toml", card.as_bytes());
-    let (out, _) = run_to(0, directory, &["kernels", "--predict", "card.toml"]);
-    assert!(out.contains("mine: sm_90, 7 multiprocessors, 100 MHz, 10 GB/s"), "{out}");
-    let (_, err) = run_to(1, directory, &["kernels", "--predict", "a6000"]);
-    assert!(err.contains("the cards are a100, a5000"), "{err}");
-    write(directory, "no-card.toml", b"name = 3");
-    let (_, err) = run_to(1, directory, &["kernels", "--predict", "no-card.toml"]);
-    assert!(err.contains("no-card.toml: "), "{err}");
-    run_to(2, directory, &["kernels", "--predict", "a5000", "--measure"]);
-}
-
-#[test]
-fn only_a_measurement_on_a_gpu_stands_beside_a_prediction() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
-    write(directory, "list.json", b"[1, 2]");
-    let (_, err) = run_to(1, directory, &["kernels", "--measured", "list.json"]);
-    assert!(err.contains("list.json: not the JSON of throughput"), "{err}");
-    let throughput = ["throughput", "--events", "2", "--profile", "pp-low", "--duration", "0", "--threads", "1"];
-    run_to(0, directory, &[&throughput[..], &["--json", "cpu.json"]].concat());
-    let (_, err) = run_to(1, directory, &["kernels", "--measured", "cpu.json"]);
-    assert!(err.contains("cpu.json: not measured on a GPU"), "{err}");
-    run_to(1, directory, &["kernels", "--measured", "nowhere.json"]);
 }

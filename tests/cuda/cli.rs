@@ -85,25 +85,6 @@ fn with_a_driver_throughput_runs() {
 }
 
 #[test]
-fn what_throughput_measures_stands_beside_what_counts_predict_for_the_gpu() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    let sample = ["throughput", "--events", "2", "--batch", "1,2", "--profile", "pp-low", "--duration", "0"];
-    let on_gpu = ["--backend", "cuda", "--pipeline", "fused", "--threads", "1", "--json", &at("fused.json")];
-    let run = |args: &[&str]| FakeDriver::new().run_tool(&[("FAKE_CUDA_CLOCK", "1000000")], args);
-    assert!(run(&[&sample[..], &on_gpu[..]].concat()).status.success());
-    let output = run(&["kernels", "--measured", &at("fused.json"), "--json", &at("prediction.json")]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.starts_with("prediction, not measured") && said.contains("beside the prediction"), "{said}");
-    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(at("prediction.json")).unwrap()).unwrap();
-    let batches = json["measured"][0]["batches"].as_array().unwrap();
-    let [one, two] = &batches[..] else { panic!("{json}") };
-    assert_eq!((&one["batch"], &two["batch"]), (&1.into(), &2.into()), "{json}");
-    assert_eq!((&one["predicted"]["events"], &one["predicted"]["pipeline"]), (&"pp-low".into(), &"fused".into()));
-    assert!(one["measured"].as_f64() > Some(0.0), "{json}");
-}
-
-#[test]
 fn a_limit_of_registers_reaches_the_drivers_compiler_and_changes_no_hit() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).display().to_string();
@@ -182,9 +163,8 @@ fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
         let places = ut_decoding::detector::Geometry::read(&geometry).unwrap();
         let tables = DetectorTables::new(tables, places, Grouping::default()).unwrap();
         let options = DecodeOptions::default();
-        let mut sample = ut_decoding::EventBatch::default();
-        let mut batches = ut_decoding::input::Batches::new(ut_decoding::input::Events::new([&events]), 1, 1 << 20);
-        assert!(batches.next_into(&mut sample).unwrap());
+        let mut reader = ut_decoding::Events::new([&events]);
+        let sample = ut_decoding::input::to_allen(reader.next_batch(1).unwrap().unwrap().0).unwrap();
 
         let (device, tunable) = (tunable::device(what.backend).unwrap(), tunable::tunable(what));
         let workload = tunable::workload(&tables, &options).unwrap();
@@ -193,16 +173,15 @@ fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
         for parameter in ["fused.block_x", "streams", "batch", "cuda.graph", "cuda.registers"] {
             assert!(names.iter().any(|name| name == parameter), "{parameter} is not among {names:?}");
         }
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let decoder = DecodeDevice::new(what.backend, &tables, options, vec![sample]);
-        let decoder = decoder.with_parameters(&names, tunable::base(what)).unwrap().keeping(2);
-        let batch = names.iter().position(|name| *name == "batch").unwrap();
+        let varied = tunable::varied(what, &space).unwrap();
+        let decoder = DecodeDevice::new(&tables, options, vec![sample], varied.clone()).keeping(2);
+        let batch = names.iter().position(|name| name == "batch").unwrap();
         let mut measured = OneByOne { device: decoder, batch, seen: Vec::new() };
         let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
         let session = Session {
             launches: 1,
             finalists: 0,
-            default: Some(tunable::default_config(what, &space).unwrap()),
+            default: Some(varied.default()),
             ..Session::new(task, StrategyKind::Random, 1, "4".parse().unwrap())
         };
         let mut store = Store::open(file.as_ref()).unwrap();
@@ -210,7 +189,7 @@ fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
         let evidence = &tuning.evidence;
         assert_eq!((evidence.tried, evidence.failed), (4, 0), "{evidence:?}");
         assert!(measured.seen.len() >= 4);
-        let chosen = tunable::configuration(what, &space, &evidence.chosen.config).unwrap();
+        let chosen = varied.parameters_of(&evidence.chosen.config).unwrap();
         drop((measured, store));
 
         let detector = ["--boards", &boards, "--geometry", &geometry, "--tune-db", &file];
@@ -222,7 +201,7 @@ fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
         };
         let (expected, _) = csv("reference.csv", &["--backend", "reference"]);
         let (hits, said) = csv("tuned.csv", &kernels);
-        let value = if evidence.chosen.config == tunable::default_config(what, &space).unwrap() {
+        let value = if evidence.chosen.config == varied.default() {
             "the default, which was kept".to_owned()
         } else {
             format!("fused.block_x={}", chosen.get("fused.block_x"))
@@ -236,7 +215,11 @@ fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
         let quick = ["--events", "1", "--duration", "0", "--json", "-"];
         let output = on_the_fake(&[&["throughput", &events], &detector[..], &kernels, &quick].concat());
         let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        assert_eq!((&result["tuned"], &result["threads"]), (&true.into(), &chosen.threads.into()), "{result}");
-        assert_eq!(result["graphs"].is_null(), !chosen.decoder.graph, "{result}");
+        assert_eq!(
+            (&result["tuned"], &result["threads"]),
+            (&true.into(), &chosen.decoders(what.backend).into()),
+            "{result}"
+        );
+        assert_eq!(result["graphs"].is_null(), !chosen.graph(), "{result}");
     });
 }

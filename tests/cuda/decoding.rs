@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Readback};
-use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DecodeOptions, Grouping, Position};
@@ -56,9 +56,9 @@ fn the_fused_kernels_give_the_same_hits_in_windows_and_when_a_launch_counts_firs
     well_on_the_fake(name, &[], || {
         let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
         for assignments in [["fused.strips=256", "fused.count_first=0"], ["fused.strips=256", "fused.count_first=1"]] {
-            let mut launch = LaunchParams::default();
+            let mut launch = Parameters::default();
             for assignment in assignments {
-                launch.set_from(assignment).expect("a valid assignment");
+                launch.set_from(ut_decoding::Backend::Emulated, assignment).expect("a valid assignment");
             }
             let config = CudaConfig { pipeline: Pipeline::Fused, launch, ..CudaConfig::default() };
             let mut decoder = CudaDecoder::new(&tables, options, config).expect("the fake is a GPU");

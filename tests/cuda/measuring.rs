@@ -100,7 +100,7 @@ fn several_batch_sizes_take_turns_and_each_has_its_modes() {
 
 #[test]
 fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
-    let (result, text) = json(&["ablation", "--batch", "2", "--threads", "1", "--duration", "0"]);
+    let (result, text) = json(&["ablation", "--set", "batch=2", "--set", "streams=1", "--duration", "0"]);
     let rungs = result["rungs"].as_array().unwrap();
     assert_eq!(rungs.len(), 11);
     for (i, rung) in rungs.iter().enumerate() {
@@ -120,7 +120,7 @@ fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
 
 #[test]
 fn a_ladder_that_was_not_compiled_is_refused() {
-    for other in [["--format", "v4"], ["--layout", "mep"]] {
+    for other in [["--format", "v4"], ["--set", "layout=mep"]] {
         let args = ["ablation", "--events", "1", "--profile", "pp-low", "--backend", "cuda"];
         let (_, err) = run(1, &[], &[&args[..], &other].concat());
         assert!(err.contains("compiled for v5 banks in Allen layout"), "{err}");
@@ -131,7 +131,8 @@ fn a_ladder_that_was_not_compiled_is_refused() {
 fn a_sweep_measures_points_on_the_gpu_and_skips_what_it_cannot_run() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("sweep").display().to_string();
-    let few = ["sweep", "--events", "2", "--batch", "2", "--profile", "pp-low", "--backend", "cuda", "--rounds", "1"];
+    let few =
+        ["sweep", "--events", "2", "--set", "batch=2", "--profile", "pp-low", "--backend", "cuda", "--rounds", "1"];
     let axes = ["--axis", "cluster.block_x=16,32", "--axis", "cluster.block_y=1,2", "--axis", "streams=1,2"];
     for mode in ["device-resident", "end-to-end"] {
         run(0, &[], &[&few[..], &axes, &["--output", &output, "--fresh", "--mode", mode]].concat());
@@ -155,7 +156,8 @@ fn a_sweep_measures_points_on_the_gpu_and_skips_what_it_cannot_run() {
 fn both_pipelines_are_compared_in_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("sweep").display().to_string();
-    let few = ["sweep", "--events", "1", "--batch", "1", "--profile", "pp-low", "--backend", "cuda", "--rounds", "1"];
+    let few =
+        ["sweep", "--events", "1", "--set", "batch=1", "--profile", "pp-low", "--backend", "cuda", "--rounds", "1"];
     run(
         0,
         &[],
@@ -176,7 +178,9 @@ fn launch_parameters_of_a_gpu_can_be_compared() {
     run(0, &[], &["generate", "--events", "1", "--profile", "pp-low", "--output", &sample]);
     let [events, boards, geometry] =
         ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{sample}/{name}"));
-    let files = [&events, "--boards", &boards, "--geometry", &geometry];
+    let settings = format!("{sample}/tables.toml");
+    std::fs::write(&settings, format!("boards = {boards:?}\ngeometry = {geometry:?}\n")).unwrap();
+    let files = [&events, "--config", &settings];
     let unknown = ["compare", "--backend", "cuda", "", "cpu.simd=avx2"];
     let (_, err) = run(2, &[], &[&unknown[..], &files].concat());
     assert!(err.contains("cuda has no parameter called \"cpu.simd\""), "{err}");
@@ -198,7 +202,6 @@ fn without_a_gpu_every_command_says_so() {
         &["throughput", "--events", "1"][..],
         &["ablation", "--events", "1"],
         &["sweep", "--events", "1", "--axis", "streams=1", "--output", &output],
-        &["tune", "aa-test", "--duration", "0"],
     ] {
         let small = ["--profile", "pp-low", "--backend", "cuda"];
         let (_, err) = run(1, &[("FAKE_CUDA_DEVICES", "0")], &[command, &small].concat());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{Capacity, CudaConfig, CudaDecoder, CudaDevice, Device, HostHits, Readback, Source};
-use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchReport, DecodeOptions, Decoder, DetectorTables, EventBatch, Grouping, UtHits};
 
@@ -216,8 +216,8 @@ fn a_block_that_the_compiled_kernel_cannot_have_is_refused_with_what_to_do() {
     well_on_the_fake(name, &[("FAKE_CUDA_MAX_THREADS", "128")], || {
         let (tables, batch) = (tables(), batch());
         let config = |block: &str| {
-            let mut launch = LaunchParams::default();
-            launch.set_from(block).unwrap();
+            let mut launch = Parameters::default();
+            launch.set_from(ut_decoding::Backend::Emulated, block).unwrap();
             CudaConfig { pipeline: Pipeline::Fused, launch, ..CudaConfig::default() }
         };
         let mut decoder = CudaDecoder::new(&tables, OPTIONS(), config("fused.block_x=160")).unwrap();

@@ -5,7 +5,7 @@ use ut_decoding::decoder::cuda::{
     CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT,
     Rows, SequenceHits, SequenceWork,
 };
-use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping, Layout, synth};
@@ -27,7 +27,7 @@ const SEEDS: [[(&str, &str); 1]; 3] = [[("FAKE_CUDA_SEED", "0")], [("FAKE_CUDA_S
 fn stage(caller: &Caller, tables: &DetectorTables) -> CudaSequence {
     let device = caller.device();
     let stream = stream(caller, &device);
-    let stage = CudaSequence::new(device, &stream, tables, DecodeOptions::default(), LaunchParams::default());
+    let stage = CudaSequence::new(device, &stream, tables, DecodeOptions::default(), Parameters::default());
     let stage = stage.expect("the fake is a GPU");
     for layout in [Layout::Allen, Layout::Mep] {
         stage.prepare(layout).expect("the fake compiles");
@@ -286,7 +286,7 @@ fn tables_do_not_go_to_another_gpu_by_one_of_its_streams() {
         let tables = detector(BankVersion::V5, Grouping::YRows);
         let [here, mut there] = [0, 1].map(|ordinal| CudaDevice::new(ordinal, 0).expect("there are two"));
         let stream = there.stream().expect("it has room");
-        let made = CudaSequence::new(here, &stream, &tables, DecodeOptions::default(), LaunchParams::default());
+        let made = CudaSequence::new(here, &stream, &tables, DecodeOptions::default(), Parameters::default());
         let error = made.err().expect("it is refused").to_string();
         assert!(error.contains("not one of GPU 0"), "{error}");
         drop((stream, there));

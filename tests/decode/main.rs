@@ -22,11 +22,11 @@ mod into;
 mod outliers;
 mod packets;
 mod parts;
+mod reading;
 #[cfg(feature = "cli")]
 mod reports;
 mod sections;
 mod seen;
-mod soak;
 mod synth;
 mod views;
 mod worked_examples;

@@ -9,7 +9,7 @@ use proptest::prop_oneof;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
-use ut_decoding::decoder::launch::{LaunchParams, PARAMETERS};
+use ut_decoding::decoder::parameters::{Parameters, launch_parameters};
 use ut_decoding::decoder::rank_tables::FusedStep;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
@@ -58,8 +58,8 @@ fn switches() -> impl Strategy<Value = Switches> {
 }
 
 /// Any valid value of any parameter.
-fn launch() -> impl Strategy<Value = LaunchParams> {
-    let values: Vec<_> = PARAMETERS
+fn launch() -> impl Strategy<Value = Parameters> {
+    let values: Vec<_> = launch_parameters()
         .iter()
         .map(|parameter| {
             (parameter.min / parameter.step..=parameter.max / parameter.step).prop_map(move |n| n * parameter.step)
@@ -67,8 +67,8 @@ fn launch() -> impl Strategy<Value = LaunchParams> {
         .collect();
     let shape = prop::sample::select(vec![(32, 1), (16, 6), (3, 32), (96, 2), (1, 1024), (1024, 1), (32, 32), (8, 4)]);
     (values, shape).prop_map(|(values, (x, y))| {
-        let mut params = LaunchParams::default();
-        for (parameter, value) in PARAMETERS.iter().zip(values) {
+        let mut params = Parameters::default();
+        for (parameter, value) in launch_parameters().iter().zip(values) {
             params.set(parameter.name, value).expect("a valid value");
         }
         params.set("cluster.block_x", x).expect("a valid value");
@@ -223,7 +223,7 @@ fn every_rung_of_the_ladder_gives_the_same_bits() {
 #[test]
 fn warps_behind_the_last_group_do_nothing() {
     let tables = synthetic(BankVersion::V5, Grouping::YRows);
-    let mut launch = LaunchParams::default();
+    let mut launch = Parameters::default();
     // Five warps a block, and 72 groups: three are left over.
     launch.set("compress.block_x", 160).expect("a multiple of 32");
     let config = EmulatedConfig { pipeline: Pipeline::Allen, launch, ..EmulatedConfig::default() };
@@ -235,8 +235,8 @@ fn every_block_size_gives_the_same_bits() {
     let tables = synthetic(BankVersion::V5, Grouping::YRows);
     let batch = allen_batch(&generated(BankVersion::V5, 1));
     for threads in (32..=1024).step_by(32) {
-        let mut launch = LaunchParams::default();
-        for parameter in PARAMETERS.iter().filter(|parameter| parameter.name.ends_with("block_x")) {
+        let mut launch = Parameters::default();
+        for parameter in launch_parameters().iter().filter(|parameter| parameter.name.ends_with("block_x")) {
             launch.set(parameter.name, threads).expect("a multiple of 32");
         }
         launch.set("cluster.block_y", 1).expect("valid");
@@ -279,14 +279,14 @@ fn a_group_with_thousands_of_hits_is_sorted() {
     let batch = allen_batch(&[event(&falling), event(&rising)]);
     // Too large to be sorted where it is: left for the second kernel.
     for strips in [4096, 512] {
-        let mut launch = LaunchParams::default();
+        let mut launch = Parameters::default();
         launch.set("fused.strips", strips).expect("valid");
         let config =
             EmulatedConfig { pipeline: Pipeline::Fused, launch, schedule_seed: 3, ..EmulatedConfig::default() };
         compare(&tables, DecodeOptions::default(), config, batch.view()).unwrap();
     }
     for run in [32, 4096] {
-        let mut launch = LaunchParams::default();
+        let mut launch = Parameters::default();
         launch.set("sort.run", run).expect("valid");
         let mut switches = EmulatedConfig::default().switches;
         switches.layer_loop = false;
@@ -334,7 +334,7 @@ fn hits_with_equal_keys_come_out_in_one_order() {
         n_boards += 1;
         for (seed, strips) in [(0, 256), (1, 4096), (2, 1024), (3, 3264)] {
             for pipeline in Pipeline::ALL {
-                let mut launch = LaunchParams::default();
+                let mut launch = Parameters::default();
                 launch.set("fused.strips", strips).expect("valid");
                 let config = EmulatedConfig { pipeline, launch, schedule_seed: seed, ..EmulatedConfig::default() };
                 compare(&tables, options, config, batch.view()).unwrap();
@@ -388,7 +388,7 @@ fn a_batch_that_is_cut_anywhere_is_decoded_as_the_reference_does() {
 #[test]
 fn launch_parameters_that_contradict_each_other_are_refused() {
     let tables = synthetic(BankVersion::V5, Grouping::YRows);
-    let mut launch = LaunchParams::default();
+    let mut launch = Parameters::default();
     launch.set("cluster.block_x", 33).expect("valid alone");
     let config = EmulatedConfig { launch, ..EmulatedConfig::default() };
     let error = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect_err("33 x 4 threads");

@@ -77,7 +77,7 @@ fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline, grap
 pub fn fused(assignments: &[&str]) -> EmulatedConfig {
     let mut config = EmulatedConfig { pipeline: Pipeline::Fused, ..EmulatedConfig::default() };
     for assignment in assignments {
-        config.launch.set_from(assignment).expect("a valid assignment");
+        config.launch.set_from(ut_decoding::Backend::Emulated, assignment).expect("a valid assignment");
     }
     config
 }

@@ -26,7 +26,7 @@ pub mod watch;
 use std::fmt;
 use std::time::Duration;
 
-pub use decide::{aa, chain, compare, cost, drift, groups, samples, statistics, verdict, workloads};
+pub use decide::{chain, compare, cost, drift, groups, samples, statistics, verdict, workloads};
 pub use device::replay::{Noise, Recording, Replay};
 pub use device::{process, replay, synthetic};
 pub use minimise::minimise;

@@ -10,10 +10,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::configuration::{names, parameter};
 use crate::decoder::Backend;
-use crate::decoder::launch::Parameter;
-use crate::decoder::parameters::{ParameterError, parse_value, value_text};
+use crate::decoder::parameters::{Parameter, ParameterError, value_text};
 
 /// Most values of an axis.
 const MAX_VALUES: usize = 10_000;
@@ -38,12 +36,14 @@ impl std::fmt::Display for Axis {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AxisError {
     /// There is no such parameter.
-    #[error("{backend} has no axis {name:?}; there are {}", names(*backend).join(", "))]
+    #[error("{of} has no axis {name:?}; there are {}", known.join(", "))]
     Unknown {
         /// The backend.
-        backend: Backend,
+        of: &'static str,
         /// What was requested.
         name: String,
+        /// The names of its parameters.
+        known: Vec<&'static str>,
     },
     /// A value is not valid.
     #[error("{name}: {value:?} is neither a number nor a range from:to:step")]
@@ -125,7 +125,10 @@ pub fn parse(backend: Backend, text: &str) -> Result<Axis, AxisError> {
         }
         None => (head, false),
     };
-    let parameter = parameter(backend, name).map_err(|_| AxisError::Unknown { backend, name: name.to_owned() })?;
+    let parameter = backend.parameter(name).map_err(|error| match error {
+        ParameterError::Unknown { of, name, known } => AxisError::Unknown { of, name, known },
+        other => other.into(),
+    })?;
     let name = parameter.name;
     let Some(values) = values else {
         return Ok(Axis { name: name.to_owned(), values: parameter.candidates.to_vec() });
@@ -159,7 +162,7 @@ fn range(parameter: &Parameter, name: &str, item: &str, pow2: bool, all: &mut Ve
             // A word, such as avx2, is known to its parameter alone.
             let value = match value.parse() {
                 Ok(value) => value,
-                Err(_) if !pow2 && value_text(name, 0) != "0" => parse_value(parameter, value)?,
+                Err(_) if !pow2 && value_text(name, 0) != "0" => parameter.parse(value)?,
                 Err(_) => return Err(bad()),
             };
             (value, value, 1)

@@ -14,12 +14,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use self::plan::{Plan, Point};
-use super::configuration::Configuration;
+use super::decoding::variant;
 use super::modes::Mode;
 use super::sample::{Expected, Sample};
 use super::work::{METRICS, Work};
 use crate::decoder::emulated::EmulatedConfig;
-use crate::decoder::{Backend, DecodeError, DecodeOptions, DecoderConfig};
+use crate::decoder::{Backend, DecodeError, DecodeOptions, Parameters};
 use crate::detector::DetectorTables;
 use crate::input::Layout;
 use tuner::rounds::Rounds;
@@ -67,7 +67,7 @@ pub enum SweepError {
 }
 
 /// Makes the sample in the batches of a configuration.
-pub type Samples<'a> = dyn Fn(&Configuration) -> Result<Sample, String> + 'a;
+pub type Samples<'a> = dyn Fn(&Parameters) -> Result<Sample, String> + 'a;
 
 /// A sweep.
 pub struct Sweep<'a> {
@@ -96,14 +96,14 @@ struct Kept {
 }
 
 impl Kept {
-    fn of(&mut self, sweep: &Sweep<'_>, configuration: &Configuration) -> Result<&(Sample, Expected), SweepError> {
-        let batch = configuration.batch;
-        let key = (batch, configuration.layout == Layout::Mep);
+    fn of(&mut self, sweep: &Sweep<'_>, parameters: &Parameters) -> Result<&(Sample, Expected), SweepError> {
+        let batch = parameters.batch() as usize;
+        let key = (batch, parameters.layout() == Layout::Mep);
         if !self.samples.contains_key(&key) {
             if self.samples.len() >= KEPT_SAMPLES {
                 self.samples.clear();
             }
-            let sample = (sweep.samples)(configuration).map_err(|message| SweepError::Sample { batch, message })?;
+            let sample = (sweep.samples)(parameters).map_err(|message| SweepError::Sample { batch, message })?;
             let expected = Expected::of(&sample, sweep.tables, sweep.options).map_err(SweepError::Reference)?;
             self.samples.insert(key, (sample, expected));
         }
@@ -181,7 +181,7 @@ impl Device for Points<'_> {
         let Some(point) = self.sweep.plan.point_of(config) else {
             return failed(FailureKind::Constraint, "not a point of the sweep".to_owned());
         };
-        match self.kept.of(self.sweep, &point.configuration) {
+        match self.kept.of(self.sweep, &point.parameters) {
             Ok(sample) => self.sweep.visit(point, sample, self.checked.insert(point.values.clone())),
             Err(error) => failed(FailureKind::Launch, error.to_string()),
         }
@@ -215,7 +215,7 @@ impl Sweep<'_> {
     pub fn probe(&self) -> Result<Duration, SweepError> {
         let mut kept = Kept::default();
         let point = &self.plan.points[self.plan.default];
-        let sample = kept.of(self, &point.configuration)?;
+        let sample = kept.of(self, &point.parameters)?;
         let start = Instant::now();
         match self.visit(point, sample, true) {
             Outcome::Times(_) => Ok(start.elapsed()),
@@ -244,15 +244,14 @@ impl Sweep<'_> {
     }
 
     fn visit(&self, point: &Point, (sample, expected): &(Sample, Expected), check: bool) -> Outcome {
-        let configuration = &point.configuration;
+        let parameters = &point.parameters;
         let outcome = if self.backend == Backend::Emulated {
-            let DecoderConfig { launch, pipeline, .. } = configuration.decoder;
-            let config = EmulatedConfig { pipeline, launch, ..EmulatedConfig::default() };
-            Work::count(sample, self.tables, self.options, config, expected)
+            Work::count(sample, self.tables, self.options, EmulatedConfig::of(parameters), expected)
                 .map(|work| work.map(|work| METRICS.iter().map(|metric| work.per_event(metric)).collect()))
         } else {
             let expected = check.then_some(expected);
-            let variant = configuration.variant(self.backend, self.mode, sample, self.tables, self.options, expected);
+            let of = (self.tables, self.options);
+            let variant = variant(self.backend, self.mode, parameters, sample, of, expected);
             variant.and_then(|variant| match variant {
                 Ok(variant) => variant.warmed()?.repetition().map(|rate| Ok(vec![1e3 / rate])),
                 Err(difference) => Ok(Err(difference)),
@@ -269,6 +268,7 @@ impl Sweep<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::decoding::laid_out;
     use super::axis::parse_all;
     use super::plan::Limits;
     use super::*;
@@ -296,7 +296,7 @@ mod tests {
         }
         let mut events = EventBatch::default();
         builder.finish(&mut events);
-        let base = Configuration { batch: 3, ..Configuration::default() };
+        let base = Parameters::default().with_batches(3, Layout::Allen);
         let limits = Limits {
             backend,
             tables: &tables,
@@ -306,7 +306,7 @@ mod tests {
         };
         let plan = Plan::new(parse_all(backend, axes).unwrap(), &base, &limits).unwrap();
         let events = [events];
-        let samples = |configuration: &Configuration| configuration.sample(&events, 3);
+        let samples = |parameters: &Parameters| laid_out(parameters, &events, 3);
         test(&Sweep {
             backend,
             tables: &tables,
@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn another_sample_than_the_one_expected_is_found_out() {
         with_sweep(Backend::Cpu, &["cpu.chunk=16"], 1, |sweep| {
-            let sample = (sweep.samples)(&sweep.plan.points[0].configuration).unwrap();
+            let sample = (sweep.samples)(&sweep.plan.points[0].parameters).unwrap();
             let mut other = sample.clone();
             other.batches[0].raw.fill(0xFF);
             let expected = Expected::of(&other, sweep.tables, sweep.options).unwrap();

@@ -3,10 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::axis::Axis;
-pub use crate::bench::Configuration;
 use crate::bench::chip::{Chip, Filled};
 use crate::decoder::ptx::Unit;
-use crate::decoder::{Backend, DecoderConfig, Pipeline};
+use crate::decoder::{Backend, Parameters, Pipeline};
 use crate::detector::DetectorTables;
 use tuner::{Config, Space, SpaceBuilder, SpaceError, Value};
 
@@ -30,11 +29,11 @@ pub struct Limits<'a> {
 
 impl Limits<'_> {
     /// Why a point cannot run; `None` if it can.
-    pub fn refuse(&self, configuration: &Configuration) -> Option<String> {
-        if let Err(error) = configuration.decoder.validate() {
+    pub fn refuse(&self, parameters: &Parameters) -> Option<String> {
+        if let Err(error) = parameters.validate() {
             return Some(error.to_string());
         }
-        let bytes = configuration.batch as f64 * self.bytes_per_event * configuration.threads as f64;
+        let bytes = f64::from(parameters.batch()) * self.bytes_per_event * parameters.decoders(self.backend) as f64;
         if bytes > self.max_bytes {
             let (gigabytes, most) = (bytes * 1e-9, self.max_bytes * 1e-9);
             return Some(format!("its batches take {gigabytes:.1} GB of memory, above the limit of {most:.1} GB"));
@@ -42,22 +41,21 @@ impl Limits<'_> {
         match self.backend {
             Backend::Reference => None,
             Backend::Cpu => {
-                let simd = configuration.decoder.cpu.simd;
+                let simd = parameters.cpu().simd;
                 simd.resolve().is_none().then(|| format!("this CPU has no {} instructions", simd.name()))
             }
-            Backend::Emulated | Backend::Cuda => self.refuse_launch(configuration),
+            Backend::Emulated | Backend::Cuda => self.refuse_launch(parameters),
         }
     }
 
     /// Checks each kernel's block against what a multiprocessor has and the kernel uses.
-    fn refuse_launch(&self, configuration: &Configuration) -> Option<String> {
-        let layout = configuration.layout;
-        let DecoderConfig { launch, pipeline, .. } = configuration.decoder;
-        let unit = match pipeline {
+    fn refuse_launch(&self, parameters: &Parameters) -> Option<String> {
+        let layout = parameters.layout();
+        let unit = match parameters.pipeline() {
             Pipeline::Fused => Unit::fused(self.tables.boards().version, layout),
             Pipeline::Allen => Unit::production(self.tables.boards().version, layout),
         };
-        let filled = self.chip.filled(unit.name, launch, self.tables);
+        let filled = self.chip.filled(unit.name, *parameters, self.tables);
         let refused = filled.into_iter().find(|of| of.occupancy.blocks == 0)?;
         let Filled { kernel, threads, registers, shared, occupancy } = refused;
         Some(format!(
@@ -85,7 +83,7 @@ pub struct Point {
     /// The axes' values.
     pub values: Vec<u32>,
     /// All that it sets.
-    pub configuration: Configuration,
+    pub parameters: Parameters,
     /// Whether it is one of the axes' combinations; the default runs even if it is not.
     pub on_grid: bool,
 }
@@ -132,7 +130,7 @@ impl Plan {
     ///
     /// # Errors
     /// When there is nothing to run, too much, or the default cannot run.
-    pub fn new(axes: Vec<Axis>, base: &Configuration, limits: &Limits<'_>) -> Result<Self, PlanError> {
+    pub fn new(axes: Vec<Axis>, base: &Parameters, limits: &Limits<'_>) -> Result<Self, PlanError> {
         let combinations =
             axes.iter().try_fold(1usize, |product, axis| product.checked_mul(axis.values.len())).unwrap_or(usize::MAX);
         if axes.is_empty() {
@@ -149,15 +147,13 @@ impl Plan {
         let space = axes.iter().fold(SpaceBuilder::new(), |space, axis| space.ints(&axis.name, ints(axis))).build()?;
         for index in 0..space.len() {
             let values = values_of(&space.config(index));
-            let mut configuration = *base;
-            let set = axes
-                .iter()
-                .zip(&values)
-                .try_for_each(|(axis, &value)| configuration.set(limits.backend, &axis.name, value))
-                .err();
-            match set.map(|error| error.to_string()).or_else(|| limits.refuse(&configuration)) {
+            let mut parameters = *base;
+            let set =
+                |(axis, &value): (&Axis, &u32)| parameters.put_value(limits.backend.parameter(&axis.name)?, value);
+            let refused = axes.iter().zip(&values).try_for_each(set).err();
+            match refused.map(|error| error.to_string()).or_else(|| limits.refuse(&parameters)) {
                 Some(reason) => skipped.push(Skipped { values, reason }),
-                None => points.push(Point { values, configuration, on_grid: true }),
+                None => points.push(Point { values, parameters, on_grid: true }),
             }
         }
         if points.is_empty() {
@@ -165,7 +161,7 @@ impl Plan {
         }
         let values: Vec<u32> = axes.iter().map(|axis| base.get(&axis.name)).collect();
         let default = points.iter().position(|point| point.values == values).unwrap_or_else(|| {
-            points.push(Point { values, configuration: *base, on_grid: false });
+            points.push(Point { values, parameters: *base, on_grid: false });
             points.len() - 1
         });
         let names: Vec<String> = axes.iter().map(|axis| axis.name.clone()).collect();
@@ -199,9 +195,9 @@ fn values_of(config: &Config) -> Vec<u32> {
 mod tests {
     use super::super::axis::parse_all;
     use super::*;
-    use crate::Grouping;
     use crate::decoder::occupancy::Architecture;
     use crate::detector::BankVersion;
+    use crate::{Grouping, Layout};
 
     fn plan(backend: Backend, axes: &[&str]) -> Result<Plan, PlanError> {
         let (boards, geometry) = crate::synth::detector(BankVersion::V5, 1);
@@ -213,7 +209,7 @@ mod tests {
             bytes_per_event: 1e4,
             max_bytes: 1e9,
         };
-        let base = Configuration { batch: 1000, ..Configuration::default() };
+        let base = Parameters::default().with_batches(1000, Layout::Allen);
         Plan::new(parse_all(backend, axes).unwrap(), &base, &limits)
     }
 
@@ -226,8 +222,8 @@ mod tests {
         let plan = plan(Backend::Emulated, &["count.bins=8,16", "batch=10,1000"]).unwrap();
         assert_eq!(values(&plan), [[8, 10], [8, 1000], [16, 10], [16, 1000]]);
         assert_eq!(plan.default, 3);
-        assert_eq!(plan.points[1].configuration.decoder.launch.count_bins(), 8);
-        assert_eq!(plan.points[2].configuration.batch, 10);
+        assert_eq!(plan.points[1].parameters.count_bins(), 8);
+        assert_eq!(plan.points[2].parameters.batch(), 10);
         assert_eq!(plan.skipped, []);
     }
 
@@ -264,7 +260,7 @@ mod tests {
             (chip.name, chip.architecture.warps) = ("Small GPU".to_owned(), warps);
             let limits =
                 Limits { backend: Backend::Cuda, tables: &tables, chip: &chip, bytes_per_event: 1e4, max_bytes: 1e9 };
-            Plan::new(parse_all(Backend::Cuda, &[axis]).unwrap(), &Configuration::default(), &limits)
+            Plan::new(parse_all(Backend::Cuda, &[axis]).unwrap(), &Parameters::default(), &limits)
         };
         let PlanError::Default(reason) = plan(4, "count.block_x=32").unwrap_err() else { panic!("256 threads fit") };
         assert!(reason.contains("does not fit on Small GPU (warps)"), "{reason}");

@@ -1,4 +1,4 @@
-//! What came of a sweep, as JSON (this very structure), CSV, Markdown; as a page in `page`.
+//! What came of a sweep, as JSON (this very structure) and CSV; as a page in `page`.
 
 use std::fmt::Write as _;
 
@@ -264,38 +264,6 @@ impl Report {
 
     fn value_texts(&self, values: &[u32]) -> Vec<String> {
         self.axes.iter().zip(values).map(|(axis, &value)| value_text(&axis.name, value)).collect()
-    }
-
-    /// A page to read in a merge request.
-    pub fn markdown(&self) -> String {
-        let mut text = format!("# Sweep on {}\n\n{}\n\n", self.about.backend, self.verdict());
-        for (name, value) in self.facts() {
-            let _ = writeln!(text, "- {name}: {value}");
-        }
-        let mut head: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
-        head.extend([self.about.unit.clone(), "half of them".to_owned(), "to the default".to_owned(), String::new()]);
-        let _ = writeln!(text, "\n| {} |\n|{}", head.join(" | "), "---|".repeat(head.len()));
-        for i in self.ranking() {
-            let point = &self.points[i];
-            let Some(spread) = point.measured else { continue };
-            let mut row = self.value_texts(&point.values);
-            row.push(number(spread.median));
-            row.push(if point.repetitions > 1 {
-                format!("{} to {}", number(spread.q1), number(spread.q3))
-            } else {
-                String::new()
-            });
-            row.push(point.change.as_ref().filter(|_| i != self.default).map_or_else(String::new, Change::to_string));
-            row.push(self.marks(i).join(", "));
-            let _ = writeln!(text, "| {} |", row.join(" | "));
-        }
-        for (title, list) in self.others() {
-            let _ = writeln!(text, "\n{title}:\n");
-            for (point, reason) in list {
-                let _ = writeln!(text, "- {point}: {reason}");
-            }
-        }
-        text
     }
 
     /// What is to be said of a point.

@@ -6,12 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::resume::{MANIFEST, Resume};
 use crate::cli::output::is_stdout;
 use crate::cli::paths::Protected;
 use crate::cli::{Failure, usage};
 use crate::input::{Apart, without_compression};
 use crate::output::{
     Columns, Encoded, Encoder, HitFile, HitFormat, HitStyle, NewFile, OutputError, Packing, Provenance, place_of,
+    remove_abandoned,
 };
 
 /// Runs whose files are open at a time. A run that comes back after its file was completed gets another one.
@@ -45,13 +47,14 @@ impl Story {
 }
 
 /// How many files there are.
-enum Plan {
+pub enum Plan {
     One(PathBuf),
     /// One an input, in the order of the inputs; the next is that which is in work.
     Inputs {
         paths: Vec<PathBuf>,
         next: usize,
         why: Option<String>,
+        resume: Option<Resume>,
     },
     /// One a run, in folders that say which; the files of a run are counted.
     Runs {
@@ -99,19 +102,19 @@ pub struct Wanted<'a> {
     pub format: Option<HitFormat>,
     pub packing: Packing,
     pub columns: Columns,
-    /// Groups of an event's hits.
-    pub n_groups: usize,
     /// Whether there is to be a file a run.
     pub by_run: bool,
     /// The part of all events that this is, if it is one.
     pub shard: Option<(u64, u64)>,
     /// Files that no output may be written over.
     pub protected: Protected,
+    /// Whether inputs whose hits are there already are left out.
+    pub resume: bool,
 }
 
 impl Wanted<'_> {
     /// Whether the path is a folder of files: it is one, or ends as one, or says no format itself.
-    fn is_folder(&self) -> bool {
+    pub fn is_folder(&self) -> bool {
         let says_none = self.format.is_some() && self.path.extension().is_none() && !self.path.exists();
         let ends_as_one = self.path.as_os_str().as_encoded_bytes().ends_with(b"/");
         !is_stdout(self.path) && (self.by_run || ends_as_one || self.path.is_dir() || says_none)
@@ -124,14 +127,16 @@ impl Wanted<'_> {
         }
         if self.is_folder() {
             usage(&format!(
-                "--output {} is a folder: --format csv, npz or parquet says what goes into it",
+                "--output {} is a folder: --format csv or parquet says what goes into it",
                 self.path.display()
             ))
         }
         HitFormat::of(self.path).unwrap_or_else(|error| usage(&format!("--output {error}")))
     }
 
-    fn plan(&mut self, files: &[PathBuf]) -> Plan {
+    /// Plans the outputs of `files`, and takes those off whose hits are there already and made with the same as
+    /// `made_with` says; ends the program where what is wanted makes no sense.
+    pub fn plan(&mut self, files: &mut Vec<PathBuf>, made_with: impl FnOnce() -> String) -> Plan {
         if !self.is_folder() {
             return Plan::One(self.path.to_path_buf());
         }
@@ -144,9 +149,9 @@ impl Wanted<'_> {
             return Plan::Runs { folder, name, parts: BTreeMap::new(), protected, places: HashSet::new() };
         }
         let name = |file: &PathBuf| self.path.join(format!("{}{shard}.{extension}", stem(file)));
-        let paths: Vec<PathBuf> = files.iter().map(name).collect();
+        let mut paths: Vec<PathBuf> = files.iter().map(name).collect();
         let mut inputs = HashMap::new();
-        for (path, file) in paths.iter().zip(files) {
+        for (path, file) in paths.iter().zip(&*files) {
             // Two names may be links to one file. In a folder that is not there yet there are no links.
             if let Some(other) = inputs.insert(place_of(path).unwrap_or_else(|| path.clone()), file) {
                 let [a, b] = [other, file].map(|file| file.display());
@@ -154,7 +159,11 @@ impl Wanted<'_> {
             }
             self.protected.check(path).unwrap_or_else(|message| usage(&message));
         }
-        Plan::Inputs { paths, next: 0, why: None }
+        let resume = self.resume.then(|| {
+            self.protected.check(&self.path.join(MANIFEST)).unwrap_or_else(|message| usage(&message));
+            Resume::begin(self.path, &made_with(), files, &mut paths)
+        });
+        Plan::Inputs { paths, next: 0, why: None, resume }
     }
 }
 
@@ -171,13 +180,12 @@ fn stem(file: &Path) -> String {
 }
 
 impl Outputs {
-    /// Begins the outputs of a job; ends the program where what is wanted makes no sense.
-    pub fn begin(mut wanted: Wanted<'_>, story: Arc<Story>) -> Result<Self, Failure> {
-        let plan = wanted.plan(&story.files);
+    /// Begins the outputs of a job.
+    pub fn begin(wanted: Wanted<'_>, plan: Plan, story: Arc<Story>) -> Result<Self, Failure> {
         let format = wanted.format();
-        let Wanted { path: at, packing, mut columns, n_groups, .. } = wanted;
+        let Wanted { path: at, packing, mut columns, .. } = wanted;
         columns.file |= story.files.len() > 1 && !matches!(plan, Plan::Inputs { .. });
-        let style = HitStyle::new(at, format, packing, &story.files, columns)?.with_groups(n_groups);
+        let style = HitStyle::new(at, format, packing, &story.files, columns)?;
         let style = if let Plan::Runs { .. } = plan { style.without_run()? } else { style };
         let (open, written, made) = (Vec::new(), Written::default(), Vec::new());
         let mut outputs = Self { style, plan, story, open, written, made };
@@ -220,7 +228,7 @@ impl Outputs {
     /// Completes the file of the input in work, and goes on to the next. `why` its hits are not all there, if they are
     /// not; a file without a single one is then of no use.
     fn next_input(&mut self, why: Option<String>) -> Result<(), OutputError> {
-        let Plan::Inputs { paths, next, why: known } = &mut self.plan else { return Ok(()) };
+        let Plan::Inputs { paths, next, why: known, .. } = &mut self.plan else { return Ok(()) };
         let (Some(path), why) = (paths.get(*next), known.take().or(why)) else { return Ok(()) };
         let input = *next;
         *next += 1;
@@ -251,8 +259,7 @@ impl Outputs {
         let run = run.filter(|_| matches!(self.plan, Plan::Runs { .. }));
         let open = match self.open.iter().position(|open| open.run == run) {
             Some(place) => self.open.remove(place),
-            // Rows are of hits, but the offsets of NumPy files are of all events.
-            None if !has_hits && self.style.format() != HitFormat::Numpy => return Ok(()),
+            None if !has_hits => return Ok(()),
             None => Open { run, file: self.create(run)?, has_hits: false, measured: false },
         };
         self.open.push(open);
@@ -300,6 +307,7 @@ impl Outputs {
         if !there {
             self.made.push(folder.to_path_buf());
         }
+        remove_abandoned(folder);
         Ok(())
     }
 
@@ -311,7 +319,8 @@ impl Outputs {
         }
         let inputs = input.map_or(&self.story.files[..], |input| &self.story.files[input..=input]);
         let path = file.path().to_path_buf();
-        if why.is_some() {
+        let is_whole = why.is_none();
+        if !is_whole {
             self.written.incomplete.push(path.clone());
         }
         let finished = file.finish(&self.story.provenance(inputs, measured, why));
@@ -319,6 +328,9 @@ impl Outputs {
             self.written.incomplete.retain(|other| *other != path);
         }
         finished?;
+        if let (Plan::Inputs { resume: Some(resume), .. }, Some(input), true) = (&mut self.plan, input, is_whole) {
+            resume.note(input, &path)?;
+        }
         self.written.files.push(path);
         Ok(())
     }
@@ -344,7 +356,10 @@ impl Outputs {
         for open in std::mem::take(&mut self.open) {
             self.complete(open, None, why.cloned())?;
         }
-        Ok(())
+        match &mut self.plan {
+            Plan::Inputs { resume: Some(resume), .. } => resume.save(),
+            _ => Ok(()),
+        }
     }
 
     /// Files that are whole so far.

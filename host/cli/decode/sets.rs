@@ -9,17 +9,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::{Value, json};
 use tuner::workloads::{Features, Picker};
 
-use crate::bench::{Configuration, tunable};
+use crate::bench::tunable;
 use crate::cli::Failure;
 use crate::cli::sets_file::{SetOf, SetsFile};
-use crate::decoder::Backend;
+use crate::decoder::{Backend, Parameters};
 
 /// Batches in a row that must look like no workload before it is said.
 const STRANGE: usize = 3;
 
 /// The sets, which of them is in use, and what became of it.
 pub struct Sets {
-    all: Vec<(SetOf, Configuration)>,
+    all: Vec<(SetOf, Parameters)>,
     current: AtomicUsize,
     state: Mutex<State>,
 }
@@ -68,7 +68,7 @@ impl Sets {
     }
 
     /// A set by its number.
-    pub fn configuration(&self, set: usize) -> &Configuration {
+    pub fn configuration(&self, set: usize) -> &Parameters {
         &self.all[set].1
     }
 
@@ -135,13 +135,13 @@ mod tests {
     fn the_set_follows_the_events_after_some_batches_and_it_is_said_once() {
         let all = file(vec![of("low", 100.0, "cpu.chunk=4,batch=64"), of("high", 900.0, "cpu.chunk=1,batch=32")]);
         let sets = Sets::new(all, Backend::Cpu, "here").unwrap();
-        assert_eq!((sets.current(), sets.configuration(0).batch), (0, 64));
+        assert_eq!((sets.current(), sets.configuration(0).batch()), (0, 64));
         for hits in [100.0, 900.0, 100.0, 900.0, 900.0] {
             sets.look(0, &looks(hits));
         }
         assert_eq!(sets.current(), 0, "two batches in a row are too few");
         sets.look(0, &looks(900.0));
-        assert_eq!((sets.current(), sets.configuration(1).decoder.cpu.chunk), (1, 1));
+        assert_eq!((sets.current(), sets.configuration(1).cpu_chunk()), (1, 1));
         assert_eq!(sets.news(), ["events look like high now: decoding with cpu.chunk=1,batch=32"]);
         for _ in 0..5 {
             sets.look(1, &looks(90_000.0));

@@ -1,74 +1,41 @@
-//! A thread that decodes: takes pieces of the inputs apart, decodes them and encodes their hits.
+//! What a thread of `decode` does with a batch.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::Args;
 use super::sets::Sets;
-use crate::bench::{Configuration, features};
-use crate::cli::Failure;
+use crate::bench::features;
 use crate::cli::summary::Part;
-use crate::decoder::cpu::memory_of_threads;
 use crate::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
-use crate::decoder::{Backend, DecodeError, Decoder, DecoderConfig};
+use crate::decoder::{Backend, DecodeError, Decoder, Parameters};
 use crate::detector::Mask;
 use crate::error::WorkError;
-use crate::input::{Chunk, Parser, Seen, to_allen, to_mep};
+use crate::job::{Decoded, Work};
 use crate::output::{Encoded, Encoder, Rows};
-use crate::{BatchReport, DetectorTables, Layout, UtHits, memory};
-
-/// Bytes that a piece of the inputs takes, with its hits in every form, in the mean.
-pub const CHUNK_MEMORY: u64 = 48 << 20;
-
-/// Threads that decode, each with a decoder of its own; the decoders get one thread each.
-pub fn n_workers(args: &Args, config: &mut DecoderConfig) -> Result<usize, Failure> {
-    let n = match args.backend.backend {
-        Backend::Cpu => std::mem::replace(&mut config.cpu.threads, 1),
-        Backend::Reference => usize::from(args.backend.threads()),
-        Backend::Emulated => 1,
-        // One reads while the device works for the other.
-        Backend::Cuda => 2,
-    };
-    let n = if n == 0 { std::thread::available_parallelism().map_or(1, std::num::NonZero::get) } else { n };
-    let needed = memory_of_threads(n) + 2 * n as u64 * CHUNK_MEMORY;
-    memory::check(format!("decoding with {n} threads"), needed)?;
-    Ok(n)
-}
+use crate::{BatchReport, BatchView, DetectorTables, UtHits};
 
 /// A decoder as it is asked for.
-pub fn decoder(args: &Args, tables: &DetectorTables, config: &DecoderConfig) -> Result<Box<dyn Decoder>, DecodeError> {
+pub fn decoder(args: &Args, tables: &DetectorTables, config: &Parameters) -> Result<Box<dyn Decoder>, DecodeError> {
     let options = args.clustering.options();
     if args.backend.backend == Backend::Emulated {
-        let config = EmulatedConfig {
-            schedule_seed: args.schedule_seed,
-            launch: config.launch,
-            pipeline: config.pipeline,
-            ..EmulatedConfig::default()
-        };
+        let config = EmulatedConfig { schedule_seed: args.schedule_seed, ..EmulatedConfig::of(config) };
         return Ok(Box::new(EmulatedDecoder::new(tables, options, config)?));
     }
     args.backend.backend.decoder_with(tables, options, config)
 }
 
-/// Makes a decoder with the parameters of a set.
-pub type Again<'a> = dyn Fn(&Configuration) -> Result<Box<dyn Decoder>, DecodeError> + Sync + 'a;
-
 /// A thread that decodes, and what it works with.
 pub struct Worker<'a> {
-    pub parser: Parser,
+    pub args: &'a Args,
+    pub config: Parameters,
     pub decoder: Box<dyn Decoder>,
-    pub layout: Option<Layout>,
     pub layers: Arc<[usize]>,
-    pub hits: UtHits,
     pub tables: &'a DetectorTables,
-    pub report: BatchReport,
-    pub mask: Option<Arc<Mask>>,
+    pub mask: Option<&'a Mask>,
     pub encoder: Option<Encoder>,
     /// The sets of several workloads, and which of them the decoder has.
     pub sets: Option<(&'a Sets, usize)>,
-    /// Makes the decoder again, with another set.
-    pub again: &'a Again<'a>,
 }
 
 /// What became of a batch.
@@ -76,72 +43,45 @@ pub struct Batch {
     pub part: Part,
     /// The run of its first event.
     pub run: Option<u32>,
+    pub runs: BTreeSet<u32>,
     pub encoded: Option<Encoded>,
 }
 
-/// What became of a piece of the inputs.
-#[derive(Default)]
-pub struct Done {
-    pub seen: Seen,
-    pub batches: Vec<Batch>,
-    pub copied: u64,
-    pub runs: BTreeSet<u32>,
-}
+impl Work for Worker<'_> {
+    type Made = Batch;
 
-impl Worker<'_> {
-    /// Decodes a piece of the inputs.
-    pub fn work(&mut self, chunk: Chunk) -> Result<Done, WorkError> {
-        if let Some((sets, set)) = &mut self.sets
-            && sets.current() != *set
+    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+        if let Some((sets, current)) = &mut self.sets
+            && sets.current() != *current
         {
-            *set = sets.current();
-            self.decoder = (self.again)(sets.configuration(*set))?;
+            *current = sets.current();
+            self.config = self.config.tuned(sets.configuration(*current));
+            self.decoder = decoder(self.args, self.tables, &self.config)?;
         }
-        let Self { parser, decoder, layout, layers, hits, tables, report, mask, encoder, sets, .. } = self;
-        let mut done = Done::default();
-        let Done { seen, batches, copied, runs } = &mut done;
-        let before = parser.copied();
-        parser.parse(chunk, seen, |(batch, origins, max_hits)| -> Result<(), WorkError> {
-            let mut first = 0;
-            let mut decode = |batch: crate::BatchView<'_>, max_hits: usize| -> Result<(), WorkError> {
-                hits.try_reserve(batch.n_events, tables.hits_at_most(batch.n_events, max_hits))?;
-                runs.extend(batch.meta.iter().filter_map(|meta| meta.run));
-                let start = Instant::now();
-                decoder.decode(batch, hits, report)?;
-                let decoding = start.elapsed();
-                if let Some((sets, set)) = sets
-                    && batch.n_events > 0
-                {
-                    sets.look(*set, &features(hits, report));
-                }
-                let masked = mask.as_ref().map_or(0, |mask| hits.retain(|id| !mask.contains(id)));
-                let origins = &origins[first..first + batch.n_events];
-                let part = Part::of(layers, origins, hits, report, masked, decoding);
-                let encoded = match encoder {
-                    Some(encoder) => {
-                        Some(encoder.encode(&Rows { files: &[], origins, meta: batch.meta, hits, tables })?)
-                    }
-                    None => None,
-                };
-                batches.push(Batch { part, run: batch.meta_of(0).run, encoded });
-                first += batch.n_events;
-                Ok(())
-            };
-            match (*layout, batch.layout) {
-                (Some(Layout::Mep), Layout::Allen) => {
-                    for mep in to_mep(batch)? {
-                        decode(mep.view(), mep.view().max_hits())?;
-                    }
-                    Ok(())
-                }
-                (Some(Layout::Allen), Layout::Mep) => {
-                    let allen = to_allen(batch)?;
-                    decode(allen.view(), allen.view().max_hits())
-                }
-                _ => decode(batch, max_hits),
-            }
-        })?;
-        *copied = parser.copied() - before;
-        Ok(done)
+        self.decoder.decode(batch, hits, report)
+    }
+
+    fn make(&mut self, decoded: Decoded<'_>) -> Result<Batch, WorkError> {
+        let Decoded { batch, origins, hits, report, decoding } = decoded;
+        if let Some((sets, current)) = self.sets
+            && batch.n_events > 0
+        {
+            sets.look(current, &features(hits, report));
+        }
+        let masked = self.mask.map_or(0, |mask| hits.retain(|id| !mask.contains(id)));
+        let part = Part::of(&self.layers, origins, hits, report, masked, decoding);
+        let rows = Rows { files: &[], origins, meta: batch.meta, hits, tables: self.tables };
+        let encoded = self.encoder.as_mut().map(|encoder| encoder.encode(&rows)).transpose()?;
+        let runs = batch.meta.iter().filter_map(|meta| meta.run).collect();
+        Ok(Batch { part, run: batch.meta_of(0).run, runs, encoded })
+    }
+
+    fn bytes(batch: &Batch) -> u64 {
+        match &batch.encoded {
+            Some(Encoded::Text(text)) => text.len() as u64,
+            // Seven columns, and some that were asked for.
+            Some(Encoded::RowGroup(_)) => 40 * batch.part.hits(),
+            None => 0,
+        }
     }
 }

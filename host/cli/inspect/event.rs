@@ -15,7 +15,7 @@ use super::kinds::{Kinds, add_kinds, kinds_table};
 const SHOWN_BYTES: usize = 1024;
 
 fn event_head(event: &RawEvent<'_>) -> String {
-    let mut text = format!("{}, {} bytes", event.place(), event.data.len());
+    let mut text = format!("{}, {} bytes", event.place(), event.n_bytes());
     if let Some(run) = event.run {
         let _ = write!(text, ", run {run}");
     }

@@ -162,7 +162,7 @@ fn event_line(place: u64, event: &RawEvent<'_>) -> String {
         "{:<6}  {:<10}  {:<8}  {:<10}  {:<12}  {:<5}  {ut:<4}  {}",
         place,
         event.offset,
-        event.data.len(),
+        event.n_bytes(),
         number(event.run.map(u64::from)),
         number(event.number),
         event.entries.len(),

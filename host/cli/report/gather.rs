@@ -3,10 +3,11 @@
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use crate::cli::decode::{BATCH_SIZE, CHUNK_MEMORY, LISTED_FAILURES};
+use crate::cli::decode::LISTED_FAILURES;
 use crate::decoder::cpu::memory_of_threads;
 use crate::error::WorkError;
 use crate::input::{Bank, Chunk, Chunks, InputError, InputPart, Origin, Parser, Seen, Select, banks_of};
+use crate::job::{BATCH_SIZE, CHUNK_MEMORY};
 use crate::memory::TooMuchMemory;
 use crate::pipeline::ordered;
 use crate::views::{Against, MergeError, RunFiller, RunView, troubles};

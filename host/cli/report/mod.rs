@@ -95,7 +95,7 @@ const fn against_name(against: Against) -> &'static str {
 pub struct Drawn {
     /// The page, HTML.
     pub html: String,
-    /// As `docs/schemas/report.json` says.
+    /// What `--json` writes: counts, troubles, and the outliers that `docs/report.md` defines.
     pub json: Value,
     verdicts: Verdicts,
 }

@@ -499,6 +499,20 @@ fn what_differs_is_marked_and_listed_the_most_first() {
 }
 
 #[test]
+fn sums_of_more_than_can_be_counted_stay_as_they_were() {
+    let detector = Arc::new(detector());
+    let sound = sums(&detector, view(&detector.tables)).to_bytes().unwrap();
+    let mut json: Value = serde_json::from_slice(&zstd::decode_all(&sound[..]).unwrap()).unwrap();
+    json["view"]["hits"] = (1_u64 << 61).into();
+    let packed = zstd::bulk::compress(json.to_string().as_bytes(), 1).unwrap();
+    let mut sums = Sums::from_bytes(&packed[..], "x").unwrap();
+    let before = sums.to_bytes().unwrap();
+    let error = sums.add(&sums.clone()).unwrap_err().to_string();
+    assert!(error.contains("more than can be counted"), "{error}");
+    assert!(sums.to_bytes().unwrap() == before);
+}
+
+#[test]
 fn numbers_have_about_three_digits() {
     for (number, said) in [
         (1_234_567.0, "1.23e6"),

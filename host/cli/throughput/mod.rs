@@ -10,10 +10,10 @@ use crate::bench::environment::Environment;
 use crate::bench::throughput::{Measurement, run as measure};
 use crate::bench::tunable::Subject;
 use crate::bench::work::{self, metric};
-use crate::bench::{Configuration, Expected, Machine, Sample};
+use crate::bench::{Expected, Machine, Sample};
 use crate::decoder::cpu::{CpuConfig, CpuDecoder, Simd, Stage};
 use crate::decoder::emulated::EmulatedConfig;
-use crate::decoder::{Backend, DecoderConfig};
+use crate::decoder::{Backend, Parameters};
 use crate::output::Columns;
 use crate::{BatchReport, Layout, UtHits};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use crate::cli::detector::Detector;
 use crate::cli::online::{self, OnlineArgs, Work};
 use crate::cli::output::{print_beside, write_json};
 use crate::cli::progress::Progress;
-use crate::cli::sample::{Loaded, MAX_EVENTS, SampleArgs, read};
+use crate::cli::sample::{Feeding, Loaded, MAX_EVENTS, SampleArgs, read};
 use crate::cli::tuned::TunedArgs;
 use crate::cli::{Failure, usage};
 use text::{head, on_gpu, one, several, stages_text};
@@ -42,6 +42,10 @@ pub struct Args {
     /// How long to measure, in seconds.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
+    /// Events of a batch, or several sizes that are measured in turn [default: as tuned, else 256].
+    #[arg(long = "batch", value_name = "N,…", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    batches: Vec<u32>,
     /// Also show where the time of the cpu backend goes, stage by stage, on one thread.
     #[arg(long, conflicts_with = "tune")]
     stages: bool,
@@ -68,7 +72,11 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let duration = seconds(args.duration).unwrap_or_else(|error| usage(&format!("--duration {error}")));
-    let loaded = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    let (threads, layout) = (args.backend.n_threads(), args.backend.layout());
+    let default = [Parameters::default().batch()];
+    let sizes = if args.batches.is_empty() { &default[..] } else { &args.batches };
+    let feeding = Feeding { backend: args.backend.backend, threads, layout, sizes };
+    let loaded = Loaded::new(&args.sample, &args.detector, feeding)?;
     if args.online.tune.is_some() {
         let Loaded { detector, events, source, .. } = loaded;
         let backend = args.backend.backend;
@@ -110,11 +118,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let tuned = tuned(args, &loaded.detector);
     let measurement = measurement(args, tuned, duration);
     let expected = loaded.expected(args.backend.layout(), measurement.options)?;
-    let batches = match tuned {
-        Some(tuned) if args.sample.batches.is_empty() => vec![tuned.batch as u32],
-        _ => args.sample.sizes(),
-    };
-    let samples = loaded.samples(&args.sample, &args.backend, &batches)?;
+    let as_tuned = tuned.filter(|_| args.batches.is_empty()).map(|tuned| [tuned.batch()]);
+    let sizes = as_tuned.as_ref().map_or(sizes, |sizes| &sizes[..]);
+    let samples = loaded.samples(&args.sample, Feeding { sizes, ..feeding })?;
     let Loaded { detector, source, sample, .. } = loaded;
     let mut environment = Environment::of(measurement.backend);
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
@@ -180,7 +186,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// What was tuned for this backend, unless a parameter is set by hand.
-fn tuned(args: &Args, detector: &Detector) -> Option<Configuration> {
+fn tuned(args: &Args, detector: &Detector) -> Option<Parameters> {
     let what = (args.backend.backend, args.backend.pipeline.unwrap_or_default());
     let tuned = || args.tuned.configuration(what, &detector.tables, &args.clustering.options());
     if args.backend.by_hand() { None } else { tuned() }
@@ -190,14 +196,14 @@ fn tuned(args: &Args, detector: &Detector) -> Option<Configuration> {
 fn variant(measurement: &Measurement) -> Option<&'static str> {
     let decoder = &measurement.decoder;
     match measurement.backend {
-        Backend::Cpu => decoder.cpu.simd.resolve().map(Simd::name),
-        Backend::Emulated | Backend::Cuda => Some(decoder.pipeline.name()),
+        Backend::Cpu => decoder.cpu().simd.resolve().map(Simd::name),
+        Backend::Emulated | Backend::Cuda => Some(decoder.pipeline().name()),
         Backend::Reference => None,
     }
 }
 
 /// How it is measured: with what was tuned, as far as options do not say otherwise.
-fn measurement(args: &Args, tuned: Option<Configuration>, duration: Duration) -> Measurement {
+fn measurement(args: &Args, tuned: Option<Parameters>, duration: Duration) -> Measurement {
     let backend = args.backend.backend;
     let mut measurement = Measurement {
         backend,
@@ -208,14 +214,11 @@ fn measurement(args: &Args, tuned: Option<Configuration>, duration: Duration) ->
         duration,
     };
     if let Some(tuned) = tuned {
-        let DecoderConfig { launch, registers, graph, .. } = tuned.decoder;
-        (measurement.decoder.launch, measurement.decoder.registers, measurement.decoder.graph) =
-            (launch, registers, graph);
-        measurement.decoder.cpu.chunk = tuned.decoder.cpu.chunk;
+        measurement.decoder = measurement.decoder.tuned(&tuned);
         // The threads of one decoder are as many decoders of one thread here; a GPU has streams.
         let threads = match backend {
-            Backend::Cpu => tuned.decoder.cpu.threads,
-            Backend::Cuda => tuned.threads,
+            Backend::Cpu => tuned.cpu().threads,
+            Backend::Cuda => tuned.decoders(backend),
             Backend::Reference | Backend::Emulated => 0,
         };
         if args.backend.threads() == 0 && threads > 0 {
@@ -244,11 +247,7 @@ impl Counted {
         if samples[0].batches[0].layout != Layout::Allen {
             return None;
         }
-        let config = EmulatedConfig {
-            launch: measurement.decoder.launch,
-            pipeline: measurement.decoder.pipeline,
-            ..EmulatedConfig::default()
-        };
+        let config = EmulatedConfig::of(&measurement.decoder);
         let work = work::Work::count(&few, &detector.tables, measurement.options, config, expected).ok()?.ok()?;
         let sectors = 32.0 * work.per_event(metric("global_sectors")?);
         Some(Self { sectors, traffic: work.traffic() * work.of_event(work.bytes_in + work.bytes_out) })
@@ -260,7 +259,7 @@ const STAGE_PASSES: usize = 20;
 
 /// Microseconds an event that each stage of the CPU decoder takes.
 fn stage_times(sample: &Sample, detector: &Detector, measurement: &Measurement) -> Result<Vec<(Stage, f64)>, Failure> {
-    let config = CpuConfig { threads: 1, ..measurement.decoder.cpu };
+    let config = CpuConfig { threads: 1, ..measurement.decoder.cpu() };
     let mut decoder = CpuDecoder::new(&detector.tables, measurement.options, config)?;
     let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
     let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();

@@ -17,6 +17,7 @@ use tuner::tune;
 use tuner::watch::{NoWatch, Watch};
 use tuner::{Config, Device, Noise, Replay, Space, Value};
 
+use crate::cli::config;
 use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::paths::{Protected, named};
@@ -67,12 +68,6 @@ pub struct Args {
     /// When the search of each group ends, as for `tune run`.
     #[arg(long, value_name = "BUDGET", default_value = "evaluations=60,no-gain=25+gain=0.002")]
     budget: Budget,
-    /// Launches of each configuration while searching.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
-    launches: u16,
-    /// Numbers of blocks at which the chain's evidence is looked at; each look spends its part of the error.
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,20,40")]
-    looks: Vec<usize>,
     /// Write the groups, the verdict and every sample of the chain as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -112,14 +107,12 @@ fn open<'d>(
         (DeviceSpec::Decoder(backend), Some((detector, events, _))) => {
             let identity = tunable::device(*backend)?;
             let space = tunable::space(*backend, identity.sm_count as usize)?;
-            let names = space.names();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let device = args.sample.device(*backend, detector, events.clone());
+            let varied = tunable::varied(*backend, &space)?;
             Ok(Opened {
-                default: Some(tunable::default_config(*backend, &space)?),
+                default: Some(varied.default()),
                 tunable: tunable::tunable(*backend),
-                workload: tunable::workload(&detector.tables, &args.sample.clustering.options())?,
-                device: Box::new(device.with_parameters(&names, tunable::base(*backend))?),
+                workload: tunable::workload(&detector.tables, &config::options())?,
+                device: Box::new(args.sample.device(varied, detector, events.clone())),
                 sample: args.sample.identity(detector),
                 space,
                 identity,
@@ -193,7 +186,7 @@ struct Searched {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let plan = args.rules.plan(15, &args.looks);
+    let plan = args.rules.plan(15);
     let file = ChainFile::read(&args.file)?;
     // The command line does not name these.
     let devices = file.kernels.iter().flat_map(|kernel| named(kernel.device.as_ref())).collect::<Vec<_>>();
@@ -221,7 +214,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let task = Task { device: &identity, tunable: &part, workload: &workload, space };
         let strategy = StrategyKind::default_for(space.len(), args.budget.most_evaluations());
         let session = Session {
-            launches: usize::from(args.launches),
             default: Some(default.clone()),
             sample: sample.clone(),
             ..Session::new(task, strategy, plan.seed, args.budget.clone())

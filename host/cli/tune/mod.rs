@@ -1,9 +1,7 @@
 //! `ut-decode tune`: the family of commands that find launch parameters, keep them, and say why.
 
-mod aa_test;
 mod explain;
 mod groups;
-mod replay;
 mod run;
 mod run_args;
 pub mod store;
@@ -30,23 +28,18 @@ enum Command {
     Groups(Box<groups::Args>),
     Workloads(Box<workloads::Args>),
     Store(store::Args),
-    AaTest(aa_test::Args),
-    Replay(replay::Args),
     /// Measure what standard input asks for: the process that `tune run` starts.
     #[command(hide = true)]
     Measure(Box<run_args::Args>),
 }
 
-pub fn run(args: &Args) -> Result<u8, Failure> {
+pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::Run(args) => run::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Groups(args) => groups::run(args),
         Command::Workloads(args) => workloads::run(args),
         Command::Store(args) => store::run(args),
-        Command::AaTest(args) => return aa_test::run(args),
-        Command::Replay(args) => replay::run(args),
         Command::Measure(args) => target::measure(args),
-    }?;
-    Ok(0)
+    }
 }

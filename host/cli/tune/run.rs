@@ -16,7 +16,6 @@ use tuner::tune;
 use super::run_args::{Args, DeviceSpec};
 use super::target::Target;
 use super::watcher::Watcher;
-use crate::cli::args::DetectorArgs;
 use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::paths::{Protected, named};
 use crate::cli::{Failure, signals, usage};
@@ -105,12 +104,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// named like the report of any run.
 fn check_report(args: &Args, directory: &Path) {
     let mut protected = Protected::inputs(&args.sample.files);
-    let DetectorArgs { boards, geometry, .. } = &args.sample.detector;
     let recording: Vec<PathBuf> = match &args.backend {
         DeviceSpec::Replay(file) => named(file.as_os_str()).collect(),
         _ => Vec::new(),
     };
-    let options = [boards, geometry, &args.program.space, &args.store.tune_db];
+    let options = [&args.program.space, &args.store.tune_db];
     protected.add(options.into_iter().flatten().chain(&recording), "which is named by another option");
     protected.add_unnamed();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {

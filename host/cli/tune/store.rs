@@ -5,12 +5,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
+use tuner::Value;
 use tuner::interchange::constants::{self, Constants};
-use tuner::interchange::{kernel_tuner, read_import, store_json, t4};
-use tuner::report::words::{in_words, objective_of, tried, word};
-use tuner::store::contents::{Prune, RunRecord, RunSummary};
+use tuner::interchange::{read_import, store_json};
+use tuner::report::words::{in_words, objective_of};
+use tuner::store::contents::{Prune, RunSummary};
 use tuner::store::{Application, Locations, Matching, Store, StoreError};
-use tuner::{Config, Value};
 
 use crate::cli::Failure;
 use crate::cli::output::{count, print, print_beside, say, write_file, write_json};
@@ -64,23 +64,11 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
-    /// One run: its task, its decision, and every configuration with its samples.
-    Show {
-        /// Its number, as `tune store list` shows it.
-        run: i64,
-        /// Configurations to list, the fastest first; 0: all.
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        top: usize,
-        /// Write it with all samples as JSON here; - is standard output.
-        #[arg(long, value_name = "FILE")]
-        json: Option<PathBuf>,
-    },
-    /// Write runs for another store, for another program, or as source code.
+    /// Write runs for another store, or decisions as source code.
     Export {
         /// Runs, by number; none: all.
         runs: Vec<i64>,
-        /// json: everything, for `tune store import`. kernel-tuner, t4: one task's measurements. rust, c: the decisions, as
-        /// constants.
+        /// json: everything, for `tune store import`. rust, c: the decisions, as constants.
         #[arg(long, value_enum, default_value_t = Form::Json)]
         format: Form,
         /// Where to; - is standard output.
@@ -110,29 +98,11 @@ enum Command {
         #[arg(long, value_name = "NAME")]
         tunable: Option<String>,
     },
-    /// Fix a configuration for the device, the tunable and the workload of a run, regardless of measurements.
-    Pin {
-        /// The run.
-        run: i64,
-        /// The configuration, as name=value,name=value, with all parameters; without it, what the run decided.
-        #[arg(long, value_name = "PARAMETERS")]
-        parameters: Option<String>,
-        /// Why; shown wherever the pin is used.
-        #[arg(long, default_value = "pinned by hand")]
-        reason: String,
-    },
-    /// Remove a pin.
-    Unpin {
-        /// Its number, as `tune store list` shows it.
-        pin: i64,
-    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Form {
     Json,
-    KernelTuner,
-    T4,
     Rust,
     C,
 }
@@ -140,7 +110,6 @@ enum Form {
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::List { json } => list(&args.store.read()?, json.as_deref()),
-        Command::Show { run, top, json } => show(&args.store.read()?.run_record(*run)?, *top, json.as_deref()),
         Command::Export { runs, format, output } => export(&args.store.read()?, runs, *format, output),
         Command::Import { files } => import(&mut args.store.write()?, files),
         Command::Prune { runs, retired, unfinished, older_than, tunable } => {
@@ -162,46 +131,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             }
             Ok(())
         }
-        Command::Pin { run, parameters, reason } => {
-            let mut store = args.store.write()?;
-            let record = store.run_record(*run)?;
-            let config = match parameters {
-                Some(text) => parse_config(&record, text)?,
-                None => record
-                    .decision
-                    .as_ref()
-                    .map(|decision| decision.chosen.config.clone())
-                    .ok_or_else(|| format!("run {run} decided nothing: name the configuration with --parameters"))?,
-            };
-            store.pin(*run, &config, reason)?;
-            let words = in_words(&record.space.parameters, &config);
-            print(&format!("pinned {} for {} on {}: {words}\n", record.tunable, record.workload, record.device))
-        }
-        Command::Unpin { pin } => {
-            args.store.write()?.unpin(*pin)?;
-            print(&format!("removed pin {pin}\n"))
-        }
-    }
-}
-
-fn parse_config(record: &RunRecord, text: &str) -> Result<Config, Failure> {
-    let mut given: Vec<(&str, &str)> = Vec::new();
-    for part in text.split(',') {
-        given.push(part.split_once('=').ok_or_else(|| format!("{part:?} is not name=value"))?);
-    }
-    let mut config = Vec::new();
-    for (name, values) in &record.space.parameters {
-        let place = given.iter().position(|(other, _)| other == name);
-        let (_, text) = given.swap_remove(place.ok_or_else(|| format!("parameter {name} has no value"))?);
-        let known = values.iter().find(|value| value.to_string() == text);
-        config.push(known.cloned().ok_or_else(|| {
-            let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-            format!("parameter {name} has no value {text:?}; there are {}", values.join(", "))
-        })?);
-    }
-    match given.first() {
-        Some((name, _)) => Err(format!("there is no parameter {name:?}").into()),
-        None => Ok(Config(config)),
     }
 }
 
@@ -270,63 +199,12 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
     print_beside(json, &text)
 }
 
-fn show(record: &RunRecord, top: usize, json: Option<&Path>) -> Result<(), Failure> {
-    if let Some(path) = json {
-        write_json(path, record)?;
-    }
-    let mut text = format!(
-        "run {}: {} for {} on {}\n{}, seed {}, {}; began {}, {}\nspace: {} valid configurations of\n",
-        record.run,
-        record.tunable,
-        record.workload,
-        record.device,
-        record.plan.strategy,
-        record.plan.seed,
-        record.plan.budget,
-        record.started,
-        record.finished.as_ref().map_or_else(|| "not finished".to_owned(), |finished| format!("ended {finished}")),
-        record.space.valid
-    );
-    for (name, values) in &record.space.parameters {
-        let values: Vec<String> = values.iter().map(ToString::to_string).collect();
-        let _ = writeln!(text, "  {name}: {}", values.join(" "));
-    }
-    if let Some(decision) = &record.decision {
-        let words = in_words(&record.space.parameters, &decision.chosen.config);
-        let _ = writeln!(
-            text,
-            "decided: {words}: {}; ut-decode tune explain {} says why",
-            objective_of(record).words(decision.chosen.time_ms),
-            record.run
-        );
-    }
-    let tried = tried(&record.measurements);
-    let shown = if top == 0 { tried.len() } else { top.min(tried.len()) };
-    let _ = writeln!(text, "{} configurations tried, {} measurements:", tried.len(), record.measurements.len());
-    for tried in &tried[..shown] {
-        let words = in_words(&record.space.parameters, tried.config);
-        let _ = match (tried.median(), tried.failure) {
-            (_, Some((kind, message))) => writeln!(text, "  {:>14}           {words}: {message}", word(kind)),
-            (Some(median), None) => {
-                writeln!(text, "  {:>14} {:>4} samples  {words}", objective_of(record).words(median), tried.times.len())
-            }
-            (None, None) => writeln!(text, "  {:>14}           {words}", "no sample"),
-        };
-    }
-    if shown < tried.len() {
-        let _ = writeln!(text, "  and {} more (--top 0 lists all)", tried.len() - shown);
-    }
-    print_beside(json, &text)
-}
-
 fn export(store: &Store, runs: &[i64], form: Form, output: &Path) -> Result<(), Failure> {
     let export = store_json::export(store, runs)?;
     let decisions = |export| decisions(export, &store.latest_decisions()?);
     let mut bytes = Vec::new();
     match form {
         Form::Json => store_json::write(&export, &mut bytes)?,
-        Form::KernelTuner => kernel_tuner::write(&store_json::recording_of_export(&export, None)?, &mut bytes)?,
-        Form::T4 => t4::write(&store_json::recording_of_export(&export, None)?, &mut bytes)?,
         Form::Rust => bytes.extend(constants::rust(APPLICATION.0, &decisions(&export)?).bytes()),
         Form::C => bytes.extend(constants::c_header(APPLICATION.0, &decisions(&export)?).bytes()),
     }

@@ -19,6 +19,7 @@ use tuner::{Config, Device, Noise, Recording, Replay, Space};
 
 use super::run_args::{Args, DeviceSpec};
 use super::store::cut_short;
+use crate::cli::config;
 use crate::cli::output::say;
 use crate::cli::{Failure, INVOCATION, signals, usage};
 use crate::error::with_causes;
@@ -77,8 +78,8 @@ impl Target {
                 let space = tunable::space(what, device.sm_count as usize)?;
                 Ok(Self {
                     tunable: tunable::tunable(what),
-                    workload: tunable::workload(&detector.tables, &args.sample.clustering.options())?,
-                    default: Some(tunable::default_config(what, &space)?),
+                    workload: tunable::workload(&detector.tables, &config::options())?,
+                    default: Some(tunable::varied(what, &space)?.default()),
                     sample: args.sample.identity(&detector),
                     space,
                     device,
@@ -179,10 +180,8 @@ fn serve(args: &Args) -> Result<(), Failure> {
         DeviceSpec::Decoder(backend) => {
             let (detector, events, _) = args.sample.load()?;
             let Target { space, default, .. } = Target::of(args)?;
-            let names = space.names();
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let device = args.sample.device(*backend, &detector, events);
-            let mut device = device.with_parameters(&names, tunable::base(subject(*backend, args)))?.keeping(KEPT);
+            let varied = tunable::varied(subject(*backend, args), &space)?;
+            let mut device = args.sample.device(varied, &detector, events).keeping(KEPT);
             device.expect(Layout::Allen).map_err(|failure| failure.message)?;
             if let (Backend::Cuda, Some(default)) = (backend, &default) {
                 // The driver compiles the kernels when they are first used; what comes of it is measured later.

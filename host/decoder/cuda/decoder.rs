@@ -12,7 +12,7 @@ use super::ranks::RanksOnDevice;
 use super::setup::Setup;
 use super::stream::{BatchStream, Readback, Request};
 use super::tables::{TablesOnDevice, write_all};
-use crate::decoder::launch::LaunchParams;
+use crate::decoder::parameters::Parameters;
 use crate::decoder::plan::{DeviceTables, Plan, check_list, check_selected, cluster_options};
 use crate::decoder::rank_tables::{FusedStep, RankTables};
 use crate::decoder::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits};
@@ -34,7 +34,7 @@ pub struct Capacity {
 #[derive(Clone, Debug)]
 pub struct DeviceConfig {
     /// Block shapes and the like.
-    pub launch: LaunchParams,
+    pub launch: Parameters,
     /// Batches that can be in flight; at least 1.
     pub streams: usize,
     /// What is allocated at once, for each stream.
@@ -54,7 +54,7 @@ pub const DEFAULT_STREAMS: usize = 3;
 impl Default for DeviceConfig {
     fn default() -> Self {
         Self {
-            launch: LaunchParams::default(),
+            launch: Parameters::default(),
             streams: DEFAULT_STREAMS,
             capacity: Capacity::default(),
             pipeline: Pipeline::default(),
@@ -293,10 +293,6 @@ impl<D: Device> DeviceDecoder<D> {
         let stream = stream.ok_or_else(|| self.failure("all streams have a batch: collect one before the next"))?;
         self.serial += 1;
         Ok((stream, self.serial))
-    }
-
-    pub(super) const fn id(&self) -> u64 {
-        self.id
     }
 
     /// Refuses a batch in memory that this device cannot reach: a kernel that reads there would lose the whole context.

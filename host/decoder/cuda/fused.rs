@@ -171,18 +171,6 @@ impl<D: Device> FusedWork<D> {
         self.memory.reserve(device, FusedPlaces::of(plan, batch, plan.counts_first()).bytes)
     }
 
-    /// The same with what a count leaves; where the number of hits is then.
-    pub(super) fn reserve_counted(
-        &mut self,
-        device: &mut D,
-        plan: &Plan,
-        batch: &DeviceBatch,
-    ) -> Result<u64, DecodeError> {
-        let places = FusedPlaces::of(plan, batch, true);
-        self.memory.reserve(device, places.bytes)?;
-        Ok(self.base() + places.total() as u64)
-    }
-
     /// Where it is.
     pub(super) fn base(&self) -> u64 {
         self.memory.address()

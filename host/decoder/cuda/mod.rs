@@ -8,7 +8,7 @@
 //! - `buffer`, `tables`, `ranks`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
 //! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
 //! - `upload`: a batch on its way to the device; `stream`: a batch in flight, copies and kernels;
-//! - `decoder`: several streams; `passes`: many batches in turn; `dense`: hits back to back in a caller's memory;
+//! - `decoder`: several streams; `passes`: many batches in turn;
 //! - `sequence`: beside the streams, a stage of a sequence whose memory and streams are the caller's.
 
 mod allen;
@@ -17,13 +17,11 @@ mod buffer;
 #[cfg(feature = "cust")]
 mod cust;
 mod decoder;
-mod dense;
 mod device;
 mod driver;
 mod facts;
 mod fused;
 mod gpu;
-mod hit_memory;
 mod identity;
 mod interop;
 mod launcher;
@@ -40,20 +38,17 @@ mod work;
 
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket};
-pub use dense::Counted;
 pub use device::{Argument, Device, Rows, TransferBytes};
 pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream, GraphUse};
 pub use facts::{Compiled, Facts};
 pub use gpu::CudaDevice;
-pub use hit_memory::HitMemory;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
 pub use sequence::{DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork};
 pub use start::{Cuda, Driver, Gpu, StartError, choose};
 pub use stream::Readback;
 
-use super::launch::LaunchParams;
-use super::parameters::DecoderConfig;
+use super::parameters::Parameters;
 use super::ptx::Kernel;
 use super::rank_tables::FusedStep;
 use super::{DecodeError, DecodeOptions, Pipeline};
@@ -65,7 +60,7 @@ pub struct CudaConfig {
     /// Which GPU, numbered from 0.
     pub ordinal: usize,
     /// Block shapes and other launch parameters.
-    pub launch: LaunchParams,
+    pub launch: Parameters,
     /// Batches that can be in flight; at least 1.
     pub streams: usize,
     /// Most registers that a thread may have; 0: as many as the driver's compiler likes.
@@ -93,9 +88,14 @@ impl Default for CudaConfig {
 
 impl CudaConfig {
     /// The defaults, with these parameters.
-    pub fn of(config: &DecoderConfig) -> Self {
-        let DecoderConfig { launch, registers, graph, pipeline, .. } = *config;
-        Self { launch, registers, graph, pipeline, ..Self::default() }
+    pub fn of(parameters: &Parameters) -> Self {
+        Self {
+            launch: *parameters,
+            registers: parameters.registers(),
+            graph: parameters.graph(),
+            pipeline: parameters.pipeline(),
+            ..Self::default()
+        }
     }
 }
 

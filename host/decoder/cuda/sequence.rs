@@ -19,7 +19,7 @@ use super::output::WORD;
 use super::ranks::RanksOnDevice;
 use super::setup::Setup;
 use super::tables::TablesOnDevice;
-use crate::decoder::launch::LaunchParams;
+use crate::decoder::parameters::Parameters;
 use crate::decoder::plan::{DeviceTables, Plan, check_list, cluster_options};
 use crate::decoder::ptx::Unit;
 use crate::decoder::rank_tables::RankTables;
@@ -101,7 +101,7 @@ impl<D: Device> DeviceSequence<D> {
         stream: &D::Stream,
         tables: &DetectorTables,
         options: DecodeOptions,
-        params: LaunchParams,
+        params: Parameters,
     ) -> Result<Self, DecodeError> {
         params.validate().map_err(|error| failure(error.to_string()))?;
         let ranks = RankTables::new("cuda", tables, options)?;

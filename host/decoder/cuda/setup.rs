@@ -5,7 +5,7 @@ use ut_kernels::clustering::ClusterOptions;
 use super::device::Device;
 use super::ranks::RanksOnDevice;
 use super::tables::TablesOnDevice;
-use crate::decoder::launch::LaunchParams;
+use crate::decoder::parameters::Parameters;
 use crate::decoder::ptx::Unit;
 use crate::input::Layout;
 
@@ -14,7 +14,7 @@ pub(super) struct Setup<D: Device> {
     pub(super) tables: TablesOnDevice<D>,
     pub(super) options: ClusterOptions,
     pub(super) flip_origin: f32,
-    pub(super) params: LaunchParams,
+    pub(super) params: Parameters,
     /// A rung of the ladder in place of production, for v5 in Allen layout.
     pub(super) rung: Option<String>,
     /// Where the fused pipeline runs.

@@ -15,7 +15,7 @@ use ut_kernels::switches::Switches;
 
 use super::failure;
 use super::launcher::{ExecutorLauncher, HostBuffer};
-use crate::decoder::launch::LaunchParams;
+use crate::decoder::parameters::Parameters;
 use crate::decoder::plan::{
     DeviceTables, Plan, add_meta, check_selected, cluster_options, first_event_word, too_many_hits, version_word,
 };
@@ -32,7 +32,7 @@ pub struct EmulatedConfig {
     /// Which kernels.
     pub pipeline: Pipeline,
     /// Block shapes and other launch parameters.
-    pub launch: LaunchParams,
+    pub launch: Parameters,
     /// Optimisations of Allen's pipeline. Version and layout follow tables and batch; `bins`, unless it is 1, follows
     /// `count.bins`.
     pub switches: Switches,
@@ -45,10 +45,17 @@ impl Default for EmulatedConfig {
         Self {
             schedule_seed: 0,
             pipeline: Pipeline::default(),
-            launch: LaunchParams::default(),
+            launch: Parameters::default(),
             switches: Switches::production(BankVersion::V5, Layout::Allen),
             step: FusedStep::default(),
         }
+    }
+}
+
+impl EmulatedConfig {
+    /// The defaults, with these parameters.
+    pub fn of(parameters: &Parameters) -> Self {
+        Self { pipeline: parameters.pipeline(), launch: *parameters, ..Self::default() }
     }
 }
 
@@ -59,7 +66,7 @@ pub struct EmulatedDecoder {
     options: ClusterOptions,
     flip_origin: f32,
     switches: Switches,
-    params: LaunchParams,
+    params: Parameters,
     /// With [`Pipeline::Fused`].
     ranks: Option<RankTables>,
     executor: Executor,

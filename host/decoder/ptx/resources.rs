@@ -131,7 +131,7 @@ impl KernelUse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decoder::launch::LaunchParams;
+    use crate::decoder::parameters::Parameters;
     use crate::decoder::plan::OTHERS_THREADS;
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
     fn every_kernel_can_be_launched_with_the_largest_blocks_that_it_gets() {
         for of in Resources::committed().unwrap().kernels {
             let (kernel, _) = Kernel::of_entry(&of.kernel).unwrap();
-            let room = LaunchParams::default().fused_room();
+            let room = Parameters::default().fused_room();
             let shared = kernel.shared_bytes(ut_kernels::detector::BankVersion::V5, 240, 84, room);
             let threads = if kernel == Kernel::FusedOthers { OTHERS_THREADS } else { 1024 };
             assert!(of.occupancy(threads, shared).unwrap().blocks > 0, "{} on {}", of.kernel, of.arch);

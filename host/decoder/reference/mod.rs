@@ -12,7 +12,7 @@ mod lookup;
 use self::banks::{Bank, banks_of_event};
 use self::clustering::{LaneHit, cluster_lane};
 use self::lookup::Lookup;
-use super::{BatchReport, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, UtHits};
+use super::{BatchReport, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, UtHits, check_selected};
 use crate::detector::{BankVersion, DetectorTables};
 use crate::input::BatchView;
 
@@ -222,7 +222,7 @@ impl Decoder for ReferenceDecoder {
         let mut out = hits.begin_with_clusters(batch.n_events, n_groups, self.lookup.version())?;
         report.reset(batch.n_events);
         let capacity = out.id.len();
-        batch.check_selected()?;
+        check_selected(&batch)?;
         let mut written = 0;
         for event in 0..batch.n_events {
             let is_selected = batch.selected.is_none_or(|list| list.contains(&(event as u32)));

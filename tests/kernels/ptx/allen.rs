@@ -15,7 +15,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use ptx_machine::{Launch, Memory, Program, bytes_of};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::DeviceConfig;
-use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::ptx::Unit;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::synth::{self, Profile};
@@ -42,7 +42,7 @@ fn compare(
 }
 
 fn with_defaults(tables: &DetectorTables, options: DecodeOptions, events: &[Event]) -> Result<(), String> {
-    let mut decoder = PtxDecoder::new(tables, options, LaunchParams::default(), 0);
+    let mut decoder = PtxDecoder::new(tables, options, Parameters::default(), 0);
     compare(tables, options, allen_batch(events).view(), &mut decoder)?;
     if fits_mep(events) {
         compare(tables, options, mep_batch(events).view(), &mut decoder)?;
@@ -115,9 +115,9 @@ fn block_shapes_size_classes_and_orders_do_not_show() {
     let options = DecodeOptions::default();
     for (tables, events) in detectors(Grouping::UniqueX) {
         for (turn, assignments) in assignments.into_iter().enumerate() {
-            let mut params = LaunchParams::default();
+            let mut params = Parameters::default();
             for assignment in assignments {
-                params.set_from(assignment).unwrap();
+                params.set_from(ut_decoding::Backend::Emulated, assignment).unwrap();
             }
             params.validate().unwrap();
             let mut decoder = PtxDecoder::new(&tables, options, params, 7 * turn as u32);
@@ -130,7 +130,7 @@ fn block_shapes_size_classes_and_orders_do_not_show() {
 fn an_interval_and_one_version_for_all_banks_come_out_as_from_the_reference() {
     let options = DecodeOptions::default();
     for (tables, events) in detectors(Grouping::YRows) {
-        let mut decoder = PtxDecoder::new(&tables, options, LaunchParams::default(), 0);
+        let mut decoder = PtxDecoder::new(&tables, options, Parameters::default(), 0);
         for batch in [allen_batch(&events), mep_batch(&events)] {
             let interval = BatchView { first_event: 1, n_events: events.len() - 1, ..batch.view() };
             for version in [tables.boards().version.byte(), 9] {
@@ -190,7 +190,7 @@ fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_boun
         let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
         let strategy = (nasty::events(tables.boards(), 0..4), nasty::corruptions(), nasty::options());
         let result = TestRunner::new(config).run(&strategy, |(events, corruptions, options)| {
-            let mut decoder = PtxDecoder::new(&tables, options, LaunchParams::default(), 3);
+            let mut decoder = PtxDecoder::new(&tables, options, Parameters::default(), 3);
             let mut batch = allen_batch(&events);
             nasty::corrupt(&mut batch, &corruptions);
             compare(&tables, options, batch.view(), &mut decoder).map_err(TestCaseError::fail)
@@ -199,7 +199,7 @@ fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_boun
         let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
         let strategy = (nasty::aligned_events(tables.boards(), 0..4).prop_map(|e| mep_batch(&e)), nasty::corruptions());
         let result = TestRunner::new(config).run(&strategy, |(mut batch, corruptions)| {
-            let mut decoder = PtxDecoder::new(&tables, DecodeOptions::default(), LaunchParams::default(), 5);
+            let mut decoder = PtxDecoder::new(&tables, DecodeOptions::default(), Parameters::default(), 5);
             nasty::corrupt(&mut batch, &corruptions);
             compare(&tables, DecodeOptions::default(), batch.view(), &mut decoder).map_err(TestCaseError::fail)
         });

@@ -1,5 +1,5 @@
 //! What the kernels cost, counted by the machine that runs their PTX: the counters themselves, and the table of
-//! `docs/kernel-counts.md`.
+//! `docs/fused.md`.
 
 use std::fmt::Write as _;
 
@@ -266,7 +266,7 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> Row {
 }
 
 impl Row {
-    /// As a row of the table of `docs/kernel-counts.md`.
+    /// A row of the table of `docs/fused.md`.
     fn markdown(&self) -> String {
         let sum = |of: fn(&Launches) -> f64| Some(self.kernels.iter().map(of).sum::<f64>());
         // Of the kernel with a block an event.
@@ -308,12 +308,12 @@ fn the_committed_counts_are_those_of_the_committed_kernels() {
         let row = serde_json::to_value(row(&sample, layout, pipeline)).expect("numbers");
         let same = |of: &&serde_json::Value| ["events", "layout", "pipeline"].iter().all(|key| of[key] == row[key]);
         let found = committed["rows"].as_array().and_then(|rows| rows.iter().find(same));
-        assert_eq!(found, Some(&row), "the kernels have changed: docs/kernel-counts.md says how they are counted");
+        assert_eq!(found, Some(&row), "the kernels have changed: docs/fused.md says how they are counted");
     }
 }
 
 #[test]
-#[ignore = "needs the real events (UT_DECODE_DATA) and minutes of counting; prints the table of docs/kernel-counts.md and writes kernels/ptx/counts.json"]
+#[ignore = "needs the real events (UT_DECODE_DATA) and minutes of counting; prints the table of docs/fused.md and writes kernels/ptx/counts.json"]
 fn table() {
     println!(
         "| events | layout | pipeline | strips | hits | issued | path | worst | barriers | chain | waits | all waits | shared | conflicts | sectors | fresh | left |"

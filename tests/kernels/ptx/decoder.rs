@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use ptx_machine::{Counts, Launch, Memory, Program, copied};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
-use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
 use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
@@ -169,12 +169,12 @@ pub struct PtxDecoder(DeviceDecoder<Machine>);
 
 impl PtxDecoder {
     /// Production.
-    pub fn new(tables: &DetectorTables, options: DecodeOptions, params: LaunchParams, turn: u32) -> Self {
+    pub fn new(tables: &DetectorTables, options: DecodeOptions, params: Parameters, turn: u32) -> Self {
         Self::on(tables, options, turn, DeviceConfig { launch: params, ..DeviceConfig::default() })
     }
 
     /// The fused pipeline.
-    pub fn fused(tables: &DetectorTables, options: DecodeOptions, params: LaunchParams, turn: u32) -> Self {
+    pub fn fused(tables: &DetectorTables, options: DecodeOptions, params: Parameters, turn: u32) -> Self {
         Self::on(
             tables,
             options,

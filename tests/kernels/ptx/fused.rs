@@ -11,17 +11,17 @@ use crate::suite::data::{Real, rows};
 use crate::suite::events::{Bank, Event, allen_batch, fits_mep, generated_as, mep_batch, v5_payload};
 use crate::suite::nasty;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
-use ut_decoding::decoder::launch::LaunchParams;
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::synth::{self, Profile};
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, Position};
 use ut_kernels::detector::LANES_PER_BOARD;
 
-fn params(assignments: &[&str]) -> LaunchParams {
-    let mut params = LaunchParams::default();
+fn params(assignments: &[&str]) -> Parameters {
+    let mut params = Parameters::default();
     for assignment in assignments {
-        params.set_from(assignment).expect("a valid assignment");
+        params.set_from(ut_decoding::Backend::Emulated, assignment).expect("a valid assignment");
     }
     params
 }
@@ -29,7 +29,7 @@ fn params(assignments: &[&str]) -> LaunchParams {
 fn compare(
     tables: &DetectorTables,
     options: DecodeOptions,
-    params: LaunchParams,
+    params: Parameters,
     batch: BatchView<'_>,
     turn: u32,
 ) -> Result<(), String> {

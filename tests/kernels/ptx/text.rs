@@ -239,7 +239,7 @@ fn the_assembler_says_what_is_committed() {
 #[cfg(feature = "cli")]
 mod command {
     use serde_json::Value;
-    use ut_decoding::decoder::launch::LaunchParams;
+    use ut_decoding::decoder::parameters::Parameters;
     use ut_decoding::decoder::ptx::{Kernel, Resources};
 
     fn ut_decode() -> assert_cmd::Command {
@@ -257,7 +257,7 @@ mod command {
         let expected = committed.of(Kernel::ClusterAndPredecode, "v5_allen", "sm_86").unwrap();
         let row = rows.iter().find(|row| row["kernel"] == expected.kernel.as_str()).unwrap();
         assert_eq!(row["registers"], expected.registers);
-        let room = LaunchParams::default().fused_room();
+        let room = Parameters::default().fused_room();
         let shared = Kernel::ClusterAndPredecode.shared_bytes(ut_kernels::detector::BankVersion::V5, 216, 84, room);
         assert_eq!(row["dynamic_shared"], shared);
         let of_128 = row["occupancy"].as_array().unwrap().iter().find(|o| o["threads"] == 128).unwrap();

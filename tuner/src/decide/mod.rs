@@ -1,6 +1,5 @@
 //! What to believe of measurements: statistics, verdicts, and the decisions that rest on them.
 
-pub mod aa;
 pub mod chain;
 pub mod compare;
 pub mod cost;

@@ -4,7 +4,7 @@ mod describe;
 
 use std::path::PathBuf;
 
-use crate::bench::decoding::{DecodeDevice, base};
+use crate::bench::decoding::DecodeDevice;
 use crate::bench::{Machine, looks, tunable};
 use crate::decoder::Backend;
 use crate::detector::BankVersion;
@@ -24,9 +24,10 @@ use tuner::watch::cpu::CpuWatch;
 use tuner::workloads::{Features, Matrix, Picker, Tuned};
 use tuner::{Config, Device, Space, Value};
 
-use crate::cli::args::{ClusterArgs, DetectorArgs, bank_format, one_of};
+use crate::cli::args::{DetectorArgs, bank_format, one_of};
+use crate::cli::config;
 use crate::cli::detector::Detector;
-use crate::cli::output::{on_stdout, print_beside, say, write_file, write_json};
+use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::progress::Progress;
 use crate::cli::sample::{MAX_EVENTS, embedded, identity, read};
 use crate::cli::sets_file::{SetOf, SetsFile};
@@ -64,9 +65,6 @@ pub struct Args {
     /// When the search for each workload ends, as for `tune run`.
     #[arg(long, value_name = "BUDGET", default_value = "evaluations=30,no-gain=15+gain=0.002,time=60")]
     budget: Budget,
-    /// Launches of each configuration while searching.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
-    launches: u16,
     /// Rounds in which every set is measured on every workload.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(3..))]
     rounds: u16,
@@ -77,12 +75,6 @@ pub struct Args {
     /// default on all workloads, and keep it for every workload if it is better: `decode` then uses it by itself.
     #[arg(long, value_name = "HOW", value_parser = ["mean", "worst"])]
     for_all: Option<String>,
-    /// Seed of all that is random.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-    /// Write the matrix as CSV here (regrets in %).
-    #[arg(long, value_name = "FILE")]
-    csv: Option<PathBuf>,
     /// Write everything as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -94,11 +86,10 @@ pub struct Args {
     format: BankVersion,
     #[command(flatten)]
     store: StoreArgs,
-    #[command(flatten)]
-    detector: DetectorArgs,
-    #[command(flatten)]
-    clustering: ClusterArgs,
 }
+
+/// Seed of all that is random.
+const SEED: u64 = 1;
 
 /// A workload: its name, its events, and what they look like.
 struct Load {
@@ -120,11 +111,9 @@ impl Load {
 fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
     let profile = |name: &String| Profile::ALL.into_iter().find(|profile| profile.name() == name);
     let files: Vec<PathBuf> = args.workloads.iter().filter(|name| profile(name).is_none()).map(PathBuf::from).collect();
-    let detector = if files.is_empty() && args.detector.boards.is_none() {
-        Detector::embedded(args.format, &args.detector)?
-    } else {
-        Detector::load(&args.detector, &files)?
-    };
+    let default = DetectorArgs::default();
+    let detector =
+        if files.is_empty() { Detector::embedded(args.format, &default)? } else { Detector::load(&default, &files)? };
     let mut loads: Vec<Load> = Vec::new();
     for text in &args.workloads {
         let (name, source, events) = if let Some(profile) = profile(text) {
@@ -143,7 +132,7 @@ fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
         if events.iter().all(|batch| batch.n_events == 0) {
             return Err(format!("{name}: there is no event").into());
         }
-        let looks = looks(&events, &detector.tables, args.clustering.options(), RULE_BATCH, STRETCH)?;
+        let looks = looks(&events, &detector.tables, config::options(), RULE_BATCH, STRETCH)?;
         loads.push(Load { name, source, events, looks });
     }
     Ok((detector, loads))
@@ -167,18 +156,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if weights.len() != args.workloads.len() || weights.iter().any(bad) || weights.iter().all(|weight| *weight == 0.0) {
         usage("--weights must be a number for each workload, none of them negative and not all 0");
     }
-    let to_stdout = on_stdout([&args.csv, &args.json]);
     let (detector, loads) = load(args)?;
-    let options = args.clustering.options();
+    let options = config::options();
     let (this, identity) = (tunable::device(args.backend)?, tunable::tunable(args.backend));
     let space = space(args.backend, this.sm_count)?;
     let names = space.names();
-    let default = tunable::default_config(args.backend, &space)?;
-    let device = |load: &Load| -> Result<DecodeDevice<'_>, Failure> {
-        let device = DecodeDevice::new(args.backend, &detector.tables, options, load.events.clone());
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Ok(device.with_parameters(&names, base(args.backend))?)
-    };
+    let varied = tunable::varied(args.backend, &space)?;
+    let default = varied.default();
+    let device = |load: &Load| DecodeDevice::new(&detector.tables, options, load.events.clone(), varied.clone());
     let mut store = Store::open(&args.store.locations(None)?.user)?;
 
     // Each by itself. The devices are dropped one by one: they hold every configuration that was tried.
@@ -190,12 +175,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let task = Task { device: &this, tunable: &identity, workload: &workload, space: &space };
         let kind = StrategyKind::default_for(space.len(), args.budget.most_evaluations());
         let session = Session {
-            launches: usize::from(args.launches),
             default: Some(default.clone()),
             sample: load.source.clone(),
-            ..Session::new(task, kind, args.seed, args.budget.clone())
+            ..Session::new(task, kind, SEED, args.budget.clone())
         };
-        let evidence = tune(&session, &mut device(load)?, &mut store, &mut |_| true)?.evidence;
+        let evidence = tune(&session, &mut device(load), &mut store, &mut |_| true)?.evidence;
         for candidate in [Some(&evidence.chosen), evidence.runner_up.as_ref()].into_iter().flatten() {
             if !sets.contains(&candidate.config) {
                 sets.push(candidate.config.clone());
@@ -204,14 +188,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         decided.push(evidence);
     }
 
-    let mut devices: Vec<DecodeDevice<'_>> = loads.iter().map(device).collect::<Result<_, Failure>>()?;
+    let mut devices: Vec<DecodeDevice<'_>> = loads.iter().map(device).collect();
     let mut parts: Vec<(String, &mut dyn Device)> = Vec::new();
     for (load, device) in loads.iter().zip(&mut devices) {
         parts.push((load.name.clone(), device));
     }
     let rounds = usize::from(args.rounds);
     let mut progress = Progress::new(rounds as u64, "measuring the matrix {wide_bar} {eta} left");
-    let costs = measure(&mut parts, &sets, rounds, args.seed, |round| progress.set(round as u64))?;
+    let costs = measure(&mut parts, &sets, rounds, SEED, |round| progress.set(round as u64))?;
     drop(progress);
     let chosen = Chosen::of(&costs.shown(), &weights, usize::from(args.portfolio))?;
     let rule = try_rule(&loads, &costs.matrix, &chosen, &this.name)?;
@@ -227,9 +211,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             Some(keep_for_all(args, &mut store, &task, &mut mix, &default, &sets[set])?)
         }
     };
-    if let Some(path) = &args.csv {
-        write_file(path, costs.matrix.csv())?;
-    }
     if let Some(path) = &args.json {
         let looks: Vec<_> =
             loads.iter().map(|load| json!({ "workload": load.name, "looks": load.features() })).collect();
@@ -252,7 +233,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         rule: &rule,
         kept: kept.as_deref(),
     };
-    print_beside(to_stdout, &text(&found)?)?;
+    print_beside(args.json.as_deref(), &text(&found)?)?;
     Ok(())
 }
 
@@ -267,9 +248,9 @@ fn sets_file(
 ) -> Result<SetsFile, Failure> {
     let names = space.names();
     let varied: Vec<&str> = names.iter().map(String::as_str).collect();
+    let of_space = tunable::varied(backend, space)?;
     let of = |(load, set): (&Load, &usize)| -> Result<SetOf, Failure> {
-        let configuration = tunable::configuration(backend, space, &matrix.sets[*set])?;
-        let parameters = configuration.text(varied.iter().copied());
+        let parameters = of_space.parameters_of(&matrix.sets[*set])?.text(varied.iter().copied());
         Ok(SetOf { workload: load.name.clone(), looks: load.features(), parameters })
     };
     let of = loads.iter().zip(&chosen.of_workload).map(of).collect::<Result<_, _>>()?;
@@ -340,14 +321,14 @@ fn keep_for_all(
     if set == default {
         return Ok("nothing: the default is the best one for all".to_owned());
     }
-    let plan = Plan { rounds: 4, seed: args.seed, ..Plan::default() };
+    let plan = Plan { rounds: 4, seed: SEED, ..Plan::default() };
     let found = compare(mix, default, set, &plan, &mut CpuWatch::default());
     let comparison = found.map_err(|dropped| dropped.failure.message)?;
     say(evidence(&comparison.judgement).trim_end());
     let finding = Finding {
         plan: StorePlan {
             strategy: format!("one for all of {}", args.workloads.join(", ")),
-            seed: args.seed,
+            seed: SEED,
             budget: args.budget.to_string(),
         },
         default: default.clone(),

@@ -50,7 +50,7 @@ fn ptx(work: &Path) -> String {
 }
 
 #[test]
-#[ignore = "needs a compiler for PTX: kernels/install-ptx-tools.sh installs it, .ci/run runs this"]
+#[ignore = "needs a compiler for PTX: kernels/install-ptx-tools.sh installs it, .ci/full runs this"]
 fn the_ptx_counts_the_same_on_the_interpreter() {
     let work = tempfile::tempdir().expect("a folder");
     let program = Program::new(&ptx(work.path()));
@@ -65,7 +65,7 @@ fn the_ptx_counts_the_same_on_the_interpreter() {
 }
 
 #[test]
-#[ignore = "needs a compiler for PTX and ptxas: kernels/install-ptx-tools.sh installs them, .ci/run runs this"]
+#[ignore = "needs a compiler for PTX and ptxas: kernels/install-ptx-tools.sh installs them, .ci/full runs this"]
 fn the_ptx_assembles_for_every_architecture_without_spills() {
     let work = tempfile::tempdir().expect("a folder");
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../target/ptx-tools/bin");

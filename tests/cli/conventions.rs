@@ -1,0 +1,177 @@
+//! Conventions of every command: hints after wrong usage, settings, colours, quiet and verbose, Ctrl-C.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::support::{json_of, run_to, sample, write};
+
+/// Runs the tool with these environment variables.
+fn run_with(directory: &Path, variables: &[(&str, &str)], args: &[&str]) -> Output {
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+    tool.current_dir(directory).env("UT_DECODE_CONFIG", "").args(args);
+    tool.envs(variables.iter().copied()).output().unwrap()
+}
+
+#[test]
+fn a_usage_error_names_the_subcommand_and_what_to_type() {
+    let directory = tempfile::tempdir().unwrap();
+    for (args, parts) in [
+        (&["decode"][..], &["Usage: ut-decode decode", "for example: ut-decode decode run.mdf"][..]),
+        (&["compare"], &["for example: ut-decode compare cpu.simd=avx2 cpu.simd=avx512"]),
+        (&["generate"], &["for example: ut-decode generate -o sample"]),
+        (&["decod", "a"], &["'decode'"]),
+        (&["explain"], &["tip: ut-decode tune explain"]),
+        (&["generate", "-o", "a", "--profile", "pp-nominel"], &["'pp-nominal'"]),
+        (&["decode", "a.mdf", "--set", "cpu.chunks=1"], &["Usage: ut-decode decode", "did you mean cpu.chunk?"]),
+        (&["sweep", "--axis", "bach=1"], &["Usage: ut-decode sweep", "did you mean batch?"]),
+        (&["compare", "smid=avx2", ""], &["did you mean cpu.simd?"]),
+        (&["tune", "run", "--budget", "soon"], &["10min"]),
+    ] {
+        let (_, err) = run_to(2, directory.path(), args);
+        for part in parts {
+            assert!(err.contains(part), "{part}: {err}");
+        }
+    }
+}
+
+#[test]
+fn settings_stand_in_for_options_and_options_win() {
+    let directory = sample();
+    let directory = directory.path();
+    let provenance = |args: &[&str]| -> Value {
+        let output =
+            run_with(directory, &[("UT_DECODE_CONFIG", "settings/my.toml")], &[args, &["--json", "-"]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()["provenance"].clone()
+    };
+    std::fs::create_dir(directory.join("settings")).unwrap();
+    let tables = "boards = \"../boards.bin\"\ngeometry = \"../geometry.bin\"\n";
+    write(directory, "settings/my.toml", format!("{tables}grouping = \"unique-x\"\nflip = 511\n").as_bytes());
+    // Generated events belong to the embedded detector, whatever the settings say.
+    let found = provenance(&["decode", "events.mdf"]);
+    assert_eq!((&found["grouping"], &found["flip"]), (&"unique-x".into(), &"511".into()));
+    assert_eq!(found["boards"], "embedded synthetic detector");
+    let event = crate::support::event(&[crate::support::bank(0, &crate::support::ONE_HIT)]);
+    write(directory, "measured.mdf", &event);
+    assert_eq!(provenance(&["decode", "measured.mdf"])["boards"], "settings/../boards.bin");
+    let found = provenance(&["decode", "measured.mdf", "--flip", "512", "--grouping", "y-rows"]);
+    assert_eq!((&found["grouping"], &found["flip"]), (&"y-rows".into(), &"512".into()));
+    // In the current folder it is found by its name; an unknown key is named.
+    write(directory, "ut-decode.toml", b"fliq = 511");
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+    let output =
+        tool.current_dir(directory).env_remove("UT_DECODE_CONFIG").args(["decode", "events.mdf"]).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && err.contains("ut-decode.toml") && err.contains("`fliq`"), "{err}");
+    // Settings that cannot be read are not passed over.
+    std::fs::remove_file(directory.join("ut-decode.toml")).unwrap();
+    std::os::unix::fs::symlink("nowhere.toml", directory.join("ut-decode.toml")).unwrap();
+    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+    let output =
+        tool.current_dir(directory).env_remove("UT_DECODE_CONFIG").args(["decode", "events.mdf"]).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && err.contains("cannot read the settings in ut-decode.toml"), "{err}");
+    let (_, err) = run_to(1, directory, &["decode", "events.mdf", "--config", "absent.toml"]);
+    assert!(err.contains("absent.toml"), "{err}");
+}
+
+#[test]
+fn generated_events_get_their_tables_wherever_they_are_found_and_are_warned_of_where_not() {
+    let directory = sample();
+    let directory = directory.path();
+    let (_, mut geometry) = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1);
+    geometry.sectors[0].p0_x += 1.0;
+    write(directory, "moved.bin", &geometry.to_bytes());
+    for (settings, geometry) in [("mine.toml", "moved.bin"), ("theirs.toml", "geometry.bin")] {
+        write(directory, settings, format!("boards = \"boards.bin\"\ngeometry = \"{geometry}\"\n").as_bytes());
+    }
+    write(directory, "measured.mdf", &crate::support::event(&[crate::support::bank(0, &crate::support::ONE_HIT)]));
+    write(directory, "empty.mdf", b"");
+    let mut damaged = crate::support::read(directory, "events.mdf");
+    // The mark of the first event.
+    damaged[20] ^= 1;
+    write(directory, "damaged.mdf", &damaged);
+    let warning = |events: &str| format!("{events} were made by ut-decode generate, and their hits are wrong");
+    let decode = |settings: &str, files: &[&str]| -> (bool, String) {
+        let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+        tool.current_dir(directory).env("UT_DECODE_CONFIG", settings).args(["decode", "--json", "-"]).args(files);
+        let output = tool.stdin(std::fs::File::open(directory.join("events.mdf")).unwrap()).output().unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{files:?}: {err}");
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        (json["provenance"]["boards"] == "embedded synthetic detector", err)
+    };
+    for files in [&["events.mdf"][..], &["empty.mdf", "events.mdf"], &["damaged.mdf"], &["events.mdf", "measured.mdf"]]
+    {
+        let (embedded, err) = decode("mine.toml", files);
+        assert!(embedded, "{files:?}: {err}");
+        assert!(err.contains("hits of a synthetic detector") || !files.contains(&"measured.mdf"), "{files:?}: {err}");
+        assert!(!err.contains("made by ut-decode generate"), "{files:?}: {err}");
+    }
+    for files in [&["-"][..], &["measured.mdf", "events.mdf"]] {
+        let (embedded, err) = decode("mine.toml", files);
+        assert!(!embedded && err.matches(&warning("5 events")).count() == 1, "{files:?}: {err}");
+        // With the tables that `generate` wrote all is well.
+        let (embedded, err) = decode("theirs.toml", files);
+        assert!(!embedded && !err.contains("made by ut-decode generate"), "{files:?}: {err}");
+    }
+    let report = ["report", "measured.mdf", "events.mdf", "--output", "page.html"];
+    let output = run_with(directory, &[("UT_DECODE_CONFIG", "mine.toml")], &report);
+    assert!(String::from_utf8(output.stderr).unwrap().contains(&warning("5 events")));
+    assert!(String::from_utf8(crate::support::read(directory, "page.html")).unwrap().contains(&warning("5 events")));
+}
+
+#[test]
+fn colours_are_for_terminals_unless_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    let coloured =
+        |variables: &[(&str, &str)], args: &[&str]| run_with(directory.path(), variables, args).stderr.contains(&0x1B);
+    for args in [&["decode", "absent.mdf"][..], &["decode"]] {
+        assert!(!coloured(&[], args), "{args:?}");
+        assert!(coloured(&[], &[args, &["--color", "always"]].concat()), "{args:?}");
+        assert!(!coloured(&[("CLICOLOR_FORCE", "1")], &[args, &["--color=never"]].concat()), "{args:?}");
+    }
+    assert!(!coloured(&[("NO_COLOR", "1")], &["decode", "absent.mdf"]));
+}
+
+#[test]
+fn quiet_leaves_results_warnings_and_errors_and_verbose_tells_more() {
+    let directory = sample();
+    let directory = directory.path();
+    let (_, err) = run_to(0, directory, &["decode", "events.mdf", "--json", "-", "-q"]);
+    assert_eq!(err, "");
+    let (json, err) = json_of(0, directory, &["-v", "decode", "events.mdf"]);
+    assert_eq!(json["events"], 5);
+    assert!(err.contains("tables: the embedded synthetic detector") && err.contains("took "), "{err}");
+    let (_, err) = run_to(1, directory, &["decode", "absent.mdf", "-q"]);
+    assert!(err.starts_with("error: "), "{err}");
+    run_to(2, directory, &["decode", "events.mdf", "-q", "-v"]);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn ctrl_c_ends_a_command_says_so_and_leaves_nothing_half_written() {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Stdio;
+
+    let directory = tempfile::tempdir().unwrap();
+    // Where the tests run in the background of a script, Ctrl-C is ignored, and would be here.
+    let mut tool = Command::new("env");
+    tool.arg("--default-signal=INT").arg(assert_cmd::cargo::cargo_bin!("ut-decode"));
+    tool.args(["generate", "--events", "100000000", "-o", "."]).current_dir(directory.path()).stderr(Stdio::piped());
+    let mut running = tool.spawn().unwrap();
+    let files = || std::fs::read_dir(directory.path()).unwrap().count();
+    // The events' file has begun when it is there beside the two tables.
+    while files() < 3 {
+        assert!(running.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let pid = running.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.signal(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("stopped"));
+    assert_eq!(files(), 2);
+}

@@ -1,0 +1,208 @@
+//! `ut-decode decode --resume`: what is decoded again, and what is not.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{TABLES, json_of, read, run_to, sample, shell, write};
+
+const FILES: [&str; 3] = ["a.mdf", "b.mdf.zst", "c.mep"];
+
+/// A directory with three inputs and their tables.
+fn inputs() -> TempDir {
+    let directory = sample();
+    for (seed, name) in [("2", "a.mdf"), ("3", "b.mdf.zst"), ("4", "c.mep")] {
+        run_to(0, directory.path(), &["generate", "--events", "4", "--seed", seed, "--output", "made"]);
+        run_to(0, directory.path(), &["convert", "made/events.mdf", "--output", name]);
+    }
+    fs::remove_dir_all(directory.path().join("made")).unwrap();
+    directory
+}
+
+fn resume(directory: &Path, files: &[&str], options: &[&str]) -> (Value, String) {
+    let args = [&["decode", "--resume", "--output", "hits/", "--format", "csv"], files, options, &TABLES].concat();
+    json_of(0, directory, &args)
+}
+
+/// The outputs that a job wrote, without folder and ending.
+fn written(json: &Value) -> Vec<String> {
+    let names = json["outputs"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
+    names.map(|name| name.trim_start_matches("hits/").trim_end_matches(".csv").to_owned()).collect()
+}
+
+/// Contents of the files in a folder by name, hidden ones left out.
+fn contents(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let named = files.map(|path| (path.file_name().unwrap().to_str().unwrap().to_owned(), fs::read(path).unwrap()));
+    named.filter(|(name, _)| !name.starts_with('.')).collect()
+}
+
+fn set_modified(path: &Path, second: u64) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(second)).unwrap();
+}
+
+#[test]
+fn only_what_is_new_changed_or_made_otherwise_is_decoded_again() {
+    let directory = inputs();
+    let directory = directory.path();
+    let mut all = contents(directory);
+    let again = |what: &str, files: &[&str], options: &[&str], expected: &[&str]| {
+        let (json, err) = resume(directory, files, options);
+        assert!(written(&json) == expected, "{what}: {err}");
+        let skipped = files.len() - expected.len();
+        assert_eq!(json["skipped_files"], skipped, "{what}");
+        let said = format!("skipped {skipped} of {} file", files.len());
+        assert_eq!(err.contains(&said), skipped > 0, "{what}: {err}");
+        assert!(!err.contains(".ut-decode.json"), "{what}: {err}");
+        // Nothing is left for the next run, and what was skipped is what a job without --resume writes.
+        assert!(written(&resume(directory, files, options).0).is_empty(), "{what}");
+        let args = ["decode", "--output", "fresh/", "--format", "csv"];
+        run_to(0, directory, &[&args[..], files, options, &TABLES].concat());
+        for (name, bytes) in contents(&directory.join("fresh")) {
+            assert!(read(directory, &format!("hits/{name}")) == bytes, "{what}: {name}");
+        }
+        fs::remove_dir_all(directory.join("fresh")).unwrap();
+    };
+    again("some inputs", &FILES[..1], &[], &["a"]);
+    again("new inputs", &FILES, &[], &["b", "c"]);
+    again("what changes no hit", &FILES, &["--threads", "1", "--backend", "reference", "--layout", "mep"], &[]);
+    again("the same by another name", &["./a.mdf", "b.mdf.zst", "c.mep"], &[], &[]);
+    set_modified(&directory.join("b.mdf.zst"), 1);
+    again("an input with another time", &FILES, &[], &["b"]);
+    let longer = [&all.remove("a.mdf").unwrap()[..], &all.remove("events.mdf").unwrap()].concat();
+    write(directory, "a.mdf", &longer);
+    set_modified(&directory.join("a.mdf"), 1);
+    again("an input that has grown", &FILES, &[], &["a"]);
+    fs::create_dir(directory.join("other")).unwrap();
+    fs::rename(directory.join("a.mdf"), directory.join("other/a.mdf")).unwrap();
+    again("another input of the same name", &["other/a.mdf", "b.mdf.zst"], &[], &["a"]);
+    fs::rename(directory.join("other/a.mdf"), directory.join("a.mdf")).unwrap();
+    again("the first again", &FILES, &[], &["a"]);
+    fs::remove_file(directory.join("hits/a.csv")).unwrap();
+    again("an output that is missing", &FILES, &[], &["a"]);
+    let cut = read(directory, "hits/c.csv").len() as u64 - 9;
+    File::options().write(true).open(directory.join("hits/c.csv")).unwrap().set_len(cut).unwrap();
+    again("an output that was cut", &FILES, &[], &["c"]);
+    set_modified(&directory.join("hits/b.csv"), 5);
+    again("an output that something else wrote", &FILES, &[], &["b"]);
+    for options in [&["--flip", "511"][..], &["--columns", "detector"], &["--run", "1"], &["--no-checksum"], &[]] {
+        again("other options", &FILES, options, &["a", "b", "c"]);
+    }
+    write(directory, "mask.txt", b"board 3\n");
+    again("a mask", &FILES, &["--mask", "mask.txt"], &["a", "b", "c"]);
+    write(directory, "mask.txt", b"board 3 # a comment changes no strip\n");
+    again("the same mask", &FILES, &["--mask", "mask.txt"], &[]);
+    write(directory, "mask.txt", b"board 4\n");
+    again("another mask", &FILES, &["--mask", "mask.txt"], &["a", "b", "c"]);
+    again("other groups", &FILES, &["--grouping", "unique-x"], &["a", "b", "c"]);
+    let geometry = read(directory, "geometry.bin");
+    let mut other = geometry.clone();
+    other[geometry.len() - 4] ^= 1;
+    for (what, bytes) in [("other tables", &other), ("the first tables", &geometry)] {
+        write(directory, "geometry.bin", bytes);
+        again(what, &FILES, &[], &["a", "b", "c"]);
+    }
+}
+
+#[test]
+fn a_damaged_manifest_is_said_and_everything_decoded_again() {
+    let directory = inputs();
+    let directory = directory.path();
+    resume(directory, &FILES, &[]);
+    let manifest = String::from_utf8(read(directory, "hits/.ut-decode.json")).unwrap();
+    for bad in ["", "{}", &manifest[..manifest.len() / 2], &manifest.replace("\"version\": 1", "\"version\": 2")] {
+        write(directory, "hits/.ut-decode.json", bad.as_bytes());
+        let (json, err) = resume(directory, &FILES, &[]);
+        assert!(err.contains("warning: hits/.ut-decode.json: ") && err.contains("decoding all"), "{err}");
+        assert_eq!(written(&json), ["a", "b", "c"]);
+        assert!(written(&resume(directory, &FILES, &[]).0).is_empty());
+    }
+}
+
+#[test]
+fn an_input_that_breaks_off_is_tried_each_time_and_a_pipe_is_always_decoded() {
+    let directory = inputs();
+    let directory = directory.path();
+    let whole = read(directory, "a.mdf");
+    write(directory, "a.mdf", &whole[..whole.len() - 3]);
+    let args = ["decode", "a.mdf", "c.mep", "--resume", "--keep-going", "--output", "hits/", "--format", "csv"];
+    for expected in [&["a", "c"][..], &["a"]] {
+        let (json, err) = json_of(1, directory, &[&args[..], &TABLES].concat());
+        assert_eq!(written(&json), expected, "{err}");
+    }
+    write(directory, "a.mdf", &whole);
+    assert_eq!(written(&resume(directory, &FILES, &[]).0), ["a", "b"]);
+    let line = format!("\"$TOOL\" decode - --resume -o hits/ --format csv {} --json - <a.mdf", TABLES.join(" "));
+    for _ in 0..2 {
+        let (_, out, err) = shell(directory, &format!("cat a.mdf | {}", line.replace(" <a.mdf", "")));
+        assert_eq!(written(&serde_json::from_str(&out).unwrap_or_else(|_| panic!("{err}"))), ["stdin"]);
+    }
+}
+
+#[test]
+fn a_job_that_is_killed_again_and_again_ends_with_the_outputs_of_one_that_is_not() {
+    let directory = inputs();
+    let directory = directory.path();
+    fs::create_dir(directory.join("raw")).unwrap();
+    for i in 0..40 {
+        fs::copy(directory.join(FILES[i % 2]), directory.join(format!("raw/{i:02}.mdf"))).unwrap();
+    }
+    let args =
+        [&["decode", "raw", "--resume", "--threads", "2", "--format", "parquet", "--output"], &TABLES[..]].concat();
+    let args = |folder: &'static str| [&args[..8], &[folder], &args[8..]].concat();
+    let mut most = 0;
+    for i in 0..8 {
+        let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
+        tool.current_dir(directory).env("UT_DECODE_CONFIG", "").args(args("killed/")).stdout(Stdio::null());
+        let mut tool = tool.stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(40 * (i % 4 + 1)));
+        let _ = tool.kill();
+        tool.wait().unwrap();
+        let n = fs::read_dir(directory.join("killed")).map_or(0, Iterator::count);
+        assert!(n + 2 >= most, "{n} files after {most}");
+        most = n;
+    }
+    write(directory, "killed/.ut-decode-dead.part", b"left");
+    run_to(0, directory, &args("killed/"));
+    run_to(0, directory, &args("undisturbed/"));
+    let [killed, undisturbed] = ["killed", "undisturbed"].map(|folder| contents(&directory.join(folder)));
+    assert!(killed == undisturbed && killed.len() == 40);
+    let hidden = fs::read_dir(directory.join("killed")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(hidden.filter(|name| name.to_string_lossy().starts_with('.')).count(), 1, "the manifest alone");
+}
+
+#[test]
+fn resuming_needs_a_folder_of_one_file_an_input_and_all_their_events() {
+    let directory = inputs();
+    let directory = directory.path();
+    let folder = ["--output", "hits/", "--format", "csv"];
+    for (options, message) in [
+        (&["--output", "hits.csv"][..], "name a folder"),
+        (&[], "--output"),
+        (&[&folder[..], &["--partition", "run"]].concat(), "--partition"),
+        (&[&folder[..], &["--events", "3"]].concat(), "--events"),
+        (&[&folder[..], &["--shard", "1/2"]].concat(), "--shard"),
+        (&[&folder[..], &["--skip", "1"]].concat(), "--skip"),
+        (&[&folder[..], &["--limit", "1"]].concat(), "--limit"),
+    ] {
+        let (_, err) = run_to(2, directory, &[&["decode", "a.mdf", "--resume"], options].concat());
+        assert!(err.contains(message), "{options:?}: {err}");
+    }
+    // Of two inputs that would get the same file, one may be done: the other does not replace it.
+    fs::create_dir(directory.join("other")).unwrap();
+    fs::copy(directory.join("a.mdf"), directory.join("other/a.raw")).unwrap();
+    resume(directory, &["a.mdf"], &[]);
+    let args = ["decode", "a.mdf", "other/a.raw", "--resume"];
+    let (_, err) = run_to(2, directory, &[&args[..], &folder, &TABLES].concat());
+    assert!(err.contains("two inputs"), "{err}");
+    write(directory, "hits/.ut-decode.json", b"my mask");
+    let args = ["decode", "a.mdf", "--resume", "--files-from", "hits/.ut-decode.json"];
+    let (_, err) = run_to(2, directory, &[&args[..], &folder, &TABLES].concat());
+    assert!(err.contains("would overwrite"), "{err}");
+}
