@@ -127,26 +127,11 @@ struct Kept {
     view: RunView,
     numbers: Option<(u64, u64)>,
     measured: u64,
-    /// Missing in older sums.
-    #[serde(default)]
     generated: u64,
     warnings: Vec<String>,
     failures: Vec<String>,
     versions: Vec<KeptVersions>,
-    /// In older sums, none or one.
-    #[serde(default, skip_serializing)]
-    part: Option<OldPart>,
-    /// Missing in older sums.
-    #[serde(default)]
     parts: Vec<(Job, BTreeSet<Known>)>,
-}
-
-/// A part as older sums have it, of which all else is known from the sums.
-#[derive(Deserialize)]
-struct OldPart {
-    shard: (u64, u64),
-    selection: String,
-    sizes: Vec<u64>,
 }
 
 /// Why sums are refused.
@@ -206,13 +191,11 @@ impl Sums {
     #[must_use]
     pub fn of_part(mut self, part: Option<Part>) -> Self {
         if let Some(Part { job, i, section }) = part {
-            self.parts = Parts([(job, [self.known(i, section)].into())].into());
+            let (events, hits) = (self.view.events, self.view.hits);
+            let known = Known { i, section, events, hits, numbers: self.numbers };
+            self.parts = Parts([(job, [known].into())].into());
         }
         self
-    }
-
-    fn known(&self, i: u64, section: Option<[u64; 3]>) -> Known {
-        Known { i, section, events: self.view.events, hits: self.view.hits, numbers: self.numbers }
     }
 
     /// Checks that these are sums of hits of one kind, which can be added, or drawn beside each other.
@@ -307,7 +290,6 @@ impl Sums {
             numbers: self.numbers,
             measured: self.measured,
             generated: self.generated,
-            part: None,
             parts: self.parts.0.clone().into_iter().collect(),
             warnings: self.warnings.clone(),
             failures: self.failures.clone(),
@@ -365,10 +347,6 @@ impl Sums {
             versions: kept.versions.into_iter().map(|(file, of)| (file.into(), of.into_iter().collect())).collect(),
         };
         sums.parts.add(kept.parts);
-        if let Some(OldPart { shard: (i, n), selection, sizes }) = kept.part {
-            let inputs = sums.files.iter().map(|file| Name::without_folder(file)).zip(sizes).collect();
-            sums.parts.add([(Job { n, selection, inputs }, [sums.known(i, None)].into())]);
-        }
         Ok(sums)
     }
 
