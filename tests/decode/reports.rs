@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use tuner::{Failure, FailureKind, Outcome};
+use ut_decoding::Layout;
 use ut_decoding::bench::chip::Chip;
 use ut_decoding::bench::sweep::axis::parse_all;
 use ut_decoding::bench::sweep::plan::{Limits, Plan};
@@ -13,7 +14,6 @@ use ut_decoding::bench::{Change, Machine, Spread};
 use ut_decoding::decoder::occupancy::Architecture;
 use ut_decoding::decoder::{Backend, Parameters};
 use ut_decoding::detector::BankVersion;
-use ut_decoding::Layout;
 
 fn about(backend: Backend) -> About {
     About {

@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
         (Subject::Configuration(a), Subject::Configuration(b)) => {
             let (detector, events, source) = args.sample.load()?;
-            let mut device = args.sample.device(Varied::all(args.backend), &detector, events);
+            let mut device = SampleArgs::device(Varied::all(args.backend), &detector, events);
             match compare(&mut device, &a, &b, &plan, &mut *watch) {
                 Ok(found) => (found, source),
                 Err(dropped) => {

@@ -2,7 +2,11 @@
 //!
 //! One file a subcommand, thin: the work is done in the library. `help` lists the exit codes.
 
-#![allow(missing_docs, reason = "what other crates take from here is for the Python package and the fuzzer")]
+#![allow(
+    missing_docs,
+    clippy::missing_errors_doc,
+    reason = "what other crates take from here is for the Python package and the fuzzer"
+)]
 #![allow(rustdoc::invalid_html_tags, reason = "the comments on options are the text of --help")]
 
 mod ablation;

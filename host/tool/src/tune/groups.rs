@@ -112,7 +112,7 @@ fn open<'d>(
                 default: Some(varied.default()),
                 tunable: tunable::tunable(*backend),
                 workload: tunable::workload(&detector.tables, &config::options())?,
-                device: Box::new(args.sample.device(varied, detector, events.clone())),
+                device: Box::new(SampleArgs::device(varied, detector, events.clone())),
                 sample: args.sample.identity(detector),
                 space,
                 identity,

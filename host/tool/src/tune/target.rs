@@ -181,7 +181,7 @@ fn serve(args: &Args) -> Result<(), Failure> {
             let (detector, events, _) = args.sample.load()?;
             let Target { space, default, .. } = Target::of(args)?;
             let varied = tunable::varied(subject(*backend, args), &space)?;
-            let mut device = args.sample.device(varied, &detector, events).keeping(KEPT);
+            let mut device = crate::trial::SampleArgs::device(varied, &detector, events).keeping(KEPT);
             device.expect(Layout::Allen).map_err(|failure| failure.message)?;
             if let (Backend::Cuda, Some(default)) = (backend, &default) {
                 // The driver compiles the kernels when they are first used; what comes of it is measured later.
