@@ -72,7 +72,7 @@ impl SampleArgs {
     }
 
     /// The decoder on these events, with configurations of what is varied.
-    pub fn device<'t>(varied: Varied, detector: &'t Detector, events: Vec<EventBatch>) -> DecodeDevice<'t> {
+    pub fn device(varied: Varied, detector: &Detector, events: Vec<EventBatch>) -> DecodeDevice<'_> {
         DecodeDevice::new(&detector.tables, config::options(), events, varied)
     }
 }
