@@ -16,7 +16,7 @@ use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, sampl
 use crate::cli::args::{meant, one_of};
 use crate::cli::config;
 use crate::cli::output::{print_beside, say, write_json};
-use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
+use crate::cli::trial::{self, RuleArgs, SampleArgs, evidence, trouble};
 use crate::cli::tune::store::APPLICATION;
 use crate::cli::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
         (Subject::Configuration(a), Subject::Configuration(b)) => {
             let (detector, events, source) = args.sample.load()?;
-            let mut device = args.sample.device(Varied::all(args.backend), &detector, events);
+            let mut device = trial::device(Varied::all(args.backend), &detector, events);
             match compare(&mut device, &a, &b, &plan, &mut *watch) {
                 Ok(found) => (found, source),
                 Err(dropped) => {

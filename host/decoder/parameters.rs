@@ -222,11 +222,11 @@ impl Backend {
     /// # Errors
     /// If there is none of that name; the message lists those that exist.
     pub fn parameter(self, name: &str) -> Result<&'static Parameter, ParameterError> {
-        find(self.name(), self.all_parameters().collect(), name)
+        find(self.name(), &self.all_parameters().collect::<Vec<_>>(), name)
     }
 }
 
-fn find(of: &'static str, all: Vec<&'static Parameter>, name: &str) -> Result<&'static Parameter, ParameterError> {
+fn find(of: &'static str, all: &[&'static Parameter], name: &str) -> Result<&'static Parameter, ParameterError> {
     let rest = |parameter: &&&Parameter| parameter.name.split_once('.').is_some_and(|(_, rest)| rest == name);
     let mut short = all.iter().filter(rest);
     let exact = all.iter().find(|parameter| parameter.name == name);
@@ -356,7 +356,7 @@ impl Parameters {
     /// # Errors
     /// If there is no such parameter, or it cannot have this value.
     pub fn set(&mut self, name: &str, value: u32) -> Result<(), ParameterError> {
-        self.put_value(find("the set of kernels", launch_parameters().iter().collect(), name)?, value)
+        self.put_value(find("the set of kernels", &launch_parameters().iter().collect::<Vec<_>>(), name)?, value)
     }
 
     /// Sets a parameter of a backend's decoders from `name=value`.
@@ -365,7 +365,7 @@ impl Parameters {
     /// If there is no such parameter, it cannot have this value, or the text is not of this form.
     pub fn set_from(&mut self, backend: Backend, assignment: &str) -> Result<(), ParameterError> {
         let (name, value) = split(assignment)?;
-        let parameter = find(backend.name(), backend.parameters().iter().collect(), name)?;
+        let parameter = find(backend.name(), &backend.parameters().iter().collect::<Vec<_>>(), name)?;
         self.put_value(parameter, parameter.parse(value)?)
     }
 

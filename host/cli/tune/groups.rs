@@ -21,7 +21,7 @@ use crate::cli::config;
 use crate::cli::detector::Detector;
 use crate::cli::output::{print_beside, say, write_json};
 use crate::cli::paths::{Protected, named};
-use crate::cli::trial::{RuleArgs, SampleArgs, evidence, trouble};
+use crate::cli::trial::{self, RuleArgs, SampleArgs, evidence, trouble};
 use crate::cli::tune::run_args::DeviceSpec;
 use crate::cli::tune::store::StoreArgs;
 use crate::cli::tune::target::Target;
@@ -112,7 +112,7 @@ fn open<'d>(
                 default: Some(varied.default()),
                 tunable: tunable::tunable(*backend),
                 workload: tunable::workload(&detector.tables, &config::options())?,
-                device: Box::new(args.sample.device(varied, detector, events.clone())),
+                device: Box::new(trial::device(varied, detector, events.clone())),
                 sample: args.sample.identity(detector),
                 space,
                 identity,
