@@ -3,6 +3,8 @@
 //!
 //! [`DecodeDevice`]: super::decoding::DecodeDevice
 
+use std::collections::BTreeSet;
+
 use super::Machine;
 use super::varied::{self, Varied, runs};
 use tuner::fnv::Fnv;
@@ -85,72 +87,63 @@ pub fn varied(what: impl Into<Subject>, space: &Space) -> Result<Varied, Paramet
 /// # Errors
 /// None that these declarations could have.
 pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError> {
-    let what = what.into();
-    match what.backend {
-        Backend::Reference => SpaceBuilder::new().build(),
-        Backend::Cpu => cpu_space(cores),
-        Backend::Emulated | Backend::Cuda => kernel_space(what),
+    let what @ Subject { backend, pipeline } = what.into();
+    if backend == Backend::Reference {
+        return SpaceBuilder::new().build();
     }
-}
-
-fn cpu_space(cores: usize) -> Result<Space, SpaceError> {
     let cores = cores.clamp(1, 1024) as i64;
-    let fewer = (0..10).map(|power| 1 << power).filter(|&threads| threads < cores);
-    let enough = move |values: &[&Value]| match values {
-        [Value::Int(threads), Value::Int(chunk), Value::Int(batch)] => {
-            let threads = if *threads == 0 { cores } else { *threads };
-            chunk * threads <= *batch || (*batch, *chunk) == (256, 16)
-        }
-        _ => false,
-    };
-    SpaceBuilder::new()
-        .ints("cpu.threads", std::iter::once(0).chain(fewer))
-        .powers_of_two("cpu.chunk", 1, 256)
-        .choices("cpu.simd", ["auto"])
-        .powers_of_two("batch", 32, 4096)
-        .choices("layout", ["allen"])
-        .constraint_fn("every thread has a chunk", &["cpu.threads", "cpu.chunk", "batch"], enough)
-        .build()
-}
-
-fn kernel_space(what: Subject) -> Result<Space, SpaceError> {
-    let Subject { backend, pipeline } = what;
-    let looked_at = |parameter: &Parameter| runs(parameter, pipeline);
-    let all_of_them = backend.parameters().iter().filter(|parameter| looked_at(parameter));
-    let all = all_of_them.map(|parameter| parameter.candidates.len()).product::<usize>() <= MOST_COMBINATIONS;
+    let looked_at = |parameter: &&Parameter| runs(parameter, pipeline);
+    let combinations: usize =
+        backend.parameters().iter().filter(looked_at).map(|parameter| parameter.candidates.len()).product();
     let worth = |parameter: &Parameter| {
-        let near =
-            |value: u32| value.is_power_of_two() && 2 * value >= parameter.default && value <= 4 * parameter.default;
-        let candidates = parameter.candidates.iter().copied().filter(|&value| all || near(value));
-        let mut values: Vec<u32> = candidates.chain([parameter.default]).collect();
-        values.sort_unstable();
-        values.dedup();
-        values.into_iter().map(i64::from).collect::<Vec<i64>>()
+        let Parameter { default, candidates, .. } = *parameter;
+        let all = combinations <= MOST_COMBINATIONS;
+        let near = |value: u32| value.is_power_of_two() && 2 * value >= default && value <= 4 * default;
+        let candidates = candidates.iter().copied().filter(|&value| all || near(value));
+        let values: BTreeSet<u32> = candidates.chain([default]).collect();
+        values.into_iter().map(i64::from)
     };
     let mut builder = SpaceBuilder::new();
-    for parameter in Varied::all(backend).parameters {
-        builder = match parameter.name {
-            "layout" => builder.choices(parameter.name, ["allen"]),
-            "batch" if backend == Backend::Cuda => builder.ints(parameter.name, GPU_BATCHES),
-            "batch" => builder.ints(parameter.name, [i64::from(parameter.default)]),
-            "streams" => builder.ints(parameter.name, GPU_STREAMS),
+    for parameter in Varied::all(backend).parameters.into_iter().filter(looked_at) {
+        let name = parameter.name;
+        builder = match (name, backend) {
+            ("layout", _) => builder.choices(name, ["allen"]),
+            ("cpu.simd", _) => builder.choices(name, ["auto"]),
+            ("cpu.threads", _) => {
+                let fewer = (0..10).map(|power| 1 << power).filter(|&threads| threads < cores);
+                builder.ints(name, std::iter::once(0).chain(fewer))
+            }
+            ("cpu.chunk", _) => builder.powers_of_two(name, 1, 256),
+            ("batch", Backend::Cpu) => builder.powers_of_two(name, 32, 4096),
+            ("batch", Backend::Cuda) => builder.ints(name, GPU_BATCHES),
+            ("batch", _) => builder.ints(name, [i64::from(parameter.default)]),
+            ("streams", _) => builder.ints(name, GPU_STREAMS),
             // What is tuned is one of the two.
-            "pipeline" => builder,
-            _ if !looked_at(parameter) => builder,
-            _ => builder.ints(parameter.name, worth(parameter)),
+            ("pipeline", _) => builder,
+            _ => builder.ints(name, worth(parameter)),
         };
     }
-    if pipeline == Pipeline::Fused {
-        return builder.build();
+    if backend == Backend::Cpu {
+        let enough = move |values: &[&Value]| match values {
+            [Value::Int(threads), Value::Int(chunk), Value::Int(batch)] => {
+                let threads = if *threads == 0 { cores } else { *threads };
+                chunk * threads <= *batch || (*batch, *chunk) == (256, 16)
+            }
+            _ => false,
+        };
+        let names = ["cpu.threads", "cpu.chunk", "batch"];
+        builder = builder.constraint_fn("every thread has a chunk", &names, enough);
+    } else if pipeline == Pipeline::Allen {
+        // A block of both dimensions: whole warps, and not too many.
+        let names = ["cluster.block_x", "cluster.block_y"];
+        let block = Varied::named(backend, names, base(what));
+        let valid = move |values: &[&Value]| {
+            let config = Config(values.iter().map(|&value| value.clone()).collect());
+            block.as_ref().is_ok_and(|block| block.parameters_of(&config).is_ok())
+        };
+        builder = builder.constraint_fn("the clustering block can be launched", &names, valid);
     }
-    // A block of both dimensions: whole warps, and not too many.
-    let names = ["cluster.block_x", "cluster.block_y"];
-    let block = Varied::named(backend, names, base(what));
-    let valid = move |values: &[&Value]| {
-        let config = Config(values.iter().map(|&value| value.clone()).collect());
-        block.as_ref().is_ok_and(|block| block.parameters_of(&config).is_ok())
-    };
-    builder.constraint_fn("the clustering block can be launched", &names, valid).build()
+    builder.build()
 }
 
 /// What measures a backend: this machine, or its first GPU.

@@ -16,7 +16,7 @@ use ut_decoders::Backend;
 use crate::args::{meant, one_of};
 use crate::config;
 use crate::output::{print_beside, say, write_json};
-use crate::trial::{RuleArgs, SampleArgs, evidence, trouble};
+use crate::trial::{self, RuleArgs, SampleArgs, evidence, trouble};
 use crate::tune::store::APPLICATION;
 use crate::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -113,7 +113,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
         (Subject::Configuration(a), Subject::Configuration(b)) => {
             let (detector, events, source) = args.sample.load()?;
-            let mut device = SampleArgs::device(Varied::all(args.backend), &detector, events);
+            let mut device = trial::device(Varied::all(args.backend), &detector, events);
             match compare(&mut device, &a, &b, &plan, &mut *watch) {
                 Ok(found) => (found, source),
                 Err(dropped) => {

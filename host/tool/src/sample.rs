@@ -35,7 +35,8 @@ const EMULATED_EVENTS: usize = 20;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sample")]
 pub struct SampleArgs {
-    /// MDF files or Allen-layout dumps [default: the embedded synthetic sample].
+    /// MDF files or Allen-layout dumps, by the tables of ut-decode.toml unless others are named [default: the embedded
+    /// synthetic sample].
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Events of a pass; repeated if there are fewer [default: all of FILE or 1000, whichever is more; 20 on the

@@ -25,7 +25,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sample")]
 pub struct SampleArgs {
-    /// MDF files or Allen-layout dumps to decode; none: 1000 synthetic events.
+    /// MDF files or Allen-layout dumps to decode, with the tables of ut-decode.toml or --config; none: 1000 synthetic
+    /// events.
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// How busy the synthetic events are.
@@ -70,11 +71,11 @@ impl SampleArgs {
     pub fn identity(&self, detector: &Detector) -> String {
         identity(&self.source(), &self.files, detector)
     }
+}
 
-    /// The decoder on these events, with configurations of what is varied.
-    pub fn device(varied: Varied, detector: &Detector, events: Vec<EventBatch>) -> DecodeDevice<'_> {
-        DecodeDevice::new(&detector.tables, config::options(), events, varied)
-    }
+/// The decoder on these events, with the options of the settings and configurations of what is varied.
+pub fn device(varied: Varied, detector: &Detector, events: Vec<EventBatch>) -> DecodeDevice<'_> {
+    DecodeDevice::new(&detector.tables, config::options(), events, varied)
 }
 
 /// How evidence is taken and weighed.

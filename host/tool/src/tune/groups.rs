@@ -21,7 +21,7 @@ use crate::config;
 use crate::detector::Detector;
 use crate::output::{print_beside, say, write_json};
 use crate::paths::{Protected, named};
-use crate::trial::{RuleArgs, SampleArgs, evidence, trouble};
+use crate::trial::{self, RuleArgs, SampleArgs, evidence, trouble};
 use crate::tune::run_args::DeviceSpec;
 use crate::tune::store::StoreArgs;
 use crate::tune::target::Target;
@@ -112,7 +112,7 @@ fn open<'d>(
                 default: Some(varied.default()),
                 tunable: tunable::tunable(*backend),
                 workload: tunable::workload(&detector.tables, &config::options())?,
-                device: Box::new(SampleArgs::device(varied, detector, events.clone())),
+                device: Box::new(trial::device(varied, detector, events.clone())),
                 sample: args.sample.identity(detector),
                 space,
                 identity,

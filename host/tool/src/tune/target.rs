@@ -21,7 +21,7 @@ use super::run_args::{Args, DeviceSpec};
 use super::store::cut_short;
 use crate::config;
 use crate::output::say;
-use crate::{Failure, INVOCATION, signals, usage};
+use crate::{Failure, INVOCATION, signals, trial, usage};
 use ut_data::error::with_causes;
 
 /// The budget of a search where none is given.
@@ -181,7 +181,7 @@ fn serve(args: &Args) -> Result<(), Failure> {
             let (detector, events, _) = args.sample.load()?;
             let Target { space, default, .. } = Target::of(args)?;
             let varied = tunable::varied(subject(*backend, args), &space)?;
-            let mut device = crate::trial::SampleArgs::device(varied, &detector, events).keeping(KEPT);
+            let mut device = trial::device(varied, &detector, events).keeping(KEPT);
             device.expect(Layout::Allen).map_err(|failure| failure.message)?;
             if let (Backend::Cuda, Some(default)) = (backend, &default) {
                 // The driver compiles the kernels when they are first used; what comes of it is measured later.

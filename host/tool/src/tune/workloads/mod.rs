@@ -56,7 +56,8 @@ const STRETCH: usize = 12;
 /// looks like.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Profiles of synthetic events (pp-low, pp-nominal, pp-high, pbpb-low, pbpb-high) or files of events.
+    /// Profiles of synthetic events (pp-low, pp-nominal, pp-high, pbpb-low, pbpb-high) or files of events, with the tables of
+    /// ut-decode.toml or --config.
     #[arg(value_name = "WORKLOAD", default_values = ["pp-low", "pp-nominal", "pbpb-high"])]
     workloads: Vec<String>,
     /// How much each workload counts in the mean, for example how often it occurs [default: all equally].
