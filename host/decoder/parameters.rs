@@ -50,13 +50,56 @@ const CPU: [Parameter; 3] = [
 /// What `cuda` has beside the launch parameters.
 const REGISTERS: Parameter = Parameter {
     name: "cuda.registers",
-    about: "registers that the driver's compiler may give a thread; 0: as many as it likes",
+    about: "registers that the driver's compiler may give a thread of all kernels but fused_others; 0: as many as it likes",
     min: 0,
     max: 248,
     step: 8,
     default: 0,
-    candidates: &[0, 32, 40, 48, 64, 96],
+    candidates: &[0, 32, 40, 48, 56, 64],
 };
+
+const CARVE_OUT: Parameter = Parameter {
+    name: "fused.carve_out",
+    about: "share of shared memory that the fused kernel asks for, %, the rest being L1 cache; 0: what its resident blocks \
+            need; 1: what the driver takes by itself",
+    min: 0,
+    max: 100,
+    step: 1,
+    default: 0,
+    candidates: &[0, 1, 58, 72, 100],
+};
+
+/// How a multiprocessor's memory is divided between shared memory and L1 cache while the fused kernel runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CarveOut {
+    /// As much shared memory as the blocks need that a multiprocessor holds.
+    #[default]
+    Needed,
+    /// As the driver divides it by itself.
+    Unset,
+    /// A share of shared memory, from 2 to 100.
+    Percent(u8),
+}
+
+impl CarveOut {
+    /// From the parameter's value.
+    const fn of(value: u32) -> Self {
+        match value {
+            0 => Self::Needed,
+            1 => Self::Unset,
+            percent => Self::Percent(percent as u8),
+        }
+    }
+
+    /// The parameter's value.
+    const fn value(self) -> u32 {
+        match self {
+            Self::Needed => 0,
+            Self::Unset => 1,
+            Self::Percent(percent) => percent as u32,
+        }
+    }
+}
 
 const GRAPH: Parameter = Parameter {
     name: "cuda.graph",
@@ -68,9 +111,10 @@ const GRAPH: Parameter = Parameter {
     candidates: &[0, 1],
 };
 
-const CUDA: [Parameter; PARAMETERS.len() + 2] = {
-    let mut all = [REGISTERS; PARAMETERS.len() + 2];
+const CUDA: [Parameter; PARAMETERS.len() + 3] = {
+    let mut all = [REGISTERS; PARAMETERS.len() + 3];
     all[PARAMETERS.len()] = GRAPH;
+    all[PARAMETERS.len() + 1] = CARVE_OUT;
     let mut i = 0;
     while i < PARAMETERS.len() {
         all[i] = PARAMETERS[i];
@@ -90,6 +134,8 @@ pub struct DecoderConfig {
     pub pipeline: Pipeline,
     /// Of a GPU: most registers of a thread, 0 for no limit.
     pub registers: u32,
+    /// Of a GPU: how memory is divided for the fused kernel.
+    pub carve_out: CarveOut,
     /// Of a GPU: whether the kernels of a batch are launched as a graph.
     pub graph: bool,
 }
@@ -102,6 +148,7 @@ impl Default for DecoderConfig {
             launch: LaunchParams::default(),
             pipeline: Pipeline::default(),
             registers: REGISTERS.default,
+            carve_out: CarveOut::of(CARVE_OUT.default),
             graph: GRAPH.default != 0,
         }
     }
@@ -219,6 +266,7 @@ impl DecoderConfig {
             "cpu.chunk" => self.cpu.chunk = value as usize,
             "cpu.simd" => self.cpu.simd = Simd::ALL[value as usize],
             "cuda.registers" => self.registers = value,
+            "fused.carve_out" => self.carve_out = CarveOut::of(value),
             "cuda.graph" => self.graph = value != 0,
             _ => self.launch.set(name, value)?,
         }
@@ -244,6 +292,7 @@ impl DecoderConfig {
             "cpu.chunk" => u32::try_from(self.cpu.chunk).ok(),
             "cpu.simd" => Simd::ALL.iter().position(|simd| *simd == self.cpu.simd).map(|place| place as u32),
             "cuda.registers" => Some(self.registers),
+            "fused.carve_out" => Some(self.carve_out.value()),
             "cuda.graph" => Some(u32::from(self.graph)),
             _ => self.launch.get(name),
         }

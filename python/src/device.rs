@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, TryLockError};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use ut_decoding::decoder::cuda::{CudaDecoder, CudaDevice, CudaMemory, Device, DeviceConfig, HitMemory};
-use ut_decoding::decoder::{Backend, EventReport, Pipeline};
+use ut_decoding::decoder::cuda::{CudaDenseDecoder, CudaDevice, CudaMemory, DenseHits, Device};
+use ut_decoding::decoder::{Backend, EventReport};
 use ut_decoding::input::{Chunks, Origin, Parser, Seen};
 use ut_decoding::{BatchView, DecodeError};
 
@@ -51,30 +51,25 @@ struct Work {
     task: Task,
     chunks: Chunks,
     parser: Parser,
-    decoder: CudaDecoder,
-    device: CudaDevice,
+    decoder: CudaDenseDecoder,
     seen: Seen,
     ready: VecDeque<Batch>,
 }
 
 impl Work {
     fn new(task: Task, ordinal: usize, stream: Option<u64>) -> Result<Self, Failure> {
-        let config = DeviceConfig { pipeline: Pipeline::Fused, streams: 1, ..DeviceConfig::default() };
-        let (tables, options) = (&task.tables, task.options);
-        let device = CudaDevice::new(ordinal, 0)?;
-        let decoder = match stream {
-            None => CudaDecoder::on("cuda", CudaDevice::new(ordinal, 0)?, tables, options, config)?,
-            Some(stream) => {
-                // SAFETY:
-                // - it is a stream of the device's primary context, which is the one that `new` uses, and outlives the job,
-                //   as `iterate_on_gpu` asks its caller, who alone knows what the number is.
-                let stream = unsafe { device.borrow_stream(stream as *mut c_void) };
-                CudaDecoder::on_streams(CudaDevice::new(ordinal, 0)?, vec![stream], tables, options, config)?
-            }
+        let mut device = CudaDevice::new(ordinal, 0)?;
+        let stream = match stream {
+            None => device.stream()?,
+            // SAFETY:
+            // - it is a stream of the device's primary context, which is the one that `new` uses, and outlives the job, as
+            //   `iterate_on_gpu` asks its caller, who alone knows what the number is.
+            Some(stream) => unsafe { device.borrow_stream(stream as *mut c_void) },
         };
+        let decoder = CudaDenseDecoder::new(device, stream, &task.tables, task.options)?;
         let chunks = Chunks::new(task.parts.iter().cloned(), task.batch, task.check, task.select.clone());
         let parser = Parser::new(task.check, task.select.clone()).together(true);
-        Ok(Self { task, chunks, parser, decoder, device, seen: Seen::default(), ready: VecDeque::new() })
+        Ok(Self { task, chunks, parser, decoder, seen: Seen::default(), ready: VecDeque::new() })
     }
 
     /// The next batch, until there is none.
@@ -88,10 +83,10 @@ impl Work {
                 }
                 Err(error) => return Err(error.into()),
             };
-            let Self { parser, decoder, device, seen, ready, task, .. } = self;
+            let Self { parser, decoder, seen, ready, task, .. } = self;
             let n_groups = task.tables.n_groups();
             parser.parse(chunk, seen, |(batch, origins, _)| -> Result<(), Failure> {
-                ready.push_back(decode(decoder, device, n_groups, batch, origins)?);
+                ready.push_back(decode(decoder, n_groups, batch, origins)?);
                 Ok(())
             })?;
         }
@@ -101,36 +96,17 @@ impl Work {
 
 /// Decodes a batch into memory of its own.
 fn decode(
-    decoder: &mut CudaDecoder,
-    device: &mut CudaDevice,
+    decoder: &mut CudaDenseDecoder,
     n_groups: usize,
     batch: BatchView<'_>,
     origins: &[Origin],
 ) -> Result<Batch, DecodeError> {
-    let resident = decoder.upload(batch)?;
-    // SAFETY: the batch lies where it says as long as `resident` lives, which is until the stream was waited for, and nothing
-    // is written there.
-    let counted = unsafe { decoder.count(&resident.batch()) }?;
-    let hits = counted.hits();
-    let offsets = batch.n_events * n_groups + 1;
-    let report = batch.n_events * EventReport::default().counts.len();
-    let memory = device.allocate(WORD * (ARRAYS.len() * hits + offsets + report))?;
-    let at = |words: usize| CudaDevice::address(&memory) + (WORD * words) as u64;
-    let after = ARRAYS.len() * hits;
-    let to = HitMemory { hits: at(0), offsets: at(after), report: at(after + offsets) };
-    // SAFETY:
-    // - the batch is as it was;
-    // - as many words as are written are in `memory`, which is new, so that nobody else uses it; it lives until the stream
-    //   was waited for, below, where an error also ends the work on it.
-    let written = unsafe { decoder.write(counted, &to) };
-    let waited = decoder.discard_all();
-    written.and(waited)?;
-    drop(resident);
+    let DenseHits { memory, hits } = decoder.decode(batch)?;
     Ok(Batch {
         memory: Arc::new(memory),
         hits,
-        offsets,
-        report,
+        offsets: batch.n_events * n_groups + 1,
+        report: batch.n_events * EventReport::default().counts.len(),
         other_banks: (0..batch.n_events).map(|e| batch.meta_of(e).other_banks).collect(),
         broken: (0..batch.n_events).map(|e| batch.meta_of(e).broken.into()).collect(),
         events: origins.iter().map(|origin| origin.event).collect(),

@@ -3,10 +3,9 @@
 use std::ffi::c_void;
 
 use cudarc::driver::{result, sys};
-use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{
-    CudaDecoder, CudaDevice, CudaHost, CudaMemory, CudaStream, Device, DeviceBatch, DeviceConfig, HitMemory, Readback,
-    Rows,
+    CudaDecoder, CudaDenseDecoder, CudaDevice, CudaHost, CudaMemory, CudaStream, DenseHits, Device, DeviceBatch,
+    DeviceConfig, Readback, Rows,
 };
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
@@ -116,7 +115,7 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
             let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
             let config = DeviceConfig { pipeline: pipeline().0, ..DeviceConfig::default() };
             let options = DecodeOptions::default();
-            let on = caller.device().with_graphs(graph);
+            let on = caller.device().with_graphs(graph).unwrap();
             assert_eq!(on.raw_context(), caller.context);
             let mut decoder = CudaDecoder::on_streams(on, vec![decoders], &tables, options, config).unwrap();
             assert_eq!(decoder.streams(), 1);
@@ -232,100 +231,51 @@ fn what_a_stream_may_still_use_that_cannot_be_waited_for_is_not_given_back() {
 }
 
 #[test]
-fn a_decoder_counts_and_then_writes_back_to_back_into_the_callers_memory() {
-    let name = "interop::a_decoder_counts_and_then_writes_back_to_back_into_the_callers_memory";
-    well_on_the_fake(name, &[], || {
-        let tables = detector(BankVersion::V5, Grouping::YRows);
-        let caller = Caller::new();
-        let mut device = caller.device();
-        // SAFETY:
-        // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of `device`;
-        // - `caller` is declared before the decoder and the streams, and so dropped after them.
-        let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
-        let config = DeviceConfig { pipeline: Pipeline::Fused, ..DeviceConfig::default() };
-        let options = DecodeOptions::default();
-        let mut decoder = CudaDecoder::on_streams(caller.device(), vec![decoders], &tables, options, config).unwrap();
-        let events = events(BankVersion::V5, 5, 3);
-        for batch in [allen_batch(&events), mep_batch(&events)] {
-            for selected in [None, Some(&[2, 0][..]), Some(&[])] {
-                let view = BatchView { selected, ..batch.view() };
-                let (expected, report) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, view);
-                let (there, memory, host) = send(&mut device, &mine, &view);
-                // SAFETY: the memory is kept until the stream was waited for, below.
-                let counted = unsafe { decoder.count(&there) }.unwrap();
-                assert_eq!(counted.hits(), expected.len());
-                let busy = decoder.submit(batch.view(), Readback::None).expect_err("the stream is kept");
-                assert!(busy.to_string().contains("all streams"), "{busy}");
-                let (n, n_offsets) = (counted.hits(), expected.offsets().len());
-                let words = 7 * n + n_offsets + 3 * N_COUNTS;
-                let (to, back) = (device.allocate(4 * words).unwrap(), device.allocate_host(4 * words).unwrap());
-                let at = |words: usize| CudaDevice::address(&to) + 4 * words as u64;
-                let places = HitMemory { hits: at(0), offsets: at(7 * n), report: at(7 * n + n_offsets) };
-                // SAFETY: allocated above, as many words; the stream is waited for before anything is given back.
-                unsafe {
-                    decoder.write(counted, &places).unwrap();
-                    device.read(&mine, at(0), CudaDevice::start(&back), Rows::one(4 * words)).unwrap();
+fn hits_come_back_to_back_in_memory_of_their_size() {
+    let name = "interop::hits_come_back_to_back_in_memory_of_their_size";
+    for run in &RUNS[..2] {
+        well_on_the_fake(name, run, || {
+            let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+            let caller = Caller::new();
+            let mut device = caller.device();
+            // SAFETY:
+            // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of `device`;
+            // - `caller` is declared before the decoder and the streams, and so dropped after them.
+            let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
+            let mut decoder = CudaDenseDecoder::new(caller.device(), decoders, &tables, options).unwrap();
+            let events = events(BankVersion::V5, 5, 3);
+            for batch in [allen_batch(&events), mep_batch(&events), allen_batch(&[])] {
+                let lists = [None, Some(&[2, 0][..]), Some(&[])];
+                for selected in lists.into_iter().take(if batch.n_events == 0 { 1 } else { 3 }) {
+                    let view = BatchView { selected, ..batch.view() };
+                    let (expected, report) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, view);
+                    let DenseHits { memory, hits: n } = decoder.decode(view).unwrap();
+                    let n_offsets = expected.offsets().len();
+                    let words = 7 * n + n_offsets + batch.n_events * N_COUNTS;
+                    let back = device.allocate_host(4 * words).unwrap();
+                    // SAFETY: so many words were allocated on either side; the stream is waited for before anything is
+                    // given back.
+                    let read = unsafe {
+                        device.read(&mine, CudaDevice::address(&memory), CudaDevice::start(&back), Rows::one(4 * words))
+                    };
+                    read.and_then(|()| device.synchronize(&mine)).unwrap();
+                    // SAFETY: as many words, and the stream was waited for.
+                    let found =
+                        unsafe { std::slice::from_raw_parts(CudaDevice::start(&back).cast::<[u8; 4]>(), words) };
+                    let found: Vec<u32> = found.iter().map(|&word| u32::from_ne_bytes(word)).collect();
+                    assert_eq!(n, expected.len());
+                    assert_eq!(found[6 * n..7 * n], *expected.id());
+                    assert!(
+                        found[3 * n..4 * n].iter().zip(expected.x_at_y_eq0()).all(|(&bits, x)| bits == x.to_bits())
+                    );
+                    assert_eq!(found[7 * n..7 * n + n_offsets], *expected.offsets());
+                    assert_eq!(found[7 * n + n_offsets..], *bytemuck::cast_slice::<_, u32>(&report.events));
                 }
-                device.synchronize(&mine).unwrap();
-                // SAFETY: as many words, and the stream was waited for.
-                let found = unsafe { std::slice::from_raw_parts(CudaDevice::start(&back).cast::<[u8; 4]>(), words) };
-                let found: Vec<u32> = found.iter().map(|&word| u32::from_ne_bytes(word)).collect();
-                assert_eq!(found[6 * n..7 * n], *expected.id());
-                assert!(found[3 * n..4 * n].iter().zip(expected.x_at_y_eq0()).all(|(&bits, x)| bits == x.to_bits()));
-                assert_eq!(found[7 * n..7 * n + n_offsets], *expected.offsets());
-                assert_eq!(found[7 * n + n_offsets..], *bytemuck::cast_slice::<_, u32>(&report.events));
-                drop((memory, host));
             }
-        }
-        let batch = allen_batch(&events);
-        let view = BatchView { selected: Some(&[3]), ..batch.view() };
-        let (there, memory, host) = send(&mut device, &mine, &view);
-        // SAFETY: the memory is kept until the call has waited for the stream.
-        let error = unsafe { decoder.count(&there) }.expect_err("there is no event 3").to_string();
-        assert!(error.contains("does not have"), "{error}");
-        // What was counted can be forgotten.
-        let there = DeviceBatch { selected: None, ..there };
-        // SAFETY: the memory is kept until `discard_all` has waited.
-        let counted = unsafe { decoder.count(&there) }.unwrap();
-        decoder.discard_all().unwrap();
-        // SAFETY: nothing is launched.
-        let error = unsafe { decoder.write(counted, &HitMemory { hits: 0, offsets: 0, report: 0 }) };
-        assert!(error.expect_err("it was discarded").to_string().contains("discarded"));
-        drop((memory, host, decoder, mine, device));
-    });
-}
-
-#[test]
-fn offsets_of_a_batch_without_events_are_written_before_their_memory_is_given_back() {
-    let name = "interop::offsets_of_a_batch_without_events_are_written_before_their_memory_is_given_back";
-    well_on_the_fake(name, &[], || {
-        let tables = detector(BankVersion::V5, Grouping::YRows);
-        let config = DeviceConfig { pipeline: Pipeline::Fused, ..DeviceConfig::default() };
-        let [mut device, decoders] = [0, 0].map(|ordinal| CudaDevice::new(ordinal, 0).unwrap());
-        let mut decoder = CudaDecoder::on("cuda", decoders, &tables, DecodeOptions::default(), config).unwrap();
-        let offsets = device.allocate(4).unwrap();
-        let places = HitMemory { hits: 0, offsets: CudaDevice::address(&offsets), report: 0 };
-        // SAFETY: a batch without events has no memory; its offsets are one word, which lives until `discard_all` has waited.
-        unsafe {
-            let counted = decoder.count(&DeviceBatch::default()).unwrap();
-            decoder.write(counted, &places).unwrap();
-        }
-        decoder.discard_all().unwrap();
-        drop(offsets);
-    });
-}
-
-#[test]
-fn a_decoder_of_the_other_pipeline_does_not_count() {
-    well_on_the_fake("interop::a_decoder_of_the_other_pipeline_does_not_count", &[], || {
-        let tables = detector(BankVersion::V5, Grouping::YRows);
-        let config = DeviceConfig { pipeline: Pipeline::Allen, ..DeviceConfig::default() };
-        let device = CudaDevice::new(0, 0).unwrap();
-        let mut decoder =
-            CudaDecoder::on("cuda", device, &tables, DecodeOptions::default(), config).expect("the fake is a GPU");
-        let resident = decoder.upload(allen_batch(&events(BankVersion::V5, 1, 1)).view()).unwrap();
-        // SAFETY: it lives until the end, and nothing is launched.
-        let error = unsafe { decoder.count(&resident.batch()) }.expect_err("it has the other pipeline");
-        assert!(error.to_string().contains("fused pipeline"), "{error}");
-    });
+            let batch = allen_batch(&events);
+            let error = decoder.decode(BatchView { selected: Some(&[3]), ..batch.view() }).expect_err("there is none");
+            assert!(error.to_string().contains("is event 3"), "{error}");
+            drop((decoder, mine, device));
+        });
+    }
 }

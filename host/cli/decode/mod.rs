@@ -178,8 +178,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None if args.backend.by_hand() => None,
         None => tuned(),
     };
-    if let Some(Configuration { decoder: DecoderConfig { cpu, launch, registers, graph, .. }, .. }) = tuned {
-        (config.launch, config.registers, config.graph) = (launch, registers, graph);
+    if let Some(Configuration { decoder: DecoderConfig { cpu, launch, registers, carve_out, graph, .. }, .. }) = tuned {
+        config = DecoderConfig { launch, registers, carve_out, graph, ..config };
         config.cpu.chunk = cpu.chunk;
         if args.backend.threads() == 0 {
             config.cpu.threads = cpu.threads;

@@ -71,6 +71,10 @@ pub struct Worker<'a> {
     pub again: &'a Again<'a>,
 }
 
+/// Batches in MEP layout that a batch may become: one that falls apart into more, because banks are missing in many of its
+/// events, is decoded as it is. A backend would launch all its kernels for each of them.
+const MOST_MEP_BATCHES: usize = 4;
+
 /// What became of a batch.
 pub struct Batch {
     pub part: Part,
@@ -129,10 +133,11 @@ impl Worker<'_> {
             };
             match (*layout, batch.layout) {
                 (Some(Layout::Mep), Layout::Allen) => {
-                    for mep in to_mep(batch)? {
-                        decode(mep.view(), mep.view().max_hits())?;
+                    let meps = to_mep(batch)?;
+                    if meps.len() > MOST_MEP_BATCHES {
+                        return decode(batch, max_hits);
                     }
-                    Ok(())
+                    meps.iter().try_for_each(|mep| decode(mep.view(), mep.view().max_hits()))
                 }
                 (Some(Layout::Allen), Layout::Mep) => {
                     let allen = to_allen(batch)?;

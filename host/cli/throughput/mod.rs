@@ -208,10 +208,10 @@ fn measurement(args: &Args, tuned: Option<Configuration>, duration: Duration) ->
         duration,
     };
     if let Some(tuned) = tuned {
-        let DecoderConfig { launch, registers, graph, .. } = tuned.decoder;
-        (measurement.decoder.launch, measurement.decoder.registers, measurement.decoder.graph) =
-            (launch, registers, graph);
-        measurement.decoder.cpu.chunk = tuned.decoder.cpu.chunk;
+        let DecoderConfig { cpu, launch, registers, carve_out, graph, .. } = tuned.decoder;
+        let decoder = &mut measurement.decoder;
+        *decoder = DecoderConfig { launch, registers, carve_out, graph, ..*decoder };
+        decoder.cpu.chunk = cpu.chunk;
         // The threads of one decoder are as many decoders of one thread here; a GPU has streams.
         let threads = match backend {
             Backend::Cpu => tuned.decoder.cpu.threads,

@@ -72,7 +72,7 @@ impl Facts {
     pub fn compiled(&self, unit: Unit, entries: &[String]) -> Result<Vec<Compiled>, StartError> {
         let context = Context::primary(self.gpu.ordinal)?;
         let compiled = |entry: &String| {
-            let function = context.function(unit, 0, entry, 0, false)?;
+            let function = context.function(unit, 0, entry, 0)?;
             Ok(Compiled { entry: entry.clone(), registers: function.registers, shared: function.static_shared })
         };
         entries.iter().map(compiled).collect()

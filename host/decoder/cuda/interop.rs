@@ -36,7 +36,7 @@ impl CudaDevice {
         check_driver(&Cuda)?;
         // SAFETY: a context that lives as long as what is made with it, as the caller says.
         let (context, ordinal) = unsafe { Context::borrowed(context.cast()) }?;
-        Ok(Self::with(choose(&Cuda, ordinal)?, context, registers))
+        Self::with(choose(&Cuda, ordinal)?, context, registers)
     }
 
     /// As [`in_context`](Self::in_context), for the context that is current on the calling thread.

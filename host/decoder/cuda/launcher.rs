@@ -4,12 +4,10 @@ use simt::{Argument as KernelArgument, ArgumentVisitor, Arguments, Global, Globa
 use ut_kernels::allen::count_hits::CountHits;
 use ut_kernels::allen::pipeline::{AllenLauncher, StripBuffers};
 use ut_kernels::hit::{self as pipeline, HitBuffers};
-use ut_kernels::report::N_COUNTS;
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Place};
 use super::device::{Argument, Device, MAX_ARGUMENTS};
-use super::hit_memory::HitMemory;
-use super::output::{Output, WORD};
+use super::output::Output;
 use crate::decoder::DecodeError;
 use crate::decoder::plan::Plan;
 use crate::decoder::ptx::{self, Unit};
@@ -40,9 +38,9 @@ impl<T: Plain> DeviceView<T> {
 }
 
 impl<D: Device> Buffer<D> {
-    /// The first `len` elements, for a pipeline.
-    pub(super) fn device_view<T: Plain>(&self, len: usize) -> DeviceView<T> {
-        DeviceView(self.global_mut(len))
+    /// An array in it, for a pipeline.
+    pub(super) fn device_view<T: Plain>(&self, Place { at, len }: Place) -> DeviceView<T> {
+        DeviceView(self.view_mut(at, len))
     }
 }
 
@@ -62,41 +60,6 @@ impl<D: Device> Output<D> {
             },
             offsets: DeviceView(self.offsets(plan)),
             report: DeviceView(self.report(plan)),
-            status: DeviceView(self.status(plan)),
-        }
-    }
-}
-
-impl<D: Device> Output<D> {
-    /// The status word, and memory of the caller for everything else.
-    ///
-    /// # Safety
-    /// - Until the stream has done what is launched with this, the device can write `hits` hits, the offsets and the
-    ///   counters of the plan where `to` says; each address is a multiple of 4.
-    pub(super) unsafe fn elsewhere<'a>(
-        &self,
-        plan: &Plan,
-        to: &HitMemory,
-        hits: usize,
-    ) -> pipeline::Output<DeviceLauncher<'a, D>> {
-        let array = |i: usize| to.hits + (i * hits * WORD) as u64;
-        // SAFETY: the device can write all hits at `to.hits`, the seven arrays one behind the other; this is one of them.
-        let floats = |i: usize| unsafe { DeviceView::at(array(i), hits) };
-        pipeline::Output {
-            hits: HitBuffers {
-                y_begin: floats(0),
-                y_end: floats(1),
-                z_at_y_eq0: floats(2),
-                x_at_y_eq0: floats(3),
-                dx_dy: floats(4),
-                weight: floats(5),
-                // SAFETY: the last of the seven arrays at `to.hits`, `hits` words as each of them.
-                id: unsafe { DeviceView::at(array(6), hits) },
-            },
-            // SAFETY: as many words as the plan has, as the caller says.
-            offsets: unsafe { DeviceView::at(to.offsets, plan.counters as usize + 1) },
-            // SAFETY: the same.
-            report: unsafe { DeviceView::at(to.report, plan.events as usize * N_COUNTS) },
             status: DeviceView(self.status(plan)),
         }
     }

@@ -5,11 +5,12 @@
 //!
 //! - `device`: what is asked of a device; `driver`: calls of the CUDA driver; `gpu`: a device by these calls;
 //! - `start`: whether there is a GPU; `facts`, `identity`: which one; `interop`: a caller's context and streams;
-//! - `buffer`, `tables`, `ranks`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
+//! - `buffer`, `tables`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
 //! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
 //! - `upload`: a batch on its way to the device; `stream`: a batch in flight, copies and kernels;
-//! - `decoder`: several streams; `passes`: many batches in turn; `dense`: hits back to back in a caller's memory;
-//! - `sequence`: beside the streams, a stage of a sequence whose memory and streams are the caller's.
+//! - `decoder`: several streams; `passes`: many batches in turn;
+//! - `sequence`: beside the streams, a stage of a sequence whose memory and streams are the caller's; `dense`: such a stage
+//!   with memory of its own, for a caller that waits.
 
 mod allen;
 mod batch;
@@ -23,13 +24,11 @@ mod driver;
 mod facts;
 mod fused;
 mod gpu;
-mod hit_memory;
 mod identity;
 mod interop;
 mod launcher;
 mod output;
 mod passes;
-mod ranks;
 mod sequence;
 mod setup;
 mod start;
@@ -40,12 +39,11 @@ mod work;
 
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket};
-pub use dense::Counted;
+pub use dense::{DenseDecoder, DenseHits};
 pub use device::{Argument, Device, Rows, TransferBytes};
 pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream, GraphUse};
 pub use facts::{Compiled, Facts};
 pub use gpu::CudaDevice;
-pub use hit_memory::HitMemory;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
 pub use sequence::{DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork};
@@ -53,7 +51,7 @@ pub use start::{Cuda, Driver, Gpu, StartError, choose};
 pub use stream::Readback;
 
 use super::launch::LaunchParams;
-use super::parameters::DecoderConfig;
+use super::parameters::{CarveOut, DecoderConfig};
 use super::ptx::Kernel;
 use super::rank_tables::FusedStep;
 use super::{DecodeError, DecodeOptions, Pipeline};
@@ -68,8 +66,11 @@ pub struct CudaConfig {
     pub launch: LaunchParams,
     /// Batches that can be in flight; at least 1.
     pub streams: usize,
-    /// Most registers that a thread may have; 0: as many as the driver's compiler likes.
+    /// Most registers that a thread of a kernel with a limit may have ([`Kernel::has_register_limit`]); 0: as many as the
+    /// driver's compiler likes.
     pub registers: u32,
+    /// How the fused kernel's memory is divided between shared memory and L1 cache.
+    pub carve_out: CarveOut,
     /// Whether the kernels of a batch are launched as a CUDA graph, where such a batch was decoded before: for small
     /// batches, whose kernels take less time than their launches. [`CudaDevice::graph_use`] says when the driver
     /// refuses.
@@ -87,20 +88,24 @@ pub struct CudaConfig {
 impl Default for CudaConfig {
     fn default() -> Self {
         let DeviceConfig { launch, streams, capacity, pipeline, rung, step } = DeviceConfig::default();
-        Self { ordinal: 0, launch, streams, registers: 0, graph: false, capacity, pipeline, rung, step }
+        let (registers, carve_out, graph) = (0, CarveOut::default(), false);
+        Self { ordinal: 0, launch, streams, registers, carve_out, graph, capacity, pipeline, rung, step }
     }
 }
 
 impl CudaConfig {
     /// The defaults, with these parameters.
     pub fn of(config: &DecoderConfig) -> Self {
-        let DecoderConfig { launch, registers, graph, pipeline, .. } = *config;
-        Self { launch, registers, graph, pipeline, ..Self::default() }
+        let DecoderConfig { launch, registers, carve_out, graph, pipeline, .. } = *config;
+        Self { launch, registers, carve_out, graph, pipeline, ..Self::default() }
     }
 }
 
 /// A stage of a trigger sequence on a GPU.
 pub type CudaSequence = DeviceSequence<CudaDevice>;
+
+/// Decodes on a GPU into memory of exactly the hits' size.
+pub type CudaDenseDecoder = DenseDecoder<CudaDevice>;
 
 /// Decodes on a GPU.
 pub type CudaDecoder = DeviceDecoder<CudaDevice>;
@@ -112,8 +117,9 @@ impl CudaDecoder {
     /// When there is no GPU that can run the kernels (the message says why and what to do), the launch parameters
     /// contradict each other, or the buffers do not fit.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
-        let CudaConfig { ordinal, launch, streams, registers, graph, capacity, pipeline, rung, step } = config;
-        let device = CudaDevice::new(ordinal, registers)?.with_graphs(graph);
+        let CudaConfig { ordinal, launch, streams, registers, carve_out, graph, capacity, pipeline, rung, step } =
+            config;
+        let device = CudaDevice::new(ordinal, registers)?.with_carve_out(carve_out).with_graphs(graph)?;
         Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, pipeline, rung, step })
     }
 

@@ -16,10 +16,7 @@ use ut_kernels::status::NO_SUCH_EVENT;
 use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 use super::buffer::{HostBuffer, LINE};
 use super::device::{Device, Rows, TransferBytes};
-use super::fused::{self, Task};
-use super::hit_memory::HitMemory;
 use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
-use super::ranks::RanksOnDevice;
 use super::setup::Setup;
 use super::upload::Upload;
 use super::work::Work;
@@ -111,31 +108,10 @@ pub(super) struct BatchStream<D: Device> {
     read: u64,
     /// The batch that was collected last.
     done: Option<Collected<D>>,
-    /// A batch whose hits are counted and not yet written.
-    counted: Option<CountedBatch>,
-}
-
-/// A batch whose hits are counted and not yet written.
-struct CountedBatch {
-    serial: u64,
-    plan: Plan,
-    batch: DeviceBatch,
-    hits: usize,
 }
 
 /// What is said of a list on the device.
 const NOT_THERE: &str = "the list of events names one that the batch does not have";
-
-/// What the device counted, where it can be written. Its sums stay at 2³² - 1 and never wrap, so a number below the limit is
-/// the number of hits.
-fn countable(hits: u32) -> Result<usize, DecodeError> {
-    if hits < LIMIT {
-        return Ok(hits as usize);
-    }
-    let message =
-        format!("the batch has {LIMIT} hits or more, as many as no batch may have: count fewer events at a time");
-    Err(DecodeError::Device { backend: "cuda", message })
-}
 
 impl<D: Device> BatchStream<D> {
     pub(super) const fn new(queue: D::Stream, fused: bool) -> Self {
@@ -153,7 +129,6 @@ impl<D: Device> BatchStream<D> {
             hits_per_byte: 0.0,
             read: 0,
             done: None,
-            counted: None,
         }
     }
 
@@ -162,7 +137,7 @@ impl<D: Device> BatchStream<D> {
     }
 
     pub(super) const fn is_free(&self) -> bool {
-        self.job.is_none() && self.counted.is_none()
+        self.job.is_none()
     }
 
     /// Whether the batch in flight is this one.
@@ -202,7 +177,6 @@ impl<D: Device> BatchStream<D> {
     /// Waits until nothing is in flight, and forgets the batch that was. While the stream cannot be waited for, this fails, and
     /// so does all that begins with it: what is in flight may still use the buffers.
     pub(super) fn settle(&mut self, device: &mut D) -> Result<(), DecodeError> {
-        self.counted = None;
         if let Some(job) = self.job.take() {
             self.kept = job.source;
         }
@@ -345,98 +319,6 @@ impl<D: Device> BatchStream<D> {
         }
         // SAFETY: the buffers were reserved just now, and the job keeps what the batch lies in.
         unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }
-    }
-
-    /// Counts the hits of a batch that lies on the device, and waits for the number. The stream, which is free, is kept
-    /// until they are written or the batch is forgotten.
-    ///
-    /// # Safety
-    /// - The device can read the batch and its list until then, and until the stream was waited for.
-    pub(super) unsafe fn count(
-        &mut self,
-        device: &mut D,
-        (setup, ranks): (&Setup<D>, &RanksOnDevice<D>),
-        plan: Plan,
-        batch: DeviceBatch,
-        serial: u64,
-    ) -> Result<usize, DecodeError> {
-        self.settle(device)?;
-        self.dirty = true;
-        self.done = None;
-        // SAFETY: the device can read the batch, as the caller says.
-        let counted = unsafe { self.count_and_wait(device, (setup, ranks), &plan, &batch) };
-        let hits = self.or_settle(device, counted)?;
-        self.counted = Some(CountedBatch { serial, plan, batch, hits });
-        Ok(hits)
-    }
-
-    /// # Safety
-    /// - The device can read the batch and its list until the stream was waited for.
-    unsafe fn count_and_wait(
-        &mut self,
-        device: &mut D,
-        setup: (&Setup<D>, &RanksOnDevice<D>),
-        plan: &Plan,
-        batch: &DeviceBatch,
-    ) -> Result<usize, DecodeError> {
-        self.output.reserve_events(device, plan)?;
-        self.reserve_host(device, plan, 0)?;
-        let status = self.output.result(Results::of(plan).status());
-        let Work::Fused(work) = &mut self.work else { unreachable!("ranks are of the fused pipeline") };
-        let total = work.reserve_counted(device, plan, batch)?;
-        // SAFETY: the status word is in the results, which are reserved for the plan and live until the stream was waited
-        // for; its address is that of a word.
-        unsafe { device.zero(&self.queue, status, 1) }?;
-        let output = self.output.views(plan);
-        // SAFETY: the device can read the batch, as the caller says; the memory was reserved for it just now, on a line, with
-        // what a count leaves, and nothing but the status, which is 0 by then, is written to the output.
-        unsafe { fused::launch(device, &self.queue, setup, Task::Count, plan, batch, work.base(), output) }?;
-        // SAFETY: a word of the work buffers.
-        let hits = unsafe { self.read_word(device, total) }?;
-        // SAFETY: a word of the output.
-        match unsafe { self.read_word(device, status) }? {
-            0 => countable(hits),
-            _ => Err(DecodeError::Device { backend: "cuda", message: NOT_THERE.to_owned() }),
-        }
-    }
-
-    /// Puts on the stream what writes the offsets of a batch without events, without waiting for it.
-    ///
-    /// # Safety
-    /// - Until the stream was waited for, the device can write a word at `offsets`, which is a multiple of 4.
-    pub(super) unsafe fn write_nothing(&mut self, device: &mut D, offsets: u64) -> Result<(), DecodeError> {
-        self.dirty = true;
-        // SAFETY: the stream is the device's, and the word is there until the stream was waited for, as the caller says.
-        unsafe { device.zero(&self.queue, offsets, 1) }
-    }
-
-    /// Puts on the stream what writes the hits that were counted, without waiting for it. Gives the hits.
-    ///
-    /// # Safety
-    /// - Until the stream was waited for, the device can read the batch and its list, and write so many hits, the offsets
-    ///   and the counters where `to` says; each address is a multiple of 4.
-    pub(super) unsafe fn write(
-        &mut self,
-        device: &mut D,
-        setup: (&Setup<D>, &RanksOnDevice<D>),
-        serial: u64,
-        to: &HitMemory,
-    ) -> Result<bool, DecodeError> {
-        let Some(CountedBatch { plan, batch, hits, .. }) = self.counted.take_if(|counted| counted.serial == serial)
-        else {
-            return Ok(false);
-        };
-        let Work::Fused(work) = &self.work else { unreachable!("only its batches are counted") };
-        let status = self.output.result(Results::of(&plan).status());
-        // SAFETY: the status word is in the results, which are reserved for the plan and live until the stream was waited
-        // for; its address is that of a word.
-        unsafe { device.zero(&self.queue, status, 1) }?;
-        // SAFETY: so much memory, as the caller says.
-        let output = unsafe { self.output.elsewhere(&plan, to, hits) };
-        // SAFETY: the device can read the batch and write the output, as the caller says; the buffers were reserved when
-        // the hits were counted, and the status word is 0 by then, in the order of the stream.
-        let put = unsafe { fused::launch(device, &self.queue, setup, Task::Write, &plan, &batch, work.base(), output) };
-        self.or_settle(device, put).map(|()| true)
     }
 
     fn reserve_host(&mut self, device: &mut D, plan: &Plan, hits: usize) -> Result<(), DecodeError> {
@@ -606,15 +488,6 @@ impl<D: Device> BatchStream<D> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_sum_that_stayed_at_its_end_is_no_number_of_hits() {
-        assert_eq!((countable(0).unwrap(), countable(LIMIT - 1).unwrap()), (0, LIMIT as usize - 1));
-        for hits in [LIMIT, u32::MAX] {
-            let error = countable(hits).unwrap_err().to_string();
-            assert!(error.contains("count fewer events at a time"), "{error}");
-        }
-    }
 
     #[test]
     fn buffers_have_room_for_a_full_bank_and_not_much_more() {
