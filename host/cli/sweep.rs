@@ -100,7 +100,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
-    let base = Configuration {
+    let mut base = Configuration {
         decoder: args.backend.config(1),
         batch: args.sample.batch(),
         layout: args.backend.layout(),
@@ -119,6 +119,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         usage(&format!("--axis: {error}{hint}"))
     });
     let Loaded { detector, events, wanted, sample, source } = Loaded::new(&args.sample, &args.detector, &args.backend)?;
+    base.decoder.pipeline = args.backend.pipeline(&detector.tables);
     let mut environment = Environment::of(backend);
     let chip = environment.facts().map_or_else(|| Chip::of(args.arch), |facts| Chip::at_hand(facts, &Unit::PRODUCTION));
     let limits = Limits {

@@ -10,7 +10,7 @@ use super::cuda::{Cuda, CudaConfig, CudaDecoder, choose};
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
 use super::parameters::DecoderConfig;
 use super::reference::ReferenceDecoder;
-use super::{DecodeError, DecodeOptions, Decoder};
+use super::{DecodeError, DecodeOptions, Decoder, Pipeline};
 use crate::detector::DetectorTables;
 
 /// The backends.
@@ -70,7 +70,7 @@ impl Backend {
         options: DecodeOptions,
         threads: usize,
     ) -> Result<Box<dyn Decoder>, DecodeError> {
-        let mut config = DecoderConfig::default();
+        let mut config = DecoderConfig { pipeline: Pipeline::default_for(self, tables), ..DecoderConfig::default() };
         config.cpu.threads = threads;
         self.decoder_with(tables, options, &config)
     }

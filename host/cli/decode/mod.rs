@@ -159,6 +159,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut config = args.backend.config(usize::from(args.backend.threads()));
     let start = Instant::now();
     let detector = Detector::load(&args.detector, &files)?;
+    config.pipeline = args.backend.pipeline(&detector.tables);
     let mask = match &args.mask {
         Some(path) => Some(Arc::new(Mask::read(path, &detector.tables)?)),
         None => None,

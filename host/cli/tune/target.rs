@@ -6,7 +6,8 @@ use std::process::Command;
 
 use crate::Layout;
 use crate::bench::tunable::{self, Subject};
-use crate::decoder::Backend;
+use crate::decoder::{Backend, Pipeline};
+use crate::detector::DetectorTables;
 use tuner::cli::Program;
 use tuner::goals::Goal;
 use tuner::interchange::read_recording;
@@ -73,7 +74,7 @@ impl Target {
                 // First what this machine cannot do, then what is wrong with the files.
                 let device = tunable::device(*backend)?;
                 let detector = args.sample.detector()?;
-                let what = subject(*backend, args);
+                let what = subject(*backend, args, &detector.tables);
                 let space = tunable::space(what, device.sm_count as usize)?;
                 Ok(Self {
                     tunable: tunable::tunable(what),
@@ -163,8 +164,8 @@ fn measuring(args: &[OsString]) -> Vec<OsString> {
 }
 
 /// The backend with the requested kernels.
-fn subject(backend: Backend, args: &Args) -> Subject {
-    Subject { backend, pipeline: args.pipeline.unwrap_or_default() }
+fn subject(backend: Backend, args: &Args, tables: &DetectorTables) -> Subject {
+    Subject { backend, pipeline: args.pipeline.unwrap_or_else(|| Pipeline::default_for(backend, tables)) }
 }
 
 /// Measures on standard input's request: the other side of [`Target::process`].
@@ -182,7 +183,8 @@ fn serve(args: &Args) -> Result<(), Failure> {
             let names = space.names();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let device = args.sample.device(*backend, &detector, events);
-            let mut device = device.with_parameters(&names, tunable::base(subject(*backend, args)))?.keeping(KEPT);
+            let mut device =
+                device.with_parameters(&names, tunable::base(subject(*backend, args, &detector.tables)))?.keeping(KEPT);
             device.expect(Layout::Allen).map_err(|failure| failure.message)?;
             if let (Backend::Cuda, Some(default)) = (backend, &default) {
                 // The driver compiles the kernels when they are first used; what comes of it is measured later.
