@@ -184,7 +184,7 @@ impl<'t> DecodeDevice<'t> {
 
 impl Device for DecodeDevice<'_> {
     fn name(&self) -> String {
-        let of_gpu = || crate::decoder::cuda::choose(&crate::decoder::cuda::Cuda, 0).ok().map(|gpu| gpu.name);
+        let of_gpu = || crate::decoder::cuda::choose(0).ok().map(|gpu| gpu.name);
         let name = if self.backend == Backend::Cuda { of_gpu() } else { super::Machine::this().cpu };
         name.unwrap_or_else(|| format!("unknown {}", self.backend))
     }

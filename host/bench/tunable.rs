@@ -7,7 +7,7 @@ use super::Machine;
 use super::configuration::{self, Configuration, ConfigurationError};
 use super::decoding::{self, configuration_of, of_kernels, parameters, value};
 use crate::decoder::cpu::Simd;
-use crate::decoder::cuda::{Cuda, StartError, identify};
+use crate::decoder::cuda::{StartError, identify};
 use crate::decoder::launch::Parameter;
 use crate::decoder::ptx::Unit;
 use crate::decoder::{Backend, DecodeOptions, Pipeline};
@@ -185,7 +185,7 @@ fn kernel_space(what: Subject) -> Result<Space, SpaceError> {
 pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
     let machine = Machine::this();
     if backend == Backend::Cuda {
-        let identity = identify(&Cuda, 0)?;
+        let identity = identify(0)?;
         let (major, minor) = identity.gpu.capability;
         return Ok(DeviceIdentity {
             compute_capability: format!("{major}.{minor}"),

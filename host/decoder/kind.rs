@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::cpu::CpuDecoder;
 #[cfg(feature = "cuda")]
-use super::cuda::{Cuda, CudaConfig, CudaDecoder, choose};
+use super::cuda::{CudaConfig, CudaDecoder, choose};
 #[cfg(feature = "emulated")]
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
 use super::parameters::DecoderConfig;
@@ -46,7 +46,7 @@ impl Backend {
     /// The fastest backend that this machine can run, and why it is not `cuda` where it is not.
     pub fn best() -> (Self, Option<DecodeError>) {
         #[cfg(feature = "cuda")]
-        let gpu = choose(&Cuda, 0).map_err(DecodeError::from);
+        let gpu = choose(0).map_err(DecodeError::from);
         #[cfg(not(feature = "cuda"))]
         let gpu: Result<(), _> = Err(left_out("cuda"));
         match gpu {

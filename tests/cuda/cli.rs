@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ut_decoding::decoder::cuda::{Cuda, choose};
+use ut_decoding::decoder::cuda::choose;
 
 use crate::fake_driver::{self, FakeDriver};
 
@@ -33,7 +33,7 @@ fn without_a_gpu_cuda_says_why_and_auto_takes_the_cpu_and_says_so() {
 #[test]
 #[ignore = "needs a GPU"]
 fn on_a_gpu_auto_takes_it_silently_and_gives_the_hits_of_the_reference() {
-    choose(&Cuda, 0).expect("a GPU");
+    choose(0).expect("a GPU");
     let run = |backend| {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_ut-decode")).args(decode(backend)).output();
         let output = output.expect("the tool can be run");
@@ -144,7 +144,7 @@ fn a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver() {
     let name = "cli::a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver";
     fake_driver::well_on_the_fake(name, &[], || {
         let device = tunable::device(Backend::Cuda).unwrap();
-        let gpu = choose(&Cuda, 0).unwrap();
+        let gpu = choose(0).unwrap();
         assert_eq!((&device.name, device.sm_count), (&gpu.name, gpu.multiprocessors as u32));
         assert_eq!(device.uuid, "GPU-fafafafa-fafa-fafa-fafa-fafafafafafa");
         assert_eq!(device.compute_capability, format!("{}.{}", gpu.capability.0, gpu.capability.1));

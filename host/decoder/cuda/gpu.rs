@@ -8,7 +8,7 @@ use simt::WARP_SIZE;
 use super::device::{Argument, Device, MAX_ARGUMENTS, Rows};
 use super::driver::{self, ANY_CARVE_OUT, Attributes, CallError, Calls, Context, CudaEvent, CudaHost, CudaMemory};
 use super::driver::{CudaStream, Function, GraphUse, Graphs, Handle, Next};
-use super::start::{Cuda, Gpu, StartError, choose};
+use super::start::{Gpu, StartError, choose};
 use crate::decoder::DecodeError;
 use crate::decoder::occupancy::{Architecture, Launch};
 use crate::decoder::parameters::CarveOut;
@@ -46,7 +46,7 @@ impl CudaDevice {
     /// # Errors
     /// When the kernels cannot run on it; the message says why and what to do.
     pub fn new(ordinal: usize, registers: u32) -> Result<Self, DecodeError> {
-        let gpu = choose(&Cuda, ordinal)?;
+        let gpu = choose(ordinal)?;
         Self::with(gpu, Context::primary(ordinal)?, registers)
     }
 

@@ -47,7 +47,7 @@ pub use gpu::CudaDevice;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
 pub use sequence::{DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork};
-pub use start::{Cuda, Driver, Gpu, StartError, choose};
+pub use start::{Gpu, StartError, choose};
 pub use stream::Readback;
 
 use super::launch::LaunchParams;
