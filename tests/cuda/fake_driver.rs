@@ -38,7 +38,9 @@ impl FakeDriver {
             bytes.windows(name.len()).enumerate().filter(|(_, of)| *of == name).map(|(i, _)| i).collect();
         assert!(!places.is_empty(), "the fake has no {function}");
         // Under another name it is not found.
-        places.into_iter().for_each(|i| bytes[i + 1] = b'x');
+        for i in places {
+            bytes[i + 1] = b'x';
+        }
         std::fs::remove_file(&place).and_then(|()| std::fs::write(&place, bytes)).expect("room for a library");
         fake
     }

@@ -4,6 +4,7 @@
 //! and for all others of a module, also for those that only spill.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use super::{Kernel, Unit};
 
@@ -30,7 +31,7 @@ impl Unit {
                 in_head = Kernel::of_entry(name).is_none_or(|(kernel, _)| kernel.has_register_limit());
             }
             if in_head && line.starts_with('{') {
-                text.push_str(&format!(".maxnreg {registers}\n"));
+                let _ = writeln!(text, ".maxnreg {registers}");
                 in_head = false;
             }
             if !(in_head && line.starts_with(".maxntid")) {
