@@ -157,7 +157,7 @@ impl<'t> DecodeDevice<'t> {
 
 impl Device for DecodeDevice<'_> {
     fn name(&self) -> String {
-        let of_gpu = || ut_decoders::cuda::choose(&ut_decoders::cuda::Cuda, 0).ok().map(|gpu| gpu.name);
+        let of_gpu = || ut_decoders::cuda::choose(0).ok().map(|gpu| gpu.name);
         let backend = self.varied.backend;
         let name = if backend == Backend::Cuda { of_gpu() } else { super::Machine::this().cpu };
         name.unwrap_or_else(|| format!("unknown {backend}"))

@@ -13,7 +13,7 @@ use tuner::store::{DeviceIdentity, Layers, StoreError, Task, TunableIdentity, Wo
 use tuner::{Config, SpaceBuilder, Value};
 use ut_data::detector::DetectorTables;
 use ut_decoders::cpu::Simd;
-use ut_decoders::cuda::{Cuda, StartError, identify};
+use ut_decoders::cuda::{StartError, identify};
 use ut_decoders::parameters::{Parameter, ParameterError, Parameters};
 use ut_decoders::ptx::Unit;
 use ut_decoders::{Backend, DecodeOptions, Pipeline};
@@ -153,7 +153,7 @@ pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError
 pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
     let machine = Machine::this();
     if backend == Backend::Cuda {
-        let identity = identify(&Cuda, 0)?;
+        let identity = identify(0)?;
         let (major, minor) = identity.gpu.capability;
         return Ok(DeviceIdentity {
             compute_capability: format!("{major}.{minor}"),

@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use super::cpu::CpuDecoder;
 #[cfg(feature = "cuda")]
-use super::cuda::{Cuda, CudaConfig, CudaDecoder, choose};
+use super::cuda::{CudaConfig, CudaDecoder, choose};
 #[cfg(feature = "emulated")]
 use super::emulated::{EmulatedConfig, EmulatedDecoder};
 use super::parameters::Parameters;
 use super::reference::ReferenceDecoder;
-use super::{DecodeError, DecodeOptions, Decoder};
+use super::{DecodeError, DecodeOptions, Decoder, Pipeline};
 use ut_data::detector::DetectorTables;
 
 /// The backends.
@@ -46,7 +46,7 @@ impl Backend {
     /// The fastest backend that this machine can run, and why it is not `cuda` where it is not.
     pub fn best() -> (Self, Option<DecodeError>) {
         #[cfg(feature = "cuda")]
-        let gpu = choose(&Cuda, 0).map_err(DecodeError::from);
+        let gpu = choose(0).map_err(DecodeError::from);
         #[cfg(not(feature = "cuda"))]
         let gpu: Result<(), _> = Err(left_out("cuda"));
         match gpu {
@@ -70,7 +70,8 @@ impl Backend {
         options: DecodeOptions,
         threads: usize,
     ) -> Result<Box<dyn Decoder>, DecodeError> {
-        self.decoder_with(tables, options, &Parameters::default().with_cpu_threads(threads))
+        let parameters = Parameters::default().with_pipeline(Pipeline::default_for(self, tables));
+        self.decoder_with(tables, options, &parameters.with_cpu_threads(threads))
     }
 
     /// A decoder of this backend with these parameters.

@@ -54,7 +54,7 @@ impl Architecture {
 
     /// How many blocks and warps of `launch` a multiprocessor holds.
     pub fn occupancy(&self, launch: Launch) -> Occupancy {
-        let Launch { threads, registers, shared } = launch;
+        let Launch { threads, registers, .. } = launch;
         let warps_per_block = threads.div_ceil(WARP);
         if threads == 0 || threads > MAX_THREADS {
             return Occupancy { blocks: 0, warps: 0, share: 0.0, limit: Limit::Threads };
@@ -66,7 +66,7 @@ impl Architecture {
             let fits = per_warp * warps_per_block.next_multiple_of(PARTITIONS) <= REGISTERS;
             if fits { REGISTERS / PARTITIONS / per_warp * PARTITIONS / warps_per_block } else { 0 }
         };
-        let shared_per_block = shared.saturating_add(SHARED_RESERVED).checked_next_multiple_of(SHARED_UNIT);
+        let shared_per_block = launch.shared_per_block();
         let limits = [
             (self.warps / warps_per_block, Limit::Warps),
             (self.blocks, Limit::Blocks),
@@ -77,6 +77,14 @@ impl Architecture {
         let (blocks, limit) = limits.into_iter().min_by_key(|&(blocks, _)| blocks).unwrap_or((0, Limit::Warps));
         let warps = blocks * warps_per_block;
         Occupancy { blocks, warps, share: warps as f32 / self.warps as f32, limit }
+    }
+
+    /// Returns the share of shared memory, in percent, that the blocks of `launch` need that a multiprocessor holds: the rest
+    /// can be L1 cache.
+    pub fn carve_out(&self, launch: Launch) -> u32 {
+        let blocks = self.occupancy(launch).blocks;
+        let bytes = launch.shared_per_block().map_or(0, |bytes| u64::from(bytes) * u64::from(blocks));
+        (bytes * 100).div_ceil(u64::from(self.shared.max(1))).min(100) as u32
     }
 }
 
@@ -89,6 +97,13 @@ pub struct Launch {
     pub registers: u32,
     /// Bytes of shared memory a block, static and dynamic.
     pub shared: u32,
+}
+
+impl Launch {
+    /// Bytes of shared memory that a block occupies.
+    const fn shared_per_block(self) -> Option<u32> {
+        self.shared.saturating_add(SHARED_RESERVED).checked_next_multiple_of(SHARED_UNIT)
+    }
 }
 
 /// What a multiprocessor holds of a launch.
@@ -193,6 +208,19 @@ mod tests {
         assert_eq!(of(32, 32, 0), Limit::Blocks);
         assert_eq!(of(128, 53, 0), Limit::Registers);
         assert_eq!(of(128, 32, 20 << 10), Limit::Shared);
+    }
+
+    #[test]
+    fn the_carve_out_is_what_the_resident_blocks_need_and_no_more() {
+        let needed = |arch, threads, registers, shared| {
+            Architecture::named(arch).unwrap().carve_out(Launch { threads, registers, shared })
+        };
+        // Four blocks of 28 KiB and one reserved: 116 of 228, of 164.
+        assert_eq!((needed("sm_90", 256, 64, 28 << 10), needed("sm_80", 256, 64, 28 << 10)), (51, 71));
+        assert_eq!(needed("sm_90", 256, 48, 28 << 10), 64);
+        // As many as shared memory has room for: nearly all of it.
+        assert_eq!(needed("sm_86", 256, 64, 28 << 10), 87);
+        assert_eq!((needed("sm_90", 256, 32, 0), needed("sm_90", 1024, 65, 0)), (4, 0));
     }
 
     #[test]

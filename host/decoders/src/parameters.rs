@@ -81,8 +81,10 @@ parameters! {
     count_first "fused.count_first", 0, 1, 1, 0, &[0, 1],
         "1: a launch before counts the hits of each event; 0: events look back at those before them";
     // Of a GPU.
-    pub registers "cuda.registers", 0, 248, 8, 0, &[0, 32, 40, 48, 64, 96],
-        "registers that the driver's compiler may give a thread; 0: as many as it likes";
+    pub registers "cuda.registers", 0, 248, 8, 0, &[0, 32, 40, 48, 56, 64],
+        "registers that the driver's compiler may give a thread of all kernels but fused_others; 0: as many as it likes";
+    carve_out_word "fused.carve_out", 0, 100, 1, 0, &[0, 1, 58, 72, 100],
+        "share of shared memory that the fused kernel asks for, %, the rest being L1 cache; 0: what its resident blocks need; 1: what the driver takes by itself";
     graphs "cuda.graph", 0, 1, 1, 0, &[0, 1],
         "1: launch the kernels of a batch as a CUDA graph, where they are the same as before; 0: one by one";
     // How a decoder is fed.
@@ -235,6 +237,29 @@ fn find(of: &'static str, all: &[&'static Parameter], name: &str) -> Result<&'st
     found.copied().ok_or_else(|| ParameterError::Unknown { of, name: name.to_owned(), known: known() })
 }
 
+/// How a multiprocessor's memory is divided between shared memory and L1 cache while the fused kernel runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CarveOut {
+    /// As much shared memory as the blocks need that a multiprocessor holds.
+    #[default]
+    Needed,
+    /// As the driver divides it by itself.
+    Unset,
+    /// A share of shared memory, from 2 to 100.
+    Percent(u8),
+}
+
+impl CarveOut {
+    /// From the parameter's value.
+    const fn of(value: u32) -> Self {
+        match value {
+            0 => Self::Needed,
+            1 => Self::Unset,
+            percent => Self::Percent(percent as u8),
+        }
+    }
+}
+
 /// A value for every parameter of every backend; a backend looks at its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameters {
@@ -268,6 +293,11 @@ impl Parameters {
     /// Returns true if a launch before counts the hits of each event.
     pub const fn fused_count_first(&self) -> bool {
         self.count_first() != 0
+    }
+
+    /// How a multiprocessor's memory is divided while the fused kernel runs.
+    pub const fn carve_out(&self) -> CarveOut {
+        CarveOut::of(self.carve_out_word())
     }
 
     /// Returns true if the kernels of a batch are launched as a CUDA graph.

@@ -20,7 +20,7 @@ use ut_bench::work::METRICS;
 use ut_bench::{Machine, Sample};
 use ut_decoders::parameters::{Parameter, value_text};
 use ut_decoders::ptx::Unit;
-use ut_decoders::{Backend, Parameters};
+use ut_decoders::{Backend, Parameters, Pipeline};
 
 use crate::args::{DetectorArgs, ParameterArgs, one_of};
 use crate::help::did_you_mean;
@@ -88,7 +88,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
-    let base = args.backend.parameters();
+    let mut base = args.backend.parameters();
     if args.list {
         return print(&list(backend, &base));
     }
@@ -103,6 +103,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let feeding = Feeding { backend, threads, layout, sizes };
     let Loaded { detector, events, wanted, sample, source } =
         Loaded::new(&args.sample, &DetectorArgs::default(), feeding)?;
+    if !args.backend.set.iter().any(|set| set.starts_with("pipeline=")) {
+        base = base.with_pipeline(Pipeline::default_for(backend, &detector.tables));
+    }
     let mut environment = Environment::of(backend);
     let chip = Chip::of_environment(environment.facts(), &Unit::PRODUCTION);
     let limits = Limits {

@@ -9,7 +9,7 @@ use super::lanes::BACKWARDS;
 use super::scratch::{Bits, FRONT, Scratch};
 use super::setup::Setup;
 use super::simd::{Simd, compress_at, load_at, store_at};
-use crate::Cluster;
+use ut_data::Cluster;
 
 /// Where ΣADC begins beside the number of strips, in the sums from which `find_clusters` and [`describe_clusters`] take
 /// both. A cluster has fewer than 512 strips, and its ΣADC is below 2^13: differences modulo 2³² are exact.

@@ -14,9 +14,9 @@ use std::sync::Arc;
 use super::banks::{Bank, EventBanks};
 use super::hits::EventHits;
 use super::policy::{Policy, UT_ID, v4_words, v5_counts};
-use crate::{Cluster, Count, DecodeOptions, EventReport, Position};
 use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, SectorConstants, Slot};
 use ut_data::input::BatchView;
+use ut_data::{Cluster, Count, DecodeOptions, EventReport, Position};
 
 /// The fallback path's tables and work space.
 #[derive(Clone, Debug)]

@@ -105,9 +105,9 @@ use super::prefetch::Prefetch;
 use super::scratch::Scratch;
 use super::setup::Setup;
 use super::stages::{Clock, Stage};
-use crate::{Count, EventReport};
 use ut_data::detector::BankVersion;
 use ut_data::input::BatchView;
+use ut_data::{Count, EventReport};
 
 /// The fast path of one detector and one set of options.
 #[derive(Clone, Debug)]

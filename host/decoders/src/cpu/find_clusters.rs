@@ -11,7 +11,7 @@ use super::policy::NeedsFallback;
 use super::scratch::{Bits, END, FRONT, MAX_STRIPS, Scratch};
 use super::setup::{HitSource, Setup};
 use super::simd::{Simd, compress_at, load_at, set_at, store_at};
-use crate::{Count, EventReport, Position};
+use ut_data::{Count, EventReport, Position};
 
 /// The bit that marks, in `Clusters::last`, a cluster above the maximum size, until [`filter`] has seen it.
 const OVERSIZED: u32 = 1 << 31;

@@ -21,9 +21,9 @@ use super::prefetch::{LINE, Prefetch};
 use super::scratch::{BLOCK, Block, Lanes, READ_AHEAD, Scratch};
 use super::setup::Setup;
 use super::simd::Simd;
-use crate::{Count, EventReport};
 use ut_data::detector::{BankVersion, LANES_PER_BOARD, MAX_BOARDS};
 use ut_data::input::{BatchView, Layout};
+use ut_data::{Count, EventReport};
 
 /// The stage: notes the lanes of an event, and says what became of its banks. The events up to `end` will be next.
 #[inline(always)]

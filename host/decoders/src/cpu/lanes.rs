@@ -5,7 +5,7 @@
 
 use super::policy::UT_ID;
 use super::simd::REVERSE;
-use crate::DecodeOptions;
+use ut_data::DecodeOptions;
 use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot};
 use ut_kernels::detector::MAX_SLOTS;
 

@@ -7,7 +7,7 @@ use super::scratch::Scratch;
 use super::setup::Setup;
 use super::simd;
 use super::{copy_lanes, find_clusters, find_lanes, make_hits};
-use crate::EventReport;
+use ut_data::EventReport;
 use ut_data::detector::BankVersion;
 use ut_data::input::BatchView;
 

@@ -5,8 +5,8 @@ use ut_kernels::bank::board_of;
 use ut_kernels::bank::v5::COUNT_BYTES;
 
 use super::banks::Bank;
-use crate::{Count, EventReport};
 use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD};
+use ut_data::{Count, EventReport};
 
 /// What sends an event to the fallback path: see [`fast`](super::fast).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

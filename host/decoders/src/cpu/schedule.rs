@@ -20,8 +20,8 @@ use super::policy::{NeedsFallback, Policy};
 use super::scratch::Scratch;
 use super::selection::Selected;
 use super::stages::{Clock, Stage};
-use crate::{Cluster, DecodeError, EventReport};
 use ut_data::input::BatchView;
+use ut_data::{Cluster, DecodeError, EventReport};
 
 /// A slice of which several threads write different parts.
 #[derive(Clone, Copy, Debug)]

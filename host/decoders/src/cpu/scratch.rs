@@ -130,7 +130,7 @@ pub struct Clusters {
     pub last: Box<[u32]>,
     /// Word i + 1: Σ W and Σ pos up to and with cluster i, packed, modulo 2³².
     pub sum: Box<[u32]>,
-    /// The strips of each cluster, as [`Cluster`](crate::Cluster) packs them, where asked for.
+    /// The strips of each cluster, as [`Cluster`](ut_data::Cluster) packs them, where asked for.
     pub strips: Box<[u32]>,
     /// Where the next cluster goes. The first of a chunk has a vector of anything before it.
     pub len: usize,

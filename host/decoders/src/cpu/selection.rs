@@ -1,6 +1,6 @@
 //! Which events of a batch are decoded, as bits: a list of events may come in any order, hits come out event by event.
 
-use crate::DecodeError;
+use ut_data::DecodeError;
 use ut_data::input::BatchView;
 
 /// A bit an event. The memory is used again from batch to batch.

@@ -1,7 +1,7 @@
 //! What the stages of the fast path know of the detector and the options.
 
 use super::lanes::LaneOrder;
-use crate::DecodeOptions;
+use ut_data::DecodeOptions;
 use ut_data::detector::BankVersion;
 
 /// What the hits are made of.

@@ -7,78 +7,86 @@ use ut_kernels::hit::Cluster;
 use ut_kernels::switches::Switches;
 
 use super::batch::DeviceBatch;
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Place, Places};
 use super::device::Device;
 use super::launcher::DeviceLauncher;
 use super::output::{Output, WORD};
 use super::setup::Setup;
-use crate::DecodeError;
 use crate::plan::Plan;
+use ut_data::DecodeError;
 
 /// The buffers between the kernels.
 pub(super) struct AllenWork<D: Device> {
-    strip_counts: Buffer<D>,
-    strip_offsets: Buffer<D>,
-    cluster_counts: Buffer<D>,
-    tile_totals: Buffer<D>,
-    items: Buffer<D>,
-    n_items: Buffer<D>,
-    clusters: Buffer<D>,
-    keys: Buffer<D>,
-    permutation: Buffer<D>,
-    scratch: Buffer<D>,
+    /// What follows from the number of events.
+    of_events: Buffer<D>,
+    /// What follows from the number of strips.
+    of_strips: Buffer<D>,
     /// Room for strips, in elements.
     pub(super) strips: usize,
 }
 
-impl<D: Device> AllenWork<D> {
-    pub(super) const fn new() -> Self {
+/// Places of what follows from the number of events.
+struct EventPlaces {
+    strip_counts: Place,
+    strip_offsets: Place,
+    cluster_counts: Place,
+    tile_totals: Place,
+    items: Place,
+    n_items: Place,
+    bytes: usize,
+}
+
+impl EventPlaces {
+    const fn of(plan: &Plan) -> Self {
+        let counters = plan.counters as usize;
+        let mut places = Places { bytes: 0 };
         Self {
-            strip_counts: Buffer::new(),
-            strip_offsets: Buffer::new(),
-            cluster_counts: Buffer::new(),
-            tile_totals: Buffer::new(),
-            items: Buffer::new(),
-            n_items: Buffer::new(),
-            clusters: Buffer::new(),
-            keys: Buffer::new(),
-            permutation: Buffer::new(),
-            scratch: Buffer::new(),
-            strips: 0,
+            strip_counts: places.next(counters, WORD),
+            strip_offsets: places.next(counters + 1, WORD),
+            cluster_counts: places.next(counters, WORD),
+            tile_totals: places.next(plan.tiles() as usize, WORD),
+            items: places.next(plan.items, size_of::<u64>()),
+            n_items: places.next(plan.events as usize, WORD),
+            bytes: places.bytes,
         }
     }
+}
 
-    pub(super) fn bytes(&self) -> usize {
-        let counters = [&self.strip_counts, &self.strip_offsets, &self.cluster_counts, &self.tile_totals];
-        let lists = [&self.items, &self.n_items, &self.clusters, &self.keys, &self.permutation, &self.scratch];
-        counters.into_iter().chain(lists).map(Buffer::bytes).sum()
+/// Places of clusters, keys, permutation and scratch for so many strips, and the bytes of them all.
+const fn strip_places(strips: usize) -> ([Place; 4], usize) {
+    let mut places = Places { bytes: 0 };
+    let clusters = places.next(strips, size_of::<Cluster>());
+    let keys = places.next(strips, size_of::<u64>());
+    let permutation = places.next(strips, WORD);
+    let scratch = places.next(strips, WORD);
+    ([clusters, keys, permutation, scratch], places.bytes)
+}
+
+impl<D: Device> AllenWork<D> {
+    pub(super) const fn new() -> Self {
+        Self { of_events: Buffer::new(), of_strips: Buffer::new(), strips: 0 }
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.of_events.bytes() + self.of_strips.bytes()
     }
 
     pub(super) fn reserve_events(&mut self, device: &mut D, plan: &Plan) -> Result<(), DecodeError> {
-        let (counters, events) = (plan.counters as usize, plan.events as usize);
-        self.strip_counts.reserve(device, counters * WORD)?;
-        self.strip_offsets.reserve(device, (counters + 1) * WORD)?;
-        self.cluster_counts.reserve(device, counters * WORD)?;
-        self.tile_totals.reserve(device, plan.tiles() as usize * WORD)?;
-        self.items.reserve(device, plan.items * size_of::<u64>())?;
-        self.n_items.reserve(device, events * WORD)
+        self.of_events.reserve(device, EventPlaces::of(plan).bytes)
     }
 
     pub(super) fn reserve_strips(&mut self, device: &mut D, strips: usize) -> Result<(), DecodeError> {
         if strips > self.strips {
             self.strips = 0;
-            self.clusters.reserve(device, strips * size_of::<Cluster>())?;
-            self.keys.reserve(device, strips * size_of::<u64>())?;
-            self.permutation.reserve(device, strips * WORD)?;
-            self.scratch.reserve(device, strips * WORD)?;
+            self.of_strips.reserve(device, strip_places(strips).1)?;
             self.strips = strips;
         }
         Ok(())
     }
 
-    /// Where the number of strips of the batch is, once the kernels have run.
+    /// Address of the number of strips of the batch, once the kernels have run.
     pub(super) fn strips_found(&self, plan: &Plan) -> u64 {
-        self.strip_offsets.address() + (plan.counters as usize * WORD) as u64
+        self.of_events.address() + (EventPlaces::of(plan).strip_offsets.at + plan.counters as usize * WORD) as u64
     }
 
     /// All kernels, without waiting for any.
@@ -98,19 +106,20 @@ impl<D: Device> AllenWork<D> {
         let (unit, variant) = setup.variant(batch.layout);
         let bins8 = unit.bins8();
         let count_variant = if setup.rung.is_none() && setup.params.count_bins() == 8 { &bins8 } else { &variant };
-        let (counters, events, strips) = (plan.counters as usize, plan.events as usize, self.strips);
+        let places = EventPlaces::of(plan);
+        let ([clusters, keys, permutation, scratch], _) = strip_places(self.strips);
         let mut buffers: AllenBuffers<DeviceLauncher<'_, D>> = AllenBuffers {
-            strip_counts: self.strip_counts.device_view(counters),
-            strip_offsets: self.strip_offsets.device_view(counters + 1),
-            cluster_counts: self.cluster_counts.device_view(counters),
-            tile_totals: self.tile_totals.device_view(plan.tiles() as usize),
-            items: self.items.device_view(plan.items),
-            n_items: self.n_items.device_view(events),
+            strip_counts: self.of_events.device_view(places.strip_counts),
+            strip_offsets: self.of_events.device_view(places.strip_offsets),
+            cluster_counts: self.of_events.device_view(places.cluster_counts),
+            tile_totals: self.of_events.device_view(places.tile_totals),
+            items: self.of_events.device_view(places.items),
+            n_items: self.of_events.device_view(places.n_items),
             strips: StripBuffers {
-                clusters: self.clusters.device_view(strips),
-                keys: self.keys.device_view(strips),
-                permutation: self.permutation.device_view(strips),
-                scratch: self.scratch.device_view(strips),
+                clusters: self.of_strips.device_view(clusters),
+                keys: self.of_strips.device_view(keys),
+                permutation: self.of_strips.device_view(permutation),
+                scratch: self.of_strips.device_view(scratch),
             },
         };
         let allen = AllenSetup {

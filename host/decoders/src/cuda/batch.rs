@@ -8,8 +8,8 @@ use ut_kernels::detector::BankVersion;
 
 use super::buffer::{Buffer, HostBuffer, LINE};
 use super::device::Device;
-use crate::DecodeError;
 use crate::plan::{first_event_word, version_word};
+use ut_data::DecodeError;
 use ut_data::input::{BatchView, EventMeta, Layout};
 
 /// A batch in device memory. By default there is no event.

@@ -3,7 +3,7 @@
 use simt::{Global, GlobalMut, Plain};
 
 use super::device::Device;
-use crate::DecodeError;
+use ut_data::DecodeError;
 
 /// Alignment of what lies in one piece of memory, bytes: a line of the device's cache.
 pub(super) const LINE: usize = 128;
@@ -69,13 +69,28 @@ impl<D: Device> Buffer<D> {
         //   for no other use of it meanwhile.
         unsafe { GlobalMut::new((self.address() as usize + at) as *mut T, len as u32) }
     }
+}
 
-    pub(super) fn global<T: Plain>(&self, len: usize) -> Global<'static, T> {
-        self.view(0, len)
-    }
+/// An array in a piece of memory: bytes from its begin, and elements.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    pub(super) at: usize,
+    pub(super) len: usize,
+}
 
-    pub(super) fn global_mut<T: Plain>(&self, len: usize) -> GlobalMut<'static, T> {
-        self.view_mut(0, len)
+/// Lays arrays one behind the other in a piece of memory, each from a line on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Places {
+    /// Bytes of them all.
+    pub(super) bytes: usize,
+}
+
+impl Places {
+    /// The place of an array of `len` elements of `size` bytes.
+    pub(super) const fn next(&mut self, len: usize, size: usize) -> Place {
+        let place = Place { at: self.bytes, len };
+        self.bytes += (len * size).next_multiple_of(LINE);
+        place
     }
 }
 

@@ -8,16 +8,16 @@ use ut_kernels::fused::look_back::LIMIT;
 use super::batch::{DeviceBatch, Packing, PinnedBatch, ResidentBatch, Source};
 use super::device::{Device, TransferBytes};
 use super::output::{DeviceHits, HostHits};
-use super::ranks::RanksOnDevice;
 use super::setup::Setup;
 use super::stream::{BatchStream, Readback, Request};
 use super::tables::{TablesOnDevice, write_all};
+use crate::Pipeline;
 use crate::parameters::Parameters;
 use crate::plan::{DeviceTables, Plan, check_list, check_selected, cluster_options};
 use crate::rank_tables::{FusedStep, RankTables};
-use crate::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits};
 use ut_data::detector::{BankVersion, DetectorTables};
 use ut_data::input::BatchView;
+use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 
 /// How much is made room for before the first batch. What is not enough is grown when a batch needs more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,11 +137,26 @@ impl<D: Device> DeviceDecoder<D> {
     ) -> Result<Self, DecodeError> {
         device.begin()?;
         let streams = (0..config.streams.max(1)).map(|_| device.stream()).collect::<Result<_, _>>()?;
-        Self::with_streams(name, device, streams, tables, options, config)
+        Self::on_own(name, device, streams, tables, options, config)
+    }
+
+    /// As [`on`](Self::on), with these streams of the caller.
+    pub(super) fn with_streams(
+        name: &'static str,
+        mut device: D,
+        streams: Vec<D::Stream>,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        config: DeviceConfig,
+    ) -> Result<Self, DecodeError> {
+        device.begin()?;
+        // One of another device is an error here.
+        streams.iter().try_for_each(|stream| device.synchronize(stream))?;
+        Self::on_own(name, device, streams, tables, options, config)
     }
 
     /// As [`on`](Self::on), with these streams of the device.
-    pub(super) fn with_streams(
+    fn on_own(
         name: &'static str,
         mut device: D,
         streams: Vec<D::Stream>,
@@ -168,20 +183,15 @@ impl<D: Device> DeviceDecoder<D> {
         if streams.is_empty() {
             return Err(failure("a decoder needs a stream".to_owned()));
         }
-        // One of another device is an error here.
-        streams.iter().try_for_each(|stream| device.synchronize(stream))?;
         let streams: Vec<_> = streams.into_iter().map(|queue| BatchStream::new(queue, ranks.is_some())).collect();
         let mut moved = TransferBytes::default();
-        let tables = TablesOnDevice::new(&mut device, streams[0].queue(), tables, &mut moved)?;
-        let put = |ranks| RanksOnDevice::new(&mut device, streams[0].queue(), ranks, &mut moved);
-        let ranks = ranks.map(put).transpose()?;
+        let tables = TablesOnDevice::new(&mut device, streams[0].queue(), tables, ranks, &mut moved)?;
         let setup = Arc::new(Setup {
             tables,
             options: cluster_options(&options),
             flip_origin: options.flip.origin(),
             params: launch,
             rung,
-            ranks,
         });
         let id = NEXT_DECODER.fetch_add(1, Ordering::Relaxed);
         let mut decoder = Self { id, name, device, setup, streams, serial: 0, moved };
@@ -215,8 +225,7 @@ impl<D: Device> DeviceDecoder<D> {
 
     /// Bytes of device memory that the decoder holds: tables, and the buffers of all streams.
     pub fn device_bytes(&self) -> usize {
-        let tables = self.setup.tables.bytes() + self.setup.ranks.as_ref().map_or(0, RanksOnDevice::bytes);
-        tables + self.streams.iter().map(BatchStream::device_bytes).sum::<usize>()
+        self.setup.tables.bytes() + self.streams.iter().map(BatchStream::device_bytes).sum::<usize>()
     }
 
     /// Bytes of pinned host memory that the decoder holds.
@@ -230,7 +239,7 @@ impl<D: Device> DeviceDecoder<D> {
 
     /// With the fused pipeline.
     fn rank_tables(&self) -> Option<&RankTables> {
-        self.setup.ranks.as_ref().map(|ranks| &ranks.host)
+        self.setup.tables.ranks.as_ref()
     }
 
     pub(super) fn failure(&self, message: &str) -> DecodeError {
@@ -283,16 +292,10 @@ impl<D: Device> DeviceDecoder<D> {
 
     /// A stream with nothing in flight, and a ticket for it.
     fn free(&mut self, readback: Readback) -> Result<Ticket, DecodeError> {
-        let (stream, serial) = self.free_stream()?;
-        Ok(Ticket { decoder: self.id, stream, serial, readback })
-    }
-
-    /// A stream with nothing in flight, and a number for what it gets.
-    pub(super) fn free_stream(&mut self) -> Result<(usize, u64), DecodeError> {
         let stream = self.streams.iter().position(BatchStream::is_free);
         let stream = stream.ok_or_else(|| self.failure("all streams have a batch: collect one before the next"))?;
         self.serial += 1;
-        Ok((stream, self.serial))
+        Ok(Ticket { decoder: self.id, stream, serial: self.serial, readback })
     }
 
     /// Refuses a batch in memory that this device cannot reach: a kernel that reads there would lose the whole context.

@@ -4,9 +4,9 @@
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-use crate::DecodeError;
 use crate::plan::Shape;
 use crate::ptx::{Kernel, Unit};
+use ut_data::DecodeError;
 
 /// Most arguments of a kernel.
 pub(super) const MAX_ARGUMENTS: usize = 8;

@@ -1,7 +1,7 @@
 //! What the driver tells of a GPU and of the kernels that it compiled for it, beyond what decoding needs: for reports.
 
 use super::driver::{self, Context};
-use super::start::{Cuda, Driver, Gpu, StartError, choose};
+use super::start::{Gpu, StartError, choose};
 use crate::ptx::Unit;
 
 /// What the driver tells of a GPU; `None` where it tells nothing.
@@ -44,12 +44,12 @@ impl Facts {
     /// # Errors
     /// When the kernels cannot run on it, or the driver does not answer.
     pub fn of(ordinal: usize) -> Result<Self, StartError> {
-        let gpu = choose(&Cuda, ordinal)?;
+        let gpu = choose(ordinal)?;
         let found = driver::describe(ordinal)?;
         let [domain, bus, device] = found.pci.map(Option::unwrap_or_default);
         Ok(Self {
             gpu,
-            driver: Cuda.version().ok(),
+            driver: driver::version().ok(),
             bus: format!("{domain:08X}:{bus:02X}:{device:02X}.0"),
             clock: found.clock,
             memory_clock: found.memory_clock,
@@ -72,7 +72,7 @@ impl Facts {
     pub fn compiled(&self, unit: Unit, entries: &[String]) -> Result<Vec<Compiled>, StartError> {
         let context = Context::primary(self.gpu.ordinal)?;
         let compiled = |entry: &String| {
-            let function = context.function(unit, 0, entry, 0, false)?;
+            let function = context.function(unit, 0, entry, 0)?;
             Ok(Compiled { entry: entry.clone(), registers: function.registers, shared: function.static_shared })
         };
         entries.iter().map(compiled).collect()
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn without_a_gpu_there_are_no_facts_but_the_reason() {
-        match (Facts::of(0), choose(&Cuda, 0)) {
+        match (Facts::of(0), choose(0)) {
             (Ok(facts), Ok(gpu)) => assert_eq!(facts.gpu, gpu),
             (Err(error), Err(reason)) => assert_eq!(error, reason),
             other => panic!("{other:?}"),

@@ -12,23 +12,15 @@ use ut_kernels::hit::Output;
 use ut_kernels::switches::Switches;
 
 use super::batch::DeviceBatch;
-use super::buffer::{Buffer, LINE};
+use super::buffer::{Buffer, Place, Places};
 use super::device::Device;
 use super::launcher::{DeviceLauncher, DeviceView};
 use super::output::WORD;
-use super::ranks::RanksOnDevice;
 use super::setup::Setup;
-use crate::DecodeError;
 use crate::plan::Plan;
 use crate::ptx::Unit;
+use ut_data::DecodeError;
 use ut_data::input::Layout;
-
-/// An array of words in a piece of memory: bytes from its begin, and how many.
-#[derive(Clone, Copy, Debug, Default)]
-struct Place {
-    at: usize,
-    words: usize,
-}
 
 /// What lies between the kernels of a batch, in a piece of memory that begins on a line.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,12 +40,8 @@ impl FusedPlaces {
     /// For a batch, with what a count leaves or without.
     pub(super) fn of(plan: &Plan, batch: &DeviceBatch, counts: bool) -> Self {
         let events = plan.events as usize;
-        let mut bytes = 0;
-        let mut place = |is_there: bool, words: usize| {
-            let place = Place { at: bytes, words: if is_there { words } else { 0 } };
-            bytes += (place.words * WORD).next_multiple_of(LINE);
-            place
-        };
+        let mut places = Places::default();
+        let mut place = |is_there: bool, words: usize| places.next(if is_there { words } else { 0 }, WORD);
         let is_mep = batch.layout == Layout::Mep;
         Self {
             selected: place(batch.selected.is_some(), events.div_ceil(32)),
@@ -63,13 +51,13 @@ impl FusedPlaces {
             tile_totals: place(counts, plan.event_tiles() as usize),
             look_back: place(true, 2 + events),
             others: place(true, events),
-            bytes,
+            bytes: places.bytes,
         }
     }
 
     /// Where a count leaves the number of hits of the batch.
     pub(super) const fn total(&self) -> usize {
-        self.bases.at + self.bases.words.saturating_sub(1) * WORD
+        self.bases.at + self.bases.len.saturating_sub(1) * WORD
     }
 
     /// # Safety
@@ -77,7 +65,7 @@ impl FusedPlaces {
     ///   stream is done, and for no other use of it meanwhile.
     unsafe fn buffers<'a, D: Device>(&self, base: u64) -> FusedBuffers<DeviceLauncher<'a, D>> {
         // SAFETY: each place is in the memory, which the caller vouches for, and a multiple of a line from its begin.
-        let of = |Place { at, words }: Place| unsafe { DeviceView::at(base + at as u64, words) };
+        let of = |Place { at, len }: Place| unsafe { DeviceView::at(base + at as u64, len) };
         FusedBuffers {
             selected: of(self.selected),
             bank_words: of(self.bank_words),
@@ -86,7 +74,7 @@ impl FusedPlaces {
             tile_totals: of(self.tile_totals),
             look_back: of(self.look_back),
             others: of(self.others),
-            nothing: of(Place { words: 0, ..self.others }),
+            nothing: of(Place { len: 0, ..self.others }),
         }
     }
 }
@@ -115,7 +103,7 @@ pub(super) enum Task {
 pub(super) unsafe fn launch<'a, D: Device>(
     device: &'a mut D,
     stream: &'a D::Stream,
-    (setup, ranks): (&Setup<D>, &RanksOnDevice<D>),
+    setup: &Setup<D>,
     task: Task,
     plan: &Plan,
     batch: &DeviceBatch,
@@ -145,7 +133,8 @@ pub(super) unsafe fn launch<'a, D: Device>(
     //   in buffers of the setup's owner, which are as long as their views;
     // - the shapes are the plan's, for these kernels.
     let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, unit.name, unit.name) };
-    let (batch, tables) = (batch.view(version), ranks.view());
+    let Some(tables) = setup.tables.rank_view() else { unreachable!("only a setup with ranks is launched like this") };
+    let batch = batch.view(version);
     match task {
         Task::Decode => pipeline::decode(&mut launcher, &fused, batch, tables, &mut buffers, &mut output),
         Task::Count => pipeline::count(&mut launcher, &fused, batch, tables, &mut buffers, &mut output),

@@ -3,19 +3,26 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use simt::WARP_SIZE;
+
 use super::device::{Argument, Device, MAX_ARGUMENTS, Rows};
-use super::driver::{CallError, Calls, Context, CudaEvent, CudaHost, CudaMemory, CudaStream};
-use super::driver::{Function, GraphUse, Graphs, Handle, Next};
-use super::start::{Cuda, Gpu, StartError, choose};
-use crate::DecodeError;
+use super::driver::{self, ANY_CARVE_OUT, Attributes, CallError, Calls, Context, CudaEvent, CudaHost, CudaMemory};
+use super::driver::{CudaStream, Function, GraphUse, Graphs, Handle, Next};
+use super::start::{Gpu, StartError, choose};
+use crate::occupancy::{Architecture, Launch};
+use crate::parameters::CarveOut;
 use crate::plan::Shape;
 use crate::ptx::{Kernel, Unit};
+use ut_data::DecodeError;
 
 /// A GPU.
 pub struct CudaDevice {
     gpu: Gpu,
     /// Most registers of a thread that the driver's compiler may use; 0: as many as it likes.
     registers: u32,
+    carve_out: CarveOut,
+    /// Limits of a multiprocessor, where the driver tells them.
+    multiprocessor: Option<Architecture>,
     /// Entries that were launched.
     functions: Vec<Known>,
     timed: Option<Vec<(Kernel, CudaEvent, CudaEvent)>>,
@@ -30,6 +37,7 @@ struct Known {
     function: Function,
     /// Dynamic shared memory that it may have, bytes.
     shared_bytes: u32,
+    carve_out: i32,
 }
 
 impl CudaDevice {
@@ -38,24 +46,42 @@ impl CudaDevice {
     /// # Errors
     /// When the kernels cannot run on it; the message says why and what to do.
     pub fn new(ordinal: usize, registers: u32) -> Result<Self, DecodeError> {
-        let gpu = choose(&Cuda, ordinal)?;
-        Ok(Self::with(gpu, Context::primary(ordinal)?, registers))
+        let gpu = choose(ordinal)?;
+        Self::with(gpu, Context::primary(ordinal)?, registers)
     }
 
-    pub(super) fn with(gpu: Gpu, context: Arc<Context>, registers: u32) -> Self {
-        Self { gpu, registers, functions: Vec::new(), timed: None, graphs: None, context }
+    pub(super) fn with(gpu: Gpu, context: Arc<Context>, registers: u32) -> Result<Self, DecodeError> {
+        let Attributes { threads, blocks, shared, .. } = driver::describe(gpu.ordinal)?;
+        let multiprocessor = (|| {
+            Some(Architecture { name: "this GPU", warps: threads? / WARP_SIZE, blocks: blocks?, shared: shared? })
+        })();
+        let carve_out = CarveOut::default();
+        let (functions, timed, graphs) = (Vec::new(), None, None);
+        Ok(Self { gpu, registers, carve_out, multiprocessor, functions, timed, graphs, context })
+    }
+
+    /// Sets how the fused kernel's memory is divided. It is set before a decoder has the device.
+    #[must_use]
+    pub const fn with_carve_out(mut self, carve_out: CarveOut) -> Self {
+        self.carve_out = carve_out;
+        self
     }
 
     pub(super) const fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    /// Whether what is put on a stream again and again is launched as a CUDA graph. It is given before a decoder has the
-    /// device, since it must not change while a batch is in flight.
-    #[must_use]
-    pub fn with_graphs(mut self, on: bool) -> Self {
+    /// Launches what is put on a stream again and again as a CUDA graph, if `on`. It is set before a decoder has the device,
+    /// since it must not change while a batch is in flight.
+    ///
+    /// # Errors
+    /// If the driver lacks one of the functions for it.
+    pub fn with_graphs(mut self, on: bool) -> Result<Self, DecodeError> {
+        if on {
+            driver::require("launch kernels as graphs", &driver::FOR_GRAPHS)?;
+        }
         self.graphs = on.then(|| Graphs::new(Arc::clone(&self.context)));
-        self
+        Ok(self)
     }
 
     /// Which GPU it is.
@@ -86,7 +112,7 @@ impl CudaDevice {
 
     /// Compiles the kernels of a unit, of which this is one, unless they are compiled.
     pub(super) fn compile(&self, unit: Unit, kernel: Kernel) -> Result<(), DecodeError> {
-        self.context.function(unit, self.registers, &kernel.entry(unit.name), 0, false)?;
+        self.context.function(unit, self.registers, &kernel.entry(unit.name), 0)?;
         Ok(())
     }
 
@@ -110,15 +136,15 @@ impl CudaDevice {
         let place = if let Some(place) = found {
             place
         } else {
-            // The fused kernel's blocks are limited by shared memory, and it gains nothing from a larger L1 cache.
-            let (entry, prefers_shared) = (kernel.entry(variant), kernel == Kernel::Fused);
-            let function = self.context.function(unit, self.registers, &entry, shape.shared_bytes, prefers_shared)?;
+            let function = self.context.function(unit, self.registers, &kernel.entry(variant), shape.shared_bytes)?;
+            let carve_out = self.carve_out(kernel, &function, shape);
             self.functions.retain(|known| !is_it(known));
             let (variant, shared_bytes) = (variant.to_owned(), shape.shared_bytes);
-            self.functions.push(Known { kernel, variant, function, shared_bytes });
+            self.functions.push(Known { kernel, variant, function, shared_bytes, carve_out });
             self.functions.len() - 1
         };
-        let function = &self.functions[place].function;
+        let Known { function, carve_out, .. } = &self.functions[place];
+        function.prefer(*carve_out);
         let given = arguments.iter().map(Argument::size);
         if !given.clone().eq(function.parameters.iter().copied()) {
             let (taken, given, entry) = (&function.parameters, given.collect::<Vec<_>>(), kernel.entry(variant));
@@ -137,6 +163,19 @@ impl CudaDevice {
             .into());
         }
         Ok(function.handle)
+    }
+
+    /// Returns the carve-out that a kernel asks for: only the fused one keeps enough in shared memory for it to matter.
+    fn carve_out(&self, kernel: Kernel, function: &Function, shape: Shape) -> i32 {
+        match (self.carve_out, self.multiprocessor) {
+            (CarveOut::Percent(percent), _) if kernel == Kernel::Fused => i32::from(percent),
+            (CarveOut::Needed, Some(multiprocessor)) if kernel == Kernel::Fused => multiprocessor.carve_out(Launch {
+                threads: shape.block.0 * shape.block.1,
+                registers: function.registers,
+                shared: function.static_shared + shape.shared_bytes,
+            }) as i32,
+            _ => ANY_CARVE_OUT,
+        }
     }
 
     /// Whether it is a stream of this GPU.
@@ -172,11 +211,11 @@ unsafe impl Device for CudaDevice {
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<CudaMemory, DecodeError> {
-        let free = self.context.free_bytes()?;
-        self.gpu.check_memory(bytes, free)?;
-        CudaMemory::new(&self.context, bytes).map_err(|error| {
-            let no_memory = || StartError::NoMemory { gpu: self.gpu.clone(), needed: bytes, free };
-            if error.out_of_memory { no_memory().into() } else { error.into() }
+        CudaMemory::new(&self.context, bytes).map_err(|error| match self.context.free_bytes() {
+            Ok(free) if error.out_of_memory => {
+                StartError::NoMemory { gpu: self.gpu.clone(), needed: bytes, free }.into()
+            }
+            _ => error.into(),
         })
     }
 

@@ -1,7 +1,7 @@
 //! What a GPU is known by where results of many are kept.
 
 use super::driver;
-use super::start::{Cuda, Driver, Gpu, StartError, choose, release};
+use super::start::{Gpu, StartError, choose, release};
 
 /// A GPU, with what tells it from others of its model, and its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,10 +18,9 @@ pub struct GpuIdentity {
 ///
 /// # Errors
 /// As [`choose`].
-pub fn identify(driver: &Cuda, ordinal: usize) -> Result<GpuIdentity, StartError> {
-    let gpu = choose(driver, ordinal)?;
-    let failed = |action| move |message| StartError::Driver { action, message };
-    let version = driver.version().map_err(failed("tell its version"))?;
+pub fn identify(ordinal: usize) -> Result<GpuIdentity, StartError> {
+    let gpu = choose(ordinal)?;
+    let version = driver::version()?;
     Ok(GpuIdentity { gpu, uuid: uuid_text(driver::uuid(ordinal)?), release: release(version) })
 }
 
@@ -42,7 +41,7 @@ mod tests {
 
     #[test]
     fn without_a_gpu_it_says_why() {
-        match (identify(&Cuda, 0), choose(&Cuda, 0)) {
+        match (identify(0), choose(0)) {
             (Ok(identity), Ok(gpu)) => assert!(identity.gpu == gpu && identity.uuid.len() == 40, "{identity:?}"),
             (Err(error), Err(reason)) => assert_eq!(error, reason),
             other => panic!("{other:?}"),

@@ -10,12 +10,12 @@ use std::ffi::c_void;
 use super::decoder::{DeviceConfig, DeviceDecoder};
 use super::driver::{Context, CudaStream};
 use super::gpu::CudaDevice;
-use super::start::{Cuda, check_driver, choose};
+use super::start::{check_driver, choose};
 use super::{CudaDecoder, CudaSequence};
 use crate::ptx::Kernel;
-use crate::{DecodeError, DecodeOptions};
 use ut_data::detector::DetectorTables;
 use ut_data::input::Layout;
+use ut_data::{DecodeError, DecodeOptions};
 
 /// `CU_STREAM_PER_THREAD` of the driver's header.
 const PER_THREAD: usize = 2;
@@ -33,10 +33,10 @@ impl CudaDevice {
     /// When the kernels cannot run on its GPU; the message says why and what to do.
     pub unsafe fn in_context(context: *mut c_void, registers: u32) -> Result<Self, DecodeError> {
         // The driver is asked before the context is touched; of the GPUs, only the context's own is to be used.
-        check_driver(&Cuda)?;
+        check_driver()?;
         // SAFETY: a context that lives as long as what is made with it, as the caller says.
         let (context, ordinal) = unsafe { Context::borrowed(context.cast()) }?;
-        Ok(Self::with(choose(&Cuda, ordinal)?, context, registers))
+        Self::with(choose(ordinal)?, context, registers)
     }
 
     /// As [`in_context`](Self::in_context), for the context that is current on the calling thread.
@@ -47,7 +47,7 @@ impl CudaDevice {
     /// # Errors
     /// As there, and when no context is current.
     pub unsafe fn in_current_context(registers: u32) -> Result<Self, DecodeError> {
-        check_driver(&Cuda)?;
+        check_driver()?;
         let context = Context::current()?;
         // SAFETY: a context that lives as long as what is made with it, as the caller says.
         unsafe { Self::in_context(context.cast(), registers) }

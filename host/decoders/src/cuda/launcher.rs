@@ -5,12 +5,12 @@ use ut_kernels::allen::count_hits::CountHits;
 use ut_kernels::allen::pipeline::{AllenLauncher, StripBuffers};
 use ut_kernels::hit::{self as pipeline, HitBuffers};
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Place};
 use super::device::{Argument, Device, MAX_ARGUMENTS};
 use super::output::Output;
-use crate::DecodeError;
 use crate::plan::Plan;
 use crate::ptx::{self, Unit};
+use ut_data::DecodeError;
 
 /// Launches on one stream of a device.
 pub(super) struct DeviceLauncher<'a, D: Device> {
@@ -38,9 +38,9 @@ impl<T: Plain> DeviceView<T> {
 }
 
 impl<D: Device> Buffer<D> {
-    /// The first `len` elements, for a pipeline.
-    pub(super) fn device_view<T: Plain>(&self, len: usize) -> DeviceView<T> {
-        DeviceView(self.global_mut(len))
+    /// An array in it, for a pipeline.
+    pub(super) fn device_view<T: Plain>(&self, Place { at, len }: Place) -> DeviceView<T> {
+        DeviceView(self.view_mut(at, len))
     }
 }
 

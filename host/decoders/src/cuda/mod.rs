@@ -5,7 +5,7 @@
 //!
 //! - `device`: what is asked of a device; `driver`: calls of the CUDA driver; `gpu`: a device by these calls;
 //! - `start`: whether there is a GPU; `facts`, `identity`: which one; `interop`: a caller's context and streams;
-//! - `buffer`, `tables`, `ranks`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
+//! - `buffer`, `tables`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
 //! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
 //! - `upload`: a batch on its way to the device; `stream`: a batch in flight, copies and kernels;
 //! - `decoder`: several streams; `passes`: many batches in turn;
@@ -27,7 +27,6 @@ mod interop;
 mod launcher;
 mod output;
 mod passes;
-mod ranks;
 mod sequence;
 mod setup;
 mod start;
@@ -45,10 +44,10 @@ pub use gpu::CudaDevice;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
 pub use sequence::{DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork};
-pub use start::{Cuda, Driver, Gpu, StartError, choose};
+pub use start::{Gpu, StartError, choose};
 pub use stream::Readback;
 
-use super::parameters::Parameters;
+use super::parameters::{CarveOut, Parameters};
 use super::ptx::Kernel;
 use super::rank_tables::FusedStep;
 use super::{DecodeError, DecodeOptions, Pipeline};
@@ -63,8 +62,11 @@ pub struct CudaConfig {
     pub launch: Parameters,
     /// Batches that can be in flight; at least 1.
     pub streams: usize,
-    /// Most registers that a thread may have; 0: as many as the driver's compiler likes.
+    /// Most registers that a thread of a kernel with a limit may have ([`Kernel::has_register_limit`]); 0: as many as the
+    /// driver's compiler likes.
     pub registers: u32,
+    /// How the fused kernel's memory is divided between shared memory and L1 cache.
+    pub carve_out: CarveOut,
     /// Whether the kernels of a batch are launched as a CUDA graph, where such a batch was decoded before: for small
     /// batches, whose kernels take less time than their launches. [`CudaDevice::graph_use`] says when the driver
     /// refuses.
@@ -82,7 +84,8 @@ pub struct CudaConfig {
 impl Default for CudaConfig {
     fn default() -> Self {
         let DeviceConfig { launch, streams, capacity, pipeline, rung, step } = DeviceConfig::default();
-        Self { ordinal: 0, launch, streams, registers: 0, graph: false, capacity, pipeline, rung, step }
+        let (registers, carve_out, graph) = (0, CarveOut::default(), false);
+        Self { ordinal: 0, launch, streams, registers, carve_out, graph, capacity, pipeline, rung, step }
     }
 }
 
@@ -92,6 +95,7 @@ impl CudaConfig {
         Self {
             launch: *parameters,
             registers: parameters.registers(),
+            carve_out: parameters.carve_out(),
             graph: parameters.graph(),
             pipeline: parameters.pipeline(),
             ..Self::default()
@@ -112,8 +116,9 @@ impl CudaDecoder {
     /// When there is no GPU that can run the kernels (the message says why and what to do), the launch parameters
     /// contradict each other, or the buffers do not fit.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
-        let CudaConfig { ordinal, launch, streams, registers, graph, capacity, pipeline, rung, step } = config;
-        let device = CudaDevice::new(ordinal, registers)?.with_graphs(graph);
+        let CudaConfig { ordinal, launch, streams, registers, carve_out, graph, capacity, pipeline, rung, step } =
+            config;
+        let device = CudaDevice::new(ordinal, registers)?.with_carve_out(carve_out).with_graphs(graph)?;
         Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, pipeline, rung, step })
     }
 

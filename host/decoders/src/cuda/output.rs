@@ -11,8 +11,8 @@ use ut_kernels::report::N_COUNTS;
 use super::buffer::{Buffer, LINE};
 use super::device::Device;
 use crate::plan::{Plan, add_meta, too_many_hits};
-use crate::{BatchReport, DecodeError, EventReport, UtHits};
 use ut_data::input::EventMeta;
+use ut_data::{BatchReport, DecodeError, EventReport, UtHits};
 
 /// Arrays of hits.
 pub(super) const N_ARRAYS: usize = 7;

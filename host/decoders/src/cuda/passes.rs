@@ -8,8 +8,8 @@ use super::decoder::{DeviceDecoder, Ticket};
 use super::device::Device;
 use super::output::{DeviceHits, HostHits};
 use super::stream::{BatchStream, Readback, Request};
-use crate::DecodeError;
 use crate::plan::Plan;
+use ut_data::DecodeError;
 
 impl<D: Device> DeviceDecoder<D> {
     /// Decodes batches, whatever [`submit`](Self::submit) takes, with one in flight on every stream; `each` is given

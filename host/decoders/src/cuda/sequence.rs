@@ -16,16 +16,15 @@ use super::device::{Device, Rows, TransferBytes};
 use super::fused::{self, FusedPlaces, Task};
 use super::launcher::DeviceView;
 use super::output::WORD;
-use super::ranks::RanksOnDevice;
 use super::setup::Setup;
 use super::tables::TablesOnDevice;
 use crate::parameters::Parameters;
 use crate::plan::{DeviceTables, Plan, check_list, cluster_options};
 use crate::ptx::Unit;
 use crate::rank_tables::RankTables;
-use crate::{DecodeError, DecodeOptions};
 use ut_data::detector::DetectorTables;
 use ut_data::input::Layout;
+use ut_data::{DecodeError, DecodeOptions};
 
 /// What a batch is worked on with.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +54,6 @@ pub struct SequenceHits {
 pub struct DeviceSequence<D: Device> {
     device: D,
     setup: Setup<D>,
-    ranks: RanksOnDevice<D>,
 }
 
 /// The work space of a batch from its first line on: the status word, with a word that is 0 before it; the report, where the
@@ -109,17 +107,16 @@ impl<D: Device> DeviceSequence<D> {
         // Refuses a stream of another device: the copies of the tables rely on it being one of this.
         device.synchronize(stream)?;
         let mut moved = TransferBytes::default();
-        let tables = TablesOnDevice::new(&mut device, stream, DeviceTables::new("cuda", tables)?, &mut moved)?;
-        let ranks = RanksOnDevice::new(&mut device, stream, ranks, &mut moved)?;
+        let host = DeviceTables::new("cuda", tables)?;
+        let tables = TablesOnDevice::new(&mut device, stream, host, Some(ranks), &mut moved)?;
         let setup = Setup {
             tables,
             options: cluster_options(&options),
             flip_origin: options.flip.origin(),
             params,
             rung: None,
-            ranks: None,
         };
-        Ok(Self { device, setup, ranks })
+        Ok(Self { device, setup })
     }
 
     /// The device.
@@ -203,7 +200,7 @@ impl<D: Device> DeviceSequence<D> {
 
     fn plan(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
         if batch.selected.is_some() {
-            check_list("cuda", Some(&self.ranks.host))?;
+            check_list("cuda", self.setup.tables.ranks.as_ref())?;
         }
         let tables = &self.setup.tables.host;
         tables.check_size("cuda", batch.n_events, batch.raw.1, batch.most_words())?;
@@ -286,8 +283,7 @@ impl<D: Device> DeviceSequence<D> {
             //   counted with it: the caller says both.
             // - The output is as long as the plan asks for, as said above, and the status was set to 0.
             unsafe {
-                let with = (&self.setup, &self.ranks);
-                fused::launch(&mut self.device, stream, with, task, &plan, batch, at(scratch.between), output)
+                fused::launch(&mut self.device, stream, &self.setup, task, &plan, batch, at(scratch.between), output)
             }?;
         } else if task == Task::Write {
             // SAFETY: one word is there, as the caller says, until the stream has done this.

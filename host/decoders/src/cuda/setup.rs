@@ -3,7 +3,6 @@
 use ut_kernels::clustering::ClusterOptions;
 
 use super::device::Device;
-use super::ranks::RanksOnDevice;
 use super::tables::TablesOnDevice;
 use crate::parameters::Parameters;
 use crate::ptx::Unit;
@@ -17,8 +16,6 @@ pub(super) struct Setup<D: Device> {
     pub(super) params: Parameters,
     /// A rung of the ladder in place of production, for v5 in Allen layout.
     pub(super) rung: Option<String>,
-    /// Where the fused pipeline runs.
-    pub(super) ranks: Option<RanksOnDevice<D>>,
 }
 
 impl<D: Device> Setup<D> {

@@ -1,10 +1,10 @@
 //! Is there a GPU that can run the kernels, and if not, why not, and what is to be done?
 //!
 //! Everything that can go wrong before the first launch is found here, in the order in which it would show, and said in
-//! words. The questions go through [`Driver`], so that each answer can be tested without a GPU.
+//! words. `tests/cuda/device.rs` has the cases, on a stand-in for the driver.
 
-use super::driver::{self, CallError};
-use crate::DecodeError;
+use super::driver::{self, Attributes, CallError};
+use ut_data::DecodeError;
 
 /// Oldest driver, as `cuDriverGetVersion` counts: 1000 · major + 10 · minor of its CUDA release. 12.4 brought
 /// `cuFuncGetParamInfo`, the newest call that is used.
@@ -12,30 +12,6 @@ const MIN_DRIVER: i32 = 12040;
 
 /// Oldest compute capability: that of the PTX.
 const MIN_CAPABILITY: (i32, i32) = (8, 0);
-
-/// What start-up asks of the CUDA driver.
-pub trait Driver {
-    /// Whether `libcuda` can be opened.
-    fn is_installed(&self) -> bool;
-
-    /// The newest CUDA release that the driver knows: 1000 · major + 10 · minor.
-    ///
-    /// # Errors
-    /// What the driver said.
-    fn version(&self) -> Result<i32, String>;
-
-    /// How many devices there are to be used.
-    ///
-    /// # Errors
-    /// What the driver said.
-    fn n_devices(&self) -> Result<usize, String>;
-
-    /// One of them.
-    ///
-    /// # Errors
-    /// What the driver said.
-    fn device(&self, ordinal: usize) -> Result<Gpu, String>;
-}
 
 /// A GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,24 +118,19 @@ pub(super) fn release(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// Turns the driver's message into an error that names what it was asked to do.
-fn failed_to(action: &'static str) -> impl Fn(String) -> StartError {
-    move |message| StartError::Driver { action, message }
-}
-
 /// The number of devices, at least one.
 ///
 /// # Errors
 /// Without a driver that is new enough, or without a device; the message says which, and what to do.
-pub(super) fn check_driver(driver: &impl Driver) -> Result<usize, StartError> {
-    if !driver.is_installed() {
+pub(super) fn check_driver() -> Result<usize, StartError> {
+    if !driver::is_installed() {
         return Err(StartError::NoDriver);
     }
-    let found = driver.version().map_err(failed_to("tell its version"))?;
+    let found = driver::version()?;
     if found < MIN_DRIVER {
         return Err(StartError::OldDriver { found });
     }
-    let found = driver.n_devices().map_err(failed_to("count its devices"))?;
+    let found = driver::device_count()?;
     if found == 0 { Err(StartError::NoDevice) } else { Ok(found) }
 }
 
@@ -167,26 +138,14 @@ pub(super) fn check_driver(driver: &impl Driver) -> Result<usize, StartError> {
 ///
 /// # Errors
 /// When they cannot; the message says why and what to do.
-pub fn choose(driver: &impl Driver, ordinal: usize) -> Result<Gpu, StartError> {
-    let found = check_driver(driver)?;
+pub fn choose(ordinal: usize) -> Result<Gpu, StartError> {
+    let found = check_driver()?;
     if ordinal >= found {
         return Err(StartError::NoSuchDevice { ordinal, found });
     }
-    let gpu = driver.device(ordinal).map_err(failed_to("describe a device"))?;
-    if gpu.capability < MIN_CAPABILITY {
-        return Err(StartError::OldDevice { gpu });
-    }
-    Ok(gpu)
-}
-
-impl Gpu {
-    /// Whether buffers of `needed` bytes fit into the `free` bytes that are left.
-    ///
-    /// # Errors
-    /// When they do not.
-    pub fn check_memory(&self, needed: usize, free: usize) -> Result<(), StartError> {
-        if needed > free { Err(StartError::NoMemory { gpu: self.clone(), needed, free }) } else { Ok(()) }
-    }
+    let Attributes { name, capability, memory, multiprocessors, .. } = driver::describe(ordinal)?;
+    let gpu = Gpu { ordinal, name, capability, memory, multiprocessors };
+    if capability < MIN_CAPABILITY { Err(StartError::OldDevice { gpu }) } else { Ok(gpu) }
 }
 
 impl From<CallError> for StartError {
@@ -201,158 +160,15 @@ impl From<CallError> for DecodeError {
     }
 }
 
-/// The driver of this machine.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Cuda;
-
-impl Driver for Cuda {
-    fn is_installed(&self) -> bool {
-        driver::is_installed()
-    }
-
-    fn version(&self) -> Result<i32, String> {
-        driver::version().map_err(|error| error.message)
-    }
-
-    fn n_devices(&self) -> Result<usize, String> {
-        driver::device_count().map_err(|error| error.message)
-    }
-
-    fn device(&self, ordinal: usize) -> Result<Gpu, String> {
-        let found = driver::describe(ordinal).map_err(|error| error.message)?;
-        let driver::Attributes { name, capability, memory, multiprocessors, .. } = found;
-        Ok(Gpu { ordinal, name, capability, memory, multiprocessors })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A machine, as the driver would describe it.
-    struct Fake {
-        installed: bool,
-        version: Result<i32, String>,
-        devices: Result<Vec<Result<Gpu, String>>, String>,
-    }
-
-    impl Driver for Fake {
-        fn is_installed(&self) -> bool {
-            self.installed
-        }
-
-        fn version(&self) -> Result<i32, String> {
-            assert!(self.installed, "asked a driver that is not there");
-            self.version.clone()
-        }
-
-        fn n_devices(&self) -> Result<usize, String> {
-            assert!(self.installed, "asked a driver that is not there");
-            self.devices.as_ref().map(Vec::len).map_err(Clone::clone)
-        }
-
-        fn device(&self, ordinal: usize) -> Result<Gpu, String> {
-            self.devices.as_ref().map_err(Clone::clone)?[ordinal].clone()
-        }
-    }
-
-    fn gpu(ordinal: usize, capability: (i32, i32)) -> Gpu {
-        Gpu { ordinal, name: "Fake GPU".to_owned(), capability, memory: 24 << 30, multiprocessors: 64 }
-    }
-
-    fn good() -> Fake {
-        Fake { installed: true, version: Ok(13000), devices: Ok(vec![Ok(gpu(0, (8, 6))), Ok(gpu(1, (9, 0)))]) }
-    }
-
-    fn says(fake: &Fake, ordinal: usize, words: &[&str]) -> StartError {
-        let error = choose(fake, ordinal).unwrap_err();
-        let text = error.to_string();
-        for word in words {
-            assert!(text.contains(word), "{text:?} does not say {word:?}");
-        }
-        error
-    }
-
-    #[test]
-    fn a_gpu_that_is_new_enough_is_taken() {
-        assert_eq!(choose(&good(), 0), Ok(gpu(0, (8, 6))));
-        assert_eq!(choose(&good(), 1), Ok(gpu(1, (9, 0))));
-        let oldest = Fake { version: Ok(MIN_DRIVER), devices: Ok(vec![Ok(gpu(0, (8, 0)))]), ..good() };
-        assert_eq!(choose(&oldest, 0), Ok(gpu(0, (8, 0))));
-    }
-
-    #[test]
-    fn without_a_driver_nothing_is_asked_of_it() {
-        let fake = Fake { installed: false, ..good() };
-        assert_eq!(says(&fake, 0, &["no NVIDIA driver", "Install", "--backend cpu"]), StartError::NoDriver);
-    }
-
-    #[test]
-    fn an_old_driver_is_told_apart_before_devices_are_counted() {
-        let fake = Fake { version: Ok(12030), devices: Err("not to be asked".to_owned()), ..good() };
-        says(&fake, 0, &["too old", "CUDA 12.3", "needed is 12.4", "Update"]);
-    }
-
-    #[test]
-    fn a_machine_without_a_gpu_is_no_machine_without_a_driver() {
-        let fake = Fake { devices: Ok(Vec::new()), ..good() };
-        assert_eq!(says(&fake, 0, &["no GPU", "nvidia-smi", "CUDA_VISIBLE_DEVICES"]), StartError::NoDevice);
-    }
-
-    #[test]
-    fn a_device_that_is_not_there_is_named() {
-        says(&good(), 2, &["no GPU 2", "finds 2", "from 0"]);
-    }
-
-    #[test]
-    fn an_old_gpu_is_named_with_what_it_lacks() {
-        for capability in [(7, 5), (7, 9)] {
-            let fake = Fake { devices: Ok(vec![Ok(gpu(0, capability))]), ..good() };
-            says(&fake, 0, &["GPU 0, Fake GPU", &format!("{}.{}", capability.0, capability.1), "need 8.0"]);
-        }
-    }
-
-    #[test]
-    fn an_old_gpu_beside_a_newer_one_keeps_only_itself_from_being_used() {
-        let fake = Fake { devices: Ok(vec![Ok(gpu(0, (7, 5))), Ok(gpu(1, (9, 0)))]), ..good() };
-        assert_eq!((check_driver(&fake), choose(&fake, 1)), (Ok(2), Ok(gpu(1, (9, 0)))));
-        says(&fake, 0, &["GPU 0", "7.5"]);
-    }
-
-    #[test]
-    fn whatever_else_the_driver_says_is_passed_on_with_what_it_was_to_do() {
-        let broken = || "CUDA_ERROR_UNKNOWN".to_owned();
-        says(&Fake { version: Err(broken()), ..good() }, 0, &["version", "CUDA_ERROR_UNKNOWN"]);
-        says(&Fake { devices: Err(broken()), ..good() }, 0, &["count", "CUDA_ERROR_UNKNOWN"]);
-        says(&Fake { devices: Ok(vec![Err(broken())]), ..good() }, 0, &["describe", "CUDA_ERROR_UNKNOWN"]);
-    }
-
-    #[test]
-    fn buffers_that_do_not_fit_are_refused_before_they_are_asked_for() {
-        let gpu = gpu(0, (8, 6));
-        assert_eq!(gpu.check_memory(100, 100), Ok(()));
-        let text = gpu.check_memory(101, 100).unwrap_err().to_string();
-        assert!(text.contains("101 bytes") && text.contains("100 bytes are free") && text.contains("smaller batches"));
-    }
-
-    #[test]
-    fn the_errors_reach_the_user_of_a_decoder() {
-        let error = DecodeError::from(StartError::NoDriver).to_string();
-        assert!(error.starts_with("cuda backend: ") && error.contains("no NVIDIA driver"), "{error}");
-    }
-
     #[test]
     fn this_machine_answers_one_way_or_another() {
-        match choose(&Cuda, 0) {
+        match choose(0) {
             Ok(gpu) => assert!(gpu.capability >= MIN_CAPABILITY && gpu.memory > 0 && gpu.multiprocessors > 0),
-            Err(error) => assert_eq!(error == StartError::NoDriver, !Cuda.is_installed(), "{error}"),
-        }
-    }
-
-    #[test]
-    fn where_there_is_no_driver_every_question_has_an_error_for_an_answer() {
-        if !Cuda.is_installed() {
-            assert!(Cuda.version().is_err() && Cuda.n_devices().is_err() && Cuda.device(0).is_err());
+            Err(error) => assert_eq!(error == StartError::NoDriver, !driver::is_installed(), "{error}"),
         }
     }
 }

@@ -20,8 +20,8 @@ use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
 use super::setup::Setup;
 use super::upload::Upload;
 use super::work::Work;
-use crate::DecodeError;
 use crate::plan::Plan;
+use ut_data::DecodeError;
 use ut_data::input::EventMeta;
 
 /// Most hits that banks of this many bytes have, each byte being of one bank: a v5 bank has at most two hits of each of

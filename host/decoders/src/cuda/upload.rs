@@ -3,7 +3,7 @@
 use super::batch::{DeviceBatch, Packing, PinnedBatch};
 use super::buffer::{Buffer, HostBuffer};
 use super::device::Device;
-use crate::DecodeError;
+use ut_data::DecodeError;
 use ut_data::input::BatchView;
 
 /// The CPU copies a batch to pinned memory in pieces of this many bytes, and the device takes a piece while the next

@@ -8,8 +8,8 @@ use super::device::Device;
 use super::fused::{self, FusedWork, Task};
 use super::output::Output;
 use super::setup::Setup;
-use crate::DecodeError;
 use crate::plan::Plan;
+use ut_data::DecodeError;
 
 /// The buffers of a stream, but for what comes out.
 pub(super) enum Work<D: Device> {
@@ -92,21 +92,20 @@ impl<D: Device> Work<D> {
         batch: &DeviceBatch,
         output: &Output<D>,
     ) -> Result<(), DecodeError> {
-        match (self, &setup.ranks) {
+        match self {
             // SAFETY:
             // - the device can read `batch` until the stream has done this, by this function's first precondition;
             // - the buffers are reserved for the plan, and the status word is 0 by then, by its second: those here are
             //   `work`'s.
-            (Self::Allen(work), _) => unsafe { work.launch(device, stream, setup, plan, batch, output) },
-            (Self::Fused(work), Some(ranks)) => {
-                let (with, output) = ((setup, ranks), output.views(plan));
+            Self::Allen(work) => unsafe { work.launch(device, stream, setup, plan, batch, output) },
+            Self::Fused(work) => {
+                let output = output.views(plan);
                 // SAFETY:
                 // - the device can read `batch` until the stream has done this, by this function's first precondition;
                 // - the buffers are reserved for plan and batch, and the status word is 0 by then, by its second: `work`
                 //   has them, from a multiple of a line on.
-                unsafe { fused::launch(device, stream, with, Task::Decode, plan, batch, work.base(), output) }
+                unsafe { fused::launch(device, stream, setup, Task::Decode, plan, batch, work.base(), output) }
             }
-            (Self::Fused(_), None) => unreachable!("a stream is made for the pipeline of the setup"),
         }
     }
 }

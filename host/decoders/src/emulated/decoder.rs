@@ -15,14 +15,15 @@ use ut_kernels::switches::Switches;
 
 use super::failure;
 use super::launcher::{ExecutorLauncher, HostBuffer};
+use crate::Pipeline;
 use crate::parameters::Parameters;
 use crate::plan::{
     DeviceTables, Plan, add_meta, check_selected, cluster_options, first_event_word, too_many_hits, version_word,
 };
 use crate::rank_tables::{FusedStep, RankTables};
-use crate::{BatchReport, DecodeError, DecodeOptions, Decoder, Pipeline, UtHits, UtHitsMut};
 use ut_data::detector::DetectorTables;
 use ut_data::input::{BatchView, Layout};
+use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits, UtHitsMut};
 
 /// How an [`EmulatedDecoder`] works; nothing here changes its results.
 #[derive(Clone, Copy, Debug)]

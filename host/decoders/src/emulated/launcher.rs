@@ -6,7 +6,7 @@ use ut_kernels::allen::pipeline::{AllenLauncher, StripBuffers};
 use ut_kernels::hit::Cluster;
 
 use super::failure;
-use crate::DecodeError;
+use ut_data::DecodeError;
 
 /// Launches kernels and keeps their counts. Outputs are borrowed for `'h`.
 pub(super) struct ExecutorLauncher<'h> {

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use self::waiting::Waiting;
-use crate::CapacityError;
 #[cfg(feature = "device")]
 use crate::{Backend, cpu::memory_of_threads};
+use ut_data::CapacityError;
 use ut_data::error::WorkError;
 use ut_data::input::{Apart, Chunk, Chunks, InputError, InputPart, Origin, Parser, Seen, Select, to_allen, to_mep};
 #[cfg(feature = "device")]
@@ -21,6 +21,10 @@ use ut_data::{BatchReport, BatchView, DecodeError, DetectorTables, Layout, UtHit
 
 /// Bytes that a piece of the inputs takes, with its hits in every form, in the mean.
 pub const CHUNK_MEMORY: u64 = 48 << 20;
+
+/// Batches in MEP layout that a batch may become: one that falls apart into more, because banks are missing in many of its
+/// events, is decoded as it is. A backend would launch all its kernels for each of them.
+const MOST_MEP_BATCHES: usize = 4;
 
 /// Events of a batch where nothing is tuned and nothing is asked for: their bytes, a megabyte or so, are read, checked and
 /// decoded while they are in a core's caches.
@@ -167,7 +171,11 @@ impl<W: Work> Worker<'_, W> {
             };
             match (*layout, batch.layout) {
                 (Some(Layout::Mep), Layout::Allen) => {
-                    to_mep(batch)?.iter().try_for_each(|mep| decode(mep.view(), mep.view().max_hits()))
+                    let meps = to_mep(batch)?;
+                    if meps.len() > MOST_MEP_BATCHES {
+                        return decode(batch, max_hits);
+                    }
+                    meps.iter().try_for_each(|mep| decode(mep.view(), mep.view().max_hits()))
                 }
                 (Some(Layout::Allen), Layout::Mep) => {
                     let allen = to_allen(batch)?;

@@ -3,6 +3,7 @@
 //! The PTX is committed in `kernels/ptx`, so that everybody with a stable compiler and a driver can run it;
 //! `docs/ptx.md` says how it is made and checked.
 
+mod registers;
 mod resources;
 
 pub use resources::{KernelUse, Resources, ResourcesError};

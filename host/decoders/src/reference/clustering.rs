@@ -1,6 +1,6 @@
 //! The clustering of one lane, in the numbered steps of `docs/format.md`.
 
-use crate::{Count, DecodeOptions, EventReport, Position};
+use ut_data::{Count, DecodeOptions, EventReport, Position};
 
 /// One hit word of a lane.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     use super::{Cluster, LaneHit, cluster_lane};
-    use crate::{Count, DecodeOptions, EventReport, Position};
+    use ut_data::{Count, DecodeOptions, EventReport, Position};
 
     fn run(strips: &[(u32, u32)], options: DecodeOptions) -> (Vec<(u32, u32)>, EventReport) {
         let hits: Vec<LaneHit> = strips.iter().map(|&(strip, adc)| LaneHit { adc, strip }).collect();

@@ -86,7 +86,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
             _ => (),
         }
-        if let Some(pipeline) = args.backend.pipeline {
+        let pipeline = args.backend.pipeline(&detector.tables);
+        if backend.runs_kernels() {
             default.push(format!("pipeline={pipeline}"));
         }
         default.extend(args.backend.set.iter().cloned());
@@ -97,7 +98,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             _ => vec![events],
         };
         let work = Work {
-            subject: Subject { backend, pipeline: args.backend.pipeline.unwrap_or_default() },
+            subject: Subject { backend, pipeline },
             tables: &detector.tables,
             options: args.clustering.options(),
             pieces,
@@ -116,7 +117,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         usage(&format!("--columns: the backends reference and cpu give {}, {backend} does not", column.name()));
     }
     let tuned = tuned(args, &loaded.detector);
-    let measurement = measurement(args, tuned, duration);
+    let mut measurement = measurement(args, tuned, duration);
+    measurement.decoder = measurement.decoder.with_pipeline(args.backend.pipeline(&loaded.detector.tables));
     let expected = loaded.expected(args.backend.layout(), measurement.options)?;
     let as_tuned = tuned.filter(|_| args.batches.is_empty()).map(|tuned| [tuned.batch()]);
     let sizes = as_tuned.as_ref().map_or(sizes, |sizes| &sizes[..]);
@@ -187,7 +189,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// What was tuned for this backend, unless a parameter is set by hand.
 fn tuned(args: &Args, detector: &Detector) -> Option<Parameters> {
-    let what = (args.backend.backend, args.backend.pipeline.unwrap_or_default());
+    let what = (args.backend.backend, args.backend.pipeline(&detector.tables));
     let tuned = || args.tuned.configuration(what, &detector.tables, &args.clustering.options());
     if args.backend.by_hand() { None } else { tuned() }
 }

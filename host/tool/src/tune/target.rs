@@ -15,7 +15,8 @@ use tuner::synthetic::Synthetic;
 use tuner::{Config, Device, Noise, Recording, Replay, Space};
 use ut_bench::tunable::{self, Subject};
 use ut_data::Layout;
-use ut_decoders::Backend;
+use ut_data::detector::DetectorTables;
+use ut_decoders::{Backend, Pipeline};
 
 use super::run_args::{Args, DeviceSpec};
 use super::store::cut_short;
@@ -74,7 +75,7 @@ impl Target {
                 // First what this machine cannot do, then what is wrong with the files.
                 let device = tunable::device(*backend)?;
                 let detector = args.sample.detector()?;
-                let what = subject(*backend, args);
+                let what = subject(*backend, args, &detector.tables);
                 let space = tunable::space(what, device.sm_count as usize)?;
                 Ok(Self {
                     tunable: tunable::tunable(what),
@@ -164,8 +165,8 @@ fn measuring(args: &[OsString]) -> Vec<OsString> {
 }
 
 /// The backend with the requested kernels.
-fn subject(backend: Backend, args: &Args) -> Subject {
-    Subject { backend, pipeline: args.pipeline.unwrap_or_default() }
+fn subject(backend: Backend, args: &Args, tables: &DetectorTables) -> Subject {
+    Subject { backend, pipeline: args.pipeline.unwrap_or_else(|| Pipeline::default_for(backend, tables)) }
 }
 
 /// Measures on standard input's request: the other side of [`Target::process`].
@@ -180,7 +181,7 @@ fn serve(args: &Args) -> Result<(), Failure> {
         DeviceSpec::Decoder(backend) => {
             let (detector, events, _) = args.sample.load()?;
             let Target { space, default, .. } = Target::of(args)?;
-            let varied = tunable::varied(subject(*backend, args), &space)?;
+            let varied = tunable::varied(subject(*backend, args, &detector.tables), &space)?;
             let mut device = trial::device(varied, &detector, events).keeping(KEPT);
             device.expect(Layout::Allen).map_err(|failure| failure.message)?;
             if let (Backend::Cuda, Some(default)) = (backend, &default) {

@@ -97,17 +97,10 @@ impl Context {
     }
 
     /// An entry of `unit`: see [`Modules::function`].
-    pub fn function(
-        &self,
-        unit: Unit,
-        registers: u32,
-        entry: &str,
-        shared_bytes: u32,
-        prefers_shared: bool,
-    ) -> Result<Function, CallError> {
+    pub fn function(&self, unit: Unit, registers: u32, entry: &str, shared_bytes: u32) -> Result<Function, CallError> {
         self.make_current()?;
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        modules.function(unit, registers, entry, shared_bytes, prefers_shared)
+        modules.function(unit, registers, entry, shared_bytes)
     }
 
     /// The driver's handle: a `CUcontext`.

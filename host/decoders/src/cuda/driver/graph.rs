@@ -22,9 +22,9 @@ use super::context::Context;
 use super::error::{CallError, check};
 use super::modules::Handle;
 use super::stream::CudaStream;
-use crate::DecodeError;
 use crate::cuda::device::{Argument, Rows};
 use crate::plan::Shape;
+use ut_data::DecodeError;
 
 /// Sequences of calls that are remembered of a stream: by number of events, and by what is wanted of a batch.
 const MOST_KNOWN: usize = 4;

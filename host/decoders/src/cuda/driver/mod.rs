@@ -19,5 +19,5 @@ pub use stream::{CudaEvent, CudaStream};
 pub(super) use context::Context;
 pub(super) use error::CallError;
 pub(super) use graph::{Calls, Graphs, Next};
-pub(super) use library::{Attributes, describe, device_count, is_installed, uuid, version};
-pub(super) use modules::{Function, Handle};
+pub(super) use library::{Attributes, FOR_GRAPHS, describe, device_count, is_installed, require, uuid, version};
+pub(super) use modules::{ANY_CARVE_OUT, Function, Handle};

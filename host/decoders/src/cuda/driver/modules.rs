@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUjit_option};
 
@@ -32,7 +34,6 @@ struct Entry {
     function: Function,
     /// Dynamic shared memory that was asked for, bytes.
     shared_bytes: u32,
-    prefers_shared: bool,
 }
 
 /// An entry of a module. The module lives as long as its context.
@@ -47,6 +48,24 @@ pub struct Function {
     pub registers: u32,
     /// Bytes of static shared memory a block.
     pub static_shared: u32,
+    /// The carve-out that was asked for last; decoders of one GPU share the entry.
+    carve_out: Arc<AtomicI32>,
+}
+
+/// The carve-out that the driver chooses by itself.
+pub const ANY_CARVE_OUT: i32 = -1;
+
+impl Function {
+    /// Asks for a share of shared memory, in percent, in what it divides with the L1 cache; or for [`ANY_CARVE_OUT`]. The
+    /// entry's context is the calling thread's.
+    pub fn prefer(&self, carve_out: i32) {
+        if self.carve_out.swap(carve_out, Ordering::Relaxed) != carve_out {
+            let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+            // A hint: a driver that does not take it runs the kernel all the same.
+            // SAFETY: a function of a module that is loaded, as modules are until their context ends.
+            let _ = unsafe { sys::cuFuncSetAttribute(self.handle.0, attribute, carve_out) };
+        }
+    }
 }
 
 /// A handle of an entry.
@@ -70,16 +89,15 @@ impl Modules {
         }
     }
 
-    /// An entry of `unit`, compiled for at most `registers` registers a thread (0: as many as the driver likes), whose blocks
-    /// may have `shared_bytes` of dynamic shared memory. `prefers_shared`: whether a multiprocessor is to give it all the
-    /// memory that shared memory and L1 cache divide. The calling thread's context is that of the modules.
+    /// An entry of `unit`, compiled for at most `registers` registers a thread where it has a limit (0: as many as the
+    /// driver likes), whose blocks may have `shared_bytes` of dynamic shared memory. The calling thread's context is that of
+    /// the modules.
     pub(super) fn function(
         &mut self,
         unit: Unit,
         registers: u32,
         entry: &str,
         shared_bytes: u32,
-        prefers_shared: bool,
     ) -> Result<Function, CallError> {
         let entry = self.entry(unit, registers, entry)?;
         // Never lowered: another decoder may need what it asked for.
@@ -90,14 +108,6 @@ impl Modules {
             let code = unsafe { sys::cuFuncSetAttribute(entry.function.handle.0, attribute, bytes) };
             check("give a kernel its shared memory", code)?;
             entry.shared_bytes = shared_bytes;
-        }
-        if prefers_shared && !entry.prefers_shared {
-            let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
-            // A hint: a driver that does not take it runs the kernel all the same.
-            // SAFETY: a function of a module that is loaded, as modules are until their context ends; the value is a
-            // percentage.
-            let _ = unsafe { sys::cuFuncSetAttribute(entry.function.handle.0, attribute, 100) };
-            entry.prefers_shared = true;
         }
         Ok(entry.function.clone())
     }
@@ -117,8 +127,7 @@ impl Modules {
         let place = (key, entry.to_owned());
         if !self.entries.contains_key(&place) {
             let function = find(module, entry)?;
-            self.entries
-                .insert(place.clone(), Entry { function, shared_bytes: SHARED_WITHOUT_ASKING, prefers_shared: false });
+            self.entries.insert(place.clone(), Entry { function, shared_bytes: SHARED_WITHOUT_ASKING });
         }
         let Some(entry) = self.entries.get_mut(&place) else { unreachable!("inserted above") };
         Ok(entry)
@@ -128,16 +137,11 @@ impl Modules {
 /// Has the driver compile a unit in the calling thread's context.
 fn compile(unit: Unit, registers: u32) -> Result<sys::CUmodule, CallError> {
     let action = "load the kernels";
-    let text = CString::new(unit.text).map_err(|error| CallError::of_message(action, error.to_string()))?;
+    let text = CString::new(unit.limited(registers).into_owned())
+        .map_err(|error| CallError::of_message(action, error.to_string()))?;
     let mut log = vec![0u8; LOG_BYTES];
-    let mut options = vec![
-        (CUjit_option::CU_JIT_ERROR_LOG_BUFFER, log.as_mut_ptr().cast::<c_void>()),
-        (CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES, LOG_BYTES as *mut c_void),
-    ];
-    if registers > 0 {
-        options.push((CUjit_option::CU_JIT_MAX_REGISTERS, registers as usize as *mut c_void));
-    }
-    let (mut names, mut values): (Vec<_>, Vec<_>) = options.into_iter().unzip();
+    let mut names = [CUjit_option::CU_JIT_ERROR_LOG_BUFFER, CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    let mut values = [log.as_mut_ptr().cast::<c_void>(), LOG_BYTES as *mut c_void];
     let mut module = std::ptr::null_mut();
     // SAFETY:
     // - The text ends with a 0, and outlives the call; so does the log, whose size is given.
@@ -186,5 +190,6 @@ fn find(module: sys::CUmodule, entry: &str) -> Result<Function, CallError> {
         max_threads: attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         registers: attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
         static_shared: attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+        carve_out: Arc::new(AtomicI32::new(ANY_CARVE_OUT)),
     })
 }
