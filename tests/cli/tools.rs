@@ -413,11 +413,6 @@ fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
     }
     assert!(json["environment"]["seen"]["looks"].as_u64().unwrap() >= 2 && json["environment"]["gpu"].is_null());
     assert!(err.contains("a batch takes, us") && err.contains("while measured"), "{err}");
-    for other in ["sweep --axis threads=1", "ablation"] {
-        let args: Vec<&str> = other.split(' ').chain(["--batch", "1,10"]).collect();
-        let (_, err) = run_to(2, directory, &args);
-        assert!(err.contains("--batch must be one size here"), "{err}");
-    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
-use ut_decoding::decoder::cuda::{Argument, Cuda, CudaDevice, CudaHost, CudaStream, Device, Rows, choose};
+use ut_decoding::decoder::cuda::{Argument, CudaDevice, CudaHost, CudaStream, Device, Rows, choose};
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
 
@@ -42,7 +42,7 @@ fn look_at(host: &CudaHost) -> [u8; 8] {
 #[test]
 fn it_cannot_be_mistaken_for_a_gpu() {
     well_on_the_fake("stand_in::it_cannot_be_mistaken_for_a_gpu", &[], || {
-        let gpu = choose(&Cuda, 0).expect("the fake is a GPU");
+        let gpu = choose(0).expect("the fake is a GPU");
         assert!(gpu.name.starts_with("fake GPU") && gpu.name.contains("no GPU"), "{gpu:?}");
     });
 }

@@ -7,16 +7,12 @@ use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::Origin;
 use ut_decoding::output::{Columns, CsvWriter, DetectorColumn, HitFormat, HitStyle, Packing, Provenance, Rows};
-use ut_decoding::{DetectorTables, EventMeta, Grouping, LhcbId, UtHits};
+use ut_decoding::{DetectorTables, EventMeta, LhcbId, UtHits};
 
+use crate::suite::events::tables;
 use crate::suite::table;
 
 const FORMATS: [HitFormat; 2] = [HitFormat::Csv, HitFormat::Parquet];
-
-fn tables(version: BankVersion) -> DetectorTables {
-    let (boards, geometry) = ut_decoding::synth::detector(version, 1);
-    DetectorTables::new(boards, geometry, Grouping::YRows).unwrap()
-}
 
 /// What a test says of an event: its hits, all in the first group, file, and number in the file; run and event number.
 #[derive(Clone, Copy)]
