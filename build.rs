@@ -11,13 +11,15 @@ use ptx_units::{MAX_THREADS, UNITS};
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, header_field};
 
 fn main() {
+    // The package that has the PTX is host/decoders.
+    let package = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let root = package.ancestors().nth(2).expect("it lies two folders deep").to_owned();
     for path in ["build.rs", "kernels/ptx_units.rs", "kernels/src", "kernels/ptx", "simt/src"] {
-        println!("cargo:rerun-if-changed={path}");
+        println!("cargo:rerun-if-changed={}", root.join(path).display());
     }
     for name in ["UT_DECODE_BUILD_PTX", "UT_DECODE_PTX_RUSTC", "UT_DECODE_PTXAS"] {
         println!("cargo:rerun-if-env-changed={name}");
     }
-    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     if env::var_os("UT_DECODE_BUILD_PTX").is_some_and(|v| !v.is_empty() && v != "0") {
         let work = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
         if let Err(e) = rebuild(&root, &work) {

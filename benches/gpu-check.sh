@@ -1,18 +1,20 @@
 #!/bin/bash
-# The GPU check: on a machine with an NVIDIA GPU, from a folder that benches/gpu-check-build.sh filled. Needs bash,
-# coreutils, awk, tar and the driver; no cargo, no network, no toolkit (compute-sanitizer is used where it is found).
+#   tar xf gpu-check.tar.xz && gpu-check/gpu-check.sh --call 1 [RESULTS]          (then --call 2)
+# The GPU check, on a machine with an NVIDIA GPU: what benches/gpu-check-build.sh packed, in two calls with time between them to
+# look and to mend. Needs bash, coreutils, awk, tar, xz, glibc 2.35 and the driver; ncu, compute-sanitizer, nvidia-smi and
+# PyTorch are used where they are. No cargo, no network.
 #
-#   gpu-check.sh [--quick] [--only PART,…] [--events N] [--budget S] [RESULTS]
+#   gpu-check.sh [--call 1|2] [--only PART,…] [--quick] [--events N] [--budget S] [RESULTS]
 #
-# Parts, in this order, what one wants most first: suite, throughput, pipelines, graphs, ablation, sweep, sanitizer;
-# without --only all of them. It ends within --budget seconds (540 unless told): every step has a limit, none more than
-# what is left, and what there is no time for is listed. --quick measures for seconds. --events N measures N small events
-# only, for a trial where every event takes long. RESULTS is a folder, by default $OUT, else gpu-check-results. It gets at
-# most eight files, renewed after every step: summary.md, everything.tar.gz, and the results that one wants to see first.
-# A step that fails is noted, and the next one begins.
+# --call 1, 220 s: alone, real, again, sanitizer, throughput, profile, copy. --call 2, 300 s: tune, count-first, batches,
+# graphs, inputs, ladder, suite. What one wants most comes first; --only takes parts of either call. Every step has a limit,
+# none more than what is left of --budget; what there was no time for is listed. In "alone" each pipeline decodes by itself:
+# one that is wrong, hangs or fails is looked at by memcheck at once, and the rest goes on without it.
+# --quick measures for seconds. --events N works on N small events, for a trial where every event takes long.
+# RESULTS is a folder, by default $OUT, else gpu-check-results. It gets at most eight files of at most 16 MiB, renewed after
+# every step: summary.md, everything.tar.gz, and the results that one wants to see first.
 # Exit code: 0 all is well; 1 a step failed, or there was no time for it; 3 there is no GPU that the kernels run on;
-# 2 usage.
-# UT_DECODE_DATA may name a folder with real events and tables for the suite; without it those tests say that they skip.
+# 2 usage, or what this machine lacks.
 set -uo pipefail
 
 bundle=$(cd "$(dirname "$0")" && pwd)
@@ -20,11 +22,13 @@ usage() {
     sed -n '2,/^set/{/^#/p}' "$0" >&2
     exit 2
 }
-parts=suite,throughput,pipelines,graphs,ablation,sweep,sanitizer
-quick=0 only=$parts events='' budget=540
+parts1=alone,real,again,sanitizer,throughput,profile,copy
+parts2=tune,count-first,batches,graphs,inputs,ladder,suite
+call=1 quick=0 only='' events='' budget=''
 while [ $# -gt 0 ]; do
     case $1 in
     --quick) quick=1 ;;
+    --call) call=${2:-} && shift ;;
     --only) only=${2:-} && shift ;;
     --events) events=${2:-} && shift ;;
     --budget) budget=${2:-} && shift ;;
@@ -33,16 +37,33 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
-[ $# -le 1 ] && [ -n "$only" ] && [[ $events =~ ^[0-9]*$ && $budget =~ ^[0-9]+$ ]] || usage
+case $call in
+1) only=${only:-$parts1} budget=${budget:-220} ;;
+2) only=${only:-$parts2} budget=${budget:-300} ;;
+*) usage ;;
+esac
+[ $# -le 1 ] && [[ $events =~ ^[0-9]*$ && $budget =~ ^[0-9]+$ ]] || usage
 for part in ${only//,/ }; do
-    [[ ,$parts, == *,$part,* ]] || usage
+    [[ ,$parts1,$parts2, == *,$part,* ]] || usage
 done
-results=${1:-${OUT:-gpu-check-results}}
 tool=$bundle/ut-decode
 if [ ! -x "$tool" ]; then
-    echo "gpu-check: $tool is not there: run benches/gpu-check-build.sh first, and this script from its folder" >&2
+    echo "gpu-check: $tool is not there: run benches/gpu-check-build.sh first, and this script from what it packed" >&2
     exit 2
 fi
+lacks=
+for program in awk tar gzip timeout; do
+    command -v $program >/dev/null || lacks="$lacks $program"
+done
+glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null | awk '{ print $2 }') needs=$(cat "$bundle/glibc")
+if [ "$(printf '%s\n' "$needs" "${glibc:-0}" | sort -V | tail -n 1)" != "${glibc:-0}" ]; then
+    lacks="$lacks glibc-$needs (here is ${glibc:-another C library})"
+fi
+if [ -n "$lacks" ]; then
+    echo "gpu-check: this machine lacks$lacks" >&2
+    exit 2
+fi
+results=${1:-${OUT:-gpu-check-results}}
 mkdir -p "$results" || exit 2
 results=$(cd "$results" && pwd)
 work=$(mktemp -d) || exit 2
@@ -59,50 +80,94 @@ printf 'step\tresult\tseconds\tcommand\n' >steps.tsv
 
 log() { echo "gpu-check: $*" | tee -a gpu-check.log; }
 
+# Finds a program of the toolkit, which is not always on the path.
+toolkit() { command -v "$1" || command -v "/usr/local/cuda/bin/$1" || ls -d /opt/nvidia/nsight-compute/*/"$1" 2>/dev/null | tail -n 1; }
+
+# Prints batch size, mode and median events/s of a result of throughput, a line each.
+rates() {
+    awk '/"batch":/ { batch = $2 + 0 } /"events_per_second": \{/ { inside = 1 }
+        inside && /"median":/ { rate = $2 + 0; inside = 0 } /"mode":/ { gsub(/[",]/, "", $2); print batch, $2, rate }' "$1"
+}
+
+# How fast, against what, and what limits it: the head of the summary.
+findings() {
+    local pipeline name allen size mode rate other
+    echo "## How fast, against what"
+    echo
+    echo "Events a second, median; \`allen\` is the seven kernels, the same input in the same call."
+    echo
+    echo "| step | events a batch | mode | events/s | times allen |"
+    echo "|---|---|---|---|---|"
+    for name in throughput-* batches-* inputs-*; do
+        name=${name%.json}
+        [ -s "$name.json" ] && [ -s "$name.log" ] || continue
+        allen=${name/fused/allen}.json
+        rates "$name.json" | while read -r size mode rate; do
+            other=$([ -s "$allen" ] && rates "$allen" | awk -v s="$size" -v m="$mode" '$1 == s && $2 == m { print $3 }')
+            awk -v n="$name" -v s="$size" -v m="$mode" -v r="$rate" -v o="${other:-0}" 'BEGIN {
+                printf "| %s | %s | %s | %.0f | %s |\n", n, s, m, r, (o > 0 ? sprintf("%.2f", r / o) : "unknown") }'
+        done
+    done | sort -u
+    echo
+    echo "## What limits it"
+    echo
+    echo "- memory's ceiling, a large copy on the device: $(tail -n 1 copy.log 2>/dev/null | grep GB/s || echo 'not measured')"
+    for pipeline in fused allen; do
+        if [ -s limits-$pipeline.txt ]; then
+            printf -- '- %s, its heaviest kernel by ncu (stalls by line in stalls-%s.csv):\n\n```\n%s\n```\n' \
+                $pipeline $pipeline "$(cat limits-$pipeline.txt)"
+        else
+            echo "- $pipeline: no profile"
+        fi
+    done
+    [ -s clocks.csv ] && echo "- clocks meanwhile, MHz (lowest, highest): $(awk -F, 'NR > 1 { c = $2 + 0; if (!n++ || c < low) low = c; if (c > high) high = c } END { print low, high }' clocks.csv)"
+    return 0
+}
+
 # Writes the summary and the archive.
 save() {
+    local file table
     {
-        echo "# GPU check"
+        echo "# GPU check, call $call"
         echo
-        echo "- date: $(date -u +%Y-%m-%dT%H:%M:%SZ)"
-        echo "- commit: $(cat "$bundle/commit" 2>/dev/null || echo unknown)"
-        echo "- GPU: $gpu"
-        echo "- host: $(uname -srm)"
         echo "- result: $1"
-        if [ -s nvidia-smi.csv ]; then
-            printf '\n```\n%s\n```\n' "$(cat nvidia-smi.csv)"
-        fi
+        echo "- GPU: $gpu"
+        echo "- date: $(date -u +%Y-%m-%dT%H:%M:%SZ); commit $(cat "$bundle/commit"); $(uname -srm)"
+        [ -z "$absent" ] || echo "- this machine has no:$absent"
+        [ -s nvidia-smi.csv ] && printf '\n```\n%s\n```\n' "$(cat nvidia-smi.csv)"
         echo
-        echo "| step | result | s | command |"
-        echo "|---|---|---|---|"
+        findings
+        printf '\n## Steps\n\n| step | result | s | command |\n|---|---|---|---|\n'
         tail -n +2 steps.tsv | awk -F'\t' '{ printf "| %s | %s | %s | %s |\n", $1, $2, $3, $4 ? "`" $4 "`" : "" }'
-        local table
-        for table in throughput-fused throughput-allen latency-fused latency-allen pipelines-*.log graphs graphs-fused \
-            ablation; do
+        for table in throughput-fused throughput-allen tune count-first batches-* graphs inputs-* ladder; do
             table=${table%.log}
-            [ -s "$table.log" ] && printf '\n%s\n\n```\n%s\n```\n' "$table" "$(cat "$table.log")"
+            [ -s "$table.log" ] && printf '\n## %s\n\n```\n%s\n```\n' "$table" "$(cat "$table.log")"
         done
     } >summary.md
-    tar -C "$work" -czf "$results/everything.tar.gz" gpu-check
-    local file
-    for file in summary.md throughput-fused.json throughput-allen.json pipelines.json ablation.json; do
-        [ -e "$file" ] && cp "$file" "$results/"
+    find . -size +8M -print >large.txt
+    tar -C "$work" --exclude-from=<(sed 's|^\./|gpu-check/|' large.txt) -czf "$results/everything.tar.gz" gpu-check
+    cp summary.md "$results/"
+    for file in throughput-fused.json throughput-allen.json stalls-fused.csv stalls-allen.csv fused.ncu-rep; do
+        [ -e "$file" ] && [ "$(stat -c %s "$file")" -lt 16000000 ] && cp "$file" "$results/"
     done
-    [ -e graphs/sweep.json ] && cp graphs/sweep.json "$results/graphs.json"
-    [ -e sweep-fused/sweep.html ] && cp sweep-fused/sweep.html "$results/sweep-fused.html"
+    [ -e tune/sweep.html ] && cp tune/sweep.html "$results/tune.html"
     return 0
 }
 
 noted() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "${4//$bundle\//}" >>steps.tsv; }
 
-# step NAME LIMIT COMMAND...: runs a command for at most LIMIT seconds, its output into NAME.log. Exit codes in $fine
-# are well.
-fine=0 slow=1
+# within S: the steps that follow have S seconds together.
+until=0
+within() { until=$((SECONDS + slow * $1)); }
+
+# step NAME LIMIT COMMAND...: runs a command for at most LIMIT seconds, its output into NAME.log.
+slow=${GPU_CHECK_SLOW:-$([ -z "$events" ] && echo 1 || echo 10)}
 step() {
     local name=$1 limit=$2 start left status result
     shift 2
     left=$((budget - SECONDS))
-    if [ $left -lt 5 ]; then
+    [ $until -eq 0 ] || [ $((until - SECONDS)) -ge $left ] || left=$((until - SECONDS))
+    if [ $left -lt 2 ]; then
         failed=1
         noted "$name" "NOT RUN: no time left" 0 "$*"
         log "$name: not run: no time left"
@@ -112,13 +177,13 @@ step() {
     limit=$((slow * limit))
     [ "$limit" -le $left ] || limit=$left
     start=$SECONDS
-    timeout -k 5 "$limit" "$@" >"$name.log" 2>&1
+    timeout -k 2 "$limit" "$@" >"$name.log" 2>&1
     status=$?
-    case " $fine " in
-    *" $status "*) result=ok status=0 ;;
+    case $status in
+    0) result=ok ;;
+    124 | 137) result="FAILED: longer than $limit s" failed=1 ;;
     *) result="FAILED: exit code $status" failed=1 ;;
     esac
-    [ $status -eq 124 ] || [ $status -eq 137 ] && result="FAILED: longer than $limit s"
     noted "$name" "$result" $((SECONDS - start)) "$*"
     log "$name: $result ($((SECONDS - start)) s)$([ $status -eq 0 ] || echo "; the end of $name.log:")"
     [ $status -eq 0 ] || tail -n 5 "$name.log" | sed 's/^/    /'
@@ -138,156 +203,247 @@ finish() {
     exit "$1"
 }
 
-part() { [[ ,$only, == *,$1,* ]]; }
+# part NAME: is it one that is wanted? Its steps have no common limit at first.
+part() {
+    until=0
+    [[ ,$only, == *,$1,* ]]
+}
 
 # ---- the machine
+ncu=$(toolkit ncu) sanitizer=$(toolkit compute-sanitizer) smi=$(command -v nvidia-smi) absent=
+python3 -c 'import torch' 2>/dev/null && torch=1 || torch=0
+[ -n "$ncu" ] || absent="$absent ncu"
+[ -n "$sanitizer" ] || absent="$absent compute-sanitizer"
+[ -n "$smi" ] || absent="$absent nvidia-smi"
+[ $torch -eq 1 ] || absent="$absent PyTorch"
 {
     date -u
     uname -a
-    echo "commit $(cat "$bundle/commit" 2>/dev/null || echo unknown)"
-    cat "$bundle/sha256" 2>/dev/null
+    cat "$bundle/commit" "$bundle/sha256"
     command -v lscpu >/dev/null && lscpu
+    echo "no:$absent"
 } >machine.txt 2>&1
-if command -v nvidia-smi >/dev/null; then
-    timeout 20 nvidia-smi -q >nvidia-smi.txt 2>&1
-    timeout 20 nvidia-smi topo -m >topology.txt 2>&1
-    facts=name,driver_version,vbios_version,memory.total,ecc.mode.current,mig.mode.current,power.limit,clocks.max.sm
-    facts=$facts,clocks.max.mem,clocks.applications.graphics,pcie.link.gen.max,pcie.link.width.max,temperature.gpu
-    timeout 20 nvidia-smi --query-gpu=$facts --format=csv >nvidia-smi.csv 2>&1
-    # The clocks beside all that follows.
-    nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,temperature.gpu,power.draw,clocks_throttle_reasons.active \
-        --format=csv -lms 500 >clocks.csv 2>/dev/null &
+if [ -n "$smi" ]; then
+    timeout 10 nvidia-smi -q >nvidia-smi.txt 2>&1
+    facts=name,driver_version,memory.total,ecc.mode.current,mig.mode.current,power.limit,clocks.max.sm,clocks.max.mem
+    facts=$facts,pcie.link.gen.max,pcie.link.width.max,temperature.gpu
+    timeout 10 nvidia-smi --query-gpu=$facts --format=csv >nvidia-smi.csv 2>&1
+    # The clocks beside all that follows. Drivers before 535 know the reasons by another name.
+    reasons=clocks_event_reasons.active
+    timeout 10 nvidia-smi --query-gpu=$reasons --format=csv >/dev/null 2>&1 || reasons=clocks_throttle_reasons.active
+    nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,temperature.gpu,power.draw,$reasons --format=csv,nounits -lms 500 \
+        >clocks.csv 2>/dev/null &
     clocks=$!
 fi
-step version 60 "$tool" --version
+step version 10 "$tool" --version
 
-# ---- a single event, to see whether the kernels run at all
-if ! step probe 120 "$tool" throughput --backend cuda --threads 1 --events 1 --batch 1 --profile pp-low --duration 0 \
-    --json probe.json; then
-    finish 3 "there is no GPU here that the kernels run on; nothing was checked or measured"
-fi
-gpu=$(sed -n 's/^gpu  *//p' probe.log | head -n 1)
-log "GPU: $gpu"
-
-# ---- the same bits
-# decode NAME "BACKEND OPTIONS" FORMAT INPUT MORE...: decodes a fixture into NAME.csv, run by MORE.
-decode() {
-    local name=$1 backend=$2 fixture=$bundle/fixtures/$3 input=$4
-    shift 4
-    # shellcheck disable=SC2086 # options are words
-    step "$name" 60 "$@" "$tool" decode "$fixture/$input" --boards "$fixture/boards.bin" \
-        --geometry "$fixture/geometry.bin" --backend $backend --untuned --output "$name.csv"
-}
-if part suite; then
-    for format in v4 v5; do
-        decode "reference-$format" reference $format events.mdf
-        for pipeline in fused allen; do
-            decode "$pipeline-$format" "cuda --pipeline $pipeline" $format events.mdf
-            step "same-bits-$pipeline-$format" 60 cmp "reference-$format.csv" "$pipeline-$format.csv"
-        done
-    done
-    # That generate makes the same files again needs the tool where it was built; the emulated kernels need minutes.
-    for suite in "$bundle"/tests/*; do
-        UT_DECODE_TEST_WITHOUT=${UT_DECODE_TEST_WITHOUT:-emulated} \
-            step "suite-$(basename "$suite")" 150 "$suite" backends:: fixtures:: --test-threads 4 --nocapture --include-ignored --skip generate_makes --skip real_
-    done
-fi
-
-# ---- the measurements
-seconds=20 rounds=6
-[ $quick -eq 0 ] || seconds=3 rounds=2
-# Large batches of enough events that they do not fit into the GPU's cache; small ones of the usual thousand.
-sample=() many=(--events 10000) batch=1000 large=1000,10000 small=1,10,100 input=()
+# ---- inputs: many events, or few for a trial
+seconds=8
+[ $quick -eq 0 ] || seconds=2
+many=(--events 10000) batch=10000 sizes=1000,10000
 if [ -n "$events" ]; then
-    # Where every event takes long, so does every step.
-    slow=10
-    sample=(--events "$events" --profile pp-low) many=("${sample[@]}") batch=$events large=$events small=1
-    step generate 60 "$tool" generate --events "$events" --profile pp-low --output small
-    input=(small/events.mdf --boards small/boards.bin --geometry small/geometry.bin)
+    many=(--events "$events" --profile pp-low) batch=$events sizes=$events
 fi
-measured=("${sample[@]}" --backend cuda)
-sizes=$(printf '%s\n' ${small//,/ } ${large//,/ } | sort -nu)
+measured=("${many[@]}" --backend cuda)
+pipelines="fused allen"
+
+# decode NAME LIMIT "BACKEND OPTIONS" EVENTS BOARDS GEOMETRY MORE...: decodes into NAME.csv, run by MORE.
+decode() {
+    local name=$1 limit=$2 backend=$3 input=$4 boards=$5 geometry=$6
+    shift 6
+    # shellcheck disable=SC2086 # options are words
+    step "$name" "$limit" "$@" "$tool" decode "$input" --boards "$boards" --geometry "$geometry" --backend $backend --untuned \
+        --output "$name.csv"
+}
+# fixture NAME LIMIT "BACKEND OPTIONS" FORMAT INPUT MORE...: the same of embedded events.
+fixture() {
+    local at=$bundle/fixtures/$4
+    decode "$1" "$2" "$3" "$at/$5" "$at/boards.bin" "$at/geometry.bin" "${@:6}"
+}
+
+# ---- each pipeline by itself; whatever was asked for, what is wrong is not measured
+for format in v5 v4; do
+    fixture reference-$format 10 reference $format events.mdf
+done
+good=
+for pipeline in $pipelines; do
+    within 25
+    if fixture alone-$pipeline-v5 25 "cuda --pipeline $pipeline" v5 events.mdf &&
+        step same-$pipeline-v5 5 cmp reference-v5.csv alone-$pipeline-v5.csv &&
+        fixture alone-$pipeline-v4 25 "cuda --pipeline $pipeline" v4 events.mdf &&
+        step same-$pipeline-v4 5 cmp reference-v4.csv alone-$pipeline-v4.csv; then
+        good="$good $pipeline"
+        continue
+    fi
+    until=0
+    if grep -qE 'no NVIDIA driver|driver is too old|finds no GPU|of compute capability' alone-$pipeline-v5.log; then
+        finish 3 "there is no GPU here that the kernels run on; nothing was checked or measured"
+    fi
+    if [ -n "$sanitizer" ]; then
+        fixture memcheck-$pipeline 15 "cuda --pipeline $pipeline" v5 events.mdf "$sanitizer" --tool memcheck --error-exitcode 9
+    else
+        skip memcheck-$pipeline "compute-sanitizer is not on this machine"
+    fi
+    skip $pipeline "it is wrong, hangs or fails: see alone-$pipeline-v5.log, same-$pipeline-v5.log, memcheck-$pipeline.log"
+done
+until=0
+[ -n "$good" ] || finish 1 "neither pipeline gives the reference's hits: see memcheck-*.log"
+# shellcheck disable=SC2086 # one of the words
+best=$(set -- $good && echo "$1")
+step gpu 20 "$tool" throughput --backend cuda --pipeline "$best" --events 1 --batch 1 --profile pp-low --duration 0 --untuned
+gpu=$(sed -n 's/^gpu  *//p' gpu.log | head -n 1)
+log "GPU: ${gpu:=unknown}"
+
+# ---- call 1
+if part real; then
+    if [ -d "$UT_DECODE_DATA/tables" ]; then
+        within 25
+        tables=$UT_DECODE_DATA/tables
+        v4=("$UT_DECODE_DATA"/minibrunel/*.mdf "$tables/ut_boards_v4_240.bin" "$tables/ut_geometry_2018.bin")
+        v5=("$UT_DECODE_DATA"/v5/*.mdf "$tables/ut_boards_v5_216.bin" "$tables/ut_geometry_sim10.bin")
+        for grouping in y-rows unique-x; do
+            for format in v5 v4; do
+                declare -n input=$format
+                decode real-reference-$format-$grouping 10 "reference --grouping $grouping" "${input[@]}"
+                for pipeline in $good; do
+                    for layout in allen mep; do
+                        name=real-$pipeline-$format-$grouping-$layout
+                        decode "$name" 10 "cuda --pipeline $pipeline --grouping $grouping --layout $layout" "${input[@]}" &&
+                            step "same-$name" 5 cmp "real-reference-$format-$grouping.csv" "$name.csv"
+                    done
+                done
+                rm -f real-*-$format-$grouping*.csv
+            done
+        done
+    else
+        skip real "UT_DECODE_DATA names no folder with real events, and the bundle has none"
+    fi
+fi
+# The digest of the hits of many events, of one decoding after another: hundreds of blocks are in flight.
+again() {
+    local pipeline=$1 end=$((SECONDS + $2)) first='' n=0 digest
+    while [ $n -lt 2 ] || [ $SECONDS -lt $end ]; do
+        "$tool" decode many/events.mdf --boards many/boards.bin --geometry many/geometry.bin --backend cuda \
+            --pipeline "$pipeline" --batch "$batch" --untuned --output again.csv || return 1
+        digest=$(sha256sum <again.csv) && rm again.csv
+        first=${first:-$digest} n=$((n + 1))
+        if [ "$digest" != "$first" ]; then
+            echo "decoding $n of the same events gave $digest, the first $first"
+            return 1
+        fi
+    done
+    echo "$n times the same hits, $first"
+}
+export -f again
+export tool batch
+if part again; then
+    within 20
+    step many 15 "$tool" generate "${many[@]}" --output many
+    for pipeline in $good; do
+        step again-$pipeline 12 bash -c "again $pipeline $((quick ? 1 : 6))"
+        rm -f again.csv
+    done
+fi
+if part sanitizer; then
+    for check in memcheck racecheck initcheck; do
+        if [ -z "$sanitizer" ]; then
+            skip $check "compute-sanitizer is not on this machine"
+        else
+            for pipeline in $good; do
+                [ "$pipeline" = allen ] && [ "$good" != " allen" ] ||
+                    fixture $check-$pipeline 15 "cuda --pipeline $pipeline" v5 events.mdf "$sanitizer" --tool $check --error-exitcode 9
+            done
+        fi
+    done
+fi
 if part throughput; then
-    for pipeline in fused allen; do
-        step throughput-$pipeline 75 "$tool" throughput "${many[@]}" --backend cuda --pipeline $pipeline --batch $large \
+    for pipeline in $good; do
+        step throughput-$pipeline 22 "$tool" throughput "${measured[@]}" --untuned --pipeline $pipeline --batch $sizes \
             --duration $seconds --json throughput-$pipeline.json
     done
-    for pipeline in fused allen; do
-        step latency-$pipeline 60 "$tool" throughput "${measured[@]}" --pipeline $pipeline --batch $small \
-            --duration $((seconds * 2 / 3)) --json latency-$pipeline.json
+fi
+if part profile; then
+    for pipeline in $good; do
+        if [ -z "$ncu" ]; then
+            skip profile-$pipeline "ncu is not on this machine"
+            continue
+        fi
+        # The kernel with the largest share of the time.
+        kernel=$([ -s throughput-$pipeline.json ] && awk '/"kernel":/ { gsub(/[",]/, "", $2); name = $2 } /"share":/ && $2 + 0 > most { most = $2 + 0; found = name } END { print found }' throughput-$pipeline.json)
+        kernel=${kernel:-$([ $pipeline = fused ] && echo fused || echo cluster_and_predecode)}
+        step profile-$pipeline 12 "$ncu" --clock-control none --cache-control none --set full --import-source yes \
+            -k "regex:^${kernel}__" -s 3 -c 1 -f -o $pipeline "$tool" throughput "${measured[@]}" --untuned --pipeline $pipeline \
+            --batch "$batch" --duration 0 || continue
+        "$ncu" --import $pipeline.ncu-rep --page source --csv >stalls-$pipeline.csv 2>stalls-$pipeline.log
+        "$ncu" --import $pipeline.ncu-rep --page details >details-$pipeline.txt 2>&1
+        grep -E '^  [a-z_0-9]+|Duration|Throughput|Hit Rate|Achieved Occupancy|Registers Per Thread|Spill|Each warp|each warp' \
+            details-$pipeline.txt | head -n 40 >limits-$pipeline.txt
+        # A block an event, or more: less is a launch of the warm-up.
+        step grid-$pipeline 10 awk -v batch="$batch" '/Grid Size/ { gsub(/,/, "", $NF); grid = $NF + 0 }
+            END { print "grid size " grid; exit !(grid >= batch) }' details-$pipeline.txt
     done
-    other=(--duration $((seconds / 3)))
-    step throughput-fused-mep 45 "$tool" throughput "${measured[@]}" --pipeline fused --batch "$batch" --layout mep \
-        "${other[@]}" --json throughput-fused-mep.json
-    step throughput-fused-v4 45 "$tool" throughput "${measured[@]}" --pipeline fused --batch "$batch" --format v4 \
-        "${other[@]}" --json throughput-fused-v4.json
-    step throughput-cpu 45 "$tool" throughput "${sample[@]}" --backend cpu "${other[@]}" --json throughput-cpu.json
 fi
-# Both pipelines in one process, in turn: the change, with its interval. Whichever is faster, it is a result.
-if part pipelines; then
-    looks=(--looks 10,20,40)
-    [ $quick -eq 0 ] || looks=(--looks 4 --rounds 2)
-    for size in $sizes; do
-        fine="0 3 4" step "pipelines-$size" 30 "$tool" compare --backend cuda "pipeline=allen,batch=$size" \
-            "pipeline=fused,batch=$size" "${input[@]}" "${looks[@]}" --json "pipelines-$size.json"
-    done
-    # One file, by batch size.
-    {
-        echo '{'
-        comma=
-        for size in $sizes; do
-            [ -s "pipelines-$size.json" ] || continue
-            printf '%s"%s": ' "$comma" "$size"
-            cat "pipelines-$size.json"
-            comma=,
-        done
-        echo '}'
-    } >pipelines.json
-fi
-# sweep NAME MORE...: in device-resident mode unless told.
-sweep() {
-    local name=$1
-    shift
-    step "$name" 60 "$tool" sweep "${measured[@]}" --set batch="$batch" --rounds $rounds --output "$name" "$@"
-}
-# Launch by launch, and as graphs: where launches dominate.
-if part graphs; then
-    sweep graphs --axis pipeline=fused,allen --axis cuda.graph=0,1 --axis batch=$small,$batch
-    step graphs-fused 60 "$tool" throughput "${measured[@]}" --pipeline fused --set cuda.graph=1 --batch $small \
-        --duration $((seconds * 2 / 3)) --json graphs-fused.json
-fi
-if part ablation; then
-    step ablation 90 "$tool" ablation "${measured[@]}" --set batch="$batch" --duration $((seconds * 3 / 2)) --json ablation.json
-fi
-if part sweep; then
-    if [ -n "$events" ]; then
-        sweep sweep-fused --set pipeline=fused --axis fused.block_x=128,256
-        sweep sweep-cluster --axis cluster.block_x=16,32 --axis cluster.block_y=1,2
+if part copy; then
+    if [ $torch -eq 1 ]; then
+        step copy 15 python3 -c '
+import torch
+a = torch.zeros(1 << 30, dtype=torch.uint8, device="cuda"); b = torch.empty_like(a)
+b.copy_(a); torch.cuda.synchronize()
+start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+start.record(); [b.copy_(a) for _ in range(20)]; end.record(); torch.cuda.synchronize()
+print(f"{2 * 20 * a.numel() / start.elapsed_time(end) / 1e6:.0f} GB/s read and written")'
     else
-        sweep sweep-fused --set pipeline=fused --axis fused.block_x=64,128,192,256,384,512 --axis fused.strips=2048,2400,3264
-        sweep sweep-streams --set pipeline=fused --mode end-to-end --axis 'batch[pow2]=8:12:2' --axis streams=1,2,4,8
-        sweep sweep-cluster --axis cluster.block_x=32,64,128 --axis cluster.block_y=1,2,4,8
-        sweep sweep-sort --axis sort.block_x=64,128,256 --axis sort.run=64,128,256
+        skip copy "there is no PyTorch on this machine"
     fi
 fi
 
-# ---- the sanitizer, with what time is left
-if part sanitizer; then
-    sanitizer=
-    for candidate in compute-sanitizer /usr/local/cuda/bin/compute-sanitizer /usr/local/cuda*/bin/compute-sanitizer; do
-        found=$(command -v "$candidate") && sanitizer=$found && break
-    done
-    for check in memcheck racecheck synccheck initcheck; do
-        if [ -z "$sanitizer" ]; then
-            skip $check "compute-sanitizer is not on this machine"
-            continue
-        fi
-        for pipeline in fused allen; do
-            checked=("$sanitizer" --tool $check --error-exitcode 9)
-            decode "$check-$pipeline-v5" "cuda --pipeline $pipeline" v5 events.mdf "${checked[@]}"
-            decode "$check-$pipeline-v4" "cuda --pipeline $pipeline" v4 events.mdf "${checked[@]}"
-            decode "$check-$pipeline-troubles" "cuda --pipeline $pipeline" v5 troubles.mdf "${checked[@]}"
+# ---- call 2
+# sweep NAME LIMIT MORE...: in device-resident mode unless told.
+sweep() {
+    local name=$1 limit=$2
+    shift 2
+    step "$name" "$limit" "$tool" sweep "${measured[@]}" --rounds $((quick ? 2 : 5)) --output "$name" "$@"
+}
+# Where the fused pipeline is not right, nothing of it is tuned.
+if part tune && [ "$best" = fused ]; then
+    if [ -n "$events" ]; then
+        sweep tune 60 --pipeline fused --batch "$batch" --axis cuda.registers=0,48 --axis fused.carve_out=0,100
+    else
+        sweep tune 60 --pipeline fused --batch "$batch" --axis cuda.registers=48,56,64 --axis fused.block_x=128,256 \
+            --axis fused.carve_out=1,58,72,100
+    fi
+fi
+if part count-first && [ "$best" = fused ]; then
+    sweep count-first 20 --pipeline fused --batch "$batch" --axis fused.count_first=0,1 --axis batch=$sizes
+fi
+if part batches; then
+    small=10,100,1000,10000,100000
+    [ -z "$events" ] || small=$sizes
+    step batches-$best 50 "$tool" throughput "${measured[@]}" --untuned --pipeline "$best" --batch $small \
+        --duration $((seconds * 2)) --json batches-$best.json
+fi
+if part graphs; then
+    small=1,10,100,1000
+    [ -z "$events" ] || small=$sizes
+    sweep graphs 40 --batch "$batch" --axis "pipeline=$(echo $good | tr ' ' ,)" --axis cuda.graph=0,1 --axis batch=$small
+fi
+if part inputs; then
+    for pipeline in $good; do
+        for input in "--layout mep" "--format v4" "--grouping unique-x"; do
+            # shellcheck disable=SC2086 # options are words
+            step "inputs-$pipeline-${input##* }" 12 "$tool" throughput "${measured[@]}" --untuned --pipeline $pipeline \
+                --batch "$batch" $input --duration $((seconds / 2)) --json "inputs-$pipeline-${input##* }.json"
         done
+    done
+fi
+if part ladder; then
+    step ladder 45 "$tool" ablation "${measured[@]}" --batch "$batch" --duration $((seconds * 3)) --json ladder.json
+fi
+if part suite; then
+    # That generate makes the same files again needs the tool where it was built; the emulated kernels need minutes.
+    for suite in "$bundle"/tests/*; do
+        UT_DECODE_TEST_WITHOUT=${UT_DECODE_TEST_WITHOUT:-emulated} step "suite-$(basename "$suite")" 60 "$suite" backends:: \
+            fixtures:: --test-threads 4 --nocapture --include-ignored --skip generate_makes --skip real_
     done
 fi
 

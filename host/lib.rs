@@ -8,7 +8,7 @@
 //! | step | types |
 //! |---|---|
 //! | detector | [`Boards`] and [`Geometry`] from files, a [`Grouping`] of sectors: [`DetectorTables`] |
-//! | raw banks from files | [`Events`], [`Batches`]: [`EventBatch`] |
+//! | raw banks from files | [`Events`], one by one or in batches |
 //! | raw banks in memory | [`BatchView`] over the caller's bytes, without a copy; or [`BatchBuilder`] from [`Bank`]s |
 //! | decoding | [`CpuDecoder`], fast; [`ReferenceDecoder`], plain; with features `cuda` and `emulated`, the device kernels |
 //! | results | [`UtHits`], [`Hit`] by [`Hit`], [`BatchReport`]; [`CsvWriter`]; with `parquet`, [files](output) of hits |
@@ -55,52 +55,49 @@
 //! # Features
 //!
 //! With `default-features = false` you get the decoders `cpu` and `reference`, the input formats, and hits as CSV. `cuda`
-//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `parquet` files of hits as CSV, Parquet and NumPy
-//! arrays, which can also be read back and compared, `synth` a synthetic detector with events, `serde` options that can be
-//! serialised. `cli`, the default, is the tool `ut-decode`.
+//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `parquet` files of hits as CSV and Parquet,
+//! `synth` a synthetic detector with events, `serde` options that can be serialised. `cli`, the default, is the tool `ut-decode`.
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]
-pub mod bench;
+pub use ut_bench as bench;
+#[doc(hidden)]
+pub use ut_data::memory;
+#[cfg(not(feature = "parquet"))]
+#[doc(inline)]
+pub use ut_data::output;
+#[cfg(feature = "synth")]
+#[doc(inline)]
+pub use ut_data::synth;
+#[doc(inline)]
+pub use ut_data::{detector, error, input, pipeline};
+pub use ut_decoders as decoder;
+#[doc(hidden)]
+pub use ut_decoders::job;
+#[cfg(feature = "parquet")]
+pub use ut_files as output;
+#[cfg(feature = "report")]
+pub use ut_report as views;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
-pub mod cli;
-pub mod decoder;
-pub mod detector;
-pub mod error;
-pub mod input;
-#[doc(hidden)]
-pub mod job;
-#[doc(hidden)]
-pub mod memory;
-pub mod output;
-pub mod pipeline;
-#[cfg(feature = "synth")]
-pub mod synth;
-pub mod views;
-#[doc(hidden)]
-#[cfg(feature = "device")]
+pub use ut_tool as cli;
+
+#[cfg(any(feature = "cuda", feature = "emulated"))]
 #[doc(no_inline)]
 pub use decoder::Backend;
 #[doc(no_inline)]
 pub use decoder::cpu::{CpuConfig, CpuDecoder};
 #[doc(no_inline)]
 pub use decoder::reference::ReferenceDecoder;
-#[doc(no_inline)]
-pub use decoder::{
-    BatchReport, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, Kind, Position, UtHits,
-};
-#[doc(no_inline)]
-pub use detector::{BankVersion, Boards, ChannelId, DetectorTables, Geometry, Grouping, LhcbId, TablesError};
-#[doc(no_inline)]
-pub use input::{
-    Bank, BatchBuilder, BatchView, Batches, BuildError, EventBatch, EventMeta, Events, InputError, Layout,
-};
-#[doc(no_inline)]
-pub use output::CsvWriter;
 #[cfg(feature = "parquet")]
 #[doc(no_inline)]
 pub use output::{HitFile, HitStyle, OutputError};
+#[doc(no_inline)]
+pub use ut_data::{
+    Bank, BankVersion, BatchBuilder, BatchReport, BatchView, Boards, BuildError, ChannelId, Cluster, Count, CsvWriter,
+    DecodeError, DecodeOptions, Decoder, DetectorTables, EventBatch, EventMeta, EventReport, Events, Flip, Geometry,
+    Grouping, Hit, InputError, Kind, Layout, LhcbId, Position, TablesError, UtHits,
+};
 
 /// The README's program compiles.
 #[cfg(doctest)]

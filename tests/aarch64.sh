@@ -33,5 +33,5 @@ exec chroot "$sid" env -i HOME=/root PATH=/usr/bin:/bin TERM="${TERM:-dumb}" CAR
     CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc \
     CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
     CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER='qemu-aarch64 -L /' \
-    sh -c 'cd /src && test="cargo test -p ut-decoding --release --no-default-features --features cuda,emulated,synth --target aarch64-unknown-linux-gnu"
-        $test --lib cpu::simd && exec $test --test decode backends:: "$@"' sh -- "$@"
+    sh -c 'cd /src && test="cargo test --release --target aarch64-unknown-linux-gnu"
+        $test -p ut-decoders --lib cpu::simd && exec $test -p ut-decoding --no-default-features --features containers,cuda,emulated,report,synth --test decode backends:: "$@"' sh -- "$@"

@@ -17,7 +17,7 @@ FOLDERS = "benches|capi|docs|examples|fixtures|fuzz|host|kernels|page|python|sim
 # A path of this repository: not one behind another folder, as in a link, and no pattern.
 PATH = re.compile(rf"(?<![\w/.-])(?:{FOLDERS})/[\w./-]*[\w/](?![\w*<>…])")
 # Pages full of names from other projects, single names of others, and folders that are there only after a run.
-ELSEWHERE = {"docs/allen.md", "docs/tables.md"}
+ELSEWHERE = {"docs/tables.md"}
 OTHERS = {"decode_ut", "mul_add"}
 MADE = {"fuzz/corpus", "fuzz/crashes"}
 

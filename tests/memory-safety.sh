@@ -15,15 +15,15 @@ cd "$(dirname "$0")/.."
 for check in "$@"; do
     case $check in
         debug)
-            cargo test -p ut-decoding --no-default-features --features synth --lib decoder::cpu
+            cargo test -p ut-decoders --lib cpu::
             UT_DECODE_TEST_WITHOUT=emulated \
-                cargo test -p ut-decoding --no-default-features --features cuda,emulated,synth --test decode -- backends::
+                cargo test -p ut-decoding --no-default-features --features containers,cuda,emulated,report,synth --test decode -- backends::
             ;;
         asan)
             # Rustup's stable compiler has the sanitizer's runtime, and RUSTC_BOOTSTRAP lets it be used.
             export RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address UT_DECODE_TEST_WITHOUT=emulated
             in_asan=(cargo test --target "$(rustc --print host-tuple)" --target-dir target/asan)
-            "${in_asan[@]}" -p ut-decoding --no-default-features --features containers,cuda,emulated,synth --test decode -- \
+            "${in_asan[@]}" -p ut-decoding --no-default-features --features containers,cuda,emulated,report,synth --test decode -- \
                 backends:: first:: parts:: into:: input:: in_place:: packets:: sections::
             "${in_asan[@]}" -p tuner --test tuner -- store:: interchange:: spaces:: replay:: --skip processes::
             unset RUSTC_BOOTSTRAP RUSTFLAGS UT_DECODE_TEST_WITHOUT
@@ -35,7 +35,7 @@ for check in "$@"; do
             fi
             # Stacked Borrows and strict provenance, the stricter of what Miri offers.
             MIRIFLAGS=-Zmiri-strict-provenance \
-                cargo +nightly miri test -p ut-decoding --no-default-features --features synth --lib decoder::cpu
+                cargo +nightly miri test -p ut-decoders --lib cpu::
             ;;
         *)
             echo "unknown check: $check (debug, asan or miri)" >&2

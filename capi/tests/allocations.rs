@@ -4,8 +4,7 @@ use std::ffi::CString;
 use std::path::Path;
 use std::ptr::{null, null_mut};
 
-use ut_decoding::EventBatch;
-use ut_decoding::input::{Batches, Events};
+use ut_decoding::input::{Events, to_allen};
 use ut_decoding_c::{
     UT_GROUPS_Y_ROWS, UT_HIT_BYTES, UT_LAYOUT_ALLEN, UT_OK, UtBatch, UtHits, ut_decoder_count, ut_decoder_decode,
     ut_decoder_free, ut_decoder_new, ut_hits_in, ut_tables_free, ut_tables_from_files, ut_tables_n_groups,
@@ -25,8 +24,7 @@ fn fixture(name: &str) -> String {
 
 #[test]
 fn a_thread_that_decodes_alone_allocates_nothing_after_the_first_batch() {
-    let mut events = EventBatch::default();
-    assert!(Batches::new(Events::new([fixture("events.mdf")]), 256, 64 << 20).next_into(&mut events).unwrap());
+    let events = to_allen(Events::new([fixture("events.mdf")]).next_batch(256).unwrap().unwrap().0).unwrap();
     let batch = UtBatch {
         size: size_of::<UtBatch>(),
         layout: UT_LAYOUT_ALLEN,

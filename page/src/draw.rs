@@ -92,6 +92,8 @@ impl Scale {
 
     /// An axis over names, of which as many are written as there is room for.
     fn names(names: &[String], each: usize) -> Self {
+        let round = (0..).flat_map(|decade| [1, 2, 5].map(|factor| factor * 10usize.pow(decade)));
+        let each = round.take(30).find(|&step| step >= each).unwrap_or(each);
         let named = names.iter().enumerate().step_by(each.max(1));
         let ticks = named.map(|(place, name)| (place as f64 + 0.5, name.clone())).collect();
         Self { low: 0.0, high: names.len().max(1) as f64, log: false, ticks }
@@ -214,17 +216,19 @@ fn paint(chart: &Chart, canvas: &Canvas, lines: &[Vec<String>], svg: &mut String
             .build_cartesian_2d(x.clone(), y.clone())?;
         let mut mesh = plot.configure_mesh();
         mesh.label_style(canvas.font()).axis_desc_style(canvas.font()).axis_style(INK).bold_line_style(GRID);
-        mesh.x_desc(titled(&chart.x, &x, chart.lies())).y_desc(titled(
-            &chart.y,
-            &y,
-            !chart.lies() && chart.areas.is_none(),
-        ));
+        mesh.y_desc(titled(&chart.y, &y, !chart.lies() && chart.areas.is_none()));
         mesh.set_all_tick_mark_size(px(3));
         if chart.heat.is_some() {
             mesh.disable_mesh();
         }
         mesh.draw()?;
         let (across, down) = plot.plotting_area().get_pixel_range();
+        let title = titled(&chart.x, &x, chart.lies());
+        // Below the axis, or as near as the picture has room for it.
+        let half = px(canvas.wide(letters(&title)).min(canvas.width) / 2);
+        let middle = i32::midpoint(across.start, across.end).min(px(canvas.width) - half).max(half);
+        let style = canvas.font().pos(Pos::new(HPos::Center, VPos::Top));
+        root.draw(&Text::new(title, (middle, px(canvas.height - row)), style))?;
         let axis = |scale: &Scale| json!([scale.low, scale.high, scale.log]);
         *frame = json!([[across.start, down.start, across.end, down.end], axis(&x), axis(&y)]);
         for (place, lines) in lines.iter().enumerate() {
@@ -345,7 +349,7 @@ fn y_scale(chart: &Chart, most: u32) -> Scale {
 fn alike(mut x: Scale, mut y: Scale, (wide, tall): (u32, u32)) -> (Scale, Scale) {
     let each = ((x.high - x.low) / f64::from(wide)).max((y.high - y.low) / f64::from(tall));
     for (scale, pixels) in [(&mut x, wide), (&mut y, tall)] {
-        let (middle, half) = ((scale.low + scale.high) / 2.0, each * f64::from(pixels) / 2.0);
+        let (middle, half) = (f64::midpoint(scale.low, scale.high), each * f64::from(pixels) / 2.0);
         let n = scale.ticks.len().max(4);
         (scale.low, scale.high) = (middle - half, middle + half);
         scale.ticks = linear_ticks(scale.low, scale.high, n);
@@ -539,10 +543,11 @@ impl Colours<'_> {
     fn draw(&self, root: &Root<'_>, canvas: &Canvas, left: i32, down: &Range<i32>) -> Drawn {
         let tall = f64::from(down.end - down.start);
         let at = |share: f64| down.end - (tall * share).round() as i32;
-        for shade in 0..SHADES {
+        // Each down to the end, below the next one: side by side they would show seams.
+        for shade in (0..SHADES).rev() {
             let colour = self.shading.colour(if self.reversed { SHADES - 1 - shade } else { shade });
-            let [bottom, top] = [shade, shade + 1].map(|shade| at(shade as f64 / SHADES as f64));
-            root.draw(&Rectangle::new([(left, top), (left + px(12), bottom)], colour.filled()))?;
+            let top = at((shade + 1) as f64 / SHADES as f64);
+            root.draw(&Rectangle::new([(left, top), (left + px(12), down.end)], colour.filled()))?;
         }
         let ticks = self.shading.ticks(self.ends);
         let longest = ticks.iter().map(|tick| letters(&tick.1)).max().unwrap_or_default();

@@ -99,11 +99,11 @@ impl Failure {
             }
             Self::Work(WorkError::Decode(_) | WorkError::Layout(_)) => "DecodeError",
             Self::Work(WorkError::Output(error)) => {
-                place.0 = match error {
+                place.0 = error.downcast_ref().map(|error| match error {
                     OutputError::Format(file) | OutputError::Io { file, .. } | OutputError::Parquet { file, .. } => {
-                        Some(file.into())
+                        file.into()
                     }
-                };
+                });
                 "OutputError"
             }
         };

@@ -499,17 +499,3 @@ fn no_summary_gets_among_hits_for_standard_output_whatever_it_is_called() {
         assert!(read(directory, "all.csv") == read(directory, "hits.csv"), "{output}");
     }
 }
-
-#[cfg(target_os = "linux")]
-#[test]
-fn numpy_arrays_for_standard_output_do_not_grow_in_the_current_folder() {
-    let directory = sample();
-    let directory = directory.path();
-    // No file can be made in /proc.
-    let line = "here=$PWD; cd /proc; \"$TOOL\" decode \"$here/events.mdf\" --output";
-    for output in ["- > \"$here/hits.npz\"", "/dev/stdout > \"$here/hits.npz\""] {
-        let (code, _, err) = shell(directory, &format!("{line} {output} --format npz"));
-        assert_eq!(code, Some(0), "{err}");
-        assert!(read(directory, "hits.npz").starts_with(b"PK"));
-    }
-}

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, shell, write};
 use proptest::prelude::*;
-use ut_decoding::input::{Bank, Damage, Events, InputError, MdfReader, MepWriter, checksum, kind};
+use ut_decoding::input::{Bank, Damage, Events, InputError, InputPart, MepWriter, checksum, kind};
 
 /// An MFP: types and payloads of one source.
 struct Mfp<'a> {
@@ -230,9 +230,19 @@ fn the_size_of_an_event_is_not_taken_for_a_compression() {
 /// Type, sourceID and payload of each bank.
 type Banks = Vec<(u8, u32, Vec<u8>)>;
 
+/// The events of a file of packets.
+fn of_packets(bytes: &[u8]) -> Events {
+    Events::new([InputPart::memory("a.mep", bytes.to_vec())])
+}
+
+/// The events of MDF that comes from a pipe: nobody knows how long it is.
+fn of_mdf(bytes: &[u8]) -> Events {
+    Events::new([InputPart::stream("a.mdf", Cursor::new(bytes.to_vec()))])
+}
+
 /// The banks of every event of a file, and its damage.
 fn all(bytes: &[u8]) -> Result<Vec<(Banks, Option<Damage>)>, InputError> {
-    let mut reader = MdfReader::of_packets(Cursor::new(bytes), "a.mep", Some(bytes.len() as u64));
+    let mut reader = of_packets(bytes);
     let mut events = Vec::new();
     while let Some(event) = reader.next_event()? {
         let banks = event.banks().map(|bank| (bank.kind, bank.source_id, bank.payload.to_vec())).collect();
@@ -271,7 +281,7 @@ fn fragments_are_found_at_every_alignment_and_other_detectors_are_left_out() {
             let expected = [(16, 0, odin.to_vec()), (error, 5 << 11 | 1, payload.clone()), (66, 6 << 11 | 1, payload)];
             assert_eq!((&banks[..], damage), (&expected[..], &None), "align {align}, event {i}");
         }
-        let mut reader = MdfReader::of_packets(Cursor::new(&bytes), "a.mep", None);
+        let mut reader = of_packets(&bytes);
         let event = reader.next_event().unwrap().unwrap();
         assert_eq!((event.run, event.number, event.skipped), (Some(9), Some(77), 1));
         assert_eq!(event.meta().other_banks, 2);
@@ -298,7 +308,7 @@ fn the_last_fragment_of_a_source_may_do_without_its_padding() {
 fn events_that_no_number_is_left_for_have_none() {
     let mfp = Mfp { source_id: 5 << 11 | 1, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
     let bytes = packet(u64::MAX - 1, 2, &[mfp]);
-    let mut reader = MdfReader::of_packets(Cursor::new(&bytes), "a.mep", None);
+    let mut reader = of_packets(&bytes);
     for number in [Some(u64::MAX - 1), Some(u64::MAX), None] {
         assert_eq!(reader.next_event().unwrap().unwrap().number, number);
     }
@@ -366,7 +376,7 @@ fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_f
     ];
     for (what, packed) in cases {
         let bytes = [&frame(&packed, 0x11, 1)[..], &good].concat();
-        let mut reader = MdfReader::new(Cursor::new(bytes), "a.mdf", None);
+        let mut reader = of_mdf(&bytes);
         let damage = reader.next_event().unwrap().unwrap().damage.unwrap().to_string();
         assert!(damage.contains("of the compressed event") && damage.contains(what), "{what}: {damage}");
         let next = reader.next_event().unwrap().unwrap();
@@ -397,7 +407,7 @@ fn a_block_of_nothing_is_passed_over() {
     let whole = event(&[bank(0, &ONE_HIT)]);
     let empty = block(b"ZS\x01", 0, &[]);
     let bytes = packed(&whole, whole.len(), |body| [&empty[..], &block(b"ZL\x08", body.len(), &zlib(body))].concat());
-    let mut reader = MdfReader::new(Cursor::new(bytes), "a.mdf", None);
+    let mut reader = of_mdf(&bytes);
     let event = reader.next_event().unwrap().unwrap();
     assert_eq!((event.entries.len(), event.damage), (1, None));
 }
@@ -410,7 +420,7 @@ fn a_compressed_packet_that_cannot_be_followed_ends_the_file_after_the_events_be
     let pack = |bytes: &[u8]| block(b"ZL\x08", bytes.len(), &zlib(bytes));
     let whole = frame(&pack(&mep), 0x11, 2);
     let read_all = |bytes: &[u8]| {
-        let mut reader = MdfReader::new(Cursor::new(bytes), "a.mdf", None);
+        let mut reader = of_mdf(bytes);
         let mut events = Vec::new();
         loop {
             match reader.next_event() {
@@ -456,8 +466,7 @@ fn behind_a_packet_its_event_may_go_on_if_all_of_it_is_there() {
     let mep = packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
     let whole = frame(&[&mep[..], &[0; 8]].concat(), 0, 2);
     let first = |bytes: &[u8]| {
-        // As from a pipe: nobody knows how long it is.
-        let mut reader = MdfReader::new(Cursor::new(bytes.to_vec()), "a.mdf", None);
+        let mut reader = of_mdf(bytes);
         reader.next_event().map(|event| event.map(|event| (event.entries.len(), event.damage.cloned())))
     };
     assert_eq!(first(&whole).unwrap(), Some((2, None)));
@@ -477,7 +486,7 @@ fn events_behind_the_packet_of_an_event_are_not_lost_silently() {
     for more in [&mep[..], &[0, 0, 0, 1]] {
         let body = [&mep[..], more].concat();
         for bytes in [frame(&body, 0, 2), frame(&pack(&body), 0x11, 2)] {
-            let error = MdfReader::new(Cursor::new(bytes), "a.mdf", None).next_event().unwrap_err();
+            let error = of_mdf(&bytes).next_event().unwrap_err();
             let InputError::Packet { byte, .. } = error else { panic!("{error}") };
             assert_eq!(byte as usize, mep.len());
         }
@@ -485,7 +494,7 @@ fn events_behind_the_packet_of_an_event_are_not_lost_silently() {
     // Zeros are padding, packed or not.
     let padded = [&mep[..], &[0; 8]].concat();
     for bytes in [frame(&padded, 0, 2), frame(&pack(&padded), 0x11, 2)] {
-        assert!(MdfReader::new(Cursor::new(bytes), "a.mdf", None).next_event().unwrap().is_some());
+        assert!(of_mdf(&bytes).next_event().unwrap().is_some());
     }
 }
 
@@ -499,7 +508,7 @@ fn the_numbers_of_an_event_are_those_of_the_first_odin_bank_that_can_be_read() {
     let ut = vec![(66, &ONE_HIT[..]); 3];
     let mfps = [(0, 7, first), (1, 7, second), (5 << 11 | 1, 4, ut)];
     let mfps = mfps.map(|(source_id, version, fragments)| Mfp { source_id, version, fragments });
-    let mut reader = MdfReader::of_packets(Cursor::new(packet(50, 3, &mfps)), "a.mep", None);
+    let mut reader = of_packets(&packet(50, 3, &mfps));
     let mut numbers = Vec::new();
     while let Some(event) = reader.next_event().unwrap() {
         numbers.push((event.run, event.number));
@@ -527,7 +536,7 @@ fn between_packets_there_are_zeros_to_the_end_of_a_page_and_nothing_else() {
 fn an_event_that_would_grow_without_end_is_given_up() {
     let zeros = zlib(&vec![0; 0xff_ffff]);
     let packed = block(b"ZL\x08", 0xff_ffff, &zeros).repeat(5);
-    let mut reader = MdfReader::new(Cursor::new(frame(&packed, 0x11, 1)), "a.mdf", None);
+    let mut reader = of_mdf(&frame(&packed, 0x11, 1));
     let damage = reader.next_event().unwrap().unwrap().damage.unwrap().to_string();
     assert!(damage.contains("block 3") && damage.contains("64 MiB"), "{damage}");
 }
@@ -564,7 +573,7 @@ proptest! {
         max_events in 1usize..5,
     ) {
         let bytes = mep_of(&events, max_events);
-        let mut reader = MdfReader::of_packets(Cursor::new(&bytes), "a.mep", Some(bytes.len() as u64));
+        let mut reader = of_packets(&bytes);
         for banks in &events {
             let event = reader.next_event().unwrap().unwrap();
             prop_assert!(event.damage.is_none());
@@ -585,8 +594,8 @@ proptest! {
             bytes[at] = value;
         }
         bytes.truncate(cut.index(bytes.len()) + 1);
-        for length in [None, Some(bytes.len() as u64)] {
-            let mut reader = MdfReader::of_packets(Cursor::new(&bytes), "a.mep", length);
+        let stream = InputPart::stream("a.mep", Cursor::new(bytes.clone()));
+        for mut reader in [of_packets(&bytes), Events::new([stream])] {
             while let Ok(Some(event)) = reader.next_event() {
                 prop_assert!(event.banks().count() == event.entries.len());
             }
@@ -597,7 +606,7 @@ proptest! {
     fn no_bytes_make_the_unpacking_panic(body in proptest::collection::vec(any::<u8>(), 0..64), which in 0usize..4) {
         let start: &[u8] = [&b"ZL\x08\x10\0\0\x20\0\0"[..], b"ZS\x01\x10\0\0\x20\0\0", b"L4\x01\x10\0\0\x20\0\0", b""][which];
         let bytes = frame(&[start, &body].concat(), 1, 1);
-        let mut reader = MdfReader::new(Cursor::new(bytes), "a.mdf", None);
+        let mut reader = of_mdf(&bytes);
         while let Ok(Some(event)) = reader.next_event() {
             prop_assert!(event.banks().count() == event.entries.len());
         }

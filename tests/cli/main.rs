@@ -1,6 +1,8 @@
 //! The tool, as a user meets it: each test starts `ut-decode` and looks at what it prints, writes and returns.
 
 mod support;
+#[path = "../suite/table.rs"]
+mod table;
 
 mod ablation;
 mod columns;

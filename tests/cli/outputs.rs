@@ -114,9 +114,8 @@ fn names_that_collide_and_outputs_that_are_inputs_are_refused_before_anything_is
         (&["events.mdf", "events.mdf", "--output", "new/", "--format", "csv"], "two inputs"),
         (&["a.raw", "a.csv", "--output", ".", "--format", "csv"], "would overwrite a.csv, which is an input"),
         (&["a.raw", "events.mdf", "--output", ".", "--format", "csv", "--json", "a.csv"], "would overwrite a.csv"),
-        (&["events.mdf", "--output", "new/"], "--format csv, npz or parquet"),
-        (&["events.mdf", "--output", "new", "--partition", "run"], "--format csv, npz or parquet"),
-        (&["events.mdf", "--output", "new", "--partition", "run", "--format", "npz"], "nothing reads NumPy files"),
+        (&["events.mdf", "--output", "new/"], "--format csv or parquet"),
+        (&["events.mdf", "--output", "new", "--partition", "run"], "--format csv or parquet"),
         (&["events.mdf", "--partition", "run"], "--output"),
     ] {
         let (_, err) = run_to(2, directory, &[&["decode"], args, &TABLES].concat());
@@ -153,24 +152,6 @@ fn an_input_that_breaks_off_costs_its_own_file_only() {
     let (_, err) =
         run_to(1, directory, &[&["decode", "--output", "new", "--format", "csv"][..], &files, &TABLES].concat());
     assert_eq!(tree(&directory.join("new")), ["cut.csv", "events.csv"], "{err}");
-}
-
-#[test]
-fn a_numpy_file_without_events_tells_the_groups_of_an_event() {
-    let directory = sample();
-    let directory = directory.path();
-    write(directory, "empty.mdf", b"");
-    let groups = |input: &str| {
-        decode(directory, &[input, "--output", "hits.npz"]);
-        let bytes = read(directory, "hits.npz");
-        let behind = |what: &[u8], from: usize| {
-            from + bytes[from..].windows(what.len()).position(|at| at == what).unwrap() + what.len()
-        };
-        let begin = behind(b"\n", behind(b"n_groups.npy", 0));
-        bytes[begin..begin + 8].to_vec()
-    };
-    assert_ne!(groups("empty.mdf"), [0; 8]);
-    assert_eq!(groups("empty.mdf"), groups("events.mdf"));
 }
 
 #[test]
@@ -352,31 +333,6 @@ fn a_mask_that_names_nothing_is_an_error_with_its_line_before_anything_is_writte
     write(directory, "one.mdf", &event(&[whole]));
     let (json, _) = json_of(0, directory, &[&["decode", "one.mdf", "--mask", "mask.csv"][..], &TABLES].concat());
     assert_eq!((&json["hits"], &json["masked_hits"], &json["strips"]), (&0.into(), &1.into(), &1.into()));
-}
-
-#[test]
-fn a_numpy_file_in_a_folder_counts_the_events_before_the_first_hit() {
-    let directory = sample();
-    let directory = directory.path();
-    let of = |hits: &[bool]| {
-        let mut writer = MdfWriter::new(Vec::new());
-        for &has_hit in hits {
-            let banks = has_hit.then(|| bank(0x2801, &ONE_HIT));
-            writer.write(&EventHeader { run: 7, ..EventHeader::default() }, banks).unwrap();
-        }
-        writer.finish().unwrap()
-    };
-    write(directory, "late.mdf", &of(&[false, false, false, false, false, true, false]));
-    write(directory, "none.mdf", &of(&[false; 3]));
-    for (stem, events) in [("late", 7), ("none", 3)] {
-        let (input, file) = (format!("{stem}.mdf"), format!("{stem}.npz"));
-        decode(directory, &[&input, "--output", &file, "--batch", "2"]);
-        decode(directory, &[&input, "--output", "new", "--format", "npz", "--batch", "2"]);
-        let in_folder = read(directory, &format!("new/{file}"));
-        assert!(in_folder == read(directory, &file), "{stem}");
-        let shape = format!("'shape': ({},)", 72 * events + 1);
-        assert!(in_folder.windows(shape.len()).any(|window| window == shape.as_bytes()), "{stem}");
-    }
 }
 
 #[test]

@@ -343,22 +343,6 @@ fn a_part_that_comes_twice_is_refused_and_one_that_is_missing_is_warned_of() {
     std::fs::copy(directory.join("2.sums"), directory.join("again.sums")).unwrap();
     let err = merge(1, &[&all[..], &["again.sums"]].concat());
     assert!(err.contains("2.sums and again.sums are sums of the same events"), "{err}");
-    // Older programs wrote one part, without what is known from the rest, or none.
-    let text = zstd::decode_all(&read(directory, "2.sums")[..]).unwrap();
-    let mut old: Value = serde_json::from_slice(&text).unwrap();
-    let part = old.as_object_mut().unwrap().remove("parts").unwrap();
-    let write_old = |name: &str, old: &Value| {
-        write(directory, name, &zstd::encode_all(old.to_string().as_bytes(), 1).unwrap());
-    };
-    write_old("none.sums", &old);
-    merge(0, &["none.sums", "none.sums", "2.sums"]);
-    let job = &part[0][0];
-    let size = directory.join("run.mdf").metadata().unwrap().len();
-    old["part"] = serde_json::json!({"shard": [2, 4], "selection": job["selection"], "sizes": [size]});
-    write_old("one.sums", &old);
-    let err = merge(1, &["one.sums", "2.sums"]);
-    assert!(err.contains("one.sums and 2.sums are sums of the same events"), "{err}");
-    assert!(!merge(0, &["1.sums", "one.sums", "3.sums", "4.sums"]).contains("missing"));
 }
 
 #[test]

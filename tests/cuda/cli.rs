@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use ut_decoding::decoder::cuda::{Cuda, choose};
+use ut_decoding::decoder::cuda::choose;
 
 use crate::fake_driver::{self, FakeDriver};
 
@@ -33,7 +33,7 @@ fn without_a_gpu_cuda_says_why_and_auto_takes_the_cpu_and_says_so() {
 #[test]
 #[ignore = "needs a GPU"]
 fn on_a_gpu_auto_takes_it_silently_and_gives_the_hits_of_the_reference() {
-    choose(&Cuda, 0).expect("a GPU");
+    choose(0).expect("a GPU");
     let run = |backend| {
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_ut-decode")).args(decode(backend)).output();
         let output = output.expect("the tool can be run");
@@ -75,32 +75,56 @@ fn with_a_driver_a_file_is_decoded_as_by_the_reference() {
     }
 }
 
-#[test]
-fn with_a_driver_throughput_runs() {
-    let sample = ["throughput", "--events", "2", "--batch", "1", "--profile", "pp-low", "--duration", "0"];
-    let output = on_the_fake(&[&sample[..], &["--backend", "cuda", "--threads", "1", "--json", "-"]].concat());
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(json["backend"], "cuda", "{json}");
-    assert_eq!(json["events"], 2, "{json}");
+/// Decodes a fixture on the fake by the fused kernels; gives hits, and what the fake said.
+fn decode_fused(input: &str, more: &[&str]) -> (Vec<u8>, String) {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/v5");
+    let at = |name: &str| fixture.join(name).display().to_string();
+    let [events, boards, geometry] = [input, "boards.bin", "geometry.bin"].map(at);
+    let folder = tempfile::tempdir().unwrap();
+    let csv = folder.path().join("hits.csv").display().to_string();
+    let args = ["decode", &events, "--boards", &boards, "--geometry", &geometry, "--output", &csv, "--untuned"];
+    let output = on_the_fake(&[&args[..], &["--backend", "cuda", "--pipeline", "fused"], more].concat());
+    (std::fs::read(csv).unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 #[test]
-fn a_limit_of_registers_reaches_the_drivers_compiler_and_changes_no_hit() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    on_the_fake(&["generate", "--events", "1", "--profile", "pp-low", "--output", &at("")]);
-    let (events, boards, geometry) = (at("events.mdf"), at("boards.bin"), at("geometry.bin"));
-    let decode = |csv: &str, set: &[&str]| {
-        let args =
-            ["decode", &events, "--boards", &boards, "--geometry", &geometry, "--backend", "cuda", "--output", csv];
-        let output = on_the_fake(&[&args[..], set].concat());
-        (std::fs::read(csv).unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+fn registers_and_carve_out_are_the_fused_kernels_alone_and_change_no_hit() {
+    let (hits, said) = decode_fused("events.mdf", &[]);
+    assert!(!said.contains("registers a thread"), "{said}");
+    let prefers: Vec<&str> = said.lines().filter(|line| line.contains("shared memory")).collect();
+    assert!(matches!(prefers[..], [one] if one.contains("fused__v5_allen_fused prefers") && !one.contains(" 100 %")));
+    let limits = ["--set", "cuda.registers=48", "--set", "fused.carve_out=58"];
+    let (limited, said) = decode_fused("events.mdf", &limits);
+    assert!(said.contains("fused__v5_allen_fused has at most 48 registers"), "{said}");
+    assert!(!said.contains("fused_others__v5_allen_fused has") && said.contains("prefers 58 %"), "{said}");
+    assert!(limited == hits);
+    let (unset, said) = decode_fused("events.mdf", &["--set", "fused.carve_out=1"]);
+    assert!(!said.contains("prefers") && unset == hits, "{said}");
+}
+
+#[test]
+fn memory_is_allocated_and_waited_for_a_few_times_and_damaged_events_are_no_batch_each() {
+    // The counts that the fake gives when the context ends.
+    let counts = |said: &str| -> Vec<usize> {
+        let line = said.lines().find(|line| line.contains("the context ends after")).expect("the counts");
+        line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
     };
-    let (free, said) = decode(&at("free.csv"), &[]);
-    assert!(!said.contains("registers"), "{said}");
-    let (limited, said) = decode(&at("limited.csv"), &["--set", "cuda.registers=40"]);
-    assert!(said.contains("at most 40 registers"), "{said}");
-    assert!(limited == free);
+    let (hits, said) = decode_fused("troubles.mdf", &[]);
+    let [_, _, _, launches, allocations, pinned, waits, 0] = counts(&said)[..] else { panic!("{said}") };
+    // Two decoders take turns: each has its tables, and one of them the batch.
+    assert!(allocations <= 6 && pinned <= 4 && waits <= 2 && launches <= 4, "{said}");
+    let (mep, said) = decode_fused("troubles.mdf", &["--layout", "mep"]);
+    assert!(counts(&said)[3] <= 12 && mep == hits, "{said}");
+}
+
+#[test]
+fn a_function_that_the_driver_lacks_is_named_and_nothing_panics() {
+    let throughput = ["throughput", "--events", "1", "--profile", "pp-low", "--duration", "0", "--backend", "cuda"];
+    for (function, more) in [("cuMemHostAlloc", &[][..]), ("cuGraphLaunch", &["--set", "cuda.graph=1"])] {
+        let output = FakeDriver::without(function).run_tool(&[], &[&throughput[..], more].concat());
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(1) && err.contains(&format!("libcuda has no {function}:")), "{err}");
+    }
 }
 
 #[test]
@@ -111,7 +135,7 @@ fn a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver() {
     let name = "cli::a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver";
     fake_driver::well_on_the_fake(name, &[], || {
         let device = tunable::device(Backend::Cuda).unwrap();
-        let gpu = choose(&Cuda, 0).unwrap();
+        let gpu = choose(0).unwrap();
         assert_eq!((&device.name, device.sm_count), (&gpu.name, gpu.multiprocessors as u32));
         assert_eq!(device.uuid, "GPU-fafafafa-fafa-fafa-fafa-fafafafafafa");
         assert_eq!(device.compute_capability, format!("{}.{}", gpu.capability.0, gpu.capability.1));
@@ -163,9 +187,8 @@ fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
         let places = ut_decoding::detector::Geometry::read(&geometry).unwrap();
         let tables = DetectorTables::new(tables, places, Grouping::default()).unwrap();
         let options = DecodeOptions::default();
-        let mut sample = ut_decoding::EventBatch::default();
-        let mut batches = ut_decoding::input::Batches::new(ut_decoding::input::Events::new([&events]), 1, 1 << 20);
-        assert!(batches.next_into(&mut sample).unwrap());
+        let mut reader = ut_decoding::Events::new([&events]);
+        let sample = ut_decoding::input::to_allen(reader.next_batch(1).unwrap().unwrap().0).unwrap();
 
         let (device, tunable) = (tunable::device(what.backend).unwrap(), tunable::tunable(what));
         let workload = tunable::workload(&tables, &options).unwrap();

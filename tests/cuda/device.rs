@@ -67,7 +67,10 @@ fn kernels_are_timed_in_the_order_of_launch() {
 
 #[test]
 fn what_keeps_a_gpu_from_being_used_is_said() {
-    let cases: [(&[(&str, &str)], &str); 4] = [
+    let cases: [(&[(&str, &str)], &str); 7] = [
+        (&[("FAKE_CUDA_REFUSE", "cuDriverGetVersion")], "failed to tell its version: CUDA_ERROR_NOT_SUPPORTED"),
+        (&[("FAKE_CUDA_REFUSE", "cuDeviceGetCount")], "failed to count its devices: CUDA_ERROR_NOT_SUPPORTED"),
+        (&[("FAKE_CUDA_REFUSE", "cuDeviceGetName")], "failed to describe a device: CUDA_ERROR_NOT_SUPPORTED"),
         (&[("FAKE_CUDA_DEVICES", "0")], "finds no GPU"),
         (&[("FAKE_CUDA_VERSION", "12030")], "it knows CUDA 12.3, needed is 12.4"),
         (&[("FAKE_CUDA_CAPABILITY", "75")], "is of compute capability 7.5"),

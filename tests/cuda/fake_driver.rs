@@ -28,6 +28,23 @@ impl FakeDriver {
         Self(folder)
     }
 
+    /// The fake without one of its functions.
+    pub fn without(function: &str) -> Self {
+        let fake = Self::new();
+        let place = fake.0.path().join("libcuda.so");
+        let mut bytes = std::fs::read(&place).expect("the library");
+        let name = format!("\0{function}\0").into_bytes();
+        let places: Vec<_> =
+            bytes.windows(name.len()).enumerate().filter(|(_, of)| *of == name).map(|(i, _)| i).collect();
+        assert!(!places.is_empty(), "the fake has no {function}");
+        // Under another name it is not found.
+        for i in places {
+            bytes[i + 1] = b'x';
+        }
+        std::fs::remove_file(&place).and_then(|()| std::fs::write(&place, bytes)).expect("room for a library");
+        fake
+    }
+
     /// Has `command` find the fake, with these settings of it.
     pub fn give_to(&self, command: &mut Command, settings: &[(&str, &str)]) {
         let before = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();

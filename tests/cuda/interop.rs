@@ -110,7 +110,7 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
             let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
             let config = DeviceConfig { pipeline: pipeline().0, ..DeviceConfig::default() };
             let options = DecodeOptions::default();
-            let on = caller.device().with_graphs(graph);
+            let on = caller.device().with_graphs(graph).unwrap();
             assert_eq!(on.raw_context(), caller.context);
             let mut decoder = CudaDecoder::on_streams(on, vec![decoders], &tables, options, config).unwrap();
             assert_eq!(decoder.streams(), 1);

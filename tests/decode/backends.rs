@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use crate::suite::backends::{backends, compare, decode};
 use crate::suite::data::{Real, expected, rows};
-use crate::suite::events::{Bank, Event, allen_batch, fits_mep, generated, mep_batch, v5_payload};
+use crate::suite::events::{Bank, Event, allen_batch, fits_mep, generated, mep_batch, tables, tables_in, v5_payload};
 use crate::suite::nasty;
 use proptest::prop_oneof;
 use proptest::strategy::Strategy;
@@ -91,10 +91,7 @@ fn real_events_give_the_expected_bits() {
 
 /// The detectors of the tests: both formats, each in another grouping.
 fn detectors() -> [DetectorTables; 2] {
-    [(BankVersion::V4, Grouping::UniqueX), (BankVersion::V5, Grouping::YRows)].map(|(version, grouping)| {
-        let (boards, geometry) = ut_decoding::synth::detector(version, 1);
-        DetectorTables::new(boards, geometry, grouping).expect("a good detector")
-    })
+    [tables_in(BankVersion::V4, Grouping::UniqueX), tables(BankVersion::V5)]
 }
 
 /// Runs `test` on cases of `strategy`; a failing case is made smaller, and printed.
@@ -149,8 +146,7 @@ fn sectors_that_all_differ_are_decoded_as_the_reference_does() {
 
 #[test]
 fn clusters_of_any_length_and_charge_are_decoded_as_the_reference_does() {
-    let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    let tables = tables(BankVersion::V5);
     // Sums of up to 66 strips with full ADC, or of 128 in the mean case, are exact packed; beyond, other ways are taken.
     let lane = |strips: u16, adc: u8| -> Vec<(u16, u8)> { (500 - strips..500).map(|strip| (strip, adc)).collect() };
     let event = |strips: u16, adc: u8| -> Vec<Bank> {

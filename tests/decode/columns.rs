@@ -5,18 +5,13 @@ use std::collections::BTreeMap;
 
 use crate::suite::backends::{backends, gives_clusters};
 use crate::suite::data::Real;
-use crate::suite::events::{Bank, Event, allen_batch, generated, mep_batch, v4_payload, v5_payload};
+use crate::suite::events::{Bank, Event, allen_batch, generated, mep_batch, tables, tables_in, v4_payload, v5_payload};
 use ut_decoding::decoder::Hit;
 use ut_decoding::detector::{BankVersion, SectorPlace, Slot};
 use ut_decoding::output::{Columns, DetectorColumn, NULL};
 use ut_decoding::{
     BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping, LhcbId, Position, UtHits,
 };
-
-fn tables(version: BankVersion, grouping: Grouping) -> DetectorTables {
-    let (boards, geometry) = ut_decoding::synth::detector(version, 1);
-    DetectorTables::new(boards, geometry, grouping).expect("a good detector")
-}
 
 /// Hits with clusters of a batch on each backend that gives them, which are all equal.
 fn decode(tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) -> UtHits {
@@ -48,7 +43,7 @@ fn whole_and_half(tables: &DetectorTables) -> [(u16, usize); 2] {
 
 #[test]
 fn a_bank_as_bytes_gives_the_columns_that_were_worked_out_by_hand() {
-    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let tables = tables(BankVersion::V5);
     let [whole, half] = whole_and_half(&tables);
     // Cluster of three: Σ 8 + 16 + 4 = 28, mean (10·8 + 11·16 + 12·4) / 28 = 304 / 28 = 10.86, rounded 11; one of one.
     let of_whole = vec![(10, 8), (11, 16), (12, 4), (20, 31)];
@@ -98,7 +93,7 @@ fn columns_named_before_and_behind_a_set_are_there_too() {
 
 #[test]
 fn v4_banks_have_no_clusters_and_all_other_columns() {
-    let tables = tables(BankVersion::V4, Grouping::YRows);
+    let tables = tables(BankVersion::V4);
     let slot = tables.slots().iter().position(Slot::is_connected).expect("a connected lane");
     let payload = v4_payload(&[((512 * (slot % 6) + 77) as u16) << 2 | 3]);
     let events = [vec![bank(BankVersion::V4, (slot / 6) as u16, payload)]];
@@ -116,7 +111,7 @@ fn v4_banks_have_no_clusters_and_all_other_columns() {
 
 #[test]
 fn strips_that_come_twice_are_ordered_by_their_charge() {
-    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let tables = tables(BankVersion::V5);
     let [(board, lane), _] = whole_and_half(&tables);
     for strips in [vec![(7, 9), (7, 2), (7, 5)], vec![(7, 2), (7, 5), (7, 9)]] {
         let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
@@ -130,7 +125,7 @@ fn strips_that_come_twice_are_ordered_by_their_charge() {
 
 #[test]
 fn backends_without_clusters_refuse_and_say_which_give_them() {
-    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 1));
     let mut refused = 0;
     for (name, make) in backends().into_iter().filter(|(name, _)| !gives_clusters(name)) {
@@ -145,7 +140,7 @@ fn backends_without_clusters_refuse_and_say_which_give_them() {
 
 #[test]
 fn hits_that_are_reserved_anew_or_asked_for_no_more_keep_to_what_was_asked() {
-    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 2));
     let expected = decode(&tables, DecodeOptions::default(), batch.view());
     let mut hits = UtHits::with_capacity(0, tables.n_groups(), 0).try_with_clusters().expect("no memory is needed");
@@ -162,7 +157,7 @@ fn hits_that_are_reserved_anew_or_asked_for_no_more_keep_to_what_was_asked() {
 #[test]
 fn hits_come_by_event_by_layer_and_by_group() {
     for grouping in Grouping::ALL {
-        let tables = tables(BankVersion::V5, grouping);
+        let tables = tables_in(BankVersion::V5, grouping);
         let batch = allen_batch(&generated(BankVersion::V5, 3));
         let hits = decode(&tables, DecodeOptions::default(), batch.view());
         assert_eq!(hits.iter().len(), hits.len());

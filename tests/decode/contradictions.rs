@@ -4,21 +4,16 @@
 use ut_decoding::decoder::Count;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{BatchView, DecodeOptions, DetectorTables, EventBatch, Grouping, Layout};
+use ut_decoding::{BatchView, DecodeOptions, EventBatch, Layout};
 
 use crate::suite::backends::{backends, compare, decode};
-use crate::suite::events::{Bank, Event, allen_batch, mep_batch, v4_payload, v5_payload};
+use crate::suite::events::{Bank, Event, allen_batch, mep_batch, tables as detector, v4_payload, v5_payload};
 
 const VERSIONS: [BankVersion; 2] = [BankVersion::V4, BankVersion::V5];
 const LAYOUTS: [Layout; 2] = [Layout::Allen, Layout::Mep];
 
 /// Banks of an event.
 const N_BANKS: usize = 4;
-
-fn detector(version: BankVersion) -> DetectorTables {
-    let (boards, geometry) = ut_decoding::synth::detector(version, 1);
-    DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector")
-}
 
 /// A bank with three hits on each of four lanes, two of them a cluster, so that the last row is half full (v5), or one (v4).
 /// Those lanes are connected on all boards: an event without trouble takes the fused kernels' short way.

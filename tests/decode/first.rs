@@ -8,7 +8,7 @@ use ut_decoding::detector::{BankVersion, Boards, Lane, Slot};
 use ut_decoding::{BatchReport, DecodeOptions, DetectorTables, Grouping, Position, UtHits};
 
 use crate::suite::backends::{backends, compare, decode};
-use crate::suite::events::{Bank, Event, allen_batch, mep_batch, v4_payload, v5_payload};
+use crate::suite::events::{Bank, Event, allen_batch, mep_batch, tables, v4_payload, v5_payload};
 
 /// A v5 bank with three hits on lane 0: strips 100 and 101, which are one cluster, and strip 300.
 #[rustfmt::skip]
@@ -83,29 +83,28 @@ fn a_bank_gives_the_hits_worked_out_by_hand() {
     assert!(!report.has_trouble());
 }
 
-#[test]
-fn a_geometric_position_is_the_mean_of_the_strips_whatever_their_charge() {
-    let (tables, _) = detector(BankVersion::V5);
-    let options = DecodeOptions { position: Position::Geometric, ..DecodeOptions::default() };
-    let (hits, _) = decoded_with(options, &tables, vec![v5(0, &BANK)]);
-    assert_eq!(hits.x_at_y_eq0(), [10.0 + 100.5 * 0.125, 10.0 + 300.0 * 0.125]);
-}
-
-#[test]
-fn a_long_cluster_has_a_geometric_position_too() {
-    // So many strips that several warps read them, each with another charge than the one before.
+/// Lane 0 with these hits.
+fn lane_0(hits: impl IntoIterator<Item = (u16, u8)>) -> Bank {
     let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
-    lanes[0] = (100..220).map(|strip| (strip, 1 + (strip * strip % 31) as u8)).collect();
-    let options = DecodeOptions { position: Position::Geometric, ..DecodeOptions::default() };
-    let (hits, _) = decoded_with(options, &detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
-    assert_eq!(hits.x_at_y_eq0(), [10.0 + 159.5 * 0.125]);
+    lanes[0] = hits.into_iter().collect();
+    v5(0, &v5_payload(&lanes))
 }
 
 #[test]
-fn without_clustering_every_strip_is_a_hit() {
-    let options = DecodeOptions { clustering: false, ..DecodeOptions::default() };
-    let (hits, _) = decoded_with(options, &detector(BankVersion::V5).0, vec![v5(0, &BANK)]);
-    assert_eq!(hits.x_at_y_eq0(), [100.0, 101.0, 300.0].map(|strip| 10.0 + strip * 0.125));
+fn a_position_is_the_mean_of_the_strips_whatever_their_charge_or_each_strip_as_one_asks() {
+    let geometric = DecodeOptions { position: Position::Geometric, ..DecodeOptions::default() };
+    let unclustered = DecodeOptions { clustering: false, ..DecodeOptions::default() };
+    // So many strips that several warps read them, each with another charge than the one before.
+    let long = lane_0((100..220).map(|strip| (strip, 1 + (strip * strip % 31) as u8)));
+    for (options, bank, strips) in [
+        (geometric, v5(0, &BANK), &[100.5, 300.0][..]),
+        (geometric, long, &[159.5]),
+        (unclustered, v5(0, &BANK), &[100.0, 101.0, 300.0]),
+    ] {
+        let (hits, _) = decoded_with(options, &detector(BankVersion::V5).0, vec![bank]);
+        let expected: Vec<f32> = strips.iter().map(|strip| 10.0 + strip * 0.125).collect();
+        assert_eq!(hits.x_at_y_eq0(), expected);
+    }
 }
 
 #[test]
@@ -236,9 +235,7 @@ fn a_count_of_255_drops_the_bank() {
     bank[1] = 255;
     assert_eq!(outcome(vec![v5(0, &bank), v5(1, &BANK)]), (2, vec![("bad_header", 1)]));
     // Also where so many hits are there.
-    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
-    lanes[0] = (0..254).map(|i| (2 * i, 9)).collect();
-    let mut long = v5_payload(&lanes);
+    let mut long = lane_0((0..254).map(|i| (2 * i, 9))).payload;
     long.extend([0; 32]);
     // 508 << 5 | 9: one hit more.
     long[8 + 32 * 127 + 20..][..2].copy_from_slice(&[0x89, 0x3F]);
@@ -313,54 +310,24 @@ fn a_board_that_is_not_in_use_is_of_no_board() {
 }
 
 #[test]
-fn strips_that_do_not_ascend_begin_a_cluster_and_are_counted() {
-    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
-    lanes[0] = vec![(101, 30), (100, 10), (100, 10)];
-    assert_eq!(outcome(vec![v5(0, &v5_payload(&lanes))]), (3, vec![("unsorted_lanes", 1)]));
-    lanes[0] = vec![(101, 30), (100, 10)];
-    assert_eq!(outcome(vec![v5(0, &v5_payload(&lanes))]), (2, vec![("unsorted_lanes", 1)]));
-    // A strip that comes twice, too.
-    lanes[0] = vec![(100, 10), (100, 10)];
-    assert_eq!(outcome(vec![v5(0, &v5_payload(&lanes))]), (2, vec![("unsorted_lanes", 1)]));
-}
-
-#[test]
-fn the_longest_lane_there_can_be_is_one_cluster_too_many_strips_long() {
-    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
-    lanes[0] = (0..254).map(|strip| (strip, 1)).collect();
-    let (hits, report) = decoded(&detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
-    assert_eq!((hits.len(), report.total(Count::OversizedClusters), report.has_trouble()), (0, 1, false));
-    // With a gap in the middle, it is two good ones of 127.
-    for (strip, _) in &mut lanes[0][127..] {
-        *strip += 1;
+fn what_is_no_good_cluster_is_counted_and_what_follows_is_a_cluster_again() {
+    let strips = |range: std::ops::Range<u16>| range.map(|strip| (strip, 1)).collect::<Vec<_>>();
+    let counts = [Count::UnsortedLanes, Count::OversizedClusters, Count::ZeroChargeClusters];
+    for (what, hits, n_hits, expected) in [
+        ("strips that descend, and one that comes twice", vec![(101, 30), (100, 10), (100, 10)], 3, [1, 0, 0]),
+        ("strips that descend", vec![(101, 30), (100, 10)], 2, [1, 0, 0]),
+        ("a strip that comes twice", vec![(100, 10), (100, 10)], 2, [1, 0, 0]),
+        ("a cluster without charge", vec![(100, 0), (101, 0), (200, 5)], 1, [0, 0, 1]),
+        ("the longest cluster", strips(0..128), 1, [0, 0, 0]),
+        ("a strip too many", strips(0..129), 0, [0, 1, 0]),
+        ("a strip too many, and another cluster", [strips(0..140), strips(150..152)].concat(), 1, [0, 1, 0]),
+        ("the longest lane", strips(0..254), 0, [0, 1, 0]),
+        ("the longest lane with a gap", [strips(0..127), strips(128..255)].concat(), 2, [0, 0, 0]),
+    ] {
+        let (hits, report) = decoded(&detector(BankVersion::V5).0, vec![lane_0(hits)]);
+        assert_eq!((hits.len(), counts.map(|count| report.total(count))), (n_hits, expected), "{what}");
+        assert_eq!(report.has_trouble(), expected[0] > 0, "{what}");
     }
-    assert_eq!(outcome(vec![v5(0, &v5_payload(&lanes))]), (2, vec![]));
-}
-
-#[test]
-fn a_cluster_of_one_strip_too_many_is_no_hit() {
-    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
-    for (n, n_hits) in [(128, 1), (129, 0)] {
-        lanes[0] = (0..n).map(|strip| (strip, 1)).collect();
-        let (hits, report) = decoded(&detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
-        assert_eq!((hits.len(), report.total(Count::OversizedClusters)), (n_hits, 1 - n_hits as u64), "{n} strips");
-    }
-}
-
-#[test]
-fn a_cluster_without_charge_is_no_hit() {
-    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
-    lanes[0] = vec![(100, 0), (101, 0), (200, 5)];
-    let (hits, report) = decoded(&detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
-    assert_eq!((hits.len(), report.total(Count::ZeroChargeClusters)), (1, 1));
-}
-
-#[test]
-fn what_follows_an_oversized_cluster_is_a_cluster_again() {
-    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
-    lanes[0] = (0..140).chain(150..152).map(|strip| (strip, 1)).collect();
-    let (hits, report) = decoded(&detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
-    assert_eq!((hits.len(), report.total(Count::OversizedClusters)), (1, 1));
 }
 
 /// A detector and two lanes of one group, whose sectors begin at these x and have a strip every eighth of a millimetre: the
@@ -439,8 +406,7 @@ fn lanes_that_overlap_are_in_order_wherever_one_ends() {
 
 #[test]
 fn two_lanes_of_a_sector_may_see_the_same_strip_among_many_others() {
-    let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    let tables = tables(BankVersion::V5);
     let lanes = &tables.boards().lanes;
     let channel = |slot: &usize| lanes[*slot].channel();
     let mut slots: Vec<usize> = (0..lanes.len()).filter(|&slot| lanes[slot].is_connected()).collect();
@@ -466,13 +432,11 @@ fn two_lanes_of_a_sector_may_see_the_same_strip_among_many_others() {
 
 #[test]
 fn a_fault_at_the_beginning_of_a_long_event_is_seen() {
-    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
     let good = |range: std::ops::Range<u16>| range.map(|i| (2 * i, 9));
     // Unsorted, without charge, too long: then as many good strips as a lane can have.
     for fault in [vec![(1, 9), (0, 9)], vec![(1, 0)], (0..129).map(|strip| (strip, 9)).collect()] {
         let used = fault.len() as u16;
-        lanes[0] = fault.into_iter().chain(good(used..250)).collect();
-        decoded(&detector(BankVersion::V5).0, vec![v5(0, &v5_payload(&lanes))]);
+        decoded(&detector(BankVersion::V5).0, vec![lane_0(fault.into_iter().chain(good(used..250)))]);
     }
     // The first of more banks than a small block has threads.
     let mut event: Event = (0..100).map(|board| v5(board, &[0; 8])).collect();
@@ -489,11 +453,7 @@ fn of_two_hits_with_one_key_that_with_the_smaller_position_comes_first() {
     (sector.p0_x, sector.dp0di_x, sector.p0_y, sector.dp0di_y) = (10.0, 1e-9, 5.0, 0.25);
     let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
     // Means of 100.75 and 100.67: strip 101 both times. The board comes twice, so that one event can have both.
-    let banks = [30, 20].map(|adc| {
-        let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
-        lanes[0] = vec![(100, 10), (101, adc)];
-        v5(0, &v5_payload(&lanes))
-    });
+    let banks = [30, 20].map(|adc| lane_0([(100, 10), (101, adc)]));
     for order in [[0, 1], [1, 0]] {
         let (hits, _) = decoded(&tables, order.map(|i| banks[i].clone()).to_vec());
         assert_eq!((hits.id()[0], hits.x_at_y_eq0()[0]), (hits.id()[1], hits.x_at_y_eq0()[1]));

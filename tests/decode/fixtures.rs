@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use ut_decoding::decoder::{Backend, BatchReport, Count, Kind};
 use ut_decoding::detector::{Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD};
-use ut_decoding::input::{Bank, Batches, EventBatch, EventHeader, Events, GENERATED_MASK, MdfWriter, kind, to_mep};
+use ut_decoding::input::{Bank, EventBatch, EventHeader, Events, GENERATED_MASK, MdfWriter, kind, to_allen, to_mep};
 use ut_decoding::output::CsvWriter;
 use ut_decoding::synth::encode::{Strip, encode_v5};
 use ut_decoding::{DecodeOptions, UtHits};
@@ -52,10 +52,9 @@ fn tables(file: &str, grouping: Grouping) -> DetectorTables {
 
 /// The file's events in one batch.
 fn batch(file: &str) -> EventBatch {
-    let mut batch = EventBatch::default();
-    let mut batches = Batches::new(Events::new([fixture(file)]), 1000, 1 << 30);
-    assert!(batches.next_into(&mut batch).unwrap());
-    assert!(!batches.next_into(&mut EventBatch::default()).unwrap());
+    let mut events = Events::new([fixture(file)]);
+    let batch = to_allen(events.next_batch(1000).unwrap().unwrap().0).unwrap();
+    assert!(events.next_batch(1).unwrap().is_none());
     batch
 }
 

@@ -1,13 +1,9 @@
 //! MDF whose banks are decoded where they were read: the same batches as event by event, and as copied together.
 
 use ut_decoding::EventMeta;
-use ut_decoding::input::{
-    Apart, Bank, Chunks, EventHeader, InputError, InputPart, MdfReader, MdfWriter, MepWriter, Origin, Parser, Part,
-    Seen, Select, banks_of,
-};
+use ut_decoding::input::{Apart, Bank, EventHeader, Events, InputPart, MdfWriter, MepWriter, Origin, Select};
 
-/// A bank of a batch: sourceID, type, version, payload.
-type Found = (u32, u8, Option<u8>, Vec<u8>);
+use super::reading::{Found, How, read_all};
 
 /// An event of [`events`] with `n` of the UT's banks, ODIN and one of another detector. Every third is of another run, and every
 /// fourth has the wrong checksum.
@@ -64,7 +60,7 @@ fn packet() -> Vec<u8> {
 
 /// The events as one reads them one by one.
 fn expected(mdf: &[u8]) -> Vec<(u64, Option<u64>, bool, Vec<Found>)> {
-    let mut reader = MdfReader::new(mdf, "x.mdf", Some(mdf.len() as u64));
+    let mut reader = Events::new([InputPart::memory("x.mdf", mdf.to_vec())]);
     let mut all = Vec::new();
     while let Some(event) = reader.next_event().unwrap() {
         let ut = event.banks().filter(|bank| matches!(bank.kind, 66..=69));
@@ -74,46 +70,6 @@ fn expected(mdf: &[u8]) -> Vec<(u64, Option<u64>, bool, Vec<Found>)> {
     all
 }
 
-/// The events of the batches of a part, how many batches there were, what was seen, and bytes of payload that were copied.
-#[allow(clippy::type_complexity, reason = "what a test compares")]
-fn read(
-    part: InputPart,
-    n: usize,
-    (select, apart, together, look): (&Select, Apart, bool, bool),
-) -> (Vec<(Origin, EventMeta, Vec<Found>)>, usize, String, u64) {
-    let mut chunks = Chunks::new([part], n, true, select.clone()).apart(apart);
-    let mut parser = Parser::new(true, select.clone()).apart(apart).together(together);
-    let (mut found, mut n_batches, mut seen, mut looked) = (Vec::new(), 0, Seen::default(), Vec::new());
-    while let Some(chunk) = chunks.next_chunk().unwrap() {
-        let take = |(view, origins, max_hits): Part<'_>| {
-            let mut bytes = 0;
-            assert_eq!(view.n_events, origins.len());
-            for (e, &origin) in origins.iter().enumerate() {
-                let mut banks = Vec::new();
-                assert!(banks_of(view, e, &mut banks), "event {e}");
-                bytes += banks.iter().map(|bank| bank.payload.len()).sum::<usize>();
-                let banks = banks.iter().map(|b| (b.source_id, b.kind, b.version, b.payload.to_vec()));
-                found.push((origin, view.meta_of(e), banks.collect()));
-            }
-            n_batches += 1;
-            assert!(max_hits >= bytes / 2 && view.n_events <= n);
-            Ok::<(), InputError>(())
-        };
-        if look {
-            let look = &mut |event: &ut_decoding::input::RawEvent<'_>, origin: Origin| {
-                looked.push((origin, event.banks().map(|bank| bank.payload.len()).sum::<usize>()));
-            };
-            parser.parse_looking(chunk, &mut seen, look, take).unwrap();
-        } else {
-            parser.parse(chunk, &mut seen, take).unwrap();
-        }
-    }
-    if look {
-        assert!(looked.iter().map(|(origin, _)| *origin).eq(found.iter().map(|(origin, ..)| *origin)));
-    }
-    (found, n_batches, format!("{seen:?}"), parser.copied())
-}
-
 #[test]
 fn batches_are_the_events_one_by_one_whether_their_banks_are_copied_or_stay() {
     let directory = tempfile::tempdir().unwrap();
@@ -121,20 +77,21 @@ fn batches_are_the_events_one_by_one_whether_their_banks_are_copied_or_stay() {
     let mdf = [events(), packet(), packet(), event(1, 216), packet(), event(5, 2)].concat();
     std::fs::write(&path, &mdf).unwrap();
     let expected = expected(&mdf);
-    let all = Select::default();
     for n in [1, 2, 5, 64] {
-        let of = |part: InputPart, together, look| read(part, n, (&all, Apart::Nothing, together, look));
-        let (found, _, seen, copied) = of(InputPart::file(&path), false, false);
+        let of = |part: InputPart, together, look| read_all(part, n, &How { together, look, ..How::default() });
+        let file = of(InputPart::file(&path), false, false);
+        let found = file.events();
         let flat = found.iter().map(|(origin, meta, banks)| (origin.event, meta.event, meta.broken, banks.clone()));
         assert_eq!(flat.collect::<Vec<_>>(), expected, "by {n}");
         // A single event with more banks than there is room for.
-        assert_eq!(copied > 0, n == 1, "by {n}");
+        assert_eq!(file.copied > 0, n == 1, "by {n}");
         // From memory the events are read one by one.
         let memory = of(InputPart::memory(&path, mdf.clone()), false, true);
-        assert!((&memory.0, &memory.2) == (&found, &seen), "by {n}, from memory");
         let together = of(InputPart::file(&path), true, false);
-        assert!((&together.0, &together.2) == (&found, &seen), "by {n}, together");
-        assert!(together.3 > copied);
+        for (other, what) in [(&memory, "from memory"), (&together, "together")] {
+            assert!((other.events(), other.seen()) == (found.clone(), file.seen()), "by {n}, {what}");
+        }
+        assert!(together.copied > file.copied);
     }
 }
 
@@ -145,7 +102,7 @@ fn runs_and_numbers_are_chosen_and_kept_apart() {
     let mdf = events();
     std::fs::write(&path, &mdf).unwrap();
     let all = Select::default();
-    let (whole, ..) = read(InputPart::file(&path), 64, (&all, Apart::Nothing, false, false));
+    let whole = read_all(&path, 64, &How::default()).events();
     let selections = [
         all.clone().run(Some(7)),
         all.clone().number(Some(1004)),
@@ -159,9 +116,10 @@ fn runs_and_numbers_are_chosen_and_kept_apart() {
         };
         let some: Vec<_> = whole.iter().filter(wanted).cloned().collect();
         for apart in [Apart::Nothing, Apart::Runs] {
-            let (found, n_batches, ..) = read(InputPart::file(&path), 7, (select, apart, false, false));
-            assert!(found == some, "{select:?}");
-            assert!(apart == Apart::Nothing || n_batches >= found.chunk_by(|a, b| a.1.run == b.1.run).count());
+            let read = read_all(&path, 7, &How { select: select.clone(), apart, ..How::default() });
+            assert!(read.events() == some, "{select:?}");
+            let n_runs = some.chunk_by(|a, b| a.1.run == b.1.run).count();
+            assert!(apart == Apart::Nothing || read.batches.len() >= n_runs);
         }
     }
 }
@@ -183,24 +141,16 @@ fn a_file_that_cannot_be_followed_gives_what_came_before() {
     ];
     for (bytes, n) in cases {
         std::fs::write(&path, &bytes).unwrap();
-        let mut chunks = Chunks::new([&path], 64, true, Select::default());
-        let (mut parser, mut found) = (Parser::new(true, Select::default()), 0);
+        let (mut events, mut found) = (Events::new([&path]), 0);
         let error = loop {
-            match chunks.next_chunk() {
-                Ok(Some(chunk)) => {
-                    let take = |(view, ..): Part<'_>| {
-                        found += view.n_events;
-                        Ok::<(), InputError>(())
-                    };
-                    parser.parse(chunk, &mut Seen::default(), take).unwrap();
-                }
-                Ok(None) => panic!("no error"),
+            match events.next_batch(64) {
+                Ok(batch) => found += batch.expect("no error").0.n_events,
                 Err(error) => break error.to_string(),
             }
         };
         assert_eq!(found, n, "{error}");
         assert!(error.contains("x.mdf") && error.contains(&format!("event {n}")), "{error}");
-        assert!(chunks.next_chunk().unwrap().is_none());
-        assert_eq!(chunks.read().load(std::sync::atomic::Ordering::Relaxed), 16 + bytes.len() as u64);
+        assert!(events.next_batch(64).unwrap().is_none());
+        assert_eq!(events.bytes_read(), 16 + bytes.len() as u64);
     }
 }

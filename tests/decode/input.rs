@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use ut_decoding::input::{
-    AllenDumpReader, Bank, BatchBuilder, BatchView, Batches, BuildError, Damage, EventBatch, EventHeader, EventMeta,
-    Events, InputError, Layout, MdfReader, MdfWriter, banks_of, checksum, to_allen, to_mep, write_allen_dump,
+    Bank, BatchBuilder, BatchView, BuildError, Damage, EventBatch, EventHeader, EventMeta, Events, InputError,
+    InputPart, Layout, MdfWriter, banks_of, checksum, to_allen, to_mep, write_allen_dump,
 };
 
 use crate::suite::data::needed;
@@ -31,8 +31,8 @@ fn unchecked_event() -> Vec<u8> {
     bytes
 }
 
-fn reader(bytes: &[u8]) -> MdfReader<Cursor<Vec<u8>>> {
-    MdfReader::new(Cursor::new(bytes.to_vec()), "test.mdf", Some(bytes.len() as u64))
+fn reader(bytes: &[u8]) -> Events {
+    Events::new([InputPart::memory("test.mdf", bytes.to_vec())])
 }
 
 /// Banks and damage of the first event, and whether the second follows unharmed.
@@ -50,8 +50,10 @@ fn first_of_two(first: &[u8]) -> (usize, Option<Damage>) {
     (banks, damage)
 }
 
-fn error_of(bytes: &[u8], length: Option<u64>) -> (usize, InputError) {
-    let mut reader = MdfReader::new(Cursor::new(bytes.to_vec()), "test.mdf", length);
+/// Events before the error of a file, or of bytes whose number nobody knows.
+fn error_of(bytes: &[u8], is_stream: bool) -> (usize, InputError) {
+    let stream = || Events::new([InputPart::stream("test.mdf", Cursor::new(bytes.to_vec()))]);
+    let mut reader = if is_stream { stream() } else { reader(bytes) };
     let mut events = 0;
     let error = loop {
         match reader.next_event() {
@@ -200,8 +202,8 @@ fn a_container_that_cannot_be_followed_is_an_error_and_what_came_before_is_kept(
         ("data type", with(18, &[3]), |e| matches!(e, InputError::DataType { data_type: 3, .. })),
     ];
     for (name, bytes, check) in cases {
-        for length in [Some(bytes.len() as u64), None] {
-            let (events, error) = error_of(&bytes, length);
+        for is_stream in [false, true] {
+            let (events, error) = error_of(&bytes, is_stream);
             assert_eq!(events, 1, "{name}");
             assert!(check(&error), "{name}: {error}");
             let place = format!("test.mdf: event 1 at byte {}", good.len());
@@ -215,8 +217,8 @@ fn a_file_cut_anywhere_gives_the_whole_events_and_an_error() {
     let good = unchecked_event();
     let two = [&good[..], &good].concat();
     for cut in good.len() + 1..two.len() {
-        for length in [Some(cut as u64), None] {
-            let (events, error) = error_of(&two[..cut], length);
+        for is_stream in [false, true] {
+            let (events, error) = error_of(&two[..cut], is_stream);
             assert_eq!(events, 1, "cut at {cut}");
             assert!(matches!(error, InputError::CutHeader { .. } | InputError::BeyondFile { .. }), "{error}");
             if let InputError::BeyondFile { left, .. } = error {
@@ -241,22 +243,26 @@ fn what_does_not_fit_mdf_is_not_written() {
     assert!(reader.next_event().unwrap().is_none());
 }
 
-fn dump(words: &[u32]) -> Result<AllenDumpReader, InputError> {
+/// Banks and damage of the event of a dump.
+fn dump(words: &[u32]) -> Result<(usize, Option<Damage>), InputError> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    AllenDumpReader::new(Cursor::new(bytes), "6_31.bin")
+    let mut events = Events::new([InputPart::memory("6_31.bin", bytes)]);
+    let event = events.next_event()?.expect("one event");
+    assert_eq!(event.banks().count(), event.entries.len());
+    Ok((event.entries.len(), event.damage.cloned()))
 }
 
 #[test]
 fn a_dump_gives_back_what_was_written() {
     let mut bytes = Vec::new();
     write_allen_dump(&mut bytes, [bank(66, 70000, &[1, 2, 3, 4]), bank(68, 2, &[])]).unwrap();
-    let mut reader = AllenDumpReader::new(Cursor::new(bytes), "dir/6718861_6001.bin").unwrap();
-    let event = reader.next_event().unwrap();
+    let mut reader = Events::new([InputPart::memory("dir/6718861_6001.bin", bytes)]);
+    let event = reader.next_event().unwrap().unwrap();
     assert_eq!((event.run, event.number), (Some(6718861), Some(6001)));
     let banks: Vec<_> = event.banks().map(|b| (b.kind, b.version, b.source_id, b.payload.to_vec())).collect();
     assert_eq!(banks, [(66, None, 70000, vec![1, 2, 3, 4]), (66, None, 2, vec![])]);
     assert!(event.damage.is_none());
-    assert!(reader.next_event().is_none());
+    assert!(reader.next_event().unwrap().is_none());
 }
 
 #[test]
@@ -264,7 +270,7 @@ fn a_dump_whose_table_does_not_fit_is_an_error() {
     for words in [&[][..], &[0], &[1, 0], &[u32::MAX, 0], &[2, 0, 4]] {
         assert!(matches!(dump(words), Err(InputError::DumpTable { .. } | InputError::DumpBanks { .. })), "{words:?}");
     }
-    assert!(dump(&[0, 0]).unwrap().next_event().unwrap().entries.is_empty());
+    assert_eq!(dump(&[0, 0]).unwrap(), (0, None));
     assert!(matches!(dump(&[1 << 17, 0]), Err(InputError::DumpBanks { banks: 131072, .. })));
     assert!(matches!(dump(&[0, 0, 0]), Err(InputError::DumpTrailing { end: 8, .. })));
     assert!(matches!(dump(&[1, 0, 8, 1, 2, 3]), Err(InputError::DumpTrailing { end: 20, .. })));
@@ -279,9 +285,7 @@ fn a_dump_with_a_bank_that_is_not_there_is_broken_from_there() {
         (&[1, 0xffff_fff0, 0xffff_fffc, 1], 0, Damage::BankBeyond { bank: 0, byte: 0xffff_fffc, needed: 12, left: 0 }),
     ];
     for (words, banks, damage) in cases {
-        let mut reader = dump(words).unwrap();
-        let event = reader.next_event().unwrap();
-        assert_eq!((event.entries.len(), event.damage), (banks, Some(&damage)));
+        assert_eq!(dump(words).unwrap(), (banks, Some(damage)));
     }
 }
 
@@ -324,36 +328,51 @@ fn batches_end_at_their_limits_and_at_a_change_of_format_and_before_an_error() {
         write_file(directory.path(), "1_2.bin", &dumped),
         write_file(directory.path(), "b.raw", &[&good[..], &good[..20]].concat()),
     ];
-    let events_of = |files: &[PathBuf], max_events, max_bytes| {
-        let mut batches = Batches::new(Events::new(files), max_events, max_bytes);
-        let (mut batch, mut counts) = (EventBatch::default(), Vec::new());
+    let batches = |files: &[PathBuf], max_events| {
+        let (mut events, mut counts) = (Events::new(files), Vec::new());
         let error = loop {
-            match batches.next_into(&mut batch) {
-                Ok(true) => counts.push(batch.n_events),
-                Ok(false) => break None,
+            match events.next_batch(max_events) {
+                Ok(Some((batch, origins, max_hits))) => {
+                    assert_eq!((batch.n_events, max_hits <= batch.max_hits()), (origins.len(), true));
+                    counts.push(batch.n_events);
+                }
+                Ok(None) => break None,
                 Err(error) => break Some(error),
             }
         };
-        assert!(!batches.next_into(&mut batch).unwrap());
+        assert!(events.next_batch(max_events).unwrap().is_none());
+        assert_eq!(events.seen().events as usize, counts.iter().sum::<usize>());
         (counts, error)
     };
-    let (counts, error) = events_of(&files, 2, usize::MAX);
+    let (counts, error) = batches(&files, 2);
     assert_eq!(counts, [2, 1, 1, 1]);
     assert!(matches!(error, Some(InputError::BeyondFile { .. })), "{error:?}");
-    assert_eq!(events_of(&files, 100, 1).0, [1, 1, 1, 1, 1]);
-    // Two such events take less than 200 bytes, and more than 180.
-    assert_eq!(events_of(&files, 100, 200).0, [2, 1, 1, 1]);
-    assert_eq!(events_of(&files, 100, 180).0, [1, 1, 1, 1, 1]);
     files.pop();
-    assert!(matches!(events_of(&files, 100, usize::MAX), (counts, None) if counts == [3, 1]));
+    assert!(matches!(batches(&files, 100), (counts, None) if counts == [3, 1]));
     files.push(directory.path().join("absent.mdf"));
-    assert!(matches!(events_of(&files, 100, usize::MAX), (_, Some(InputError::Open { .. }))));
+    assert!(matches!(batches(&files, 100), (_, Some(InputError::Open { .. }))));
+}
+
+#[test]
+fn events_and_batches_can_be_taken_in_turn_and_a_stream_once() {
+    let bytes: Vec<u8> = (0..7).flat_map(|run| event(&EventHeader { run, ..EventHeader::default() }, &[])).collect();
+    let stream = InputPart::stream("test.mdf", Cursor::new(bytes));
+    let mut events = Events::new([stream.clone()]);
+    let mut runs = vec![events.next_event().unwrap().unwrap().run];
+    let (batch, ..) = events.next_batch(3).unwrap().unwrap();
+    runs.extend((0..batch.n_events).map(|e| batch.meta_of(e).run));
+    while let Some(event) = events.next_event().unwrap() {
+        runs.push(event.run);
+    }
+    assert_eq!(runs, [0, 1, 2, 3, 4, 5, 6].map(Some));
+    let error = Events::new([stream]).next_event().unwrap_err();
+    assert!(matches!(error, InputError::Open { .. }), "{error}");
 }
 
 #[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
 fn real_files_are_read_whole() {
-    let mut reader = MdfReader::open(needed("minibrunel/MiniBrunel_2018_minbias_10events.mdf")).unwrap();
+    let mut reader = Events::new([needed("minibrunel/MiniBrunel_2018_minbias_10events.mdf")]);
     let mut n = 0;
     while let Some(event) = reader.next_event().unwrap() {
         assert!(event.damage.is_none());
@@ -361,15 +380,15 @@ fn real_files_are_read_whole() {
         assert_eq!(event.banks().filter(|bank| bank.kind == 66 && bank.version == Some(3)).count(), 180);
         // The dump of the same event has the same banks, their payloads cut to multiples of 4.
         let dump = needed(&format!("minibrunel/allen-layout/6718861_{}.bin", 6001 + n));
-        let mut dump = AllenDumpReader::open(dump).unwrap();
-        let dumped = dump.next_event().unwrap();
+        let mut dump = Events::new([dump]);
+        let dumped = dump.next_event().unwrap().unwrap();
         assert_eq!((dumped.run, dumped.number, dumped.damage), (event.run, event.number, None));
         let ut = event.banks().filter(|bank| bank.kind == 66);
         assert!(ut.map(|bank| bank.source_id).eq(dumped.banks().map(|bank| bank.source_id)));
         n += 1;
     }
     assert_eq!(n, 10);
-    let mut reader = MdfReader::open(needed("v5/ut_v5_minbias_20events.mdf")).unwrap();
+    let mut reader = Events::new([needed("v5/ut_v5_minbias_20events.mdf")]);
     let mut n = 0;
     while let Some(event) = reader.next_event().unwrap() {
         assert_eq!((event.damage, event.entries.len(), event.run, event.number), (None, 216, Some(1), None));
@@ -467,10 +486,7 @@ proptest! {
         while let Ok(Some(event)) = reader.next_event() {
             prop_assert!(event.banks().count() == event.entries.len());
         }
-        if let Ok(mut reader) = dump(&words) {
-            let event = reader.next_event().unwrap();
-            prop_assert!(event.banks().count() == event.entries.len());
-        }
+        let _ = dump(&words);
     }
 
     #[test]

@@ -10,13 +10,8 @@ use ut_decoding::{
     ReferenceDecoder, UtHits, synth,
 };
 
-use crate::suite::events::{Bank, allen_batch, fits_mep, generated, mep_batch, v5_payload};
+use crate::suite::events::{Bank, allen_batch, fits_mep, generated, mep_batch, tables, tables_in, v5_payload};
 use crate::suite::nasty;
-
-fn tables(version: BankVersion, grouping: Grouping) -> DetectorTables {
-    let (boards, geometry) = synth::detector(version, 1);
-    DetectorTables::new(boards, geometry, grouping).expect("a good detector")
-}
 
 fn decoder(tables: &DetectorTables, threads: usize) -> CpuDecoder {
     let config = CpuConfig { threads, chunk: 2, ..CpuConfig::default() };
@@ -106,7 +101,7 @@ fn check(tables: &DetectorTables, batch: BatchView<'_>) {
 #[test]
 fn hits_go_to_arrays_of_exactly_their_size_for_a_part_of_a_larger_batch() {
     for version in [BankVersion::V5, BankVersion::V4] {
-        let tables = tables(version, Grouping::YRows);
+        let tables = tables(version);
         let events = generated(version, 9);
         for batch in [allen_batch(&events), mep_batch(&events)] {
             let all = batch.view();
@@ -126,7 +121,7 @@ fn hits_go_to_arrays_of_exactly_their_size_for_a_part_of_a_larger_batch() {
 
 #[test]
 fn the_events_of_an_interval_are_those_of_the_whole() {
-    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let tables = tables(BankVersion::V5);
     let events = generated(BankVersion::V5, 9);
     for batch in [allen_batch(&events), mep_batch(&events)] {
         let (whole, _) = expected(&tables, batch.view());
@@ -145,7 +140,7 @@ fn the_events_of_an_interval_are_those_of_the_whole() {
 
 #[test]
 fn banks_of_another_version_are_counted_one_by_one() {
-    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let tables = tables(BankVersion::V5);
     let events = generated(BankVersion::V5, 3);
     let batch = allen_batch(&events);
     let view = BatchView { versions: None, version: Some(3), ..batch.view() };
@@ -158,7 +153,7 @@ fn banks_of_another_version_are_counted_one_by_one() {
 
 #[test]
 fn a_selected_event_that_is_not_there_is_named_and_nothing_is_written() {
-    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 3));
     let mut arrays = Arrays::new(9, 3 * 72 + 1, 3);
     let (mut out, reports) = arrays.parts();
@@ -170,7 +165,7 @@ fn a_selected_event_that_is_not_there_is_named_and_nothing_is_written() {
 
 #[test]
 fn nothing_of_the_events_that_were_selected_before_is_left() {
-    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 5));
     for threads in [1, 2] {
         let mut decoder = decoder(&tables, threads);
@@ -188,7 +183,7 @@ fn nothing_of_the_events_that_were_selected_before_is_left() {
 
 #[test]
 fn the_first_event_whose_hits_do_not_fit_is_named() {
-    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 6));
     let (hits, _) = expected(&tables, batch.view());
     let up_to = |event: usize| hits.offsets()[(event + 1) * tables.n_groups()] as usize;
@@ -206,7 +201,7 @@ fn the_first_event_whose_hits_do_not_fit_is_named() {
 
 #[test]
 fn a_chunk_of_events_may_have_more_clusters_than_a_thread_has_room_for() {
-    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let tables = tables(BankVersion::V5);
     let lane = |slot: usize| {
         let n = if tables.slots()[slot].is_connected() { 50 } else { 0 };
         (0..n).map(|i| (10 * i, 1)).collect::<Vec<_>>()
@@ -228,7 +223,7 @@ fn a_chunk_of_events_may_have_more_clusters_than_a_thread_has_room_for() {
 
 #[test]
 fn clusters_of_v4_banks_are_left_as_they_were() {
-    let tables = tables(BankVersion::V4, Grouping::YRows);
+    let tables = tables(BankVersion::V4);
     let batch = allen_batch(&generated(BankVersion::V4, 2));
     let mut arrays = Arrays::new(batch.view().max_hits(), 2 * 72 + 1, 2);
     let mut clusters = vec![Cluster::new(1, 1, 1); batch.view().max_hits()];
@@ -240,7 +235,7 @@ fn clusters_of_v4_banks_are_left_as_they_were() {
 
 #[test]
 fn arrays_of_any_lengths_are_refused_or_written_in_part() {
-    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 3));
     let (hits, _) = expected(&tables, batch.view());
     let mut decoder = decoder(&tables, 1);
@@ -262,7 +257,7 @@ fn arrays_of_any_lengths_are_refused_or_written_in_part() {
 
 #[test]
 fn tables_are_replaced_for_the_next_run_while_another_decoder_goes_on() {
-    let (old, new) = (tables(BankVersion::V4, Grouping::YRows), tables(BankVersion::V5, Grouping::UniqueX));
+    let (old, new) = (tables(BankVersion::V4), tables_in(BankVersion::V5, Grouping::UniqueX));
     for threads in [1, 2] {
         let (mut changed, mut other) = (decoder(&old, threads), decoder(&old, threads));
         for (tables, version) in [(&old, BankVersion::V4), (&new, BankVersion::V5), (&old, BankVersion::V4)] {
@@ -287,7 +282,7 @@ fn tables_are_replaced_for_the_next_run_while_another_decoder_goes_on() {
 
 #[test]
 fn clusters_of_selected_events_are_those_of_the_reference() {
-    let tables = tables(BankVersion::V5, Grouping::YRows);
+    let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 4));
     let view = BatchView { selected: Some(&[1, 3]), ..batch.view() };
     let mut expected = UtHits::with_capacity(4, tables.n_groups(), view.max_hits()).with_clusters();
@@ -315,7 +310,7 @@ proptest! {
         first_event in 0usize..3,
         version_byte in proptest::option::of(3u8..5),
     ) {
-        let tables = tables(version, Grouping::YRows);
+        let tables = tables(version);
         let mut batches = vec![allen_batch(&events)];
         if fits_mep(&events) {
             batches.push(mep_batch(&events));

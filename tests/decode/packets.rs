@@ -1,13 +1,15 @@
 //! Large packets of files, which are read a slice of their events at a time: the same as packets that are read whole.
 
 use std::fs::OpenOptions;
+use std::io::Write as _;
 use std::path::Path;
 
 use ut_decoding::EventMeta;
 use ut_decoding::input::{
-    Apart, Bank, Chunks, EventHeader, Events, InputError, InputPart, MdfReader, MdfWriter, MepWriter, Origin, Parser,
-    Seen, Select, banks_of,
+    Apart, Bank, Chunks, EventHeader, Events, InputError, InputPart, MdfWriter, MepWriter, Parser, Seen, Select,
 };
+
+use super::reading::{How, Read, read_all};
 
 const N: usize = 700;
 
@@ -34,42 +36,6 @@ fn packet() -> Vec<u8> {
     writer.finish().unwrap()
 }
 
-/// What is known of an event, and its banks.
-type Found = (Origin, EventMeta, Vec<(u32, u8, Option<u8>, Vec<u8>)>);
-
-/// The events of each batch, and what was seen.
-fn read(part: InputPart, batch: usize, select: &Select, apart: Apart, look: bool) -> (Vec<Vec<Found>>, String) {
-    let mut chunks = Chunks::new([part], batch, true, select.clone()).apart(apart);
-    let mut parser = Parser::new(true, select.clone()).apart(apart);
-    let (mut all, mut found) = (Seen::default(), Vec::new());
-    while let Some(chunk) = chunks.next_chunk().unwrap() {
-        let mut seen = Seen::default();
-        let take = |(view, origins, max_hits): ut_decoding::input::Part<'_>| {
-            let places = &view.offsets[2 + view.offsets[0] as usize..];
-            assert!(places.iter().all(|place| place % 4 == 0), "the fused kernels read words");
-            let (mut events, mut bytes) = (Vec::new(), 0);
-            for (e, &origin) in origins.iter().enumerate() {
-                let mut banks = Vec::new();
-                assert!(banks_of(view, e, &mut banks), "event {e}");
-                bytes += banks.iter().map(|bank| bank.payload.len()).sum::<usize>();
-                let banks = banks.iter().map(|b| (b.source_id, b.kind, b.version, b.payload.to_vec()));
-                events.push((origin, view.meta_of(e), banks.collect()));
-            }
-            assert_eq!((view.n_events, max_hits), (events.len(), bytes / 2));
-            found.push(events);
-            Ok::<(), InputError>(())
-        };
-        if look {
-            parser.parse_looking(chunk, &mut seen, &mut |_, _| (), take).unwrap();
-        } else {
-            parser.parse(chunk, &mut seen, take).unwrap();
-        }
-        all.merge(seen);
-    }
-    assert_eq!(parser.copied(), 0);
-    (found, format!("{all:?}"))
-}
-
 #[test]
 fn slices_of_a_packet_hold_what_the_whole_packet_holds() {
     let directory = tempfile::tempdir().unwrap();
@@ -86,12 +52,13 @@ fn slices_of_a_packet_hold_what_the_whole_packet_holds() {
         (64, Select::default().number(Some(1400)), Apart::Nothing, 1),
         (64, Select::default().run(Some(1)), Apart::Nothing, N / 3),
     ] {
-        let whole = InputPart::memory(&path, bytes.clone());
-        let whole = read(whole, batch, &select, apart, false);
-        assert_eq!(whole.0.iter().map(Vec::len).sum::<usize>(), expected);
+        let how = How { select, apart, ..How::default() };
+        let whole = read_all(InputPart::memory(&path, bytes.clone()), batch, &how);
+        assert_eq!(whole.events().len(), expected);
         for look in [false, true] {
-            let sliced = read(InputPart::file(&path), batch, &select, apart, look);
-            assert!(sliced == whole, "batch {batch}, {select:?}, {apart:?}, look {look}");
+            let sliced = read_all(&path, batch, &How { look, ..how.clone() });
+            let same = (&sliced.batches, sliced.seen()) == (&whole.batches, whole.seen());
+            assert!(same && sliced.copied == 0, "batch {batch}, {how:?}, look {look}");
         }
     }
 }
@@ -109,7 +76,7 @@ fn one_wrong_header_costs_one_source_whichever_it_is() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("wrong.mep");
     let good = packet();
-    let (whole, _) = read(InputPart::memory(&path, good.clone()), 64, &Select::default(), Apart::Nothing, false);
+    let whole = read_all(InputPart::memory(&path, good.clone()), 64, &How::default()).events();
     for (begin, source_id) in sources(&good) {
         // ODIN gives run and number.
         let numbers = |meta: &EventMeta| (source_id != 0).then_some((meta.run, meta.event));
@@ -118,16 +85,16 @@ fn one_wrong_header_costs_one_source_whichever_it_is() {
             let mut bytes = good.clone();
             bytes[begin + byte] = value;
             std::fs::write(&path, &bytes).unwrap();
-            let expected = whole.iter().flatten().map(|(origin, meta, banks)| {
+            let expected = whole.iter().map(|(origin, meta, banks)| {
                 let others = banks.iter().filter(|bank| bank.0 != source_id).cloned().collect::<Vec<_>>();
                 (*origin, numbers(meta), others)
             });
             let expected: Vec<_> = expected.collect();
             for part in [InputPart::memory(&path, bytes), InputPart::file(&path)] {
-                let (found, seen) = read(part, 64, &Select::default(), Apart::Nothing, false);
-                let found = found.into_iter().flatten();
-                let found: Vec<_> = found.map(|(origin, meta, banks)| (origin, numbers(&meta), banks)).collect();
-                assert!(found == expected, "byte {byte} of source 0x{source_id:04x}");
+                let read = read_all(part, 64, &How::default());
+                let found = read.events().into_iter().map(|(origin, meta, banks)| (origin, numbers(&meta), banks));
+                assert!(found.eq(expected.iter().cloned()), "byte {byte} of source 0x{source_id:04x}");
+                let seen = read.seen();
                 assert!(seen.contains("Fragments") && seen.contains(&format!("source_id: {source_id}")), "{seen}");
             }
         }
@@ -142,18 +109,20 @@ fn damaged_events_that_do_not_tell_the_run_that_is_asked_for_are_counted() {
     let odin = sources(&bytes).into_iter().find(|(_, source_id)| *source_id == 0).unwrap();
     bytes[odin.0] = 0;
     std::fs::write(&path, &bytes).unwrap();
+    let none = |read: Read, unidentified: usize| {
+        let seen = read.seen();
+        assert!(read.batches.is_empty() && seen.contains(&format!("unidentified: {unidentified}")), "{seen}");
+        assert_eq!(seen.contains("Fragments"), unidentified > 0, "{seen}");
+    };
     let select = Select::default().run(Some(1));
     for part in [InputPart::memory(&path, bytes.clone()), InputPart::file(&path)] {
         for look in [false, true] {
-            let (found, seen) = read(part.clone(), 64, &select, Apart::Nothing, look);
-            assert!(found.is_empty() && seen.contains("Fragments"), "{seen}");
-            assert!(seen.contains(&format!("unidentified: {N}")), "{seen}");
+            none(read_all(part.clone(), 64, &How { select: select.clone(), look, ..How::default() }), N);
         }
     }
     // The packet itself says which number its events have.
     let select = Select::default().number(Some(1400));
-    let (found, seen) = read(InputPart::file(&path), 64, &select, Apart::Nothing, false);
-    assert!(found.is_empty() && seen.contains("unidentified: 0"), "{seen}");
+    none(read_all(&path, 64, &How { select, ..How::default() }), 0);
 }
 
 #[test]
@@ -169,16 +138,18 @@ fn what_is_appended_to_an_open_file_is_not_read() {
         (events.finish().unwrap(), packets.finish().unwrap())
     };
     let ((two_events, two_packets), (events, packets)) = (written(2), written(3));
-    let [of_events, of_packets] = [two_events, two_packets].map(|two| two.len() as u64);
     // Packets may have zeros behind them.
-    let padded = of_packets.next_multiple_of(4096);
-    for (mut reader, what) in [
-        (MdfReader::new(&events[..], "a", Some(of_events)), "events"),
-        (MdfReader::of_packets(&packets[..], "a", Some(of_packets)), "packets"),
-        (MdfReader::of_packets(&packets[..], "a", Some(padded)), "padded packets"),
-    ] {
-        let n = std::iter::from_fn(|| reader.next_event().unwrap().map(|event| event.index)).count();
-        assert_eq!(n, 2, "{what}");
+    let padded = packets[..two_packets.len().next_multiple_of(4096)].to_vec();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, there, all) in
+        [("events.mdf", two_events, &events), ("packets.mep", two_packets, &packets), ("padded.mep", padded, &packets)]
+    {
+        let path = folder.path().join(name);
+        std::fs::write(&path, &there).unwrap();
+        let mut reader = Events::new([&path]);
+        assert!(reader.next_event().unwrap().is_some());
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(&all[there.len()..]).unwrap();
+        assert!(reader.next_event().unwrap().is_some() && reader.next_event().unwrap().is_none(), "{name}");
     }
 }
 
@@ -271,15 +242,6 @@ fn a_batch_may_have_any_number_of_events() {
     for (name, bytes, expected) in [("all.mdf", events.finish().unwrap(), 9), ("all.mep", packet(), N)] {
         let path = directory.path().join(name);
         std::fs::write(&path, &bytes).unwrap();
-        let (mut chunks, mut n) = (Chunks::new([&path], usize::MAX, true, Select::default()), 0);
-        let mut parser = Parser::new(true, Select::default());
-        while let Some(chunk) = chunks.next_chunk().unwrap() {
-            let count = |(view, ..): ut_decoding::input::Part<'_>| {
-                n += view.n_events;
-                Ok::<(), InputError>(())
-            };
-            parser.parse(chunk, &mut Seen::default(), count).unwrap();
-        }
-        assert_eq!(n, expected, "{name}");
+        assert_eq!(read_all(&path, usize::MAX, &How::default()).events().len(), expected, "{name}");
     }
 }

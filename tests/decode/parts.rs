@@ -5,18 +5,11 @@ use proptest::prelude::*;
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{
-    BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, Grouping, UtHits, synth,
-};
+use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, UtHits, synth};
 
 use crate::suite::backends::{backends, compare, takes_lists};
-use crate::suite::events::{allen_batch, generated, mep_batch};
+use crate::suite::events::{allen_batch, generated, mep_batch, tables};
 use crate::suite::nasty::{self, Corruption};
-
-fn tables(version: BankVersion) -> DetectorTables {
-    let (boards, geometry) = synth::detector(version, 1);
-    DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector")
-}
 
 #[test]
 fn an_interval_a_list_and_one_version_for_all_banks_are_decoded_alike() {

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use tuner::{Failure, FailureKind, Outcome};
+use ut_decoding::Layout;
 use ut_decoding::bench::chip::Chip;
 use ut_decoding::bench::sweep::axis::parse_all;
 use ut_decoding::bench::sweep::plan::{Limits, Plan};
@@ -13,7 +14,6 @@ use ut_decoding::bench::{Change, Machine, Spread};
 use ut_decoding::decoder::occupancy::Architecture;
 use ut_decoding::decoder::{Backend, Parameters};
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{DetectorTables, Grouping, Layout};
 
 fn about(backend: Backend) -> About {
     About {
@@ -37,8 +37,7 @@ fn about(backend: Backend) -> About {
 }
 
 fn plan(backend: Backend, axes: &[&str]) -> Plan {
-    let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+    let tables = crate::suite::events::tables(BankVersion::V5);
     let limits = Limits {
         backend,
         tables: &tables,
@@ -129,7 +128,7 @@ fn a_point_that_failed_is_never_the_best_and_says_why() {
 #[test]
 fn the_page_shows_every_pair_of_axes_and_every_axis() {
     let page = rates().html();
-    for part in ["batch and threads", "heatmap", "Skipped: ", "\"name\":\"default\"", "to the default"] {
+    for part in ["batch and threads", "\"heat\":{", "Skipped: ", "\"name\":\"default\"", "to the default"] {
         assert!(page.contains(part), "{part}");
     }
     assert_eq!(page.matches("<figure ").count(), 3);

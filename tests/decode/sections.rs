@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use ut_decoding::input::{
-    Bank, Chunks, EventHeader, InputError, InputPart, MdfWriter, MepWriter, Parser, Section, Seen, Select,
-    count_events, count_readable, sections, write_allen_dump,
+    Bank, EventHeader, Events, InputError, InputPart, MdfWriter, MepWriter, Section, count_events, count_readable,
+    sections, write_allen_dump,
 };
 
 fn bank(source_id: u32, payload: &[u8]) -> Bank<'_> {
@@ -53,21 +53,16 @@ fn cut(path: &Path, events: u64) -> Vec<(u64, u64, u64, Option<u64>)> {
 
 /// Event of the file and payload of its bank, for every event of some parts; the error after which there are no more.
 fn read(parts: Vec<InputPart>) -> (Vec<(u64, Vec<u8>)>, Option<InputError>) {
-    let mut chunks = Chunks::new(parts, 3, true, Select::default());
-    let (mut parser, mut seen, mut found) = (Parser::new(true, Select::default()), Seen::default(), Vec::new());
+    let (mut events, mut found) = (Events::new(parts), Vec::new());
     loop {
-        let chunk = match chunks.next_chunk() {
-            Ok(Some(chunk)) => chunk,
+        match events.next_event() {
+            Ok(Some(event)) => {
+                let payload = event.banks().next().map(|bank| bank.payload.to_vec());
+                found.push((event.index, payload.unwrap_or_default()));
+            }
             Ok(None) => return (found, None),
             Err(error) => return (found, Some(error)),
-        };
-        let mut payloads = Vec::new();
-        let mut look = |event: &ut_decoding::input::RawEvent<'_>, origin: ut_decoding::input::Origin| {
-            let of_bank = event.banks().next().map(|bank| bank.payload.to_vec());
-            payloads.push((origin.event, of_bank.unwrap_or_default()));
-        };
-        parser.parse_looking(chunk, &mut seen, &mut look, |_| Ok::<(), InputError>(())).unwrap();
-        found.append(&mut payloads);
+        }
     }
 }
 

@@ -1,37 +1,18 @@
 //! What is seen of files while they are read, and what packets hold that nobody writes every day.
 
-use std::path::Path;
-
 use ut_decoding::EventMeta;
-use ut_decoding::input::{
-    Apart, Bank, BatchView, Chunks, Damage, EventHeader, InputError, InputPart, MdfReader, MdfWriter, MepWriter,
-    Parser, Seen, Select, banks_of,
-};
+use ut_decoding::input::{Apart, Bank, Damage, EventHeader, Events, InputPart, MdfWriter, MepWriter, Seen};
+
+use super::reading::{Found, How, read_all};
 
 type Banks = Vec<(u32, u8, Vec<u8>)>;
 
-fn banks(batch: BatchView<'_>, e: usize) -> Banks {
-    let mut banks = Vec::new();
-    assert!(banks_of(batch, e, &mut banks), "event {e}");
-    banks.iter().map(|bank| (bank.source_id, bank.kind, bank.payload.to_vec())).collect()
-}
-
 /// Each batch's events, and what was seen of each chunk.
 fn read(name: &str, bytes: &[u8], apart: Apart) -> (Vec<Vec<(EventMeta, Banks)>>, Vec<Seen>) {
-    let part = InputPart::memory(Path::new(name), bytes.to_vec());
-    let mut chunks = Chunks::new([part], 3, true, Select::default()).apart(apart);
-    let mut parser = Parser::new(true, Select::default()).apart(apart);
-    let (mut found, mut all) = (Vec::new(), Vec::new());
-    while let Some(chunk) = chunks.next_chunk().unwrap() {
-        let mut seen = Seen::default();
-        let take = |(batch, ..): ut_decoding::input::Part<'_>| {
-            found.push((0..batch.n_events).map(|e| (batch.meta_of(e), banks(batch, e))).collect());
-            Ok::<(), InputError>(())
-        };
-        parser.parse(chunk, &mut seen, take).unwrap();
-        all.push(seen);
-    }
-    (found, all)
+    let read = read_all(InputPart::memory(name, bytes.to_vec()), 3, &How { apart, ..How::default() });
+    let banks = |banks: Vec<Found>| banks.into_iter().map(|(id, kind, _, payload)| (id, kind, payload)).collect();
+    let events = |batch: Vec<_>| batch.into_iter().map(|(_, meta, of_event)| (meta, banks(of_event))).collect();
+    (read.batches.into_iter().map(events).collect(), read.seen)
 }
 
 fn bank(kind: u8, version: u8, source_id: u32, payload: &[u8]) -> Bank<'_> {
@@ -75,8 +56,7 @@ fn all_packets_behind_their_padding_are_read_with_the_first_odin_and_the_number_
         assert_eq!((meta, banks), (expected, vec![(0x2801, 66, payload(1)), (0x2802, 66, payload(2))]));
     }
     assert_eq!(seen.iter().map(|seen| (seen.events, seen.measured)).collect::<Vec<_>>(), [(2, 2); 3]);
-    let bytes = packets();
-    let mut reader = MdfReader::of_packets(&bytes[..], "a.mep", None);
+    let mut reader = Events::new([InputPart::memory("a.mep", packets())]);
     let event = reader.next_event().unwrap().unwrap();
     // Both sources of ODIN banks are read; the one that is not sends others.
     assert_eq!((event.entries.len(), event.skipped, event.meta().other_banks), (4, 1, 3));

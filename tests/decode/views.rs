@@ -1,7 +1,7 @@
 //! What people look at: troubles bank by bank, and what the hits of a run add up to.
 
 use crate::suite::backends::decode;
-use crate::suite::events::{Event, allen_batch, generated, v4_payload};
+use crate::suite::events::{Event, allen_batch, generated, tables, v4_payload};
 use crate::suite::nasty;
 use proptest::test_runner::TestRunner;
 use ut_decoding::decoder::reference::ReferenceDecoder;
@@ -12,11 +12,6 @@ use ut_decoding::views::{self, Against, BankTrouble, MOST_BINS, Neighbours, RunF
 use ut_decoding::{
     Bank, BatchReport, CpuConfig, CpuDecoder, DecodeOptions, Decoder, DetectorTables, Grouping, LhcbId, UtHits,
 };
-
-fn tables(version: BankVersion) -> DetectorTables {
-    let (boards, geometry) = ut_decoding::synth::detector(version, 1);
-    DetectorTables::new(boards, geometry, Grouping::YRows).unwrap()
-}
 
 /// The banks of an event as the library takes them.
 fn banks(event: &Event) -> impl Iterator<Item = Bank<'_>> {
@@ -351,6 +346,24 @@ fn events_with_a_trouble_count_once_and_every_bin_of_events_has_its_own() {
     );
 }
 
+/// An event of a run, with these banks.
+fn event_of(run: u32, entries: &[BankEntry]) -> RawEvent<'_> {
+    RawEvent {
+        file: std::path::Path::new("a.mdf"),
+        format: Format::Mdf,
+        index: 0,
+        offset: 0,
+        run: Some(run),
+        number: Some(11),
+        trigger_mask: None,
+        data: &[],
+        stored: &[],
+        entries,
+        skipped: 0,
+        damage: None,
+    }
+}
+
 #[test]
 fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_number() {
     let tables = tables(BankVersion::V5);
@@ -365,20 +378,7 @@ fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_nu
         entry(92, 0x0801),
         entry(66, 0x2801),
     ];
-    let event = RawEvent {
-        file: std::path::Path::new("a.mdf"),
-        format: Format::Mdf,
-        index: 0,
-        offset: 0,
-        run: Some(3),
-        number: Some(11),
-        trigger_mask: None,
-        data: &[],
-        stored: &[],
-        entries: &entries,
-        skipped: 0,
-        damage: None,
-    };
+    let event = event_of(3, &entries);
     let mut filler = RunFiller::new(&tables, Against::Number);
     filler.add_banks(&event, Some(11));
     filler.add_banks(&event, Some(11));
@@ -402,23 +402,9 @@ fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_nu
 #[test]
 fn of_many_runs_the_least_64_are_named() {
     let tables = tables(BankVersion::V5);
-    let event = |run| RawEvent {
-        file: std::path::Path::new("a.mdf"),
-        format: Format::Mdf,
-        index: 0,
-        offset: 0,
-        run: Some(run),
-        number: None,
-        trigger_mask: None,
-        data: &[],
-        stored: &[],
-        entries: &[],
-        skipped: 0,
-        damage: None,
-    };
     let mut filler = RunFiller::new(&tables, Against::Number);
     for run in (0..100).rev().chain(0..100) {
-        filler.add_banks(&event(run), None);
+        filler.add_banks(&event_of(run, &[]), None);
     }
     assert_eq!(filler.finish().runs, (0..64).collect::<Vec<_>>());
 }

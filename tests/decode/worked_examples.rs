@@ -4,7 +4,7 @@
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Count, Position};
 use ut_decoding::detector::{BankVersion, Boards, Geometry, Lane, sector_id};
-use ut_decoding::input::{Batches, Events, to_mep};
+use ut_decoding::input::{Events, to_allen, to_mep};
 use ut_decoding::{BatchReport, BatchView, DecodeOptions, DetectorTables, EventBatch, Grouping, UtHits};
 
 use super::fixtures::fixture;
@@ -52,9 +52,7 @@ fn event() -> EventBatch {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("example.mdf");
     std::fs::write(&path, dump(section("A worked example"))).unwrap();
-    let mut batch = EventBatch::default();
-    assert!(Batches::new(Events::new([path]), 10, 1 << 20).next_into(&mut batch).unwrap());
-    batch
+    to_allen(Events::new([path]).next_batch(10).unwrap().unwrap().0).unwrap()
 }
 
 fn of_reference(tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) -> (UtHits, BatchReport) {

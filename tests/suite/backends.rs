@@ -4,7 +4,7 @@ use super::data::rows;
 use std::sync::LazyLock;
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder, Simd};
-use ut_decoding::decoder::cuda::{self, Cuda, CudaConfig, CudaDecoder, CudaDevice};
+use ut_decoding::decoder::cuda::{self, CudaConfig, CudaDecoder, CudaDevice};
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, UtHits};
@@ -15,7 +15,7 @@ pub type Backend = (&'static str, fn(&DetectorTables, DecodeOptions) -> Box<dyn 
 /// Whether there is a GPU to test on; asked once. `decode::backends::a_gpu_is_among_the_backends` fails where a GPU was
 /// meant to be tested and is not found.
 static HAS_GPU: LazyLock<bool> = LazyLock::new(|| {
-    let found = cuda::choose(&Cuda, 0).is_ok();
+    let found = cuda::choose(0).is_ok();
     if found {
         // Kept open: to open it takes longer than to decode, and every test makes many decoders.
         std::mem::forget(CudaDevice::new(0, 0));

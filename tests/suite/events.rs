@@ -1,8 +1,8 @@
 //! Events as lists of banks, and batches made from them.
 
 use ut_decoding::detector::BankVersion;
-use ut_decoding::synth::{Generator, Profile};
-use ut_decoding::{EventBatch, EventMeta, Layout};
+use ut_decoding::synth::{self, Generator, Profile};
+use ut_decoding::{DetectorTables, EventBatch, EventMeta, Grouping, Layout};
 
 /// A raw bank as a container holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +15,17 @@ pub struct Bank {
 
 /// An event: its banks in order.
 pub type Event = Vec<Bank>;
+
+/// The synthetic detector, in y-rows.
+pub fn tables(version: BankVersion) -> DetectorTables {
+    tables_in(version, Grouping::YRows)
+}
+
+/// The synthetic detector in a grouping.
+pub fn tables_in(version: BankVersion, grouping: Grouping) -> DetectorTables {
+    let (boards, geometry) = synth::detector(version, 1);
+    DetectorTables::new(boards, geometry, grouping).expect("a good detector")
+}
 
 /// `n` synthetic events of small size, none of which has any trouble.
 pub fn generated(version: BankVersion, n: usize) -> Vec<Event> {

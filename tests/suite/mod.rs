@@ -10,3 +10,5 @@ pub mod events;
 #[cfg(target_os = "linux")]
 pub mod guard;
 pub mod nasty;
+#[cfg(feature = "parquet")]
+pub mod table;

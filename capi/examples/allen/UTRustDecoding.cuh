@@ -1,5 +1,5 @@
 // UT decoding for Allen by libut_decoding, in the place of Allen's own: raw banks in, UT hits and their offsets out, in the
-// shape that Allen's consumers take. docs/allen.md goes through it argument by argument.
+// shape that Allen's consumers take. docs/integration.md goes through it argument by argument.
 //
 // Ours, written from what is publicly known of Allen's contract for algorithms in August 2026.
 #pragma once

@@ -9,7 +9,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
 use crate::host::{self, Pinned};
-use crate::settings::Settings;
+use crate::settings::{Break, Settings};
 use crate::stream::{Event, Executable, Graph, Op, Rows, Source, Stream};
 use ptx_machine::{Launch, Memory, Program};
 
@@ -23,6 +23,8 @@ pub const NAME: &str = "fake GPU (there is no GPU: PTX interpreted on the CPU)";
 pub struct Module {
     pub device: usize,
     pub program: Arc<Program>,
+    /// The limit of registers of each entry that has one.
+    pub registers: HashMap<String, i32>,
     pub live: bool,
 }
 
@@ -32,6 +34,22 @@ pub struct Function {
     pub entry: String,
     /// Bytes of dynamic shared memory that a block may have.
     pub max_shared: u32,
+}
+
+/// How often something was done.
+#[derive(Clone, Copy, Default)]
+pub struct Counts {
+    pub allocations: u32,
+    pub pinned: u32,
+    pub waits: u32,
+    pub launches: u32,
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { allocations, pinned, waits, launches } = self;
+        write!(f, "{allocations} allocations, {pinned} pinned, {waits} waits, {launches} launches")
+    }
 }
 
 /// Everything.
@@ -50,6 +68,11 @@ pub struct Driver {
     pub functions: HashMap<usize, Function>,
     pub graphs: HashMap<usize, Graph>,
     pub executables: HashMap<usize, Executable>,
+    pub counts: Counts,
+    /// The counts when the first kernel was launched.
+    pub before: Option<Counts>,
+    /// The next hits that come to the host have a wrong bit.
+    is_spoilt: bool,
     next_handle: usize,
     /// Operations done.
     clock: u64,
@@ -74,7 +97,11 @@ pub fn call(name: &str, action: impl FnOnce(&mut Driver) -> Done) -> CUresult {
     match catch_unwind(AssertUnwindSafe(|| action(driver))) {
         Ok(Ok(())) => CUresult::CUDA_SUCCESS,
         // These are answers, not mistakes. Who wants to know all parameters asks until there is none.
-        Ok(Err(error @ (CUresult::CUDA_ERROR_NOT_READY | CUresult::CUDA_ERROR_NO_DEVICE))) => error,
+        Ok(Err(
+            error @ (CUresult::CUDA_ERROR_NOT_READY
+            | CUresult::CUDA_ERROR_NO_DEVICE
+            | CUresult::CUDA_ERROR_OUT_OF_MEMORY),
+        )) => error,
         Ok(Err(error)) if name == "cuFuncGetParamInfo" => error,
         Ok(Err(error)) => {
             complain(&format!("{name}: {error:?}"));
@@ -103,6 +130,9 @@ impl Driver {
             functions: HashMap::new(),
             graphs: HashMap::new(),
             executables: HashMap::new(),
+            counts: Counts::default(),
+            before: None,
+            is_spoilt: false,
             next_handle: 0x5000_0000,
             clock: 0,
         }
@@ -271,9 +301,13 @@ impl Driver {
                     let (from, to) = (from + (row * rows.device) as u64, to + row * rows.host);
                     self.still_pinned(to, rows.width)?;
                     let bytes = self.memory.fetch(from, rows.width);
-                    let bytes = bytes.map_err(|e| format!("copy from {from:#x}: {e}"))?;
+                    let mut bytes = bytes.map_err(|e| format!("copy from {from:#x}: {e}"))?.to_vec();
+                    // Only hits are copied in rows.
+                    if rows.n > 1 && std::mem::take(&mut self.is_spoilt) {
+                        bytes[0] ^= 1;
+                    }
                     // SAFETY: pinned memory of this driver, which is never given to the system.
-                    unsafe { host::write(to, bytes) };
+                    unsafe { host::write(to, &bytes) };
                 }
             }
             Op::Fill { at, words, value } => {
@@ -281,6 +315,14 @@ impl Driver {
                 self.memory.store(at, &bytes).map_err(|e| format!("fill at {at:#x}: {e}"))?;
             }
             Op::Launch { program, entry, launch, arguments } => {
+                match self.settings.broken(&entry) {
+                    Some(Break::Hang) => loop {
+                        std::thread::sleep(std::time::Duration::from_secs(1));
+                    },
+                    Some(Break::Fault) => return Err(format!("{entry} was to fail")),
+                    Some(Break::Wrong) => self.is_spoilt = true,
+                    Some(Break::Missing) | None => {}
+                }
                 let turn = if self.settings.seed == 0 { 0 } else { self.draw(64) as u32 };
                 let launch = Launch { turn, ..launch };
                 let memory = &mut self.memory;

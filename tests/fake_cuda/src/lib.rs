@@ -19,6 +19,9 @@
 //! | `FAKE_CUDA_PAGEABLE` | | `refuse`: asynchronous copies must be from and to pinned memory |
 //! | `FAKE_CUDA_CLOCK` | 0 | kHz that the clocks of multiprocessors and memory are said to have; 0: unknown |
 //! | `FAKE_CUDA_REFUSE` | | the name of a function that this driver does not support |
+//! | `FAKE_CUDA_BREAK` | | `KERNEL=wrong`, `hang`, `fault` or `missing`: how a kernel goes wrong |
+//!
+//! When a context ends it says how often memory was allocated and pinned, streams were waited for and kernels launched.
 
 #[allow(clippy::missing_safety_doc, reason = "the driver's own documentation says it")]
 mod api;

@@ -1,5 +1,30 @@
 //! What the environment asks for.
 
+/// How a kernel goes wrong.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Break {
+    /// A bit of the next hits that come to the host.
+    Wrong,
+    /// It never ends.
+    Hang,
+    /// It takes the context with it.
+    Fault,
+    /// No module has it.
+    Missing,
+}
+
+impl Break {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "wrong" => Self::Wrong,
+            "hang" => Self::Hang,
+            "fault" => Self::Fault,
+            "missing" => Self::Missing,
+            _ => return None,
+        })
+    }
+}
+
 /// Which machine is played.
 pub struct Settings {
     pub seed: u64,
@@ -12,6 +37,8 @@ pub struct Settings {
     /// Most threads of a block of any kernel.
     pub max_threads: u32,
     pub refuse: Option<String>,
+    /// A kernel, and how it goes wrong.
+    pub broken: Option<(String, Break)>,
     /// kHz, that multiprocessors and memory say they run at; 0: they say nothing.
     pub clock: i32,
 }
@@ -37,8 +64,19 @@ impl Settings {
             refuse_pageable: std::env::var("FAKE_CUDA_PAGEABLE").is_ok_and(|value| value == "refuse"),
             max_threads: number("FAKE_CUDA_MAX_THREADS", 1024) as u32,
             refuse: std::env::var("FAKE_CUDA_REFUSE").ok(),
+            broken: std::env::var("FAKE_CUDA_BREAK").ok().map(|text| {
+                let broken =
+                    text.split_once('=').and_then(|(kernel, how)| Some((kernel.to_owned(), Break::named(how)?)));
+                broken.unwrap_or_else(|| panic!("fake cuda: FAKE_CUDA_BREAK={text}"))
+            }),
             clock: number("FAKE_CUDA_CLOCK", 0) as i32,
         }
+    }
+
+    /// How the kernel of an entry goes wrong, if it does.
+    pub fn broken(&self, entry: &str) -> Option<Break> {
+        let (kernel, how) = self.broken.as_ref()?;
+        (entry.split("__").next() == Some(kernel)).then_some(*how)
     }
 
     /// Compute capability of a device, major and minor.

@@ -275,7 +275,7 @@ fn a_barrier_that_not_all_threads_reach_is_named() {
     }
 }
 
-/// The kernel of `docs/kernels.md`.
+/// A kernel with a scan and shared memory.
 fn list_non_zero<B: Block>(block: &B, input: Global<'_, u32>, places: GlobalMut<'_, u32>, counts: GlobalMut<'_, u32>) {
     let warp_totals = SharedLayout::new().array(32);
     let first = block.block_idx_x() * block.threads();

@@ -29,6 +29,7 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) -> C
         if driver.used(device) + bytes > driver.settings.memory {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
+        driver.counts.allocations += 1;
         let found = driver.memory.allocate(bytes);
         driver.allocations.insert(found, (device, bytes));
         // SAFETY: the caller gives a place.
@@ -57,6 +58,7 @@ unsafe extern "C" fn cuMemHostAlloc(to: *mut *mut c_void, bytes: usize, _flags: 
     call("cuMemHostAlloc", |driver| {
         current(driver)?;
         driver.not_while_capturing("memory is pinned")?;
+        driver.counts.pinned += 1;
         let found = driver.pinned.allocate(bytes).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         // SAFETY: the caller gives a place.
         unsafe { give(to, found as *mut c_void) }

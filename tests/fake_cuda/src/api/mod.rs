@@ -204,10 +204,13 @@ unsafe extern "C" fn cuDeviceGetAttribute(
             A::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR => driver.settings.capability(device).1,
             A::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT => MULTIPROCESSORS,
             A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK => 1024,
-            A::CU_DEVICE_ATTRIBUTE_WARP_SIZE => 32,
+            A::CU_DEVICE_ATTRIBUTE_WARP_SIZE | A::CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR => 32,
             A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN => MAX_SHARED,
             A::CU_DEVICE_ATTRIBUTE_CLOCK_RATE | A::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE => driver.settings.clock,
             A::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH if driver.settings.clock > 0 => 384,
+            // Those of the GPU with the compute capability that is played by default.
+            A::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR => 2048,
+            A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR => 164 << 10,
             // Of caches, and of what it was not told, a fake has none.
             _ => 0,
         };
@@ -250,6 +253,8 @@ unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult 
         for (what, n) in left.into_iter().filter(|(_, n)| *n > 0) {
             complain(&format!("the context ends with {n} {what}"));
         }
+        let before = driver.before.unwrap_or(driver.counts);
+        complain(&format!("note: the context ends after {}; before the first launch {before}", driver.counts));
         Ok(())
     })
 }

@@ -1,5 +1,6 @@
 //! Modules, functions, launches.
 
+use std::collections::HashMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUjit_option, CUmodu
 
 use super::{BAD_HANDLE, BAD_VALUE, MAX_SHARED, current, give, same, stream_of};
 use crate::driver::{Done, Driver, Function, Module, call, complain};
+use crate::settings::Break;
 use crate::stream::Op;
 use ptx_machine::{Launch, Program};
 
@@ -22,28 +24,35 @@ unsafe extern "C" fn cuModuleLoadDataEx(
     image: *const c_void,
     n_options: c_uint,
     options: *mut CUjit_option,
-    values: *mut *mut c_void,
+    _values: *mut *mut c_void,
 ) -> CUresult {
     call("cuModuleLoadDataEx", |driver| {
         let device = current(driver)?;
         driver.not_while_capturing("a module is loaded")?;
-        for i in 0..n_options as usize {
-            // SAFETY: the caller gives so many options and values.
-            let (option, value) = unsafe { (*options.add(i), *values.add(i)) };
-            if option == CUjit_option::CU_JIT_MAX_REGISTERS {
-                complain(&format!("note: compiled for at most {} registers a thread", value as usize));
-            }
-        }
         // SAFETY: the caller gives a text with its end.
         let text = unsafe { CStr::from_ptr(image.cast()) };
         let text = text.to_str().map_err(|_| CUresult::CUDA_ERROR_INVALID_IMAGE)?;
+        // SAFETY: the caller gives so many options.
+        let mut given = (0..n_options as usize).map(|i| unsafe { *options.add(i) });
+        if given.any(|option| option == CUjit_option::CU_JIT_MAX_REGISTERS) && text.contains("\n.maxntid") {
+            complain("a limit of registers for a module with .maxntid, which overrides it");
+            return Err(BAD_VALUE);
+        }
+        let mut registers = HashMap::new();
+        for head in text.split(".visible .entry ").skip(1).filter_map(|entry| entry.split('{').next()) {
+            let limit = head.lines().find_map(|line| line.strip_prefix(".maxnreg "));
+            if let (Some(limit), Some(name)) = (limit, head.split('(').next()) {
+                complain(&format!("note: {name} has at most {limit} registers a thread"));
+                registers.insert(name.to_owned(), limit.parse().map_err(|_| CUresult::CUDA_ERROR_INVALID_PTX)?);
+            }
+        }
         if !text.contains(".visible .entry ") {
             return Err(CUresult::CUDA_ERROR_INVALID_PTX);
         }
         let program = std::panic::catch_unwind(|| Program::new(text)).map_err(|_| CUresult::CUDA_ERROR_INVALID_PTX)?;
         complain("note: a module is compiled");
         let id = driver.handle();
-        driver.modules.insert(id, Module { device, program: Arc::new(program), live: true });
+        driver.modules.insert(id, Module { device, program: Arc::new(program), registers, live: true });
         // SAFETY: the caller gives a place.
         unsafe { give(module, id as CUmodule) }
     })
@@ -67,7 +76,7 @@ unsafe extern "C" fn cuModuleGetFunction(function: *mut CUfunction, module: CUmo
         let found = driver.modules.get(&module).filter(|module| module.live).ok_or(BAD_HANDLE)?;
         // SAFETY: the caller gives a text with its end.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
-        if found.program.parameters(&name).is_none() {
+        if found.program.parameters(&name).is_none() || driver.settings.broken(&name) == Some(Break::Missing) {
             return Err(CUresult::CUDA_ERROR_NOT_FOUND);
         }
         let id = driver.handle();
@@ -88,7 +97,10 @@ unsafe extern "C" fn cuFuncGetAttribute(
         let found = match attribute {
             CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK => driver.settings.max_threads as c_int,
             CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => function.max_shared as c_int,
-            // Nothing is assembled: there are no registers.
+            CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS => {
+                // Nothing is assembled: without a limit there are none.
+                driver.modules[&function.module].registers.get(&function.entry).copied().unwrap_or(0)
+            }
             _ => 0,
         };
         // SAFETY: the caller gives a place.
@@ -151,6 +163,8 @@ unsafe extern "C" fn cuLaunchKernel(
         let shape = [grid_x, grid_y, grid_z, block_x, block_y, block_z];
         // SAFETY: the parameters are as many as the kernel has, as CUDA asks of a caller.
         let op = unsafe { kernel(driver, device, function, shape, shared_bytes, parameters, extra) }?;
+        driver.before.get_or_insert(driver.counts);
+        driver.counts.launches += 1;
         driver.enqueue(stream, op)
     })
 }

@@ -33,6 +33,7 @@ unsafe extern "C" fn cuStreamDestroy_v2(stream: CUstream) -> CUresult {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamSynchronize(stream: CUstream) -> CUresult {
     call("cuStreamSynchronize", |driver| {
+        driver.counts.waits += 1;
         let (stream, _) = stream_of(driver, stream)?;
         driver.not_captured(stream, "is waited for")?;
         driver.finish(stream)

@@ -1,0 +1,506 @@
+//! The ladder of Allen merge request !1663: what each optimisation is worth, each on top of the one before.
+//!
+//! Beyond its last step come those that lead to the fused pipeline. On a GPU all rungs are timed in interleaved rounds.
+//! Without one the executor counts their work; the figures of the merge request stand beside it.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use ut_kernels::switches::Switches;
+
+use super::chip::{Chip, Filled};
+use super::modes::{KernelTime, Mode, OnGpu};
+use super::sample::{Expected, Sample};
+use super::timing::{BLOCK, Variant, measure};
+use super::work::{METRICS, Work};
+use super::{Change, Spread};
+use ut_data::detector::{BankVersion, DetectorTables};
+use ut_data::input::Layout;
+use ut_decoders::cuda::CudaConfig;
+use ut_decoders::emulated::EmulatedConfig;
+use ut_decoders::parameters::Parameters;
+use ut_decoders::ptx::{Kernel, Unit};
+use ut_decoders::rank_tables::FusedStep;
+use ut_decoders::{DecodeError, DecodeOptions, Pipeline};
+
+/// How many rungs there are.
+pub const RUNGS: usize = 11;
+
+/// Passes over which the kernels are timed one by one.
+const KERNEL_PASSES: usize = 10;
+
+/// A step of the table in Allen merge request !1663: events a second of Allen's sequence
+/// `trackmatching_veloscifi_and_utdecoding` on an RTX A5000, of which the decoding is a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Published {
+    /// What was added.
+    pub step: &'static str,
+    /// Our rung that ends there; `None`: before the ladder begins.
+    pub rung: Option<&'static str>,
+    /// Events a second.
+    pub events_per_second: u32,
+}
+
+/// The merge request's table, each step on top of the one before.
+pub const PUBLISHED: [Published; 9] = [
+    Published { step: "2024-patches", rung: None, events_per_second: 172_169 },
+    Published { step: "+ !1509", rung: None, events_per_second: 188_003 },
+    Published { step: "+ !1444 (clustering)", rung: Some("board-table"), events_per_second: 184_450 },
+    Published {
+        step: "board table replaced by a map from sourceID to geometry",
+        rung: Some("flat-map"),
+        events_per_second: 187_189,
+    },
+    Published { step: "zero suppression", rung: Some("zero-suppression"), events_per_second: 188_366 },
+    Published { step: "warp atomics", rung: Some("warp-atomics"), events_per_second: 188_801 },
+    Published { step: "binned by size", rung: Some("binned"), events_per_second: 190_724 },
+    Published {
+        step: "16-bit clustering registers, no layer loop",
+        rung: Some("narrow-sums"),
+        events_per_second: 191_284,
+    },
+    Published { step: "opportunistic looping", rung: Some("opportunistic"), events_per_second: 195_834 },
+];
+
+/// The published rate at a rung of ours, and its change to the rung before in %.
+pub fn published(rung: &str) -> Option<(u32, Option<f64>)> {
+    let place = PUBLISHED.iter().position(|step| step.rung == Some(rung))?;
+    let rate = PUBLISHED[place].events_per_second;
+    // The first rung stands on nothing of ours.
+    let before = place.checked_sub(1).map(|before| PUBLISHED[before]).filter(|before| before.rung.is_some());
+    Some((rate, before.map(|before| percent(f64::from(before.events_per_second), f64::from(rate)))))
+}
+
+fn percent(before: f64, after: f64) -> f64 {
+    if before == 0.0 { if after == 0.0 { 0.0 } else { f64::INFINITY } } else { 100.0 * (after / before - 1.0) }
+}
+
+/// What a kernel of a rung uses on an architecture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelResources {
+    /// The kernel.
+    pub kernel: String,
+    /// Threads of a block, by the launch parameters.
+    pub threads: u32,
+    /// Registers a thread.
+    pub registers: u32,
+    /// Bytes of shared memory a block.
+    pub shared: u32,
+    /// Warps of a multiprocessor that are occupied, 0…1.
+    pub occupancy: f32,
+    /// What limits them.
+    pub limit: String,
+}
+
+/// The counted work of a rung.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CountedWork {
+    /// Means over the events, by name, in the order of [`METRICS`].
+    pub per_event: Vec<(String, f64)>,
+    /// Changes to the rung before in %, in the same order; empty for the first rung. `None` where there was nothing.
+    pub change_percent: Vec<(String, Option<f64>)>,
+    /// Share of lanes that sat idle while their warp accessed global memory, 0…1.
+    pub idle_share: f64,
+    /// Lanes that took part in a collective, in the mean.
+    pub lanes_per_collective: f64,
+    /// Lanes that an atomic served, in the mean: the atomics that the same rung needs when each lane has its own, over
+    /// those that it needs. `None` for the fused pipeline, which cannot do without.
+    pub lanes_per_atomic: Option<f64>,
+    /// Bytes that move between global memory and the multiprocessors, over the bytes in and out; without the tables
+    /// that all events share.
+    pub traffic: f64,
+    /// The same with each sector counted once a launch: see [`Work::distinct_traffic`].
+    pub distinct_traffic: f64,
+    /// `per_event` kernel by kernel.
+    pub kernels: Vec<(String, Vec<(String, f64)>)>,
+}
+
+/// The measured rate of a rung.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MeasuredRate {
+    /// Events a second.
+    pub events_per_second: Spread,
+    /// The change to the rung before.
+    pub change: Option<Change>,
+    /// The change to the first rung.
+    pub change_to_first: Option<Change>,
+    /// On a GPU, its kernels by name, by the device's own clock, on one stream.
+    pub kernels: Vec<KernelTime>,
+}
+
+/// One rung.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rung {
+    /// Its name.
+    pub rung: String,
+    /// Counted, on `emulated`.
+    pub work: Option<CountedWork>,
+    /// Measured, on a GPU.
+    pub measured: Option<MeasuredRate>,
+    /// Registers and occupancy by kernel; empty where the rung is not among the committed PTX.
+    pub resources: Vec<KernelResources>,
+    /// The merge request's rate on an RTX A5000, events a second of the whole sequence.
+    pub published_events_per_second: Option<u32>,
+    /// Its change to the step before, in %.
+    pub published_change_percent: Option<f64>,
+}
+
+/// What the ladder is climbed with.
+#[derive(Clone, Copy, Debug)]
+pub struct Ladder<'a> {
+    /// The events.
+    pub sample: &'a Sample,
+    /// The detector.
+    pub tables: &'a DetectorTables,
+    /// Clustering.
+    pub options: DecodeOptions,
+    /// Launch parameters of all rungs.
+    pub launch: Parameters,
+    /// What registers and occupancy belong to.
+    pub chip: &'a Chip,
+}
+
+/// A rung of the fused pipeline.
+struct FusedRung {
+    name: &'static str,
+    step: FusedStep,
+    launch: Parameters,
+}
+
+/// Why the ladder was not climbed.
+#[derive(Debug, thiserror::Error)]
+pub enum AblationError {
+    /// A decoder failed.
+    #[error("rung {rung}")]
+    Decode {
+        /// Which rung.
+        rung: &'static str,
+        /// Why.
+        source: DecodeError,
+    },
+    /// A rung gives other bits.
+    #[error("rung {rung} gives other bits than the reference: {difference}")]
+    Wrong {
+        /// Which rung.
+        rung: &'static str,
+        /// What differs first.
+        difference: String,
+    },
+    /// The reference failed.
+    #[error("the reference")]
+    Reference(#[source] DecodeError),
+    /// The rungs were not compiled for such a sample.
+    #[error("the rungs were compiled for v5 banks in Allen layout: take such a sample, or --backend emulated")]
+    NotCompiled,
+    /// A backend that has rungs failed while they were measured.
+    #[error("measuring")]
+    Measure(#[source] DecodeError),
+}
+
+/// Makes what is measured of a rung, by its number, and compares its hits with what is expected: the inner error says
+/// what differs.
+pub type RungVariant<'a> = dyn Fn(usize, &Expected) -> Result<Result<Variant, String>, DecodeError> + 'a;
+
+impl Ladder<'_> {
+    fn layout(&self) -> Layout {
+        self.sample.batches.first().map(|batch| batch.layout).unwrap_or_default()
+    }
+
+    fn rungs(&self) -> [(&'static str, Switches); 7] {
+        Switches::ladder(self.tables.boards().version, self.layout())
+    }
+
+    /// The steps of the fused pipeline, each on top of the one before: at first with the hits of each event counted by a
+    /// launch before.
+    fn fused_rungs(&self) -> [FusedRung; 4] {
+        let rung = |name, step, count_first| {
+            let mut launch = self.launch;
+            // Valid: a parameter's own smallest or largest value.
+            let _ = launch.set("fused.count_first", count_first);
+            FusedRung { name, step, launch }
+        };
+        [
+            rung("fused-lanes", FusedStep::Lanes, 1),
+            rung("fused-hits", FusedStep::Hits, 1),
+            rung("fused-ranks", FusedStep::Ranks, 1),
+            rung("fused-look-back", FusedStep::Ranks, 0),
+        ]
+    }
+
+    /// All rungs by name: those of the seven kernels, then those that lead to the one.
+    fn names(&self) -> [&'static str; RUNGS] {
+        let (allen, fused) = (self.rungs(), self.fused_rungs());
+        std::array::from_fn(|i| if i < allen.len() { allen[i].0 } else { fused[i - allen.len()].name })
+    }
+
+    fn expected(&self) -> Result<Expected, AblationError> {
+        Expected::of(self.sample, self.tables, self.options).map_err(AblationError::Reference)
+    }
+
+    /// Counts the work of every rung. `tick` gets the number of rungs done.
+    ///
+    /// # Errors
+    /// When a rung cannot be run, or gives other bits than the reference.
+    pub fn count(&self, mut tick: impl FnMut(usize)) -> Result<Vec<Rung>, AblationError> {
+        let expected = self.expected()?;
+        let mut rungs: Vec<Rung> = Vec::new();
+        for (i, (name, switches)) in self.rungs().into_iter().enumerate() {
+            let config = EmulatedConfig { launch: self.launch, switches, ..EmulatedConfig::default() };
+            let config = EmulatedConfig { pipeline: Pipeline::Allen, ..config };
+            let work = self.work_of(name, config, &expected)?;
+            let plain = if switches.warp_atomics {
+                let switches = Switches { warp_atomics: false, ..switches };
+                Some(self.work_of(name, EmulatedConfig { switches, ..config }, &expected)?)
+            } else {
+                Some(work.clone())
+            };
+            let before = rungs.last().and_then(|rung| rung.work.as_ref());
+            let counted = counted(&work, plain.as_ref(), before);
+            rungs.push(rung(name, self.resources(i), Some(counted), None));
+            tick(rungs.len());
+        }
+        for FusedRung { name, step, launch } in self.fused_rungs() {
+            let config = EmulatedConfig { pipeline: Pipeline::Fused, launch, step, ..EmulatedConfig::default() };
+            let work = self.work_of(name, config, &expected)?;
+            let before = rungs.last().and_then(|rung| rung.work.as_ref());
+            let counted = counted(&work, None, before);
+            rungs.push(rung(name, self.fused_resources(launch), Some(counted), None));
+            tick(rungs.len());
+        }
+        Ok(rungs)
+    }
+
+    fn work_of(&self, rung: &'static str, config: EmulatedConfig, expected: &Expected) -> Result<Work, AblationError> {
+        Work::count(self.sample, self.tables, self.options, config, expected)
+            .map_err(|source| AblationError::Decode { rung, source })?
+            .map_err(|difference| AblationError::Wrong { rung, difference })
+    }
+
+    /// Measures `variant` of every rung, interleaved, for `duration` in all.
+    ///
+    /// # Errors
+    /// When a rung cannot be run, or gives other bits than the reference.
+    pub fn measure(
+        &self,
+        variant: &RungVariant<'_>,
+        duration: Duration,
+        tick: impl FnMut(Duration),
+    ) -> Result<Vec<Rung>, AblationError> {
+        let expected = self.expected()?;
+        let mut variants = Vec::new();
+        for (i, rung) in self.names().into_iter().enumerate() {
+            let variant = variant(i, &expected)
+                .map_err(|source| AblationError::Decode { rung, source })?
+                .map_err(|difference| AblationError::Wrong { rung, difference })?;
+            variants.push(variant);
+        }
+        let rates = measure(&mut variants, duration, tick).map_err(AblationError::Measure)?;
+        let of = |(i, name): (usize, &'static str)| {
+            let change = |before: usize| Change::between(&rates[before], &rates[i], BLOCK, RUNGS - 1).filter(|_| i > 0);
+            let measured = MeasuredRate {
+                events_per_second: Spread::of(&rates[i]),
+                change: change(i.saturating_sub(1)),
+                change_to_first: change(0),
+                kernels: Vec::new(),
+            };
+            let resources = match i.checked_sub(self.rungs().len()) {
+                None => self.resources(i),
+                Some(fused) => self.fused_resources(self.fused_rungs()[fused].launch),
+            };
+            rung(name, resources, None, Some(measured))
+        };
+        Ok(self.names().into_iter().enumerate().map(of).collect())
+    }
+
+    /// Measures the kernels of every rung on a GPU, device-resident, on `streams` streams, for `duration` altogether;
+    /// then each kernel by the device's own clock.
+    ///
+    /// # Errors
+    /// As [`measure`](Self::measure); and for samples other than of v5 banks in Allen layout, for which alone the rungs
+    /// were compiled.
+    pub fn measure_on_gpu(
+        &self,
+        streams: usize,
+        duration: Duration,
+        tick: impl FnMut(Duration),
+    ) -> Result<Vec<Rung>, AblationError> {
+        if !self.is_compiled() {
+            return Err(AblationError::NotCompiled);
+        }
+        let allen = (0..self.rungs().len()).map(|i| CudaConfig {
+            launch: self.launch,
+            rung: Some(rung_variant(i)),
+            ..CudaConfig::default()
+        });
+        let fused = self.fused_rungs().map(|FusedRung { step, launch, .. }| CudaConfig {
+            launch,
+            pipeline: Pipeline::Fused,
+            step,
+            ..CudaConfig::default()
+        });
+        let configs: Vec<CudaConfig> = allen.chain(fused).collect();
+        let gpu = |i: usize| OnGpu {
+            sample: self.sample,
+            tables: self.tables,
+            options: self.options,
+            config: &configs[i],
+            streams,
+        };
+        let variant = |i: usize, expected: &Expected| match gpu(i).variant(Mode::DeviceResident, Some(expected))? {
+            Ok(variant) => variant.warmed().map(Ok),
+            Err(difference) => Ok(Err(difference)),
+        };
+        let mut rungs = self.measure(&variant, duration, tick)?;
+        for (i, measured) in rungs.iter_mut().filter_map(|rung| rung.measured.as_mut()).enumerate() {
+            measured.kernels = gpu(i).kernel_times(KERNEL_PASSES).map_err(AblationError::Measure)?;
+        }
+        Ok(rungs)
+    }
+
+    /// Whether there are kernels of the rungs for this sample.
+    pub fn is_compiled(&self) -> bool {
+        self.tables.boards().version == BankVersion::V5 && self.layout() == Layout::Allen
+    }
+
+    /// Registers and occupancy of a rung; only v5 in Allen layout was compiled rung by rung.
+    fn resources(&self, i: usize) -> Vec<KernelResources> {
+        if !self.is_compiled() {
+            return Vec::new();
+        }
+        self.filled(&rung_variant(i), self.launch)
+    }
+
+    /// Registers and occupancy of a rung of the fused pipeline.
+    fn fused_resources(&self, launch: Parameters) -> Vec<KernelResources> {
+        let mut kernels = self.filled(Unit::fused(self.tables.boards().version, self.layout()).name, launch);
+        let always = [Kernel::GatherBanks, Kernel::Fused, Kernel::FusedOthers].map(Kernel::name);
+        // All events of a sample are decoded: nothing is selected.
+        let counting = |of: &KernelResources| launch.fused_count_first() && of.kernel != Kernel::SelectEvents.name();
+        kernels.retain(|of| counting(of) || always.contains(&of.kernel.as_str()));
+        kernels
+    }
+
+    fn filled(&self, variant: &str, launch: Parameters) -> Vec<KernelResources> {
+        let filled = self.chip.filled(variant, launch, self.tables);
+        let of = |Filled { kernel, threads, registers, shared, occupancy }: Filled| KernelResources {
+            kernel: kernel.name().to_owned(),
+            threads,
+            registers,
+            shared,
+            occupancy: occupancy.share,
+            limit: occupancy.limit.name().to_owned(),
+        };
+        filled.into_iter().map(of).collect()
+    }
+}
+
+fn rung(
+    name: &str,
+    resources: Vec<KernelResources>,
+    work: Option<CountedWork>,
+    measured: Option<MeasuredRate>,
+) -> Rung {
+    let published = published(name);
+    Rung {
+        rung: name.to_owned(),
+        work,
+        measured,
+        resources,
+        published_events_per_second: published.map(|(rate, _)| rate),
+        published_change_percent: published.and_then(|(_, change)| change),
+    }
+}
+
+/// The variant of [`Unit::LADDER`](ut_decoders::ptx::Unit::LADDER) that is rung `i`.
+pub fn rung_variant(i: usize) -> String {
+    format!("v5_allen__rung{i}")
+}
+
+/// `plain`: the same work with an atomic for each lane; `None` where there is no such thing.
+fn counted(work: &Work, plain: Option<&Work>, before: Option<&CountedWork>) -> CountedWork {
+    let per_event: Vec<(String, f64)> =
+        METRICS.iter().map(|metric| (metric.name.to_owned(), work.per_event(metric))).collect();
+    let change_percent = before.map_or_else(Vec::new, |before| {
+        let change = |((name, after), (_, before)): (&(String, f64), &(String, f64))| {
+            (name.clone(), Some(percent(*before, *after)).filter(|change| change.is_finite()))
+        };
+        per_event.iter().zip(&before.per_event).map(change).collect()
+    });
+    let atomics = |work: &Work| (work.total.shared_atomics + work.total.global_atomics) as f64;
+    let ratio = |over: f64, under: f64| if under == 0.0 { 0.0 } else { over / under };
+    let kernel = |(name, stats): &(&str, _)| {
+        let counts = METRICS.iter().map(|metric| (metric.name.to_owned(), work.of_event((metric.of)(stats))));
+        ((*name).to_owned(), counts.collect())
+    };
+    CountedWork {
+        per_event,
+        change_percent,
+        idle_share: work.total.idle_share(),
+        lanes_per_collective: ratio(work.total.collective_lanes as f64, work.total.collectives as f64),
+        lanes_per_atomic: plain.map(|plain| ratio(atomics(plain), atomics(work))),
+        traffic: work.traffic(),
+        distinct_traffic: work.distinct_traffic(),
+        kernels: work.kernels.iter().map(kernel).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ut_decoders::occupancy::Architecture;
+
+    #[test]
+    fn every_rung_has_its_published_step_and_the_steps_are_in_its_order() {
+        let rungs = Switches::ladder(BankVersion::V5, Layout::Allen);
+        let steps: Vec<&str> = PUBLISHED.iter().filter_map(|step| step.rung).collect();
+        assert_eq!(steps, rungs.map(|(name, _)| name));
+        assert_eq!(published("board-table"), Some((184_450, None)));
+        let (rate, change) = published("opportunistic").unwrap();
+        assert_eq!(rate, 195_834);
+        assert!((change.unwrap() - 2.3787).abs() < 1e-3, "{change:?}");
+        assert_eq!(published("wings"), None);
+    }
+
+    #[test]
+    fn a_change_from_nothing_is_not_a_number() {
+        assert_eq!(percent(0.0, 0.0), 0.0);
+        assert!(percent(0.0, 1.0).is_infinite());
+        assert_eq!(percent(2.0, 1.0), -50.0);
+    }
+
+    #[test]
+    fn rungs_that_are_measured_have_a_rate_and_a_change_to_the_rung_before() {
+        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, ut_data::Grouping::YRows).unwrap();
+        let mut builder = ut_data::input::BatchBuilder::new();
+        builder.push(ut_data::input::EventMeta::default(), []).unwrap();
+        let mut events = ut_data::input::EventBatch::default();
+        builder.finish(&mut events);
+        let ladder = Ladder {
+            sample: &Sample::of(&[events], 1, 1),
+            tables: &tables,
+            options: DecodeOptions::default(),
+            launch: Parameters::default(),
+            chip: &Chip::of(Architecture::named("sm_86").unwrap()),
+        };
+        let asked = std::cell::RefCell::new(Vec::new());
+        let variant = |i: usize, expected: &Expected| {
+            asked.borrow_mut().push(i);
+            let decoder = || ut_decoders::Backend::Cpu.decoder(&tables, DecodeOptions::default(), 1);
+            Variant::checked(ladder.sample, &tables, 1, decoder, false, Some(expected))
+        };
+        let rungs = ladder.measure(&variant, Duration::ZERO, |_| ()).unwrap();
+        assert_eq!(*asked.borrow(), (0..RUNGS).collect::<Vec<_>>());
+        for (i, rung) in rungs.iter().enumerate() {
+            let measured = rung.measured.as_ref().unwrap();
+            assert!(measured.events_per_second.median > 0.0 && rung.work.is_none());
+            assert_eq!(measured.change.is_some(), i > 0);
+            assert!(measured.change.as_ref().is_none_or(|change| change.blocks == 4));
+            assert!(!rung.resources.is_empty(), "{}", rung.rung);
+        }
+        let refuse =
+            |_: usize, _: &Expected| Err(DecodeError::Device { backend: "cuda", message: "no GPU".to_owned() });
+        let error = ladder.measure(&refuse, Duration::ZERO, |_| ()).unwrap_err();
+        assert_eq!(error.to_string(), "rung board-table");
+    }
+}

@@ -1,0 +1,144 @@
+//! What the kernels use of a multiprocessor, and how much of it they fill: for an architecture, or for the GPU of this
+//! machine.
+
+use ut_data::detector::DetectorTables;
+use ut_decoders::cuda::{Compiled, Facts};
+use ut_decoders::occupancy::{Architecture, Launch, Occupancy};
+use ut_decoders::parameters::Parameters;
+use ut_decoders::plan::{DeviceTables, Plan};
+use ut_decoders::ptx::{Kernel, KernelUse, Resources, Unit};
+
+/// A kind of multiprocessor, and what each compiled kernel uses of it.
+#[derive(Clone, Debug)]
+pub struct Chip {
+    /// What it is called: `sm_86`, or the name of a GPU.
+    pub name: String,
+    /// What a multiprocessor has.
+    pub architecture: Architecture,
+    /// By entry point.
+    kernels: Vec<KernelUse>,
+}
+
+/// What a launch of a kernel uses and fills.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Filled {
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Registers a thread.
+    pub registers: u32,
+    /// Bytes of shared memory a block.
+    pub shared: u32,
+    /// What a multiprocessor holds of it.
+    pub occupancy: Occupancy,
+}
+
+impl Chip {
+    /// An architecture, with the committed figures of the kernels.
+    pub fn of(architecture: Architecture) -> Self {
+        let committed = Resources::committed().map(|resources| resources.kernels).unwrap_or_default();
+        let kernels = committed.into_iter().filter(|of| of.arch == architecture.name).collect();
+        Self { name: architecture.name.to_owned(), architecture, kernels }
+    }
+
+    /// The GPU of this machine where there are facts, else the architecture of the merge request's RTX A5000.
+    pub fn of_environment(facts: Option<&Facts>, units: &[Unit]) -> Self {
+        let a5000 = || Architecture::named("sm_86").unwrap_or(Architecture::ALL[0]);
+        facts.map_or_else(|| Self::of(a5000()), |facts| Self::at_hand(facts, units))
+    }
+
+    /// The GPU of this machine: its limits, and what the kernels of `units` use as its driver compiled them. What the
+    /// driver does not tell is that of the newest known architecture that is not newer than the GPU.
+    pub fn at_hand(facts: &Facts, units: &[Unit]) -> Self {
+        let (major, minor) = facts.gpu.capability;
+        let known = Architecture::newest_up_to(u32::try_from(10 * major + minor).unwrap_or(0));
+        let mut chip = Self::of(known.unwrap_or(Architecture::ALL[0]));
+        chip.name.clone_from(&facts.gpu.name);
+        let Architecture { name, warps, blocks, shared } = chip.architecture;
+        chip.architecture = Architecture {
+            name,
+            warps: facts.threads.map_or(warps, |threads| threads / 32),
+            blocks: facts.blocks.unwrap_or(blocks),
+            shared: facts.shared.unwrap_or(shared),
+        };
+        for unit in units {
+            let entries = chip.kernels.iter().filter(|of| of.unit == unit.name).map(|of| of.kernel.clone());
+            let told = facts.compiled(*unit, &entries.collect::<Vec<_>>()).unwrap_or_default();
+            // A kernel without registers is one of which the driver said nothing.
+            for Compiled { entry, registers, shared } in told.into_iter().filter(|told| told.registers > 0) {
+                for of in chip.kernels.iter_mut().filter(|of| of.kernel == entry) {
+                    (of.registers, of.shared) = (registers, shared);
+                }
+            }
+        }
+        chip
+    }
+
+    /// What the kernels of a variant fill at these launch parameters, in the order of launch; none for a variant that
+    /// was not compiled.
+    pub fn filled(&self, variant: &str, launch: Parameters, tables: &DetectorTables) -> Vec<Filled> {
+        let Ok(tables) = DeviceTables::new("cuda", tables) else { return Vec::new() };
+        let plan = Plan::new(&tables, launch, 1);
+        let of = |kernel: Kernel| {
+            let entry = kernel.entry(variant);
+            let usage = self.kernels.iter().find(|of| of.kernel == entry)?;
+            let shape = plan.shape(kernel);
+            let (threads, registers) = (shape.block.0 * shape.block.1, usage.registers);
+            let shared = usage.shared.saturating_add(shape.shared_bytes);
+            let occupancy = self.architecture.occupancy(Launch { threads, registers, shared });
+            Some(Filled { kernel, threads, registers, shared, occupancy })
+        };
+        Kernel::ALL.into_iter().filter_map(of).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ut_data::detector::{BankVersion, Grouping};
+    use ut_decoders::cuda::Gpu;
+
+    #[test]
+    fn the_kernels_of_every_variant_fill_every_architecture() {
+        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
+        for architecture in Architecture::ALL {
+            let chip = Chip::of(architecture);
+            for variant in ["v5_allen", "v5_mep", "v5_allen__rung0", "v5_allen__rung6"] {
+                let filled = chip.filled(variant, Parameters::default(), &tables);
+                assert!(filled.len() >= 7, "{variant}");
+                assert!(filled.iter().all(|of| of.occupancy.blocks > 0 && of.registers > 0 && of.threads >= 32));
+            }
+            assert_eq!(chip.filled("v6_allen", Parameters::default(), &tables), []);
+        }
+        let mut launch = Parameters::default();
+        launch.set("count.block_x", 64).unwrap();
+        let filled = Chip::of(Architecture::ALL[0]).filled("v5_allen", launch, &tables);
+        assert_eq!((filled[0].kernel, filled[0].threads), (Kernel::CountHits, 64));
+    }
+
+    #[test]
+    fn the_limits_of_the_gpu_at_hand_go_before_those_of_its_architecture() {
+        let gpu =
+            |capability| Gpu { ordinal: 9, name: "Some GPU".to_owned(), capability, memory: 0, multiprocessors: 1 };
+        let facts = |capability, threads, blocks, shared| Facts {
+            gpu: gpu(capability),
+            driver: None,
+            bus: String::new(),
+            clock: None,
+            memory_clock: None,
+            memory_bus: None,
+            threads,
+            blocks,
+            shared,
+        };
+        for (capability, name) in [((8, 0), "sm_80"), ((8, 7), "sm_86"), ((10, 0), "sm_90")] {
+            let chip = Chip::at_hand(&facts(capability, None, None, None), &[]);
+            let known = Architecture::named(name).unwrap();
+            assert_eq!((chip.architecture, chip.name.as_str()), (known, "Some GPU"));
+        }
+        let told = Chip::at_hand(&facts((8, 6), Some(1024), Some(8), Some(65536)), &[]).architecture;
+        assert_eq!((told.warps, told.blocks, told.shared), (32, 8, 65536));
+    }
+}

@@ -1,0 +1,320 @@
+//! A decoder as a device of the tuner: a launch is one pass over a sample, on a GPU some, so that its streams are at
+//! work.
+//!
+//! ```no_run
+//! # use ut_decoding::{Backend, DecodeOptions, DetectorTables, EventBatch};
+//! use ut_decoding::bench::decoding::DecodeDevice;
+//! use ut_decoding::bench::{Varied, base};
+//! use tuner::{Config, Device, Value};
+//! # fn tune(tables: &DetectorTables, events: Vec<EventBatch>) -> Result<(), Box<dyn std::error::Error>> {
+//! // Configurations of these parameters, in this order; all others are as here.
+//! let others = base(Backend::Cuda).with(Backend::Cuda, "batch=1000,streams=2")?;
+//! let varied = Varied::named(Backend::Cuda, ["cluster.block_x", "cluster.block_y"], others)?;
+//! let mut device = DecodeDevice::new(tables, DecodeOptions::default(), events, varied);
+//! let outcome = device.measure(&Config(vec![Value::Int(64), Value::Int(2)]), 3);
+//! # Ok(())
+//! # }
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::Varied;
+use super::modes::{Mode, OnGpu};
+use super::sample::{Expected, Sample};
+use super::timing::Variant;
+use tuner::{Config, Device, Failure, FailureKind, Outcome};
+use ut_data::detector::DetectorTables;
+use ut_data::input::{EventBatch, Layout, to_mep};
+use ut_data::memory;
+use ut_decoders::cuda::CudaConfig;
+use ut_decoders::parameters::Parameters;
+use ut_decoders::{Backend, DecodeError, DecodeOptions};
+
+/// Batches that each stream of a GPU is given while a time is taken, at the least: with one a stream nothing overlaps,
+/// and what is measured is how long the host takes to begin and to end.
+const BATCHES_A_STREAM: usize = 4;
+
+/// Times the memory of its sample that a configuration may take: the batches, and room for all hits in each thread.
+const OF_SAMPLE: usize = 20;
+
+/// Measures configurations of a backend's decoder on a sample. Before its first launch each one is checked, hit by hit
+/// and bit by bit, against the reference decoder.
+pub struct DecodeDevice<'t> {
+    tables: &'t DetectorTables,
+    options: DecodeOptions,
+    events: Vec<EventBatch>,
+    varied: Varied,
+    mode: Mode,
+    /// What is measured of a configuration, and how many passes a time is of.
+    prepared: BTreeMap<String, (Variant, usize)>,
+    /// The keys of `prepared`, the latest used last.
+    recent: Vec<String>,
+    most: usize,
+    expected: Vec<(Layout, Expected)>,
+}
+
+impl<'t> DecodeDevice<'t> {
+    /// A device that decodes `events` over and over, with configurations of what is varied.
+    pub fn new(tables: &'t DetectorTables, options: DecodeOptions, events: Vec<EventBatch>, varied: Varied) -> Self {
+        Self {
+            tables,
+            options,
+            events,
+            varied,
+            mode: Mode::DeviceResident,
+            prepared: BTreeMap::new(),
+            recent: Vec::new(),
+            most: usize::MAX,
+            expected: Vec::new(),
+        }
+    }
+
+    /// The same, but with decoders and batches of no more than `most` configurations kept, those used last. Otherwise as
+    /// many are kept as the memory has room for: each takes some ten times as much as the sample.
+    #[must_use]
+    pub fn keeping(mut self, most: usize) -> Self {
+        self.most = most.max(1);
+        self
+    }
+
+    /// The same, on a GPU in another mode than device-resident, in which launch parameters show best.
+    #[must_use]
+    pub fn in_mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self.prepared.clear();
+        self
+    }
+
+    fn n_events(&self) -> usize {
+        self.events.iter().map(|batch| batch.n_events).sum()
+    }
+
+    /// Decodes the events in a layout with the reference decoder, which is slow: done by the first measurement of a
+    /// configuration in this layout if not before.
+    ///
+    /// # Errors
+    /// Events that cannot be laid out so, or not be decoded.
+    pub fn expect(&mut self, layout: Layout) -> Result<(), Failure> {
+        if self.expected.iter().any(|(other, _)| *other == layout) {
+            return Ok(());
+        }
+        let once = laid_out(&Parameters::default().with_batches(256, layout), &self.events, self.n_events());
+        let once = once.map_err(|message| Failure { kind: FailureKind::Declined, message })?;
+        let expected = Expected::of(&once, self.tables, self.options);
+        let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
+        self.expected.push((layout, expected.map_err(launch)?));
+        Ok(())
+    }
+
+    fn prepare(&mut self, config: &Config) -> Result<(Variant, usize), Failure> {
+        let failure = |kind| move |message: String| Failure { kind, message };
+        let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
+        let backend = self.varied.backend;
+        let parameters = self.varied.parameters_of(config);
+        let parameters = parameters.map_err(|error| failure(FailureKind::Constraint)(error.to_string()))?;
+        let batch = parameters.batch() as usize;
+        let n_events = self.n_events();
+        self.expect(parameters.layout())?;
+        // A few events are repeated if a branch predictor would learn them; otherwise to fill a batch.
+        let wanted = match backend {
+            Backend::Emulated => n_events,
+            Backend::Cuda => n_events.max(batch),
+            Backend::Reference | Backend::Cpu => Sample::enough(n_events, batch),
+        };
+        let bytes: usize = self.events.iter().map(|batch| batch.raw.len()).sum();
+        self.make_room((OF_SAMPLE * bytes / n_events.max(1) * wanted) as u64, memory::available());
+        let sample = laid_out(&parameters, &self.events, wanted).map_err(failure(FailureKind::Declined))?;
+        let expected = self.expected.iter().find(|(layout, _)| *layout == parameters.layout());
+        let expected = expected.map(|(_, expected)| expected);
+        let make = || variant(backend, self.mode, &parameters, &sample, (self.tables, self.options), expected);
+        let made = match make() {
+            // A device's memory may be full of the decoders that were kept.
+            Err(_) if !self.prepared.is_empty() => {
+                self.prepared.clear();
+                make()
+            }
+            made => made,
+        };
+        let variant = made.map_err(launch)?.map_err(failure(FailureKind::WrongResult))?;
+        let passes = match backend {
+            Backend::Cuda => (BATCHES_A_STREAM * parameters.decoders(backend)).div_ceil(sample.batches.len().max(1)),
+            _ => 1,
+        };
+        Ok((variant, passes))
+    }
+
+    /// Forgets configurations, the least recently used first, until there is room for one more that takes `bytes`. On-line
+    /// tuning tries all of them in the end.
+    fn make_room(&mut self, bytes: u64, mut available: Option<u64>) {
+        while !self.recent.is_empty()
+            && (self.prepared.len() >= self.most || available.is_some_and(|available| available < bytes))
+        {
+            self.prepared.remove(&self.recent.remove(0));
+            available = available.map(|available| available + bytes);
+        }
+    }
+}
+
+impl Device for DecodeDevice<'_> {
+    fn name(&self) -> String {
+        let of_gpu = || ut_decoders::cuda::choose(0).ok().map(|gpu| gpu.name);
+        let backend = self.varied.backend;
+        let name = if backend == Backend::Cuda { of_gpu() } else { super::Machine::this().cpu };
+        name.unwrap_or_else(|| format!("unknown {backend}"))
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let key = format!("{config:?}");
+        self.recent.retain(|other| *other != key);
+        if !self.prepared.contains_key(&key) {
+            match self.prepare(config) {
+                Ok(prepared) => self.prepared.insert(key.clone(), prepared),
+                Err(failure) => return Outcome::Failed(failure),
+            };
+        }
+        self.recent.push(key.clone());
+        let Some((variant, passes)) = self.prepared.get_mut(&key) else { return Outcome::Times(Vec::new()) };
+        // Milliseconds for 1000 events: samples of different batch sizes may differ by a few events.
+        let events = (variant.events() * *passes).max(1) as f64;
+        let one = |_| Ok(variant.time(*passes)?.as_secs_f64() * 1e6 / events);
+        match (0..launches).map(one).collect::<Result<Vec<f64>, DecodeError>>() {
+            Ok(times) => Outcome::Times(times),
+            Err(error) => Outcome::Failed(Failure { kind: FailureKind::Launch, message: error.to_string() }),
+        }
+    }
+}
+
+/// What is measured with these parameters, not warmed up: the decoders that decode `sample`, on a GPU in a mode. The first
+/// pass is compared with `expected`; the inner error says what differs.
+///
+/// # Errors
+/// If a decoder cannot be made or cannot decode the sample.
+pub fn variant(
+    backend: Backend,
+    mode: Mode,
+    parameters: &Parameters,
+    sample: &Sample,
+    (tables, options): (&DetectorTables, DecodeOptions),
+    expected: Option<&Expected>,
+) -> Result<Result<Variant, String>, DecodeError> {
+    let n = parameters.decoders(backend);
+    if backend == Backend::Cuda {
+        let config = CudaConfig::of(parameters);
+        return OnGpu { sample, tables, options, config: &config, streams: n }.variant(mode, expected);
+    }
+    let decoder = || backend.decoder_with(tables, options, parameters);
+    Variant::cold(sample, tables, n, decoder, false, expected)
+}
+
+/// `wanted` of `events` in the batches that the parameters say, repeated if there are fewer.
+///
+/// # Errors
+/// If the events cannot be laid out like this, in words.
+pub fn laid_out(parameters: &Parameters, events: &[EventBatch], wanted: usize) -> Result<Sample, String> {
+    let sample = Sample::of(events, parameters.batch() as usize, wanted);
+    match parameters.layout() {
+        Layout::Allen => Ok(sample),
+        Layout::Mep => sample.transposed(to_mep).map_err(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::base;
+    use super::super::sample::synthetic;
+    use super::*;
+    use std::time::Duration;
+    use tuner::Value;
+    use tuner::online::{Options, Piece, Tuner, drive};
+    use tuner::workloads::Features;
+    use ut_data::detector::{BankVersion, Grouping};
+    use ut_data::synth::{self, Profile};
+    use ut_decoders::Pipeline;
+
+    fn events(n: usize) -> EventBatch {
+        synthetic(Profile::PpLow, n)
+    }
+
+    fn tables() -> DetectorTables {
+        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+        DetectorTables::new(boards, geometry, Grouping::default()).unwrap()
+    }
+
+    #[test]
+    fn every_configuration_is_checked_against_the_reference_before_it_is_timed() {
+        let tables = tables();
+        let varied = Varied::all(Backend::Cpu);
+        let cpu = |text| varied.parse(text).unwrap();
+        let mut device =
+            DecodeDevice::new(&tables, DecodeOptions::default(), vec![events(5)], Varied::all(Backend::Cpu));
+        for text in ["", "batch=64,layout=mep,simd=scalar,threads=1", "batch=1001"] {
+            let Outcome::Times(times) = device.measure(&cpu(text), 2) else { panic!("{text}") };
+            assert!(times.len() == 2 && times.iter().all(|time| *time > 0.0));
+        }
+        let base = cpu("threads=1,chunk=16");
+        let tuner = Tuner::new(varied.choices(Pipeline::default(), &base), 0, Options::default()).unwrap();
+        let mut pieces = [Piece { device: &mut device, looks: Features::default() }];
+        let run = drive(&mut tuner.into(), &mut pieces, 1, Duration::from_millis(50), |_| {}).unwrap();
+        assert!(run.of[0].counters.launches > 0 && run.of[0].mean_ms > 0.0);
+        // A result that differs is named, not timed.
+        let four = Sample::of(&[events(4)], 4, 4);
+        let expected = Expected::of(&four, &tables, DecodeOptions::default()).unwrap();
+        device.expected[0].1 = expected;
+        let Outcome::Failed(failure) = device.measure(&cpu("batch=65"), 1) else { panic!("not noticed") };
+        assert_eq!(failure.kind, FailureKind::WrongResult);
+        assert!(failure.message.contains("event 4"), "{}", failure.message);
+    }
+
+    #[test]
+    fn no_more_configurations_are_kept_than_asked_and_one_that_is_forgotten_is_made_again() {
+        let tables = tables();
+        let varied = Varied::all(Backend::Cpu);
+        let cpu = |text| varied.parse(text).unwrap();
+        let mut device =
+            DecodeDevice::new(&tables, DecodeOptions::default(), vec![events(2)], Varied::all(Backend::Cpu)).keeping(2);
+        for text in ["batch=1", "batch=2", "batch=1", "batch=3", "batch=2", "batch=1"] {
+            assert!(matches!(device.measure(&cpu(text), 1), Outcome::Times(_)), "{text}");
+            assert!(device.prepared.contains_key(&format!("{:?}", cpu(text))) && device.prepared.len() <= 2);
+            if text == "batch=3" {
+                assert!(device.prepared.contains_key(&format!("{:?}", cpu("batch=1"))), "it was used after batch=2");
+            }
+        }
+    }
+
+    #[test]
+    fn configurations_are_forgotten_where_the_memory_has_no_room_for_one_more() {
+        let tables = tables();
+        let mut device =
+            DecodeDevice::new(&tables, DecodeOptions::default(), vec![events(2)], Varied::all(Backend::Cpu));
+        let configs = ["batch=1", "batch=2", "batch=3"].map(|text| Varied::all(Backend::Cpu).parse(text).unwrap());
+        for config in &configs {
+            assert!(matches!(device.measure(config, 1), Outcome::Times(_)));
+        }
+        let kept = |device: &DecodeDevice<'_>| {
+            configs.each_ref().map(|config| device.prepared.contains_key(&format!("{config:?}")))
+        };
+        for (available, left) in [(None, [true; 3]), (Some(1000), [true; 3]), (Some(900), [false, true, true])] {
+            device.make_room(1000, available);
+            assert_eq!(kept(&device), left);
+        }
+    }
+
+    #[test]
+    fn some_parameters_can_be_varied_round_a_configuration_on_any_backend() {
+        let tables = tables();
+        let of = |backend, names: &[&str], text: &str| {
+            let varied = Varied::named(backend, names, base(backend).with(backend, text).unwrap()).unwrap();
+            DecodeDevice::new(&tables, DecodeOptions::default(), vec![events(2)], varied)
+        };
+        let mut reference = of(Backend::Reference, &["threads"], "batch=2");
+        assert!(matches!(reference.measure(&Config(vec![Value::Int(2)]), 1), Outcome::Times(_)));
+        let device = of(Backend::Emulated, &["cluster.block_x", "cluster.block_y"], "batch=2");
+        let parameters = device.varied.parameters_of(&Config(vec![Value::Int(16), Value::Int(4)])).unwrap();
+        assert_eq!((parameters.cluster_block(), parameters.batch()), ((16, 4), 2));
+        let mut device = device;
+        let Outcome::Failed(failure) = device.measure(&Config(vec![Value::Int(16), Value::Int(1)]), 1) else {
+            panic!("half a warp")
+        };
+        assert_eq!(failure.kind, FailureKind::Constraint);
+    }
+}

@@ -1,0 +1,101 @@
+//! A number for everything that was decoded, so that two programs can be compared.
+
+use ut_decoders::{BatchReport, Count, UtHits};
+
+/// A running digest of hits and reports, event by event: every bit of every hit, the sizes of the groups, and all
+/// counters that are not zero. It does not depend on how events are put into batches, and is the same on every machine
+/// and for every version of this program that decodes the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest(u64);
+
+impl Default for Digest {
+    fn default() -> Self {
+        // FNV-1a's start.
+        Self(0xCBF2_9CE4_8422_2325)
+    }
+}
+
+impl Digest {
+    /// FNV-1a over 32-bit words, with a rotation, because its multiplication never moves a bit downwards.
+    fn word(&mut self, word: u32) {
+        self.0 = (self.0 ^ u64::from(word)).wrapping_mul(0x100_0000_01B3).rotate_left(17);
+    }
+
+    /// Adds the events of a batch.
+    pub fn add(&mut self, hits: &UtHits, report: &BatchReport) {
+        for event in 0..hits.n_events() {
+            for group in 0..hits.n_groups() {
+                let range = hits.range(event, group);
+                self.word(range.len() as u32);
+                for i in range {
+                    for array in [
+                        hits.y_begin(),
+                        hits.y_end(),
+                        hits.z_at_y_eq0(),
+                        hits.x_at_y_eq0(),
+                        hits.dx_dy(),
+                        hits.weight(),
+                    ] {
+                        self.word(array[i].to_bits());
+                    }
+                    self.word(hits.id()[i]);
+                }
+            }
+            let counts = report.events.get(event);
+            for count in Count::ALL {
+                let value = counts.map_or(0, |counts| counts.get(count));
+                // By name and only where there is something: a new counter changes nothing for events without it.
+                if value > 0 {
+                    for byte in count.name().bytes() {
+                        self.word(u32::from(byte));
+                    }
+                    self.word(value);
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::{Sample, synthetic};
+    use ut_data::detector::{BankVersion, DetectorTables};
+    use ut_data::synth::{self, Profile};
+    use ut_decoders::reference::ReferenceDecoder;
+    use ut_decoders::{DecodeOptions, Decoder};
+
+    #[test]
+    fn it_is_that_of_the_events_however_they_are_batched_and_sees_one_bit() {
+        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, ut_data::Grouping::YRows).unwrap();
+        let events = synthetic(Profile::PpLow, 6);
+        let digest = |batch: usize, options: DecodeOptions, spoil: bool| {
+            let mut decoder = ReferenceDecoder::new(&tables, options);
+            let mut digest = Digest::default();
+            for batch in &Sample::of(std::slice::from_ref(&events), batch, 6).batches {
+                let mut hits = UtHits::with_capacity(6, tables.n_groups(), batch.view().max_hits());
+                let mut report = BatchReport::new();
+                decoder.decode(batch.view(), &mut hits, &mut report).unwrap();
+                if spoil {
+                    report.events[0].add(Count::BadHeader, 1);
+                }
+                digest.add(&hits, &report);
+            }
+            digest.to_string()
+        };
+        let options = DecodeOptions::default();
+        let whole = digest(6, options, false);
+        assert_eq!(whole.len(), 16);
+        assert_eq!(digest(1, options, false), whole);
+        assert_eq!(digest(4, options, false), whole);
+        assert_ne!(digest(6, DecodeOptions { clustering: false, ..options }, false), whole);
+        assert_ne!(digest(6, options, true), whole, "the report counts, too");
+    }
+}

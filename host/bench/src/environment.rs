@@ -1,0 +1,333 @@
+//! What the machine was like while it was measured: clocks, temperature, throttling, others; and which GPU it has.
+
+use std::time::{Duration, Instant};
+
+use nvml_wrapper::Nvml;
+use serde::{Deserialize, Serialize};
+
+use super::gpu_watch::GpuWatch;
+use tuner::watch::cpu::{CpuWatch, System};
+use tuner::watch::{Limits, NoWatch, State, Watch};
+use ut_decoders::Backend;
+use ut_decoders::cuda::{CudaDevice, Facts};
+
+/// The least between two looks, which take a little of the time that is measured.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// What the watch saw over a measurement; `None` where it cannot be known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Lowest and highest clock of the device, MHz (CPU: of the slowest core).
+    pub clock_mhz: Option<[f64; 2]>,
+    /// Lowest and highest temperature of the device, degrees Celsius.
+    pub temperature: Option<[f64; 2]>,
+    /// Largest share of the machine's time that others took, 0…1; on a GPU 1 when another process was on it.
+    pub others: Option<f64>,
+    /// Why the clock was held down, in the words of its source.
+    pub throttled: Vec<String>,
+    /// How often it was looked.
+    pub looks: usize,
+}
+
+impl Seen {
+    fn add(&mut self, state: State) {
+        self.looks += 1;
+        widen(&mut self.clock_mhz, state.clock_mhz);
+        widen(&mut self.temperature, state.temperature);
+        self.others = [self.others, state.others].into_iter().flatten().reduce(f64::max);
+        for reason in state.throttled {
+            if !self.throttled.contains(&reason) {
+                self.throttled.push(reason);
+            }
+        }
+    }
+}
+
+fn widen(range: &mut Option<[f64; 2]>, value: Option<f64>) {
+    if let Some(value) = value {
+        let [low, high] = range.unwrap_or([value, value]);
+        *range = Some([low.min(value), high.max(value)]);
+    }
+}
+
+/// The link between host and GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Generation of PCI Express.
+    pub generation: u32,
+    /// Lanes.
+    pub width: u32,
+}
+
+impl Link {
+    /// Most bytes a second in one direction, packet headers included: lanes times transfers a second, less the
+    /// line code.
+    pub fn peak_bandwidth(self) -> Option<f64> {
+        let gigabits = match self.generation {
+            1 => 2.5 * 0.8,
+            2 => 5.0 * 0.8,
+            3 => 8.0 * 128.0 / 130.0,
+            4 => 16.0 * 128.0 / 130.0,
+            5 => 32.0 * 128.0 / 130.0,
+            // 242 of the 256 bytes of a flit.
+            6 => 64.0 * 242.0 / 256.0,
+            _ => return None,
+        };
+        (self.width > 0).then(|| gigabits * 1e9 / 8.0 * f64::from(self.width))
+    }
+}
+
+/// The GPU that was measured; `None` where neither driver nor NVML tells.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GpuReport {
+    /// What it calls itself.
+    pub name: String,
+    /// Compute capability.
+    pub capability: String,
+    /// Multiprocessors.
+    pub multiprocessors: i32,
+    /// Bytes of memory.
+    pub memory: usize,
+    /// Release of the driver.
+    pub driver: Option<String>,
+    /// The newest CUDA release that the driver knows.
+    pub cuda: Option<String>,
+    /// Highest clock of the multiprocessors, MHz.
+    pub max_clock_mhz: Option<f64>,
+    /// Highest clock of the memory, MHz.
+    pub max_memory_clock_mhz: Option<f64>,
+    /// Peak bandwidth of the memory, bytes a second.
+    pub peak_bandwidth: Option<f64>,
+    /// The link to the host at its fastest while it was measured: idle links slow down.
+    pub link: Option<Link>,
+    /// Why NVML, which tells clocks, temperature, throttling and link, cannot be asked.
+    pub nvml: Option<String>,
+}
+
+/// A watch over what `backend` runs on; for a GPU to be made when there is a decoder on it. Where a GPU cannot be
+/// looked at, every state is good.
+pub fn watch(backend: Backend, limits: Limits) -> Box<dyn Watch> {
+    if backend != Backend::Cuda {
+        return Box::new(CpuWatch::new(System, limits));
+    }
+    match Facts::of(0).ok().and_then(|facts| GpuWatch::open(&facts.bus, limits).ok()) {
+        Some(watch) => Box::new(watch),
+        None => Box::new(NoWatch),
+    }
+}
+
+/// Looks at the machine while it is measured.
+pub struct Environment {
+    watch: Box<dyn Watch>,
+    last: Option<Instant>,
+    seen: Seen,
+    gpu: Option<(GpuReport, Facts)>,
+    nvml: Option<Nvml>,
+    /// Held, so that the decoders that come and go meanwhile find the GPU open: to open it takes longer than to decode.
+    _open: Option<CudaDevice>,
+}
+
+impl Environment {
+    /// Of what `backend` runs on; for a GPU to be made when there is a decoder on it.
+    pub fn of(backend: Backend) -> Self {
+        let mut watch: Box<dyn Watch> = Box::new(NoWatch);
+        let (mut gpu, mut nvml, mut open) = (None, None, None);
+        if backend == Backend::Cuda {
+            open = CudaDevice::new(0, 0).ok();
+            if let Ok(facts) = Facts::of(0) {
+                let mut report = GpuReport::of(&facts);
+                match GpuWatch::open(&facts.bus, Limits::default()) {
+                    Ok(found) => {
+                        watch = Box::new(found);
+                        nvml = Nvml::init().ok();
+                        report.driver = nvml.as_ref().and_then(|nvml| nvml.sys_driver_version().ok());
+                    }
+                    Err(error) => report.nvml = Some(error.to_string()),
+                }
+                gpu = Some((report, facts));
+            }
+        } else {
+            watch = Box::new(CpuWatch::default());
+        }
+        let mut environment = Self { watch, last: None, seen: Seen::default(), gpu, nvml, _open: open };
+        environment.look();
+        environment
+    }
+
+    /// Looks, if the last time is long enough ago.
+    pub fn tick(&mut self) {
+        if self.last.is_none_or(|last| last.elapsed() >= PAUSE) {
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        self.seen.add(self.watch.look());
+        if let (Some((report, facts)), Some(nvml)) = (&mut self.gpu, &self.nvml)
+            && let Ok(device) = nvml.device_by_pci_bus_id(facts.bus.as_str())
+            && let (Ok(generation), Ok(width)) = (device.current_pcie_link_gen(), device.current_pcie_link_width())
+        {
+            let now = Link { generation, width };
+            let faster = |before: Link| before.peak_bandwidth() >= now.peak_bandwidth();
+            report.link = Some(report.link.filter(|before| faster(*before)).unwrap_or(now));
+        }
+        self.last = Some(Instant::now());
+    }
+
+    /// What was seen so far, with a last look, and the GPU.
+    pub fn seen(&mut self) -> (&Seen, Option<&GpuReport>) {
+        self.look();
+        (&self.seen, self.gpu.as_ref().map(|(report, _)| report))
+    }
+
+    /// The same as JSON.
+    pub fn json(&mut self) -> serde_json::Value {
+        let (seen, gpu) = self.seen();
+        serde_json::json!({ "seen": seen, "gpu": gpu })
+    }
+
+    /// The same in lines of a name and a value.
+    pub fn in_words(&mut self) -> Vec<(&'static str, String)> {
+        let (seen, gpu) = self.seen();
+        in_words(seen, gpu)
+    }
+
+    /// What the driver reports about the GPU.
+    pub fn facts(&self) -> Option<&Facts> {
+        self.gpu.as_ref().map(|(_, facts)| facts)
+    }
+}
+
+impl GpuReport {
+    fn of(facts: &Facts) -> Self {
+        let (major, minor) = facts.gpu.capability;
+        let mhz = |khz: Option<u32>| khz.map(|khz| f64::from(khz) / 1e3);
+        Self {
+            name: facts.gpu.name.clone(),
+            capability: format!("{major}.{minor}"),
+            multiprocessors: facts.gpu.multiprocessors,
+            memory: facts.gpu.memory,
+            driver: None,
+            cuda: facts.driver.map(|version| format!("{}.{}", version / 1000, version % 1000 / 10)),
+            max_clock_mhz: mhz(facts.clock),
+            max_memory_clock_mhz: mhz(facts.memory_clock),
+            peak_bandwidth: facts.peak_bandwidth(),
+            link: None,
+            nvml: None,
+        }
+    }
+}
+
+fn in_words(seen: &Seen, gpu: Option<&GpuReport>) -> Vec<(&'static str, String)> {
+    let unknown = || "unknown".to_owned();
+    let range = |range: Option<[f64; 2]>, unit: &str| {
+        range.map_or_else(unknown, |[low, high]| format!("{low:.0} to {high:.0} {unit}"))
+    };
+    let mut lines = Vec::new();
+    if let Some(gpu) = gpu {
+        let text = |text: &Option<String>| text.clone().unwrap_or_else(unknown);
+        lines.push((
+            "gpu",
+            format!(
+                "{}, compute capability {}, {} multiprocessors, {:.1} GB; driver {}, CUDA {}",
+                gpu.name,
+                gpu.capability,
+                gpu.multiprocessors,
+                gpu.memory as f64 * 1e-9,
+                text(&gpu.driver),
+                text(&gpu.cuda)
+            ),
+        ));
+        let peak = gpu.peak_bandwidth.map_or_else(unknown, |peak| format!("{:.0} GB/s", peak * 1e-9));
+        let link = gpu.link.map_or_else(unknown, |link| {
+            let peak = link.peak_bandwidth().map_or_else(unknown, |peak| format!("{:.1} GB/s", peak * 1e-9));
+            format!("PCIe {} x{}, {peak} each way", link.generation, link.width)
+        });
+        lines.push(("its peaks", format!("memory {peak}; link {link}")));
+        if let Some(why) = &gpu.nvml {
+            lines.push(("note", why.clone()));
+        }
+    }
+    let throttled = match (&seen.throttled[..], seen.clock_mhz) {
+        ([], None) => "throttling unknown".to_owned(),
+        ([], Some(_)) => "not throttled".to_owned(),
+        (reasons, _) => format!("THROTTLED: {}", reasons.join(", ")),
+    };
+    lines.push((
+        "while measured",
+        format!("clock {}, temperature {}, {throttled}", range(seen.clock_mhz, "MHz"), range(seen.temperature, "C")),
+    ));
+    if let Some(others) = seen.others.filter(|&others| others > 0.05) {
+        let text = if gpu.is_some() {
+            "another process was on the GPU".to_owned()
+        } else {
+            format!("others took up to {:.0} % of this machine", 100.0 * others)
+        };
+        lines.push(("note", text));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_add_up_to_ranges_and_reasons() {
+        let mut seen = Seen::default();
+        seen.add(State::default());
+        assert_eq!(seen, Seen { looks: 1, ..Seen::default() });
+        for (clock, temperature, reason) in [(1500.0, 60.0, "power cap"), (1200.0, 70.0, "power cap")] {
+            seen.add(State {
+                clock_mhz: Some(clock),
+                temperature: Some(temperature),
+                others: Some(clock / 10_000.0),
+                throttled: vec![reason.to_owned()],
+            });
+        }
+        assert_eq!((seen.clock_mhz, seen.temperature), (Some([1200.0, 1500.0]), Some([60.0, 70.0])));
+        assert_eq!((seen.others, seen.throttled.len(), seen.looks), (Some(0.15), 1, 3));
+        let lines = in_words(&seen, None);
+        assert!(lines[0].1.contains("1200 to 1500 MHz") && lines[0].1.contains("THROTTLED: power cap"), "{lines:?}");
+        assert!(lines[1].1.contains("15 %"), "{lines:?}");
+    }
+
+    #[test]
+    fn a_link_is_as_fast_as_its_lanes_and_its_code() {
+        let of = |generation, width| Link { generation, width }.peak_bandwidth();
+        assert_eq!(of(1, 16), Some(4e9));
+        assert!((of(4, 16).unwrap() - 31.508e9).abs() < 1e6);
+        assert!((of(5, 16).unwrap() - 63.015e9).abs() < 1e6);
+        assert_eq!((of(9, 16), of(4, 0)), (None, None));
+    }
+
+    #[test]
+    fn what_is_not_reported_is_shown_as_unknown() {
+        let gpu = GpuReport {
+            name: "Some GPU".to_owned(),
+            capability: "8.0".to_owned(),
+            multiprocessors: 4,
+            memory: 4_000_000_000,
+            driver: None,
+            cuda: Some("13.0".to_owned()),
+            max_clock_mhz: None,
+            max_memory_clock_mhz: None,
+            peak_bandwidth: None,
+            link: None,
+            nvml: Some("NVML cannot be opened".to_owned()),
+        };
+        let text = format!("{:?}", in_words(&Seen::default(), Some(&gpu)));
+        for part in ["Some GPU", "driver unknown, CUDA 13.0", "memory unknown; link unknown", "throttling unknown"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(text.contains("NVML cannot be opened"));
+    }
+
+    #[test]
+    fn this_machine_can_be_looked_at() {
+        let mut environment = Environment::of(Backend::Cpu);
+        environment.tick();
+        let (seen, gpu) = environment.seen();
+        assert!(seen.looks >= 2 && gpu.is_none());
+    }
+}

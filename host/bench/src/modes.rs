@@ -1,0 +1,220 @@
+//! How a GPU is measured: its kernels alone, with the copies in, with the copies in and out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::Spread;
+use super::sample::{Expected, Sample};
+use super::timing::{Contents, Job, Variant};
+use ut_data::detector::DetectorTables;
+use ut_data::input::EventBatch;
+use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, GraphUse, PinnedBatch, ResidentBatch};
+use ut_decoders::ptx::Kernel;
+use ut_decoders::{DecodeError, DecodeOptions};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// Raw banks that lie on the device, hits that stay there: the kernels alone.
+    DeviceResident,
+    /// Raw banks from pinned memory of the host, hits that stay on the device, as in a sequence of a trigger.
+    HitsOnDevice,
+    /// Raw banks from pinned memory of the host, hits and reports back to it.
+    EndToEnd,
+}
+
+impl Mode {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::DeviceResident, Self::HitsOnDevice, Self::EndToEnd];
+
+    /// As in the JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DeviceResident => "device-resident",
+            Self::HitsOnDevice => "hits-on-device",
+            Self::EndToEnd => "end-to-end",
+        }
+    }
+}
+
+/// What is decoded, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct OnGpu<'a> {
+    /// The events.
+    pub sample: &'a Sample,
+    /// The detector.
+    pub tables: &'a DetectorTables,
+    /// Clustering.
+    pub options: DecodeOptions,
+    /// Which GPU, launch parameters, rung.
+    pub config: &'a CudaConfig,
+    /// Streams of the decoder, each with its own buffers; as many batches are in flight.
+    pub streams: usize,
+}
+
+/// Where the batches are, and what is wanted of them.
+enum Way {
+    Resident(Vec<Arc<ResidentBatch<CudaDevice>>>),
+    Leaving(Vec<Arc<PinnedBatch<CudaDevice>>>),
+    Whole(Vec<Arc<PinnedBatch<CudaDevice>>>),
+}
+
+/// A decoder with a batch in flight on each of its streams.
+struct Streaming {
+    decoder: CudaDecoder,
+    way: Way,
+    /// Hits of a pass. Those that stay on the device cannot be compared; their number is.
+    hits: usize,
+}
+
+impl Streaming {
+    /// Decodes these batches; how many hits there are.
+    fn decode(&mut self, batches: impl Iterator<Item = usize>) -> Result<usize, DecodeError> {
+        let (decoder, mut found) = (&mut self.decoder, 0);
+        let mut add = |hits: usize| {
+            found += hits;
+            Ok(())
+        };
+        match &self.way {
+            Way::Resident(all) => decoder.decode_all_and_leave(batches.map(|i| &all[i]), |hits| add(hits.len)),
+            Way::Leaving(all) => decoder.decode_all_and_leave(batches.map(|i| &all[i]), |hits| add(hits.len)),
+            Way::Whole(all) => decoder.decode_all(batches.map(|i| &all[i]), |hits| add(hits.len())),
+        }?;
+        Ok(found)
+    }
+}
+
+impl Job for Streaming {
+    fn batches(&self) -> usize {
+        match &self.way {
+            Way::Resident(all) => all.len(),
+            Way::Leaving(all) | Way::Whole(all) => all.len(),
+        }
+    }
+
+    fn batch(&mut self, i: usize) -> Result<(), DecodeError> {
+        self.decode(std::iter::once(i)).map(|_| ())
+    }
+
+    fn passes(&mut self, n: usize) -> Result<(), DecodeError> {
+        let batches = self.batches();
+        let (found, expected) = (self.decode((0..n).flat_map(|_| 0..batches))?, n * self.hits);
+        if found == expected {
+            return Ok(());
+        }
+        let message = format!("{n} passes made {found} hits, where {expected} were expected from the first one");
+        Err(DecodeError::Device { backend: "cuda", message })
+    }
+}
+
+/// Kernels that a pass launches by the same name, and how long they take.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KernelTime {
+    /// The kernel.
+    pub kernel: String,
+    /// Nanoseconds an event, over all its launches of a pass.
+    pub ns_per_event: Spread,
+    /// Its share of all kernels' time, 0…1, by the medians.
+    pub share: f64,
+}
+
+impl OnGpu<'_> {
+    fn decoder(&self) -> Result<CudaDecoder, DecodeError> {
+        CudaDecoder::new(self.tables, self.options, CudaConfig { streams: self.streams.max(1), ..self.config.clone() })
+    }
+
+    /// What is measured in a mode, not warmed up. A first pass is compared with `expected`; the inner
+    /// error says what differs.
+    ///
+    /// # Errors
+    /// When the GPU cannot decode the sample.
+    pub fn variant(&self, mode: Mode, expected: Option<&Expected>) -> Result<Result<Variant, String>, DecodeError> {
+        match self.contents(expected)? {
+            Ok(contents) => self.streaming(mode, contents).map(Ok),
+            Err(difference) => Ok(Err(difference)),
+        }
+    }
+
+    /// All three modes in the order of [`Mode::ALL`], not warmed up; a first pass is compared with `expected`.
+    ///
+    /// # Errors
+    /// As [`variant`](Self::variant).
+    pub fn modes(&self, expected: Option<&Expected>) -> Result<Result<[Variant; 3], String>, DecodeError> {
+        match self.contents(expected)? {
+            Ok(contents) => {
+                let [resident, on_device, whole] = Mode::ALL.map(|mode| self.streaming(mode, contents));
+                Ok(Ok([resident?, on_device?, whole?]))
+            }
+            Err(difference) => Ok(Err(difference)),
+        }
+    }
+
+    /// What a pass decodes, as a first one shows.
+    fn contents(&self, expected: Option<&Expected>) -> Result<Result<Contents, String>, DecodeError> {
+        let decoder = || Ok(Box::new(self.decoder()?) as _);
+        Ok(Variant::cold(self.sample, self.tables, 1, decoder, false, expected)?.map(|variant| variant.contents))
+    }
+
+    fn streaming(&self, mode: Mode, contents: Contents) -> Result<Variant, DecodeError> {
+        let mut decoder = self.decoder()?;
+        let views = self.sample.batches.iter().map(EventBatch::view);
+        let way = match mode {
+            Mode::DeviceResident => Way::Resident(views.map(|batch| decoder.upload(batch)).collect::<Result<_, _>>()?),
+            Mode::HitsOnDevice => Way::Leaving(views.map(|batch| decoder.pin(batch)).collect::<Result<_, _>>()?),
+            Mode::EndToEnd => Way::Whole(views.map(|batch| decoder.pin(batch)).collect::<Result<_, _>>()?),
+        };
+        let job = Streaming { decoder, way, hits: contents.hits as usize };
+        Ok(Variant::of(vec![Box::new(job)], contents))
+    }
+
+    /// What comes of launching the kernels of the first batch as a graph, over some passes, where that is wanted.
+    ///
+    /// # Errors
+    /// When the GPU cannot decode the batch.
+    pub fn graph_use(&self) -> Result<Option<GraphUse>, DecodeError> {
+        const PASSES: usize = 4;
+        let Some(first) = self.sample.batches.first().filter(|_| self.config.graph) else { return Ok(None) };
+        let mut decoder =
+            CudaDecoder::new(self.tables, self.options, CudaConfig { streams: 1, ..self.config.clone() })?;
+        let batch = decoder.upload(first.view())?;
+        decoder.decode_all_and_leave((0..PASSES).map(|_| &batch), |_| Ok(()))?;
+        Ok(decoder.device().graph_use().cloned())
+    }
+
+    /// How long each kernel takes, by the device's own clock, over `passes` passes with one batch in flight, after a
+    /// first one that is not counted.
+    ///
+    /// # Errors
+    /// When the GPU cannot decode the sample.
+    pub fn kernel_times(&self, passes: usize) -> Result<Vec<KernelTime>, DecodeError> {
+        let config = CudaConfig { streams: 1, ..self.config.clone() };
+        let mut decoder = CudaDecoder::new(self.tables, self.options, config)?;
+        let batches = self.sample.batches.iter().map(|batch| decoder.upload(batch.view()));
+        let batches = batches.collect::<Result<Vec<_>, _>>()?;
+        let pass = |decoder: &mut CudaDecoder| decoder.decode_all_and_leave(&batches, |_| Ok(()));
+        pass(&mut decoder)?;
+        decoder.time_kernels(true);
+        let mut times: BTreeMap<Kernel, Vec<f64>> = BTreeMap::new();
+        let events = self.sample.events.max(1) as f64;
+        for place in 0..passes {
+            pass(&mut decoder)?;
+            for (kernel, ms) in decoder.take_times()? {
+                let of = times.entry(kernel).or_default();
+                of.resize(place + 1, 0.0);
+                of[place] += f64::from(ms) * 1e6 / events;
+            }
+        }
+        let spreads: Vec<(Kernel, Spread)> =
+            times.into_iter().map(|(kernel, times)| (kernel, Spread::of(&times))).collect();
+        let all: f64 = spreads.iter().map(|(_, spread)| spread.median).sum();
+        let time = |(kernel, ns_per_event): (Kernel, Spread)| KernelTime {
+            kernel: kernel.name().to_owned(),
+            ns_per_event,
+            share: if all > 0.0 { ns_per_event.median / all } else { 0.0 },
+        };
+        Ok(spreads.into_iter().map(time).collect())
+    }
+}

@@ -1,0 +1,311 @@
+//! The events that are decoded over and over, and what must come out of them.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+
+use ut_data::detector::DetectorTables;
+use ut_data::input::{Bank, BatchBuilder, BatchView, EventBatch, banks_of};
+use ut_data::memory;
+use ut_decoders::reference::ReferenceDecoder;
+use ut_decoders::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
+
+/// With fewer events than this the branch predictor starts to learn them.
+pub const ENOUGH_DISTINCT: usize = 1000;
+
+/// The events that are decoded over and over.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// The batches that make one pass.
+    pub batches: Vec<EventBatch>,
+    /// Events of a pass.
+    pub events: usize,
+    /// Events of a pass that differ from each other.
+    pub distinct_events: usize,
+    /// Bytes of a pass: the batches' `raw`, that is raw banks with their sourceIDs and the tables of banks.
+    pub bytes: usize,
+}
+
+impl Sample {
+    /// Batches of `batch` events (at least 1) from those of `batches`, which are repeated until a pass has at least
+    /// [`ENOUGH_DISTINCT`] events or one batch is full. Empty when there is no event.
+    pub fn new(batches: &[EventBatch], batch: usize) -> Self {
+        let n_events = batches.iter().map(|batch| batch.n_events).sum();
+        Self::of(batches, batch, Self::enough(n_events, batch))
+    }
+
+    /// Events of a pass over `n_events` in batches of `batch`: all of them, at least [`ENOUGH_DISTINCT`], and a full
+    /// batch.
+    pub fn enough(n_events: usize, batch: usize) -> usize {
+        n_events.max(ENOUGH_DISTINCT).max(batch)
+    }
+
+    /// Batches of `batch` events (at least 1) from those of `batches`, `wanted` events altogether: repeated when there
+    /// are fewer. Empty when there is no event.
+    pub fn of(batches: &[EventBatch], batch: usize, wanted: usize) -> Self {
+        let mut sample = Self::default();
+        if batches.iter().all(|batch| batch.n_events == 0) {
+            return sample;
+        }
+        let batch = batch.max(1);
+        let all = batches.iter().flat_map(|batch| (0..batch.n_events).map(move |e| (batch.view(), e)));
+        let mut different = HashSet::new();
+        let mut builder = BatchBuilder::new();
+        let mut banks: Vec<Bank<'_>> = Vec::new();
+        for (view, e) in all.cycle().take(wanted) {
+            banks_of(view, e, &mut banks);
+            let mut hash = DefaultHasher::new();
+            for bank in &banks {
+                (bank.kind, bank.version, bank.source_id, bank.payload).hash(&mut hash);
+            }
+            different.insert(hash.finish());
+            let meta = view.meta_of(e);
+            let agrees = builder.agrees(banks.iter().copied());
+            if builder.n_events() == batch || !agrees || builder.push(meta, banks.iter().copied()).is_err() {
+                sample.close(&mut builder);
+                // It came from a batch, so it fits into one.
+                let _ = builder.push(meta, banks.iter().copied());
+            }
+        }
+        sample.close(&mut builder);
+        sample.distinct_events = different.len();
+        sample
+    }
+
+    fn close(&mut self, builder: &mut BatchBuilder) {
+        let mut batch = EventBatch::default();
+        builder.finish(&mut batch);
+        self.add(batch);
+    }
+
+    fn add(&mut self, batch: EventBatch) {
+        self.events += batch.n_events;
+        self.bytes += batch.raw.len();
+        self.batches.push(batch);
+    }
+
+    /// The same events with each batch converted by `change`, to another layout for instance.
+    ///
+    /// # Errors
+    /// What `change` fails with.
+    pub fn transposed<E>(&self, change: impl Fn(BatchView<'_>) -> Result<Vec<EventBatch>, E>) -> Result<Self, E> {
+        let mut sample = Self { distinct_events: self.distinct_events, ..Self::default() };
+        for batch in &self.batches {
+            change(batch.view())?.into_iter().for_each(|batch| sample.add(batch));
+        }
+        Ok(sample)
+    }
+}
+
+/// The reference's hits and reports of a sample, event by event, whatever the batches.
+#[derive(Clone, Debug)]
+pub struct Expected {
+    batches: Vec<(UtHits, BatchReport)>,
+    /// Batch of each event, and its place there.
+    places: Vec<(usize, usize)>,
+}
+
+impl Expected {
+    /// Decodes `sample` with the reference.
+    ///
+    /// # Errors
+    /// When the reference cannot decode it.
+    pub fn of(sample: &Sample, tables: &DetectorTables, options: DecodeOptions) -> Result<Self, DecodeError> {
+        let mut decoder = ReferenceDecoder::new(tables, options);
+        let bytes = sample.batches.iter().map(|batch| 28 * batch.view().max_hits()).sum::<usize>();
+        if memory::check_address_space("", bytes as u64).is_err() {
+            let events = sample.batches.iter().map(|batch| batch.n_events).sum();
+            return Err(DecodeError::NoMemory { events, bytes });
+        }
+        let decode = |batch: &EventBatch| {
+            let view = batch.view();
+            let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups(), view.max_hits());
+            let mut report = BatchReport::new();
+            decoder.decode(view, &mut hits, &mut report)?;
+            Ok((hits, report))
+        };
+        let batches = sample.batches.iter().map(decode).collect::<Result<Vec<_>, DecodeError>>()?;
+        let place = |(b, (hits, _)): (usize, &(UtHits, BatchReport))| (0..hits.n_events()).map(move |e| (b, e));
+        let places = batches.iter().enumerate().flat_map(place).collect();
+        Ok(Self { batches, places })
+    }
+
+    /// Hits of the sample.
+    pub fn hits(&self) -> usize {
+        self.batches.iter().map(|(hits, _)| hits.len()).sum()
+    }
+
+    /// Compares what a decoder made of a batch with this: of the events `events` of a pass, whose first ones come again
+    /// after the sample's last. `Err` says, in words, what differs first.
+    ///
+    /// # Errors
+    /// When a bit differs.
+    pub fn check(&self, events: Range<usize>, hits: &UtHits, report: &BatchReport) -> Result<(), String> {
+        let found = [hits.n_events(), report.events.len()];
+        if found != [events.len(); 2] {
+            let [hits, report] = found;
+            return Err(format!("of {} events there are the hits of {hits} and the counts of {report}", events.len()));
+        }
+        for (i, event) in events.enumerate() {
+            let Some(&(batch, place)) = event.checked_rem(self.places.len()).and_then(|e| self.places.get(e)) else {
+                return Err(format!("event {event} is not one of the sample's"));
+            };
+            let (expected, expected_report) = &self.batches[batch];
+            if report.events[i] != expected_report.events[place] {
+                return Err(format!("event {event}: counts other than the reference's"));
+            }
+            same_hits((hits, i), (expected, place)).map_err(|what| format!("event {event}: {what}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether an event of the one has the same groups with the same bits as an event of the other.
+fn same_hits((hits, event): (&UtHits, usize), (expected, place): (&UtHits, usize)) -> Result<(), &'static str> {
+    let n_groups = expected.n_groups();
+    let ends = |hits: &'_ UtHits, event: usize| -> Vec<u32> {
+        let offsets = &hits.offsets()[event * n_groups..=(event + 1) * n_groups];
+        offsets.iter().map(|end| end.wrapping_sub(offsets[0])).collect()
+    };
+    if hits.n_groups() != n_groups || ends(hits, event) != ends(expected, place) {
+        return Err("another number of hits than the reference's");
+    }
+    let range = |hits: &UtHits, event: usize| {
+        hits.offsets()[event * n_groups] as usize..hits.offsets()[(event + 1) * n_groups] as usize
+    };
+    let (at, from) = (range(hits, event), range(expected, place));
+    let floats: [fn(&UtHits) -> &[f32]; 6] =
+        [UtHits::y_begin, UtHits::y_end, UtHits::z_at_y_eq0, UtHits::x_at_y_eq0, UtHits::dx_dy, UtHits::weight];
+    let bits = |floats: &'_ [f32], range: &Range<usize>| -> Vec<u32> {
+        floats[range.clone()].iter().map(|float| float.to_bits()).collect()
+    };
+    let same = hits.id()[at.clone()] == expected.id()[from.clone()]
+        && floats.iter().all(|array| bits(array(hits), &at) == bits(array(expected), &from));
+    if same { Ok(()) } else { Err("hits other than the reference's") }
+}
+
+/// The first `n` synthetic v5 events of a profile, for tests.
+#[cfg(test)]
+pub(super) fn synthetic(profile: ut_data::synth::Profile, n: usize) -> EventBatch {
+    use ut_data::detector::BankVersion::V5;
+    use ut_data::input::{EventMeta, kind};
+
+    let mut builder = BatchBuilder::new();
+    for event in ut_data::synth::Generator::new(profile, V5, 1).take(n) {
+        let banks = event.banks.iter().map(|(source_id, payload)| Bank {
+            kind: kind::UT,
+            version: Some(V5.byte()),
+            source_id: u32::from(*source_id),
+            payload,
+        });
+        builder.push(EventMeta::default(), banks).expect("room for a few events");
+    }
+    let mut batch = EventBatch::default();
+    builder.finish(&mut batch);
+    batch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ut_data::detector::BankVersion;
+    use ut_data::input::EventMeta;
+    use ut_data::synth::{Generator, Profile};
+
+    fn batch_of(n_events: u8) -> EventBatch {
+        let mut builder = BatchBuilder::new();
+        for e in 0..n_events {
+            let bank = Bank { kind: 66, version: Some(4), source_id: u32::from(e), payload: &[e; 24] };
+            builder.push(EventMeta::default(), [bank]).unwrap();
+        }
+        let mut batch = EventBatch::default();
+        builder.finish(&mut batch);
+        batch
+    }
+
+    #[test]
+    fn a_small_sample_is_repeated_and_says_how_many_events_differ() {
+        let sample = Sample::new(&[batch_of(3), batch_of(5)], 300);
+        assert_eq!((sample.events, sample.distinct_events), (1000, 5));
+        assert_eq!(sample.batches.iter().map(|batch| batch.n_events).collect::<Vec<_>>(), [300, 300, 300, 100]);
+        let sample = Sample::new(&[batch_of(3)], 2000);
+        assert_eq!((sample.events, sample.batches.len()), (2000, 1));
+    }
+
+    #[test]
+    fn as_many_events_as_are_wanted_are_taken() {
+        let sample = Sample::of(&[batch_of(3), batch_of(5)], 4, 7);
+        assert_eq!((sample.events, sample.distinct_events, sample.batches.len()), (7, 4, 2));
+    }
+
+    #[test]
+    fn another_count_or_another_hit_than_the_references_is_named() {
+        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, ut_data::Grouping::YRows).unwrap();
+        let sample = Sample::of(&[batch_of(3)], 3, 3);
+        let options = DecodeOptions::default();
+        let expected = Expected::of(&sample, &tables, options).unwrap();
+        let mut hits = UtHits::with_capacity(3, tables.n_groups(), 10_000);
+        let mut report = BatchReport::new();
+        ReferenceDecoder::new(&tables, options).decode(sample.batches[0].view(), &mut hits, &mut report).unwrap();
+        assert_eq!(expected.check(0..3, &hits, &report), Ok(()));
+        let mut other = report.clone();
+        other.events[2].add(ut_decoders::Count::Banks, 1);
+        assert_eq!(expected.check(0..3, &hits, &other), Err("event 2: counts other than the reference's".to_owned()));
+        let fewer = UtHits::with_capacity(3, tables.n_groups(), 10_000);
+        assert!(expected.check(0..3, &fewer, &report).unwrap_err().contains("of 3 events"));
+        assert!(expected.check(0..2, &hits, &report).unwrap_err().contains("of 2 events"));
+        let none = Expected { batches: Vec::new(), places: Vec::new() };
+        assert!(none.check(0..3, &hits, &report).unwrap_err().contains("not one of the sample's"));
+    }
+
+    #[test]
+    fn batches_of_any_size_and_layout_are_held_against_the_same_events() {
+        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, ut_data::Grouping::YRows).unwrap();
+        let mut builder = BatchBuilder::new();
+        for event in Generator::new(Profile::PpLow, BankVersion::V5, 1).take(5) {
+            let bank = |(source_id, payload): &'_ (u16, Vec<u8>)| (u32::from(*source_id), payload.clone());
+            let banks: Vec<_> = event.banks.iter().map(bank).collect();
+            let of = |source_id, payload| Bank { kind: 66, version: Some(4), source_id, payload };
+            builder.push(EventMeta::default(), banks.iter().map(|(id, payload)| of(*id, &payload[..]))).unwrap();
+        }
+        let mut events = EventBatch::default();
+        builder.finish(&mut events);
+        let events = [events];
+        let options = DecodeOptions::default();
+        let expected = Expected::of(&Sample::of(&events, 5, 5), &tables, options).unwrap();
+        let mut decoder = ReferenceDecoder::new(&tables, options);
+        for (batch, wanted) in [(1, 5), (2, 11), (7, 7)] {
+            let allen = Sample::of(&events, batch, wanted);
+            for sample in [&allen, &allen.transposed(ut_data::input::to_mep).unwrap()] {
+                let mut first = 0;
+                for batch in &sample.batches {
+                    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
+                    let mut report = BatchReport::new();
+                    decoder.decode(batch.view(), &mut hits, &mut report).unwrap();
+                    let events = first..first + batch.n_events;
+                    assert_eq!(expected.check(events.clone(), &hits, &report), Ok(()));
+                    let shifted = events.start + 1..events.end + 1;
+                    assert!(expected.check(shifted, &hits, &report).is_err(), "the events differ");
+                    first = events.end;
+                }
+                assert_eq!(first, wanted);
+            }
+        }
+    }
+
+    #[test]
+    fn no_events_make_an_empty_sample() {
+        let sample = Sample::new(&[EventBatch::default()], 10);
+        assert_eq!((sample.events, sample.batches.len()), (0, 0));
+    }
+
+    #[test]
+    fn another_layout_has_the_same_events() {
+        let sample = Sample::new(&[batch_of(5)], 100);
+        let mep = sample.transposed(ut_data::input::to_mep).unwrap();
+        assert_eq!((mep.events, mep.distinct_events), (1000, 5));
+        assert_eq!(mep.batches.len(), 1000, "a sourceID of its own in every event");
+    }
+}

@@ -1,0 +1,132 @@
+//! The report as one self-contained page: verdict, charts, every point, everything that was skipped.
+
+use chart_page::{Chart, Heat, Page};
+
+use super::report::{Report, number};
+use crate::{Change, Spread};
+use ut_decoders::parameters::value_text;
+
+impl Report {
+    /// The page, UTF-8, that needs nothing else.
+    pub fn html(&self) -> String {
+        let mut page = Page::new(&format!("Sweep on {}", self.about.backend));
+        page.text(&self.verdict());
+        page.facts(self.facts().into_iter().map(|(name, value)| (name, value.trim_matches('`').to_owned())));
+        for (title, chart) in charts(self) {
+            page.heading(&title);
+            page.chart(&chart);
+        }
+        table(self, &mut page);
+        for (title, list) in self.others() {
+            page.heading(&format!("{title}: {}", list.len()));
+            let rows = list.into_iter().map(|(point, reason)| (false, vec![point, reason]));
+            page.table(&["point", "why"].map(str::to_owned), rows);
+        }
+        page.html()
+    }
+}
+
+fn table(report: &Report, page: &mut Page) {
+    let ranking = report.ranking();
+    page.heading(&format!("All points, the best first: {}", ranking.len()));
+    let mut head: Vec<String> = report.axes.iter().map(|axis| axis.name.clone()).collect();
+    head.extend([report.about.unit.as_str(), "half of them", "to the default", "remark"].map(str::to_owned));
+    let row = |i: usize| {
+        let point = &report.points[i];
+        let spread = point.measured?;
+        let mut row: Vec<String> =
+            report.axes.iter().zip(&point.values).map(|(axis, &value)| value_text(&axis.name, value)).collect();
+        row.push(number(spread.median));
+        row.push(if point.repetitions > 1 {
+            format!("{} to {}", number(spread.q1), number(spread.q3))
+        } else {
+            String::new()
+        });
+        row.push(point.change.as_ref().filter(|_| i != report.default).map_or_else(String::new, Change::to_string));
+        let marks = report.marks(i);
+        row.push(marks.join(", "));
+        Some((!marks.is_empty(), row))
+    };
+    page.table(&head, ranking.into_iter().filter_map(row));
+}
+
+/// The best point at each combination of some axes' values, the others free: its place among the points.
+fn best_at(report: &Report, ranking: &[usize], fixed: &[(usize, u32)]) -> Option<usize> {
+    let fits = |&&i: &&usize| {
+        let point = &report.points[i];
+        point.on_grid && fixed.iter().all(|&(axis, value)| point.values[axis] == value)
+    };
+    ranking.iter().find(fits).copied()
+}
+
+/// Charts of a report, with titles: a heat map for each pair of axes, each cell the best over the other axes, and a
+/// line for each axis alike.
+fn charts(report: &Report) -> Vec<(String, Chart)> {
+    let name = |axis: usize| report.axes[axis].name.as_str();
+    let n = report.axes.len();
+    let rest = |fixed: usize| if n > fixed { ", best over the other axes" } else { "" };
+    let mut charts = Vec::new();
+    for x in 0..n {
+        for y in x + 1..n {
+            // The longer axis lies flat.
+            let (x, y) = if report.axes[x].values.len() >= report.axes[y].values.len() { (x, y) } else { (y, x) };
+            charts.push((format!("{} and {}{}", name(x), name(y), rest(2)), heat_map(report, x, y)));
+        }
+    }
+    for axis in 0..n {
+        charts.push((format!("{}{}", name(axis), rest(1)), line(report, axis)));
+    }
+    charts
+}
+
+fn line(report: &Report, axis: usize) -> Chart {
+    let ranking = report.ranking();
+    let of = &report.axes[axis];
+    let places: Vec<String> = of.values.iter().map(|&value| value_text(&of.name, value)).collect();
+    let spread = |value: &u32| best_at(report, &ranking, &[(axis, *value)]).and_then(|i| report.points[i].measured);
+    let line = |pick: fn(Spread) -> f64| of.values.iter().map(|v| spread(v).map_or(f64::NAN, pick)).collect::<Vec<_>>();
+    let (low, high) = (line(|s| s.q1), line(|s| s.q3));
+    let bars = (report.about.rounds > 1).then_some((&low[..], &high[..]));
+    let mut chart = Chart::new(&of.name, &of.name, &report.about.unit);
+    chart = chart.named("median, and the middle half", &places, &line(|s| s.median), bars);
+    match report.points[report.default].measured {
+        Some(default) => chart.named_level("default", default.median),
+        None => chart,
+    }
+}
+
+fn heat_map(report: &Report, x: usize, y: usize) -> Chart {
+    let ranking = report.ranking();
+    let (across, down) = (&report.axes[x], &report.axes[y]);
+    let at = |row: usize, column: usize| {
+        let place = best_at(report, &ranking, &[(x, across.values[column]), (y, down.values[row])])?;
+        Some((place, report.points[place].measured?.median))
+    };
+    let matrix = |of: &dyn Fn(Option<(usize, f64)>) -> String| -> Vec<Vec<String>> {
+        let row = |r: usize| (0..across.values.len()).map(|c| of(at(r, c))).collect();
+        (0..down.values.len()).map(row).collect()
+    };
+    let names = |axis: &super::axis::Axis| axis.values.iter().map(|&v| value_text(&axis.name, v)).collect::<Vec<_>>();
+    let rows = 0..down.values.len();
+    let values =
+        rows.map(|r| (0..across.values.len()).map(|c| at(r, c).map_or(f64::NAN, |(_, value)| value)).collect());
+    let heat = Heat {
+        columns: names(across),
+        rows: names(down),
+        values: values.collect(),
+        hover: matrix(&|cell| {
+            cell.map_or_else(String::new, |(place, value)| {
+                format!("{}: {}", report.point_text(&report.points[place].values), number(value))
+            })
+        }),
+        text: matrix(&|cell| {
+            cell.map_or_else(String::new, |(place, value)| {
+                [vec![number(value)], report.marks(place).into_iter().map(str::to_owned).collect()].concat().join(" ")
+            })
+        }),
+        unit: report.about.unit.clone(),
+        less_is_better: report.about.less_is_better,
+        ..Heat::default()
+    };
+    Chart::new(&format!("{} and {}", across.name, down.name), &across.name, &down.name).heat_map(heat)
+}

@@ -1,0 +1,331 @@
+//! What came of a sweep, as JSON (this very structure) and CSV; as a page in `page`.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::axis::Axis;
+use super::plan::{Plan, Point, Skipped};
+use crate::work::METRICS;
+use crate::{Change, Machine, Spread};
+use tuner::{FailureKind, Outcome};
+use ut_decoders::parameters::value_text;
+
+/// What was measured, and how.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct About {
+    /// The command line.
+    pub command: String,
+    /// The backend.
+    pub backend: String,
+    /// Where the events come from.
+    pub sample: String,
+    /// Events of a pass.
+    pub events: usize,
+    /// What the values are: `events/s`, or the name of a metric, a count an event.
+    pub unit: String,
+    /// Whether less is better.
+    pub less_is_better: bool,
+    /// Rounds.
+    pub rounds: usize,
+    /// Seed of the orders.
+    pub seed: u64,
+    /// Machine and program.
+    pub machine: Machine,
+    /// What the machine was like while it was measured, in lines of a name and a value.
+    #[serde(default)]
+    pub environment: Vec<(String, String)>,
+}
+
+/// One point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PointReport {
+    /// The axes' values.
+    pub values: Vec<u32>,
+    /// Whether it is one of the axes' combinations.
+    pub on_grid: bool,
+    /// The measurements; `None`: it failed.
+    pub measured: Option<Spread>,
+    /// Measurements.
+    pub repetitions: usize,
+    /// The change from the default to this point.
+    pub change: Option<Change>,
+    /// Counts an event, in the order of `metrics`; empty where nothing is counted.
+    pub work: Vec<f64>,
+    /// Why it failed.
+    pub failure: Option<String>,
+}
+
+/// What came of a sweep.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What was measured.
+    pub about: About,
+    /// The axes.
+    pub axes: Vec<Axis>,
+    /// Names of the counts.
+    pub metrics: Vec<String>,
+    /// What was run, in the order of the axes.
+    pub points: Vec<PointReport>,
+    /// What was not.
+    pub skipped: Vec<Skipped>,
+    /// The place of the default among the points.
+    pub default: usize,
+    /// The place of the best; `None` when all failed.
+    pub best: Option<usize>,
+}
+
+impl Report {
+    /// The report of what came of each point of `plan`, round by round. `metric`: the place in [`METRICS`] of the count
+    /// that is compared, where work was counted.
+    pub fn new(about: About, plan: &Plan, outcomes: &[Vec<Outcome>], metric: Option<usize>) -> Self {
+        let values_of = |place: usize| -> Vec<f64> {
+            let value = |outcome: &Outcome| match (outcome, metric) {
+                (Outcome::Times(counts), Some(metric)) => counts.get(metric).copied(),
+                (Outcome::Times(times), None) => times.first().map(|time| 1e3 / time),
+                (Outcome::Failed(_), _) => None,
+            };
+            outcomes.get(place).into_iter().flatten().filter_map(value).collect()
+        };
+        let mut of_default = values_of(plan.default);
+        // Values are paired by place: with a round missing, each would meet that of another round.
+        if of_default.len() < outcomes.get(plan.default).map_or(0, Vec::len) {
+            of_default.clear();
+        }
+        let family = plan.points.len().saturating_sub(1).max(1);
+        let point = |(place, point): (usize, &Point)| {
+            let values = values_of(place);
+            let failure = outcomes.get(place).into_iter().flatten().find_map(|outcome| match outcome {
+                Outcome::Failed(failure) if failure.kind == FailureKind::WrongResult => {
+                    Some(format!("other bits than the reference: {}", failure.message))
+                }
+                Outcome::Failed(failure) => Some(failure.message.clone()),
+                Outcome::Times(_) => None,
+            });
+            let work = metric.and_then(|_| match outcomes.get(place)?.first()? {
+                Outcome::Times(counts) => Some(counts.clone()),
+                Outcome::Failed(_) => None,
+            });
+            let good = failure.is_none() && !values.is_empty();
+            PointReport {
+                values: point.values.clone(),
+                on_grid: point.on_grid,
+                measured: good.then(|| Spread::of(&values)),
+                repetitions: values.len(),
+                change: Change::between(&of_default, &values, 1, family).filter(|_| good),
+                work: work.unwrap_or_default(),
+                failure,
+            }
+        };
+        let points: Vec<PointReport> = plan.points.iter().enumerate().map(point).collect();
+        let mut report = Self {
+            metrics: if points.iter().any(|point| !point.work.is_empty()) {
+                METRICS.iter().map(|metric| metric.name.to_owned()).collect()
+            } else {
+                Vec::new()
+            },
+            about,
+            axes: plan.axes.clone(),
+            points,
+            skipped: plan.skipped.clone(),
+            default: plan.default,
+            best: None,
+        };
+        report.best = report.ranking().first().copied();
+        report
+    }
+
+    /// The points that were measured, the best first; of equals the default, then the first.
+    pub fn ranking(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..self.points.len()).filter(|&i| self.points[i].measured.is_some()).collect();
+        let key = |i: usize| {
+            let median = self.points[i].measured.map_or(0.0, |spread| spread.median);
+            if self.about.less_is_better { median } else { -median }
+        };
+        places.sort_by(|&a, &b| {
+            key(a).total_cmp(&key(b)).then((b == self.default).cmp(&(a == self.default))).then(a.cmp(&b))
+        });
+        places
+    }
+
+    /// A point in words: `count.bins=8 batch=64`.
+    pub fn point_text(&self, values: &[u32]) -> String {
+        let one = |(axis, &value): (&Axis, &u32)| format!("{}={}", axis.name, value_text(&axis.name, value));
+        self.axes.iter().zip(values).map(one).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The result in a few sentences.
+    pub fn verdict(&self) -> String {
+        let ranking = self.ranking();
+        let (Some(&best), Some(&worst)) = (ranking.first(), ranking.last()) else {
+            return "No point could be measured.".to_owned();
+        };
+        let median = |i: usize| self.points[i].measured.map_or(0.0, |spread| spread.median);
+        let unit = &self.about.unit;
+        let mut text =
+            format!("Best: {}, {} {unit}.", self.point_text(&self.points[best].values), number(median(best)));
+        if best == self.default {
+            text += " It is the default.";
+        } else if let Some(change) = &self.points[best].change {
+            let _ = write!(
+                text,
+                " The default, {}, makes {}: the change is {:+.1} %",
+                self.point_text(&self.points[self.default].values),
+                number(median(self.default)),
+                change.percent
+            );
+            let end = match change.interval {
+                None if self.about.rounds <= 1 => ".".to_owned(),
+                None => format!("; {} rounds are too few to tell it from noise.", change.blocks),
+                Some([low, high]) => {
+                    let says = change.doubt.as_deref().unwrap_or("a real difference");
+                    let rounds = change.blocks;
+                    format!(
+                        "; the mean of {rounds} rounds says {low:+.1} to {high:+.1} % (95 % for all points together): {says}."
+                    )
+                }
+            };
+            text.push_str(&end);
+        }
+        let ratio = (median(best) / median(worst)).max(median(worst) / median(best));
+        if ratio.is_finite() {
+            let _ = write!(text, " From the worst point to the best: a factor {ratio:.2}.");
+        }
+        text
+    }
+
+    /// One row a point, skipped ones too.
+    pub fn csv(&self) -> String {
+        let mut head: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
+        head.extend(
+            [
+                "status",
+                "median",
+                "q1",
+                "q3",
+                "min",
+                "max",
+                "repetitions",
+                "change_percent",
+                "change_low",
+                "change_high",
+                "default",
+                "best",
+                "reason",
+            ]
+            .map(str::to_owned),
+        );
+        head.extend(self.metrics.iter().cloned());
+        let mut text = head.join(",") + "\n";
+        let exact = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+        for (i, point) in self.points.iter().enumerate() {
+            let mut row = self.value_texts(&point.values);
+            let spread = point.measured;
+            let change = point.change.as_ref();
+            let interval = change.and_then(|change| change.interval);
+            row.push(
+                if spread.is_some() {
+                    "ok"
+                } else if point.failure.is_some() {
+                    "failed"
+                } else {
+                    "missing"
+                }
+                .to_owned(),
+            );
+            let numbers = [
+                spread.map(|s| s.median),
+                spread.map(|s| s.q1),
+                spread.map(|s| s.q3),
+                spread.map(|s| s.min),
+                spread.map(|s| s.max),
+            ];
+            row.extend(numbers.map(exact));
+            row.push(point.repetitions.to_string());
+            // More digits than a reader needs, and fewer than mathematical libraries differ in.
+            let percents = [change.map(|c| c.percent), interval.map(|i| i[0]), interval.map(|i| i[1])];
+            row.extend(percents.map(|percent| percent.map_or_else(String::new, |percent| format!("{percent:.4}"))));
+            row.push((i == self.default).to_string());
+            row.push((Some(i) == self.best).to_string());
+            row.push(quoted(point.failure.as_deref().unwrap_or_default()));
+            row.extend(self.metrics.iter().enumerate().map(|(m, _)| exact(point.work.get(m).copied())));
+            text += &(row.join(",") + "\n");
+        }
+        for skipped in &self.skipped {
+            let mut row = self.value_texts(&skipped.values);
+            row.push("skipped".to_owned());
+            row.extend(std::iter::repeat_n(String::new(), 11));
+            row.push(quoted(&skipped.reason));
+            row.extend(self.metrics.iter().map(|_| String::new()));
+            text += &(row.join(",") + "\n");
+        }
+        text
+    }
+
+    fn value_texts(&self, values: &[u32]) -> Vec<String> {
+        self.axes.iter().zip(values).map(|(axis, &value)| value_text(&axis.name, value)).collect()
+    }
+
+    /// What is to be said of a point.
+    pub(super) fn marks(&self, i: usize) -> Vec<&'static str> {
+        let mut marks = Vec::new();
+        if Some(i) == self.best {
+            marks.push("best");
+        }
+        if i == self.default {
+            marks.push("default");
+        }
+        marks
+    }
+
+    /// How it was measured.
+    pub(super) fn facts(&self) -> Vec<(&str, String)> {
+        let About { command, sample, events, rounds, seed, machine, .. } = &self.about;
+        let rounds = match rounds {
+            1 => "counted once".to_owned(),
+            n => format!("{n} rounds over all points, each in an order of its own (seed {seed})"),
+        };
+        let cpu = machine.cpu.as_deref().unwrap_or("unknown CPU");
+        let commit = machine.commit.as_deref().unwrap_or("unknown");
+        let mut facts = vec![
+            ("sample", format!("{sample}, {events} events")),
+            ("measured", rounds),
+            ("machine", format!("{cpu}, {} cores", machine.cores)),
+            ("version", format!("{}, commit {commit}", machine.version)),
+            ("command", format!("`{command}`")),
+        ];
+        facts.extend(self.about.environment.iter().map(|(name, value)| (name.as_str(), value.clone())));
+        if !machine.optimised {
+            facts.push(("note", "built without optimisation: not for numbers that count".to_owned()));
+        }
+        facts
+    }
+
+    /// Points without a value, and why.
+    pub(super) fn others(&self) -> Vec<(&'static str, Vec<(String, String)>)> {
+        let reason = |point: &PointReport| {
+            point.failure.clone().or_else(|| point.measured.is_none().then(|| "not measured yet".to_owned()))
+        };
+        let failed = self.points.iter().filter_map(|p| Some((self.point_text(&p.values), reason(p)?))).collect();
+        let skipped = self.skipped.iter().map(|s| (self.point_text(&s.values), s.reason.clone())).collect();
+        [("Failed", failed), ("Skipped", skipped)]
+            .into_iter()
+            .filter(|(_, list): &(&str, Vec<(String, String)>)| !list.is_empty())
+            .collect()
+    }
+}
+
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+}
+
+/// A value for people: at most four digits.
+pub(super) fn number(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if size >= 1e7 => format!("{:.4}e6", value / 1e6),
+        _ if size >= 1000.0 => format!("{value:.0}"),
+        _ if size >= 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    }
+}

@@ -1,0 +1,253 @@
+//! Events per second: the main measurement, and how long a batch takes.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::Spread;
+use super::modes::{KernelTime, Mode, OnGpu};
+use super::sample::{Expected, Sample};
+use super::timing::{Contents, Variant, measure};
+use ut_data::detector::DetectorTables;
+use ut_data::input::EventBatch;
+use ut_decoders::cuda::{CudaConfig, GraphUse};
+use ut_decoders::{Backend, Count, DecodeError, DecodeOptions, Parameters};
+
+/// Passes over which the kernels are timed one by one.
+const KERNEL_PASSES: usize = 10;
+
+/// What is measured, and how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurement {
+    /// The backend.
+    pub backend: Backend,
+    /// Its options.
+    pub options: DecodeOptions,
+    /// Its parameters.
+    pub decoder: Parameters,
+    /// Threads, each with its own decoder; on a GPU streams of one decoder, each with a batch in flight.
+    pub threads: usize,
+    /// Whether hits are decoded [with clusters](ut_data::UtHits::with_clusters), in turn with plain ones.
+    pub clusters: bool,
+    /// How long, altogether.
+    pub duration: Duration,
+}
+
+/// How long a batch takes a single decoder, from the batch in memory to the hits, µs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// Over all batches of some passes.
+    pub us: Spread,
+    /// 99 of 100 are not longer, µs.
+    pub p99_us: f64,
+}
+
+impl Latency {
+    fn of(times: &[f64]) -> Self {
+        let mut sorted = times.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let p99_us = sorted.get((sorted.len() * 99).div_ceil(100).saturating_sub(1)).copied().unwrap_or_default();
+        Self { us: Spread::of(&sorted), p99_us }
+    }
+}
+
+/// The result in one mode of a GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ModeResult {
+    /// Which.
+    pub mode: Mode,
+    /// Repetitions, interleaved with those of the other modes.
+    pub repetitions: usize,
+    /// Events a second, all streams together.
+    pub events_per_second: Spread,
+    /// How long a batch takes.
+    pub latency: Latency,
+}
+
+/// The result, in the names of the JSON output.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Throughput {
+    /// The backend.
+    pub backend: String,
+    /// Threads; on a GPU streams.
+    pub threads: usize,
+    /// Events that each thread decodes in a pass.
+    pub events: usize,
+    /// How many of them differ.
+    pub distinct_events: usize,
+    /// Events of the largest batch.
+    pub batch: usize,
+    /// Repetitions.
+    pub repetitions: usize,
+    /// Events a second, all threads together; on a GPU end to end.
+    pub events_per_second: Spread,
+    /// Events a second and thread, in the median.
+    pub events_per_second_per_thread: f64,
+    /// Strips (v4: cluster words) a second, all threads together.
+    pub strips_per_second: Spread,
+    /// 10⁹ bytes of raw banks a second, all threads together.
+    pub gigabytes_per_second: Spread,
+    /// How long a batch takes; on a GPU end to end.
+    pub latency: Latency,
+    /// Strips an event, in the mean.
+    pub strips_per_event: f64,
+    /// Events of a pass in which something is wrong: what is skipped takes no time.
+    pub events_with_trouble: usize,
+    /// Hits an event, in the mean.
+    pub hits_per_event: f64,
+    /// Bytes of raw banks an event, in the mean.
+    pub bytes_per_event: f64,
+    /// Bytes of a batch an event that a decoder reads, in the mean: raw banks, and the tables of where they are.
+    pub bytes_in_per_event: f64,
+    /// Bytes an event that it writes: hits, ends of groups, counters.
+    pub bytes_out_per_event: f64,
+    /// Where hits were decoded with clusters: the rate without, measured in turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plain_events_per_second: Option<Spread>,
+    /// On a GPU, in the order of [`Mode::ALL`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modes: Vec<ModeResult>,
+    /// On a GPU, the kernels by name, by the device's own clock, on one stream.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernels: Vec<KernelTime>,
+    /// On a GPU, where the kernels of a batch are to be launched as a graph: what came of it over some passes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graphs: Option<GraphUse>,
+    /// Digest of all hits and counters of a pass ([`Digest`](super::Digest)): the same wherever the same is decoded.
+    /// Empty in results of versions that did not have it.
+    #[serde(default)]
+    pub digest: String,
+}
+
+/// What is measured of one sample: one variant, two where there are hits without clusters and with them, or those of
+/// [`Mode::ALL`].
+struct Contestant<'a> {
+    sample: &'a Sample,
+    variants: usize,
+    modes: &'static [Mode],
+    kernels: Vec<KernelTime>,
+    graphs: Option<GraphUse>,
+}
+
+impl Contestant<'_> {
+    /// What the variants of this and their rates say; the last one is that of the whole way.
+    fn result(
+        self,
+        backend: Backend,
+        threads: usize,
+        tables: &DetectorTables,
+        variants: &mut [Variant],
+        rates: &[Vec<f64>],
+    ) -> Result<Throughput, DecodeError> {
+        let latency = |variant: &mut Variant| variant.latencies().map(|times| Latency::of(&times));
+        let latencies = variants.iter_mut().map(latency).collect::<Result<Vec<_>, DecodeError>>()?;
+        let modes = self.modes.iter().zip(rates).zip(&latencies).map(|((mode, rates), latency)| ModeResult {
+            mode: *mode,
+            repetitions: rates.len(),
+            events_per_second: Spread::of(rates),
+            latency: *latency,
+        });
+        let sample = self.sample;
+        let last = self.variants - 1;
+        let plain = (self.variants > 1 && self.modes.is_empty()).then(|| Spread::of(&rates[0]));
+        let (variant, rates, latency) = (&variants[last], &rates[last], &latencies[last]);
+        let rate = Spread::of(rates);
+        let events = sample.events.max(1) as f64;
+        let Contents { strips, hits, events_with_trouble, .. } = variant.contents;
+        let [strips, hits, bytes] = [strips as f64 / events, hits as f64 / events, sample.bytes as f64 / events];
+        Ok(Throughput {
+            backend: backend.name().to_owned(),
+            threads,
+            events: sample.events,
+            distinct_events: sample.distinct_events,
+            batch: sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default(),
+            repetitions: rates.len(),
+            events_per_second: rate,
+            events_per_second_per_thread: rate.median / threads as f64,
+            strips_per_second: rate.times(strips),
+            gigabytes_per_second: rate.times(bytes * 1e-9),
+            latency: *latency,
+            strips_per_event: strips,
+            events_with_trouble,
+            hits_per_event: hits,
+            bytes_per_event: bytes,
+            bytes_in_per_event: sample.batches.iter().map(bytes_in).sum::<usize>() as f64 / events,
+            bytes_out_per_event: hits * if plain.is_some() { 32.0 } else { 28.0 }
+                + ((tables.n_groups() + Count::ALL.len()) * size_of::<u32>()) as f64,
+            plain_events_per_second: plain,
+            modes: modes.collect(),
+            kernels: self.kernels,
+            graphs: self.graphs,
+            digest: variant.contents.digest.to_string(),
+        })
+    }
+}
+
+/// Bytes of a batch: what crosses when it is copied.
+fn bytes_in(batch: &EventBatch) -> usize {
+    let view = batch.view();
+    let words = view.offsets.len() + view.sizes.len() + view.types.len() + view.versions.map_or(0, <[u32]>::len);
+    view.raw.len() + words * size_of::<u32>()
+}
+
+/// Measures one backend on samples, which take turns: the same events in batches of several sizes, for instance. What
+/// the first pass over each makes is compared with `expected`.
+///
+/// # Errors
+/// When the backend cannot run here, cannot decode a sample, or gives other bits.
+pub fn run(
+    samples: &[Sample],
+    tables: &DetectorTables,
+    expected: &Expected,
+    measurement: &Measurement,
+    tick: impl FnMut(Duration),
+) -> Result<Vec<Throughput>, DecodeError> {
+    let Measurement { backend, options, decoder: config, threads, clusters, duration } = *measurement;
+    let wrong =
+        |difference| DecodeError::Device { backend: backend.name(), message: format!("other bits: {difference}") };
+    let (mut variants, mut contestants) = (Vec::new(), Vec::new());
+    for sample in samples {
+        if backend == Backend::Cuda {
+            let config = CudaConfig::of(&config);
+            let gpu = OnGpu { sample, tables, options, config: &config, streams: threads };
+            for variant in gpu.modes(Some(expected))?.map_err(wrong)? {
+                variants.push(variant.warmed()?);
+            }
+            let (kernels, graphs) = (gpu.kernel_times(KERNEL_PASSES)?, gpu.graph_use()?);
+            contestants.push(Contestant { sample, variants: Mode::ALL.len(), modes: &Mode::ALL, kernels, graphs });
+        } else {
+            let decoder = || backend.decoder_with(tables, options, &config);
+            let which: &[bool] = if clusters { &[false, true] } else { &[false] };
+            for &clusters in which {
+                let variant = Variant::checked(sample, tables, threads, decoder, clusters, Some(expected))?;
+                variants.push(variant.map_err(wrong)?);
+            }
+            let (kernels, graphs) = (Vec::new(), None);
+            contestants.push(Contestant { sample, variants: which.len(), modes: &[], kernels, graphs });
+        }
+    }
+    let rates = measure(&mut variants, duration, tick)?;
+    let (mut variants, mut rates) = (&mut variants[..], &rates[..]);
+    let mut results = Vec::new();
+    for contestant in contestants {
+        let n = contestant.variants;
+        let (own, others) = variants.split_at_mut(n);
+        results.push(contestant.result(backend, threads.max(1), tables, own, &rates[..n])?);
+        (variants, rates) = (others, &rates[n..]);
+    }
+    Ok(results)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_hundred_batches_one_may_take_longer_than_the_99th() {
+        let times: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        let latency = Latency::of(&times);
+        assert_eq!((latency.us.median, latency.us.max, latency.p99_us), (50.5, 100.0, 99.0));
+        assert_eq!(Latency::of(&[7.0]).p99_us, 7.0);
+        assert_eq!(Latency::of(&[]).p99_us, 0.0);
+    }
+}

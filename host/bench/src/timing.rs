@@ -1,0 +1,271 @@
+//! The one way in which decoders are timed, under `throughput`, `ablation` and `sweep`.
+//!
+//! Each of T threads has its own decoder, hits and batches: threads share only the machine. A
+//! repetition sends every thread over its batches often enough to last [`REPETITION`], all starting together; its rate
+//! counts until the last thread is done. Repetitions of several variants are interleaved ([`measure`]), so that a
+//! machine that slows down slows all of them alike.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use rand::SeedableRng as _;
+use rand_chacha::ChaCha8Rng;
+use tuner::compare::{Order, turns};
+
+use super::Digest;
+use super::sample::{Expected, Sample};
+use ut_data::detector::DetectorTables;
+use ut_data::input::EventBatch;
+use ut_data::memory;
+use ut_decoders::{BatchReport, Count, DecodeError, Decoder, UtHits};
+
+/// The least a repetition lasts. Shorter ones measure the clock and the scheduler.
+pub const REPETITION: Duration = Duration::from_millis(100);
+
+/// Rounds that are made however short the duration.
+pub const MIN_ROUNDS: usize = 8;
+
+/// Rounds that are ordered together.
+pub const BLOCK: usize = 2;
+
+/// What a thread does over and over.
+pub trait Job: Send {
+    /// Batches of a pass.
+    fn batches(&self) -> usize;
+
+    /// Does batch `i`; batches are done in order.
+    ///
+    /// # Errors
+    /// When a decoder fails.
+    fn batch(&mut self, i: usize) -> Result<(), DecodeError>;
+
+    /// Does all of them `n` times over.
+    ///
+    /// # Errors
+    /// When a decoder fails.
+    fn passes(&mut self, n: usize) -> Result<(), DecodeError> {
+        let batches = self.batches();
+        (0..n).flat_map(|_| 0..batches).try_for_each(|i| self.batch(i))
+    }
+}
+
+/// A decoder with its batches and its room for hits, all of which a thread has to itself.
+struct Worker {
+    decoder: Box<dyn Decoder>,
+    hits: UtHits,
+    report: BatchReport,
+    batches: Vec<EventBatch>,
+}
+
+impl Job for Worker {
+    fn batches(&self) -> usize {
+        self.batches.len()
+    }
+
+    fn batch(&mut self, i: usize) -> Result<(), DecodeError> {
+        self.decoder.decode(self.batches[i].view(), &mut self.hits, &mut self.report)
+    }
+}
+
+/// What a thread decodes in a pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    /// Events.
+    pub events: usize,
+    /// Hits.
+    pub hits: u64,
+    /// Strips (v4: cluster words).
+    pub strips: u64,
+    /// Events in which something is wrong.
+    pub events_with_trouble: usize,
+    /// The digest of a pass.
+    pub digest: Digest,
+}
+
+/// Something to be measured: a job on each of some threads.
+pub struct Variant {
+    jobs: Vec<Box<dyn Job>>,
+    passes: usize,
+    /// What each of them decodes in a pass.
+    pub contents: Contents,
+}
+
+impl Variant {
+    /// Decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`, into hits
+    /// [with clusters](UtHits::with_clusters) or without. Decodes it once to see that it can be, and to learn how long it
+    /// takes. The first decoder's hits are compared with `expected`; the inner error says what differs.
+    ///
+    /// # Errors
+    /// When a decoder cannot be made or cannot decode the sample.
+    pub fn checked(
+        sample: &Sample,
+        tables: &DetectorTables,
+        threads: usize,
+        decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
+        clusters: bool,
+        expected: Option<&Expected>,
+    ) -> Result<Result<Self, String>, DecodeError> {
+        match Self::cold(sample, tables, threads, decoder, clusters, expected)? {
+            Ok(variant) => variant.warmed().map(Ok),
+            Err(difference) => Ok(Err(difference)),
+        }
+    }
+
+    /// These jobs, a thread each, with `contents` in a pass of each.
+    pub fn of(jobs: Vec<Box<dyn Job>>, contents: Contents) -> Self {
+        Self { jobs, passes: 1, contents }
+    }
+
+    /// Finds the passes that a repetition takes to last [`REPETITION`], which warms up, too.
+    ///
+    /// # Errors
+    /// When a job fails.
+    pub fn warmed(mut self) -> Result<Self, DecodeError> {
+        while self.time(self.passes)? < REPETITION && self.passes < 1 << 20 {
+            self.passes *= 2;
+        }
+        Ok(self)
+    }
+
+    /// As [`checked`](Self::checked), but not warmed up, and with repetitions of a single pass.
+    ///
+    /// # Errors
+    /// As [`checked`](Self::checked).
+    pub fn cold(
+        sample: &Sample,
+        tables: &DetectorTables,
+        threads: usize,
+        decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
+        clusters: bool,
+        expected: Option<&Expected>,
+    ) -> Result<Result<Self, String>, DecodeError> {
+        let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
+        let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
+        let bytes = sample.batches.iter().map(|batch| batch.raw.len()).sum::<usize>();
+        let needed = threads as u64 * (28 * max_hits + bytes) as u64;
+        if memory::check("", needed)
+            .and_then(|()| memory::check_address_space("", needed + memory::arenas(threads)))
+            .is_err()
+        {
+            return Err(DecodeError::NoMemory { events: max_events, bytes: needed as usize });
+        }
+        let worker = || {
+            let hits = UtHits::with_capacity(max_events, tables.n_groups(), max_hits);
+            Ok(Worker {
+                decoder: decoder()?,
+                hits: if clusters { hits.with_clusters() } else { hits },
+                report: BatchReport::new(),
+                batches: sample.batches.clone(),
+            })
+        };
+        let mut workers = (0..threads.max(1)).map(|_| worker()).collect::<Result<Vec<Worker>, DecodeError>>()?;
+        let mut contents = Contents::default();
+        for batch in &sample.batches {
+            let first = &mut workers[0];
+            first.decoder.decode(batch.view(), &mut first.hits, &mut first.report)?;
+            let range = contents.events..contents.events + batch.n_events;
+            contents.events = range.end;
+            if let Some(Err(difference)) = expected.map(|expected| expected.check(range, &first.hits, &first.report)) {
+                return Ok(Err(difference));
+            }
+            contents.digest.add(&first.hits, &first.report);
+            contents.hits += first.hits.len() as u64;
+            contents.strips += first.report.total(Count::Strips);
+            contents.events_with_trouble += first.report.events.iter().filter(|event| event.has_trouble()).count();
+        }
+        let job = |worker| -> Box<dyn Job> { Box::new(worker) };
+        Ok(Ok(Self::of(workers.into_iter().map(job).collect(), contents)))
+    }
+
+    /// Threads at work.
+    pub fn threads(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Events that all threads together decode in a pass.
+    pub fn events(&self) -> usize {
+        self.contents.events * self.jobs.len()
+    }
+
+    /// One repetition: its rate in events a second over all threads.
+    ///
+    /// # Errors
+    /// When a decoder fails.
+    pub fn repetition(&mut self) -> Result<f64, DecodeError> {
+        let taken = self.time(self.passes)?;
+        Ok((self.events() * self.passes) as f64 / taken.as_secs_f64().max(1e-9))
+    }
+
+    /// How long each batch takes the first job while the others wait, in microseconds, from the batch in memory to the
+    /// hits: passes for at least [`REPETITION`].
+    ///
+    /// # Errors
+    /// When a decoder fails.
+    pub fn latencies(&mut self) -> Result<Vec<f64>, DecodeError> {
+        let mut times = Vec::new();
+        let Some(job) = self.jobs.first_mut().filter(|job| job.batches() > 0) else { return Ok(times) };
+        let start = Instant::now();
+        while start.elapsed() < REPETITION {
+            for i in 0..job.batches() {
+                let start = Instant::now();
+                job.batch(i)?;
+                times.push(start.elapsed().as_secs_f64() * 1e6);
+            }
+        }
+        Ok(times)
+    }
+
+    /// How long `passes` passes take, from the common start to the last thread's end.
+    ///
+    /// # Errors
+    /// When a decoder fails.
+    pub fn time(&mut self, passes: usize) -> Result<Duration, DecodeError> {
+        let barrier = Barrier::new(self.jobs.len());
+        let timed = |job: &mut Box<dyn Job>| -> Result<(Instant, Instant), DecodeError> {
+            barrier.wait();
+            let start = Instant::now();
+            job.passes(passes)?;
+            Ok((start, Instant::now()))
+        };
+        let spans = if let [job] = &mut self.jobs[..] {
+            vec![timed(job)?]
+        } else {
+            std::thread::scope(|scope| {
+                let timed = &timed;
+                let threads: Vec<_> = self.jobs.iter_mut().map(|job| scope.spawn(move || timed(job))).collect();
+                let join = |thread: std::thread::ScopedJoinHandle<'_, Result<_, DecodeError>>| {
+                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+                };
+                threads.into_iter().map(join).collect::<Result<Vec<_>, DecodeError>>()
+            })?
+        };
+        let (start, end) = (spans.iter().map(|span| span.0).min(), spans.iter().map(|span| span.1).max());
+        Ok(end.zip(start).map_or(Duration::ZERO, |(end, start)| end - start))
+    }
+}
+
+/// Measures variants for `duration` altogether, and at least [`MIN_ROUNDS`] times each, in rounds: one repetition of each
+/// in turn. Two rounds are a block of [`Change`](super::Change): the second runs backwards, and the order of the first is
+/// drawn at random. `tick` is told how much of the duration is over. Returns events a second of each repetition of each
+/// variant.
+///
+/// # Errors
+/// When a decoder fails.
+pub fn measure(
+    variants: &mut [Variant],
+    duration: Duration,
+    mut tick: impl FnMut(Duration),
+) -> Result<Vec<Vec<f64>>, DecodeError> {
+    let mut rates = vec![Vec::new(); variants.len()];
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let start = Instant::now();
+    let mut rounds = 0;
+    while rounds < MIN_ROUNDS || start.elapsed() < duration {
+        for i in turns(variants.len(), BLOCK, Order::Mirrored, &mut random).into_iter().flatten() {
+            rates[i].push(variants[i].repetition()?);
+            tick(start.elapsed());
+        }
+        rounds += BLOCK;
+    }
+    Ok(rates)
+}

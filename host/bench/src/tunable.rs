@@ -1,0 +1,345 @@
+//! What the stores know of the decoders: the spaces that `tune` searches with a [`DecodeDevice`], what its results
+//! belong to, and the lookup that `decode` and `throughput` make.
+//!
+//! [`DecodeDevice`]: super::decoding::DecodeDevice
+
+use std::collections::BTreeSet;
+
+use super::Machine;
+use super::varied::{self, Varied, runs};
+use tuner::fnv::Fnv;
+use tuner::space::{Space, SpaceError};
+use tuner::store::{DeviceIdentity, Locations, StoreError, Task, TunableIdentity, Workload};
+use tuner::{Config, SpaceBuilder, Value};
+use ut_data::detector::DetectorTables;
+use ut_decoders::cpu::Simd;
+use ut_decoders::cuda::{StartError, identify};
+use ut_decoders::parameters::{Parameter, ParameterError, Parameters};
+use ut_decoders::ptx::Unit;
+use ut_decoders::{Backend, DecodeOptions, Pipeline};
+
+/// Raised when what was measured before no longer says anything about the CPU decoder.
+const CPU_VERSION: u32 = 2;
+
+/// The same for the kernels' pipeline, beside the kernels themselves.
+const KERNELS_VERSION: u32 = 1;
+
+/// How far a result for the CPU decoder may be relaxed and still be used without validation: runtime and platform. Any
+/// configuration gives the same bits and none can fail, so a result of another version of this program on the same
+/// machine is good enough; one of another machine is not. On a GPU another driver makes other code of the kernels,
+/// which may not even launch: there it must match in everything.
+const TRUSTED_CPU_STEP: u8 = 2;
+
+/// Combinations of all candidates above which only those near the defaults are tried.
+const MOST_COMBINATIONS: usize = 10_000;
+
+/// Batches that are tried on a GPU, and streams.
+const GPU_BATCHES: [i64; 3] = [256, 1024, 4096];
+const GPU_STREAMS: [i64; 4] = [1, 2, 3, 4];
+
+/// A decoder: a backend, and of the two sets of kernels the one that it runs, where it runs kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subject {
+    /// The backend.
+    pub backend: Backend,
+    /// Its kernels.
+    pub pipeline: Pipeline,
+}
+
+impl From<Backend> for Subject {
+    /// With the default pipeline.
+    fn from(backend: Backend) -> Self {
+        Self { backend, pipeline: Pipeline::default() }
+    }
+}
+
+impl From<(Backend, Pipeline)> for Subject {
+    fn from((backend, pipeline): (Backend, Pipeline)) -> Self {
+        Self { backend, pipeline }
+    }
+}
+
+/// What is used where nothing is tuned.
+pub fn base(what: impl Into<Subject>) -> Parameters {
+    let Subject { backend, pipeline } = what.into();
+    varied::base(backend).with_pipeline(pipeline)
+}
+
+/// The parameters of a space of [`space`], varied round [`base`].
+///
+/// # Errors
+/// If the backend has no such parameter.
+pub fn varied(what: impl Into<Subject>, space: &Space) -> Result<Varied, ParameterError> {
+    let what = what.into();
+    Varied::named(what.backend, space.names(), base(what))
+}
+
+/// What is tuned of a backend, on a machine with `cores` hardware threads.
+///
+/// On the CPU batches of 32 to 4096 events, chunks of 1 to 256 that leave every thread at least one, and 1 thread to
+/// all (0). Layout and instructions are as they come: events lie in memory as a framework has them, and the widest
+/// instructions are chosen by themselves.
+///
+/// Of the kernels all parameters that the pipeline looks at: all candidates, or, where these are too many, those from
+/// half the default to four times as much in powers of two; on a GPU also batch and streams. The reference has only
+/// what it is fed: one configuration.
+///
+/// # Errors
+/// None that these declarations could have.
+pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError> {
+    let what @ Subject { backend, pipeline } = what.into();
+    if backend == Backend::Reference {
+        return SpaceBuilder::new().build();
+    }
+    let cores = cores.clamp(1, 1024) as i64;
+    let looked_at = |parameter: &&Parameter| runs(parameter, pipeline);
+    let combinations: usize =
+        backend.parameters().iter().filter(looked_at).map(|parameter| parameter.candidates.len()).product();
+    let worth = |parameter: &Parameter| {
+        let Parameter { default, candidates, .. } = *parameter;
+        let all = combinations <= MOST_COMBINATIONS;
+        let near = |value: u32| value.is_power_of_two() && 2 * value >= default && value <= 4 * default;
+        let candidates = candidates.iter().copied().filter(|&value| all || near(value));
+        let values: BTreeSet<u32> = candidates.chain([default]).collect();
+        values.into_iter().map(i64::from)
+    };
+    let mut builder = SpaceBuilder::new();
+    for parameter in Varied::all(backend).parameters.into_iter().filter(looked_at) {
+        let name = parameter.name;
+        builder = match (name, backend) {
+            ("layout", _) => builder.choices(name, ["allen"]),
+            ("cpu.simd", _) => builder.choices(name, ["auto"]),
+            ("cpu.threads", _) => {
+                let fewer = (0..10).map(|power| 1 << power).filter(|&threads| threads < cores);
+                builder.ints(name, std::iter::once(0).chain(fewer))
+            }
+            ("cpu.chunk", _) => builder.powers_of_two(name, 1, 256),
+            ("batch", Backend::Cpu) => builder.powers_of_two(name, 32, 4096),
+            ("batch", Backend::Cuda) => builder.ints(name, GPU_BATCHES),
+            ("batch", _) => builder.ints(name, [i64::from(parameter.default)]),
+            ("streams", _) => builder.ints(name, GPU_STREAMS),
+            // What is tuned is one of the two.
+            ("pipeline", _) => builder,
+            _ => builder.ints(name, worth(parameter)),
+        };
+    }
+    if backend == Backend::Cpu {
+        let enough = move |values: &[&Value]| match values {
+            [Value::Int(threads), Value::Int(chunk), Value::Int(batch)] => {
+                let threads = if *threads == 0 { cores } else { *threads };
+                chunk * threads <= *batch || (*batch, *chunk) == (256, 16)
+            }
+            _ => false,
+        };
+        let names = ["cpu.threads", "cpu.chunk", "batch"];
+        builder = builder.constraint_fn("every thread has a chunk", &names, enough);
+    } else if pipeline == Pipeline::Allen {
+        // A block of both dimensions: whole warps, and not too many.
+        let names = ["cluster.block_x", "cluster.block_y"];
+        let block = Varied::named(backend, names, base(what));
+        let valid = move |values: &[&Value]| {
+            let config = Config(values.iter().map(|&value| value.clone()).collect());
+            block.as_ref().is_ok_and(|block| block.parameters_of(&config).is_ok())
+        };
+        builder = builder.constraint_fn("the clustering block can be launched", &names, valid);
+    }
+    builder.build()
+}
+
+/// What measures a backend: this machine, or its first GPU.
+///
+/// # Errors
+/// When there is no GPU that can run the kernels.
+pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
+    let machine = Machine::this();
+    if backend == Backend::Cuda {
+        let identity = identify(0)?;
+        let (major, minor) = identity.gpu.capability;
+        return Ok(DeviceIdentity {
+            compute_capability: format!("{major}.{minor}"),
+            sm_count: u32::try_from(identity.gpu.multiprocessors).unwrap_or_default(),
+            uuid: identity.uuid,
+            driver: driver_version().unwrap_or_else(|| format!("CUDA {}", identity.release)),
+            // The kernels' own hash is the tunable thing's; what compiles them is the driver.
+            runtime: String::new(),
+            ..DeviceIdentity::named(identity.gpu.name, "CUDA")
+        });
+    }
+    let simd = Simd::Auto.resolve().unwrap_or(Simd::Scalar).name();
+    Ok(DeviceIdentity {
+        compute_capability: format!("{} {simd}", std::env::consts::ARCH),
+        sm_count: machine.cores as u32,
+        runtime: machine.version,
+        ..DeviceIdentity::named(machine.cpu.unwrap_or_else(|| "CPU".to_owned()), backend.name())
+    })
+}
+
+/// The version of the NVIDIA driver as its maker counts; `None` where NVML does not tell.
+fn driver_version() -> Option<String> {
+    nvml_wrapper::Nvml::init().ok()?.sys_driver_version().ok()
+}
+
+/// The decoder of a backend as a tunable thing. On a GPU it is the kernels' text that counts: other kernels, other
+/// times.
+pub fn tunable(what: impl Into<Subject>) -> TunableIdentity {
+    let Subject { backend, pipeline } = what.into();
+    let mut identity = if backend.runs_kernels() {
+        TunableIdentity::new(format!("{backend}-{pipeline}-decoder"), KERNELS_VERSION)
+    } else {
+        TunableIdentity::new(format!("{backend}-decoder"), CPU_VERSION)
+    };
+    if backend == Backend::Cuda {
+        let mut hash = Fnv::default();
+        for unit in Unit::PRODUCTION {
+            hash.take(unit.text.as_bytes());
+        }
+        identity.kernel_hash = hash.to_string();
+    }
+    identity
+}
+
+/// What matters for the speed: format of the banks, grouping of the sectors, whether strips are clustered.
+///
+/// # Errors
+/// None that these keys could have.
+pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Workload, StoreError> {
+    Workload::new()
+        .with("banks", tables.boards().version.name())?
+        .with("grouping", tables.grouping().name())?
+        .with("clustering", options.clustering)
+}
+
+/// The same for events of a kind, as `ut-decode workloads` tells them apart: `pp-low`, or the name of a file.
+///
+/// # Errors
+/// None that these keys could have.
+pub fn workload_of(tables: &DetectorTables, options: &DecodeOptions, events: &str) -> Result<Workload, StoreError> {
+    workload(tables, options)?.with("events", events)
+}
+
+/// A configuration that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tuned {
+    /// It; what is not tuned has its default.
+    pub parameters: Parameters,
+    /// The values that were tuned, in words.
+    pub values: String,
+    /// Where it comes from, in words.
+    pub origin: String,
+}
+
+/// What the stores know of a backend here for a workload, which is never taken for another one. `None` where nothing
+/// was tuned, or where the backend cannot run: the default is then to be used.
+///
+/// # Errors
+/// Those of reading the stores.
+pub fn look_up(
+    locations: &Locations,
+    what: impl Into<Subject>,
+    workload: &Workload,
+) -> Result<Option<Tuned>, StoreError> {
+    let what = what.into();
+    let backend = what.backend;
+    let Ok(device) = device(backend) else { return Ok(None) };
+    let tunable = tunable(what);
+    let bad = |error: SpaceError| StoreError::BadKey { what: format!("{backend}'s space"), why: error.to_string() };
+    let space = space(what, device.sm_count as usize).map_err(bad)?;
+    let task = Task { device: &device, tunable: &tunable, workload, space: &space };
+    let trusted = if backend.runs_kernels() { 0 } else { TRUSTED_CPU_STEP };
+    let Some(found) = locations.find(&task)?.into_iter().find(|found| found.step() <= trusted) else { return Ok(None) };
+    let Ok(varied) = varied(what, &space) else { return Ok(None) };
+    let Ok(parameters) = varied.parameters_of(&found.config) else { return Ok(None) };
+    let chosen = space.parameters().iter().filter(|parameter| parameter.values().len() > 1).map(tuner::Parameter::name);
+    let kept = varied.default() == found.config;
+    let values = if kept { "the default, which was kept".to_owned() } else { parameters.text(chosen) };
+    Ok(Some(Tuned { parameters, values, origin: found.in_words() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tuner::store::{Contender, Evidence, Matching, Plan, Store};
+    use ut_data::detector::{BankVersion, Grouping};
+
+    #[test]
+    fn the_default_is_in_the_space_of_every_machine_and_all_of_it_can_be_set() {
+        for cores in [1, 2, 3, 8, 48, 192, 100_000] {
+            let space = space(Backend::Cpu, cores).unwrap();
+            let varied = varied(Backend::Cpu, &space).unwrap();
+            assert!(space.index_of(&varied.default()).is_some(), "{cores} cores");
+            for index in 0..space.len() {
+                assert!(varied.parameters_of(&space.config(index)).unwrap().cpu().threads < cores.max(2));
+            }
+        }
+        for backend in [Backend::Emulated, Backend::Cuda] {
+            let mut tuned = Vec::new();
+            for pipeline in Pipeline::ALL {
+                let what = Subject { backend, pipeline };
+                let space = space(what, 1).unwrap();
+                let varied = varied(what, &space).unwrap();
+                assert_eq!(varied.parameters_of(&varied.default()), Ok(base(what)), "{what:?}");
+                assert!(space.index_of(&varied.default()).is_some(), "{what:?}");
+                tuned.extend(space.names());
+                for index in (0..space.len()).step_by((space.len() / 500).max(1)) {
+                    assert_eq!(varied.parameters_of(&space.config(index)).unwrap().pipeline(), pipeline);
+                }
+                assert!((100..1_000_000).contains(&space.len()), "{what:?}: {}", space.len());
+            }
+            assert!(
+                backend.parameters().iter().all(|parameter| tuned.iter().any(|name| name == parameter.name)),
+                "{tuned:?}"
+            );
+            assert_ne!(tunable((backend, Pipeline::Fused)), tunable((backend, Pipeline::Allen)));
+        }
+        let none = space(Backend::Reference, 1).unwrap();
+        assert_eq!((none.len(), varied(Backend::Reference, &none).unwrap().default()), (1, Config(vec![])));
+    }
+
+    #[test]
+    fn what_was_tuned_for_these_banks_on_this_machine_is_found_and_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("tune.sqlite");
+        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
+        let options = DecodeOptions::default();
+        let here = || device(Backend::Cpu).unwrap();
+        let decided = |device: &DeviceIdentity, batch: i64| {
+            let (tunable, workload) = (tunable(Backend::Cpu), workload(&tables, &options).unwrap());
+            let space = space(Backend::Cpu, device.sm_count as usize).unwrap();
+            let mut config = varied(Backend::Cpu, &space).unwrap().default();
+            config.0[3] = Value::Int(batch);
+            let task = Task { device, tunable: &tunable, workload: &workload, space: &space };
+            let mut store = Store::open(&file).unwrap();
+            let run = store.begin(&task, &Plan::default()).unwrap();
+            let evidence = Evidence {
+                chosen: Contender { config, time_ms: 1.0, interval_ms: None, samples: 1 },
+                default: None,
+                runner_up: None,
+                tried: 1,
+                failed: 0,
+                valid: 1,
+                launches: 1,
+                stopped: String::new(),
+                expected_gain: None,
+                verdict: String::new(),
+                details: None,
+            };
+            store.decide(run, &evidence).unwrap();
+        };
+        let found = |options: &DecodeOptions| {
+            let locations = Locations { user: file.clone(), matching: Matching::Nearest };
+            look_up(&locations, Backend::Cpu, &workload(&tables, options).unwrap()).unwrap()
+        };
+        assert_eq!(found(&options), None);
+        decided(&DeviceIdentity { name: "another CPU".to_owned(), ..here() }, 2048);
+        assert_eq!(found(&options), None, "another machine's result is not used unvalidated");
+        decided(&DeviceIdentity { runtime: "0.0.1".to_owned(), ..here() }, 1024);
+        let Tuned { parameters, values, origin } = found(&options).unwrap();
+        assert_eq!((parameters.batch(), parameters.cpu_chunk()), (1024, 16));
+        assert!(values.contains("cpu.chunk=16,batch=1024") && !values.contains("simd"), "{values}");
+        assert!(origin.contains("runtime 0.0.1 instead of"), "{origin}");
+        decided(&here(), 512);
+        assert_eq!(found(&options).unwrap().parameters.batch(), 512);
+        assert_eq!(found(&DecodeOptions { clustering: false, ..options }), None);
+    }
+}

@@ -1,0 +1,218 @@
+//! The parameters of a decoder as configurations of a tuner.
+
+use tuner::{Config, Value};
+
+use ut_decoders::parameters::{Parameter, ParameterError, Parameters, words};
+use ut_decoders::{Backend, Pipeline};
+
+/// At most this many configurations an on-line tuner may choose from before it varies the parameters of one kernel at a
+/// time.
+const MOST_CHOICES: usize = 500;
+
+/// Values where nothing is set: one decoder, on the CPU with a thread a core, on a GPU some streams.
+pub fn base(backend: Backend) -> Parameters {
+    Parameters::default().with_cpu_threads(usize::from(backend != Backend::Cpu))
+}
+
+/// Parameters that a tuner varies, in its order, and the values of all others.
+#[derive(Clone, Debug)]
+pub struct Varied {
+    /// The decoder.
+    pub backend: Backend,
+    /// The parameters that a [`Config`] has values of.
+    pub parameters: Vec<&'static Parameter>,
+    /// The values of all others.
+    pub others: Parameters,
+}
+
+impl Varied {
+    /// All parameters of a backend round [`base`], but on the CPU one decoder is measured, whose threads are
+    /// `cpu.threads`.
+    pub fn all(backend: Backend) -> Self {
+        let parameters = backend.all_parameters().filter(|parameter| parameter.name != "threads").collect();
+        Self { backend, parameters, others: base(backend) }
+    }
+
+    /// The parameters of these names; all others are as in `others`.
+    ///
+    /// # Errors
+    /// If the backend has no such parameter.
+    pub fn named(
+        backend: Backend,
+        names: impl IntoIterator<Item: AsRef<str>>,
+        others: Parameters,
+    ) -> Result<Self, ParameterError> {
+        let parameters = names.into_iter().map(|name| backend.parameter(name.as_ref()));
+        Ok(Self { backend, parameters: parameters.collect::<Result<_, _>>()?, others })
+    }
+
+    /// The configuration with the values that the others have.
+    pub fn default(&self) -> Config {
+        self.config(&self.others)
+    }
+
+    /// The configuration with the values of `parameters`: a word where a parameter has words, else a number.
+    pub fn config(&self, parameters: &Parameters) -> Config {
+        Config(self.parameters.iter().map(|parameter| value(parameter, parameters.get(parameter.name))).collect())
+    }
+
+    /// Everything that a configuration sets.
+    ///
+    /// # Errors
+    /// If a value cannot be, or parameters contradict each other.
+    pub fn parameters_of(&self, config: &Config) -> Result<Parameters, ParameterError> {
+        if config.0.len() != self.parameters.len() {
+            return Err(ParameterError::Form(format!("{:?}", config.0)));
+        }
+        let mut all = self.others;
+        for (parameter, value) in self.parameters.iter().zip(&config.0) {
+            let number = match value {
+                Value::Int(number) => u32::try_from(*number).map_err(|_| parameter.refused(number))?,
+                Value::Text(word) => parameter.parse(word)?,
+                other => return Err(parameter.refused(other)),
+            };
+            all.put_value(parameter, number)?;
+        }
+        all.validate()?;
+        Ok(all)
+    }
+
+    /// The configuration that text like `batch=512,cpu.simd=scalar` means; `threads` is short for `cpu.threads` here. What is
+    /// not named has its default, so that the empty text is the default configuration.
+    ///
+    /// # Errors
+    /// If a name or a value is unknown.
+    pub fn parse(&self, text: &str) -> Result<Config, ParameterError> {
+        let whole = |assignment: &str| match assignment.split_once('=') {
+            Some((name, value)) if self.backend == Backend::Cpu && name.trim() == "threads" => {
+                format!("cpu.threads={value}")
+            }
+            _ => assignment.to_owned(),
+        };
+        let text = text.split(',').map(whole).collect::<Vec<_>>().join(",");
+        Ok(self.config(&self.others.with(self.backend, &text)?))
+    }
+
+    /// A configuration as [`parse`](Self::parse) reads it.
+    pub fn name(&self, config: &Config) -> String {
+        let named =
+            self.parameters.iter().zip(&config.0).map(|(parameter, value)| format!("{}={value}", parameter.name));
+        named.collect::<Vec<_>>().join(",")
+    }
+
+    /// Configurations worth trying from `default` on, which is among them: all combinations of the candidates, or, where
+    /// those are too many, all of the parameters of one kernel at a time, or each of them alone where these are too many
+    /// still. Layout, threads, streams and kernels are the caller's to choose, and stay; so do the parameters of the
+    /// `pipeline` that does not run.
+    pub fn choices(&self, pipeline: Pipeline, default: &Config) -> Vec<Config> {
+        let free = |parameter: &Parameter| {
+            runs(parameter, pipeline) && !matches!(parameter.name, "layout" | "cpu.threads" | "streams" | "pipeline")
+        };
+        let free: Vec<usize> = (0..self.parameters.len()).filter(|&i| free(self.parameters[i])).collect();
+        let number = |of: &[usize]| of.iter().map(|&i| self.parameters[i].candidates.len()).product::<usize>();
+        let place =
+            |i: usize| self.parameters[i].name.split_once('.').map_or(self.parameters[i].name, |(place, _)| place);
+        let blocks: Vec<&[usize]> = if number(&free) <= MOST_CHOICES {
+            vec![&free]
+        } else {
+            let of_place = free.chunk_by(|&a, &b| place(a) == place(b));
+            of_place
+                .flat_map(|block| block.chunks(if number(block) <= MOST_CHOICES / 2 { block.len() } else { 1 }))
+                .collect()
+        };
+        let mut all = vec![default.clone()];
+        for block in blocks {
+            let mut found = vec![default.clone()];
+            for &i in block {
+                let with = |config: &Config, number: u32| {
+                    let mut config = config.clone();
+                    config.0[i] = value(self.parameters[i], number);
+                    config
+                };
+                let candidates = self.parameters[i].candidates;
+                found = found
+                    .iter()
+                    .flat_map(|config| candidates.iter().map(move |&number| with(config, number)))
+                    .collect();
+            }
+            for config in found {
+                let can = |all: Parameters| self.backend != Backend::Cpu || all.cpu().simd.resolve().is_some();
+                if self.parameters_of(&config).is_ok_and(can) && !all.contains(&config) {
+                    all.push(config);
+                }
+            }
+        }
+        all
+    }
+}
+
+/// The value of a parameter as a tuner has it.
+fn value(parameter: &Parameter, number: u32) -> Value {
+    let word = words(parameter.name).get(number as usize);
+    word.map_or_else(|| Value::Int(i64::from(number)), |word| Value::Text((*word).to_owned()))
+}
+
+/// Returns true unless a parameter belongs to the set of kernels that does not run. The fused pipeline's parameters are called
+/// after it; all others of kernels are of the other one.
+pub(super) fn runs(parameter: &Parameter, pipeline: Pipeline) -> bool {
+    let of_kernels = ["cpu.", "cuda."].iter().all(|place| !parameter.name.starts_with(place));
+    !(of_kernels && parameter.name.contains('.'))
+        || parameter.name.starts_with("fused.") == (pipeline == Pipeline::Fused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn configurations_are_read_and_named() {
+        for backend in Backend::ALL {
+            let varied = Varied::all(backend);
+            let default = varied.parse("").unwrap();
+            assert_eq!(varied.parse(&varied.name(&default)), Ok(default.clone()));
+            assert_eq!(varied.parameters_of(&default), Ok(base(backend)));
+        }
+        let varied = Varied::all(Backend::Cpu);
+        let cpu = |text| varied.name(&varied.parse(text).unwrap());
+        assert_eq!(cpu(""), "cpu.threads=0,cpu.chunk=16,cpu.simd=auto,batch=256,layout=allen");
+        assert_eq!(cpu("threads=2,simd=avx2"), "cpu.threads=2,cpu.chunk=16,cpu.simd=avx2,batch=256,layout=allen");
+        assert!(varied.parse("batch=0").is_err());
+    }
+
+    #[test]
+    fn a_configuration_of_another_space_is_refused() {
+        let varied = Varied::all(Backend::Cpu);
+        let of = |values: Vec<Value>| varied.parameters_of(&Config(values));
+        let good = varied.parse("").unwrap().0;
+        assert!(of(good.clone()).is_ok());
+        assert!(of(good[1..].to_vec()).is_err());
+        for (place, value) in [(0, Value::Int(-1)), (2, Value::Text("mmx".to_owned())), (3, Value::Float(1.0))] {
+            let mut bad = good.clone();
+            bad[place] = value;
+            assert!(of(bad).is_err(), "{place}");
+        }
+    }
+
+    #[test]
+    fn the_choices_are_valid_hold_the_default_and_keep_what_is_the_callers() {
+        for backend in Backend::ALL {
+            let text = match backend {
+                Backend::Cpu => "threads=1,layout=mep,batch=77",
+                Backend::Cuda => "streams=2,layout=mep,cluster.block_x=96",
+                _ => "layout=mep",
+            };
+            let varied = Varied::all(backend);
+            let default = varied.parse(text).unwrap();
+            let wanted = varied.parameters_of(&default).unwrap();
+            for pipeline in Pipeline::ALL {
+                let all = varied.choices(pipeline, &default);
+                assert!(all[0] == default && (5..=MOST_CHOICES).contains(&all.len()), "{backend}, {pipeline}");
+                for config in &all {
+                    let found = varied.parameters_of(config).unwrap();
+                    assert_eq!((found.layout(), found.decoders(backend)), (wanted.layout(), wanted.decoders(backend)));
+                    assert_eq!(found.cpu_threads(), wanted.cpu_threads());
+                }
+            }
+        }
+    }
+}

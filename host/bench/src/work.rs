@@ -1,0 +1,185 @@
+//! The work of the device kernels, counted by the executor: what can be said of them without a GPU.
+//!
+//! Counts are exact and the same on every machine. They say what a kernel asks of a GPU (sectors of memory,
+//! collectives, atomics, lanes that idle), not how long it takes: instructions in between are not counted.
+
+use ut_kernels::report::N_COUNTS;
+
+use super::sample::{Expected, Sample};
+use ut_data::detector::DetectorTables;
+use ut_decoders::emulated::{EmulatedConfig, EmulatedDecoder, LaunchStats};
+use ut_decoders::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
+
+/// Bytes of a sector.
+const SECTOR: u64 = 32;
+
+/// One thing that is counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Name on the command line and in files.
+    pub name: &'static str,
+    /// What it counts.
+    pub about: &'static str,
+    /// The count.
+    pub of: fn(&LaunchStats) -> u64,
+}
+
+/// All of them; less is better.
+pub const METRICS: [Metric; 12] = [
+    Metric {
+        name: "global_sectors",
+        about: "sectors of 32 bytes that warps' accesses to global memory touch",
+        of: |s| s.global_sectors,
+    },
+    Metric {
+        name: "global_accesses",
+        about: "loads, stores and atomics on global memory, one a lane",
+        of: |s| s.global_loads + s.global_stores + s.global_atomics,
+    },
+    Metric { name: "warp_steps", about: "accesses to global memory, one a warp", of: |s| s.warp_steps },
+    Metric {
+        name: "idle_lanes",
+        about: "lanes that sat idle in those steps of their warp",
+        of: |s| 32 * s.warp_steps - s.step_lanes.min(32 * s.warp_steps),
+    },
+    Metric {
+        name: "shared_accesses",
+        about: "loads, stores and atomics on shared memory, one a lane",
+        of: |s| s.shared_loads + s.shared_stores + s.shared_atomics,
+    },
+    Metric { name: "shared_atomics", about: "atomics on shared memory, one a lane", of: |s| s.shared_atomics },
+    Metric { name: "global_atomics", about: "atomics on global memory, one a lane", of: |s| s.global_atomics },
+    Metric { name: "collectives", about: "warp collectives, one a mask", of: |s| s.collectives },
+    Metric { name: "barriers", about: "barriers, one a block", of: |s| s.barriers },
+    Metric { name: "blocks", about: "blocks", of: |s| s.blocks },
+    Metric {
+        name: "table_sectors",
+        about: "sectors of tables that all events share, which a GPU has in its caches",
+        of: |s| s.table_sectors,
+    },
+    Metric {
+        name: "distinct_sectors",
+        about: "different sectors that a launch reads, and that it writes, without those tables",
+        of: |s| s.distinct_sectors,
+    },
+];
+
+/// The metric of this name.
+pub fn metric(name: &str) -> Option<&'static Metric> {
+    METRICS.iter().find(|metric| metric.name == name)
+}
+
+/// The work on a sample.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// By kernel, in the order of the first launch.
+    pub kernels: Vec<(&'static str, LaunchStats)>,
+    /// Of all kernels.
+    pub total: LaunchStats,
+    /// Events that were decoded.
+    pub events: usize,
+    /// Bytes of the batches: raw banks, and the words that say where they are.
+    pub bytes_in: u64,
+    /// Bytes of hits, offsets and report.
+    pub bytes_out: u64,
+}
+
+impl Work {
+    /// Counts the work on `sample`, whose hits are compared with `expected`: the inner error says what differs.
+    ///
+    /// # Errors
+    /// When the decoder cannot be made, or the kernels break a rule of the device.
+    pub fn count(
+        sample: &Sample,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        config: EmulatedConfig,
+        expected: &Expected,
+    ) -> Result<Result<Self, String>, DecodeError> {
+        let mut decoder = EmulatedDecoder::new(tables, options, config)?;
+        let mut work = Self::default();
+        for batch in &sample.batches {
+            let view = batch.view();
+            let mut hits = UtHits::with_capacity(view.n_events, tables.n_groups(), view.max_hits());
+            let mut report = BatchReport::new();
+            decoder.decode(view, &mut hits, &mut report)?;
+            if let Err(difference) = expected.check(work.events..work.events + view.n_events, &hits, &report) {
+                return Ok(Err(difference));
+            }
+            decoder.stats().iter().for_each(|(kernel, stats)| work.add(kernel, stats));
+            work.events += view.n_events;
+            let words = [view.offsets, view.sizes, view.types, view.versions.unwrap_or(&[])];
+            work.bytes_in += (view.raw.len() + 4 * words.map(<[u32]>::len).iter().sum::<usize>()) as u64;
+            let words_out = 7 * hits.len() + hits.offsets().len() + N_COUNTS * view.n_events;
+            work.bytes_out += 4 * words_out as u64;
+        }
+        Ok(Ok(work))
+    }
+
+    fn add(&mut self, kernel: &'static str, stats: &LaunchStats) {
+        self.total.add(stats);
+        match self.kernels.iter_mut().find(|(name, _)| *name == kernel) {
+            Some((_, sum)) => sum.add(stats),
+            None => self.kernels.push((kernel, *stats)),
+        }
+    }
+
+    /// Bytes that move between global memory and the multiprocessors, over the bytes that have to: those in and out.
+    /// The tables that all events share are not in it.
+    pub fn traffic(&self) -> f64 {
+        let moved = SECTOR * self.total.global_sectors.saturating_sub(self.total.table_sectors);
+        moved as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
+    }
+
+    /// As [`traffic`](Self::traffic), each sector counted once a launch, however often it is read or written there:
+    /// what moves between the device's memory and its caches, if these keep a sector until its last use. Never the
+    /// stricter count: blocks that run at about the same time share sectors only as far as the caches reach.
+    pub fn distinct_traffic(&self) -> f64 {
+        (SECTOR * self.total.distinct_sectors) as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
+    }
+
+    /// A count an event, in the mean.
+    pub fn per_event(&self, metric: &Metric) -> f64 {
+        self.of_event((metric.of)(&self.total))
+    }
+
+    /// A sum over the sample as a mean over the events.
+    pub fn of_event(&self, sum: u64) -> f64 {
+        sum as f64 / self.events.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn launches_of_the_same_kernel_add_up_and_means_are_over_events() {
+        let stats = LaunchStats { collectives: 3, global_loads: 5, global_stores: 1, ..LaunchStats::default() };
+        let mut work = Work { events: 2, ..Work::default() };
+        work.add("scan", &stats);
+        work.add("sort", &stats);
+        work.add("scan", &stats);
+        assert_eq!(
+            work.kernels.iter().map(|(name, s)| (*name, s.collectives)).collect::<Vec<_>>(),
+            [("scan", 6), ("sort", 3)]
+        );
+        assert_eq!(work.per_event(metric("collectives").unwrap()), 4.5);
+        assert_eq!(work.per_event(metric("global_accesses").unwrap()), 9.0);
+    }
+
+    #[test]
+    fn traffic_is_what_moves_over_what_has_to_without_the_tables() {
+        let total = LaunchStats { global_sectors: 10, table_sectors: 4, distinct_sectors: 3, ..LaunchStats::default() };
+        let work = Work { total, bytes_in: 64, bytes_out: 32, ..Work::default() };
+        assert_eq!((work.traffic(), work.distinct_traffic()), (2.0, 1.0));
+        assert_eq!((Work::default().traffic(), Work::default().distinct_traffic()), (0.0, 0.0));
+    }
+
+    #[test]
+    fn idle_lanes_are_those_that_no_step_had() {
+        let stats = LaunchStats { warp_steps: 2, step_lanes: 33, ..LaunchStats::default() };
+        assert_eq!((metric("idle_lanes").unwrap().of)(&stats), 31);
+        assert!(metric("seconds").is_none());
+    }
+}

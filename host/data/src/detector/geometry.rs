@@ -1,0 +1,216 @@
+//! The geometry file: where each sector is (`docs/format.md`, "Geometry file").
+//!
+//! Little endian: `u32 n_sectors | version << 16`, then arrays of one word a sector: `u32 firstStrip`, f32 `pitch, dy,
+//! dp0diX, dp0diY, dp0diZ, p0X, p0Y, p0Z, cos`, and from version 1 on `dxDy`.
+
+use std::path::Path;
+
+use super::error::{Array, TablesError, check_length, header_word, read_file, word, write_file};
+use super::{N_SECTORS, STRIPS_PER_SECTOR, layer_of};
+
+/// Bytes of the header word.
+const HEADER: usize = 4;
+
+/// The arrays in the order of the file; `dxDy` only from version 1 on.
+const ARRAYS: [&str; 11] =
+    ["firstStrip", "pitch", "dy", "dp0diX", "dp0diY", "dp0diZ", "p0X", "p0Y", "p0Z", "cos", "dxDy"];
+
+/// Slope dx/dy by layer for geometries that do not say: ±tan 5° in the stereo layers.
+pub const DX_DY: [f32; 4] = [0.0, 0.08748867, -0.08748867, 0.0];
+
+/// Beyond this the hit formulas, which add up to 512 steps to a position, could leave the range of an f32.
+const MAX_MAGNITUDE: f32 = f32::MAX / 2048.0;
+
+/// Where a sector is. Lengths in mm.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Sector {
+    /// Number of the first strip.
+    pub first_strip: u32,
+    /// Distance between strips.
+    pub pitch: f32,
+    /// Length of a strip in y.
+    pub dy: f32,
+    /// Step in x from one strip to the next.
+    pub dp0di_x: f32,
+    /// Step in y.
+    pub dp0di_y: f32,
+    /// Step in z.
+    pub dp0di_z: f32,
+    /// x of the lower end of strip 0.
+    pub p0_x: f32,
+    /// y of the lower end of strip 0.
+    pub p0_y: f32,
+    /// z of the lower end of strip 0; negative: the strip numbering is flipped.
+    pub p0_z: f32,
+    /// Cosine of the stereo angle.
+    pub cos: f32,
+    /// Slope dx/dy of the strips.
+    pub dx_dy: f32,
+}
+
+impl Sector {
+    /// The weight of a hit, 12/pitch² in 1/mm².
+    pub fn weight(&self) -> f32 {
+        12.0 / (self.pitch * self.pitch)
+    }
+
+    /// Whether the strip numbering runs against the coordinate: the sign of p0Z.
+    pub fn is_flipped(&self) -> bool {
+        self.p0_z < 0.0
+    }
+
+    /// The fields in the order of the file, first strip as it is and floats by their bits.
+    fn words(&self) -> [u32; 11] {
+        let [pitch, dy, x, y, z, p0_x, p0_y, p0_z, cos, dx_dy] = self.floats().map(f32::to_bits);
+        [self.first_strip, pitch, dy, x, y, z, p0_x, p0_y, p0_z, cos, dx_dy]
+    }
+
+    const fn floats(&self) -> [f32; 10] {
+        [
+            self.pitch,
+            self.dy,
+            self.dp0di_x,
+            self.dp0di_y,
+            self.dp0di_z,
+            self.p0_x,
+            self.p0_y,
+            self.p0_z,
+            self.cos,
+            self.dx_dy,
+        ]
+    }
+}
+
+/// The contents of a geometry file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Geometry {
+    /// File version: 0 has no dxDy (they are filled in by layer when read), 1 has.
+    pub version: u16,
+    /// One sector an id.
+    pub sectors: Vec<Sector>,
+}
+
+impl Geometry {
+    /// Reads a geometry file.
+    ///
+    /// # Errors
+    /// As [`Geometry::parse`], and when the file cannot be read.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, TablesError> {
+        let path = path.as_ref();
+        Self::parse(&read_file(path)?, &path.display().to_string())
+    }
+
+    /// Parses a geometry file; errors call it `name`.
+    ///
+    /// # Errors
+    /// When the count is not 1048, the version is neither 0 nor 1, the bytes are too few or too many, or the table is
+    /// refused by [`Geometry::validate`].
+    pub fn parse(bytes: &[u8], name: &str) -> Result<Self, TablesError> {
+        let header = header_word(bytes, name, 0, "n_sectors")?;
+        check_count((header & 0xFFFF) as usize, name)?;
+        let version = (header >> 16) as u16;
+        check_version(version, name)?;
+        let arrays = ARRAYS.map(|name| Array { name, len: N_SECTORS });
+        check_length(bytes, name, HEADER, &arrays[..n_arrays(version)])?;
+
+        let at = |array: usize, sector: usize| word(bytes, offset(array, sector) / 4).unwrap_or_default();
+        let sectors = (0..N_SECTORS)
+            .map(|sector| {
+                let [pitch, dy, dp0di_x, dp0di_y, dp0di_z, p0_x, p0_y, p0_z, cos] =
+                    std::array::from_fn(|array| f32::from_bits(at(array + 1, sector)));
+                let dx_dy = if version == 0 { DX_DY[layer_of(sector)] } else { f32::from_bits(at(10, sector)) };
+                let first_strip = at(0, sector);
+                Sector { first_strip, pitch, dy, dp0di_x, dp0di_y, dp0di_z, p0_x, p0_y, p0_z, cos, dx_dy }
+            })
+            .collect();
+        let geometry = Self { version, sectors };
+        geometry.validate(name)?;
+        Ok(geometry)
+    }
+
+    /// Checks that the hit formulas give finite numbers; errors call the table `name`. [`Geometry::parse`]
+    /// calls this.
+    ///
+    /// # Errors
+    /// - a number of sectors other than 1048, or a version other than 0 and 1;
+    /// - a number that is not finite, or so large that a hit would not be;
+    /// - a pitch that is not positive, or of which 12/pitch² is not a positive finite number;
+    /// - a first strip beyond 512.
+    pub fn validate(&self, name: &str) -> Result<(), TablesError> {
+        check_count(self.sectors.len(), name)?;
+        check_version(self.version, name)?;
+        for (id, sector) in self.sectors.iter().enumerate() {
+            let bad = |array: usize, value: String, why: &str| TablesError::BadValue {
+                file: name.into(),
+                field: format!("{}[{id}]", ARRAYS[array]),
+                offset: offset(array, id),
+                value,
+                why: why.into(),
+            };
+            if sector.first_strip > STRIPS_PER_SECTOR {
+                return Err(bad(0, sector.first_strip.to_string(), "a sector has 512 strips"));
+            }
+            for (i, value) in sector.floats().into_iter().enumerate() {
+                if !value.is_finite() {
+                    return Err(bad(i + 1, value.to_string(), "not a finite number"));
+                }
+                if value.abs() > MAX_MAGNITUDE {
+                    return Err(bad(i + 1, format!("{value:e}"), "too large: its hits would not be finite"));
+                }
+            }
+            let weight = sector.weight();
+            if sector.pitch <= 0.0 || !weight.is_finite() || weight <= 0.0 {
+                return Err(bad(1, sector.pitch.to_string(), "12/pitch² must be finite and the pitch positive"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of the geometry file, of its version: version 0 leaves out dxDy.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut words = vec![self.sectors.len() as u32 | u32::from(self.version) << 16];
+        for array in 0..n_arrays(self.version) {
+            words.extend(self.sectors.iter().map(|sector| sector.words()[array]));
+        }
+        words.into_iter().flat_map(u32::to_le_bytes).collect()
+    }
+
+    /// Writes the geometry file.
+    ///
+    /// # Errors
+    /// When the table is refused by [`Geometry::validate`] or the file cannot be written.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), TablesError> {
+        let path = path.as_ref();
+        self.validate(&path.display().to_string())?;
+        write_file(path, &self.to_bytes())
+    }
+}
+
+const fn n_arrays(version: u16) -> usize {
+    if version == 0 { ARRAYS.len() - 1 } else { ARRAYS.len() }
+}
+
+/// Byte offset of a sector's word in one of the [`ARRAYS`].
+const fn offset(array: usize, sector: usize) -> usize {
+    HEADER + 4 * (array * N_SECTORS + sector)
+}
+
+fn check_count(n_sectors: usize, name: &str) -> Result<(), TablesError> {
+    if n_sectors == N_SECTORS {
+        return Ok(());
+    }
+    Err(TablesError::WrongCount {
+        file: name.into(),
+        field: "n_sectors".into(),
+        offset: 0,
+        value: n_sectors as u64,
+        expected: N_SECTORS.to_string(),
+    })
+}
+
+fn check_version(version: u16, name: &str) -> Result<(), TablesError> {
+    if version <= 1 {
+        return Ok(());
+    }
+    Err(TablesError::WrongVersion { file: name.into(), offset: 2, value: version.into(), expected: "0 or 1" })
+}

@@ -1,0 +1,41 @@
+//! The detector: which sensor hangs on which lane of which board, where it is, and how sensors form groups.
+//!
+//! [`Boards`] and [`Geometry`] are the contents of the two tables files of `docs/format.md`; [`DetectorTables`] is what
+//! they and a [`Grouping`] make together, flattened to what a hot loop reads.
+
+mod boards;
+mod channel;
+mod error;
+mod geometry;
+mod groups;
+mod mask;
+mod sector_id;
+mod sectors;
+mod tables;
+
+pub use boards::{Boards, MAX_BOARDS};
+pub use channel::{ChannelId, LhcbId};
+pub use error::TablesError;
+#[cfg(feature = "synth")]
+pub use geometry::DX_DY;
+pub use geometry::{Geometry, Sector};
+pub use groups::{Grouping, UnknownGrouping};
+pub use mask::{Mask, MaskError};
+#[cfg(feature = "synth")]
+pub use sector_id::is_cut_in_two;
+pub use sector_id::{layer_of, sector_id, sectors_of_layer};
+pub use sectors::{BoardAndLane, SectorPlace};
+pub use tables::DetectorTables;
+pub use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, SectorConstants, Slot};
+
+/// Sectors of the UT.
+pub const N_SECTORS: usize = 1048;
+
+/// Layers of the UT, in the order in which particles cross them: aX, aU, bV, bX.
+pub const N_LAYERS: usize = 4;
+
+/// The layers' names, in that order.
+pub const LAYER_NAMES: [&str; N_LAYERS] = ["UTaX", "UTaU", "UTbV", "UTbX"];
+
+/// Strips of a sector.
+pub const STRIPS_PER_SECTOR: u32 = 512;

@@ -1,0 +1,138 @@
+//! Sector ids: the numbering 0…1047 of the UT's sectors in which geometry tables are ordered (`docs/format.md`).
+//!
+//! A half-layer's sectors are numbered stave by stave along x, and inside a stave along y. The outer staves have 14
+//! sectors; near the beam some sensors are cut in two, so that stave 1 has 18 sectors and stave 0 has 22.
+
+use super::{Lane, N_LAYERS};
+
+/// The ids of a layer's sectors.
+///
+/// # Panics
+/// When `layer` is not 0…3.
+pub const fn sectors_of_layer(layer: usize) -> std::ops::Range<usize> {
+    const STARTS: [usize; N_LAYERS + 1] = [0, 248, 496, 772, 1048];
+    STARTS[layer]..STARTS[layer + 1]
+}
+
+/// The layer, 0…3, of a sector id; 3 for ids beyond the last sector.
+pub const fn layer_of(sector: usize) -> usize {
+    match sector {
+        0..248 => 0,
+        248..496 => 1,
+        496..772 => 2,
+        _ => 3,
+    }
+}
+
+/// Whether place `m`, 0…15, along a stave has two sectors of half the width side by side: those near the beam do.
+pub const fn is_cut_in_two(stave: u32, m: u32) -> bool {
+    match stave {
+        0 => 5 <= m && m <= 10,
+        1 => m == 5 || m == 6 || m == 9 || m == 10,
+        _ => false,
+    }
+}
+
+/// The sector id of a lane, 0…1047, from all its fields but type and `ChannelID`; `None` where the UT has no such
+/// sector. On the sectors that exist it is one to one.
+pub const fn sector_id(lane: &Lane) -> Option<u16> {
+    let &Lane { sector, module, face, stave, layer, side, .. } = lane;
+    if sector > 1 || module > 7 || face > 1 || layer > 3 || side > 1 || stave > 7 + layer / 2 {
+        return None;
+    }
+    // Place along the stave, 0…15.
+    let m = 2 * module + (1 - face);
+    // Next to the beam pipe both places in the middle of the stave are taken, elsewhere the two outer ones of them.
+    if stave > 0 && (m == 7 || m == 8) {
+        return None;
+    }
+    if sector == 1 && !is_cut_in_two(stave, m) {
+        return None;
+    }
+
+    let half_layer = 2 * layer + side;
+    let base = if half_layer < 4 { 124 * half_layer } else { 496 + 138 * (half_layer - 4) };
+    // Staves with 14 sectors in the half-layer. On side C the ids run towards the beam, on side A away from it.
+    let n_outer = 6 + layer / 2;
+    let id = match stave {
+        0 => {
+            let place = match m {
+                0..5 => m,
+                5..8 => 5 + 2 * (m - 5) + sector,
+                8..11 => 11 + 2 * (m - 8) + (1 - sector),
+                _ => 17 + (m - 11),
+            };
+            base + (1 - side) * (14 * n_outer + 18) + place
+        }
+        1 => {
+            let place = match m {
+                0..5 => m,
+                5..9 => 5 + 2 * (m - 5) + sector,
+                9..11 => 9 + 2 * (m - 9) + (1 - sector),
+                _ => 13 + (m - 11),
+            };
+            base + (1 - side) * 14 * n_outer + side * 22 + place
+        }
+        _ => {
+            let place = m - 2 * (module / 4);
+            let column = if side == 1 { stave - 2 } else { 7 + layer / 2 - stave };
+            base + side * 40 + 14 * column + place
+        }
+    };
+    Some(id as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn every_lane() -> impl Iterator<Item = Lane> {
+        (0..1 << 12).map(|bits: u32| Lane {
+            sector: bits & 1,
+            module: bits >> 1 & 7,
+            face: bits >> 4 & 1,
+            stave: bits >> 5 & 15,
+            layer: bits >> 9 & 3,
+            side: bits >> 11 & 1,
+            kind: 2,
+            chan_id: 1,
+        })
+    }
+
+    #[test]
+    fn ids_are_one_to_one_on_the_sectors_that_exist() {
+        let mut ids: Vec<_> = every_lane().filter_map(|lane| sector_id(&lane)).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, (0..1048).collect::<Vec<u16>>());
+    }
+
+    #[test]
+    fn ids_lie_in_the_range_of_their_layer() {
+        for lane in every_lane() {
+            if let Some(id) = sector_id(&lane) {
+                assert_eq!(layer_of(id as usize), lane.layer as usize);
+                assert!(sectors_of_layer(lane.layer as usize).contains(&(id as usize)));
+            }
+        }
+    }
+
+    #[test]
+    fn fields_out_of_range_have_no_id() {
+        let good = Lane { module: 4, stave: 3, layer: 1, side: 1, ..Lane::default() };
+        assert!(sector_id(&good).is_some());
+        for bad in [
+            Lane { sector: 1, ..good },
+            Lane { sector: 2, stave: 0, ..good },
+            Lane { module: 8, ..good },
+            Lane { face: 2, ..good },
+            Lane { face: 1, ..good },
+            Lane { stave: 8, ..good },
+            Lane { stave: 9, layer: 2, ..good },
+            Lane { layer: 4, ..good },
+            Lane { side: 2, ..good },
+            Lane { module: u32::MAX, face: u32::MAX, stave: u32::MAX, ..good },
+        ] {
+            assert_eq!(sector_id(&bad), None, "{bad:?}");
+        }
+    }
+}

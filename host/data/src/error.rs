@@ -1,0 +1,52 @@
+//! Errors of the threads that parse, decode and encode a piece of the inputs, and the text of an error with its causes.
+
+use std::error::Error;
+
+use crate::hits::{CapacityError, DecodeError};
+use crate::input::{BuildError, InputError};
+
+/// Why a piece of the inputs gave no hits.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkError {
+    /// The inputs cannot be read further.
+    #[error(transparent)]
+    Input(#[from] InputError),
+    /// The decoder failed.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// There is no memory for its hits.
+    #[error(transparent)]
+    Capacity(#[from] CapacityError),
+    /// The batch cannot be brought into the layout that was asked for.
+    #[error(transparent)]
+    Layout(#[from] BuildError),
+    /// Its hits cannot be written.
+    #[error(transparent)]
+    Output(Box<dyn Error + Send + Sync>),
+}
+
+impl WorkError {
+    /// Whether the fault is in a file, so that the next file may still be readable.
+    pub const fn is_of_input(&self) -> bool {
+        matches!(self, Self::Input(_))
+    }
+}
+
+/// An error and its causes, the outermost first, without causes that an earlier message already contains.
+pub fn causes(error: &dyn Error) -> Vec<String> {
+    let mut texts = vec![error.to_string()];
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !texts.iter().any(|said| said.contains(&text)) {
+            texts.push(text);
+        }
+        cause = error.source();
+    }
+    texts
+}
+
+/// An error and its [causes], in one line.
+pub fn with_causes(error: &dyn Error) -> String {
+    causes(error).join(": ")
+}

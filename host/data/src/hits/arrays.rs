@@ -1,0 +1,479 @@
+//! Decoded hits as a structure of arrays.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+use memmap2::MmapMut;
+
+use super::{Cluster, DecodeError};
+use crate::detector::BankVersion;
+
+/// Arrays in the structure: six of f32 and the ids.
+const N_ARRAYS: usize = 7;
+
+/// The hits of a batch: seven arrays with a common stride in one block of 32-bit words, 28 bytes a hit.
+///
+/// The hits of sector group `g` of event `e` are `offsets[e * n_groups + g] .. offsets[e * n_groups + g + 1]`.
+/// The capacity is declared once; decoding into a `UtHits` allocates nothing.
+///
+/// People read it hit by hit, as [`Hit`](super::Hit)s: [`iter`](Self::iter), [`of_event`](Self::of_event),
+/// [`of_layer`](Self::of_layer), [`of_group`](Self::of_group). What the strips of each hit were comes with it where
+/// [`with_clusters`](Self::with_clusters) has asked for it; the layer, the board and so on follow from its id.
+///
+/// Source: `docs/format.md`.
+#[derive(Clone, Debug)]
+pub struct UtHits {
+    block: Block,
+    stride: usize,
+    offsets: Vec<u32>,
+    n_groups: usize,
+    max_events: usize,
+    /// A word a hit, where asked for.
+    clusters: Option<Block>,
+    /// Whether the last batch has set those.
+    has_clusters: bool,
+}
+
+/// A capacity that a [`UtHits`] cannot have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CapacityError {
+    /// Events requested.
+    pub max_events: usize,
+    /// Hits requested.
+    pub max_hits: usize,
+    /// Bytes that the system did not give; `None` where offsets of 32 bits are too small.
+    pub bytes: Option<u64>,
+}
+
+impl fmt::Display for CapacityError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no room for {} hits of {} events: ", self.max_hits, self.max_events)?;
+        match self.bytes {
+            Some(bytes) => write!(f, "the system does not give {bytes} bytes"),
+            None => write!(f, "hits and groups are numbered with 32 bits"),
+        }
+    }
+}
+
+impl std::error::Error for CapacityError {}
+
+/// Words that are zero until they are written, and take no memory until then.
+///
+/// They lie on huge pages where the system has some to give: seven arrays are written side by side, and with pages of
+/// 4 kB each of them needs another one every 1024 hits.
+enum Block {
+    Pages(MmapMut),
+    Heap(Vec<u32>),
+}
+
+impl Block {
+    fn zeroed(len: usize) -> Self {
+        Self::try_zeroed(len).unwrap_or_else(|| Self::Heap(vec![0; len]))
+    }
+
+    /// `None` when the system does not give the memory.
+    fn try_zeroed(len: usize) -> Option<Self> {
+        let Ok(pages) = MmapMut::map_anon(len.checked_mul(size_of::<u32>())?) else {
+            let mut words = Vec::new();
+            words.try_reserve_exact(len).ok()?;
+            words.resize(len, 0);
+            return Some(Self::Heap(words));
+        };
+        // Advice only: without it everything works, a little slower.
+        #[cfg(target_os = "linux")]
+        let _ = pages.advise(memmap2::Advice::HugePage);
+        Some(Self::Pages(pages))
+    }
+}
+
+impl Deref for Block {
+    type Target = [u32];
+
+    fn deref(&self) -> &[u32] {
+        match self {
+            Self::Pages(pages) => bytemuck::cast_slice(pages),
+            Self::Heap(words) => words,
+        }
+    }
+}
+
+impl DerefMut for Block {
+    fn deref_mut(&mut self) -> &mut [u32] {
+        match self {
+            Self::Pages(pages) => bytemuck::cast_slice_mut(pages),
+            Self::Heap(words) => words,
+        }
+    }
+}
+
+impl Clone for Block {
+    fn clone(&self) -> Self {
+        let mut clone = Self::zeroed(self.len());
+        clone.copy_from_slice(self);
+        clone
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} words", self.len())
+    }
+}
+
+/// The arrays of a [`UtHits`], to be written by a decoder; each is as long as the capacity.
+#[derive(Debug)]
+pub struct UtHitsMut<'a> {
+    /// y of the strip's lower end, mm.
+    pub y_begin: &'a mut [f32],
+    /// y of the strip's upper end, mm.
+    pub y_end: &'a mut [f32],
+    /// z at y = 0, mm.
+    pub z_at_y_eq0: &'a mut [f32],
+    /// x at y = 0, mm.
+    pub x_at_y_eq0: &'a mut [f32],
+    /// Slope of the strip.
+    pub dx_dy: &'a mut [f32],
+    /// Inverse variance, 1/mm².
+    pub weight: &'a mut [f32],
+    /// `LHCbID`.
+    pub id: &'a mut [u32],
+    /// `events * n_groups + 1` ends of groups.
+    pub offsets: &'a mut [u32],
+    /// The hits' clusters, where they were asked for and the banks tell them.
+    pub clusters: Option<&'a mut [Cluster]>,
+}
+
+impl UtHits {
+    /// Room for `max_hits` hits of `max_events` events with `n_groups` sector groups each.
+    pub fn with_capacity(max_events: usize, n_groups: usize, max_hits: usize) -> Self {
+        // 16 words: every array begins on a new cache line.
+        let stride = max_hits.next_multiple_of(16);
+        Self {
+            block: Block::zeroed(N_ARRAYS * stride),
+            stride,
+            offsets: Vec::with_capacity(max_events * n_groups + 1),
+            n_groups,
+            max_events,
+            clusters: None,
+            has_clusters: false,
+        }
+    }
+
+    /// Asks for charge, number of strips and first strip of each hit, which take four bytes more a hit. The backends
+    /// `reference` and `cpu` give them; the others refuse to decode into these hits.
+    #[must_use]
+    pub fn with_clusters(mut self) -> Self {
+        self.clusters = Some(Block::zeroed(self.stride));
+        self
+    }
+
+    /// As [`Self::with_clusters`], for a capacity that comes from outside.
+    ///
+    /// # Errors
+    /// When the system does not give the memory.
+    pub fn try_with_clusters(mut self) -> Result<Self, CapacityError> {
+        let (max_events, max_hits, bytes) = (self.max_events, self.stride, Some(4 * self.stride as u64));
+        let clusters = Block::try_zeroed(self.stride).ok_or(CapacityError { max_events, max_hits, bytes })?;
+        self.clusters = Some(clusters);
+        Ok(self)
+    }
+
+    /// As [`Self::with_capacity`], for a capacity that comes from outside: refused instead of ending the program.
+    ///
+    /// # Errors
+    /// When offsets of 32 bits cannot number the hits or the groups, or the system does not give the memory.
+    pub fn try_with_capacity(max_events: usize, n_groups: usize, max_hits: usize) -> Result<Self, CapacityError> {
+        let most = u32::MAX as usize;
+        let refuse = |bytes| CapacityError { max_events, max_hits, bytes };
+        let ends = max_events.checked_mul(n_groups).and_then(|ends| ends.checked_add(1)).filter(|&ends| ends <= most);
+        let (Some(ends), true) = (ends, max_hits <= most) else { return Err(refuse(None)) };
+        let stride = max_hits.next_multiple_of(16);
+        let bytes = 4 * (N_ARRAYS as u64 * stride as u64 + ends as u64);
+        let mut offsets = Vec::new();
+        offsets.try_reserve_exact(ends).map_err(|_| refuse(Some(bytes)))?;
+        let block = Block::try_zeroed(N_ARRAYS * stride).ok_or(refuse(Some(bytes)))?;
+        Ok(Self { block, stride, offsets, n_groups, max_events, clusters: None, has_clusters: false })
+    }
+
+    /// Grows the capacity, if it is smaller, so that `max_events` events and `max_hits` hits fit, and a batch that is a little
+    /// larger. Forgets the hits.
+    pub fn reserve(&mut self, max_events: usize, max_hits: usize) {
+        if max_events > self.max_events || max_hits > self.stride {
+            // Batch by batch the largest so far is a little larger, and memory that is new to the process costs time.
+            let max_hits = if max_hits > self.stride { max_hits + max_hits / 4 } else { self.stride };
+            let larger = Self::with_capacity(max_events.max(self.max_events), self.n_groups, max_hits);
+            *self = if self.clusters.is_some() { larger.with_clusters() } else { larger };
+        }
+    }
+
+    /// As [`Self::reserve`], for a capacity that comes from outside.
+    ///
+    /// # Errors
+    /// As [`Self::try_with_capacity`]; then there is no room for anything.
+    pub fn try_reserve(&mut self, max_events: usize, max_hits: usize) -> Result<(), CapacityError> {
+        if max_events > self.max_events || max_hits > self.stride {
+            let (events, hits) = (max_events.max(self.max_events), max_hits.max(self.stride));
+            let clusters = self.clusters.is_some();
+            let and_clusters = |hits: Self| if clusters { hits.try_with_clusters() } else { Ok(hits) };
+            // What is there is given back first; what fails leaves that clusters were asked for.
+            *self = and_clusters(Self::try_with_capacity(0, self.n_groups, 0)?)?;
+            *self = and_clusters(Self::try_with_capacity(events, self.n_groups, hits)?)?;
+        }
+        Ok(())
+    }
+
+    /// Begins a batch, for a decoder that does not give clusters: checks that it fits, sets all offsets to 0, and hands
+    /// out the arrays.
+    ///
+    /// # Errors
+    /// When `n_events` is beyond the capacity, `n_groups` is not what the buffers were made for, or clusters are asked
+    /// for.
+    pub fn begin(&mut self, n_events: usize, n_groups: usize) -> Result<UtHitsMut<'_>, DecodeError> {
+        if self.clusters.is_some() {
+            return Err(DecodeError::NoClusters);
+        }
+        self.begin_with_clusters(n_events, n_groups, BankVersion::V4)
+    }
+
+    /// Begins a batch of banks of `version`, for a decoder that gives clusters where they are asked for. v4 banks do not
+    /// tell them.
+    ///
+    /// # Errors
+    /// When `n_events` is beyond the capacity or `n_groups` is not what the buffers were made for.
+    pub fn begin_with_clusters(
+        &mut self,
+        n_events: usize,
+        n_groups: usize,
+        version: BankVersion,
+    ) -> Result<UtHitsMut<'_>, DecodeError> {
+        if n_events > self.max_events {
+            return Err(DecodeError::TooManyEvents { events: n_events, capacity: self.max_events });
+        }
+        if n_groups != self.n_groups {
+            return Err(DecodeError::WrongGroups { buffers: self.n_groups, grouping: n_groups });
+        }
+        self.offsets.clear();
+        self.offsets.resize(n_events * n_groups + 1, 0);
+        let (floats, id) = self.block.split_at_mut((N_ARRAYS - 1) * self.stride);
+        let floats: &mut [f32] = bytemuck::cast_slice_mut(floats);
+        let (y_begin, floats) = floats.split_at_mut(self.stride);
+        let (y_end, floats) = floats.split_at_mut(self.stride);
+        let (z_at_y_eq0, floats) = floats.split_at_mut(self.stride);
+        let (x_at_y_eq0, floats) = floats.split_at_mut(self.stride);
+        let (dx_dy, weight) = floats.split_at_mut(self.stride);
+        let clusters = match (&mut self.clusters, version) {
+            (Some(words), BankVersion::V5) => Some(bytemuck::cast_slice_mut(&mut words[..])),
+            _ => None,
+        };
+        self.has_clusters = clusters.is_some();
+        let offsets = &mut self.offsets;
+        Ok(UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters })
+    }
+
+    /// Passes a result on, and forgets the hits where it is an error: offsets may then count hits beyond the capacity.
+    ///
+    /// # Errors
+    /// If the result is one.
+    pub fn forget_on<T, E>(&mut self, result: Result<T, E>) -> Result<T, E> {
+        if result.is_err() {
+            self.offsets.clear();
+        }
+        result
+    }
+
+    /// Takes the hits out to whose LHCbID `keep` says false; how many those were. The others stay in their order.
+    pub fn retain(&mut self, keep: impl Fn(u32) -> bool) -> usize {
+        let before = self.len();
+        let ids = (N_ARRAYS - 1) * self.stride;
+        // The kept hits since the last gap are still where they were; `to` is the end of those before.
+        let (mut run, mut to, mut from) = (0..0, 0, 0);
+        for k in 1..self.offsets.len() {
+            let end = self.offsets[k] as usize;
+            for i in from..end {
+                if keep(self.block[ids + i]) {
+                    if run.end != i {
+                        self.move_hits(run, &mut to);
+                        run = i..i;
+                    }
+                    run.end = i + 1;
+                }
+            }
+            from = end;
+            self.offsets[k] = (to + run.len()) as u32;
+        }
+        self.move_hits(run, &mut to);
+        before - to
+    }
+
+    fn move_hits(&mut self, hits: std::ops::Range<usize>, to: &mut usize) {
+        if hits.start != *to {
+            for array in 0..N_ARRAYS {
+                let at = array * self.stride;
+                self.block.copy_within(at + hits.start..at + hits.end, at + *to);
+            }
+            if let Some(clusters) = &mut self.clusters {
+                clusters.copy_within(hits.clone(), *to);
+            }
+        }
+        *to += hits.len();
+    }
+
+    /// Hits in the batch.
+    pub fn len(&self) -> usize {
+        self.offsets.last().map_or(0, |&end| end as usize)
+    }
+
+    /// Whether the batch has no hit.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Events in the batch.
+    pub fn n_events(&self) -> usize {
+        self.offsets.len().saturating_sub(1) / self.n_groups.max(1)
+    }
+
+    /// Sector groups of an event.
+    pub const fn n_groups(&self) -> usize {
+        self.n_groups
+    }
+
+    /// Events for which there is room.
+    pub const fn max_events(&self) -> usize {
+        self.max_events
+    }
+
+    /// Distance between the arrays in the block, in hits: the capacity.
+    pub const fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// `n_events * n_groups + 1` offsets; empty before the first batch.
+    pub fn offsets(&self) -> &[u32] {
+        &self.offsets
+    }
+
+    /// The hits of one group of one event, as a range into the arrays.
+    pub fn range(&self, event: usize, group: usize) -> std::ops::Range<usize> {
+        let i = event * self.n_groups + group;
+        self.offsets[i] as usize..self.offsets[i + 1] as usize
+    }
+
+    fn floats(&self, array: usize) -> &[f32] {
+        bytemuck::cast_slice(&self.block[array * self.stride..array * self.stride + self.len()])
+    }
+
+    /// y of the strips' lower ends, mm.
+    pub fn y_begin(&self) -> &[f32] {
+        self.floats(0)
+    }
+
+    /// y of the strips' upper ends, mm.
+    pub fn y_end(&self) -> &[f32] {
+        self.floats(1)
+    }
+
+    /// z at y = 0, mm.
+    pub fn z_at_y_eq0(&self) -> &[f32] {
+        self.floats(2)
+    }
+
+    /// x at y = 0, mm.
+    pub fn x_at_y_eq0(&self) -> &[f32] {
+        self.floats(3)
+    }
+
+    /// Slopes dx/dy of the strips.
+    pub fn dx_dy(&self) -> &[f32] {
+        self.floats(4)
+    }
+
+    /// Inverse variances 12/pitch², 1/mm².
+    pub fn weight(&self) -> &[f32] {
+        self.floats(5)
+    }
+
+    /// `LHCbID`s.
+    pub fn id(&self) -> &[u32] {
+        &self.block[6 * self.stride..6 * self.stride + self.len()]
+    }
+
+    /// Whether clusters were asked for.
+    pub const fn wants_clusters(&self) -> bool {
+        self.clusters.is_some()
+    }
+
+    /// The clusters that the hits were made of; `None` where they were not asked for, and of v4 banks.
+    pub fn clusters(&self) -> Option<&[Cluster]> {
+        let words = self.clusters.as_ref().filter(|_| self.has_clusters)?;
+        Some(bytemuck::cast_slice(&words[..self.len()]))
+    }
+}
+
+/// Equal when offsets and every bit of every hit are equal, clusters included; capacities do not matter.
+impl PartialEq for UtHits {
+    fn eq(&self, other: &Self) -> bool {
+        self.n_groups == other.n_groups
+            && self.offsets == other.offsets
+            && self.clusters() == other.clusters()
+            && (0..N_ARRAYS).all(|array| {
+                self.block[array * self.stride..][..self.len()] == other.block[array * other.stride..][..other.len()]
+            })
+    }
+}
+
+impl Eq for UtHits {}
+
+#[cfg(test)]
+mod tests {
+    use super::{BankVersion, UtHits};
+
+    /// Two events of three groups with these numbers of hits; every array holds the hit's place.
+    fn hits(sizes: [u32; 6]) -> UtHits {
+        let n: u32 = sizes.iter().sum();
+        let mut hits = UtHits::with_capacity(2, 3, n as usize + 5).with_clusters();
+        let arrays = hits.begin_with_clusters(2, 3, BankVersion::V5).unwrap();
+        let clusters = arrays.clusters.unwrap();
+        for (k, size) in sizes.into_iter().enumerate() {
+            arrays.offsets[k + 1] = arrays.offsets[k] + size;
+        }
+        for i in 0..n as usize {
+            arrays.id[i] = i as u32;
+            clusters[i] = bytemuck::cast(i as u32);
+            for array in
+                [&mut *arrays.y_begin, arrays.y_end, arrays.z_at_y_eq0, arrays.x_at_y_eq0, arrays.dx_dy, arrays.weight]
+            {
+                array[i] = i as f32;
+            }
+        }
+        hits
+    }
+
+    #[test]
+    fn what_is_kept_stays_in_its_group_and_in_order() {
+        for sizes in [[0; 6], [3, 0, 2, 1, 4, 0], [0, 0, 0, 0, 0, 9]] {
+            for keep in [|_| true, |_| false, |i| i % 2 == 0, |i| i % 3 != 1, |i| i > 2, |i| i < 3, |i| i == 9] {
+                let before = hits(sizes);
+                let mut after = before.clone();
+                let taken = after.retain(keep);
+                assert_eq!(taken, before.len() - after.len());
+                for (event, group) in (0..2).flat_map(|e| (0..3).map(move |g| (e, g))) {
+                    let expected: Vec<u32> =
+                        before.id()[before.range(event, group)].iter().copied().filter(|&i| keep(i)).collect();
+                    let range = after.range(event, group);
+                    assert_eq!(after.id()[range.clone()], expected);
+                    let clusters: &[u32] = bytemuck::cast_slice(after.clusters().unwrap());
+                    assert_eq!(clusters[range.clone()], expected);
+                    let floats: Vec<f32> = expected.iter().map(|&i| i as f32).collect();
+                    for array in [after.y_begin(), after.y_end(), after.z_at_y_eq0(), after.x_at_y_eq0()] {
+                        assert_eq!(array[range.clone()], floats);
+                    }
+                    for array in [after.dx_dy(), after.weight()] {
+                        assert_eq!(array[range.clone()], floats);
+                    }
+                }
+            }
+        }
+        assert_eq!(UtHits::with_capacity(1, 3, 4).retain(|_| false), 0);
+    }
+}

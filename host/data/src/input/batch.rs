@@ -1,0 +1,152 @@
+//! A batch of events as a GPU framework holds it: raw bytes, offsets, sizes, types and versions.
+//!
+//! Two layouts are in use (`docs/format.md`, "Batches in memory"). *Allen*: event-major, each event a block with its
+//! own table of banks. *MEP*: bank-major, as the event builder delivers it. Both are plain words and bytes, so that a
+//! batch that already lies in memory, on the host or on the device, is decoded where it is.
+
+use ut_kernels::switches::Layout;
+
+use super::room::make_room;
+
+/// What is known of an event beside its banks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EventMeta {
+    /// Run number, from the ODIN bank, else from the container; `None` where neither has it.
+    pub run: Option<u32>,
+    /// Event number, from the ODIN bank.
+    pub event: Option<u64>,
+    /// Banks that the reader left out of the batch because their type is none of the UT's (66…69). Every decoder adds
+    /// them to `other_types`.
+    pub other_banks: u32,
+    /// The container gave this event up before its end. Every decoder counts it as `broken_event`.
+    pub broken: bool,
+}
+
+/// A borrowed batch. The words and bytes are not trusted: a decoder checks each of them before it uses it.
+///
+/// A batch that contradicts itself costs the event in which it does, from there on: where the event's table of banks
+/// lies beyond `raw`, where a fragment descends, is smaller than its sourceID word and its size, or ends beyond `raw`,
+/// or where an entry of `offsets`, `sizes`, `types` or `versions` is not there, the rest of the event, this bank
+/// included, is given up and counted as `broken_event`, once an event.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BatchView<'a> {
+    /// Which of the two layouts.
+    pub layout: Layout,
+    /// Number of events, from `first_event` on. Results have a place for each of them.
+    pub n_events: usize,
+    /// The first event, as the arrays number them: not 0 where a framework decodes an interval of what they hold.
+    pub first_event: usize,
+    /// The events to decode, counted from `first_event`, in any order; `None`: all. The others have no hits, and nothing
+    /// is counted for them, whatever their bytes are. An event beyond `n_events` is an error
+    /// (`DecodeError::NoSuchEvent`); one that is named twice is decoded once.
+    pub selected: Option<&'a [u32]>,
+    /// The bytes that `offsets` point into.
+    pub raw: &'a [u8],
+    /// Allen: `n_events` offsets into `raw` (a framework's closing one may follow; it is not read). MEP: `n_banks`, 0,
+    /// `n_banks` sourceIDs, then `n_banks` offsets into `raw` an event.
+    pub offsets: &'a [u32],
+    /// Allen: `n_events` words, each the place of the event's first size counted in u16 from the start of this very
+    /// slice; then the sizes (payload bytes without sourceID word and padding), u16, bank by bank. MEP: the same with
+    /// banks in place of events, and a size an event.
+    pub sizes: &'a [u32],
+    /// As `sizes`, with u8 bank types in place of u16 sizes, and places counted in bytes.
+    pub types: &'a [u32],
+    /// As `types`, with the version byte of each bank. `None`: every bank has that of `version`.
+    pub versions: Option<&'a [u32]>,
+    /// The version byte of every bank, where `versions` is `None`; `None`: the board table's version.
+    pub version: Option<u8>,
+    /// What is known of each event of the arrays; empty, or one an event.
+    pub meta: &'a [EventMeta],
+}
+
+/// An owned batch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct EventBatch {
+    /// Which of the two layouts.
+    pub layout: Layout,
+    /// Number of events.
+    pub n_events: usize,
+    /// As [`BatchView::raw`].
+    pub raw: Vec<u8>,
+    /// As [`BatchView::offsets`].
+    pub offsets: Vec<u32>,
+    /// As [`BatchView::sizes`].
+    pub sizes: Vec<u32>,
+    /// As [`BatchView::types`].
+    pub types: Vec<u32>,
+    /// As [`BatchView::versions`].
+    pub versions: Option<Vec<u32>>,
+    /// As [`BatchView::meta`].
+    pub meta: Vec<EventMeta>,
+}
+
+impl Clone for EventBatch {
+    fn clone(&self) -> Self {
+        let Self { layout, n_events, raw: bytes, offsets, sizes, types, versions, meta } = self;
+        // The bytes lie as well as those of a batch that was collected.
+        let mut raw = Vec::new();
+        make_room(&mut raw, bytes.len());
+        raw.extend_from_slice(bytes);
+        Self {
+            layout: *layout,
+            n_events: *n_events,
+            raw,
+            offsets: offsets.clone(),
+            sizes: sizes.clone(),
+            types: types.clone(),
+            versions: versions.clone(),
+            meta: meta.clone(),
+        }
+    }
+}
+
+impl EventBatch {
+    /// The batch, borrowed.
+    pub fn view(&self) -> BatchView<'_> {
+        BatchView {
+            layout: self.layout,
+            n_events: self.n_events,
+            first_event: 0,
+            selected: None,
+            raw: &self.raw,
+            offsets: &self.offsets,
+            sizes: &self.sizes,
+            types: &self.types,
+            versions: self.versions.as_deref(),
+            version: None,
+            meta: &self.meta,
+        }
+    }
+}
+
+impl BatchView<'_> {
+    /// What is known of each event that has a place in the results; nothing of those that are not selected. Empty where the
+    /// batch has no meta data.
+    pub fn meta_of_results(&self) -> Vec<EventMeta> {
+        if self.meta.is_empty() {
+            return Vec::new();
+        }
+        let of =
+            |event: usize| self.first_event.checked_add(event).map_or_else(EventMeta::default, |e| self.meta_of(e));
+        let Some(selected) = self.selected else { return (0..self.n_events).map(of).collect() };
+        let mut meta = vec![EventMeta::default(); self.n_events];
+        for &event in selected {
+            if let Some(meta) = meta.get_mut(event as usize) {
+                *meta = of(event as usize);
+            }
+        }
+        meta
+    }
+
+    /// What is known of event `e` of the arrays; nothing where the batch has no meta data.
+    pub fn meta_of(&self, e: usize) -> EventMeta {
+        self.meta.get(e).copied().unwrap_or_default()
+    }
+
+    /// A number of hits that no decoder exceeds on this batch, from the bytes that are there: a hit of a v5 bank and a
+    /// cluster word of a v4 bank take two bytes each. (Fragments that overlap, which no reader makes, can exceed it;
+    /// decoders then return `DecodeError::TooManyHits`.)
+    pub const fn max_hits(&self) -> usize {
+        self.raw.len() / 2
+    }
+}

@@ -1,0 +1,192 @@
+//! One event as a file holds it: its banks, not yet decoded, in the order of the file.
+
+use std::path::Path;
+
+use super::{Damage, EventMeta, Place};
+
+/// Bank types of the UT.
+pub mod kind {
+    /// Run and event number.
+    pub const ODIN: u8 = 16;
+    /// UT hits.
+    pub const UT: u8 = 66;
+    /// UT, not zero-suppressed; not decoded.
+    pub const UT_FULL: u8 = 67;
+    /// UT hits from a board that reported an error; decoded as [`UT`].
+    pub const UT_ERROR: u8 = 68;
+    /// UT pedestals; not decoded.
+    pub const UT_PEDESTAL: u8 = 69;
+    /// Types of banks that the read-out sends in place of a fragment that it lost or could not use.
+    const DAQ_ERRORS: [(u8, &str); 10] = [
+        (89, "DaqErrorFragmentThrottled"),
+        (90, "DaqErrorBXIDCorrupted"),
+        (91, "DaqErrorSyncBXIDCorrupted"),
+        (92, "DaqErrorFragmentMissing"),
+        (93, "DaqErrorFragmentTruncated"),
+        (94, "DaqErrorIdleBXIDCorrupted"),
+        (95, "DaqErrorFragmentMalformed"),
+        (96, "DaqErrorEVIDJumped"),
+        (100, "DaqErrorAlignFifoFull"),
+        (101, "DaqErrorFEfragSizeWrong"),
+    ];
+
+    /// Whether banks of this type go into a batch.
+    pub const fn is_ut(kind: u8) -> bool {
+        matches!(kind, UT..=UT_PEDESTAL)
+    }
+
+    /// Whether banks of this type are decoded into hits.
+    pub const fn is_decoded(kind: u8) -> bool {
+        matches!(kind, UT | UT_ERROR)
+    }
+
+    /// Whether the read-out sent a bank of this type in place of a fragment that it lost or could not use, of any
+    /// detector. Its sourceID is that of the fragment.
+    pub const fn is_daq_error(kind: u8) -> bool {
+        matches!(kind, 89..=96 | 100 | 101)
+    }
+
+    /// What LHCb calls the types that matter here; empty for the others.
+    pub fn name(kind: u8) -> &'static str {
+        match kind {
+            ODIN => "ODIN",
+            UT => "UT",
+            UT_FULL => "UTFull",
+            UT_ERROR => "UTError",
+            UT_PEDESTAL => "UTPedestal",
+            _ => DAQ_ERRORS.iter().find(|(of, _)| *of == kind).map_or("", |(_, name)| name),
+        }
+    }
+}
+
+/// A raw bank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bank<'a> {
+    /// Bank type, see [`kind`].
+    pub kind: u8,
+    /// Version byte; `None` where the file does not hold it (Allen-layout dumps).
+    pub version: Option<u8>,
+    /// Which board sent it.
+    pub source_id: u32,
+    /// Payload, without header and padding.
+    pub payload: &'a [u8],
+}
+
+/// Where a bank of a [`RawEvent`] lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BankEntry {
+    /// Bank type.
+    pub kind: u8,
+    /// Version byte, where the file holds it.
+    pub version: Option<u8>,
+    /// Which board sent it.
+    pub source_id: u32,
+    /// First byte of the payload in [`RawEvent::data`].
+    pub start: usize,
+    /// The same as messages count it: from the beginning of the event, or of its MEP packet.
+    pub byte: u64,
+    /// Bytes of the payload.
+    pub length: usize,
+}
+
+/// The formats of input files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A sequence of events, all detectors.
+    Mdf,
+    /// Packets of events, all detectors, by source.
+    Mep,
+    /// One event, UT banks only.
+    AllenDump,
+}
+
+impl Format {
+    /// The format's name in words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Mdf => "MDF",
+            Self::Mep => "MEP packets",
+            Self::AllenDump => "Allen-layout dump",
+        }
+    }
+}
+
+/// One event of a file, borrowed from its reader.
+#[derive(Clone, Copy, Debug)]
+pub struct RawEvent<'a> {
+    /// The file.
+    pub file: &'a Path,
+    /// Its format.
+    pub format: Format,
+    /// Event of the file, from 0.
+    pub index: u64,
+    /// Byte of the file at which the event begins.
+    pub offset: u64,
+    /// Run number: from the ODIN bank, else from the MDF sub-header or the name of the dump.
+    pub run: Option<u32>,
+    /// Event number: from the ODIN bank or the name of the dump.
+    pub number: Option<u64>,
+    /// Trigger mask of the MDF sub-header.
+    pub trigger_mask: Option<[u32; 4]>,
+    /// The event's bytes, headers included and out of their compression; for packets, those of the packet that were kept, with
+    /// payloads of other events.
+    pub data: &'a [u8],
+    /// The same as the file holds them: an event of MDF that is compressed inside is not unpacked here.
+    pub stored: &'a [u8],
+    /// Its banks, up to the damage if there is one.
+    pub entries: &'a [BankEntry],
+    /// Banks of other detectors that were not read (MEP packets).
+    pub skipped: u32,
+    /// Why the rest of the event was given up.
+    pub damage: Option<&'a Damage>,
+}
+
+/// The trigger-mask words (sub-header words 0…3) of MDF files that `ut-decode generate` made, by which they are
+/// recognised: "UT-SYNTHETIC-001" in ASCII, which no trigger configuration yields.
+pub const GENERATED_MASK: [u32; 4] = [
+    u32::from_le_bytes(*b"UT-S"),
+    u32::from_le_bytes(*b"YNTH"),
+    u32::from_le_bytes(*b"ETIC"),
+    u32::from_le_bytes(*b"-001"),
+];
+
+impl<'a> RawEvent<'a> {
+    /// The banks, in the order of the file.
+    pub fn banks(&self) -> impl Iterator<Item = Bank<'a>> + Clone + use<'a> {
+        let data = self.data;
+        self.entries.iter().map(move |entry| Bank {
+            kind: entry.kind,
+            version: entry.version,
+            source_id: entry.source_id,
+            payload: &data[entry.start..entry.start + entry.length],
+        })
+    }
+
+    /// Bytes of the event, out of its compression; of an event of a packet, those of its payloads.
+    pub fn n_bytes(&self) -> usize {
+        match self.format {
+            Format::Mep => self.entries.iter().map(|bank| bank.length).sum(),
+            Format::Mdf | Format::AllenDump => self.data.len(),
+        }
+    }
+
+    /// Where the event is, for a message.
+    pub fn place(&self) -> Place {
+        Place { file: self.file.to_path_buf(), event: self.index, byte: self.offset }
+    }
+
+    /// Whether `ut-decode generate` made the event.
+    pub fn is_generated(&self) -> bool {
+        self.trigger_mask == Some(GENERATED_MASK)
+    }
+
+    /// What a batch keeps of the event beside its UT banks.
+    pub fn meta(&self) -> EventMeta {
+        EventMeta {
+            run: self.run,
+            event: self.number,
+            other_banks: self.skipped + self.entries.iter().filter(|entry| !kind::is_ut(entry.kind)).count() as u32,
+            broken: self.damage.is_some(),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Files in sequence, read on the caller's thread: event by event, or in batches.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::chunks::Chunks;
+use super::parser::{Parser, Part};
+use super::part::InputPart;
+use super::select::Select;
+use super::{InputError, RawEvent, Seen};
+
+/// The events of several inputs in sequence. A file's content decides on its format, then its extension.
+#[derive(Debug)]
+pub struct Events {
+    chunks: Chunks,
+    parser: Parser,
+    seen: Seen,
+    read: Arc<AtomicU64>,
+    total: u64,
+    failed: bool,
+}
+
+impl Events {
+    /// The events of `parts`, files or others. A file is opened when its turn comes.
+    pub fn new(parts: impl IntoIterator<Item: Into<InputPart>>) -> Self {
+        let parts: Vec<InputPart> = parts.into_iter().map(Into::into).collect();
+        let total = parts.iter().filter_map(|part| part.name().metadata().ok()).map(|meta| meta.len()).sum();
+        let chunks = Chunks::new(parts, 1, true, Select::default());
+        let (parser, seen, read) = (Parser::new(true, Select::default()), Seen::default(), chunks.read());
+        Self { chunks, parser, seen, read, total, failed: false }
+    }
+
+    /// The next event, or `None` after the last of the last input. After an error there are no further events.
+    ///
+    /// # Errors
+    /// When an input cannot be opened or followed: see [`InputError`].
+    pub fn next_event(&mut self) -> Result<Option<RawEvent<'_>>, InputError> {
+        while !self.parser.advance() {
+            if !self.next_chunk(1)? {
+                return Ok(None);
+            }
+        }
+        Ok(self.parser.event())
+    }
+
+    /// The next batch, of at most `max_events` events (at least 1) and about 5 MB, or `None` after the last; where its events
+    /// come from, and a number of hits that it does not exceed. After an error there are no further batches.
+    ///
+    /// The banks lie in the reader's memory: [`to_allen`](super::to_allen) copies them.
+    ///
+    /// # Errors
+    /// As [`Self::next_event`]. The events before come first, as a batch.
+    pub fn next_batch(&mut self, max_events: usize) -> Result<Option<Part<'_>>, InputError> {
+        while !self.parser.collect(&mut self.seen, &mut None)? {
+            if !self.next_chunk(max_events)? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.parser.part()))
+    }
+
+    /// What was seen in the events of the batches so far, and perhaps of an event that is in the next.
+    pub const fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    /// Bytes read, of [`Self::total_bytes`], as they lie on the disk; a little ahead of the events.
+    pub fn bytes_read(&self) -> u64 {
+        self.read.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all files.
+    pub const fn total_bytes(&self) -> u64 {
+        self.total
+    }
+
+    fn next_chunk(&mut self, max_events: usize) -> Result<bool, InputError> {
+        // Failed, unless it turns out well.
+        if std::mem::replace(&mut self.failed, true) {
+            return Ok(false);
+        }
+        self.chunks.limit(max_events);
+        let chunk = self.chunks.next_chunk()?;
+        let is_there = chunk.is_some();
+        if let Some(chunk) = chunk {
+            self.parser.begin(chunk, &mut self.seen)?;
+        }
+        self.failed = false;
+        Ok(is_there)
+    }
+}

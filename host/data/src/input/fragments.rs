@@ -1,0 +1,247 @@
+//! The fragments of a packet in memory, or of a slice of its events, as a batch in MEP layout.
+
+use std::io::ErrorKind;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+use super::event::kind;
+use super::file_at::FileAt;
+use super::mdf_format::run_and_event;
+use super::packet::{Packet, PacketError, Sender, cut};
+use super::room::make_room;
+use super::seen::Seen;
+use super::{BankEntry, BatchView, EventBatch, EventMeta, Layout};
+
+/// Bytes of a chunk, out of their compression, after which the next one begins. Its hits can take eighty times as much when
+/// they are written as text.
+pub const MAX_BYTES: usize = 5 << 20;
+/// Bytes that a slice should have: of each of the 200 sources of the UT some 20 kB, so that to ask for them costs little
+/// beside reading them.
+const SLICE: u64 = 4 << 20;
+/// A buffer with more bytes is not kept.
+const KEPT: usize = 64 << 20;
+
+impl Sender {
+    /// The bytes that the fragments of some events take, counted from where all begin.
+    fn bytes(&self, events: &Range<usize>) -> Range<u32> {
+        match events.clone().last() {
+            Some(last) => self.starts[events.start]..self.starts[last] + u32::from(self.sizes[last]),
+            None => 0..0,
+        }
+    }
+}
+
+impl Packet {
+    /// The end of the events from `from` on that should be taken at a time: `step` of them, or several times as many where
+    /// those are small, or fewer where they have more bytes than a slice should have.
+    pub fn slice(&self, from: usize, step: usize) -> usize {
+        let bytes = self.kept.saturating_mul(step as u64) / self.n_events.max(1) as u64;
+        let times = if self.left { (SLICE / bytes.max(1)).max(1) } else { 1 };
+        let mut end = from.saturating_add(step.saturating_mul(times as usize)).min(self.n_events);
+        let bytes = |end| self.senders().map(|sender| sender.bytes(&(from..end)).len() as u64).sum::<u64>();
+        // What comes out of a slice takes many times its bytes, so that the mean of all events will not do.
+        while end > from + 1 && bytes(end) > MAX_BYTES as u64 {
+            end = from + (end - from) / 2;
+        }
+        end
+    }
+
+    /// ODIN's senders, where there are some, then the UT's.
+    fn senders(&self) -> impl Iterator<Item = &Sender> {
+        self.odin.iter().chain(&self.ut)
+    }
+
+    /// Reads the fragments of some events of a packet that begins at byte `at` of its file and was left there.
+    ///
+    /// False if a slice could not be read before: once a packet is enough to say so.
+    pub fn load(
+        &self,
+        file: &FileAt,
+        at: u64,
+        events: &Range<usize>,
+        Slice { raw, length, bases }: &mut Slice,
+    ) -> Result<bool, PacketError> {
+        bases.clear();
+        let mut needed = 0u32;
+        for sender in self.senders() {
+            let bytes = sender.bytes(events);
+            // Sums of what a packet keeps, which is less than 4 GiB. Each source's begin at a multiple of 4: kernels read
+            // words.
+            bases.push(needed.wrapping_sub(bytes.start));
+            needed += (bytes.end - bytes.start).next_multiple_of(4);
+        }
+        let needed = needed as usize;
+        *length = needed;
+        if raw.len() > KEPT.max(needed) {
+            *raw = Vec::new();
+        }
+        if raw.len() < needed {
+            if needed > KEPT {
+                raw.try_reserve_exact(needed - raw.len())
+                    .map_err(|_| PacketError::Read(ErrorKind::OutOfMemory.into()))?;
+            }
+            make_room(raw, needed - raw.len());
+            raw.resize(needed, 0);
+        }
+        let mut rest = &mut raw[..needed];
+        for sender in self.senders() {
+            let bytes = sender.bytes(events);
+            let length = (bytes.end - bytes.start) as usize;
+            let (place, after) = rest.split_at_mut(length.next_multiple_of(4));
+            let place = &mut place[..length];
+            rest = after;
+            let begin = sender.begin + u64::from(bytes.start);
+            let error = match file.read_at(place, at + begin) {
+                Ok(n) if n == place.len() => continue,
+                Ok(n) => cut(begin + n as u64, (place.len() - n) as u64),
+                Err(error) => error.into(),
+            };
+            return if self.lost.swap(true, Ordering::Relaxed) { Ok(false) } else { Err(error) };
+        }
+        Ok(true)
+    }
+}
+
+/// Where a slice of a packet is read into.
+#[derive(Debug, Default)]
+pub struct Slice {
+    /// Longer than what is read, often: new bytes cost time.
+    raw: Vec<u8>,
+    /// Bytes that were read.
+    length: usize,
+    /// For each of the senders, what is added to the starts of its fragments, wrapping, for their places in `raw`.
+    bases: Vec<u32>,
+}
+
+impl Slice {
+    /// The fragments of the events that were read, or of all events of a packet that was not left in its file.
+    pub fn fragments<'a>(&'a self, packet: &'a Packet) -> Fragments<'a> {
+        if packet.left {
+            return Fragments { packet, raw: &self.raw[..self.length], bases: Some(&self.bases) };
+        }
+        Fragments { packet, raw: &packet.raw, bases: None }
+    }
+}
+
+/// The fragments of a packet, or of a slice of its events.
+#[derive(Clone, Copy, Debug)]
+pub struct Fragments<'a> {
+    packet: &'a Packet,
+    raw: &'a [u8],
+    /// As in [`Slice`]; `None`: where the senders' fragments begin.
+    bases: Option<&'a [u32]>,
+}
+
+impl<'a> Fragments<'a> {
+    /// The bytes that were kept.
+    pub fn raw(&self) -> &'a [u8] {
+        self.raw
+    }
+
+    /// What is added to the starts of the fragments of a sender: ODIN's come first.
+    fn base(&self, i: usize, sender: &Sender) -> u32 {
+        self.bases.map_or(sender.begin as u32, |bases| bases[i])
+    }
+
+    /// The senders, with what is added to the starts of their fragments.
+    fn senders(self) -> impl Iterator<Item = (u32, &'a Sender)> {
+        self.packet.senders().enumerate().map(move |(i, sender)| (self.base(i, sender), sender))
+    }
+
+    /// The senders of the UT.
+    fn ut(self) -> impl Iterator<Item = (u32, &'a Sender)> {
+        self.senders().skip(self.packet.odin.len())
+    }
+
+    /// Run and number of event `e`; no number where it would be beyond what the packet's first one leaves.
+    pub fn numbers(&self, e: usize) -> (Option<u32>, Option<u64>) {
+        let packet = self.packet;
+        // The first that can be read counts, as in an event of MDF. A source may send another type in ODIN's place.
+        let mut odin = packet.odin.iter().enumerate().filter(|(_, odin)| odin.types[e] == kind::ODIN);
+        let odin = odin.find_map(|(i, odin)| {
+            let start = self.base(i, odin).wrapping_add(odin.starts[e]) as usize;
+            run_and_event(Some(odin.version), &self.raw[start..start + usize::from(odin.sizes[e])])
+        });
+        let next = || packet.first.checked_add(e as u64);
+        (odin.map(|(run, _)| run), odin.map_or_else(next, |(_, number)| Some(number)))
+    }
+
+    /// The banks of event `e` that were kept: ODIN's, then the UT's.
+    pub fn entries(&self, e: usize, entries: &mut Vec<BankEntry>) {
+        entries.clear();
+        entries.extend(self.senders().map(|(base, source)| BankEntry {
+            kind: source.types[e],
+            version: Some(source.version),
+            source_id: source.source_id,
+            start: base.wrapping_add(source.starts[e]) as usize,
+            byte: source.in_packet + u64::from(source.starts[e]),
+            length: usize::from(source.sizes[e]),
+        }));
+    }
+
+    /// Counts the banks of some events for `seen`, as event by event. Only for a packet without damage.
+    pub fn count(&self, file: &Path, events: &Range<usize>, seen: &mut Seen) {
+        let mut any = vec![false; events.len()];
+        let banks = self.ut().map(|(_, source)| {
+            let kinds = &source.types[events.clone()];
+            for (any, &kind) in any.iter_mut().zip(kinds) {
+                *any |= kind::is_decoded(kind);
+            }
+            (Some(source.version), kinds.iter().filter(|&&kind| kind::is_decoded(kind)).count() as u64)
+        });
+        let banks: Vec<_> = banks.collect();
+        seen.add_measured(file, events.len() as u64, any.iter().filter(|&&any| any).count() as u64, &banks);
+    }
+
+    /// The tables of some of the events as a batch in MEP layout, whose `raw` stays empty: see [`Self::view`].
+    pub fn tables(&self, events: Range<usize>, tables: &mut EventBatch) {
+        let (n, n_banks) = (events.len(), self.packet.ut.len());
+        tables.layout = Layout::Mep;
+        tables.n_events = n;
+        tables.raw.clear();
+        tables.offsets.clear();
+        tables.offsets.extend([n_banks as u32, 0]);
+        tables.offsets.extend(self.packet.ut.iter().map(|source| source.source_id));
+        tables.offsets.resize(2 + n_banks * (1 + n), 0);
+        let places = &mut tables.offsets[2 + n_banks..];
+        for (b, (base, source)) in self.ut().enumerate() {
+            for (place, &start) in places.iter_mut().skip(b).step_by(n_banks).zip(&source.starts[events.clone()]) {
+                *place = base.wrapping_add(start);
+            }
+        }
+        tables.meta.clear();
+        tables.meta.extend(events.clone().map(|e| {
+            let (run, event) = self.numbers(e);
+            EventMeta { run, event, other_banks: self.packet.others, broken: self.packet.damage.is_some() }
+        }));
+        let ut = || self.packet.ut.iter();
+        rows(&mut tables.sizes, n, ut().map(|source| &source.sizes[events.clone()]));
+        rows(&mut tables.types, n, ut().map(|source| &source.types[events.clone()]));
+        let versions: Vec<u8> = ut().flat_map(|source| std::iter::repeat_n(source.version, n)).collect();
+        rows(tables.versions.get_or_insert_default(), n, versions.chunks(n.max(1)));
+    }
+
+    /// The batch that [`Self::tables`] made, on these bytes.
+    pub fn view(&self, tables: &'a EventBatch) -> BatchView<'a> {
+        BatchView { raw: self.raw, ..tables.view() }
+    }
+
+    /// A number of hits that no decoder exceeds on these events; see [`BatchView::max_hits`].
+    pub fn max_hits(&self, events: &Range<usize>) -> usize {
+        let sizes = self.packet.ut.iter().map(|source| &source.sizes[events.clone()]);
+        sizes.map(|sizes| sizes.iter().map(|&size| usize::from(size)).sum::<usize>()).sum::<usize>() / 2
+    }
+}
+
+/// A batch's table: where each row begins, then the rows, of `n` entries each.
+fn rows<'a, T: bytemuck::Pod>(words: &mut Vec<u32>, n: usize, rows: impl ExactSizeIterator<Item = &'a [T]>) {
+    let (n_rows, of_word) = (rows.len(), 4 / size_of::<T>());
+    words.clear();
+    words.extend((0..n_rows).map(|row| (of_word * n_rows + row * n) as u32));
+    words.resize(n_rows + (n_rows * n).div_ceil(of_word), 0);
+    let entries: &mut [T] = bytemuck::cast_slice_mut(&mut words[n_rows..]);
+    for (to, row) in entries.chunks_mut(n.max(1)).zip(rows) {
+        to.copy_from_slice(row);
+    }
+}

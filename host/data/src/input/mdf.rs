@@ -1,0 +1,98 @@
+//! One event of MDF: its banks, and what it says beside them (`docs/format.md`, "MDF files").
+
+use super::event::kind;
+use super::mdf_format::{BANK_HEADER, HEADER, MAGIC, run_and_event, u16_at, u32_at};
+use super::unpack::{MAX_EVENT, claimed, unpack};
+use super::{BankEntry, Damage};
+
+/// What an MDF event says beside its banks.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// Why the rest of the event was given up.
+    pub damage: Option<Damage>,
+    /// Run number.
+    pub run: Option<u32>,
+    /// Event number.
+    pub number: Option<u64>,
+    /// Trigger mask.
+    pub trigger_mask: Option<[u32; 4]>,
+    /// The event was compressed: its banks lie in the buffer for unpacked bytes.
+    pub unpacked: bool,
+}
+
+impl Facts {
+    /// Finds the banks, the run and the event number of an event whose bytes are `data`, headers included; a frame that
+    /// [`Frames`](super::frames::Frames) let pass. `computed` is its checksum, or `None` where that is not to be compared. A compressed event
+    /// is unpacked into `unpacked`, headers included.
+    pub fn of(data: &[u8], computed: Option<u32>, unpacked: &mut Vec<u8>, entries: &mut Vec<BankEntry>) -> Self {
+        let mut facts = Self::default();
+        entries.clear();
+        let stored = u32_at(data, 12);
+        if let Some(computed) = computed.filter(|&computed| stored != 0 && stored != computed) {
+            facts.damage = Some(Damage::Checksum { stored, computed });
+            return facts;
+        }
+        let words = usize::from(data[17] & 0xF);
+        let body = HEADER + 4 * words;
+        facts.run = (words >= 5).then(|| u32_at(data, HEADER + 16));
+        facts.trigger_mask = (words >= 4).then(|| [0, 1, 2, 3].map(|word| u32_at(data, HEADER + 4 * word)));
+        let mut found = Ok(());
+        let data = if data[16] == 0 {
+            data
+        } else {
+            facts.unpacked = true;
+            unpacked.clear();
+            unpacked.extend(&data[..body]);
+            found = unpack(&data[body..], body, MAX_EVENT, unpacked);
+            &unpacked[..]
+        };
+        let banks = find_banks(data, body, entries);
+        // Blocks that are not there explain banks that end too early.
+        facts.damage = found.map_err(Damage::Unpack).and(banks).err();
+        let odin = entries.iter().filter(|entry| entry.kind == kind::ODIN);
+        let mut odin = odin.map(|entry| (entry.version, &data[entry.start..entry.start + entry.length]));
+        if let Some((run, number)) = odin.find_map(|(version, payload)| run_and_event(version, payload)) {
+            facts.run = Some(run);
+            facts.number = Some(number);
+        }
+        facts
+    }
+}
+
+/// Bytes that the blocks of an event say they hold; 0 if it is not compressed.
+pub fn unpacked_bytes(data: &[u8]) -> usize {
+    if data[16] == 0 { 0 } else { claimed(&data[HEADER + 4 * usize::from(data[17] & 0xF)..]) }
+}
+
+/// Lists the banks of an event from byte `at` to its end, up to the first that is damaged.
+fn find_banks(data: &[u8], mut at: usize, entries: &mut Vec<BankEntry>) -> Result<(), Damage> {
+    while at < data.len() {
+        let bank = entries.len();
+        let left = data.len() - at;
+        if left < BANK_HEADER {
+            return Err(Damage::BankBeyond { bank, byte: at, needed: BANK_HEADER as u64, left: left as u64 });
+        }
+        let magic = u16_at(data, at);
+        if magic != MAGIC {
+            return Err(Damage::Magic { bank, byte: at, magic });
+        }
+        let size = u16_at(data, at + 2);
+        if usize::from(size) < BANK_HEADER {
+            return Err(Damage::BankTooSmall { bank, byte: at, size });
+        }
+        if usize::from(size) > left {
+            return Err(Damage::BankBeyond { bank, byte: at, needed: u64::from(size), left: left as u64 });
+        }
+        entries.push(BankEntry {
+            kind: data[at + 4],
+            version: Some(data[at + 5]),
+            source_id: u32::from(u16_at(data, at + 6)),
+            start: at + BANK_HEADER,
+            byte: (at + BANK_HEADER) as u64,
+            length: usize::from(size) - BANK_HEADER,
+        });
+        // The padding of the last bank may be missing: nothing is lost with it.
+        at += usize::from(size).next_multiple_of(4);
+    }
+    Ok(())
+}

@@ -1,0 +1,456 @@
+//! Chunks of the inputs, taken apart into events and batches: checksums, compression, banks.
+
+use std::ops::Range;
+use std::path::Path;
+
+use super::checksums::checksums;
+use super::chunks::{Apart, Chunk, Content, Origin};
+use super::event::{Format, kind};
+use super::fragments::{Fragments, Slice};
+use super::frames::of_packet;
+use super::mdf::Facts;
+use super::mdf_format::{CHECKED_FROM, u32_at};
+use super::seen::Seen;
+use super::select::Select;
+use super::{BankEntry, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, InputError, Place, RawEvent};
+
+/// Looks at an event.
+type Look<'a> = dyn FnMut(&RawEvent<'_>, Origin) + 'a;
+
+/// A batch, where each of its events comes from, and a number of hits that is not exceeded.
+pub type Part<'a> = (BatchView<'a>, &'a [Origin], usize);
+
+/// Takes chunks apart; one a thread.
+#[derive(Debug)]
+pub struct Parser {
+    cursor: Cursor,
+    apart: Apart,
+    together: bool,
+    builder: BatchBuilder,
+    batch: EventBatch,
+    /// Origins of the events of the batch.
+    origins: Vec<Origin>,
+    /// Run of the last event of the batch.
+    run: Option<u32>,
+    max_hits: usize,
+    /// The batch lies in the bytes of the chunk.
+    in_place: bool,
+    /// The event at the cursor was counted, and is in no batch yet.
+    waits: bool,
+    /// Bytes of payload that were copied into batches.
+    copied: u64,
+}
+
+impl Parser {
+    /// A parser that compares checksums if `check`, and leaves events out that `select` does not take.
+    pub fn new(check: bool, select: Select) -> Self {
+        Self {
+            cursor: Cursor { check, select, ..Cursor::default() },
+            apart: Apart::Nothing,
+            together: false,
+            builder: BatchBuilder::new(),
+            batch: EventBatch::default(),
+            origins: Vec::new(),
+            run: None,
+            max_hits: 0,
+            in_place: false,
+            waits: false,
+            copied: 0,
+        }
+    }
+
+    /// With [`Apart::Runs`], a batch holds events of one run, or of none.
+    #[must_use]
+    pub const fn apart(mut self, apart: Apart) -> Self {
+        self.apart = apart;
+        self
+    }
+
+    /// With `together`, the banks of a batch are copied next to each other, out of all that was read: for devices, to which
+    /// every byte of a batch is sent.
+    #[must_use]
+    pub const fn together(mut self, together: bool) -> Self {
+        self.together = together;
+        self
+    }
+
+    /// Bytes of payload that were copied from what was read into batches so far: only of dumps, of compressed events, and of
+    /// MDF where batches are to be [`Self::together`].
+    pub const fn copied(&self) -> u64 {
+        self.copied
+    }
+
+    /// Takes a chunk apart, tells `seen` of its events, and hands its batches to `take`.
+    ///
+    /// # Errors
+    /// What `take` fails with, or an event that fits into no batch.
+    pub fn parse<E: From<InputError>>(
+        &mut self,
+        chunk: Chunk,
+        seen: &mut Seen,
+        take: impl FnMut(Part<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.parse_all(chunk, seen, None, take)
+    }
+
+    /// As [`Self::parse`], and shows every selected event to `look` before it is part of a batch, with all its banks.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn parse_looking<E: From<InputError>>(
+        &mut self,
+        chunk: Chunk,
+        seen: &mut Seen,
+        look: &mut Look<'_>,
+        take: impl FnMut(Part<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.parse_all(chunk, seen, Some(look), take)
+    }
+
+    fn parse_all<E: From<InputError>>(
+        &mut self,
+        chunk: Chunk,
+        seen: &mut Seen,
+        mut look: Option<&mut Look<'_>>,
+        mut take: impl FnMut(Part<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.begin(chunk, seen)?;
+        while self.collect(seen, &mut look)? {
+            take(self.part())?;
+        }
+        Ok(())
+    }
+
+    /// Begins with a chunk, in place of the one before.
+    pub(super) fn begin(&mut self, chunk: Chunk, seen: &mut Seen) -> Result<(), InputError> {
+        self.waits = false;
+        self.cursor.begin(chunk, self.apart, seen)
+    }
+
+    /// Goes to the next event of the chunk, without a batch; false after the last.
+    pub(super) fn advance(&mut self) -> bool {
+        let is_there = self.cursor.advance();
+        if !is_there {
+            self.cursor.chunk = None;
+        }
+        is_there
+    }
+
+    /// The event that [`Self::advance`] went to.
+    pub(super) fn event(&self) -> Option<RawEvent<'_>> {
+        Some(self.cursor.event()?.0)
+    }
+
+    /// The batch that [`Self::collect`] made.
+    pub(super) fn part(&self) -> Part<'_> {
+        let batch = self.batch.view();
+        let batch = match self.cursor.chunk.as_ref().map(|chunk| &chunk.content) {
+            Some(Content::Mdf { data, .. }) if self.in_place => BatchView { raw: data, ..batch },
+            Some(Content::Packet { packet, .. }) => self.cursor.slice.fragments(packet).view(&self.batch),
+            _ => batch,
+        };
+        (batch, &self.origins, self.max_hits)
+    }
+
+    /// Makes a batch of the next events of the chunk; false where there are none.
+    pub(super) fn collect(&mut self, seen: &mut Seen, look: &mut Option<&mut Look<'_>>) -> Result<bool, InputError> {
+        self.origins.clear();
+        let is_packet = self.cursor.chunk.as_ref().is_some_and(|chunk| matches!(chunk.content, Content::Packet { .. }));
+        if is_packet {
+            return Ok(self.collect_of_packet(seen, look));
+        }
+        loop {
+            if !self.waits {
+                if !self.cursor.advance() {
+                    break;
+                }
+                let Some((event, _)) = self.cursor.event() else { break };
+                let select = &self.cursor.select;
+                if !select.takes_numbers(event.run, event.number) {
+                    if let Some(damage) = event.damage.filter(|_| select.lacks_numbers(event.run, event.number)) {
+                        seen.leave_out(damage, || event.place());
+                    }
+                    continue;
+                }
+                seen.add(&event);
+                self.waits = true;
+            }
+            if !self.push(look)? {
+                break;
+            }
+            self.waits = false;
+        }
+        (self.in_place, self.max_hits) = (self.builder.is_in_place(), self.builder.max_hits());
+        self.builder.finish(&mut self.batch);
+        if self.batch.n_events == 0 {
+            self.cursor.chunk = None;
+        }
+        Ok(self.batch.n_events > 0)
+    }
+
+    /// Adds the event at the cursor to the batch; false if it cannot share one with the events before it.
+    fn push(&mut self, look: &mut Option<&mut Look<'_>>) -> Result<bool, InputError> {
+        let Some((event, origin)) = self.cursor.event() else { return Ok(true) };
+        let begun = self.builder.n_events() > 0;
+        let builder = &mut self.builder;
+        if begun && self.apart == Apart::Runs && self.run != event.run {
+            return Ok(false);
+        }
+        let meta = event.meta();
+        let banks = || event.entries.iter().filter(|bank| kind::is_ut(bank.kind));
+        let room = if self.together { None } else { self.cursor.room_for_tables() };
+        let n_banks = banks().count();
+        let fits = room.is_some_and(|tables| builder.end_of_table(n_banks) <= tables);
+        if begun && builder.is_in_place() != fits {
+            return Ok(false);
+        }
+        if !fits {
+            if begun && !builder.agrees(event.banks()) {
+                return Ok(false);
+            }
+            match builder.push(meta, event.banks()) {
+                Ok(()) => self.copied += banks().map(|bank| bank.length as u64).sum::<u64>(),
+                Err(BuildError::Full) if begun => return Ok(false),
+                Err(source) => {
+                    self.waits = false;
+                    return Err(InputError::Batch { place: event.place(), source });
+                }
+            }
+        }
+        self.run = event.run;
+        self.origins.push(origin);
+        // Not before: the batch that was handed over last does not have this event.
+        if let Some(look) = look {
+            look(&event, origin);
+        }
+        if fits {
+            self.cursor.push_in_place(meta, n_banks, builder);
+        }
+        Ok(true)
+    }
+
+    /// Makes a batch of the next events of a packet.
+    fn collect_of_packet(&mut self, seen: &mut Seen, look: &mut Option<&mut Look<'_>>) -> bool {
+        let Some(events) = self.cursor.ranges.pop() else {
+            self.cursor.chunk = None;
+            return false;
+        };
+        let counted = look.is_none() && !self.cursor.is_damaged();
+        for e in events.clone() {
+            if counted {
+                self.origins.extend(self.cursor.origin_in_packet(e));
+                continue;
+            }
+            self.cursor.go_to(e);
+            let Some((event, origin)) = self.cursor.event() else { continue };
+            self.origins.push(origin);
+            seen.add(&event);
+            if let Some(look) = look {
+                look(&event, origin);
+            }
+        }
+        let Some((file, fragments)) = self.cursor.packet() else { return false };
+        if counted {
+            fragments.count(file, &events, seen);
+        }
+        fragments.tables(events.clone(), &mut self.batch);
+        self.max_hits = fragments.max_hits(&events);
+        true
+    }
+}
+
+/// A chunk, and one of its events.
+#[derive(Debug, Default)]
+struct Cursor {
+    check: bool,
+    select: Select,
+    chunk: Option<Chunk>,
+    /// The event after the current one: of the chunk, or of its packet.
+    next: usize,
+    /// Events of a packet that are wanted and not reached, those that do not share a batch apart; the last comes first.
+    ranges: Vec<Range<usize>>,
+    sums: Vec<u32>,
+    slice: Slice,
+    // Of the current event.
+    facts: Facts,
+    unpacked: Vec<u8>,
+    entries: Vec<BankEntry>,
+}
+
+impl Cursor {
+    fn begin(&mut self, chunk: Chunk, apart: Apart, seen: &mut Seen) -> Result<(), InputError> {
+        (self.chunk, self.next) = (None, 0);
+        self.sums.clear();
+        self.ranges.clear();
+        match &chunk.content {
+            Content::Mdf { data, spans, .. } if self.check => {
+                // Those without a checksum cost no time.
+                let pieces = spans.iter().map(|span| {
+                    let event = &data[span.bytes.clone()];
+                    if u32_at(event, 12) == 0 { &[] } else { &event[CHECKED_FROM..] }
+                });
+                checksums(pieces, &mut self.sums);
+            }
+            Content::Mdf { .. } | Content::Dumps(_) => {}
+            Content::Packet { packet, events, first, offset, file: left_in } => {
+                let file = &chunk.files[first.file as usize];
+                let place = |event| Place { file: file.clone(), event, byte: *offset };
+                if let (Some(left_in), [begin, ..]) = (left_in, &events[..]) {
+                    let end = events.last().map_or(begin.end, |last| last.end);
+                    let loaded = packet.load(left_in, *offset, &(begin.start..end), &mut self.slice);
+                    if !loaded.map_err(|error| of_packet(&place(first.event), error))? {
+                        return Ok(());
+                    }
+                }
+                let fragments = self.slice.fragments(packet);
+                if let Some(damage) = packet.damage() {
+                    for e in events.iter().flat_map(Clone::clone) {
+                        let (run, number) = fragments.numbers(e);
+                        if self.select.lacks_numbers(run, number) {
+                            seen.leave_out(damage, || place(first.event + e as u64));
+                        }
+                    }
+                }
+                let wanted = events.iter().flat_map(|range| numbered(&self.select, apart, fragments, range));
+                self.ranges.extend(wanted);
+                self.ranges.reverse();
+            }
+        }
+        self.chunk = Some(chunk);
+        Ok(())
+    }
+
+    /// Goes to the next event; false after the last.
+    fn advance(&mut self) -> bool {
+        let at = self.next;
+        let is_there = match self.chunk.as_ref().map(|chunk| &chunk.content) {
+            Some(Content::Mdf { data, spans, .. }) if at < spans.len() => {
+                let sum = self.sums.get(at).copied();
+                let bytes = &data[spans[at].bytes.clone()];
+                self.facts = Facts::of(bytes, sum, &mut self.unpacked, &mut self.entries);
+                true
+            }
+            Some(Content::Dumps(dumps)) => at < dumps.len(),
+            Some(Content::Packet { .. }) => {
+                let Some(mut range) = self.ranges.pop() else { return false };
+                if let Some(e) = range.next() {
+                    self.go_to(e);
+                }
+                self.ranges.extend((!range.is_empty()).then_some(range));
+                return true;
+            }
+            _ => false,
+        };
+        self.next += usize::from(is_there);
+        is_there
+    }
+
+    /// Goes to an event of a packet.
+    fn go_to(&mut self, e: usize) {
+        if let Some(Chunk { content: Content::Packet { packet, .. }, .. }) = &self.chunk {
+            let fragments = self.slice.fragments(packet);
+            fragments.entries(e, &mut self.entries);
+            let (run, number) = fragments.numbers(e);
+            self.facts = Facts { run, number, ..Facts::default() };
+            self.next = e + 1;
+        }
+    }
+
+    /// The file of the packet, and its fragments.
+    fn packet(&self) -> Option<(&Path, Fragments<'_>)> {
+        let Chunk { files, content: Content::Packet { packet, first, .. } } = self.chunk.as_ref()? else { return None };
+        Some((&files[first.file as usize], self.slice.fragments(packet)))
+    }
+
+    fn is_damaged(&self) -> bool {
+        matches!(&self.chunk, Some(Chunk { content: Content::Packet { packet, .. }, .. }) if packet.damage().is_some())
+    }
+
+    fn origin_in_packet(&self, e: usize) -> Option<Origin> {
+        let Content::Packet { first, .. } = self.chunk.as_ref()?.content else { return None };
+        Some(Origin { event: first.event + e as u64, place: first.place + e as u64, ..first })
+    }
+
+    /// The current event; `None` before the first, and after the last.
+    fn event(&self) -> Option<(RawEvent<'_>, Origin)> {
+        let (Chunk { files, content }, at) = (self.chunk.as_ref()?, self.next.checked_sub(1)?);
+        let Facts { run, number, trigger_mask, ref damage, unpacked } = self.facts;
+        match content {
+            Content::Mdf { data, spans, .. } => {
+                let span = &spans[at];
+                let bytes = &data[span.bytes.clone()];
+                let event = RawEvent {
+                    file: &files[span.origin.file as usize],
+                    format: Format::Mdf,
+                    index: span.origin.event,
+                    offset: span.offset,
+                    run,
+                    number,
+                    trigger_mask,
+                    data: if unpacked { &self.unpacked } else { bytes },
+                    stored: bytes,
+                    entries: &self.entries,
+                    skipped: 0,
+                    damage: damage.as_ref(),
+                };
+                Some((event, span.origin))
+            }
+            Content::Dumps(dumps) => dumps.get(at).map(|(origin, dump)| (dump.event(), *origin)),
+            Content::Packet { packet, first, offset, .. } => {
+                let raw = self.slice.fragments(packet).raw();
+                let origin = self.origin_in_packet(at)?;
+                let event = RawEvent {
+                    file: &files[first.file as usize],
+                    format: Format::Mep,
+                    index: origin.event,
+                    offset: *offset,
+                    run,
+                    number,
+                    trigger_mask,
+                    data: raw,
+                    stored: raw,
+                    entries: &self.entries,
+                    skipped: packet.skipped(),
+                    damage: packet.damage(),
+                };
+                Some((event, origin))
+            }
+        }
+    }
+
+    /// For an event that can stay where it was read: the bytes in front of all events that are for tables.
+    fn room_for_tables(&self) -> Option<usize> {
+        let Content::Mdf { tables, spans, .. } = &self.chunk.as_ref()?.content else { return None };
+        let end = spans.get(self.next.checked_sub(1)?)?.bytes.end;
+        (!self.facts.unpacked && u32::try_from(end).is_ok()).then_some(*tables)
+    }
+
+    /// Adds the current event, which has `n_banks` banks of the UT, to `builder` where it is.
+    fn push_in_place(&mut self, meta: EventMeta, n_banks: usize, builder: &mut BatchBuilder) {
+        if let Some(Chunk { content: Content::Mdf { data, spans, .. }, .. }) = &mut self.chunk {
+            builder.push_in_place(meta, data, spans[self.next - 1].bytes.start, (&self.entries, n_banks));
+        }
+    }
+}
+
+/// The events of a range that have the run and the number that are wanted, those of different runs apart where they must
+/// be.
+fn numbered(select: &Select, apart: Apart, packet: Fragments<'_>, events: &Range<usize>) -> Vec<Range<usize>> {
+    if select.takes_all_numbers() && apart != Apart::Runs {
+        return vec![events.clone()];
+    }
+    let mut found: Vec<Range<usize>> = Vec::new();
+    let mut last_run = None;
+    for e in events.clone() {
+        let (run, number) = packet.numbers(e);
+        if !select.takes_numbers(run, number) {
+            continue;
+        }
+        match found.last_mut() {
+            Some(last) if last.end == e && (apart != Apart::Runs || last_run == Some(run)) => last.end += 1,
+            _ => found.push(e..e + 1),
+        }
+        last_run = Some(run);
+    }
+    found
+}

@@ -1,0 +1,185 @@
+//! What there is to read beside whole files: bytes in memory, streams, and sections of files that are read apart.
+//!
+//! [`sections`] cuts a file between events, so that several processes can share it. It looks at the headers only where
+//! it can; a [`Section`] says how its events are numbered, so that hits do not depend on how a file was cut.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
+
+use super::InputError;
+use super::event::Format;
+use super::frames::{Frame, Frames, Source};
+use super::recognise::{Opened, is_compressed_file, open, open_bytes, open_file};
+
+/// Bytes in memory that can be read from any thread.
+type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
+
+/// A stream that can be read once.
+type Stream = Arc<Mutex<Option<Box<dyn Read + Send>>>>;
+
+/// One input: a file, a section of one, bytes that are in memory, or a stream.
+#[derive(Clone)]
+pub struct InputPart {
+    name: PathBuf,
+    content: Content,
+}
+
+#[derive(Clone)]
+enum Content {
+    File,
+    Section(Section),
+    Memory(Bytes),
+    Stream(Stream),
+}
+
+/// Some events of a file that lie one behind the other; of a compressed file, all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Section {
+    /// Bytes of the file, from the beginning of an event or packet to the end of another.
+    pub bytes: Range<u64>,
+    /// Events of the file before it.
+    pub first_event: u64,
+    /// Its events; `None` where nobody has counted them.
+    pub n_events: Option<u64>,
+}
+
+impl InputPart {
+    /// A whole file; `-` is standard input.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self { name: path.into(), content: Content::File }
+    }
+
+    /// A section of a file that is not compressed.
+    pub fn section(path: impl Into<PathBuf>, section: Section) -> Self {
+        Self { name: path.into(), content: Content::Section(section) }
+    }
+
+    /// The bytes of a file, which messages call `name`.
+    pub fn memory(name: impl Into<PathBuf>, bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self { name: name.into(), content: Content::Memory(Arc::new(bytes)) }
+    }
+
+    /// Bytes that come from anywhere, such as a socket, and can be read once; messages call them `name`.
+    pub fn stream(name: impl Into<PathBuf>, input: impl Read + Send + 'static) -> Self {
+        Self { name: name.into(), content: Content::Stream(Arc::new(Mutex::new(Some(Box::new(input))))) }
+    }
+
+    /// What messages call it.
+    pub fn name(&self) -> &Path {
+        &self.name
+    }
+
+    /// Events of the file before it.
+    pub(super) const fn first_event(&self) -> u64 {
+        match &self.content {
+            Content::Section(section) => section.first_event,
+            Content::File | Content::Memory(_) | Content::Stream(_) => 0,
+        }
+    }
+
+    /// Whether it is a whole file that is compressed, and can be opened again.
+    pub(super) fn is_compressed_file(&self) -> bool {
+        matches!(self.content, Content::File) && is_compressed_file(&self.name)
+    }
+
+    /// Opens it. Beside what it holds: the byte of the file at which it begins, and the events before.
+    pub(super) fn open(&self, read: &Arc<AtomicU64>) -> Result<(Opened, u64, u64), InputError> {
+        let name = &self.name;
+        match &self.content {
+            Content::File => Ok((open(name, read)?, 0, 0)),
+            Content::Memory(bytes) => {
+                let length = (**bytes).as_ref().len() as u64;
+                Ok((open_bytes(Cursor::new(Held(Arc::clone(bytes))), Some(length), name, read, None)?, 0, 0))
+            }
+            Content::Stream(stream) => {
+                let input = stream.lock().ok().and_then(|mut input| input.take());
+                let input = input.ok_or_else(|| io::Error::other("a stream can be read only once"));
+                let input = input.map_err(|source| InputError::Open { file: name.clone(), source })?;
+                Ok((open_bytes(input, None, name, read, None)?, 0, 0))
+            }
+            Content::Section(Section { bytes, first_event, .. }) => {
+                let cannot = |source| InputError::Open { file: name.clone(), source };
+                let mut file = File::open(name).map_err(cannot)?;
+                if bytes.start > 0 {
+                    file.seek(SeekFrom::Start(bytes.start)).map_err(cannot)?;
+                }
+                let file = Arc::new(file);
+                let input = Arc::clone(&file).take(bytes.end.saturating_sub(bytes.start));
+                let opened = open_file(&file, input, Some(bytes.end), name, read)?;
+                Ok((opened, bytes.start, *first_event))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for InputPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.content {
+            Content::File => write!(f, "{}", self.name.display()),
+            Content::Section(section) => write!(f, "{}: {section:?}", self.name.display()),
+            Content::Stream(_) => write!(f, "{}: a stream", self.name.display()),
+            Content::Memory(bytes) => write!(f, "{}: {} bytes", self.name.display(), (**bytes).as_ref().len()),
+        }
+    }
+}
+
+impl<T: Into<PathBuf>> From<T> for InputPart {
+    fn from(path: T) -> Self {
+        Self::file(path)
+    }
+}
+
+struct Held(Bytes);
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
+}
+
+/// Bytes that are read at a time of a file of which only headers are wanted.
+const HEADERS: usize = 128;
+
+/// Cuts a file into sections of `events` events (at least 1) or, where it holds packets, of so many packets that they
+/// have at least that many. What is compressed, a dump or no regular file is one section, its events not counted.
+///
+/// Where the file cannot be followed, the last section goes on to its end: who reads it finds the place.
+///
+/// # Errors
+/// When the file cannot be opened, or is of a format that is not taken.
+pub fn sections(path: &Path, events: u64) -> Result<Vec<Section>, InputError> {
+    let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
+    let Opened { length, format, file, .. } = open(path, &Arc::default())?;
+    let Some((length, file)) = length.zip(file).filter(|_| format != Format::AllenDump) else {
+        let meta = path.metadata().map_err(cannot)?;
+        let end = if meta.is_file() { meta.len() } else { u64::MAX };
+        return Ok(vec![Section { bytes: 0..end, first_event: 0, n_events: None }]);
+    };
+    let file = BufReader::with_capacity(HEADERS, file.bytes(0, length));
+    let mut frames = Frames::new(Source::Events(file), path, Some(length), format);
+    frames.check(false);
+    frames.pass_bodies();
+    let (mut found, mut data) = (Vec::new(), Vec::new());
+    let (mut start, mut first, mut n_events) = (0, 0, Some(0));
+    loop {
+        data.clear();
+        let before = frames.events();
+        match frames.next(&mut data) {
+            Ok(Frame::End) => break,
+            Ok(_) => {}
+            Err(_) => n_events = None,
+        }
+        if before - first >= events.max(1) {
+            found.push(Section { bytes: start..frames.last(), first_event: first, n_events: Some(before - first) });
+            (start, first) = (frames.last(), before);
+        }
+        n_events = n_events.map(|_| frames.events() - first);
+    }
+    found.push(Section { bytes: start..length, first_event: first, n_events });
+    Ok(found)
+}

@@ -1,0 +1,138 @@
+//! What was seen in the files on the way into the batches.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::event::kind;
+use super::versions::{FileVersions, WrongVersion};
+use super::{Damage, Place, RawEvent};
+use crate::detector::BankVersion;
+
+/// How many events' damage [`Seen`] keeps in words.
+const MAX_DAMAGES: usize = 16;
+
+/// What was seen in the files on the way into the batches.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Events.
+    pub events: u64,
+    /// The versions of the files that have banks to decode.
+    pub files: Vec<FileVersions>,
+    /// Events with such banks that `ut-decode generate` made.
+    pub generated: u64,
+    /// Events with such banks that it did not make.
+    pub measured: u64,
+    /// What was wrong with events, of the first few.
+    pub damages: Vec<(Place, Damage)>,
+    /// Damaged events that were left out because a run or number was asked for and theirs is unknown.
+    pub unidentified: u64,
+}
+
+impl Seen {
+    /// Checks that no file has banks of which none has the version of the board table.
+    ///
+    /// # Errors
+    /// The first file that has.
+    pub fn check_versions(&self, table: BankVersion) -> Result<(), WrongVersion> {
+        self.files.iter().try_for_each(|file| file.check(table))
+    }
+
+    /// What was wrong with the first damaged events, in words.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        let damages = self.damages.iter().map(|(place, damage)| {
+            let cost = match damage {
+                // These say it themselves.
+                Damage::Checksum { .. } | Damage::Fragments { .. } => "",
+                _ => "; the rest of the event is given up",
+            };
+            format!("{place}: {damage}{cost}")
+        });
+        let unidentified = match self.unidentified {
+            0 => None,
+            1 => Some("1 damaged event was left out: its run or number is unknown".to_owned()),
+            n => Some(format!("{n} damaged events were left out: their run or number is unknown")),
+        };
+        damages.chain(unidentified)
+    }
+
+    /// Adds what was seen after this.
+    pub fn merge(&mut self, later: Self) {
+        self.events += later.events;
+        self.generated += later.generated;
+        self.measured += later.measured;
+        self.unidentified += later.unidentified;
+        for file in later.files {
+            let Some(last) = self.files.last_mut().filter(|last| last.file == file.file) else {
+                self.files.push(file);
+                continue;
+            };
+            for (version, n) in file.versions {
+                *last.versions.entry(version).or_default() += n;
+            }
+        }
+        let room = MAX_DAMAGES - self.damages.len().min(MAX_DAMAGES);
+        self.damages.extend(later.damages.into_iter().take(room));
+    }
+
+    /// Adds undamaged events of `file`, of which `measured` have banks to decode that `ut-decode generate` did not make;
+    /// `banks` counts their banks by version.
+    pub(super) fn add_measured(&mut self, file: &Path, events: u64, measured: u64, banks: &[(Option<u8>, u64)]) {
+        self.events += events;
+        self.measured += measured;
+        if measured > 0 {
+            let mut file = self.versions_of(file);
+            for &(version, n) in banks {
+                count(&mut file, version, n);
+            }
+            self.files.push(file);
+        }
+    }
+
+    /// The versions of the banks of a file so far, taken out of the list if it is the last one there.
+    fn versions_of(&mut self, file: &Path) -> FileVersions {
+        let known = self.files.pop_if(|last| last.file == file);
+        known.unwrap_or_else(|| FileVersions { file: file.to_path_buf(), versions: BTreeMap::new() })
+    }
+
+    pub(super) fn add(&mut self, event: &RawEvent<'_>) {
+        self.events += 1;
+        let mut banks = event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).peekable();
+        if banks.peek().is_some() {
+            *(if event.is_generated() { &mut self.generated } else { &mut self.measured }) += 1;
+            let mut file = self.versions_of(event.file);
+            // Neighbours have the same version: count them together.
+            let (mut last, mut n) = (None, 0);
+            for bank in banks {
+                if last != bank.version {
+                    count(&mut file, last, n);
+                    (last, n) = (bank.version, 0);
+                }
+                n += 1;
+            }
+            count(&mut file, last, n);
+            self.files.push(file);
+        }
+        if let Some(damage) = event.damage {
+            self.add_damage(damage, || event.place());
+        }
+    }
+
+    /// Notes a damaged event that was left out: see [`Self::unidentified`].
+    pub(super) fn leave_out(&mut self, damage: &Damage, place: impl FnOnce() -> Place) {
+        self.unidentified += 1;
+        self.add_damage(damage, place);
+    }
+
+    fn add_damage(&mut self, damage: &Damage, place: impl FnOnce() -> Place) {
+        if self.damages.len() < MAX_DAMAGES {
+            self.damages.push((place(), damage.clone()));
+        }
+    }
+}
+
+/// Adds `n` banks of a version.
+fn count(file: &mut FileVersions, version: Option<u8>, n: u64) {
+    if n > 0 {
+        *file.versions.entry(version).or_default() += n;
+    }
+}

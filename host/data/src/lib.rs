@@ -1,0 +1,25 @@
+//! What decoders take and give: the detector, raw banks and the files they come from, hits, and hits as text.
+//!
+//! Nothing here decodes. [`hits::Decoder`] is the trait that all decoders have; they are in `ut-decoders`.
+
+pub mod detector;
+pub mod error;
+pub mod hits;
+pub mod input;
+pub mod memory;
+pub mod output;
+pub mod pipeline;
+#[cfg(feature = "synth")]
+pub mod synth;
+
+#[doc(no_inline)]
+pub use detector::{BankVersion, Boards, ChannelId, DetectorTables, Geometry, Grouping, LhcbId, TablesError};
+#[doc(no_inline)]
+pub use hits::{
+    BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, HitIter,
+    Kind, Position, UtHits, UtHitsMut,
+};
+#[doc(no_inline)]
+pub use input::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Events, InputError, Layout};
+#[doc(no_inline)]
+pub use output::CsvWriter;

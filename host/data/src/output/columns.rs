@@ -1,0 +1,225 @@
+//! Columns that an output has on request: what the detector people want to see of a hit beside its coordinates, and where
+//! its event comes from. `docs/columns.md` has their meaning.
+
+use std::str::FromStr;
+
+use crate::detector::{ChannelId, DetectorTables, LhcbId};
+use crate::hits::{Cluster, UtHits};
+
+/// A value that is not there. No column has it as a value.
+pub const NULL: u16 = u16::MAX;
+
+/// A column of detector quantities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DetectorColumn {
+    /// Layer, 0…3.
+    Layer,
+    /// Side, 0 C, 1 A.
+    Side,
+    /// Stave of the half-layer.
+    Stave,
+    /// Face of the stave.
+    Face,
+    /// Module of the stave.
+    Module,
+    /// Sector of the module, 0 or 1.
+    Sector,
+    /// Strip of the id.
+    Strip,
+    /// Board that reads the strip.
+    Board,
+    /// Lane of the board.
+    Lane,
+    /// ΣADC.
+    Charge,
+    /// Strips of the cluster.
+    NStrips,
+    /// Its lowest strip.
+    FirstStrip,
+    /// Whether the sector's strips are numbered against x.
+    Flipped,
+    /// Sector id, 0…1047. Only by its name.
+    SectorId,
+}
+
+/// How a column's values are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnType {
+    /// 8 bits.
+    U8,
+    /// 16 bits.
+    U16,
+    /// 0 or 1.
+    Bool,
+}
+
+impl DetectorColumn {
+    /// What `detector` stands for, in the order of the outputs.
+    pub const DETECTOR: [Self; 13] = [
+        Self::Layer,
+        Self::Side,
+        Self::Stave,
+        Self::Face,
+        Self::Module,
+        Self::Sector,
+        Self::Strip,
+        Self::Board,
+        Self::Lane,
+        Self::Charge,
+        Self::NStrips,
+        Self::FirstStrip,
+        Self::Flipped,
+    ];
+
+    /// All, in the order of the outputs.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::DETECTOR.into_iter().chain([Self::SectorId])
+    }
+
+    /// The column's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Layer => "layer",
+            Self::Side => "side",
+            Self::Stave => "stave",
+            Self::Face => "face",
+            Self::Module => "module",
+            Self::Sector => "sector",
+            Self::Strip => "strip",
+            Self::Board => "board",
+            Self::Lane => "lane",
+            Self::Charge => "charge",
+            Self::NStrips => "n_strips",
+            Self::FirstStrip => "first_strip",
+            Self::Flipped => "flipped",
+            Self::SectorId => "sector_id",
+        }
+    }
+
+    /// Whether the hits must have been decoded [with clusters](UtHits::with_clusters).
+    pub const fn needs_clusters(self) -> bool {
+        matches!(self, Self::Charge | Self::NStrips | Self::FirstStrip)
+    }
+
+    /// Whether a value may be missing: of clusters for v4 banks; and what the tables do not say of a hit that was decoded
+    /// with others.
+    pub const fn may_be_null(self) -> bool {
+        self.needs_clusters() || matches!(self, Self::Board | Self::Lane | Self::Flipped | Self::SectorId)
+    }
+
+    /// How its values are stored.
+    pub const fn kind(self) -> ColumnType {
+        match self {
+            Self::Strip | Self::Charge | Self::FirstStrip | Self::SectorId => ColumnType::U16,
+            Self::Flipped => ColumnType::Bool,
+            _ => ColumnType::U8,
+        }
+    }
+
+    /// The column of a batch: a value a hit, or [`NULL`]. `tables` are those of the decoder.
+    pub fn values(self, tables: &DetectorTables, hits: &UtHits) -> Vec<u16> {
+        let of_id = |value: fn(ChannelId) -> u16| of_hits(hits, value);
+        let place = |channel| Some(&tables.places()[usize::from(tables.sector_of(channel)?)]);
+        let lane = |channel| place(channel)?.lane_of(channel.strip());
+        let clusters = hits.clusters();
+        let of_cluster = |value: fn(Cluster) -> u16| match clusters {
+            Some(clusters) => clusters.iter().map(|&cluster| value(cluster)).collect(),
+            None => vec![NULL; hits.len()],
+        };
+        match self {
+            Self::Layer => of_id(|channel| channel.layer().into()),
+            Self::Side => of_id(|channel| channel.side().into()),
+            Self::Stave => of_id(|channel| channel.stave().into()),
+            Self::Face => of_id(|channel| channel.face().into()),
+            Self::Module => of_id(|channel| channel.module().into()),
+            Self::Sector => of_id(|channel| channel.sector().into()),
+            Self::Strip => of_id(ChannelId::strip),
+            Self::Board => of_hits(hits, |channel| lane(channel).map_or(NULL, |lane| lane.board.into())),
+            Self::Lane => of_hits(hits, |channel| lane(channel).map_or(NULL, |lane| lane.lane.into())),
+            Self::Charge => of_cluster(Cluster::charge),
+            Self::NStrips => of_cluster(|cluster| cluster.n_strips().into()),
+            Self::FirstStrip => of_cluster(Cluster::first_strip),
+            Self::Flipped => of_hits(hits, |channel| place(channel).map_or(NULL, |place| place.flipped.into())),
+            Self::SectorId => of_hits(hits, |channel| tables.sector_of(channel).unwrap_or(NULL)),
+        }
+    }
+}
+
+fn of_hits(hits: &UtHits, value: impl Fn(ChannelId) -> u16) -> Vec<u16> {
+    hits.id().iter().map(|&id| value(LhcbId(id).channel())).collect()
+}
+
+/// The columns that every output has.
+const PLAIN: [&str; 9] =
+    ["event", "group", "lhcb_id", "x_at_y_eq0", "z_at_y_eq0", "y_begin", "y_end", "dx_dy", "weight"];
+
+/// The columns of an output beside those that it always has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns {
+    /// The run; Parquet files always have it.
+    pub run: bool,
+    /// The event number; Parquet files always have it.
+    pub event_number: bool,
+    /// The file; Parquet files always have it, CSV files of several inputs too.
+    pub file: bool,
+    /// Detector quantities, in the order of [`DetectorColumn::all`].
+    pub detector: Vec<DetectorColumn>,
+}
+
+impl Columns {
+    /// Whether a column needs hits that were decoded [with clusters](UtHits::with_clusters); the first that does.
+    pub fn needs_clusters(&self) -> Option<DetectorColumn> {
+        self.detector.iter().copied().find(|column| column.needs_clusters())
+    }
+}
+
+/// A list of names, with commas between them; `detector` stands for [`DetectorColumn::DETECTOR`].
+impl FromStr for Columns {
+    type Err = String;
+
+    fn from_str(names: &str) -> Result<Self, String> {
+        let (mut columns, mut wanted) = (Self::default(), Vec::new());
+        for name in names.split(',').map(str::trim) {
+            match name {
+                "run" => columns.run = true,
+                "event_number" => columns.event_number = true,
+                "file" => columns.file = true,
+                "detector" => wanted.extend(DetectorColumn::DETECTOR),
+                name if PLAIN.contains(&name) => {}
+                name => {
+                    let Some(column) = DetectorColumn::all().find(|column| column.name() == name) else {
+                        let names: Vec<_> = DetectorColumn::all().map(DetectorColumn::name).collect();
+                        return Err(format!(
+                            "no column is called \"{name}\": it is detector, run, event_number, file, {}, or one that every \
+                             output has",
+                            names.join(", ")
+                        ));
+                    };
+                    wanted.push(column);
+                }
+            }
+        }
+        columns.detector = DetectorColumn::all().filter(|column| wanted.contains(column)).collect();
+        Ok(columns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Columns, DetectorColumn};
+
+    #[test]
+    fn columns_are_chosen_by_name_or_as_a_set_in_one_order() {
+        let detector = Columns { detector: DetectorColumn::DETECTOR.to_vec(), ..Columns::default() };
+        assert_eq!("detector".parse(), Ok(detector.clone()));
+        assert_eq!("charge, detector,layer,event".parse(), Ok(detector));
+        let expected = vec![DetectorColumn::Layer, DetectorColumn::Charge, DetectorColumn::SectorId];
+        let some = Columns { run: true, event_number: true, detector: expected, ..Columns::default() };
+        assert_eq!("sector_id,charge,run,layer,event_number,charge".parse(), Ok(some.clone()));
+        assert_eq!(some.needs_clusters(), Some(DetectorColumn::Charge));
+        assert_eq!("board,lane".parse::<Columns>().unwrap().needs_clusters(), None);
+        for (list, name) in [("", "\"\""), ("layer,", "\"\""), ("detectors", "\"detectors\""), ("Layer", "\"Layer\"")] {
+            assert!(list.parse::<Columns>().unwrap_err().contains(name), "{list}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Which board each bank of an event comes from. Event after event these are the same boards in the same order, so that
+//! they are looked up once, and from then on only compared.
+
+use ut_kernels::bank::board_of;
+
+use super::lanes::BoardRanks;
+use super::policy::NeedsFallback;
+use ut_data::detector::{LANES_PER_BOARD, MAX_BOARDS};
+
+/// The board of a bank.
+#[derive(Clone, Copy, Debug)]
+pub struct BankBoard {
+    /// The bank's sourceID.
+    pub source_id: u32,
+    /// Its number.
+    pub board: u8,
+    /// Rank of each lane.
+    pub ranks: [u16; LANES_PER_BOARD],
+}
+
+/// The boards of the banks of the last event: all there, and none twice.
+#[derive(Debug)]
+pub struct BankOrder {
+    banks: Vec<BankBoard>,
+}
+
+impl BankOrder {
+    /// That of an event without banks.
+    pub fn new() -> Self {
+        Self { banks: Vec::with_capacity(MAX_BOARDS) }
+    }
+
+    /// The board of each bank.
+    pub fn banks(&self) -> &[BankBoard] {
+        &self.banks
+    }
+
+    /// Looks the boards up, of as many banks as there are boards at most. Afterwards [`banks`](Self::banks) has those of
+    /// `source_ids`, or after an error, none.
+    #[cold]
+    pub fn look_up(
+        &mut self,
+        boards: &[BoardRanks],
+        source_ids: impl Iterator<Item = u32>,
+    ) -> Result<(), NeedsFallback> {
+        self.banks.clear();
+        let found = self.find(boards, source_ids);
+        if found.is_err() {
+            self.banks.clear();
+        }
+        found
+    }
+
+    fn find(&mut self, boards: &[BoardRanks], source_ids: impl Iterator<Item = u32>) -> Result<(), NeedsFallback> {
+        const { assert!(MAX_BOARDS <= 1 << u8::BITS) };
+        let mut seen = [false; MAX_BOARDS];
+        for source_id in source_ids {
+            let board = board_of(source_id).ok_or(NeedsFallback)? as usize;
+            let BoardRanks { ranks, in_use } = *boards.get(board).ok_or(NeedsFallback)?;
+            if !in_use || std::mem::replace(&mut seen[board], true) {
+                return Err(NeedsFallback);
+            }
+            self.banks.push(BankBoard { source_id, board: board as u8, ranks });
+        }
+        Ok(())
+    }
+}

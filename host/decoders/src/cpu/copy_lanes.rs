@@ -1,0 +1,208 @@
+//! Stage 2: lays the strips of an event out in one stream, in the order of the lanes' ranks.
+
+use super::lanes::{LaneSource, MAX_RANKS};
+use super::policy::NeedsFallback;
+use super::prefetch::{LINE, Prefetch};
+use super::scratch::{Bits, END, FRONT, MAX_STRIPS, Scratch};
+use super::setup::Setup;
+use super::simd::{REVERSE, Simd};
+use ut_data::detector::BankVersion;
+
+/// Lanes between two prefetches.
+const LANES_AT_ONCE: usize = 8;
+
+/// The stage: lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the direction in
+/// which x rises. Gives their number.
+///
+/// # Safety
+/// - [`find_lanes`](super::find_lanes) has filled `scratch.found` with this setup, and the batch that its pointers
+///   point into is still borrowed;
+/// - `STRIDE` is the distance between pairs of hits in the format: 32 (v5) or 4 (v4).
+#[inline(always)]
+pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
+    s: S,
+    setup: &Setup,
+    scratch: &mut Scratch,
+    ahead: Prefetch,
+) -> Result<usize, NeedsFallback> {
+    let n_connected = setup.lanes.n_connected;
+    let (n_listed, n_long) = list_lanes(s, n_connected, S::start::<STRIDE>(), scratch);
+    let lanes = &scratch.found;
+    debug_assert!(scratch.stream.len() >= FRONT + 255 * n_connected + END.len() + usize::from(S::start::<STRIDE>()));
+    let mut copy = LaneCopy::<S, STRIDE> {
+        s,
+        version: setup.lanes.version,
+        sources: &setup.lanes.sources,
+        counts: &lanes.counts,
+        payloads: &lanes.payloads,
+        begins: &lanes.begins,
+        mask: setup.hit_mask(),
+        stream: scratch.stream[FRONT..].as_mut_ptr(),
+        starts: &mut scratch.starts,
+        n_strips: 0,
+    };
+    let (by_eight, others) = scratch.listed[..n_listed].as_chunks::<LANES_AT_ONCE>();
+    let n_lines = ahead.n_lines.div_ceil(by_eight.len().max(1));
+    let mut line = ahead.from;
+    for ranks in by_eight {
+        for _ in 0..n_lines {
+            s.prefetch_far(line);
+            line = line.wrapping_add(LINE);
+        }
+        for &rank in ranks {
+            // SAFETY: `list_lanes` lists lanes with hits, each once, and in order.
+            unsafe { copy.start(rank) };
+        }
+    }
+    for &rank in others {
+        // SAFETY: these are the last of the list: connected lanes with hits, each once, and none was started above.
+        unsafe { copy.start(rank) };
+    }
+    // Which of these are longer than a block cannot be foreseen: the rest of them is left to another loop.
+    let mut n_longer = 0;
+    for i in 0..n_long {
+        let rank = scratch.long[i];
+        let n = usize::from(copy.counts[usize::from(rank)]);
+        // SAFETY: `list_lanes` lists lanes with more than `S::start` hits, 4 or 8; all were started.
+        unsafe { copy.block(rank, 0, n.min(S::BLOCK)) };
+        scratch.long[n_longer] = rank;
+        n_longer += usize::from(n > S::BLOCK);
+    }
+    for &rank in &scratch.long[..n_longer] {
+        let n = usize::from(copy.counts[usize::from(rank)]);
+        for first in (S::BLOCK..n).step_by(S::BLOCK) {
+            // The last block ends with the last hit, and begins with a pair, as all do.
+            let first = first.min(n - S::BLOCK + n % 2);
+            // SAFETY: these lanes have more hits than a block, so that the last one has all its hits, or all but one.
+            unsafe { copy.block(rank, first, S::BLOCK.min(n - first)) };
+        }
+    }
+    let n_strips = copy.n_strips;
+    scratch.stream[FRONT + n_strips..][..END.len()].copy_from_slice(&END);
+    // Behind the last lane with hits, as if there were another.
+    scratch.listed[n_listed] = n_connected as u16;
+    scratch.starts[n_connected] = n_strips as u32;
+    if n_strips > MAX_STRIPS { Err(NeedsFallback) } else { Ok(n_strips) }
+}
+
+/// Lists the lanes with hits, and those with more than `few`. Gives how many there are of each.
+#[inline(always)]
+fn list_lanes<S: Simd>(s: S, n_connected: usize, few: u8, scratch: &mut Scratch) -> (usize, usize) {
+    let (blocks, _) = scratch.found.counts[..n_connected.next_multiple_of(64)].as_chunks::<64>();
+    let (mut n_listed, mut n_long) = (0, 0);
+    let mut most = [0; 64];
+    for (i, counts) in blocks.iter().enumerate() {
+        for (most, &count) in most.iter_mut().zip(counts) {
+            *most = count.max(*most);
+        }
+        let (some, long) = s.count_bits(counts, few);
+        scratch.some[i] = Bits { bits: some, before: n_listed as u32 };
+        let first = (64 * i) as u16;
+        debug_assert!(n_listed <= 64 * i && n_long <= 64 * i && 64 * (i + 1) <= MAX_RANKS);
+        // SAFETY: both lists have room for MAX_RANKS and 64 more, and there are at most 64 in each block before this
+        // one.
+        unsafe {
+            n_listed += s.list_bits(some, first, scratch.listed.as_mut_ptr().add(n_listed));
+            n_long += s.list_few_bits(long, first, scratch.long.as_mut_ptr().add(n_long));
+        }
+    }
+    scratch.longest = most.into_iter().max().unwrap_or(0);
+    scratch.some[blocks.len()] = Bits { bits: 0, before: n_listed as u32 };
+    (n_listed, n_long)
+}
+
+/// Copies lanes into the stream.
+struct LaneCopy<'a, S, const STRIDE: usize> {
+    s: S,
+    version: BankVersion,
+    /// By rank.
+    sources: &'a [LaneSource],
+    /// By rank: hits of the lane.
+    counts: &'a [u8; 1 << 16],
+    /// As in [`Lanes`](super::scratch::Lanes).
+    payloads: &'a [*const u8; 1 << 8],
+    begins: &'a [u64; 1 << 8],
+    /// The bits of a hit word that go into the stream.
+    mask: u32,
+    /// Room for 255 words a connected lane, for [`END`], and `S::start` more.
+    stream: *mut u32,
+    /// By rank: where the lane begins in the stream.
+    starts: &'a mut [u32; 1 << 16],
+    /// Strips of the lanes so far.
+    n_strips: usize,
+}
+
+// Methods and not closures: a closure that is not inlined has not the level's instructions.
+impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
+    /// The lane, its number of hits, and where the first one is.
+    ///
+    /// # Safety
+    /// - as [`copy_lanes`];
+    /// - the rank is one of the connected ones.
+    #[inline(always)]
+    unsafe fn source(&self, rank: u16) -> (LaneSource, u8, *const u8) {
+        debug_assert!(usize::from(rank) < self.sources.len());
+        // SAFETY: `sources` has an entry for each rank, and this is one, by this function's second precondition.
+        let source = unsafe { *self.sources.get_unchecked(usize::from(rank)) };
+        let board = usize::from(source.board);
+        let place = match self.version {
+            BankVersion::V5 => usize::from(source.place),
+            BankVersion::V4 => 4 + 2 * usize::from((self.begins[board] >> (8 * source.place)) as u8),
+        };
+        (source, self.counts[usize::from(rank)], self.payloads[board].wrapping_add(place))
+    }
+
+    /// Appends a lane: its first `S::start` hits, or if there are fewer, those and anything, which the next lane overwrites.
+    /// Of longer lanes [`block`](Self::block) copies all.
+    ///
+    /// # Safety
+    /// - as [`copy_lanes`];
+    /// - the rank is one of the connected ones, has hits, and was not started before.
+    #[inline(always)]
+    unsafe fn start(&mut self, rank: u16) {
+        // SAFETY: the rank is a connected one, by this function's second precondition; the first is the same.
+        let (source, n, from) = unsafe { self.source(rank) };
+        debug_assert!(n > 0);
+        // SAFETY:
+        // - the first pair of hits is within the payload: stage 1 has compared the count with its size; the others
+        //   begin up to three STRIDEs later, and READ_AHEAD bytes behind the payload, eight times the largest STRIDE, can
+        //   be read;
+        // - the direction of a source is 0 or `REVERSE`;
+        // - the words can be written: each connected lane has at most 255 hits and comes once, and the stream has room
+        //   for those of all and `S::start` more.
+        unsafe {
+            let to = self.stream.add(self.n_strips);
+            self.s.copy_start::<STRIDE>(from, n, source.direction, self.mask, source.xor, to);
+        }
+        self.starts[usize::from(rank)] = self.n_strips as u32;
+        self.n_strips += usize::from(n);
+    }
+
+    /// Copies a block of hits of a lane to where [`start`](Self::start) has put the lane.
+    ///
+    /// # Safety
+    /// - as [`copy_lanes`];
+    /// - the rank is one of the connected ones, and was started;
+    /// - the lane has `size` hits from hit `first` on, which is even; they are 5 to `S::BLOCK`.
+    #[inline(always)]
+    unsafe fn block(&self, rank: u16, first: usize, size: usize) {
+        // SAFETY: the rank is a connected one, by this function's second precondition; the first is the same.
+        let (source, n, from) = unsafe { self.source(rank) };
+        let (n, start) = (usize::from(n), self.starts[usize::from(rank)] as usize);
+        debug_assert!(first + size <= n && first.is_multiple_of(2) && start + n <= self.n_strips);
+        // 1 or 0, and not a branch.
+        let backwards = usize::from(source.direction / REVERSE);
+        let place = first.wrapping_add(backwards.wrapping_mul(n.wrapping_sub(2 * first + size)));
+        // SAFETY:
+        // - `size` is as the method wants it, by this function's third precondition;
+        // - the pair of hit `first` is within the payload: stage 1 has compared the count with its size; and READ_AHEAD
+        //   bytes behind it, eight times the largest STRIDE, can be read;
+        // - the direction of a source is 0 or `REVERSE`;
+        // - `start` has put the lane at its start, by this function's second precondition, and counted its `n` words as
+        //   strips; `size` of them begin at `first`, or from the other end, at `n - first - size`.
+        unsafe {
+            let (from, to) = (from.add(STRIDE / 2 * first), self.stream.add(start + place));
+            self.s.copy_block::<STRIDE>(from, size, source.direction, self.mask, source.xor, to);
+        }
+    }
+}

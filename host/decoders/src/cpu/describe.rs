@@ -1,0 +1,116 @@
+//! What the strips of each cluster were, for those who ask: a pass over the stream and one over its clusters, after
+//! stage 3 has found where they end. Without it nothing is done and nothing written.
+//!
+//! A cluster's ΣADC and number of strips are differences of prefix sums, as in `find_clusters`; both fit into one word.
+//! Its first strip follows from the last one in the stream and their number; of a lane that is read backwards, the last
+//! in the stream is the first.
+
+use super::lanes::BACKWARDS;
+use super::scratch::{Bits, FRONT, Scratch};
+use super::setup::Setup;
+use super::simd::{Simd, compress_at, load_at, store_at};
+use ut_data::Cluster;
+
+/// Where ΣADC begins beside the number of strips, in the sums from which `find_clusters` and [`describe_clusters`] take
+/// both. A cluster has fewer than 512 strips, and its ΣADC is below 2^13: differences modulo 2³² are exact.
+pub const CHARGE_SHIFT: u32 = 9;
+
+/// Bits of a strip number.
+const STRIP: u32 = 0x1FF;
+
+/// Describes the `n` clusters behind those of the chunk, which end in the stream where `ends` says, also those that will
+/// be dropped.
+#[inline(always)]
+pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_strips: usize, n: usize) {
+    let Scratch { stream, clusters, ends, .. } = scratch;
+    let at = clusters.len;
+    // What the loop below reads and writes without checks, with `i` below `n_strips` and `to` at most `i`.
+    assert!(FRONT + n_strips + S::ELEMENTS <= stream.len() && at + n_strips + S::ELEMENTS <= clusters.strips.len());
+    let mut sum = s.splat(0);
+    let mut to = at;
+    for (&Bits { bits: ends, .. }, i) in ends.iter().zip((0..n_strips).step_by(S::ELEMENTS)) {
+        // SAFETY: the stream has a vector of words from the last strip on, as asserted above.
+        let v = unsafe { load_at(s, stream, FRONT + i) };
+        let one = s.add(s.shl::<CHARGE_SHIFT>(s.and(v, s.splat(31))), s.splat(1));
+        let sums = s.add(s.prefix_sum(one), sum);
+        sum = s.spread_last(sums);
+        // SAFETY: there are at most as many clusters as strips, and there is room for those and a vector, as asserted
+        // above.
+        unsafe { compress_at(s, &mut clusters.strips, to, sums, ends) };
+        to += ends.count_ones() as usize;
+    }
+    debug_assert_eq!(to, at + n);
+    assert!(n <= n_strips && at + n_strips + S::ELEMENTS <= clusters.last.len());
+    let max_size = s.splat(setup.options.max_cluster_size.get());
+    let mut before = s.splat(0);
+    let mut all_whole = u32::MAX;
+    for i in (at..at + n).step_by(S::ELEMENTS) {
+        // SAFETY: both have a vector of words from the last cluster on, as asserted above: there are no more than strips.
+        let (sums, last) = unsafe { (load_at(s, &clusters.strips, i), load_at(s, &clusters.last, i)) };
+        let both = s.sub(sums, s.shift_in(before, sums));
+        before = sums;
+        let (charge, size) = (s.shr::<CHARGE_SHIFT>(both), s.and(both, s.splat((1 << CHARGE_SHIFT) - 1)));
+        let (strip, backwards) = strip_of(s, last);
+        let to_first = s.and(s.xor(backwards, s.splat(u32::MAX)), s.sub(s.splat(1), size));
+        all_whole &= s.le(size, max_size) | !(u32::MAX >> (32 - S::ELEMENTS.min(at + n - i)));
+        let word = pack(s, charge, s.min(size, max_size), s.add(strip, to_first));
+        // SAFETY: as for reading.
+        unsafe { store_at(s, &mut clusters.strips, i, word) };
+    }
+    let all = u32::MAX >> (32 - S::ELEMENTS);
+    if setup.options.save_above_max && all_whole & all != all {
+        cut_charges::<S>(setup, scratch, n_strips);
+    }
+}
+
+/// Of clusters above the maximum size, only the first strips count.
+#[cold]
+#[inline(never)]
+fn cut_charges<S: Simd>(setup: &Setup, scratch: &mut Scratch, n_strips: usize) {
+    let Scratch { stream, clusters, ends, .. } = scratch;
+    let max_size = setup.options.max_cluster_size.get() as usize;
+    let (mut begin, mut cluster) = (FRONT, clusters.len);
+    for i in 0..n_strips {
+        if ends[i / S::ELEMENTS].bits >> (i % S::ELEMENTS) & 1 == 0 {
+            continue;
+        }
+        let strips = &stream[begin..=FRONT + i];
+        if strips.len() > max_size {
+            let backwards = strips[0] & BACKWARDS != 0;
+            let kept = if backwards { &strips[strips.len() - max_size..] } else { &strips[..max_size] };
+            let charge = kept.iter().map(|word| word & 31).sum();
+            let first =
+                (kept[if backwards { max_size - 1 } else { 0 }] >> 5 & STRIP) ^ if backwards { STRIP } else { 0 };
+            clusters.strips[cluster] = Cluster::new(charge, max_size as u32, first).word();
+        }
+        begin = FRONT + i + 1;
+        cluster += 1;
+    }
+}
+
+/// Describes the chunk's `n_strips` clusters from `at` on, each of which is a strip.
+#[inline(always)]
+pub fn describe_strips<S: Simd>(s: S, scratch: &mut Scratch, at: usize, n_strips: usize) {
+    let clusters = &mut scratch.clusters;
+    assert!(at + n_strips + S::ELEMENTS <= clusters.strips.len().min(clusters.last.len()));
+    for i in (at..at + n_strips).step_by(S::ELEMENTS) {
+        // SAFETY: both have a vector of words from the last strip on, as asserted above.
+        let v = unsafe { load_at(s, &clusters.last, i) };
+        let word = pack(s, s.and(v, s.splat(31)), s.splat(1), strip_of(s, v).0);
+        // SAFETY: as for reading.
+        unsafe { store_at(s, &mut clusters.strips, i, word) };
+    }
+}
+
+/// Strip of a stream word, and all bits where the lane is read backwards.
+#[inline(always)]
+fn strip_of<S: Simd>(s: S, word: S::U) -> (S::U, S::U) {
+    let backwards = s.spread_sign(s.shl::<{ 31 - BACKWARDS.trailing_zeros() }>(word));
+    (s.and(s.xor(s.shr::<5>(word), backwards), s.splat(STRIP)), backwards)
+}
+
+/// As [`Cluster::new`], of what is in range.
+#[inline(always)]
+fn pack<S: Simd>(s: S, charge: S::U, n_strips: S::U, first_strip: S::U) -> S::U {
+    s.add(s.add(s.shl::<{ Cluster::FIRST_STRIP }>(first_strip), s.shl::<{ Cluster::N_STRIPS }>(n_strips)), charge)
+}

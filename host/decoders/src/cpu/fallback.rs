@@ -1,0 +1,411 @@
+//! The fallback path: decodes every event, whatever is wrong with it, with nothing assumed about its banks.
+//!
+//! First it applies the policy to each bank, counts, and says how many hits each sector group gets; so the groups'
+//! places are known. Then it writes the hits into the output itself, group by group in the order of the banks, and
+//! sorts each group there. No other memory is needed, however many hits a hostile event holds: while a group is
+//! unsorted, its arrays hold as words what the sort needs: the order of x, the `LHCbID`, the order of the strip
+//! coordinate n (in `weight`) and the slot (in `dx_dy`), from which everything else is computed at the end. Between the
+//! two steps the hits of a usual event are kept; those of a larger one are found a second time.
+//!
+//! This path is what the vectorised one falls back to, so its speed matters, but only within reason.
+
+use std::sync::Arc;
+
+use super::banks::{Bank, EventBanks};
+use super::hits::EventHits;
+use super::policy::{Policy, UT_ID, v4_words, v5_counts};
+use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, SectorConstants, Slot};
+use ut_data::input::BatchView;
+use ut_data::{Cluster, Count, DecodeOptions, EventReport, Position};
+
+/// The fallback path's tables and work space.
+#[derive(Clone, Debug)]
+pub struct Fallback {
+    version: BankVersion,
+    policy: Policy,
+    slots: Vec<Slot>,
+    sectors: Arc<[SectorConstants]>,
+    options: DecodeOptions,
+    /// Where each group's next hit goes.
+    next: Vec<u32>,
+    /// Hits of the chunk's events, as far as they fit.
+    found: Vec<Found>,
+}
+
+/// A hit before it has a place.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    slot: u32,
+    n: f32,
+    id: u32,
+    cluster: Cluster,
+}
+
+/// Hits that are kept between the two steps, for all events of a chunk.
+const MAX_FOUND: usize = 1 << 16;
+
+/// What the first step says about an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Hits of the event.
+    pub n_hits: usize,
+    /// The first of them among those that were kept.
+    found: Option<usize>,
+}
+
+impl Fallback {
+    /// The path for one detector and one set of options.
+    pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
+        Self {
+            version: tables.boards().version,
+            policy: Policy::new(tables),
+            slots: tables.slots().to_vec(),
+            sectors: tables.sectors().into(),
+            options,
+            next: Vec::with_capacity(tables.n_groups() + 1),
+            found: Vec::new(),
+        }
+    }
+
+    /// Begins a chunk of events.
+    pub fn begin_chunk(&mut self) {
+        self.found.clear();
+    }
+
+    /// First step: the event's report, and the ends of its groups, counted from the event's first hit.
+    ///
+    /// # Errors
+    /// With the number of hits when `u32` does not hold it.
+    pub fn count(
+        &mut self,
+        batch: BatchView<'_>,
+        event: usize,
+        ends: &mut [u32],
+        report: &mut EventReport,
+    ) -> Result<Counted, u64> {
+        let meta = batch.meta_of(event);
+        *report = EventReport::default();
+        report.add(Count::OtherTypes, meta.other_banks);
+        ends.fill(0);
+        let mut found = std::mem::take(&mut self.found);
+        // Once, with the first trouble.
+        found.reserve_exact(MAX_FOUND - found.len());
+        let first = found.len();
+        let mut kept = true;
+        let whole = self.each_hit(batch, event, report, |slot, (n, id, cluster)| {
+            let end = &mut ends[usize::from(slot.1.group)];
+            *end = end.saturating_add(1);
+            if found.len() < MAX_FOUND {
+                found.push(Found { slot: slot.0 as u32, n, id, cluster });
+            } else {
+                kept = false;
+            }
+        });
+        if !kept {
+            found.truncate(first);
+        }
+        self.found = found;
+        if !whole || meta.broken {
+            report.add(Count::BrokenEvent, 1);
+        }
+        let n_hits = ends.iter().map(|&hits| u64::from(hits)).sum();
+        if n_hits > u64::from(u32::MAX) {
+            return Err(n_hits);
+        }
+        let mut end = 0;
+        for group in ends {
+            end += *group;
+            *group = end;
+        }
+        Ok(Counted { n_hits: n_hits as usize, found: kept.then_some(first) })
+    }
+
+    /// Second step, in the same chunk: writes the event's hits, whose groups end where the first said.
+    pub fn write(
+        &mut self,
+        batch: BatchView<'_>,
+        event: usize,
+        counted: Counted,
+        ends: &[u32],
+        hits: &mut EventHits<'_>,
+    ) {
+        let mut next = std::mem::take(&mut self.next);
+        next.clear();
+        next.push(0);
+        next.extend(&ends[..ends.len().saturating_sub(1)]);
+        let mut unsorted = Unsorted {
+            x: bytemuck::cast_slice_mut(hits.x_at_y_eq0),
+            id: hits.id,
+            n: bytemuck::cast_slice_mut(hits.weight),
+            slot: bytemuck::cast_slice_mut(hits.dx_dy),
+            clusters: hits.clusters.as_deref_mut().unwrap_or_default(),
+        };
+        if let Some(first) = counted.found {
+            for &Found { slot, n, id, cluster } in &self.found[first..first + counted.n_hits] {
+                let Slot { sector, group, .. } = self.slots[slot as usize];
+                let next = &mut next[usize::from(group)];
+                unsorted.put(next, slot, &self.sectors[usize::from(sector)], (n, id, cluster));
+            }
+        } else {
+            let sectors = Arc::clone(&self.sectors);
+            self.each_hit(batch, event, &mut EventReport::default(), |slot, hit| {
+                let next = &mut next[usize::from(slot.1.group)];
+                unsorted.put(next, slot.0 as u32, &sectors[usize::from(slot.1.sector)], hit);
+            });
+        }
+        self.next = next;
+        let mut begin = 0;
+        for &end in ends {
+            let end = end as usize;
+            unsorted.sort(begin, end);
+            begin = end;
+        }
+        for i in 0..hits.id.len() {
+            let slot = self.slots[hits.dx_dy[i].to_bits() as usize];
+            let sector = &self.sectors[usize::from(slot.sector)];
+            let n = from_order(hits.weight[i].to_bits());
+            let y_begin = sector.p0_y + n * sector.dp0di_y;
+            hits.y_begin[i] = y_begin;
+            hits.y_end[i] = sector.dy + y_begin;
+            hits.z_at_y_eq0[i] = sector.p0_z + n * sector.dp0di_z;
+            hits.x_at_y_eq0[i] = from_order(hits.x_at_y_eq0[i].to_bits());
+            hits.dx_dy[i] = sector.dx_dy;
+            hits.weight[i] = sector.weight;
+        }
+    }
+
+    /// Gives `use_hit` slot (its number and itself), and n, `LHCbID` and cluster of each hit of an event, and counts what the policy
+    /// says. False: the batch contradicts itself, and the rest of the event was given up.
+    fn each_hit(
+        &mut self,
+        batch: BatchView<'_>,
+        event: usize,
+        report: &mut EventReport,
+        mut use_hit: impl FnMut((usize, &Slot), (f32, u32, Cluster)),
+    ) -> bool {
+        let Some(banks) = EventBanks::new(batch, event) else { return false };
+        self.policy.begin_event();
+        for bank in 0..banks.n_banks() {
+            let Some(bank) = banks.bank(bank) else { return false };
+            let Some(board) = self.policy.board(&bank, report) else { continue };
+            let Bank { payload, .. } = bank;
+            match self.version {
+                BankVersion::V4 => self.each_v4_hit(board, payload, report, &mut use_hit),
+                BankVersion::V5 => self.each_v5_hit(board, payload, report, &mut use_hit),
+            }
+        }
+        true
+    }
+
+    fn each_v4_hit(
+        &self,
+        board: usize,
+        payload: &[u8],
+        report: &mut EventReport,
+        use_hit: &mut impl FnMut((usize, &Slot), (f32, u32, Cluster)),
+    ) {
+        let Some(words) = v4_words(payload, report) else { return };
+        let slots = &self.slots[board * LANES_PER_BOARD..][..LANES_PER_BOARD];
+        let mut unconnected = 0;
+        for word in words {
+            let word = u32::from(u16::from_le_bytes(*word));
+            let channel = word >> 2 & 0xFFF;
+            // A table has 512 strips a hybrid, or no such board.
+            let (index, strip) = ((channel >> 9) as usize, channel & 511);
+            match slots.get(index) {
+                Some(slot) if slot.is_connected() => {
+                    let first_strip = self.sectors[usize::from(slot.sector)].first_strip;
+                    let n = 0.25 * (word & 3) as f32 + (strip + 1) as f32 - first_strip as f32;
+                    let hit = (n, UT_ID | (slot.chan_id + strip), Cluster::default());
+                    use_hit((board * LANES_PER_BOARD + index, slot), hit);
+                }
+                _ => unconnected += 1,
+            }
+        }
+        report.add(Count::UnconnectedHits, unconnected);
+        report.add(Count::Strips, words.len() as u32 - unconnected);
+    }
+
+    fn each_v5_hit(
+        &self,
+        board: usize,
+        payload: &[u8],
+        report: &mut EventReport,
+        use_hit: &mut impl FnMut((usize, &Slot), (f32, u32, Cluster)),
+    ) {
+        let Some(counts) = v5_counts(payload, report) else { return };
+        let rows = &payload[8..];
+        for (lane, &count) in counts.iter().enumerate() {
+            if count == 0 {
+                continue;
+            }
+            let number = board * LANES_PER_BOARD + lane;
+            let slot = &self.slots[number];
+            if !slot.is_connected() {
+                report.add(Count::UnconnectedHits, u32::from(count));
+                continue;
+            }
+            report.add(Count::Strips, u32::from(count));
+            let base = UT_ID | (slot.chan_id & !0x1FF);
+            let flipped = self.sectors[usize::from(slot.sector)].flipped != 0;
+            let hits = LaneHits { rows: &rows[2 * 2 * (5 - lane)..], count: usize::from(count) };
+            cluster(hits, self.options, report, |sum, weight, cluster| {
+                // Both are below 2^24: exact as f32.
+                let mean = sum as f32 / weight as f32;
+                let n = if flipped { self.options.flip.origin() - mean } else { mean };
+                // The mean strip rounded, halves up. At most 511: it fits into the nine zero bits of base.
+                use_hit((number, slot), (n, base + (sum + weight / 2) / weight, cluster));
+            });
+        }
+    }
+}
+
+/// The hit words of a v5 lane, two in every 32 bytes of `rows`.
+#[derive(Clone, Copy)]
+struct LaneHits<'a> {
+    rows: &'a [u8],
+    count: usize,
+}
+
+impl LaneHits<'_> {
+    /// Strip and ADC count of hit `i`.
+    fn get(self, i: usize) -> (u32, u32) {
+        let at = 32 * (i / 2) + 2 * (i % 2);
+        let word = u32::from(u16::from_le_bytes([self.rows[at], self.rows[at + 1]]));
+        (word >> 5 & 0x1FF, word & 0x1F)
+    }
+}
+
+/// Clusters a lane (`docs/format.md`) run by run: a run is as many hits as follow each other strip by strip. Gives
+/// `emit` Σpos and W, and the cluster.
+fn cluster(
+    hits: LaneHits<'_>,
+    options: DecodeOptions,
+    report: &mut EventReport,
+    mut emit: impl FnMut(u32, u32, Cluster),
+) {
+    let max_size = options.max_cluster_size.get();
+    let geometric = options.position == Position::Geometric;
+    let mut unsorted = false;
+    let mut i = 0;
+    let mut next = hits.get(0);
+    while i < hits.count {
+        let (mut strip, mut adc) = next;
+        let first = strip;
+        let (mut size, mut charge, mut sum) = (0, 0, 0);
+        // Takes the run to its end; what is beyond the maximum size is passed over.
+        loop {
+            if size < max_size {
+                charge += adc;
+                sum += if geometric { strip } else { adc * strip };
+            }
+            size += 1;
+            i += 1;
+            if i == hits.count {
+                break;
+            }
+            next = hits.get(i);
+            unsorted |= next.0 <= strip;
+            if !options.clustering || next.0 != strip + 1 {
+                break;
+            }
+            (strip, adc) = next;
+        }
+        if !options.clustering {
+            emit(strip, 1, Cluster::new(charge, 1, first));
+            continue;
+        }
+        if size > max_size {
+            report.add(Count::OversizedClusters, 1);
+            if !options.save_above_max {
+                continue;
+            }
+        }
+        if charge == 0 {
+            report.add(Count::ZeroChargeClusters, 1);
+        } else {
+            let size = size.min(max_size);
+            emit(sum, if geometric { size } else { charge }, Cluster::new(charge, size, first));
+        }
+    }
+    if unsorted {
+        report.add(Count::UnsortedLanes, 1);
+    }
+}
+
+/// The output arrays while they hold words to sort by.
+struct Unsorted<'a> {
+    /// Order of x.
+    x: &'a mut [u32],
+    id: &'a mut [u32],
+    /// Order of n.
+    n: &'a mut [u32],
+    slot: &'a mut [u32],
+    /// Empty where not asked for.
+    clusters: &'a mut [Cluster],
+}
+
+impl Unsorted<'_> {
+    /// Puts a hit where `next` says.
+    fn put(&mut self, next: &mut u32, slot: u32, sector: &SectorConstants, (n, id, cluster): (f32, u32, Cluster)) {
+        let place = *next as usize;
+        *next += 1;
+        self.x[place] = order(sector.p0_x + n * sector.dp0di_x);
+        self.id[place] = id;
+        self.n[place] = order(n);
+        self.slot[place] = slot;
+        if let Some(to) = self.clusters.get_mut(place) {
+            *to = cluster;
+        }
+    }
+
+    /// Sorts a group by x, LHCbID, n, slot and cluster: a shell sort, which is an insertion sort for the dozen hits of an
+    /// usual group, and needs no memory for the millions of a hostile one.
+    fn sort(&mut self, begin: usize, end: usize) {
+        let (x, id) = (&mut self.x[begin..end], &mut self.id[begin..end]);
+        let (n, slot) = (&mut self.n[begin..end], &mut self.slot[begin..end]);
+        let clusters = self.clusters.get_mut(begin..end).unwrap_or_default();
+        let cluster_of = |clusters: &[Cluster], i: usize| clusters.get(i).copied().unwrap_or_default();
+        let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let mut gap = 1;
+        while gap < x.len() / 9 {
+            gap = 3 * gap + 1;
+        }
+        while gap > 0 {
+            for i in gap..x.len() {
+                let this = (x[i], id[i], n[i], slot[i], cluster_of(clusters, i));
+                let (key, tie) = (pair(this.0, this.1), (pair(this.2, this.3), this.4));
+                let mut place = i;
+                while place >= gap {
+                    let other = place - gap;
+                    let other_key = pair(x[other], id[other]);
+                    let other_tie = || (pair(n[other], slot[other]), cluster_of(clusters, other));
+                    if other_key < key || other_key == key && other_tie() <= tie {
+                        break;
+                    }
+                    (x[place], id[place], n[place], slot[place]) = (x[other], id[other], n[other], slot[other]);
+                    if !clusters.is_empty() {
+                        clusters[place] = clusters[other];
+                    }
+                    place = other;
+                }
+                (x[place], id[place], n[place], slot[place]) = (this.0, this.1, this.2, this.3);
+                if let Some(to) = clusters.get_mut(place) {
+                    *to = this.4;
+                }
+            }
+            gap /= 3;
+        }
+    }
+}
+
+/// `ord` of `docs/format.md`: a float as a word that is ordered as the float is.
+const fn order(value: f32) -> u32 {
+    let bits = value.to_bits();
+    if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
+}
+
+/// The float whose order this is.
+const fn from_order(order: u32) -> f32 {
+    f32::from_bits(if order >> 31 == 0 { !order } else { order & !(1 << 31) })
+}

@@ -1,0 +1,193 @@
+//! The fast path: from raw banks to sorted hits without sorting.
+//!
+//! # In pseudo-code
+//!
+//! ```text
+//! once, from the tables:
+//!     rank the lanes by (sector group, x); note for each whether x falls with the strip number
+//!
+//! for each event:
+//!     1 find lanes      for each bank: count[rank of its lanes] = hits
+//!                       anything not as expected: once more, bank by bank, as the policy says
+//!     2 copy lanes      for each rank with hits, in order: append its first eight to the stream, backwards where
+//!                       x falls with the strip number
+//!                       for each with more than eight hits: a block, instead; for those with more than a block, the rest
+//!     3 find clusters   16 strips at a time: a cluster ends where the next word does not follow;
+//!                       prefix sums of ADC and of ADC * strip, kept where a cluster ends
+//!     4 make hits       16 clusters at a time: differences of the kept sums, one division,
+//!                       the constants of the 16 lanes, the seven arrays of the output
+//!       repair          where x does not rise inside a group: insertion sort
+//!
+//! where the strips of each hit are asked for (charge, number, first):
+//!     3 describe        between 3 and 4: differences of prefix sums once more, packed into a word a cluster
+//! ```
+//!
+//! # Why no sort is left
+//!
+//! Hits are wanted by sector group, and in a group by x. Which sector a lane reads is known long before the first
+//! event, and so is the range of x that its hits can have. If the lanes are put in the order of (group, x) once, then
+//! hits that are written lane by lane in that order, and inside a lane in the direction in which x rises, come out
+//! sorted, as long as the ranges of x do not overlap. Neighbouring staves do overlap a little. So each x is compared
+//! with the one before while it is still in a register, and the few groups in an event (3 of 72) in which it is not
+//! larger are sorted by insertion. Two hits with equal keys cannot be told apart by x and `LHCbID` alone: the fallback
+//! path decides. The place of a lane in the order is its *rank*; all tables of the later stages are in the order of the
+//! ranks.
+//!
+//! # The stream
+//!
+//! Most lanes have no hits or one, so whatever works lane by lane works with nearly empty vectors, and mispredicts the
+//! end of each lane. The stream has no lanes any more: one word a strip,
+//!
+//! ```text
+//!     31        16 15 14 13        5 4     0
+//!     [   rank   ][d][0][  strip   ][ ADC ]
+//! ```
+//!
+//! and in it, `word >> 5` of a cluster's next strip is one more. The zero bit keeps the last strip of a lane from being
+//! followed by the first of the next one. In a lane that is read backwards d is set, and the strip bits are inverted
+//! (511 - strip), so that there, too, the words rise; stage 4 takes that back with Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A
+//! word that is not above the one before belongs to an unsorted lane, which is counted as trouble.
+//!
+//! To fill the stream, eight hits are copied of every lane that has any, whether it has eight or not: the next lane
+//! overwrites those that were too many. They are four pairs in the bank; one shuffle, chosen by direction and number of
+//! hits from a table, brings them into the direction in which x rises, and they are widened to words. The one lane in
+//! thirty with more hits is copied again in a second loop, a block of 8 or 16 hits, and those that have still more get
+//! the rest of them in a third. Nothing in the first two loops branches on what a lane holds: it could not be foreseen.
+//! (With AVX-512 it is four hits of a v5 lane, as a block of 16 costs little; and four where the machine has no such
+//! shuffles.)
+//!
+//! # Sums without loops
+//!
+//! A cluster's ΣADC is the prefix sum at its last strip less the prefix sum at the last strip of the cluster before.
+//! The sums of all strips are made in vectors, and only those at the ends of clusters are kept, packed by the
+//! instruction that does just that (`vpcompressd`). Nothing depends on how many strips a cluster has. The sums run over
+//! all events of a chunk, modulo 2³², and only their differences matter. ΣADC and Σ(ADC · strip) share a word: 12 and
+//! 20 bits hold them for all clusters that particles make. The search for those that do not fit (`find_clusters.rs`) never
+//! takes one for another.
+//!
+//! Clusters without charge and clusters above the maximum size, which are not hits, are taken out in a second pass, over
+//! clusters, that only events with such clusters need, and those with a cluster of more than 128 strips.
+//!
+//! Without clustering, and for v4 banks, stage 3 has nothing to do: the words of the stream are the hits.
+//!
+//! # Constants
+//!
+//! Ten constants turn a strip number into a hit. Four of them, the place of the strip and the `LHCbID`, belong to the
+//! lane. They lie in the order of the ranks, and 16 consecutive hits come from lanes that are close together: if their
+//! ranks are less than 32 apart, each constant of all 16 is two loads and a permutation; if less than 64, twice that.
+//! Else they are gathered. The other six belong to the *kind* of the sector, of which a detector has few: their tables
+//! are one window each, and the kind lies in bits of the `LHCbID` that the strip number fills. Kinds that differ in the
+//! sense of the stereo angle alone have numbers 8 apart, so that four of the six tables need half a window, which with
+//! AVX2 is one instruction and not three. With tables for each lane all ten would not fit into the smallest cache. Where
+//! all sectors differ, every lane is its own kind.
+//!
+//! Vectors of hits are cut where the cache lines of the output are, not where the event begins: a store across two
+//! lines costs as much as two.
+//!
+//! # What is not done here
+//!
+//! What sends a whole event to the fallback path:
+//! - tables of the batch that contradict themselves, or a broken container;
+//! - a board that is named twice, or v4 words that are not in the order of their lanes;
+//! - more than [`MAX_STRIPS`](super::scratch::MAX_STRIPS) strips, or a cluster too heavy for its sums;
+//! - unsorted lanes together with lanes longer than the maximum size of a cluster;
+//! - two hits with equal keys, or more hits out of order than insertion sort is made for.
+//!
+//! All other trouble (skipped and dropped banks, unconnected and unsorted lanes) stays here, and costs only itself.
+//!
+//! The stages are written once, over the trait [`Simd`](super::simd::Simd), and compiled for each level of vector
+//! instructions. Which one is used is decided when a decoder is made.
+
+use super::hits::EventHits;
+use super::level::Level;
+use super::policy::NeedsFallback;
+use super::prefetch::Prefetch;
+use super::scratch::Scratch;
+use super::setup::Setup;
+use super::stages::{Clock, Stage};
+use ut_data::detector::BankVersion;
+use ut_data::input::BatchView;
+use ut_data::{Count, EventReport};
+
+/// The fast path of one detector and one set of options.
+#[derive(Clone, Debug)]
+pub struct Fast {
+    setup: Setup,
+    level: Level,
+}
+
+impl Fast {
+    /// The path for one detector and one set of options.
+    pub const fn new(setup: Setup, level: Level) -> Self {
+        Self { setup, level }
+    }
+
+    /// The same instructions with another setup.
+    pub const fn with_setup(&self, setup: Setup) -> Self {
+        Self::new(setup, self.level)
+    }
+
+    /// Sector groups.
+    pub fn n_groups(&self) -> usize {
+        self.setup.lanes.n_groups()
+    }
+
+    /// The format of the banks.
+    pub const fn version(&self) -> BankVersion {
+        self.setup.lanes.version
+    }
+
+    /// Front half: from the raw banks of an event to its clusters, which join those of the chunk. Gives the number of
+    /// hits, and their ends by group, counted from the event's first. The events up to `end` will be next.
+    pub fn front(
+        &self,
+        scratch: &mut Scratch,
+        batch: BatchView<'_>,
+        (event, end): (usize, usize),
+        ends: &mut [u32],
+        report: &mut EventReport,
+        clock: &mut impl Clock,
+    ) -> Result<usize, NeedsFallback> {
+        let Self { setup, level } = self;
+        let meta = batch.meta_of(event);
+        let other_version = batch.versions.is_none() && batch.version.is_some_and(|v| v != setup.lanes.version.byte());
+        let unexpected = meta.broken || other_version;
+        if setup.lanes.n_connected == 0 || unexpected || !scratch.has_room() {
+            return Err(NeedsFallback);
+        }
+        *report = level.find_lanes(setup, scratch, batch, (event, end))?;
+        clock.lap(Stage::FindLanes);
+        let ahead = Prefetch::after_banks(batch, event, report.get(Count::Banks) as usize);
+        // SAFETY: stage 1 has just filled the scratch with this setup, from this batch.
+        let n_strips = unsafe { level.copy_lanes(setup, scratch, ahead)? };
+        clock.lap(Stage::CopyLanes);
+        level.find_clusters(setup, scratch, n_strips, ends, report)?;
+        clock.lap(Stage::FindClusters);
+        report.add(Count::Strips, n_strips as u32);
+        report.add(Count::OtherTypes, meta.other_banks);
+        Ok(ends.last().map_or(0, |&end| end as usize))
+    }
+
+    /// Back half: from the clusters `first` and following of the chunk to the hits of one event, whose groups end at
+    /// `ends`.
+    ///
+    /// # Errors
+    /// As [`make_hits`](super::make_hits::make_hits); some of the hits are written then.
+    ///
+    /// # Safety
+    /// - this path's [`front`](Self::front) has made the chunk's clusters;
+    /// - those from `first` on, as many as `hits`, are of one event.
+    pub unsafe fn back(
+        &self,
+        scratch: &mut Scratch,
+        first: usize,
+        ends: &[u32],
+        hits: &mut EventHits<'_>,
+    ) -> Result<(), NeedsFallback> {
+        // SAFETY:
+        // - `front` of this path, and so with its setup, has made the clusters by stages 1 to 3, by this function's
+        //   first precondition;
+        // - those that become hits are of one event, by its second.
+        unsafe { self.level.make_hits(&self.setup, scratch, first, ends, hits) }
+    }
+}

@@ -1,0 +1,76 @@
+//! The part of the output that one event's hits go to.
+
+use super::policy::NeedsFallback;
+use ut_data::{Cluster, UtHitsMut};
+
+/// Where the hits of one event go: arrays with as many places as the event has hits. Or those of a batch.
+#[derive(Debug)]
+pub struct EventHits<'a> {
+    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    pub y_begin: &'a mut [f32],
+    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    pub y_end: &'a mut [f32],
+    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    pub z_at_y_eq0: &'a mut [f32],
+    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    pub x_at_y_eq0: &'a mut [f32],
+    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    pub dx_dy: &'a mut [f32],
+    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    pub weight: &'a mut [f32],
+    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    pub id: &'a mut [u32],
+    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    pub clusters: Option<&'a mut [Cluster]>,
+}
+
+impl<'a> EventHits<'a> {
+    /// The arrays of a batch, and its offsets.
+    pub fn of_batch(hits: &'a mut UtHitsMut<'_>) -> (Self, &'a mut [u32]) {
+        let UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters } = hits;
+        let clusters = clusters.as_deref_mut();
+        (Self { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, clusters }, offsets)
+    }
+}
+
+impl EventHits<'_> {
+    /// Moves hit `place` down to where it belongs among the sorted hits from `begin` on, past no more of them than
+    /// `moves`, which becomes less by as many.
+    ///
+    /// # Errors
+    /// When it would go past more, or there is one with the same key.
+    pub fn move_down(&mut self, begin: usize, place: usize, moves: &mut usize) -> Result<(), NeedsFallback> {
+        let key = |hits: &Self, i: usize| {
+            let bits = hits.x_at_y_eq0[i].to_bits();
+            let order = if bits >> 31 == 0 { bits | 1 << 31 } else { !bits };
+            u64::from(order) << 32 | u64::from(hits.id[i])
+        };
+        let this = key(self, place);
+        let mut to = place;
+        while to > begin && key(self, to - 1) > this {
+            to -= 1;
+        }
+        if to > begin && key(self, to - 1) == this {
+            return Err(NeedsFallback);
+        }
+        if to == place {
+            return Ok(());
+        }
+        *moves = moves.checked_sub(place - to).ok_or(NeedsFallback)?;
+        for array in [
+            &mut *self.y_begin,
+            &mut *self.y_end,
+            &mut *self.z_at_y_eq0,
+            &mut *self.x_at_y_eq0,
+            &mut *self.dx_dy,
+            &mut *self.weight,
+        ] {
+            array[to..=place].rotate_right(1);
+        }
+        self.id[to..=place].rotate_right(1);
+        if let Some(clusters) = &mut self.clusters {
+            clusters[to..=place].rotate_right(1);
+        }
+        Ok(())
+    }
+}

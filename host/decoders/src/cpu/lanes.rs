@@ -1,0 +1,307 @@
+//! The static order of the lanes: what spares the fast path the sort.
+//!
+//! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x. It depends on the tables
+//! alone. Slots that nothing is connected to have the last ranks.
+
+use super::policy::UT_ID;
+use super::simd::REVERSE;
+use ut_data::DecodeOptions;
+use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot};
+use ut_kernels::detector::MAX_SLOTS;
+
+/// Where the rank begins in a stream word. Below: [`BACKWARDS`]; bit 14, which is always 0, so that the last strip of a
+/// lane and the first of the next do not follow each other; the strip and the ADC count (v5) or strip and fraction
+/// (v4).
+pub const RANK_SHIFT: u32 = 16;
+
+/// Bit of a stream word that says that the lane is read backwards.
+pub const BACKWARDS: u32 = 1 << 15;
+
+/// Bit of [`LaneOrder::id`] that says that the lane is read backwards.
+pub const REVERSED: u32 = 1 << 31;
+
+/// Bit of [`LaneOrder::id`] that says that the sector is flipped.
+pub const FLIPPED: u32 = 1 << 30;
+
+/// Kinds that an `LHCbID` in the tables can name. Real detectors have 9: sectors of a kind have the same pitch, length
+/// and stereo angle.
+const MAX_KINDS: usize = 16;
+
+/// Kinds whose numbers differ by this may differ in what the sense of the stereo angle makes different, and agree in
+/// the rest, so that half a table is enough for that.
+const HALF: usize = MAX_KINDS / 2;
+
+/// Bits of an `LHCbID` in the tables for the kind of the sector.
+pub const KIND_MASK: u32 = MAX_KINDS as u32 - 1;
+
+/// Ranks that the tables have room for.
+pub const MAX_RANKS: usize = MAX_SLOTS.next_multiple_of(64);
+
+/// Words from one column by rank to the next: two windows of any level may begin at the last rank.
+pub const RANK_STRIDE: usize = MAX_RANKS + 64;
+
+/// Words from one column by kind to the next, if there are few.
+pub const KIND_STRIDE: usize = MAX_KINDS;
+
+/// A lane as the copying sees it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LaneSource {
+    /// What the masked hit words are combined with: the rank, and where the lane is read backwards, [`BACKWARDS`] and
+    /// all strip bits set, so that strips ascend in the stream.
+    pub xor: u32,
+    /// The board.
+    pub board: u8,
+    /// v5: byte of the payload with the lane's first hit. v4: the lane, among those of the board.
+    pub place: u8,
+    /// [`REVERSE`] where the lane is read backwards, else 0. A number: of a `bool` the compiler makes a branch, which the
+    /// CPU cannot foresee.
+    pub direction: u16,
+}
+
+/// The lanes of a board.
+#[derive(Clone, Copy, Debug)]
+pub struct BoardRanks {
+    /// Rank of each lane.
+    pub ranks: [u16; LANES_PER_BOARD],
+    /// Whether there is such a board.
+    pub in_use: bool,
+}
+
+/// The lanes in their order and, by rank, what turns strips into hits.
+#[derive(Clone, Debug)]
+pub struct LaneOrder {
+    /// Format of the banks.
+    pub version: BankVersion,
+    /// By board.
+    pub boards: Vec<BoardRanks>,
+    /// Connected lanes: ranks below this.
+    pub n_connected: usize,
+    /// By rank.
+    pub sources: Vec<LaneSource>,
+    /// By group, and one after the last: its first rank.
+    pub first_ranks: Vec<u16>,
+    /// Whether the sectors are of so few kinds that they have numbers, see [`HALF`]. Otherwise every rank is its own
+    /// kind.
+    pub few_kinds: bool,
+    /// A column of [`RANK_STRIDE`] words for each of [`RankColumn`].
+    pub by_rank: Box<[u32]>,
+    /// A column for each of [`KindColumn`]: of [`KIND_STRIDE`] words if there are few kinds, else of [`RANK_STRIDE`].
+    pub by_kind: Box<[u32]>,
+}
+
+/// What the hit formulas take of the lane. Floats by their bits.
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub enum RankColumn {
+    /// `LHCbID` of strip 0, with [`REVERSED`] and [`FLIPPED`], and with few kinds, the kind in [`KIND_MASK`].
+    Id,
+    /// As in [`SectorConstants`].
+    P0X,
+    P0Y,
+    P0Z,
+    /// v4: 1 - the sector's first strip.
+    First,
+}
+
+/// What they take of the kind of the sector, as in [`SectorConstants`].
+#[derive(Clone, Copy, Debug)]
+#[repr(usize)]
+pub enum KindColumn {
+    Dp0diX,
+    Dp0diY,
+    Dp0diZ,
+    Dy,
+    DxDy,
+    Weight,
+}
+
+impl LaneOrder {
+    /// Orders the lanes of a detector.
+    pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
+        let version = tables.boards().version;
+        let sector_of = |slot: &Slot| &tables.sectors()[usize::from(slot.sector)];
+        let mut order: Vec<usize> = (0..tables.slots().len()).collect();
+        order.sort_by(|&a, &b| {
+            let key = |slot: usize| {
+                let lane = &tables.slots()[slot];
+                let x = if lane.is_connected() { middle(version, *lane, sector_of(lane), options) } else { 0.0 };
+                (!lane.is_connected(), lane.group, x)
+            };
+            let (a, b) = (key(a), key(b));
+            (a.0, a.1).cmp(&(b.0, b.1)).then(a.2.total_cmp(&b.2))
+        });
+        let n_connected = tables.slots().iter().filter(|slot| slot.is_connected()).count();
+
+        let strips_per_hybrid = &tables.boards().strips_per_hybrid;
+        let mut boards: Vec<_> = strips_per_hybrid
+            .iter()
+            .map(|&strips| BoardRanks { ranks: [0; LANES_PER_BOARD], in_use: strips == STRIPS_PER_SECTOR })
+            .collect();
+        let mut sources = Vec::with_capacity(order.len());
+        let mut id: Vec<u32> = Vec::with_capacity(order.len());
+        for (rank, &slot) in order.iter().enumerate() {
+            let (board, lane) = (slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
+            boards[board].ranks[lane] = rank as u16;
+            let this = &tables.slots()[slot];
+            let sector = sector_of(this);
+            let strip_bits = match version {
+                BankVersion::V4 => BACKWARDS | 0x7FF,
+                BankVersion::V5 => BACKWARDS | 0x1FF << 5,
+            };
+            let reversed = this.is_connected() && is_reversed(version, sector);
+            sources.push(LaneSource {
+                xor: (rank as u32) << RANK_SHIFT | if reversed { strip_bits } else { 0 },
+                board: board as u8,
+                place: match version {
+                    BankVersion::V4 => lane as u8,
+                    BankVersion::V5 => (8 + 4 * (LANES_PER_BOARD - 1 - lane)) as u8,
+                },
+                direction: if reversed { REVERSE } else { 0 },
+            });
+            let first = match version {
+                BankVersion::V4 => this.chan_id,
+                BankVersion::V5 => this.chan_id & !0x1FF,
+            };
+            let reversed = if reversed { REVERSED } else { 0 };
+            let flipped = if is_flipped(version, sector) { FLIPPED } else { 0 };
+            id.push(UT_ID | first | reversed | flipped);
+        }
+        let connected = &order[..n_connected];
+        let groups: Vec<u16> = connected.iter().map(|&slot| tables.slots()[slot].group).collect();
+        let first_ranks = (0..=tables.n_groups())
+            .map(|group| groups.partition_point(|&of_rank| usize::from(of_rank) < group) as u16)
+            .collect();
+        let sectors: Vec<_> = connected.iter().map(|&slot| sector_of(&tables.slots()[slot])).collect();
+        let (of_rank, kinds) = kinds(&sectors);
+        let numbers = number_kinds(&kinds).filter(|_| id.iter().all(|id| id & KIND_MASK == 0));
+        let few_kinds = numbers.is_some();
+        let kinds = match numbers {
+            Some(numbers) => {
+                for (id, kind) in id.iter_mut().zip(of_rank) {
+                    *id |= numbers[kind] as u32;
+                }
+                // (Where nothing is connected, there is nothing to look up.)
+                let mut table = kinds.first().map_or_else(Vec::new, |&kind| vec![kind; MAX_KINDS]);
+                for (&kind, &number) in kinds.iter().zip(&numbers) {
+                    table[number] = kind;
+                    // Where there is no other kind.
+                    if !numbers.contains(&(number ^ HALF)) {
+                        table[number ^ HALF] = kind;
+                    }
+                }
+                table
+            }
+            None => sectors.clone(),
+        };
+        let p0 = |value: fn(&SectorConstants) -> f32| sectors.iter().map(move |sector| value(sector).to_bits());
+        // In the order of `RankColumn`.
+        let by_rank = columns(
+            RANK_STRIDE,
+            [
+                id,
+                p0(|sector| sector.p0_x).collect(),
+                p0(|sector| sector.p0_y).collect(),
+                p0(|sector| sector.p0_z).collect(),
+                // A sector's first strip is at most 512: with whole and quarter strips exact, in any order of operations.
+                p0(|sector| 1.0 - sector.first_strip as f32).collect(),
+            ],
+        );
+        let stride = if few_kinds { KIND_STRIDE } else { RANK_STRIDE };
+        let of_kind = |value: fn(&SectorConstants) -> f32| kinds.iter().map(|sector| value(sector).to_bits()).collect();
+        // In the order of `KindColumn`.
+        let by_kind = columns(
+            stride,
+            [
+                of_kind(|sector| sector.dp0di_x),
+                of_kind(|sector| sector.dp0di_y),
+                of_kind(|sector| sector.dp0di_z),
+                of_kind(|sector| sector.dy),
+                of_kind(|sector| sector.dx_dy),
+                of_kind(|sector| sector.weight),
+            ],
+        );
+        Self { version, boards, n_connected, sources, first_ranks, few_kinds, by_rank, by_kind }
+    }
+
+    /// Sector groups.
+    pub fn n_groups(&self) -> usize {
+        self.first_ranks.len() - 1
+    }
+
+    /// Boards of the table.
+    pub fn n_boards(&self) -> usize {
+        self.boards.len()
+    }
+
+    /// Slots, connected or not.
+    pub fn n_ranks(&self) -> usize {
+        self.sources.len()
+    }
+}
+
+/// Columns of `stride` words, one after the other.
+fn columns<const N: usize>(stride: usize, columns: [Vec<u32>; N]) -> Box<[u32]> {
+    let mut table = vec![0; N * stride].into_boxed_slice();
+    for (to, column) in table.chunks_exact_mut(stride).zip(columns) {
+        to[..column.len()].copy_from_slice(&column);
+    }
+    table
+}
+
+/// The kind of each of `sectors`, and a sector of each kind: those of a kind agree in all that is not their place.
+fn kinds<'a>(sectors: &[&'a SectorConstants]) -> (Vec<usize>, Vec<&'a SectorConstants>) {
+    let mut kinds: Vec<&SectorConstants> = Vec::new();
+    let key = |sector: &SectorConstants| {
+        let SectorConstants { dp0di_x, dp0di_y, dp0di_z, dy, dx_dy, weight, .. } = sector;
+        [dp0di_x, dp0di_y, dp0di_z, dy, dx_dy, weight].map(|value| value.to_bits())
+    };
+    let of_sector = sectors.iter().map(|sector| {
+        kinds.iter().position(|kind| key(kind) == key(sector)).unwrap_or_else(|| {
+            kinds.push(sector);
+            kinds.len() - 1
+        })
+    });
+    (of_sector.collect(), kinds)
+}
+
+/// A number below [`MAX_KINDS`] for each of `kinds`, so that two that differ by [`HALF`] agree in all but `dp0di_y` and
+/// `dx_dy`. `None`: there are not as many numbers.
+fn number_kinds(kinds: &[&SectorConstants]) -> Option<Vec<usize>> {
+    let key = |kind: &SectorConstants| [kind.dp0di_x, kind.dp0di_z, kind.dy, kind.weight].map(f32::to_bits);
+    let mut taken: [Option<&SectorConstants>; MAX_KINDS] = [None; MAX_KINDS];
+    kinds
+        .iter()
+        .map(|kind| {
+            let partner = (HALF..MAX_KINDS).find(|&number| {
+                taken[number].is_none() && taken[number - HALF].is_some_and(|other| key(other) == key(kind))
+            });
+            let number = partner.or_else(|| (0..HALF).find(|&number| taken[number].is_none()))?;
+            taken[number] = Some(kind);
+            Some(number)
+        })
+        .collect()
+}
+
+const fn is_flipped(version: BankVersion, sector: &SectorConstants) -> bool {
+    matches!(version, BankVersion::V5) && sector.flipped != 0
+}
+
+/// Whether x falls while the strip number rises.
+fn is_reversed(version: BankVersion, sector: &SectorConstants) -> bool {
+    is_flipped(version, sector) != (sector.dp0di_x < 0.0)
+}
+
+/// x in the middle of a lane.
+fn middle(version: BankVersion, slot: Slot, sector: &SectorConstants, options: DecodeOptions) -> f32 {
+    let n = match version {
+        BankVersion::V4 => 256.0 - sector.first_strip as f32,
+        BankVersion::V5 => {
+            // Two lanes with 256 strips each read out some of the sectors; bit 8 is set on the second. The middle of a
+            // whole sector lies between those of its halves.
+            let strip = if slot.chan_id & 0x100 != 0 { 384.0 } else { 128.0 };
+            if sector.flipped != 0 { options.flip.origin() - strip } else { strip }
+        }
+    };
+    sector.p0_x + n * sector.dp0di_x
+}

@@ -1,0 +1,255 @@
+//! The stages of the fast path, compiled for each level of vector instructions.
+
+use super::hits::EventHits;
+use super::policy::NeedsFallback;
+use super::prefetch::Prefetch;
+use super::scratch::Scratch;
+use super::setup::Setup;
+use super::simd;
+use super::{copy_lanes, find_clusters, find_lanes, make_hits};
+use ut_data::EventReport;
+use ut_data::detector::BankVersion;
+use ut_data::input::BatchView;
+
+/// Which vector instructions the decoder uses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum Simd {
+    /// The widest that this CPU has.
+    #[default]
+    Auto,
+    /// None by name: portable code.
+    Scalar,
+    /// AVX2.
+    Avx2,
+    /// AVX-512 F, BW, DQ, VL and VBMI2.
+    Avx512,
+    /// NEON, of 64-bit ARM.
+    Neon,
+}
+
+impl Simd {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Auto, Self::Scalar, Self::Avx2, Self::Avx512, Self::Neon];
+
+    /// Its name in options and outputs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+            Self::Neon => "neon",
+        }
+    }
+
+    /// What `Auto` stands for on this CPU; `None` if the CPU lacks what was requested.
+    pub fn resolve(self) -> Option<Self> {
+        #[cfg(target_arch = "x86_64")]
+        let (avx2, avx512) = (
+            is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi1")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("lzcnt")
+                && is_x86_feature_detected!("popcnt"),
+            is_x86_feature_detected!("avx512f")
+                && is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512dq")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512vbmi2"),
+        );
+        #[cfg(not(target_arch = "x86_64"))]
+        let (avx2, avx512) = (false, false);
+        // Part of every such CPU.
+        let neon = cfg!(all(target_arch = "aarch64", target_endian = "little"));
+        match self {
+            Self::Auto if avx2 && avx512 => Some(Self::Avx512),
+            Self::Auto if avx2 => Some(Self::Avx2),
+            Self::Auto if neon => Some(Self::Neon),
+            Self::Auto | Self::Scalar => Some(Self::Scalar),
+            Self::Avx2 => avx2.then_some(self),
+            Self::Avx512 => (avx2 && avx512).then_some(self),
+            Self::Neon => neon.then_some(self),
+        }
+    }
+}
+
+/// The stages with the instructions of a level that the CPU has.
+#[derive(Clone, Copy, Debug)]
+pub struct Level(Stages);
+
+#[derive(Clone, Copy, Debug)]
+#[expect(clippy::type_complexity, reason = "signatures that stand in full where the stages are")]
+struct Stages {
+    find_lanes: unsafe fn(&Setup, &mut Scratch, BatchView<'_>, (usize, usize)) -> Result<EventReport, NeedsFallback>,
+    copy_lanes: unsafe fn(&Setup, &mut Scratch, Prefetch) -> Result<usize, NeedsFallback>,
+    find_clusters: unsafe fn(&Setup, &mut Scratch, usize, &mut [u32], &mut EventReport) -> Result<(), NeedsFallback>,
+    make_hits: unsafe fn(&Setup, &mut Scratch, usize, &[u32], &mut EventHits<'_>) -> Result<(), NeedsFallback>,
+}
+
+impl Level {
+    /// The stages with the requested instructions; `None` if the CPU lacks them.
+    pub fn new(simd: Simd) -> Option<Self> {
+        Some(Self(match simd.resolve()? {
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx512 => avx512::STAGES,
+            #[cfg(target_arch = "x86_64")]
+            Simd::Avx2 => avx2::STAGES,
+            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+            Simd::Neon => neon::STAGES,
+            _ => portable::STAGES,
+        }))
+    }
+
+    /// Stage 1: [`find_lanes`](find_lanes::find_lanes).
+    pub fn find_lanes(
+        &self,
+        setup: &Setup,
+        scratch: &mut Scratch,
+        batch: BatchView<'_>,
+        events: (usize, usize),
+    ) -> Result<EventReport, NeedsFallback> {
+        // SAFETY: the CPU has the instructions: `new` makes no level that it lacks, and nothing else makes one.
+        unsafe { (self.0.find_lanes)(setup, scratch, batch, events) }
+    }
+
+    /// Stage 2: [`copy_lanes`](copy_lanes::copy_lanes).
+    ///
+    /// # Safety
+    /// Stage 1 has filled the scratch with the same setup, from a batch that is still borrowed.
+    pub unsafe fn copy_lanes(
+        &self,
+        setup: &Setup,
+        scratch: &mut Scratch,
+        ahead: Prefetch,
+    ) -> Result<usize, NeedsFallback> {
+        // SAFETY:
+        // - the CPU has the instructions: see `find_lanes`;
+        // - stage 1 has filled the scratch with this setup, from a batch that is still borrowed, by this function's
+        //   precondition.
+        unsafe { (self.0.copy_lanes)(setup, scratch, ahead) }
+    }
+
+    /// Stage 3: [`find_clusters`](find_clusters::find_clusters).
+    pub fn find_clusters(
+        &self,
+        setup: &Setup,
+        scratch: &mut Scratch,
+        n_strips: usize,
+        ends: &mut [u32],
+        report: &mut EventReport,
+    ) -> Result<(), NeedsFallback> {
+        // SAFETY: the CPU has the instructions: see `find_lanes`.
+        unsafe { (self.0.find_clusters)(setup, scratch, n_strips, ends, report) }
+    }
+
+    /// Stage 4: [`make_hits`](make_hits::make_hits).
+    ///
+    /// # Safety
+    /// - the clusters are as stages 1 to 3 have made them with the same setup;
+    /// - those from `first` on, as many as `hits`, are of one event.
+    pub unsafe fn make_hits(
+        &self,
+        setup: &Setup,
+        scratch: &mut Scratch,
+        first: usize,
+        ends: &[u32],
+        hits: &mut EventHits<'_>,
+    ) -> Result<(), NeedsFallback> {
+        // SAFETY:
+        // - the CPU has the instructions: see `find_lanes`;
+        // - the clusters are those of stages 1 to 3 with this setup, and those that become hits are of one event, by
+        //   this function's preconditions.
+        unsafe { (self.0.make_hits)(setup, scratch, first, ends, hits) }
+    }
+}
+
+/// Makes `STAGES`: the stages with the instructions of a level switched on.
+macro_rules! level {
+    ($name:ident, $simd:ty $(, $features:literal)?) => {
+        mod $name {
+            use super::*;
+
+            pub(super) const STAGES: Stages = Stages { find_lanes, copy_lanes, find_clusters, make_hits };
+
+            /// # Safety
+            /// The CPU has the instructions.
+            $(#[target_feature(enable = $features)])?
+            unsafe fn find_lanes(
+                setup: &Setup,
+                scratch: &mut Scratch,
+                batch: BatchView<'_>,
+                events: (usize, usize),
+            ) -> Result<EventReport, NeedsFallback> {
+                // SAFETY: `new` asks for the level's instructions; the CPU has them, by this function's precondition.
+                let s = unsafe { <$simd>::new() };
+                super::find_lanes::find_lanes(s, setup, scratch, batch, events)
+            }
+
+            /// # Safety
+            /// - the CPU has the instructions;
+            /// - as [`Level::copy_lanes`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn copy_lanes(
+                setup: &Setup,
+                scratch: &mut Scratch,
+                ahead: Prefetch,
+            ) -> Result<usize, NeedsFallback> {
+                // SAFETY:
+                // - the CPU has the instructions, by this function's first precondition;
+                // - stage 1 has filled the scratch with this setup, from a batch that is still borrowed, by its second;
+                // - pairs of hits are 4 bytes apart in v4 banks, 32 in v5 banks.
+                unsafe {
+                    let s = <$simd>::new();
+                    match setup.lanes.version {
+                        BankVersion::V4 => super::copy_lanes::copy_lanes::<_, 4>(s, setup, scratch, ahead),
+                        BankVersion::V5 => super::copy_lanes::copy_lanes::<_, 32>(s, setup, scratch, ahead),
+                    }
+                }
+            }
+
+            /// # Safety
+            /// The CPU has the instructions.
+            $(#[target_feature(enable = $features)])?
+            unsafe fn find_clusters(
+                setup: &Setup,
+                scratch: &mut Scratch,
+                n_strips: usize,
+                ends: &mut [u32],
+                report: &mut EventReport,
+            ) -> Result<(), NeedsFallback> {
+                // SAFETY: `new` asks for the level's instructions; the CPU has them, by this function's precondition.
+                let s = unsafe { <$simd>::new() };
+                super::find_clusters::find_clusters(s, setup, scratch, n_strips, ends, report)
+            }
+
+            /// # Safety
+            /// - the CPU has the instructions;
+            /// - as [`Level::make_hits`].
+            $(#[target_feature(enable = $features)])?
+            unsafe fn make_hits(
+                setup: &Setup,
+                scratch: &mut Scratch,
+                first: usize,
+                ends: &[u32],
+                hits: &mut EventHits<'_>,
+            ) -> Result<(), NeedsFallback> {
+                // SAFETY:
+                // - the CPU has the instructions, by this function's first precondition;
+                // - the clusters are of one event, from stages 1 to 3 with this setup, by its second: stage 3 leaves
+                //   them in the order of the stream, in which the ranks ascend, as stage 2 has filled it lane by lane,
+                //   with connected lanes alone.
+                unsafe { super::make_hits::make_hits(<$simd>::new(), setup, scratch, first, ends, hits) }
+            }
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+level!(avx512, simd::Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt");
+#[cfg(target_arch = "x86_64")]
+level!(avx2, simd::Avx2, "avx2,bmi1,bmi2,lzcnt,popcnt");
+#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
+level!(neon, simd::Neon, "neon");
+level!(portable, simd::Portable);

@@ -1,0 +1,158 @@
+//! What becomes of each bank (`docs/policy.md`), once for both paths: the fallback path asks for every bank, the fast
+//! path where an event is not as expected.
+
+use ut_kernels::bank::board_of;
+use ut_kernels::bank::v5::COUNT_BYTES;
+
+use super::banks::Bank;
+use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD};
+use ut_data::{Count, EventReport};
+
+/// What sends an event to the fallback path: see [`fast`](super::fast).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NeedsFallback;
+
+/// Bank types with hits: UT and UTError.
+pub const HIT_BANKS: [u8; 2] = [66, 68];
+
+/// Detector type UT in the top bits of an LHCbID.
+pub const UT_ID: u32 = 3 << 28;
+
+/// Says which banks of an event are decoded.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    version: BankVersion,
+    board_in_use: Vec<bool>,
+    /// Boards named so far in the event.
+    seen: Vec<bool>,
+    /// Banks with hits so far in the event.
+    hit_banks: usize,
+}
+
+impl Policy {
+    /// The policy for one detector.
+    pub fn new(tables: &DetectorTables) -> Self {
+        let boards = tables.boards();
+        Self {
+            version: boards.version,
+            board_in_use: boards.strips_per_hybrid.iter().map(|&strips| strips != 0).collect(),
+            seen: vec![false; boards.n_boards()],
+            hit_banks: 0,
+        }
+    }
+
+    /// Begins an event.
+    pub fn begin_event(&mut self) {
+        self.seen.fill(false);
+        self.hit_banks = 0;
+    }
+
+    /// The board of the event's next bank, which has a slot for each lane in the tables; `None`: the bank is skipped.
+    pub fn board(&mut self, bank: &Bank<'_>, report: &mut EventReport) -> Option<usize> {
+        let mut skipped = |count| {
+            report.add(count, 1);
+            None
+        };
+        if !HIT_BANKS.contains(&bank.kind) {
+            return skipped(Count::OtherTypes);
+        }
+        self.hit_banks += 1;
+        if self.hit_banks > self.board_in_use.len() {
+            return skipped(Count::SurplusBanks);
+        }
+        if bank.version.is_some_and(|version| version != self.version.byte()) {
+            return skipped(Count::WrongVersion);
+        }
+        let board = board_of(bank.source_id).map_or(usize::MAX, |board| board as usize);
+        if !self.board_in_use.get(board).is_some_and(|&in_use| in_use) {
+            return skipped(Count::UnknownBoard);
+        }
+        if std::mem::replace(&mut self.seen[board], true) {
+            report.add(Count::RepeatedBoard, 1);
+        }
+        Some(board)
+    }
+}
+
+/// Hits of each lane of a v5 bank, at most 254, all of them in the payload; `None`: the bank has no hits or is dropped.
+pub fn v5_counts(payload: &[u8], report: &mut EventReport) -> Option<[u8; LANES_PER_BOARD]> {
+    if payload.len() < 24 {
+        let claims_hits = COUNT_BYTES.iter().any(|&byte| payload.get(byte).is_some_and(|&count| count != 0));
+        report.add(if claims_hits { Count::Short } else { Count::Banks }, 1);
+        return None;
+    }
+    let counts = COUNT_BYTES.map(|byte| payload[byte]);
+    let longest = counts.into_iter().max().unwrap_or(0);
+    let (count, counts) = if longest == 255 {
+        (Count::BadHeader, None)
+    } else if payload.len() < 32 * usize::from(longest).div_ceil(2) {
+        (Count::Truncated, None)
+    } else {
+        (Count::Banks, Some(counts))
+    };
+    report.add(count, 1);
+    counts
+}
+
+/// The cluster words of a v4 bank; `None`: the bank is dropped.
+pub fn v4_words<'a>(payload: &'a [u8], report: &mut EventReport) -> Option<&'a [[u8; 2]]> {
+    let words = payload
+        .split_first_chunk::<4>()
+        .and_then(|(header, words)| words.get(..2 * usize::from(u16::from_le_bytes([header[0], header[1]]))));
+    report.add(if words.is_some() { Count::Banks } else { Count::Truncated }, 1);
+    words.map(|words| words.as_chunks().0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_v5(payload: &[u8]) -> (Option<[u8; LANES_PER_BOARD]>, EventReport) {
+        let mut report = EventReport::default();
+        (v5_counts(payload, &mut report), report)
+    }
+
+    fn one(count: Count) -> EventReport {
+        let mut report = EventReport::default();
+        report.add(count, 1);
+        report
+    }
+
+    #[test]
+    fn a_v5_bank_without_the_byte_that_its_longest_lane_needs_is_truncated() {
+        for (count, size) in [(1, 32), (2, 32), (3, 64), (254, 127 * 32)] {
+            let mut payload = vec![0; size];
+            payload[6] = count;
+            assert_eq!(of_v5(&payload), (Some([0, 0, count, 0, 0, 0]), one(Count::Banks)));
+            assert_eq!(of_v5(&payload[..size - 1]), (None, one(Count::Truncated)), "{count} hits");
+        }
+    }
+
+    #[test]
+    fn a_v5_bank_shorter_than_its_header_is_short_only_if_it_claims_hits() {
+        assert_eq!(of_v5(&[]), (None, one(Count::Banks)));
+        assert_eq!(of_v5(&[0, 0, 9, 9, 0, 0, 0, 0]), (None, one(Count::Banks)));
+        assert_eq!(of_v5(&[1]), (None, one(Count::Short)));
+        assert_eq!(of_v5(&[0, 0, 0, 0, 0, 0, 0, 1, 0]), (None, one(Count::Short)));
+        let mut payload = [0; 24];
+        assert_eq!(of_v5(&payload), (Some([0; 6]), one(Count::Banks)));
+        payload[1] = 255;
+        assert_eq!(of_v5(&payload), (None, one(Count::BadHeader)));
+    }
+
+    #[test]
+    fn a_v4_bank_without_its_last_byte_is_truncated() {
+        for n in [0, 1, 2, 7, 254, 255, 300, u16::MAX] {
+            let mut payload = vec![0; 4 + 2 * usize::from(n)];
+            payload[..2].copy_from_slice(&n.to_le_bytes());
+            let mut report = EventReport::default();
+            assert_eq!(v4_words(&payload, &mut report).map(<[_]>::len), Some(usize::from(n)));
+            assert_eq!(report, one(Count::Banks));
+            for missing in 1..=4.min(payload.len()) {
+                let mut report = EventReport::default();
+                assert_eq!(v4_words(&payload[..payload.len() - missing], &mut report), None, "{n} words - {missing}");
+                assert_eq!(report, one(Count::Truncated));
+            }
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! The work space of one thread, and what its sizes are.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+use super::bank_order::BankOrder;
+use super::lanes::MAX_RANKS;
+use super::policy::Policy;
+use ut_data::detector::MAX_BOARDS;
+
+/// Strips that an event on the fast path may have; a mean event has 1700.
+pub const MAX_STRIPS: usize = 1 << 16;
+
+/// Words before the stream, so that a vector may begin before it: as many as the largest cluster has strips.
+pub const FRONT: usize = 256;
+
+/// The words behind the last strip: they ascend, and none follows the one before.
+pub const END: [u32; 2 * MAX_ELEMENTS] = {
+    let mut words = [0; 2 * MAX_ELEMENTS];
+    let mut i = 0;
+    while i < words.len() {
+        words[i] = (u32::MAX >> 1) - 64 * (words.len() - i) as u32;
+        i += 1;
+    }
+    words
+};
+
+/// Words after the last one that vectors may read and write.
+const SLACK: usize = 64;
+
+/// Bytes that the copying of lanes may read beyond the end of a payload: eight rows of 32.
+pub const READ_AHEAD: usize = 256;
+
+/// Events whose banks are looked up together in the tables of MEP layout, where they lie side by side.
+pub const BLOCK: usize = 16;
+
+/// Room for the payloads that end so close to the end of the batch that reading ahead would run past it: enough for
+/// two of the largest that hold hits, or for more of smaller ones.
+const TAIL: usize = 1 << 13;
+
+/// Room for clusters of one chunk of events.
+const MAX_CLUSTERS: usize = 4 * MAX_STRIPS;
+
+/// Fewest and most words in a vector of any level.
+const MIN_ELEMENTS: usize = 8;
+const MAX_ELEMENTS: usize = 16;
+
+/// Work space of a thread.
+#[derive(Debug)]
+pub struct Scratch {
+    /// What stage 1 found of the event.
+    pub found: Box<Lanes>,
+    /// MEP: what the batch's tables say of the events around it.
+    pub block: Box<Block>,
+    /// The boards of the last event's banks.
+    pub bank_order: BankOrder,
+    /// Of events that are not as expected.
+    pub policy: Policy,
+    /// Ranks of the lanes with hits, and one word behind the last.
+    pub listed: Box<[u16]>,
+    /// Ranks of the lanes with more hits than are copied at first.
+    pub long: Box<[u16]>,
+    /// Hits of the lane that has the most.
+    pub longest: u8,
+    /// By rank: where the lane begins in the stream. Only listed lanes.
+    pub starts: Box<[u32; 1 << 16]>,
+    /// 64 ranks each: which lanes have hits. (An index of 16 bits, divided by 64, needs no check.)
+    pub some: Box<[Bits<u64>; 1 << 10]>,
+    /// The strips of an event, behind `FRONT` words.
+    pub stream: Box<[u32]>,
+    /// A vector of the stream each: which words end a cluster. Or a vector of clusters: which were kept.
+    pub ends: Box<[Bits<u32>]>,
+    /// A word a vector of hits: hits whose x is not above that of the one before, as bits.
+    pub inversions: Box<[u32]>,
+    /// The last event had clusters without charge or above the maximum size: expect some in the next.
+    pub needs_cluster_filter: bool,
+    /// Of such an event, word i + 1: Σ W up to and with cluster i; and Σ pos likewise.
+    pub weight: Box<[u32]>,
+    pub position: Box<[u32]>,
+    /// Clusters of the chunk's events.
+    pub clusters: Clusters,
+    /// Whether the batch wants to know what the strips of each hit were.
+    pub describe: bool,
+}
+
+/// Some of the bits that say of each thing whether it is so.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bits<T> {
+    /// The bits.
+    pub bits: T,
+    /// How many are set before these.
+    pub before: u32,
+}
+
+/// What the tables of a MEP batch say of some events.
+#[derive(Debug)]
+pub struct Block {
+    /// Which ones.
+    pub events: Range<usize>,
+    /// By event: sizes of its banks.
+    pub sizes: [[u16; MAX_BOARDS]; BLOCK],
+    /// By event: a bank of another type or format, or a table that is too short.
+    pub unexpected: [bool; BLOCK],
+}
+
+/// The lanes of one event. In one piece, so that one register is enough to reach all of it.
+#[derive(Debug)]
+pub struct Lanes {
+    /// By rank: hits of the lane. All 0 beyond the ranks that are connected. (An index of 16 bits needs no check.)
+    pub counts: [u8; 1 << 16],
+    /// By board: its payload. Of boards that the event has a bank of.
+    pub payloads: [*const u8; 1 << 8],
+    /// By board, v4: byte i is the place of the first word of lane i.
+    pub begins: [u64; 1 << 8],
+    /// By bank, v5: its header.
+    pub headers: [u64; MAX_BOARDS],
+    /// Copies of payloads. Cells: payloads that were copied before are still pointed to.
+    tail: Box<[Cell<u8>]>,
+    copied: usize,
+}
+
+// SAFETY: the pointers are used only while the batch that they point into is borrowed, and only by the thread that has
+// the scratch.
+unsafe impl Send for Lanes {}
+
+/// The clusters (or strips) of the events of a chunk, event after event. The sums go on from event to event.
+#[derive(Debug)]
+pub struct Clusters {
+    /// A stream word of each cluster: its rank matters, and for single strips all of it.
+    pub last: Box<[u32]>,
+    /// Word i + 1: Σ W and Σ pos up to and with cluster i, packed, modulo 2³².
+    pub sum: Box<[u32]>,
+    /// The strips of each cluster, as [`Cluster`](ut_data::Cluster) packs them, where asked for.
+    pub strips: Box<[u32]>,
+    /// Where the next cluster goes. The first of a chunk has a vector of anything before it.
+    pub len: usize,
+}
+
+fn zeros<T: Clone + Default>(len: usize) -> Box<[T]> {
+    vec![T::default(); len].into_boxed_slice()
+}
+
+/// Zeros.
+#[expect(clippy::unnecessary_box_returns, reason = "too large for the stack")]
+fn zeroed_array<T: Clone + Default, const N: usize>() -> Box<[T; N]> {
+    zeros(N).try_into().unwrap_or_else(|_: Box<[T]>| unreachable!("N elements"))
+}
+
+impl Scratch {
+    /// The work space; all that a thread ever takes, about 6 MB.
+    pub fn new(policy: Policy) -> Self {
+        let mut stream = zeros(FRONT + MAX_RANKS * 255 + FRONT + SLACK);
+        // No strip is a cluster's length behind these.
+        stream[..FRONT].fill(u32::MAX);
+        Self {
+            found: Box::new(Lanes::new()),
+            block: Box::new(Block { events: 0..0, sizes: [[0; MAX_BOARDS]; BLOCK], unexpected: [false; BLOCK] }),
+            bank_order: BankOrder::new(),
+            policy,
+            listed: zeros(MAX_RANKS + SLACK),
+            long: zeros(MAX_RANKS + SLACK),
+            longest: 0,
+            starts: zeroed_array(),
+            some: zeroed_array(),
+            stream,
+            ends: zeros(MAX_STRIPS / MIN_ELEMENTS + 1),
+            inversions: zeros(MAX_STRIPS / MIN_ELEMENTS + 2),
+            needs_cluster_filter: false,
+            weight: zeros(1 + MAX_STRIPS + SLACK),
+            position: zeros(1 + MAX_STRIPS + SLACK),
+            clusters: Clusters {
+                last: zeros(MAX_ELEMENTS + MAX_CLUSTERS + SLACK),
+                sum: zeros(MAX_ELEMENTS + 1 + MAX_CLUSTERS + SLACK),
+                strips: zeros(MAX_ELEMENTS + MAX_CLUSTERS + SLACK),
+                len: 0,
+            },
+            describe: false,
+        }
+    }
+
+    /// Begins a batch.
+    pub fn begin_batch(&mut self, describe: bool) {
+        self.block.events = 0..0;
+        self.describe = describe;
+    }
+
+    /// Begins a chunk of events.
+    pub fn begin_chunk(&mut self) {
+        let clusters = &mut self.clusters;
+        clusters.len = MAX_ELEMENTS;
+        clusters.sum[MAX_ELEMENTS] = 0;
+    }
+
+    /// Whether the chunk has room for any event.
+    pub fn has_room(&self) -> bool {
+        self.clusters.len <= MAX_ELEMENTS + MAX_CLUSTERS - MAX_STRIPS
+    }
+
+    /// Clusters of the event that end before strip `i`, for vectors of `elements` words: bits of `ends` before bit `i` of
+    /// them all.
+    ///
+    /// # Panics
+    /// When the stream cannot have as many strips.
+    #[inline(always)]
+    pub fn ends_before(&self, i: u32, elements: usize) -> u32 {
+        let (vector, element) = (i as usize / elements, i as usize % elements);
+        let Bits { bits, before } = self.ends[vector];
+        before + (bits & ((1 << element) - 1)).count_ones()
+    }
+
+    /// Strips of the lanes before `rank`.
+    ///
+    /// # Panics
+    /// When there cannot be such a rank.
+    #[inline(always)]
+    pub fn strips_before(&self, rank: u16) -> u32 {
+        let Bits { bits, before } = self.some[usize::from(rank) / 64];
+        let before = before + (bits & ((1 << (rank % 64)) - 1)).count_ones();
+        self.starts[usize::from(self.listed[before as usize])]
+    }
+}
+
+impl Lanes {
+    #[expect(clippy::large_stack_arrays, reason = "64 kB for a moment, when a decoder is made")]
+    fn new() -> Self {
+        Self {
+            counts: [0; 1 << 16],
+            payloads: [std::ptr::null(); 1 << 8],
+            begins: [0; 1 << 8],
+            headers: [0; MAX_BOARDS],
+            tail: zeros(TAIL + READ_AHEAD),
+            copied: 0,
+        }
+    }
+
+    /// Begins an event.
+    #[inline(always)]
+    pub fn begin(&mut self) {
+        self.counts[..MAX_RANKS].fill(0);
+        self.copied = 0;
+    }
+
+    /// A pointer to the `size` bytes from `at` on of `raw` behind which [`READ_AHEAD`] bytes more can be read: those
+    /// themselves, or where the bytes end too soon, a copy that lives until the next event begins. `None`: they are not
+    /// all there, or there is no room for the copy.
+    #[inline(always)]
+    pub fn readable(&mut self, raw: &[u8], at: usize, size: usize) -> Option<*const u8> {
+        let there = at.saturating_add(size).saturating_add(READ_AHEAD) <= raw.len();
+        if there { Some(raw.as_ptr().wrapping_add(at)) } else { self.copy_tail(raw, at, size) }
+    }
+
+    #[cold]
+    fn copy_tail(&mut self, raw: &[u8], at: usize, size: usize) -> Option<*const u8> {
+        let from = raw.get(at..)?.get(..size)?;
+        let to = self.tail.get(self.copied..TAIL)?;
+        for (to, &byte) in to.get(..size)?.iter().zip(from) {
+            to.set(byte);
+        }
+        let copy = self.tail[self.copied..].as_ptr().cast();
+        self.copied += size;
+        Some(copy)
+    }
+}

@@ -1,0 +1,46 @@
+//! Which events of a batch are decoded, as bits: a list of events may come in any order, hits come out event by event.
+
+use ut_data::DecodeError;
+use ut_data::input::BatchView;
+
+/// A bit an event. The memory is used again from batch to batch.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    words: Vec<u64>,
+}
+
+impl Selection {
+    /// The selected events of a batch; `None`: all.
+    ///
+    /// # Errors
+    /// When the list names an event that the batch does not have, or there is no memory for a bit an event.
+    pub fn of(&mut self, batch: &BatchView<'_>) -> Result<Option<Selected<'_>>, DecodeError> {
+        let Some(list) = batch.selected else { return Ok(None) };
+        let (events, words) = (batch.n_events, batch.n_events.div_ceil(64));
+        self.words.clear();
+        self.words
+            .try_reserve_exact(words)
+            .map_err(|_| DecodeError::NoMemory { events, bytes: words * size_of::<u64>() })?;
+        self.words.resize(words, 0);
+        for (place, &event) in list.iter().enumerate() {
+            if event as usize >= events {
+                return Err(DecodeError::NoSuchEvent { place, event, events });
+            }
+            self.words[event as usize / 64] |= 1 << (event % 64);
+        }
+        Ok(Some(Selected { words: &self.words }))
+    }
+}
+
+/// The selected events of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Selected<'a> {
+    words: &'a [u64],
+}
+
+impl Selected<'_> {
+    /// Whether this event is decoded.
+    pub fn has(self, event: usize) -> bool {
+        self.words.get(event / 64).is_some_and(|word| word >> (event % 64) & 1 == 1)
+    }
+}

@@ -1,0 +1,44 @@
+//! What the stages of the fast path know of the detector and the options.
+
+use super::lanes::LaneOrder;
+use ut_data::DecodeOptions;
+use ut_data::detector::BankVersion;
+
+/// What the hits are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HitSource {
+    /// v5 strips, clustered.
+    Clusters,
+    /// v5 strips as they are.
+    Strips,
+    /// v4 clusters, which come in quarter strips.
+    Quarters,
+}
+
+/// One detector and one set of options.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The order of the lanes.
+    pub lanes: LaneOrder,
+    /// The options.
+    pub options: DecodeOptions,
+    /// What the hits are made of.
+    pub source: HitSource,
+}
+
+impl Setup {
+    /// The setup for lanes in their order.
+    pub fn new(lanes: LaneOrder, options: DecodeOptions) -> Self {
+        let source = match lanes.version {
+            BankVersion::V4 => HitSource::Quarters,
+            BankVersion::V5 if options.clustering => HitSource::Clusters,
+            BankVersion::V5 => HitSource::Strips,
+        };
+        Self { lanes, options, source }
+    }
+
+    /// The bits of a hit word that go into the stream: strip and ADC count, or strip and fraction.
+    pub fn hit_mask(&self) -> u32 {
+        if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF }
+    }
+}

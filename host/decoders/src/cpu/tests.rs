@@ -1,0 +1,415 @@
+//! Events in which one bank is damaged, each kind by itself: what the fast path makes of it, against the reference.
+//!
+//! Small and always the same, so that a wrong comparison shows here first, and so that an interpreter such as Miri can
+//! run them.
+
+use std::num::NonZeroU32;
+
+use super::{CpuConfig, CpuDecoder, Simd};
+use crate::reference::ReferenceDecoder;
+use ut_data::detector::{BankVersion, DetectorTables, Grouping, LANES_PER_BOARD};
+use ut_data::input::{BatchView, EventBatch, EventMeta, Layout};
+use ut_data::{BatchReport, DecodeOptions, Decoder, Position, UtHits};
+use ut_kernels::report::{Count, EventReport, Kind};
+
+/// Boards of an event; more under Miri would take minutes.
+const N_BANKS: u16 = if cfg!(miri) { 4 } else { 24 };
+
+#[derive(Clone, Debug)]
+struct Bank {
+    kind: u8,
+    version: u8,
+    source_id: u32,
+    payload: Vec<u8>,
+}
+
+fn tables(version: BankVersion) -> DetectorTables {
+    let (boards, geometry) = ut_data::synth::detector(version, 1);
+    DetectorTables::new(boards, geometry, Grouping::YRows).expect("the synthetic detector is sound")
+}
+
+/// A v5 payload: six lanes of (strip, ADC).
+fn v5_payload(lanes: &[Vec<(u16, u16)>; LANES_PER_BOARD]) -> Vec<u8> {
+    let counts = [4, 5, 0, 0, 0, 1, 2, 3].map(|lane: usize| lanes[lane].len() as u8);
+    let rows = lanes.iter().map(Vec::len).max().unwrap_or(0).div_ceil(2);
+    let mut words = vec![0u16; 16 * rows];
+    for (lane, hits) in lanes.iter().enumerate() {
+        for (i, (strip, adc)) in hits.iter().enumerate() {
+            words[16 * (i / 2) + 2 * (5 - lane) + i % 2] = strip << 5 | adc;
+        }
+    }
+    let mut payload = counts.to_vec();
+    (payload[2], payload[3]) = (0xAA, 0x55);
+    payload.extend(words.into_iter().flat_map(u16::to_le_bytes));
+    payload
+}
+
+fn v4_payload(words: &[u16]) -> Vec<u8> {
+    let header = (words.len() as u32).to_le_bytes();
+    header.into_iter().chain(words.iter().flat_map(|word| word.to_le_bytes())).collect()
+}
+
+/// A bank of each of the first boards, with hits on the lanes that are connected: lanes of 0 to 11 hits.
+fn good_event(tables: &DetectorTables) -> Vec<Bank> {
+    let version = tables.boards().version;
+    let in_use = (0u16..).zip(&tables.boards().strips_per_hybrid).filter(|&(_, &strips)| strips != 0);
+    in_use
+        .take(usize::from(N_BANKS))
+        .map(|(board, _)| {
+            let slots = &tables.slots()[LANES_PER_BOARD * usize::from(board)..][..LANES_PER_BOARD];
+            let n = |lane: u16| if slots[usize::from(lane)].is_connected() { (5 * board + 7 * lane) % 12 } else { 0 };
+            let payload = match version {
+                BankVersion::V5 => v5_payload(&std::array::from_fn(|lane| {
+                    (0..n(lane as u16)).map(|i| (40 * i + i % 3 + 2 * board, 1 + i)).collect()
+                })),
+                BankVersion::V4 => {
+                    let words =
+                        |lane: u16| (0..n(lane) / 2).map(move |i| ((512 * lane + 77 * i + board) << 2) | (i % 4));
+                    v4_payload(&(0..6).flat_map(words).collect::<Vec<_>>())
+                }
+            };
+            Bank { kind: 66, version: version.byte(), source_id: u32::from(board), payload }
+        })
+        .collect()
+}
+
+/// Rows of entries, each with `len` of `size` bytes, behind a table of where each begins.
+fn rows(rows: &[Vec<u16>], size: usize) -> Vec<u32> {
+    let (mut begins, mut bytes) = (Vec::new(), Vec::new());
+    for row in rows {
+        begins.push(((4 * rows.len() + bytes.len()) / size) as u32);
+        bytes.extend(row.iter().flat_map(|entry| entry.to_le_bytes().into_iter().take(size)));
+    }
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    begins.extend(bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)));
+    begins
+}
+
+/// A batch of one event, which ends with the last byte of its last bank.
+fn batch(event: &[Bank], layout: Layout) -> EventBatch {
+    let n_banks = event.len() as u32;
+    let (mut raw, mut offsets) = (Vec::new(), vec![0]);
+    match layout {
+        Layout::Allen => {
+            raw.extend(n_banks.to_le_bytes());
+            let mut begin = 0;
+            for bank in event {
+                raw.extend(u32::to_le_bytes(begin));
+                begin += 4 + bank.payload.len() as u32;
+            }
+            raw.extend(begin.to_le_bytes());
+            for bank in event {
+                raw.extend(bank.source_id.to_le_bytes());
+                raw.extend(&bank.payload);
+            }
+        }
+        Layout::Mep => {
+            offsets = vec![n_banks, 0];
+            offsets.extend(event.iter().map(|bank| bank.source_id));
+            for bank in event {
+                offsets.push(raw.len() as u32);
+                raw.extend(&bank.payload);
+            }
+        }
+    }
+    let table = |entry: fn(&Bank) -> u16, size| match layout {
+        Layout::Allen => rows(&[event.iter().map(entry).collect()], size),
+        Layout::Mep => rows(&event.iter().map(|bank| vec![entry(bank)]).collect::<Vec<_>>(), size),
+    };
+    EventBatch {
+        layout,
+        n_events: 1,
+        offsets,
+        sizes: table(|bank| bank.payload.len() as u16, 2),
+        types: table(|bank| u16::from(bank.kind), 1),
+        versions: Some(table(|bank| u16::from(bank.version), 1)),
+        meta: vec![EventMeta::default()],
+        raw,
+    }
+}
+
+fn decode(decoder: &mut dyn Decoder, tables: &DetectorTables, batch: BatchView<'_>) -> (UtHits, EventReport) {
+    let mut hits = UtHits::with_capacity(1, tables.n_groups(), batch.max_hits()).with_clusters();
+    let mut report = BatchReport::new();
+    decoder.decode(batch, &mut hits, &mut report).expect("the batch fits");
+    (hits, report.events[0])
+}
+
+fn check(tables: &DetectorTables, event: &[Bank], what: &str) -> EventReport {
+    check_with(DecodeOptions::default(), tables, event, what)
+}
+
+/// Decodes an event at every level and in both layouts as the reference does. Gives the reference's report.
+fn check_with(options: DecodeOptions, tables: &DetectorTables, event: &[Bank], what: &str) -> EventReport {
+    let mut report = EventReport::default();
+    for layout in [Layout::Allen, Layout::Mep] {
+        let batch = batch(event, layout);
+        let expected = decode(&mut ReferenceDecoder::new(tables, options), tables, batch.view());
+        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon] {
+            if simd.resolve().is_none() {
+                continue;
+            }
+            let config = CpuConfig { threads: 1, simd, ..CpuConfig::default() };
+            let mut decoder = CpuDecoder::new(tables, options, config).expect("the CPU has the level");
+            for time in ["first", "second"] {
+                let got = decode(&mut decoder, tables, batch.view());
+                assert_eq!(got.1, expected.1, "{what}, {simd:?}, {layout:?}, the {time} time");
+                assert!(got.0 == expected.0, "{what}, {simd:?}, {layout:?}, the {time} time: other hits");
+            }
+        }
+        report = expected.1;
+    }
+    report
+}
+
+fn trouble(report: &EventReport) -> Vec<(Count, u32)> {
+    let troubles = Count::ALL.into_iter().filter(|count| count.kind() == Kind::Trouble);
+    troubles.map(|count| (count, report.get(count))).filter(|&(_, n)| n != 0).collect()
+}
+
+/// Damages one bank after the other, and checks what is counted.
+fn damaged(version: BankVersion, what: &str, counted: Option<Count>, damage: impl Fn(&mut Bank)) {
+    let tables = tables(version);
+    let event = good_event(&tables);
+    for bank in [0, 1, event.len() / 2, event.len() - 1] {
+        let mut event = event.clone();
+        damage(&mut event[bank]);
+        let report = check(&tables, &event, &format!("{what}, bank {bank}"));
+        let expected: Vec<_> = counted.into_iter().map(|count| (count, 1)).collect();
+        assert_eq!(trouble(&report), expected, "{what}, bank {bank}");
+    }
+}
+
+#[test]
+fn an_event_without_damage_has_no_trouble() {
+    for version in [BankVersion::V4, BankVersion::V5] {
+        damaged(version, "nothing", None, |_| ());
+        let tables = tables(version);
+        check(&tables, &[], "no banks");
+        check(&tables, &good_event(&tables)[..1], "one bank");
+    }
+}
+
+#[test]
+fn a_bank_that_is_skipped_costs_only_itself() {
+    for version in [BankVersion::V4, BankVersion::V5] {
+        damaged(version, "another type", None, |bank| bank.kind = 67);
+        damaged(version, "another version", Some(Count::WrongVersion), |bank| bank.version ^= 7);
+        damaged(version, "no such board", Some(Count::UnknownBoard), |bank| bank.source_id = 5 << 11);
+        damaged(version, "a board beyond the table", Some(Count::UnknownBoard), |bank| bank.source_id = 2000);
+    }
+}
+
+#[test]
+fn a_bank_that_is_dropped_costs_only_itself() {
+    damaged(BankVersion::V5, "a count of 255", Some(Count::BadHeader), |bank| bank.payload[6] = 255);
+    damaged(BankVersion::V5, "a count of 254", Some(Count::Truncated), |bank| bank.payload[1] = 254);
+    damaged(BankVersion::V4, "65535 words", Some(Count::Truncated), |bank| bank.payload[..2].fill(255));
+    damaged(BankVersion::V4, "without header", Some(Count::Truncated), |bank| bank.payload.truncate(3));
+    damaged(BankVersion::V5, "without hits", Some(Count::Short), |bank| {
+        bank.payload[4] = 1;
+        bank.payload.truncate(8);
+    });
+}
+
+#[test]
+fn a_v5_bank_that_is_cut_by_one_byte_is_dropped() {
+    let tables = tables(BankVersion::V5);
+    let board = good_event(&tables)[1].source_id;
+    for n in [1, 2, 3, 4, 5, 8, 9, 253, 254] {
+        let mut lanes: [Vec<_>; LANES_PER_BOARD] = Default::default();
+        lanes[0] = (0..n).map(|i| (2 * i, 9)).collect();
+        // A lane's last row is the payload's last but for the 8 bytes of the header.
+        let payload = v5_payload(&lanes);
+        let needed = 32 * usize::from(n).div_ceil(2);
+        for (size, counted) in [(payload.len(), None), (needed, None), (needed - 1, Some(Count::Truncated))] {
+            let payload = payload[..size].to_vec();
+            let bank = Bank { kind: 66, version: 4, source_id: board, payload };
+            let report = check(&tables, &[bank], &format!("{n} hits in {size} bytes"));
+            let expected: Vec<_> = counted.into_iter().map(|count| (count, 1)).collect();
+            let expected = if size < 24 { vec![(Count::Short, 1)] } else { expected };
+            assert_eq!(trouble(&report), expected, "{n} hits in {size} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_v4_bank_that_is_cut_by_one_byte_or_two_is_dropped() {
+    let tables = tables(BankVersion::V4);
+    let board = good_event(&tables)[1].source_id;
+    let slots = &tables.slots()[LANES_PER_BOARD * board as usize..][..LANES_PER_BOARD];
+    let lane = slots.iter().position(ut_kernels::detector::Slot::is_connected).expect("a connected lane") as u16;
+    for n in [0, 1, 2, 3, 15, 16, 17, 32, 33, 254, 255] {
+        let words: Vec<u16> = (0..n).map(|i| (512 * lane + i % 512) << 2).collect();
+        let payload = v4_payload(&words);
+        for missing in 0..=3 {
+            let payload = payload[..payload.len() - missing].to_vec();
+            let bank = Bank { kind: 66, version: 3, source_id: board, payload };
+            let report = check(&tables, &[bank], &format!("{n} words without {missing} bytes"));
+            let expected: &[_] = if missing == 0 { &[] } else { &[(Count::Truncated, 1)] };
+            assert_eq!(trouble(&report), expected, "{n} words without {missing} bytes");
+        }
+    }
+}
+
+#[test]
+fn hits_of_lanes_that_are_not_there_are_counted_and_cost_nothing_else() {
+    for version in [BankVersion::V4, BankVersion::V5] {
+        let tables = tables(version);
+        let mut event = good_event(&tables);
+        let in_use = |board: usize| tables.boards().strips_per_hybrid[board] != 0;
+        let slot = (0..tables.slots().len())
+            .find(|&slot| in_use(slot / LANES_PER_BOARD) && !tables.slots()[slot].is_connected())
+            .expect("a lane that nothing is connected to");
+        let (board, lane) = (slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
+        event.retain(|bank| bank.source_id != board as u32);
+        let payload = match version {
+            BankVersion::V5 => {
+                let mut lanes: [Vec<_>; LANES_PER_BOARD] = Default::default();
+                lanes[lane] = vec![(3, 9), (2, 9), (2, 9)];
+                v5_payload(&lanes)
+            }
+            // The last two name lanes that no board has.
+            BankVersion::V4 => v4_payload(&[(512 * lane as u16) << 2, 6 << 11, 7 << 11]),
+        };
+        event.push(Bank { kind: 66, version: version.byte(), source_id: board as u32, payload });
+        let report = check(&tables, &event, "three hits of lanes that are not there");
+        assert_eq!(trouble(&report), [(Count::UnconnectedHits, 3)]);
+    }
+}
+
+#[test]
+fn a_board_that_comes_twice_is_counted_and_decoded_twice() {
+    for version in [BankVersion::V4, BankVersion::V5] {
+        let tables = tables(version);
+        let mut event = good_event(&tables);
+        event.push(event[2].clone());
+        let report = check(&tables, &event, "a board twice");
+        assert_eq!(trouble(&report), [(Count::RepeatedBoard, 1)]);
+    }
+}
+
+#[test]
+fn v4_words_in_any_order_are_decoded() {
+    damaged(BankVersion::V4, "words backwards", None, |bank| {
+        let words: Vec<u8> = bank.payload[4..].as_chunks::<2>().0.iter().rev().flatten().copied().collect();
+        bank.payload[4..].copy_from_slice(&words);
+    });
+}
+
+/// An event with these hits in each lane that is connected.
+fn event_of_lanes(tables: &DetectorTables, hits: &[(u16, u16)]) -> Vec<Bank> {
+    let mut event = good_event(tables);
+    for bank in &mut event {
+        let slots = &tables.slots()[LANES_PER_BOARD * bank.source_id as usize..][..LANES_PER_BOARD];
+        let hits = |lane: usize| if slots[lane].is_connected() { hits.to_vec() } else { Vec::new() };
+        bank.payload = v5_payload(&std::array::from_fn(hits));
+    }
+    event
+}
+
+#[test]
+fn lanes_that_are_not_sorted_are_counted_once_each() {
+    let tables = tables(BankVersion::V5);
+    let cases: [&[(u16, u16)]; 6] = [
+        &[(7, 3), (5, 4)],
+        // The same strip twice: two hits with one key.
+        &[(7, 3), (7, 3)],
+        &[(7, 3), (8, 3), (3, 1), (4, 0), (5, 2), (100, 31), (0, 31), (1, 0)],
+        &[(511, 1), (0, 1), (511, 1), (0, 1), (1, 1)],
+        // Without charge, too.
+        &[(20, 0), (10, 1), (9, 0)],
+        &[(3, 1), (2, 1), (1, 1), (0, 1), (5, 1), (6, 1), (300, 1), (299, 1), (298, 1)],
+    ];
+    for hits in cases {
+        let event = event_of_lanes(&tables, hits);
+        let counts = event.iter().flat_map(|bank| &bank.payload[..8]);
+        let n_lanes = counts.filter(|&&n| usize::from(n) == hits.len()).count();
+        let report = check(&tables, &event, &format!("{hits:?}"));
+        assert_eq!(trouble(&report), [(Count::UnsortedLanes, n_lanes as u32)], "{hits:?}");
+    }
+}
+
+#[test]
+fn an_unsorted_lane_hides_no_cluster_above_the_maximum_size() {
+    let tables = tables(BankVersion::V5);
+    let options = DecodeOptions { max_cluster_size: NonZeroU32::new(4).unwrap(), ..DecodeOptions::default() };
+    // Vectors have 4, 8 or 16 elements. In the element of the strip that makes the cluster too long, as many further on,
+    // a strip follows one that is less than four below it: the least distance in that element is not four.
+    let strips =
+        [100, 101, 102, 103, 104, 110, 120, 130, 140, 150, 160, 170, 180, 190, 192, 194, 200, 300, 310, 320, 202];
+    let hits: Vec<_> = strips.map(|strip| (strip, 1)).into();
+    let report = check_with(options, &tables, &event_of_lanes(&tables, &hits), "a cluster of five");
+    assert!(report.get(Count::OversizedClusters) > 0 && report.get(Count::UnsortedLanes) > 0);
+}
+
+/// Connected lanes from all over the detector: of both directions.
+fn some_lanes(tables: &DetectorTables) -> impl Iterator<Item = usize> {
+    (0..tables.slots().len()).filter(|&slot| tables.slots()[slot].is_connected()).step_by(301)
+}
+
+/// A bank with hits on one lane. (The same hits on every lane would give some the same x, which the fallback path sorts.)
+fn bank_of_lane(slot: usize, hits: &[(u16, u16)]) -> Bank {
+    let mut lanes: [Vec<_>; LANES_PER_BOARD] = Default::default();
+    lanes[slot % LANES_PER_BOARD] = hits.to_vec();
+    Bank { kind: 66, version: 4, source_id: (slot / LANES_PER_BOARD) as u32, payload: v5_payload(&lanes) }
+}
+
+#[test]
+fn clusters_above_the_maximum_size_are_dropped_or_cut_as_the_reference_does() {
+    let tables = tables(BankVersion::V5);
+    let (mut mixed, mut strip) = (Vec::new(), 3);
+    for size in [1, 5, 2, 4, 3, 6, 1, 9, 20, 40] {
+        mixed.extend((0..size).map(|i| (strip + i, 1 + (strip + 7 * i) % 31)));
+        strip += size + 1;
+    }
+    let long: Vec<_> = (0..254).map(|strip| (strip, 1 + strip % 5)).collect();
+    for (hits, sizes) in [(mixed, [1, 2, 4, 39, 40]), (long, [100, 128, 252, 253, 254])] {
+        for (bank, max_size) in some_lanes(&tables).flat_map(|slot| sizes.map(|size| (bank_of_lane(slot, &hits), size)))
+        {
+            for i in 0..8 {
+                let options = DecodeOptions {
+                    max_cluster_size: NonZeroU32::new(max_size).unwrap(),
+                    save_above_max: i & 1 != 0,
+                    position: if i & 2 == 0 { Position::Adc } else { Position::Geometric },
+                    ..DecodeOptions::default()
+                };
+                // A board that comes twice is decoded by the fallback path.
+                let event = vec![bank.clone(); if i & 4 == 0 { 1 } else { 2 }];
+                check_with(options, &tables, &event, &format!("board {}, {options:?}", bank.source_id));
+            }
+        }
+    }
+}
+
+#[test]
+fn strips_of_the_event_before_cut_no_cluster() {
+    let tables = tables(BankVersion::V5);
+    let options = DecodeOptions {
+        max_cluster_size: NonZeroU32::new(40).unwrap(),
+        save_above_max: true,
+        ..DecodeOptions::default()
+    };
+    let lane: Vec<(u16, u16)> = (100..200).map(|strip| (strip, 1)).collect();
+    for slot in some_lanes(&tables) {
+        // What a lane that is read backwards begins with is the same in both.
+        let event = |n: usize| [bank_of_lane(slot, &lane[100 - n..])];
+        let (long, short) = (batch(&event(100), Layout::Allen), batch(&event(30), Layout::Allen));
+        let expected = decode(&mut ReferenceDecoder::new(&tables, options), &tables, short.view());
+        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon].into_iter().filter(|s| s.resolve().is_some()) {
+            let config = CpuConfig { threads: 1, simd, ..CpuConfig::default() };
+            let mut decoder = CpuDecoder::new(&tables, options, config).expect("the CPU has the level");
+            decode(&mut decoder, &tables, long.view());
+            assert!(decode(&mut decoder, &tables, short.view()) == expected, "slot {slot}, {simd:?}");
+        }
+    }
+}
+
+#[test]
+fn lanes_that_fall_from_the_first_hit_to_the_last_are_sorted_in_the_end() {
+    let tables = tables(BankVersion::V5);
+    // More hits out of order than insertion sort is made for.
+    let hits: Vec<_> = (0..254).map(|i| (509 - 2 * i, 1)).collect();
+    let report = check(&tables, &event_of_lanes(&tables, &hits), "254 hits that fall");
+    assert!(report.get(Count::UnsortedLanes) > 0);
+}

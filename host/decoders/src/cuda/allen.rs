@@ -1,0 +1,141 @@
+//! Allen's pipeline on a device: its buffers between the kernels.
+//!
+//! No kernel waits for the host: totals stay on the device, where each kernel checks them against the buffers.
+
+use ut_kernels::allen::pipeline::{self, AllenBuffers, AllenSetup, StripBuffers};
+use ut_kernels::hit::Cluster;
+use ut_kernels::switches::Switches;
+
+use super::batch::DeviceBatch;
+use super::buffer::{Buffer, Place, Places};
+use super::device::Device;
+use super::launcher::DeviceLauncher;
+use super::output::{Output, WORD};
+use super::setup::Setup;
+use crate::plan::Plan;
+use ut_data::DecodeError;
+
+/// The buffers between the kernels.
+pub(super) struct AllenWork<D: Device> {
+    /// What follows from the number of events.
+    of_events: Buffer<D>,
+    /// What follows from the number of strips.
+    of_strips: Buffer<D>,
+    /// Room for strips, in elements.
+    pub(super) strips: usize,
+}
+
+/// Places of what follows from the number of events.
+struct EventPlaces {
+    strip_counts: Place,
+    strip_offsets: Place,
+    cluster_counts: Place,
+    tile_totals: Place,
+    items: Place,
+    n_items: Place,
+    bytes: usize,
+}
+
+impl EventPlaces {
+    const fn of(plan: &Plan) -> Self {
+        let counters = plan.counters as usize;
+        let mut places = Places { bytes: 0 };
+        Self {
+            strip_counts: places.next(counters, WORD),
+            strip_offsets: places.next(counters + 1, WORD),
+            cluster_counts: places.next(counters, WORD),
+            tile_totals: places.next(plan.tiles() as usize, WORD),
+            items: places.next(plan.items, size_of::<u64>()),
+            n_items: places.next(plan.events as usize, WORD),
+            bytes: places.bytes,
+        }
+    }
+}
+
+/// Places of clusters, keys, permutation and scratch for so many strips, and the bytes of them all.
+const fn strip_places(strips: usize) -> ([Place; 4], usize) {
+    let mut places = Places { bytes: 0 };
+    let clusters = places.next(strips, size_of::<Cluster>());
+    let keys = places.next(strips, size_of::<u64>());
+    let permutation = places.next(strips, WORD);
+    let scratch = places.next(strips, WORD);
+    ([clusters, keys, permutation, scratch], places.bytes)
+}
+
+impl<D: Device> AllenWork<D> {
+    pub(super) const fn new() -> Self {
+        Self { of_events: Buffer::new(), of_strips: Buffer::new(), strips: 0 }
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.of_events.bytes() + self.of_strips.bytes()
+    }
+
+    pub(super) fn reserve_events(&mut self, device: &mut D, plan: &Plan) -> Result<(), DecodeError> {
+        self.of_events.reserve(device, EventPlaces::of(plan).bytes)
+    }
+
+    pub(super) fn reserve_strips(&mut self, device: &mut D, strips: usize) -> Result<(), DecodeError> {
+        if strips > self.strips {
+            self.strips = 0;
+            self.of_strips.reserve(device, strip_places(strips).1)?;
+            self.strips = strips;
+        }
+        Ok(())
+    }
+
+    /// Address of the number of strips of the batch, once the kernels have run.
+    pub(super) fn strips_found(&self, plan: &Plan) -> u64 {
+        self.of_events.address() + (EventPlaces::of(plan).strip_offsets.at + plan.counters as usize * WORD) as u64
+    }
+
+    /// All kernels, without waiting for any.
+    ///
+    /// # Safety
+    /// - `batch` can be read by the device, for as many elements as it says, until the stream has done this.
+    /// - The buffers are reserved for the plan, here and in `output`, and its status word is 0 by then.
+    pub(super) unsafe fn launch(
+        &self,
+        device: &mut D,
+        stream: &D::Stream,
+        setup: &Setup<D>,
+        plan: &Plan,
+        batch: &DeviceBatch,
+        output: &Output<D>,
+    ) -> Result<(), DecodeError> {
+        let (unit, variant) = setup.variant(batch.layout);
+        let bins8 = unit.bins8();
+        let count_variant = if setup.rung.is_none() && setup.params.count_bins() == 8 { &bins8 } else { &variant };
+        let places = EventPlaces::of(plan);
+        let ([clusters, keys, permutation, scratch], _) = strip_places(self.strips);
+        let mut buffers: AllenBuffers<DeviceLauncher<'_, D>> = AllenBuffers {
+            strip_counts: self.of_events.device_view(places.strip_counts),
+            strip_offsets: self.of_events.device_view(places.strip_offsets),
+            cluster_counts: self.of_events.device_view(places.cluster_counts),
+            tile_totals: self.of_events.device_view(places.tile_totals),
+            items: self.of_events.device_view(places.items),
+            n_items: self.of_events.device_view(places.n_items),
+            strips: StripBuffers {
+                clusters: self.of_strips.device_view(clusters),
+                keys: self.of_strips.device_view(keys),
+                permutation: self.of_strips.device_view(permutation),
+                scratch: self.of_strips.device_view(scratch),
+            },
+        };
+        let allen = AllenSetup {
+            switches: Switches::production(setup.tables.host.version, batch.layout),
+            options: setup.options,
+            flip_origin: setup.flip_origin,
+            sort_run: setup.params.sort_run(),
+            shapes: plan.allen_shapes(),
+        };
+        // SAFETY: until the stream is done,
+        // - the views are of `batch`, which the device can read, and of buffers that are reserved for the plan:
+        // required
+        //   of the caller; tables and work lie in buffers of this decoder, which are as long as their views;
+        // - the shapes are the plan's, for these kernels.
+        let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, &variant, count_variant) };
+        let (batch, tables) = (batch.view(setup.tables.host.version), setup.tables.view());
+        pipeline::decode(&mut launcher, &allen, batch, tables, &mut buffers, &mut output.views(plan))
+    }
+}

@@ -1,0 +1,214 @@
+//! Batches on the device, and on the way to it.
+
+use std::sync::Arc;
+
+use simt::Global;
+use ut_kernels::bank::layout::Batch;
+use ut_kernels::detector::BankVersion;
+
+use super::buffer::{Buffer, HostBuffer, LINE};
+use super::device::Device;
+use crate::plan::{first_event_word, version_word};
+use ut_data::DecodeError;
+use ut_data::input::{BatchView, EventMeta, Layout};
+
+/// A batch in device memory. By default there is no event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceBatch {
+    /// Which of the two layouts.
+    pub layout: Layout,
+    /// Number of events, from `first_event` on.
+    pub n_events: usize,
+    /// As [`BatchView::first_event`].
+    pub first_event: usize,
+    /// Where [`BatchView::selected`] is, a multiple of 4, and its words. Only the device sees which events it names: one that
+    /// the batch does not have is left out, and said when the batch is done.
+    pub selected: Option<(u64, usize)>,
+    /// Where [`BatchView::raw`] is, which may be any address, and its bytes.
+    pub raw: (u64, usize),
+    /// Where [`BatchView::offsets`] is, a multiple of 4, and its words.
+    pub offsets: (u64, usize),
+    /// The same of [`BatchView::sizes`].
+    pub sizes: (u64, usize),
+    /// The same of [`BatchView::types`].
+    pub types: (u64, usize),
+    /// The same of [`BatchView::versions`].
+    pub versions: Option<(u64, usize)>,
+    /// As [`BatchView::version`], on the host.
+    pub version: Option<u8>,
+}
+
+impl DeviceBatch {
+    /// For kernels, with the tables' version where the batch says none.
+    pub(super) fn view(&self, version: BankVersion) -> Batch<'static> {
+        // SAFETY:
+        // - The host never follows the address. Kernels do: only unsafe calls launch them, which ask that the device can
+        //   read so many words there, at a multiple of 4.
+        let words = |(address, len): (u64, usize)| unsafe { Global::new(address as usize as *const u32, len as u32) };
+        Batch {
+            // SAFETY:
+            // - The host never follows the address. Kernels do: only unsafe calls launch them, which ask that the device
+            //   can read so many bytes there.
+            raw: unsafe { Global::new(self.raw.0 as usize as *const u8, self.raw.1 as u32) },
+            offsets: words(self.offsets),
+            sizes: words(self.sizes),
+            types: words(self.types),
+            versions: words(self.versions.unwrap_or((self.types.0, 0))),
+            version: version_word(self.versions.is_some(), self.version, version),
+            first_event: first_event_word(self.first_event, self.n_events),
+        }
+    }
+
+    pub(super) fn most_words(&self) -> usize {
+        let optional = [self.versions, self.selected].map(Option::unwrap_or_default);
+        let words = [self.offsets, self.sizes, self.types, optional[0], optional[1]];
+        words.map(|(_, len)| len).into_iter().max().unwrap_or(0)
+    }
+}
+
+/// How the parts of a batch lie one behind the other in one piece of memory, so that one copy takes them all: offsets,
+/// sizes, types, versions and selected events, then the raw bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packing {
+    /// Without addresses.
+    batch: DeviceBatch,
+    words: [(usize, usize); 5],
+    raw: usize,
+    /// Bytes of it all.
+    pub(super) bytes: usize,
+}
+
+impl Packing {
+    pub(super) fn of(batch: &BatchView<'_>) -> Self {
+        let mut end = 0;
+        let words = Self::words_of(batch).map(|words| {
+            let at = end;
+            end += size_of_val(words).next_multiple_of(LINE);
+            (at, words.len())
+        });
+        Self {
+            batch: DeviceBatch {
+                layout: batch.layout,
+                n_events: batch.n_events,
+                first_event: batch.first_event,
+                selected: batch.selected.map(|list| (0, list.len())),
+                raw: (0, batch.raw.len()),
+                versions: batch.versions.map(|versions| (0, versions.len())),
+                version: batch.version,
+                ..DeviceBatch::default()
+            },
+            words,
+            raw: end,
+            bytes: end + batch.raw.len(),
+        }
+    }
+
+    fn words_of<'a>(batch: &BatchView<'a>) -> [&'a [u32]; 5] {
+        let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
+        [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]]
+    }
+
+    /// The parts that are to be there, and where.
+    pub(super) fn parts<'a>(&self, batch: &BatchView<'a>) -> [(usize, &'a [u8]); 6] {
+        let [a, b, c, d, e] = Self::words_of(batch).map(bytemuck::cast_slice);
+        let at = |i: usize| self.words[i].0;
+        [(at(0), a), (at(1), b), (at(2), c), (at(3), d), (at(4), e), (self.raw, batch.raw)]
+    }
+
+    /// The batch, if it begins at `address` of the device.
+    pub(super) fn at(&self, address: u64) -> DeviceBatch {
+        let words = |i: usize| (address + self.words[i].0 as u64, self.words[i].1);
+        DeviceBatch {
+            raw: (address + self.raw as u64, self.batch.raw.1),
+            offsets: words(0),
+            sizes: words(1),
+            types: words(2),
+            versions: self.batch.versions.map(|_| words(3)),
+            selected: self.batch.selected.map(|_| words(4)),
+            ..self.batch
+        }
+    }
+}
+
+/// A batch in pinned memory of the host, from where the device takes it without a copy by the CPU.
+pub struct PinnedBatch<D: Device> {
+    pub(super) memory: HostBuffer<D>,
+    pub(super) packing: Packing,
+    pub(super) meta: Vec<EventMeta>,
+}
+
+impl<D: Device> PinnedBatch<D> {
+    pub(super) fn new(device: &mut D, batch: &BatchView<'_>) -> Result<Self, DecodeError> {
+        let packing = Packing::of(batch);
+        let mut memory = HostBuffer::new();
+        memory.reserve(device, packing.bytes)?;
+        for (at, part) in packing.parts(batch) {
+            // SAFETY: the memory was allocated just now: no copy from it or to it was put on a stream.
+            unsafe { memory.put(at, part) };
+        }
+        Ok(Self { memory, packing, meta: batch.meta_of_results() })
+    }
+
+    /// Events.
+    pub const fn n_events(&self) -> usize {
+        self.packing.batch.n_events
+    }
+
+    /// Bytes that go to the device.
+    pub const fn bytes(&self) -> usize {
+        self.packing.bytes
+    }
+}
+
+/// A batch that lies on the device, for good.
+pub struct ResidentBatch<D: Device> {
+    pub(super) memory: Buffer<D>,
+    pub(super) batch: DeviceBatch,
+    pub(super) meta: Vec<EventMeta>,
+}
+
+impl<D: Device> ResidentBatch<D> {
+    /// Where it lies. Valid as long as this lives.
+    pub const fn batch(&self) -> DeviceBatch {
+        self.batch
+    }
+
+    /// Events.
+    pub const fn n_events(&self) -> usize {
+        self.batch.n_events
+    }
+
+    /// Bytes that it takes on the device.
+    pub const fn bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+}
+
+/// Where a batch is before it is decoded.
+pub enum Source<'a, D: Device> {
+    /// In the host's memory: the CPU copies it to pinned memory, piece by piece, and the device takes each piece while
+    /// the next one is copied.
+    Host(BatchView<'a>),
+    /// In pinned memory.
+    Pinned(Arc<PinnedBatch<D>>),
+    /// On the device.
+    Resident(Arc<ResidentBatch<D>>),
+}
+
+impl<'a, D: Device> From<BatchView<'a>> for Source<'a, D> {
+    fn from(batch: BatchView<'a>) -> Self {
+        Self::Host(batch)
+    }
+}
+
+impl<D: Device> From<&Arc<PinnedBatch<D>>> for Source<'_, D> {
+    fn from(batch: &Arc<PinnedBatch<D>>) -> Self {
+        Self::Pinned(Arc::clone(batch))
+    }
+}
+
+impl<D: Device> From<&Arc<ResidentBatch<D>>> for Source<'_, D> {
+    fn from(batch: &Arc<ResidentBatch<D>>) -> Self {
+        Self::Resident(Arc::clone(batch))
+    }
+}

@@ -1,0 +1,46 @@
+//! For programs that hold their device memory with `cust`: its pointers into [`DeviceBatch`], and those of
+//! [`DeviceHits`] as its pointers.
+//!
+//! Both libraries use the device's primary context, so that an address of the one is an address of the other. They do not
+//! know each other's streams: synchronise the one that wrote the batch before the batch is submitted. A hit array is
+//! complete when the batch was collected.
+
+use ::cust::memory::{DevicePointer, DeviceSlice};
+
+use super::batch::DeviceBatch;
+use super::output::DeviceHits;
+use ut_data::input::Layout;
+
+impl DeviceBatch {
+    /// A batch in memory of `cust`; the slices are those of [`BatchView`](ut_data::BatchView). To decode it is unsafe, since
+    /// they must outlive that.
+    pub fn of_cust(
+        layout: Layout,
+        n_events: usize,
+        raw: &DeviceSlice<u8>,
+        [offsets, sizes, types]: [&DeviceSlice<u32>; 3],
+        versions: Option<&DeviceSlice<u32>>,
+    ) -> Self {
+        let words = |slice: &DeviceSlice<u32>| (slice.as_device_ptr().as_raw(), slice.len());
+        Self {
+            layout,
+            n_events,
+            raw: (raw.as_device_ptr().as_raw(), raw.len()),
+            offsets: words(offsets),
+            sizes: words(sizes),
+            types: words(types),
+            versions: versions.map(words),
+            ..Self::default()
+        }
+    }
+}
+
+impl DeviceHits {
+    /// The arrays `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy` and `weight`, mm but for the last two, and the
+    /// ids: `len` elements each.
+    pub fn to_cust(&self) -> ([DevicePointer<f32>; 6], DevicePointer<u32>) {
+        let array = |i: usize| self.address + (i * self.stride * size_of::<u32>()) as u64;
+        let floats = std::array::from_fn(|i| DevicePointer::from_raw(array(i)));
+        (floats, DevicePointer::from_raw(array(6)))
+    }
+}

@@ -1,0 +1,114 @@
+//! What the driver tells of a GPU and of the kernels that it compiled for it, beyond what decoding needs: for reports.
+
+use super::driver::{self, Context};
+use super::start::{Gpu, StartError, choose};
+use crate::ptx::Unit;
+
+/// What the driver tells of a GPU; `None` where it tells nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Name, compute capability, memory.
+    pub gpu: Gpu,
+    /// The newest CUDA release that the driver knows: 1000 · major + 10 · minor.
+    pub driver: Option<i32>,
+    /// PCI bus id, as NVML takes it.
+    pub bus: String,
+    /// Highest clock of the multiprocessors, kHz.
+    pub clock: Option<u32>,
+    /// Highest clock of the memory, kHz.
+    pub memory_clock: Option<u32>,
+    /// Width of the memory's bus, bits.
+    pub memory_bus: Option<u32>,
+    /// Threads of a multiprocessor.
+    pub threads: Option<u32>,
+    /// Blocks of a multiprocessor.
+    pub blocks: Option<u32>,
+    /// Bytes of shared memory of a multiprocessor.
+    pub shared: Option<u32>,
+}
+
+/// What a kernel uses, as the driver compiled it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compiled {
+    /// Entry point.
+    pub entry: String,
+    /// Registers a thread.
+    pub registers: u32,
+    /// Bytes of static shared memory a block.
+    pub shared: u32,
+}
+
+impl Facts {
+    /// Of GPU `ordinal`.
+    ///
+    /// # Errors
+    /// When the kernels cannot run on it, or the driver does not answer.
+    pub fn of(ordinal: usize) -> Result<Self, StartError> {
+        let gpu = choose(ordinal)?;
+        let found = driver::describe(ordinal)?;
+        let [domain, bus, device] = found.pci.map(Option::unwrap_or_default);
+        Ok(Self {
+            gpu,
+            driver: driver::version().ok(),
+            bus: format!("{domain:08X}:{bus:02X}:{device:02X}.0"),
+            clock: found.clock,
+            memory_clock: found.memory_clock,
+            memory_bus: found.memory_bus,
+            threads: found.threads,
+            blocks: found.blocks,
+            shared: found.shared,
+        })
+    }
+
+    /// Most bytes a second that the memory moves: two transfers a clock over the whole bus.
+    pub fn peak_bandwidth(&self) -> Option<f64> {
+        Some(2.0 * 1e3 * f64::from(self.memory_clock?) * f64::from(self.memory_bus?) / 8.0)
+    }
+
+    /// What `entries` of `unit` use on this GPU.
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn compiled(&self, unit: Unit, entries: &[String]) -> Result<Vec<Compiled>, StartError> {
+        let context = Context::primary(self.gpu.ordinal)?;
+        let compiled = |entry: &String| {
+            let function = context.function(unit, 0, entry, 0)?;
+            Ok(Compiled { entry: entry.clone(), registers: function.registers, shared: function.static_shared })
+        };
+        entries.iter().map(compiled).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_peak_is_two_transfers_a_clock_over_the_bus_where_the_driver_tells_both() {
+        let gpu = Gpu { ordinal: 0, name: "Fake".to_owned(), capability: (8, 6), memory: 1 << 30, multiprocessors: 64 };
+        // 8001 MHz and 384 bits: 768 GB/s.
+        let facts = Facts {
+            gpu,
+            driver: Some(13000),
+            bus: String::new(),
+            clock: None,
+            memory_clock: Some(8_001_000),
+            memory_bus: Some(384),
+            threads: None,
+            blocks: None,
+            shared: None,
+        };
+        assert_eq!(facts.peak_bandwidth(), Some(768.096e9));
+        assert_eq!(Facts { memory_clock: None, ..facts.clone() }.peak_bandwidth(), None);
+        assert_eq!(Facts { memory_bus: None, ..facts }.peak_bandwidth(), None);
+    }
+
+    #[test]
+    fn without_a_gpu_there_are_no_facts_but_the_reason() {
+        match (Facts::of(0), choose(0)) {
+            (Ok(facts), Ok(gpu)) => assert_eq!(facts.gpu, gpu),
+            (Err(error), Err(reason)) => assert_eq!(error, reason),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The fused pipeline on a device: the memory between its kernels, and their launches.
+//!
+//! Between raw banks and hits nothing is written to global memory but how many hits each event has, and which events are
+//! left for the second kernel; in MEP layout also a word a bank. All of it lies in one piece of memory: a decoder's own, or
+//! what the caller of a [`DeviceSequence`](super::DeviceSequence) lends.
+
+use simt::Global;
+use ut_kernels::fused::FusedOptions;
+use ut_kernels::fused::gather::bank_words;
+use ut_kernels::fused::pipeline::{self, FusedBuffers, FusedSetup};
+use ut_kernels::hit::Output;
+use ut_kernels::switches::Switches;
+
+use super::batch::DeviceBatch;
+use super::buffer::{Buffer, Place, Places};
+use super::device::Device;
+use super::launcher::{DeviceLauncher, DeviceView};
+use super::output::WORD;
+use super::setup::Setup;
+use crate::plan::Plan;
+use crate::ptx::Unit;
+use ut_data::DecodeError;
+use ut_data::input::Layout;
+
+/// What lies between the kernels of a batch, in a piece of memory that begins on a line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FusedPlaces {
+    selected: Place,
+    bank_words: Place,
+    counts: Place,
+    bases: Place,
+    tile_totals: Place,
+    look_back: Place,
+    others: Place,
+    /// Bytes of it all.
+    pub(super) bytes: usize,
+}
+
+impl FusedPlaces {
+    /// For a batch, with what a count leaves or without.
+    pub(super) fn of(plan: &Plan, batch: &DeviceBatch, counts: bool) -> Self {
+        let events = plan.events as usize;
+        let mut places = Places::default();
+        let mut place = |is_there: bool, words: usize| places.next(if is_there { words } else { 0 }, WORD);
+        let is_mep = batch.layout == Layout::Mep;
+        Self {
+            selected: place(batch.selected.is_some(), events.div_ceil(32)),
+            bank_words: place(is_mep, bank_words(events, batch.offsets.1)),
+            counts: place(counts, events),
+            bases: place(counts, events + 1),
+            tile_totals: place(counts, plan.event_tiles() as usize),
+            look_back: place(true, 2 + events),
+            others: place(true, events),
+            bytes: places.bytes,
+        }
+    }
+
+    /// Where a count leaves the number of hits of the batch.
+    pub(super) const fn total(&self) -> usize {
+        self.bases.at + self.bases.len.saturating_sub(1) * WORD
+    }
+
+    /// # Safety
+    /// - `base` is a multiple of [`LINE`]. Kernels follow it: what launches them asks for so much memory there, until the
+    ///   stream is done, and for no other use of it meanwhile.
+    unsafe fn buffers<'a, D: Device>(&self, base: u64) -> FusedBuffers<DeviceLauncher<'a, D>> {
+        // SAFETY: each place is in the memory, which the caller vouches for, and a multiple of a line from its begin.
+        let of = |Place { at, len }: Place| unsafe { DeviceView::at(base + at as u64, len) };
+        FusedBuffers {
+            selected: of(self.selected),
+            bank_words: of(self.bank_words),
+            counts: of(self.counts),
+            bases: of(self.bases),
+            tile_totals: of(self.tile_totals),
+            look_back: of(self.look_back),
+            others: of(self.others),
+            nothing: of(Place { len: 0, ..self.others }),
+        }
+    }
+}
+
+/// What is launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// All.
+    Decode,
+    /// What says how many hits there are, and where each event's begin.
+    Count,
+    /// What writes them then.
+    Write,
+}
+
+/// Launches, without waiting for any.
+///
+/// # Safety
+/// Until the stream has done this:
+/// - `batch` and its list can be read by the device, for as many elements as it says; those of words are multiples of 4.
+/// - `base` is a multiple of [`LINE`] and has the bytes of [`FusedPlaces::of`], with what a count leaves unless it decodes
+///   without; nothing else uses them. To write, a count of this batch has left there what it leaves.
+/// - `output` has views of memory that the device can write, as long as the plan asks for (to count: its status alone);
+///   its status word is 0 by then.
+#[expect(clippy::too_many_arguments, reason = "everything that a launch is of")]
+pub(super) unsafe fn launch<'a, D: Device>(
+    device: &'a mut D,
+    stream: &'a D::Stream,
+    setup: &Setup<D>,
+    task: Task,
+    plan: &Plan,
+    batch: &DeviceBatch,
+    base: u64,
+    mut output: Output<DeviceLauncher<'a, D>>,
+) -> Result<(), DecodeError> {
+    let version = setup.tables.host.version;
+    let unit = Unit::fused(version, batch.layout);
+    let counts = plan.counts_first() || task != Task::Decode;
+    // SAFETY: the memory is there until the stream is done, as the caller says.
+    let mut buffers = unsafe { FusedPlaces::of(plan, batch, counts).buffers(base) };
+    // SAFETY: the host never follows the address; the device can read so many words there, as the caller says.
+    let list = batch.selected.map(|(at, listed)| unsafe { Global::new(at as usize as *const u32, listed as u32) });
+    let fused = FusedSetup {
+        switches: Switches::production(version, batch.layout),
+        options: FusedOptions {
+            cluster: setup.options,
+            flip_origin: setup.flip_origin,
+            strips: setup.params.fused_room().strips,
+        },
+        n_events: plan.events,
+        list,
+        shapes: plan.fused_shapes(counts),
+    };
+    // SAFETY: until the stream is done,
+    // - the views are of `batch`, of the memory at `base`, and of what `output` has: required of the caller; the tables lie
+    //   in buffers of the setup's owner, which are as long as their views;
+    // - the shapes are the plan's, for these kernels.
+    let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, unit.name, unit.name) };
+    let Some(tables) = setup.tables.rank_view() else { unreachable!("only a setup with ranks is launched like this") };
+    let batch = batch.view(version);
+    match task {
+        Task::Decode => pipeline::decode(&mut launcher, &fused, batch, tables, &mut buffers, &mut output),
+        Task::Count => pipeline::count(&mut launcher, &fused, batch, tables, &mut buffers, &mut output),
+        Task::Write => pipeline::write(&mut launcher, &fused, batch, tables, &mut buffers, &mut output),
+    }
+}
+
+/// The memory of a decoder's stream.
+pub(super) struct FusedWork<D: Device> {
+    memory: Buffer<D>,
+}
+
+impl<D: Device> FusedWork<D> {
+    pub(super) const fn new() -> Self {
+        Self { memory: Buffer::new() }
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.memory.bytes()
+    }
+
+    pub(super) fn reserve(&mut self, device: &mut D, plan: &Plan, batch: &DeviceBatch) -> Result<(), DecodeError> {
+        self.memory.reserve(device, FusedPlaces::of(plan, batch, plan.counts_first()).bytes)
+    }
+
+    /// Where it is.
+    pub(super) fn base(&self) -> u64 {
+        self.memory.address()
+    }
+}

@@ -1,0 +1,353 @@
+//! A GPU as a [`Device`], by the CUDA driver.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use simt::WARP_SIZE;
+
+use super::device::{Argument, Device, MAX_ARGUMENTS, Rows};
+use super::driver::{self, ANY_CARVE_OUT, Attributes, CallError, Calls, Context, CudaEvent, CudaHost, CudaMemory};
+use super::driver::{CudaStream, Function, GraphUse, Graphs, Handle, Next};
+use super::start::{Gpu, StartError, choose};
+use crate::occupancy::{Architecture, Launch};
+use crate::parameters::CarveOut;
+use crate::plan::Shape;
+use crate::ptx::{Kernel, Unit};
+use ut_data::DecodeError;
+
+/// A GPU.
+pub struct CudaDevice {
+    gpu: Gpu,
+    /// Most registers of a thread that the driver's compiler may use; 0: as many as it likes.
+    registers: u32,
+    carve_out: CarveOut,
+    /// Limits of a multiprocessor, where the driver tells them.
+    multiprocessor: Option<Architecture>,
+    /// Entries that were launched.
+    functions: Vec<Known>,
+    timed: Option<Vec<(Kernel, CudaEvent, CudaEvent)>>,
+    graphs: Option<Graphs>,
+    context: Arc<Context>,
+}
+
+/// An entry that was launched.
+struct Known {
+    kernel: Kernel,
+    variant: String,
+    function: Function,
+    /// Dynamic shared memory that it may have, bytes.
+    shared_bytes: u32,
+    carve_out: i32,
+}
+
+impl CudaDevice {
+    /// GPU `ordinal`; the driver may give a thread at most `registers` registers, 0 as many as it likes.
+    ///
+    /// # Errors
+    /// When the kernels cannot run on it; the message says why and what to do.
+    pub fn new(ordinal: usize, registers: u32) -> Result<Self, DecodeError> {
+        let gpu = choose(ordinal)?;
+        Self::with(gpu, Context::primary(ordinal)?, registers)
+    }
+
+    pub(super) fn with(gpu: Gpu, context: Arc<Context>, registers: u32) -> Result<Self, DecodeError> {
+        let Attributes { threads, blocks, shared, .. } = driver::describe(gpu.ordinal)?;
+        let multiprocessor = (|| {
+            Some(Architecture { name: "this GPU", warps: threads? / WARP_SIZE, blocks: blocks?, shared: shared? })
+        })();
+        let carve_out = CarveOut::default();
+        let (functions, timed, graphs) = (Vec::new(), None, None);
+        Ok(Self { gpu, registers, carve_out, multiprocessor, functions, timed, graphs, context })
+    }
+
+    /// Sets how the fused kernel's memory is divided. It is set before a decoder has the device.
+    #[must_use]
+    pub const fn with_carve_out(mut self, carve_out: CarveOut) -> Self {
+        self.carve_out = carve_out;
+        self
+    }
+
+    pub(super) const fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
+    /// Launches what is put on a stream again and again as a CUDA graph, if `on`. It is set before a decoder has the device,
+    /// since it must not change while a batch is in flight.
+    ///
+    /// # Errors
+    /// If the driver lacks one of the functions for it.
+    pub fn with_graphs(mut self, on: bool) -> Result<Self, DecodeError> {
+        if on {
+            driver::require("launch kernels as graphs", &driver::FOR_GRAPHS)?;
+        }
+        self.graphs = on.then(|| Graphs::new(Arc::clone(&self.context)));
+        Ok(self)
+    }
+
+    /// Which GPU it is.
+    pub const fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// How graphs were used so far, if they are.
+    pub fn graph_use(&self) -> Option<&GraphUse> {
+        self.graphs.as_ref().map(Graphs::used)
+    }
+
+    /// Begins or ends timing each kernel, which costs a little itself. Kernels of several streams that run at the same
+    /// time all take longer for it: time them with one batch in flight.
+    pub fn time_kernels(&mut self, on: bool) {
+        self.timed = on.then(Vec::new);
+    }
+
+    /// Milliseconds of each kernel since the last time, in the order of launch. Waits for those that are in flight.
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn take_times(&mut self) -> Result<Vec<(Kernel, f32)>, DecodeError> {
+        let Some(timed) = &mut self.timed else { return Ok(Vec::new()) };
+        let times = timed.drain(..).map(|(kernel, start, end)| Ok((kernel, start.elapsed_ms(&end)?)));
+        Ok(times.collect::<Result<_, CallError>>()?)
+    }
+
+    /// Compiles the kernels of a unit, of which this is one, unless they are compiled.
+    pub(super) fn compile(&self, unit: Unit, kernel: Kernel) -> Result<(), DecodeError> {
+        self.context.function(unit, self.registers, &kernel.entry(unit.name), 0)?;
+        Ok(())
+    }
+
+    /// Where a call is to be noted, if it is not to be made.
+    fn noted(&mut self) -> Option<&mut Calls> {
+        self.graphs.as_mut().and_then(Graphs::noted)
+    }
+
+    /// The entry that is to be launched with these arguments in blocks of this shape.
+    fn function(
+        &mut self,
+        unit: Unit,
+        kernel: Kernel,
+        variant: &str,
+        shape: Shape,
+        arguments: &[Argument<'_>],
+    ) -> Result<Handle, DecodeError> {
+        // (A launch allocates nothing: few functions, of few variants.)
+        let is_it = |known: &Known| known.kernel == kernel && known.variant == variant;
+        let found = self.functions.iter().position(|known| is_it(known) && known.shared_bytes >= shape.shared_bytes);
+        let place = if let Some(place) = found {
+            place
+        } else {
+            let function = self.context.function(unit, self.registers, &kernel.entry(variant), shape.shared_bytes)?;
+            let carve_out = self.carve_out(kernel, &function, shape);
+            self.functions.retain(|known| !is_it(known));
+            let (variant, shared_bytes) = (variant.to_owned(), shape.shared_bytes);
+            self.functions.push(Known { kernel, variant, function, shared_bytes, carve_out });
+            self.functions.len() - 1
+        };
+        let Known { function, carve_out, .. } = &self.functions[place];
+        function.prefer(*carve_out);
+        let given = arguments.iter().map(Argument::size);
+        if !given.clone().eq(function.parameters.iter().copied()) {
+            let (taken, given, entry) = (&function.parameters, given.collect::<Vec<_>>(), kernel.entry(variant));
+            let message = format!("{entry} takes parameters of {taken:?} bytes, not of {given:?}");
+            return Err(StartError::Driver { action: "find a kernel that goes with this program", message }.into());
+        }
+        let threads = shape.block.0.saturating_mul(shape.block.1);
+        if threads > function.max_threads {
+            return Err(StartError::TooManyThreads {
+                gpu: self.gpu.clone(),
+                kernel: kernel.name(),
+                threads,
+                most: function.max_threads,
+                registers: function.registers,
+            }
+            .into());
+        }
+        Ok(function.handle)
+    }
+
+    /// Returns the carve-out that a kernel asks for: only the fused one keeps enough in shared memory for it to matter.
+    fn carve_out(&self, kernel: Kernel, function: &Function, shape: Shape) -> i32 {
+        match (self.carve_out, self.multiprocessor) {
+            (CarveOut::Percent(percent), _) if kernel == Kernel::Fused => i32::from(percent),
+            (CarveOut::Needed, Some(multiprocessor)) if kernel == Kernel::Fused => multiprocessor.carve_out(Launch {
+                threads: shape.block.0 * shape.block.1,
+                registers: function.registers,
+                shared: function.static_shared + shape.shared_bytes,
+            }) as i32,
+            _ => ANY_CARVE_OUT,
+        }
+    }
+
+    /// Whether it is a stream of this GPU.
+    fn check(&self, stream: &CudaStream) -> Result<(), DecodeError> {
+        if stream.is_of(&self.context) {
+            return Ok(());
+        }
+        let message = format!("the stream is not one of GPU {}", self.gpu.ordinal);
+        Err(StartError::Driver { action: "use a stream", message }.into())
+    }
+}
+
+// SAFETY:
+// - `cuMemAlloc` and `cuMemHostAlloc` give at least as many bytes as are asked for, aligned to 256, apart from all others,
+//   until they are freed, which only `Drop` of `CudaMemory` and `CudaHost` does. The host's memory is zeroed first; it is
+//   portable, so that every context's streams can copy from and to it.
+// - `cuStreamSynchronize` succeeds when the stream is done, and not before.
+// - `owns` compares contexts. Memory keeps its context, so that a handle is not given to another context meanwhile.
+// - `submit_capturable` launches a graph of the calls that it noted with their addresses and arguments, or calls `work`
+//   with calls going to the driver, and one of the two only.
+unsafe impl Device for CudaDevice {
+    type Memory = CudaMemory;
+    type Host = CudaHost;
+    type Stream = CudaStream;
+    type Event = CudaEvent;
+
+    fn begin(&mut self) -> Result<(), DecodeError> {
+        Ok(self.context.make_current()?)
+    }
+
+    fn stream(&mut self) -> Result<CudaStream, DecodeError> {
+        Ok(CudaStream::new(&self.context)?)
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Result<CudaMemory, DecodeError> {
+        CudaMemory::new(&self.context, bytes).map_err(|error| match self.context.free_bytes() {
+            Ok(free) if error.out_of_memory => {
+                StartError::NoMemory { gpu: self.gpu.clone(), needed: bytes, free }.into()
+            }
+            _ => error.into(),
+        })
+    }
+
+    fn allocate_host(&mut self, bytes: usize) -> Result<CudaHost, DecodeError> {
+        Ok(CudaHost::new(&self.context, bytes)?)
+    }
+
+    fn address(memory: &CudaMemory) -> u64 {
+        memory.address()
+    }
+
+    fn start(host: &CudaHost) -> *mut u8 {
+        host.start()
+    }
+
+    fn owns(&self, memory: &CudaMemory) -> bool {
+        memory.is_of(&self.context)
+    }
+
+    unsafe fn write(&mut self, stream: &CudaStream, to: u64, from: *const u8, bytes: usize) -> Result<(), DecodeError> {
+        // SAFETY: `Device::write` asks the caller for what `CudaStream::write` asks for: both sides are there, and the
+        // host's is left alone, until the stream has done this.
+        Ok(unsafe { stream.write(to, from, bytes) }?)
+    }
+
+    unsafe fn zero(&mut self, stream: &CudaStream, at: u64, words: usize) -> Result<(), DecodeError> {
+        if let Some(calls) = self.noted() {
+            calls.zero(at, words);
+            return Ok(());
+        }
+        // SAFETY: `Device::zero` asks the caller for what `CudaStream::zero` asks for: aligned words that are there until
+        // the stream has done this.
+        Ok(unsafe { stream.zero(at, words) }?)
+    }
+
+    unsafe fn read(&mut self, stream: &CudaStream, from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError> {
+        if rows.n == 0 || rows.width == 0 {
+            return Ok(());
+        }
+        if let Some(calls) = self.noted() {
+            calls.read(from, to, rows);
+            return Ok(());
+        }
+        // SAFETY: `Device::read` asks the caller for what `CudaStream::read` asks for: both sides are there, and the host's
+        // is left alone, until the stream has done this.
+        Ok(unsafe { stream.read(from, to, rows) }?)
+    }
+
+    unsafe fn launch(
+        &mut self,
+        stream: &CudaStream,
+        unit: Unit,
+        kernel: Kernel,
+        variant: &str,
+        shape: Shape,
+        arguments: &[Argument<'_>],
+    ) -> Result<(), DecodeError> {
+        let function = self.function(unit, kernel, variant, shape, arguments)?;
+        if let Some(calls) = self.noted() {
+            calls.launch(function, shape, arguments);
+            return Ok(());
+        }
+        let start = self.timed.is_some().then(|| stream.record()).transpose()?;
+        let mut pointers: [*mut c_void; MAX_ARGUMENTS] = [std::ptr::null_mut(); MAX_ARGUMENTS];
+        for (pointer, argument) in pointers.iter_mut().zip(arguments) {
+            *pointer = argument.pointer().cast_mut();
+        }
+        // SAFETY:
+        // - There are as many arguments as the entry has parameters, and as large: `function` compared them.
+        // - `Device::launch` asks the caller that what the kernel asks of them holds until the stream has done this.
+        unsafe { stream.launch(function, shape, &mut pointers[..arguments.len()]) }.map_err(|error| {
+            let message = format!("{} of {shape:?}: {}", kernel.name(), error.message);
+            CallError { message, ..error }
+        })?;
+        if let Some(graphs) = &mut self.graphs {
+            graphs.launched()?;
+        }
+        if let Some(start) = start {
+            let end = stream.record()?;
+            self.timed.get_or_insert_default().push((kernel, start, end));
+        }
+        Ok(())
+    }
+
+    unsafe fn submit_capturable(
+        &mut self,
+        stream: &CudaStream,
+        work: &dyn Fn(&mut Self) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
+        // Events between the kernels, by which they are timed, cannot be in a graph.
+        let Some(graphs) = self.graphs.as_mut().filter(|graphs| graphs.are_made() && self.timed.is_none()) else {
+            return work(self);
+        };
+        graphs.note();
+        let noted = work(self);
+        let Some(graphs) = &mut self.graphs else { return noted };
+        graphs.note_no_more();
+        noted?;
+        // SAFETY: the noted calls are those of `work`, and the caller of `submit_capturable` keeps what they ask for until
+        // the stream is synchronised after this returns.
+        match unsafe { graphs.replay(stream) }? {
+            Next::Nothing => return Ok(()),
+            Next::Record if graphs.begin(stream) => {
+                let made = work(self);
+                let Some(graphs) = &mut self.graphs else { return made };
+                // SAFETY: the captured calls are those of `work`: what they ask for is there until the stream is
+                // synchronised after this returns.
+                if unsafe { graphs.end(stream, made) }? {
+                    return Ok(());
+                }
+            }
+            Next::Record | Next::Make => (),
+        }
+        work(self)
+    }
+
+    fn record(&mut self, stream: &CudaStream) -> Result<CudaEvent, DecodeError> {
+        self.check(stream)?;
+        Ok(stream.record()?)
+    }
+
+    fn wait(&mut self, stream: &CudaStream, event: &CudaEvent) -> Result<(), DecodeError> {
+        self.check(stream)?;
+        Ok(stream.wait(event)?)
+    }
+
+    fn elapsed_ms(&mut self, start: &CudaEvent, end: &CudaEvent) -> Result<f32, DecodeError> {
+        Ok(start.elapsed_ms(end)?)
+    }
+
+    fn synchronize(&mut self, stream: &CudaStream) -> Result<(), DecodeError> {
+        self.check(stream)?;
+        Ok(stream.synchronize()?)
+    }
+}

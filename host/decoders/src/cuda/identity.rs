@@ -1,0 +1,50 @@
+//! What a GPU is known by where results of many are kept.
+
+use super::driver;
+use super::start::{Gpu, StartError, choose, release};
+
+/// A GPU, with what tells it from others of its model, and its driver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuIdentity {
+    /// The GPU.
+    pub gpu: Gpu,
+    /// Its UUID, as `nvidia-smi -L` shows it.
+    pub uuid: String,
+    /// The newest CUDA release that its driver knows.
+    pub release: String,
+}
+
+/// GPU `ordinal`, if the kernels can run on it.
+///
+/// # Errors
+/// As [`choose`].
+pub fn identify(ordinal: usize) -> Result<GpuIdentity, StartError> {
+    let gpu = choose(ordinal)?;
+    let version = driver::version()?;
+    Ok(GpuIdentity { gpu, uuid: uuid_text(driver::uuid(ordinal)?), release: release(version) })
+}
+
+fn uuid_text(bytes: [u8; 16]) -> String {
+    let hex = format!("{:032x}", u128::from_be_bytes(bytes));
+    format!("GPU-{}-{}-{}-{}-{}", &hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uuid_is_written_as_nvidia_smi_writes_it() {
+        let bytes = std::array::from_fn(|i| 0xf0 + i as u8);
+        assert_eq!(uuid_text(bytes), "GPU-f0f1f2f3-f4f5-f6f7-f8f9-fafbfcfdfeff");
+    }
+
+    #[test]
+    fn without_a_gpu_it_says_why() {
+        match (identify(0), choose(0)) {
+            (Ok(identity), Ok(gpu)) => assert!(identity.gpu == gpu && identity.uuid.len() == 40, "{identity:?}"),
+            (Err(error), Err(reason)) => assert_eq!(error, reason),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Launches kernels on a device, by the same pipelines as every other launcher.
+
+use simt::{Argument as KernelArgument, ArgumentVisitor, Arguments, Global, GlobalMut, Kernel, Launcher, Plain, Shape};
+use ut_kernels::allen::count_hits::CountHits;
+use ut_kernels::allen::pipeline::{AllenLauncher, StripBuffers};
+use ut_kernels::hit::{self as pipeline, HitBuffers};
+
+use super::buffer::{Buffer, Place};
+use super::device::{Argument, Device, MAX_ARGUMENTS};
+use super::output::Output;
+use crate::plan::Plan;
+use crate::ptx::{self, Unit};
+use ut_data::DecodeError;
+
+/// Launches on one stream of a device.
+pub(super) struct DeviceLauncher<'a, D: Device> {
+    device: &'a mut D,
+    stream: &'a D::Stream,
+    unit: Unit,
+    variant: &'a str,
+    /// Variant of the counting kernel, which exists for 8 and for 16 size classes.
+    count_variant: &'a str,
+}
+
+/// Memory of the device.
+pub(super) struct DeviceView<T: 'static>(GlobalMut<'static, T>);
+
+impl<T: Plain> DeviceView<T> {
+    /// `len` elements at `address`; the host never follows it.
+    ///
+    /// # Safety
+    /// - The address is a multiple of the alignment of `T`. Kernels follow it: what launches them asks for so many elements
+    ///   there, until the stream is done, and for no other use of them meanwhile.
+    pub(super) unsafe fn at(address: u64, len: usize) -> Self {
+        // SAFETY: as the caller says.
+        Self(unsafe { GlobalMut::new(address as usize as *mut T, len as u32) })
+    }
+}
+
+impl<D: Device> Buffer<D> {
+    /// An array in it, for a pipeline.
+    pub(super) fn device_view<T: Plain>(&self, Place { at, len }: Place) -> DeviceView<T> {
+        DeviceView(self.view_mut(at, len))
+    }
+}
+
+impl<D: Device> Output<D> {
+    /// All of it, for a pipeline.
+    pub(super) fn views<'a>(&self, plan: &Plan) -> pipeline::Output<DeviceLauncher<'a, D>> {
+        let hits = self.hits();
+        pipeline::Output {
+            hits: HitBuffers {
+                y_begin: DeviceView(hits.y_begin),
+                y_end: DeviceView(hits.y_end),
+                z_at_y_eq0: DeviceView(hits.z_at_y_eq0),
+                x_at_y_eq0: DeviceView(hits.x_at_y_eq0),
+                dx_dy: DeviceView(hits.dx_dy),
+                weight: DeviceView(hits.weight),
+                id: DeviceView(hits.id),
+            },
+            offsets: DeviceView(self.offsets(plan)),
+            report: DeviceView(self.report(plan)),
+            status: DeviceView(self.status(plan)),
+        }
+    }
+}
+
+impl<'a, D: Device> DeviceLauncher<'a, D> {
+    /// # Safety
+    /// Until the stream has done everything that is launched, for every launch:
+    /// - The views in its arguments are of memory of this device, as long as they say.
+    /// - The shape is the one that the kernel's module asks for ("Launch").
+    pub(super) unsafe fn new(
+        device: &'a mut D,
+        stream: &'a D::Stream,
+        unit: Unit,
+        variant: &'a str,
+        count_variant: &'a str,
+    ) -> Self {
+        Self { device, stream, unit, variant, count_variant }
+    }
+}
+
+/// The arguments of a launch.
+struct List<'a> {
+    arguments: [Argument<'a>; MAX_ARGUMENTS],
+    len: usize,
+}
+
+impl<'a> ArgumentVisitor<'a> for List<'a> {
+    fn visit<T: KernelArgument>(&mut self, argument: &'a T) {
+        self.arguments[self.len] = Argument::of(argument);
+        self.len += 1;
+    }
+}
+
+impl<D: Device> Launcher for DeviceLauncher<'_, D> {
+    type Error = DecodeError;
+    type Buffer<T: Plain> = DeviceView<T>;
+
+    fn read<'a, T: Plain>(&mut self, buffer: &'a DeviceView<T>) -> Global<'a, T> {
+        // SAFETY: the memory of a view of device memory of this length; the launches of a pipeline that read a buffer do
+        // not write it, which its type says: it takes a buffer to write mutably.
+        unsafe { Global::new(buffer.0.as_ptr(), buffer.0.len()) }
+    }
+
+    fn write<'a, T: Plain>(&mut self, buffer: &'a mut DeviceView<T>) -> GlobalMut<'a, T> {
+        buffer.0
+    }
+
+    fn zero(&mut self, buffer: &mut DeviceView<u32>) -> Result<(), DecodeError> {
+        let (address, words) = (buffer.0.as_ptr().addr() as u64, buffer.0.len() as usize);
+        // SAFETY: a view of device memory: aligned, so long, and there until the stream is done (`DeviceLauncher::new`).
+        unsafe { self.device.zero(self.stream, address, words) }
+    }
+
+    fn launch<K: Kernel>(&mut self, _: K, shape: Shape, arguments: K::Arguments<'_>) -> Result<(), DecodeError> {
+        let kernel = ptx::Kernel::of_name(K::NAME).ok_or_else(|| DecodeError::Device {
+            backend: "cuda",
+            message: format!("no PTX has the kernel {}", K::NAME),
+        })?;
+        let variant = if K::NAME == CountHits::NAME { self.count_variant } else { self.variant };
+        let mut list = List { arguments: [Argument::of(&()); MAX_ARGUMENTS], len: 0 };
+        arguments.each(&mut list);
+        let List { arguments, len } = list;
+        // SAFETY:
+        // - They are the arguments of the entry: entry points are made of the same types (`ut_kernels::entries`).
+        // - Views and shape keep what a launch asks for until the stream is done: `DeviceLauncher::new` requires it.
+        unsafe { self.device.launch(self.stream, self.unit, kernel, variant, shape, &arguments[..len]) }
+    }
+}
+
+impl<D: Device> AllenLauncher for DeviceLauncher<'_, D> {
+    /// There is the room that the decoder has reserved: the device is not waited for, and says in the status when it is
+    /// too little.
+    fn reserve_strips(&mut self, _: &Self::Buffer<u32>, _: &mut StripBuffers<Self>) -> Result<(), DecodeError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,137 @@
+//! NVIDIA GPUs, by the driver alone: `libcuda` is opened at run time, so that the program starts everywhere.
+//!
+//! [`CudaDecoder`] has some streams, each with buffers of its own, so that copies and kernels of different batches
+//! overlap. What it does with them is in [`DeviceDecoder`], which does not know CUDA; from below:
+//!
+//! - `device`: what is asked of a device; `driver`: calls of the CUDA driver; `gpu`: a device by these calls;
+//! - `start`: whether there is a GPU; `facts`, `identity`: which one; `interop`: a caller's context and streams;
+//! - `buffer`, `tables`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
+//! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
+//! - `upload`: a batch on its way to the device; `stream`: a batch in flight, copies and kernels;
+//! - `decoder`: several streams; `passes`: many batches in turn;
+//! - `sequence`: beside the streams, a stage of a sequence whose memory and streams are the caller's.
+
+mod allen;
+mod batch;
+mod buffer;
+#[cfg(feature = "cust")]
+mod cust;
+mod decoder;
+mod device;
+mod driver;
+mod facts;
+mod fused;
+mod gpu;
+mod identity;
+mod interop;
+mod launcher;
+mod output;
+mod passes;
+mod sequence;
+mod setup;
+mod start;
+mod stream;
+mod tables;
+mod upload;
+mod work;
+
+pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
+pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket};
+pub use device::{Argument, Device, Rows, TransferBytes};
+pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream, GraphUse};
+pub use facts::{Compiled, Facts};
+pub use gpu::CudaDevice;
+pub use identity::{GpuIdentity, identify};
+pub use output::{DeviceHits, HostHits};
+pub use sequence::{DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork};
+pub use start::{Gpu, StartError, choose};
+pub use stream::Readback;
+
+use super::parameters::{CarveOut, Parameters};
+use super::ptx::Kernel;
+use super::rank_tables::FusedStep;
+use super::{DecodeError, DecodeOptions, Pipeline};
+use ut_data::detector::DetectorTables;
+
+/// How a [`CudaDecoder`] works; nothing here changes its results.
+#[derive(Clone, Debug)]
+pub struct CudaConfig {
+    /// Which GPU, numbered from 0.
+    pub ordinal: usize,
+    /// Block shapes and other launch parameters.
+    pub launch: Parameters,
+    /// Batches that can be in flight; at least 1.
+    pub streams: usize,
+    /// Most registers that a thread of a kernel with a limit may have ([`Kernel::has_register_limit`]); 0: as many as the
+    /// driver's compiler likes.
+    pub registers: u32,
+    /// How the fused kernel's memory is divided between shared memory and L1 cache.
+    pub carve_out: CarveOut,
+    /// Whether the kernels of a batch are launched as a CUDA graph, where such a batch was decoded before: for small
+    /// batches, whose kernels take less time than their launches. [`CudaDevice::graph_use`] says when the driver
+    /// refuses.
+    pub graph: bool,
+    /// What is allocated at once, for each stream.
+    pub capacity: Capacity,
+    /// Which kernels.
+    pub pipeline: Pipeline,
+    /// A variant of [`Unit::LADDER`](super::ptx::Unit::LADDER) in place of Allen's pipeline: for v5 in Allen layout.
+    pub rung: Option<String>,
+    /// How much of the fused pipeline's design is used.
+    pub step: FusedStep,
+}
+
+impl Default for CudaConfig {
+    fn default() -> Self {
+        let DeviceConfig { launch, streams, capacity, pipeline, rung, step } = DeviceConfig::default();
+        let (registers, carve_out, graph) = (0, CarveOut::default(), false);
+        Self { ordinal: 0, launch, streams, registers, carve_out, graph, capacity, pipeline, rung, step }
+    }
+}
+
+impl CudaConfig {
+    /// The defaults, with these parameters.
+    pub fn of(parameters: &Parameters) -> Self {
+        Self {
+            launch: *parameters,
+            registers: parameters.registers(),
+            carve_out: parameters.carve_out(),
+            graph: parameters.graph(),
+            pipeline: parameters.pipeline(),
+            ..Self::default()
+        }
+    }
+}
+
+/// A stage of a trigger sequence on a GPU.
+pub type CudaSequence = DeviceSequence<CudaDevice>;
+
+/// Decodes on a GPU.
+pub type CudaDecoder = DeviceDecoder<CudaDevice>;
+
+impl CudaDecoder {
+    /// A decoder for one detector and one set of options.
+    ///
+    /// # Errors
+    /// When there is no GPU that can run the kernels (the message says why and what to do), the launch parameters
+    /// contradict each other, or the buffers do not fit.
+    pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
+        let CudaConfig { ordinal, launch, streams, registers, carve_out, graph, capacity, pipeline, rung, step } =
+            config;
+        let device = CudaDevice::new(ordinal, registers)?.with_carve_out(carve_out).with_graphs(graph)?;
+        Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, pipeline, rung, step })
+    }
+
+    /// Begins or ends timing each kernel: see [`CudaDevice::time_kernels`].
+    pub fn time_kernels(&mut self, on: bool) {
+        self.device.time_kernels(on);
+    }
+
+    /// Milliseconds of each kernel since the last time: see [`CudaDevice::take_times`].
+    ///
+    /// # Errors
+    /// What the driver said.
+    pub fn take_times(&mut self) -> Result<Vec<(Kernel, f32)>, DecodeError> {
+        self.device.take_times()
+    }
+}

@@ -1,0 +1,253 @@
+//! What comes out of a batch, on the device and in pinned memory of the host.
+//!
+//! Report, ends of groups and status are contiguous, so that one copy brings them all; number of hits and status are
+//! the last two words of it, so that a copy of eight bytes brings them alone. The hits are seven arrays with a common
+//! stride: one copy of seven rows.
+
+use simt::GlobalMut;
+use ut_kernels::hit::HitArrays;
+use ut_kernels::report::N_COUNTS;
+
+use super::buffer::{Buffer, LINE};
+use super::device::Device;
+use crate::plan::{Plan, add_meta, too_many_hits};
+use ut_data::input::EventMeta;
+use ut_data::{BatchReport, DecodeError, EventReport, UtHits};
+
+/// Arrays of hits.
+pub(super) const N_ARRAYS: usize = 7;
+
+/// Bytes of a word.
+pub(super) const WORD: usize = size_of::<u32>();
+
+/// Hits that stay on the device, until the same stream decodes another batch: seven contiguous arrays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceHits {
+    /// Hits of the batch.
+    pub len: usize,
+    /// Address of the first array: `y_begin`, then `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy`, `weight`, `id`.
+    pub address: u64,
+    /// Distance of the arrays, in elements of four bytes.
+    pub stride: usize,
+    /// Address of the `n_events * n_groups + 1` ends of groups.
+    pub offsets: u64,
+    /// Address of the counters, `N_COUNTS` words an event.
+    pub report: u64,
+}
+
+/// Places of report, ends of groups and status in words, for one plan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Results {
+    n_events: usize,
+    offsets: usize,
+    n_offsets: usize,
+}
+
+impl Results {
+    pub(super) const fn of(plan: &Plan) -> Self {
+        let n_events = plan.events as usize;
+        let offsets = (n_events * N_COUNTS).next_multiple_of(LINE / WORD);
+        Self { n_events, offsets, n_offsets: plan.counters as usize + 1 }
+    }
+
+    /// Words of it all.
+    pub(super) const fn words(self) -> usize {
+        self.status() + 1
+    }
+
+    /// The number of hits.
+    pub(super) const fn total(self) -> usize {
+        self.status() - 1
+    }
+
+    pub(super) const fn status(self) -> usize {
+        self.offsets + self.n_offsets
+    }
+}
+
+/// The buffers on the device.
+pub(super) struct Output<D: Device> {
+    results: Buffer<D>,
+    hits: Buffer<D>,
+    /// Room for hits.
+    stride: usize,
+}
+
+impl<D: Device> Output<D> {
+    pub(super) const fn new() -> Self {
+        Self { results: Buffer::new(), hits: Buffer::new(), stride: 0 }
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.results.bytes() + self.hits.bytes()
+    }
+
+    pub(super) fn reserve_events(&mut self, device: &mut D, plan: &Plan) -> Result<(), DecodeError> {
+        self.results.reserve(device, Results::of(plan).words() * WORD)
+    }
+
+    /// `hits`: a multiple of 32, so that every array begins on a line.
+    pub(super) fn reserve_hits(&mut self, device: &mut D, hits: usize) -> Result<(), DecodeError> {
+        if hits > self.stride {
+            self.stride = 0;
+            self.hits.reserve(device, N_ARRAYS * hits * WORD)?;
+            self.stride = hits;
+        }
+        Ok(())
+    }
+
+    /// Room for hits.
+    pub(super) const fn stride(&self) -> usize {
+        self.stride
+    }
+
+    /// Where word `word` of the results is.
+    pub(super) fn result(&self, word: usize) -> u64 {
+        self.results.address() + (word * WORD) as u64
+    }
+
+    /// Where hit `i` of the first array is.
+    pub(super) fn hit(&self, i: usize) -> u64 {
+        self.hits.address() + (i * WORD) as u64
+    }
+
+    /// `N_COUNTS` counters an event.
+    pub(super) fn report(&self, plan: &Plan) -> GlobalMut<'static, u32> {
+        self.results.view_mut(0, plan.events as usize * N_COUNTS)
+    }
+
+    /// The ends of groups.
+    pub(super) fn offsets(&self, plan: &Plan) -> GlobalMut<'static, u32> {
+        let results = Results::of(plan);
+        self.results.view_mut(results.offsets * WORD, results.n_offsets)
+    }
+
+    /// The status word, which must be 0 before the first kernel.
+    pub(super) fn status(&self, plan: &Plan) -> GlobalMut<'static, u32> {
+        self.results.view_mut(Results::of(plan).status() * WORD, 1)
+    }
+
+    /// The hits.
+    pub(super) fn hits(&self) -> HitArrays<'static> {
+        let floats = |part: usize| self.hits.view_mut(part * self.stride * WORD, self.stride);
+        HitArrays {
+            y_begin: floats(0),
+            y_end: floats(1),
+            z_at_y_eq0: floats(2),
+            x_at_y_eq0: floats(3),
+            dx_dy: floats(4),
+            weight: floats(5),
+            id: self.hits.view_mut(6 * self.stride * WORD, self.stride),
+        }
+    }
+
+    pub(super) fn on_device(&self, plan: &Plan, len: usize) -> DeviceHits {
+        let results = Results::of(plan);
+        DeviceHits {
+            len,
+            address: self.hits.address(),
+            stride: self.stride,
+            offsets: self.result(results.offsets),
+            report: self.result(0),
+        }
+    }
+}
+
+/// The hits of a batch in pinned memory, until the same stream decodes another batch.
+#[derive(Clone, Copy, Debug)]
+pub struct HostHits<'a> {
+    /// Hits.
+    len: usize,
+    n_groups: usize,
+    stride: usize,
+    words: &'a [u32],
+    offsets: &'a [u32],
+    counts: &'a [EventReport],
+    meta: &'a [EventMeta],
+}
+
+impl<'a> HostHits<'a> {
+    /// Takes the arrays at `stride` in `words`, and the results behind each other in `results`.
+    pub(super) fn new(
+        (len, n_groups): (usize, usize),
+        layout: Results,
+        results: &'a [u32],
+        (words, stride): (&'a [u32], usize),
+        meta: &'a [EventMeta],
+    ) -> Self {
+        Self {
+            len,
+            n_groups,
+            stride,
+            words,
+            offsets: &results[layout.offsets..][..layout.n_offsets],
+            counts: bytemuck::cast_slice(&results[..layout.n_events * N_COUNTS]),
+            meta,
+        }
+    }
+
+    /// Those of no event.
+    pub(super) const fn none(n_groups: usize) -> Self {
+        Self { len: 0, n_groups, stride: 0, words: &[], offsets: &[0], counts: &[], meta: &[] }
+    }
+
+    /// Hits of the batch.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The `n_events * n_groups + 1` ends of groups, as [`UtHits::offsets`].
+    pub const fn offsets(&self) -> &'a [u32] {
+        self.offsets
+    }
+
+    /// One of the seven arrays as words, `len` of them: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy` and
+    /// `weight`, the bits of `f32`, mm but for the last two; `id`.
+    ///
+    /// # Panics
+    /// When `i` is above 6.
+    pub fn array(&self, i: usize) -> &'a [u32] {
+        assert!(i < N_ARRAYS, "there are {N_ARRAYS} arrays of hits");
+        if self.len == 0 { &[] } else { &self.words[i * self.stride..][..self.len] }
+    }
+
+    /// What was decoded of an event and what was wrong with it.
+    ///
+    /// # Panics
+    /// When the batch has no such event.
+    pub fn report_of(&self, event: usize) -> EventReport {
+        let mut counts = self.counts[event];
+        add_meta(self.meta.get(event).copied().unwrap_or_default(), &mut counts);
+        counts
+    }
+
+    /// Copies it all.
+    ///
+    /// # Errors
+    /// When it does not fit.
+    pub fn copy_to(&self, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+        let n_events = self.counts.len();
+        let to = hits.begin(n_events, self.n_groups)?;
+        let capacity = to.id.len();
+        let n = self.len.min(capacity);
+        to.offsets.copy_from_slice(self.offsets);
+        report.events.clear();
+        report.events.extend((0..n_events).map(|event| self.report_of(event)));
+        if n > 0 {
+            let floats = [to.y_begin, to.y_end, to.z_at_y_eq0, to.x_at_y_eq0, to.dx_dy, to.weight];
+            for (i, array) in floats.into_iter().enumerate() {
+                array[..n].copy_from_slice(&bytemuck::cast_slice(self.array(i))[..n]);
+            }
+            to.id[..n].copy_from_slice(&self.array(N_ARRAYS - 1)[..n]);
+        }
+        if self.len > capacity {
+            return hits.forget_on(Err(too_many_hits(self.offsets, self.n_groups, capacity)));
+        }
+        Ok(())
+    }
+}

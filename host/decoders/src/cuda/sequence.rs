@@ -1,0 +1,306 @@
+//! A stage of a trigger sequence on a device: batch, hits, work space and stream are the caller's, and nothing waits.
+//!
+//! A framework wants to know how much memory a stage takes before it runs, and gives it: so there are two calls, with the
+//! allocation of the hits between them. [`count`](DeviceSequence::count) says how many hits there are, and leaves in the
+//! work space where each event's begin; [`write`](DeviceSequence::write) reads the batch again and writes them, in arrays of
+//! exactly that size. Only the tables are this stage's own. It keeps nothing of a batch, so that any number of batches can
+//! be in flight on as many streams, each with a work space of its own.
+
+use ut_kernels::hit::{HitBuffers, Output};
+use ut_kernels::report::N_COUNTS;
+pub use ut_kernels::status::{HITS_OVERFLOW, NO_SUCH_EVENT};
+
+use super::batch::DeviceBatch;
+use super::buffer::LINE;
+use super::device::{Device, Rows, TransferBytes};
+use super::fused::{self, FusedPlaces, Task};
+use super::launcher::DeviceView;
+use super::output::WORD;
+use super::setup::Setup;
+use super::tables::TablesOnDevice;
+use crate::parameters::Parameters;
+use crate::plan::{DeviceTables, Plan, check_list, cluster_options};
+use crate::ptx::Unit;
+use crate::rank_tables::RankTables;
+use ut_data::detector::DetectorTables;
+use ut_data::input::Layout;
+use ut_data::{DecodeError, DecodeOptions};
+
+/// What a batch is worked on with.
+#[derive(Clone, Copy, Debug)]
+pub struct SequenceWork {
+    /// Address and bytes of device memory that nothing else uses from the count until the hits are written: at least
+    /// [`scratch_bytes`](DeviceSequence::scratch_bytes).
+    pub scratch: (u64, usize),
+    /// Two words of pinned host memory, or null. They are there when the stream has come to the end of a call: the number of
+    /// hits, and 0, or [`NO_SUCH_EVENT`] after the count, or [`HITS_OVERFLOW`] after the writing.
+    pub result: *mut u32,
+}
+
+/// Where results go, on the device. Addresses are multiples of 4.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SequenceHits {
+    /// Address of each array: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy`, `weight`, `id`.
+    pub arrays: [u64; 7],
+    /// Hits that each has room for.
+    pub max_hits: usize,
+    /// Address and words of the ends of groups: `n_events * n_groups + 1` are written.
+    pub offsets: (u64, usize),
+    /// The same of the report, `N_COUNTS` words an event, where it is wanted.
+    pub report: Option<(u64, usize)>,
+}
+
+/// A decoder as a stage of a sequence.
+pub struct DeviceSequence<D: Device> {
+    device: D,
+    setup: Setup<D>,
+}
+
+/// The work space of a batch from its first line on: the status word, with a word that is 0 before it; the report, where the
+/// caller has no place for it; then what lies between the kernels.
+#[derive(Clone, Copy, Debug)]
+struct Scratch {
+    between: usize,
+    bytes: usize,
+    /// Where the number of hits is.
+    total: usize,
+}
+
+/// Place of the status word.
+const STATUS: usize = WORD;
+
+/// Place of the report.
+const REPORT: usize = LINE;
+
+impl Scratch {
+    fn of(plan: Option<&Plan>, batch: &DeviceBatch) -> Self {
+        let Some(plan) = plan else { return Self { between: REPORT, bytes: REPORT, total: 0 } };
+        let between = REPORT + (plan.events as usize * N_COUNTS * WORD).next_multiple_of(LINE);
+        let places = FusedPlaces::of(plan, batch, true);
+        Self { between, bytes: between + places.bytes, total: between + places.total() }
+    }
+
+    /// Bytes of it all, at any address.
+    const fn needed(self) -> usize {
+        LINE - 1 + self.bytes
+    }
+}
+
+impl<D: Device> DeviceSequence<D> {
+    /// A stage for one detector and one set of options, on a device, with the kernels of the fused pipeline. Copies the
+    /// tables by `stream`, and waits for that. The kernels of a layout are compiled when it is first used, or before that by
+    /// [`CudaSequence::prepare`](super::CudaSequence::prepare).
+    ///
+    /// # Errors
+    /// When the launch parameters contradict each other, the tables are too large, `stream` is one of another device, or the
+    /// device refuses.
+    pub fn new(
+        mut device: D,
+        stream: &D::Stream,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        params: Parameters,
+    ) -> Result<Self, DecodeError> {
+        params.validate().map_err(|error| failure(error.to_string()))?;
+        let ranks = RankTables::new("cuda", tables, options)?;
+        device.begin()?;
+        // Refuses a stream of another device: the copies of the tables rely on it being one of this.
+        device.synchronize(stream)?;
+        let mut moved = TransferBytes::default();
+        let host = DeviceTables::new("cuda", tables)?;
+        let tables = TablesOnDevice::new(&mut device, stream, host, Some(ranks), &mut moved)?;
+        let setup = Setup {
+            tables,
+            options: cluster_options(&options),
+            flip_origin: options.flip.origin(),
+            params,
+            rung: None,
+        };
+        Ok(Self { device, setup })
+    }
+
+    /// The device.
+    pub const fn device(&self) -> &D {
+        &self.device
+    }
+
+    /// What has the kernels for a layout.
+    pub(super) fn unit(&self, layout: Layout) -> Unit {
+        Unit::fused(self.setup.tables.host.version, layout)
+    }
+
+    /// Sector groups of an event.
+    pub const fn n_groups(&self) -> usize {
+        self.setup.tables.host.n_groups as usize
+    }
+
+    /// Bytes of work space that a batch takes, whatever its bytes are: some 80 an event, and in MEP layout 4 a bank.
+    ///
+    /// # Errors
+    /// When 32 bits cannot count what the batch has, or it lists events and the tables are too large for that
+    /// ([`DecodeError::NoList`]).
+    pub fn scratch_bytes(&self, batch: &DeviceBatch) -> Result<usize, DecodeError> {
+        Ok(Scratch::of(self.plan(batch)?.as_ref(), batch).needed())
+    }
+
+    /// Puts on the stream what counts the hits of a batch: afterwards their number is at `work.result`.
+    ///
+    /// # Errors
+    /// As [`scratch_bytes`](Self::scratch_bytes), when the work space is too small, or the device said so. If the device
+    /// fails partway, this waits for the stream before it returns: nothing of the call is still in flight, unless the
+    /// waiting fails as well.
+    ///
+    /// # Safety
+    /// Until the stream has done this:
+    /// - `stream` is one of the device's, and this is not dropped.
+    /// - The device can read `batch` at its addresses, for as many elements as it says; those of words are multiples of 4.
+    ///   Nothing is written there.
+    /// - The work space is memory of the device for the bytes given, and nothing else uses it.
+    /// - `work.result` is null or has room for two words in pinned memory, which nothing reads or writes.
+    pub unsafe fn count(
+        &mut self,
+        stream: &D::Stream,
+        batch: &DeviceBatch,
+        work: SequenceWork,
+    ) -> Result<(), DecodeError> {
+        let plan = self.plan(batch)?;
+        // SAFETY: what is asked of the caller; no hits are written to count them.
+        unsafe { self.run(stream, plan, batch, work, Task::Count, &SequenceHits::default()) }
+    }
+
+    /// Puts on the stream what writes the hits of a batch that was counted with the same arguments, in arrays of `hits` of
+    /// exactly as many places, or more; ends of groups and report as well. Afterwards `work.result` says again how many there
+    /// are, and whether they fitted.
+    ///
+    /// # Errors
+    /// As [`count`](Self::count), and when the places of `hits` are too few for the events of the batch.
+    ///
+    /// # Safety
+    /// As [`count`](Self::count), and:
+    /// - The same batch was counted before with this stage, on this stream or one that it waits for, with this work space;
+    ///   nothing was written there since.
+    /// - The arrays of `hits` are memory of the device for `max_hits` words each, offsets and report for the words given;
+    ///   they do not overlap, nothing else uses them, and their addresses are multiples of 4.
+    pub unsafe fn write(
+        &mut self,
+        stream: &D::Stream,
+        batch: &DeviceBatch,
+        work: SequenceWork,
+        hits: &SequenceHits,
+    ) -> Result<(), DecodeError> {
+        let plan = self.plan(batch)?;
+        let reports = hits.report.map_or(usize::MAX, |(_, words)| words / N_COUNTS);
+        let capacity = (hits.offsets.1.saturating_sub(1) / self.n_groups()).min(reports);
+        if hits.offsets.1 == 0 || batch.n_events > capacity {
+            return Err(DecodeError::TooManyEvents { events: batch.n_events, capacity });
+        }
+        // SAFETY: what is asked of the caller; there is a place for each event, checked above.
+        unsafe { self.run(stream, plan, batch, work, Task::Write, hits) }
+    }
+
+    fn plan(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
+        if batch.selected.is_some() {
+            check_list("cuda", self.setup.tables.ranks.as_ref())?;
+        }
+        let tables = &self.setup.tables.host;
+        tables.check_size("cuda", batch.n_events, batch.raw.1, batch.most_words())?;
+        Ok((batch.n_events > 0).then(|| Plan::new(tables, self.setup.params, batch.n_events)))
+    }
+
+    /// Puts the work on the stream; if that fails partway, waits for the stream.
+    ///
+    /// # Safety
+    /// - As [`count`](Self::count), or as [`write`](Self::write), with `hits` that have a place for each event.
+    unsafe fn run(
+        &mut self,
+        stream: &D::Stream,
+        plan: Option<Plan>,
+        batch: &DeviceBatch,
+        work: SequenceWork,
+        task: Task,
+        hits: &SequenceHits,
+    ) -> Result<(), DecodeError> {
+        let scratch = Scratch::of(plan.as_ref(), batch);
+        if work.scratch.1 < scratch.needed() {
+            return Err(DecodeError::WorkSpace { bytes: work.scratch.1, needed: scratch.needed() });
+        }
+        self.device.begin()?;
+        // SAFETY: what is asked of the caller; the work space is large enough, checked above.
+        let put = unsafe { self.put(stream, plan, batch, work, task, hits) };
+        if put.is_err() {
+            // The first error is the one to report.
+            let _ = self.device.synchronize(stream);
+        }
+        put
+    }
+
+    /// # Safety
+    /// - As [`run`](Self::run), with a work space that is large enough for this plan and batch.
+    unsafe fn put(
+        &mut self,
+        stream: &D::Stream,
+        plan: Option<Plan>,
+        batch: &DeviceBatch,
+        work: SequenceWork,
+        task: Task,
+        hits: &SequenceHits,
+    ) -> Result<(), DecodeError> {
+        let scratch = Scratch::of(plan.as_ref(), batch);
+        let base = work.scratch.0.next_multiple_of(LINE as u64);
+        let at = |place: usize| base + place as u64;
+        // SAFETY: both words are in the work space, which is aligned here, and there until the stream has done this.
+        unsafe { self.device.zero(stream, base, 2) }?;
+        if let Some(plan) = plan {
+            // Kernels count in 32 bits, and so does the number of hits: more room is never used.
+            let (events, n) = (plan.events as usize, hits.max_hits.min(u32::MAX as usize));
+            // (To count, nothing of the results is written.)
+            let (n_offsets, n_report) =
+                if task == Task::Count { (0, 0) } else { (plan.counters as usize + 1, events * N_COUNTS) };
+            // SAFETY:
+            // - Status and report have room in the work space, which the caller gives, and are aligned.
+            // - The arrays of hits have at least so many elements, offsets and report as many as the events need, at
+            //   multiples of 4, as the caller says. To count, they have none.
+            let output = unsafe {
+                let floats = |array: usize| DeviceView::at(hits.arrays[array], n);
+                Output {
+                    hits: HitBuffers {
+                        y_begin: floats(0),
+                        y_end: floats(1),
+                        z_at_y_eq0: floats(2),
+                        x_at_y_eq0: floats(3),
+                        dx_dy: floats(4),
+                        weight: floats(5),
+                        id: DeviceView::at(hits.arrays[6], n),
+                    },
+                    offsets: DeviceView::at(hits.offsets.0, n_offsets),
+                    report: DeviceView::at(hits.report.map_or(at(REPORT), |(address, _)| address), n_report),
+                    status: DeviceView::at(at(STATUS), 1),
+                }
+            };
+            // SAFETY:
+            // - The device can read the batch until then, as the caller says.
+            // - The work space has room for what lies between the kernels, and this is on a line; to write, the batch was
+            //   counted with it: the caller says both.
+            // - The output is as long as the plan asks for, as said above, and the status was set to 0.
+            unsafe {
+                fused::launch(&mut self.device, stream, &self.setup, task, &plan, batch, at(scratch.between), output)
+            }?;
+        } else if task == Task::Write {
+            // SAFETY: one word is there, as the caller says, until the stream has done this.
+            unsafe { self.device.zero(stream, hits.offsets.0, 1) }?;
+        }
+        if work.result.is_null() {
+            return Ok(());
+        }
+        // SAFETY: both words are in the work space; there is room for two in pinned memory, which nothing else uses until
+        // the stream has done this, as the caller says.
+        unsafe {
+            self.device.read(stream, at(scratch.total), work.result.cast(), Rows::one(WORD))?;
+            self.device.read(stream, at(STATUS), work.result.add(1).cast(), Rows::one(WORD))
+        }
+    }
+}
+
+fn failure(message: String) -> DecodeError {
+    DecodeError::Device { backend: "cuda", message }
+}

@@ -1,0 +1,30 @@
+//! What the launches of every batch have in common.
+
+use ut_kernels::clustering::ClusterOptions;
+
+use super::device::Device;
+use super::tables::TablesOnDevice;
+use crate::parameters::Parameters;
+use crate::ptx::Unit;
+use ut_data::input::Layout;
+
+/// What the launches of every batch have in common.
+pub(super) struct Setup<D: Device> {
+    pub(super) tables: TablesOnDevice<D>,
+    pub(super) options: ClusterOptions,
+    pub(super) flip_origin: f32,
+    pub(super) params: Parameters,
+    /// A rung of the ladder in place of production, for v5 in Allen layout.
+    pub(super) rung: Option<String>,
+}
+
+impl<D: Device> Setup<D> {
+    /// Unit and variant for a layout.
+    pub(super) fn variant(&self, layout: Layout) -> (Unit, String) {
+        if let (Layout::Allen, Some(rung)) = (layout, &self.rung) {
+            return (Unit::LADDER, rung.clone());
+        }
+        let unit = Unit::production(self.tables.host.version, layout);
+        (unit, unit.name.to_owned())
+    }
+}

@@ -1,0 +1,174 @@
+//! Is there a GPU that can run the kernels, and if not, why not, and what is to be done?
+//!
+//! Everything that can go wrong before the first launch is found here, in the order in which it would show, and said in
+//! words. `tests/cuda/device.rs` has the cases, on a stand-in for the driver.
+
+use super::driver::{self, Attributes, CallError};
+use ut_data::DecodeError;
+
+/// Oldest driver, as `cuDriverGetVersion` counts: 1000 · major + 10 · minor of its CUDA release. 12.4 brought
+/// `cuFuncGetParamInfo`, the newest call that is used.
+const MIN_DRIVER: i32 = 12040;
+
+/// Oldest compute capability: that of the PTX.
+const MIN_CAPABILITY: (i32, i32) = (8, 0);
+
+/// A GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// Its number among the visible devices.
+    pub ordinal: usize,
+    /// What it calls itself.
+    pub name: String,
+    /// Compute capability, major and minor.
+    pub capability: (i32, i32),
+    /// Bytes of memory.
+    pub memory: usize,
+    /// Multiprocessors.
+    pub multiprocessors: i32,
+}
+
+/// Why the kernels cannot run on a GPU here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StartError {
+    /// `libcuda` cannot be opened.
+    #[error("there is no NVIDIA driver: libcuda cannot be opened. Install the driver, or take --backend cpu")]
+    NoDriver,
+    /// The driver is older than what is used of it.
+    #[error(
+        "the NVIDIA driver is too old: it knows CUDA {}, needed is {}. Update the driver, or take --backend cpu",
+        release(*found), release(MIN_DRIVER)
+    )]
+    OldDriver {
+        /// What it is, as the driver counts.
+        found: i32,
+    },
+    /// The driver is there, but finds no device.
+    #[error(
+        "the NVIDIA driver finds no GPU: see what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES or the container \
+         hides it; or take --backend cpu"
+    )]
+    NoDevice,
+    /// Another device was asked for than there is.
+    #[error("there is no GPU {ordinal}: the driver finds {found}, numbered from 0")]
+    NoSuchDevice {
+        /// What was requested.
+        ordinal: usize,
+        /// How many there are.
+        found: usize,
+    },
+    /// The GPU lacks instructions that the kernels use.
+    #[error(
+        "GPU {}, {}, is of compute capability {}.{}; the kernels need {}.{} (A100 and newer). Choose another GPU, or take \
+         --backend cpu", gpu.ordinal, gpu.name, gpu.capability.0, gpu.capability.1, MIN_CAPABILITY.0, MIN_CAPABILITY.1
+    )]
+    OldDevice {
+        /// Which.
+        gpu: Gpu,
+    },
+    /// The buffers do not fit.
+    #[error(
+        "GPU {}, {}: buffers of {needed} bytes do not fit, {free} bytes are free. Take smaller batches or fewer streams, \
+         or see with nvidia-smi who else uses it", gpu.ordinal, gpu.name
+    )]
+    NoMemory {
+        /// Which.
+        gpu: Gpu,
+        /// Bytes that the declared capacity takes.
+        needed: usize,
+        /// Bytes that are free.
+        free: usize,
+    },
+    /// A launch parameter asks for larger blocks than the compiled kernel can have on this GPU.
+    #[error(
+        "GPU {}, {}: {kernel} cannot run in blocks of {threads} threads: compiled to {registers} registers a thread, it can \
+         have at most {most}. Set a smaller block (--set KERNEL.block_x=…), or limit the registers (--set \
+         cuda.registers=…)", gpu.ordinal, gpu.name
+    )]
+    TooManyThreads {
+        /// Which.
+        gpu: Gpu,
+        /// The kernel.
+        kernel: &'static str,
+        /// Threads of a block that were asked for.
+        threads: u32,
+        /// Most threads that a block can have.
+        most: u32,
+        /// Registers a thread.
+        registers: u32,
+    },
+    /// Something else that the driver said.
+    #[error("the NVIDIA driver failed to {action}: {message}")]
+    Driver {
+        /// What it was to do.
+        action: &'static str,
+        /// What it said.
+        message: String,
+    },
+}
+
+impl From<StartError> for DecodeError {
+    fn from(error: StartError) -> Self {
+        Self::Device { backend: "cuda", message: error.to_string() }
+    }
+}
+
+/// A CUDA release as people write it.
+pub(super) fn release(version: i32) -> String {
+    format!("{}.{}", version / 1000, version % 1000 / 10)
+}
+
+/// The number of devices, at least one.
+///
+/// # Errors
+/// Without a driver that is new enough, or without a device; the message says which, and what to do.
+pub(super) fn check_driver() -> Result<usize, StartError> {
+    if !driver::is_installed() {
+        return Err(StartError::NoDriver);
+    }
+    let found = driver::version()?;
+    if found < MIN_DRIVER {
+        return Err(StartError::OldDriver { found });
+    }
+    let found = driver::device_count()?;
+    if found == 0 { Err(StartError::NoDevice) } else { Ok(found) }
+}
+
+/// GPU `ordinal`, if the kernels can run on it.
+///
+/// # Errors
+/// When they cannot; the message says why and what to do.
+pub fn choose(ordinal: usize) -> Result<Gpu, StartError> {
+    let found = check_driver()?;
+    if ordinal >= found {
+        return Err(StartError::NoSuchDevice { ordinal, found });
+    }
+    let Attributes { name, capability, memory, multiprocessors, .. } = driver::describe(ordinal)?;
+    let gpu = Gpu { ordinal, name, capability, memory, multiprocessors };
+    if capability < MIN_CAPABILITY { Err(StartError::OldDevice { gpu }) } else { Ok(gpu) }
+}
+
+impl From<CallError> for StartError {
+    fn from(error: CallError) -> Self {
+        Self::Driver { action: error.action, message: error.message }
+    }
+}
+
+impl From<CallError> for DecodeError {
+    fn from(error: CallError) -> Self {
+        StartError::from(error).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_machine_answers_one_way_or_another() {
+        match choose(0) {
+            Ok(gpu) => assert!(gpu.capability >= MIN_CAPABILITY && gpu.memory > 0 && gpu.multiprocessors > 0),
+            Err(error) => assert_eq!(error == StartError::NoDriver, !driver::is_installed(), "{error}"),
+        }
+    }
+}

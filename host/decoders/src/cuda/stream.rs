@@ -1,0 +1,502 @@
+//! One stream and all that belongs to it: the batch that is in flight there, its buffers on the device and in pinned
+//! memory. Streams share only the tables, which are never written, so that no stream waits for another.
+//!
+//! A batch is put on its stream all at once: copy in, kernels, copy out. The number of hits is not known then, and to
+//! wait for it would leave the stream idle while the host thinks. So the copy out takes as many hits as the last
+//! batch's number makes likely for this batch's bytes, and one in 32 more: nearly always everything is there when the
+//! stream is done. What is missing is fetched afterwards; what was too much cost a 32nd of the link's time. The first
+//! batch has no number to go by: all its hits are fetched afterwards.
+
+use std::sync::Arc;
+
+use ut_kernels::detector::BankVersion;
+use ut_kernels::fused::look_back::LIMIT;
+use ut_kernels::status::NO_SUCH_EVENT;
+
+use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
+use super::buffer::{HostBuffer, LINE};
+use super::device::{Device, Rows, TransferBytes};
+use super::output::{DeviceHits, HostHits, N_ARRAYS, Output, Results, WORD};
+use super::setup::Setup;
+use super::upload::Upload;
+use super::work::Work;
+use crate::plan::Plan;
+use ut_data::DecodeError;
+use ut_data::input::EventMeta;
+
+/// Most hits that banks of this many bytes have, each byte being of one bank: a v5 bank has at most two hits of each of
+/// six lanes in 32 bytes of payload, a v4 bank a hit in two bytes. Fragments or events that overlap, which no reader
+/// makes, can have more: buffers grow when the device says so.
+pub(super) const fn most_hits(version: BankVersion, bytes: usize) -> usize {
+    match version {
+        BankVersion::V4 => bytes / 2,
+        BankVersion::V5 => bytes / 32 * 12,
+    }
+}
+
+/// What a batch that is to be decoded is known by.
+pub(super) struct Request {
+    /// Tells it from others of the decoder.
+    pub(super) serial: u64,
+    /// How it is launched; `None` where there is no event.
+    pub(super) plan: Option<Plan>,
+    pub(super) readback: Readback,
+}
+
+/// What is to be there when a batch is collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readback {
+    /// Hits and report, in the host's memory.
+    Hits,
+    /// Nothing but the number of hits: they stay on the device, as for the next stage of a trigger sequence.
+    None,
+}
+
+/// A batch that is in flight.
+struct Job<D: Device> {
+    request: Request,
+    batch: DeviceBatch,
+    /// Hits that are being copied to the host.
+    copied: usize,
+    source: Held<D>,
+}
+
+/// What must live until the batch is done, and knows what its container knew.
+enum Held<D: Device> {
+    Nothing,
+    Meta(Vec<EventMeta>),
+    Pinned(Arc<PinnedBatch<D>>),
+    Resident(Arc<ResidentBatch<D>>),
+}
+
+impl<D: Device> Held<D> {
+    fn meta(&self) -> &[EventMeta] {
+        match self {
+            Self::Nothing => &[],
+            Self::Meta(meta) => meta,
+            Self::Pinned(batch) => &batch.meta,
+            Self::Resident(batch) => &batch.meta,
+        }
+    }
+}
+
+/// A batch that was collected.
+struct Collected<D: Device> {
+    hits: usize,
+    plan: Option<Plan>,
+    source: Held<D>,
+}
+
+/// A stream with its buffers.
+pub(super) struct BatchStream<D: Device> {
+    queue: D::Stream,
+    upload: Upload<D>,
+    work: Work<D>,
+    output: Output<D>,
+    results: HostBuffer<D>,
+    hits: HostBuffer<D>,
+    /// From one array of `hits` to the next.
+    stride: usize,
+    job: Option<Job<D>>,
+    /// What a batch lies in that was given up and could not be waited for: the device may still use it.
+    kept: Held<D>,
+    /// Whether something was put on the stream since it was waited for last.
+    dirty: bool,
+    /// Hits a byte of the last batch's raw banks.
+    hits_per_byte: f64,
+    /// Bytes that came from the device.
+    read: u64,
+    /// The batch that was collected last.
+    done: Option<Collected<D>>,
+}
+
+/// What is said of a list on the device.
+const NOT_THERE: &str = "the list of events names one that the batch does not have";
+
+impl<D: Device> BatchStream<D> {
+    pub(super) const fn new(queue: D::Stream, fused: bool) -> Self {
+        Self {
+            queue,
+            upload: Upload::new(),
+            work: Work::new(fused),
+            output: Output::new(),
+            results: HostBuffer::new(),
+            hits: HostBuffer::new(),
+            stride: 0,
+            job: None,
+            kept: Held::Nothing,
+            dirty: false,
+            hits_per_byte: 0.0,
+            read: 0,
+            done: None,
+        }
+    }
+
+    pub(super) const fn queue(&self) -> &D::Stream {
+        &self.queue
+    }
+
+    pub(super) const fn is_free(&self) -> bool {
+        self.job.is_none()
+    }
+
+    /// Whether the batch in flight is this one.
+    pub(super) fn has(&self, serial: u64) -> bool {
+        self.job.as_ref().is_some_and(|job| job.request.serial == serial)
+    }
+
+    /// Bytes over the link since this was made.
+    pub(super) const fn moved(&self) -> TransferBytes {
+        TransferBytes { to_device: self.upload.moved(), from_device: self.read }
+    }
+
+    /// Bytes on the device.
+    pub(super) fn device_bytes(&self) -> usize {
+        self.upload.device_bytes() + self.work.bytes() + self.output.bytes()
+    }
+
+    /// Bytes of pinned memory.
+    pub(super) const fn pinned_bytes(&self) -> usize {
+        self.upload.pinned_bytes() + self.results.bytes() + self.hits.bytes()
+    }
+
+    /// Makes room on the device for a batch of this many strips and hits. Nothing is in flight.
+    pub(super) fn reserve(&mut self, device: &mut D, plan: &Plan, strips: usize) -> Result<(), DecodeError> {
+        let strips = strips.next_multiple_of(LINE / WORD);
+        self.work.reserve_events(device, plan)?;
+        self.work.reserve_strips(device, strips)?;
+        self.output.reserve_events(device, plan)?;
+        self.output.reserve_hits(device, strips)
+    }
+
+    /// Makes room for a batch of this many bytes, in pinned memory and on the device. Nothing is in flight.
+    pub(super) fn reserve_input(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
+        self.upload.reserve(device, bytes)
+    }
+
+    /// Waits until nothing is in flight, and forgets the batch that was. While the stream cannot be waited for, this fails, and
+    /// so does all that begins with it: what is in flight may still use the buffers.
+    pub(super) fn settle(&mut self, device: &mut D) -> Result<(), DecodeError> {
+        if let Some(job) = self.job.take() {
+            self.kept = job.source;
+        }
+        if self.dirty {
+            device.synchronize(&self.queue)?;
+            self.dirty = false;
+        }
+        // What the batch lies in is given back when the stream is done, and not before.
+        self.kept = Held::Nothing;
+        Ok(())
+    }
+
+    /// Waits until nothing is in flight, if something went wrong; what went wrong first is said.
+    fn or_settle<T>(&mut self, device: &mut D, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
+        if result.is_err() {
+            let _ = self.settle(device);
+        }
+        result
+    }
+
+    /// Kernels alone.
+    ///
+    /// # Safety
+    /// - The device is the one that this was made with, and can read `batch` until the stream was waited for.
+    /// - This plan and batch were collected from this stream before, and nothing larger is reserved since.
+    pub(super) unsafe fn again(
+        &mut self,
+        device: &mut D,
+        setup: &Setup<D>,
+        plan: &Plan,
+        batch: &DeviceBatch,
+    ) -> Result<(), DecodeError> {
+        self.dirty = true;
+        // SAFETY:
+        // - `kernels` puts launches and cleared words on this stream, the same each time.
+        // - The buffers have been reserved for this plan and batch before, and buffers only grow; the batch can be read
+        //   until the stream was waited for, as the caller says, and this is not dropped before.
+        unsafe { device.submit_capturable(&self.queue, &|device| self.kernels(device, setup, plan, batch)) }
+    }
+
+    /// # Safety
+    /// - The device is the one that this was made with, and can read `batch` until the stream was waited for.
+    /// - The buffers are reserved for the plan, the batch, and each other.
+    unsafe fn kernels(
+        &self,
+        device: &mut D,
+        setup: &Setup<D>,
+        plan: &Plan,
+        batch: &DeviceBatch,
+    ) -> Result<(), DecodeError> {
+        // SAFETY: the status word is in the results, which are reserved for the plan and live until the stream was
+        // waited for; its address is that of a word.
+        unsafe { device.zero(&self.queue, self.output.result(Results::of(plan).status()), 1) }?;
+        // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says; the status word is 0
+        // by then, in the order of the stream.
+        unsafe { self.work.launch(device, &self.queue, setup, plan, batch, &self.output) }
+    }
+
+    /// Puts a batch on the stream, which is free. When this fails, nothing is in flight.
+    pub(super) fn submit(
+        &mut self,
+        device: &mut D,
+        setup: &Setup<D>,
+        source: Source<'_, D>,
+        request: Request,
+    ) -> Result<(), DecodeError> {
+        self.settle(device)?;
+        self.dirty = true;
+        let put = match source {
+            Source::Host(view) => {
+                // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops
+                // them.
+                unsafe { self.upload.write_host(device, &self.queue, &view) }
+                    .map(|batch| (batch, Held::Meta(view.meta_of_results())))
+            }
+            Source::Pinned(pinned) => {
+                // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops
+                // them, and the job, or on an error `kept`, has the pinned batch until the stream was waited for.
+                let put = unsafe { self.upload.write_pinned(device, &self.queue, &pinned) };
+                match put {
+                    Ok(batch) => Ok((batch, Held::Pinned(pinned))),
+                    Err(error) => {
+                        self.kept = Held::Pinned(pinned);
+                        Err(error)
+                    }
+                }
+            }
+            Source::Resident(resident) => Ok((resident.batch, Held::Resident(resident))),
+        };
+        let started = put.and_then(|(batch, source)| {
+            // SAFETY: the batch lies in the upload buffer, or in what `source` keeps, which `submit_at` does.
+            unsafe { self.submit_at(device, setup, batch, source, request) }
+        });
+        self.or_settle(device, started)
+    }
+
+    /// As [`submit`](Self::submit), for a batch that lies on the device.
+    ///
+    /// # Safety
+    /// - The device can read it until it is collected or forgotten.
+    pub(super) unsafe fn submit_resident(
+        &mut self,
+        device: &mut D,
+        setup: &Setup<D>,
+        batch: DeviceBatch,
+        request: Request,
+    ) -> Result<(), DecodeError> {
+        self.settle(device)?;
+        self.dirty = true;
+        // SAFETY: the device can read the batch until then, as the caller says.
+        let started = unsafe { self.submit_at(device, setup, batch, Held::Nothing, request) };
+        self.or_settle(device, started)
+    }
+
+    /// When this fails, the stream must be waited for before the batch is given back: the job, which is set first,
+    /// keeps `source` until then.
+    ///
+    /// # Safety
+    /// - The device can read `batch` as long as `source` is kept, or until the stream was waited for.
+    /// - Nothing is in flight but what brings the batch.
+    unsafe fn submit_at(
+        &mut self,
+        device: &mut D,
+        setup: &Setup<D>,
+        batch: DeviceBatch,
+        source: Held<D>,
+        request: Request,
+    ) -> Result<(), DecodeError> {
+        self.done = None;
+        let (plan, readback) = (request.plan, request.readback);
+        self.job = Some(Job { request, batch, copied: 0, source });
+        let Some(plan) = plan else { return Ok(()) };
+        self.reserve(device, &plan, most_hits(setup.tables.host.version, batch.raw.1))?;
+        self.work.reserve_batch(device, &plan, &batch)?;
+        let expected = (batch.raw.1 as f64 * self.hits_per_byte * (33.0 / 32.0)) as usize;
+        let copied = if readback == Readback::Hits { expected.min(self.output.stride()) } else { 0 };
+        self.reserve_host(device, &plan, copied)?;
+        if let Some(job) = &mut self.job {
+            job.copied = copied;
+        }
+        // SAFETY: the buffers were reserved just now, and the job keeps what the batch lies in.
+        unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }
+    }
+
+    fn reserve_host(&mut self, device: &mut D, plan: &Plan, hits: usize) -> Result<(), DecodeError> {
+        self.results.reserve(device, Results::of(plan).words() * WORD)?;
+        if hits > self.stride {
+            // Batches differ: room for somewhat larger ones, too.
+            let stride = (hits + hits / 8).next_multiple_of(32);
+            self.stride = 0;
+            self.hits.reserve(device, N_ARRAYS * stride * WORD)?;
+            self.stride = stride;
+        }
+        Ok(())
+    }
+
+    /// Kernels and copies out: of `copied` hits, and of what `readback` says.
+    ///
+    /// # Safety
+    /// - The device can read `batch` until the stream was waited for.
+    /// - The buffers, on the device and on the host, are reserved for the plan, the batch and `copied` hits.
+    unsafe fn launch(
+        &mut self,
+        device: &mut D,
+        setup: &Setup<D>,
+        plan: &Plan,
+        batch: &DeviceBatch,
+        readback: Readback,
+        copied: usize,
+    ) -> Result<(), DecodeError> {
+        let results = Results::of(plan);
+        let first = if readback == Readback::Hits { 0 } else { results.total() };
+        let bytes = (results.words() - first) * WORD;
+        assert!(results.words() * WORD <= self.results.bytes());
+        self.read += bytes as u64;
+        // SAFETY: within the results, checked above.
+        let to = unsafe { self.results.start().add(first * WORD) };
+        let work = |device: &mut D| {
+            // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says.
+            unsafe { self.kernels(device, setup, plan, batch) }?;
+            // SAFETY: both sides of the results are reserved for the plan, and live until the stream was waited for;
+            // the host does not look there before.
+            unsafe { device.read(&self.queue, self.output.result(first), to, Rows::one(bytes)) }
+        };
+        // SAFETY: `work` puts launches, cleared words and a copy from the device on this stream, the same each time;
+        // what they ask for holds until the stream was waited for, as each of them says.
+        unsafe { device.submit_capturable(&self.queue, &work) }?;
+        // SAFETY: nothing was read of the hits that is looked at before the stream was waited for.
+        unsafe { self.read_hits(device, 0, copied) }
+    }
+
+    /// Copies hits `from` to `to` of each array.
+    ///
+    /// # Safety
+    /// - The host does not look at them before the stream was waited for.
+    unsafe fn read_hits(&mut self, device: &mut D, from: usize, to: usize) -> Result<(), DecodeError> {
+        let (host, device_stride) = (self.stride * WORD, self.output.stride() * WORD);
+        let rows = Rows { n: N_ARRAYS, width: (to - from) * WORD, host, device: device_stride };
+        if from == to {
+            return Ok(());
+        }
+        assert!(to <= self.stride && to <= self.output.stride());
+        self.read += rows.bytes() as u64;
+        // SAFETY: within the first array, checked above.
+        let start = unsafe { self.hits.start().add(from * WORD) };
+        // SAFETY: seven arrays of either stride were reserved on either side, and `to` is within both, checked above;
+        // both live until the stream was waited for, and the host does not look there, as the caller says.
+        unsafe { device.read(&self.queue, self.output.hit(from), start, rows) }
+    }
+
+    /// A word that the kernels have written.
+    ///
+    /// # Safety
+    /// - It is a word of this stream's buffers on the device.
+    unsafe fn read_word(&mut self, device: &mut D, place: u64) -> Result<u32, DecodeError> {
+        self.read += WORD as u64;
+        // SAFETY: the word is there, as the caller says; the results have room for it, since a batch was collected, and
+        // are not looked at before the stream was waited for, below.
+        unsafe { device.read(&self.queue, place, self.results.start(), Rows::one(WORD)) }?;
+        device.synchronize(&self.queue)?;
+        // SAFETY: the stream was waited for.
+        Ok(unsafe { self.results.slice::<u32>(0, 1) }[0])
+    }
+
+    /// Waits for the batch in flight, and sees to what was too small for it.
+    pub(super) fn collect(&mut self, device: &mut D, setup: &Setup<D>, name: &'static str) -> Result<(), DecodeError> {
+        let finished = device.synchronize(&self.queue).and_then(|()| self.finish(device, setup, name));
+        let hits = self.or_settle(device, finished)?;
+        self.dirty = false;
+        if let Some(Job { request, source, .. }) = self.job.take() {
+            self.done = Some(Collected { hits, plan: request.plan, source });
+        }
+        Ok(())
+    }
+
+    /// The number of hits of the batch in flight, whose stream was waited for. Nothing is in flight when this returns.
+    fn finish(&mut self, device: &mut D, setup: &Setup<D>, name: &'static str) -> Result<usize, DecodeError> {
+        let failure = |message| Err(DecodeError::Device { backend: name, message });
+        let Some(Job { request, batch, copied, .. }) = &self.job else { return Ok(0) };
+        let Some(plan) = request.plan else { return Ok(0) };
+        let (readback, batch, mut copied) = (request.readback, *batch, *copied);
+        let results = Results::of(&plan);
+        let n = loop {
+            // SAFETY: the stream was waited for.
+            let words = unsafe { self.results.slice::<u32>(0, results.words()) };
+            let (hits, found) = (words[results.total()], words[results.status()]);
+            if found & self.work.overflow() == 0 {
+                if found & NO_SUCH_EVENT != 0 {
+                    return failure(NOT_THERE.to_owned());
+                }
+                if found != 0 || hits as usize > self.output.stride() {
+                    return failure(format!("the device reports status {found} with {hits} hits, which cannot be"));
+                }
+                break hits as usize;
+            }
+            // The fused kernel has no room for strips, only for hits.
+            let (strips, room) = match self.work.strips_found(&plan) {
+                // SAFETY: a word of the work buffers, reserved for this plan.
+                Some((place, room)) => (unsafe { self.read_word(device, place) }?, room),
+                None if hits >= LIMIT => (u32::MAX, 0),
+                None => (hits, self.output.stride()),
+            };
+            if strips == u32::MAX {
+                return failure("the batch has more strips than 32 bits can count".to_owned());
+            }
+            if strips as usize <= room {
+                return failure(format!("the device has no room for {strips} strips where there is some for more"));
+            }
+            self.reserve(device, &plan, strips as usize)?;
+            // SAFETY: the job keeps what the batch lies in; the buffers were reserved for it when it was submitted, and
+            // for its strips just now.
+            unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }?;
+            device.synchronize(&self.queue)?;
+        };
+        if readback == Readback::Hits && n > copied {
+            if n > self.stride {
+                self.reserve_host(device, &plan, n)?;
+                copied = 0;
+            }
+            // SAFETY: the stream is waited for below, before the host looks.
+            unsafe { self.read_hits(device, copied, n) }?;
+            device.synchronize(&self.queue)?;
+        }
+        self.hits_per_byte = n as f64 / batch.raw.1.max(1) as f64;
+        Ok(n)
+    }
+
+    /// What was collected last, where it lies on the device.
+    pub(super) fn on_device(&self) -> DeviceHits {
+        match &self.done {
+            Some(Collected { hits, plan: Some(plan), .. }) => self.output.on_device(plan, *hits),
+            _ => DeviceHits::default(),
+        }
+    }
+
+    /// What was collected last with [`Readback::Hits`], in pinned memory.
+    pub(super) fn on_host(&self, n_groups: usize) -> HostHits<'_> {
+        let Some(Collected { hits, plan: Some(plan), source }) = &self.done else { return HostHits::none(n_groups) };
+        let results = Results::of(plan);
+        let len = if *hits == 0 { 0 } else { N_ARRAYS * self.stride };
+        // SAFETY: nothing is in flight on a stream whose batch was collected; the next one is submitted by `&mut self`.
+        let words = unsafe { self.results.slice::<u32>(0, results.words()) };
+        // SAFETY: as for `words`: nothing is in flight as long as this is borrowed.
+        let arrays = unsafe { self.hits.slice::<u32>(0, len) };
+        HostHits::new((*hits, n_groups), results, words, (arrays, self.stride), source.meta())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_have_room_for_a_full_bank_and_not_much_more() {
+        // Two rows of a v5 bank: two hits of each of six lanes a row.
+        assert_eq!(most_hits(BankVersion::V5, 64), 24);
+        assert_eq!(most_hits(BankVersion::V5, 31), 0);
+        assert_eq!(most_hits(BankVersion::V4, 64), 32);
+        for version in [BankVersion::V4, BankVersion::V5] {
+            assert_eq!(most_hits(version, 0), 0);
+        }
+    }
+}

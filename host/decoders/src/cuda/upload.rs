@@ -1,0 +1,123 @@
+//! A batch on its way to the device: through pinned memory that the stream keeps, or from pinned memory of its own.
+
+use super::batch::{DeviceBatch, Packing, PinnedBatch};
+use super::buffer::{Buffer, HostBuffer};
+use super::device::Device;
+use ut_data::DecodeError;
+use ut_data::input::BatchView;
+
+/// The CPU copies a batch to pinned memory in pieces of this many bytes, and the device takes a piece while the next
+/// one is copied: large enough that a copy's own cost does not count, small enough that both overlap.
+const PIECE: usize = 2 << 20;
+
+/// Where a stream's batch is staged, and where it lies on the device.
+pub(super) struct Upload<D: Device> {
+    staging: HostBuffer<D>,
+    input: Buffer<D>,
+    /// Bytes that went to the device.
+    bytes: u64,
+}
+
+impl<D: Device> Upload<D> {
+    pub(super) const fn new() -> Self {
+        Self { staging: HostBuffer::new(), input: Buffer::new(), bytes: 0 }
+    }
+
+    /// Bytes that went to the device since this was made.
+    pub(super) const fn moved(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) const fn device_bytes(&self) -> usize {
+        self.input.bytes()
+    }
+
+    pub(super) const fn pinned_bytes(&self) -> usize {
+        self.staging.bytes()
+    }
+
+    /// Makes room for a batch of this many bytes, in pinned memory and on the device. Nothing is in flight on the
+    /// stream.
+    pub(super) fn reserve(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
+        self.staging.reserve(device, bytes)?;
+        self.input.reserve(device, bytes)
+    }
+
+    /// Copies a batch from the host's memory, which is free again when this returns.
+    ///
+    /// # Safety
+    /// - `stream` is the device's, and nothing is in flight on it that reads or writes this.
+    /// - This is not dropped before the stream was waited for.
+    pub(super) unsafe fn write_host(
+        &mut self,
+        device: &mut D,
+        stream: &D::Stream,
+        batch: &BatchView<'_>,
+    ) -> Result<DeviceBatch, DecodeError> {
+        let packing = Packing::of(batch);
+        self.reserve(device, packing.bytes)?;
+        let mut written = 0;
+        for (at, part) in packing.parts(batch) {
+            for (i, piece) in part.chunks(PIECE).enumerate() {
+                let at = at + i * PIECE;
+                // SAFETY: the copies that are in flight are of the bytes before `written`, and `at` is not before it:
+                // pieces come in the order of their places.
+                unsafe { self.staging.put(at, piece) };
+                let end = at + piece.len();
+                if end - written >= PIECE {
+                    // SAFETY: nothing else uses the buffers, and they live long enough, as the caller says; the bytes
+                    // before `end` were written to the staging buffer above.
+                    unsafe { self.write(device, stream, written, end) }?;
+                    written = end;
+                }
+            }
+        }
+        // SAFETY: nothing else uses the buffers, and they live long enough, as the caller says.
+        unsafe { self.write(device, stream, written, packing.bytes) }?;
+        Ok(packing.at(self.input.address()))
+    }
+
+    /// Copies bytes `from` to `to` of the staged batch.
+    ///
+    /// # Safety
+    /// - `stream` is the device's, and nothing in flight there uses these bytes.
+    /// - The host leaves them alone, and this is not dropped, until the stream was waited for.
+    unsafe fn write(&mut self, device: &mut D, stream: &D::Stream, from: usize, to: usize) -> Result<(), DecodeError> {
+        if from == to {
+            return Ok(());
+        }
+        assert!(from < to && to <= self.staging.bytes().min(self.input.bytes()));
+        self.bytes += (to - from) as u64;
+        let address = self.input.address() + from as u64;
+        // SAFETY: inside of the staging buffer, checked above.
+        let start = unsafe { self.staging.start().add(from) };
+        // SAFETY:
+        // - The stream is the device's, and the host's bytes are left alone until it has done this, as the caller says.
+        // - Both buffers are this device's, and the bytes are inside of both, checked above.
+        unsafe { device.write(stream, address, start, to - from) }
+    }
+
+    /// The same from pinned memory, by one copy.
+    ///
+    /// # Safety
+    /// - `stream` is the device's, and nothing is in flight on it that reads or writes this.
+    /// - Neither this nor `pinned` is dropped before the stream was waited for.
+    pub(super) unsafe fn write_pinned(
+        &mut self,
+        device: &mut D,
+        stream: &D::Stream,
+        pinned: &PinnedBatch<D>,
+    ) -> Result<DeviceBatch, DecodeError> {
+        let bytes = pinned.bytes();
+        self.input.reserve(device, bytes)?;
+        if bytes > 0 {
+            self.bytes += bytes as u64;
+            // SAFETY:
+            // - The stream is the device's, and both sides live until it was waited for, as the caller says.
+            // - The pinned batch has so many bytes, which are never written after it was made; there is room for them
+            //   on the device, reserved above.
+            unsafe { device.write(stream, self.input.address(), pinned.memory.start(), bytes) }?;
+        }
+        Ok(pinned.packing.at(self.input.address()))
+    }
+}

@@ -1,0 +1,312 @@
+//! The decoder that runs the device kernels in the executor.
+
+use simt::Global;
+use simt::executor::{Executor, LaunchStats};
+use ut_kernels::allen::pipeline::{self as allen, AllenBuffers, AllenSetup, StripBuffers};
+use ut_kernels::bank::layout::Batch;
+use ut_kernels::clustering::ClusterOptions;
+use ut_kernels::detector::BankVersion;
+use ut_kernels::fused::FusedOptions;
+use ut_kernels::fused::gather::bank_words;
+use ut_kernels::fused::pipeline::{self as fused, FusedBuffers, FusedSetup, FusedTables};
+use ut_kernels::hit::{HitBuffers, Output};
+use ut_kernels::status;
+use ut_kernels::switches::Switches;
+
+use super::failure;
+use super::launcher::{ExecutorLauncher, HostBuffer};
+use crate::Pipeline;
+use crate::parameters::Parameters;
+use crate::plan::{
+    DeviceTables, Plan, add_meta, check_selected, cluster_options, first_event_word, too_many_hits, version_word,
+};
+use crate::rank_tables::{FusedStep, RankTables};
+use ut_data::detector::DetectorTables;
+use ut_data::input::{BatchView, Layout};
+use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits, UtHitsMut};
+
+/// How an [`EmulatedDecoder`] works; nothing here changes its results.
+#[derive(Clone, Copy, Debug)]
+pub struct EmulatedConfig {
+    /// Where the order of blocks, warps and threads comes from.
+    pub schedule_seed: u64,
+    /// Which kernels.
+    pub pipeline: Pipeline,
+    /// Block shapes and other launch parameters.
+    pub launch: Parameters,
+    /// Optimisations of Allen's pipeline. Version and layout follow tables and batch; `bins`, unless it is 1, follows
+    /// `count.bins`.
+    pub switches: Switches,
+    /// How much of the fused pipeline's design is used.
+    pub step: FusedStep,
+}
+
+impl Default for EmulatedConfig {
+    fn default() -> Self {
+        Self {
+            schedule_seed: 0,
+            pipeline: Pipeline::default(),
+            launch: Parameters::default(),
+            switches: Switches::production(BankVersion::V5, Layout::Allen),
+            step: FusedStep::default(),
+        }
+    }
+}
+
+impl EmulatedConfig {
+    /// The defaults, with these parameters.
+    pub fn of(parameters: &Parameters) -> Self {
+        Self { pipeline: parameters.pipeline(), launch: *parameters, ..Self::default() }
+    }
+}
+
+/// Decodes with the device kernels, on the CPU, checked.
+#[derive(Debug)]
+pub struct EmulatedDecoder {
+    detector: DeviceTables,
+    options: ClusterOptions,
+    flip_origin: f32,
+    switches: Switches,
+    params: Parameters,
+    /// With [`Pipeline::Fused`].
+    ranks: Option<RankTables>,
+    executor: Executor,
+    stats: Vec<(&'static str, LaunchStats)>,
+}
+
+impl EmulatedDecoder {
+    /// A decoder for one detector and one set of options.
+    ///
+    /// # Errors
+    /// When the launch parameters contradict each other, or the tables have more slots than 16 bits can count.
+    pub fn new(tables: &DetectorTables, options: DecodeOptions, config: EmulatedConfig) -> Result<Self, DecodeError> {
+        config.launch.validate().map_err(|error| failure(&error.to_string()))?;
+        let detector = DeviceTables::new("emulated", tables)?;
+        let ranks = match config.pipeline {
+            Pipeline::Fused => Some(RankTables::of_step("emulated", tables, options, config.step)?),
+            Pipeline::Allen => None,
+        };
+        let bins = if config.switches.bins == 1 { 1 } else { config.launch.count_bins() };
+        Ok(Self {
+            switches: Switches { version: detector.version, bins, ..config.switches },
+            detector,
+            options: cluster_options(&options),
+            flip_origin: options.flip.origin(),
+            params: config.launch,
+            ranks,
+            executor: Executor::new(config.schedule_seed),
+            stats: Vec::new(),
+        })
+    }
+
+    /// What each launch of the last batch cost, by kernel, in order.
+    pub fn stats(&self) -> &[(&'static str, LaunchStats)] {
+        &self.stats
+    }
+
+    /// All launches for a batch of at least one event. `report` has `N_COUNTS` words an event.
+    fn run(&mut self, batch: &BatchView<'_>, hits: &mut UtHitsMut<'_>, report: &mut [u32]) -> Result<(), DecodeError> {
+        let plan = Plan::new(&self.detector, self.params, batch.n_events);
+        let mut status_word = [0];
+        let mut output: Output<ExecutorLauncher<'_>> = Output {
+            hits: HitBuffers {
+                y_begin: HostBuffer::Of(&mut *hits.y_begin),
+                y_end: HostBuffer::Of(&mut *hits.y_end),
+                z_at_y_eq0: HostBuffer::Of(&mut *hits.z_at_y_eq0),
+                x_at_y_eq0: HostBuffer::Of(&mut *hits.x_at_y_eq0),
+                dx_dy: HostBuffer::Of(&mut *hits.dx_dy),
+                weight: HostBuffer::Of(&mut *hits.weight),
+                id: HostBuffer::Of(&mut *hits.id),
+            },
+            offsets: HostBuffer::Of(&mut *hits.offsets),
+            report: HostBuffer::Of(report),
+            status: HostBuffer::Of(&mut status_word),
+        };
+        match &self.ranks {
+            None => {
+                let mut launcher = ExecutorLauncher::new(&mut self.executor, &mut self.stats);
+                let switches = Switches { layout: batch.layout, ..self.switches };
+                let setup = AllenSetup {
+                    switches,
+                    options: self.options,
+                    flip_origin: self.flip_origin,
+                    sort_run: self.params.sort_run(),
+                    shapes: plan.allen_shapes(),
+                };
+                run_allen(&mut launcher, &self.detector, &plan, &setup, batch, &mut output)?;
+            }
+            Some(ranks) => {
+                let mut launcher = ExecutorLauncher::new(&mut self.executor, &mut self.stats);
+                let setup = FusedSetup {
+                    switches: Switches::production(self.switches.version, batch.layout),
+                    options: FusedOptions {
+                        cluster: self.options,
+                        flip_origin: self.flip_origin,
+                        strips: self.params.fused_room().strips,
+                    },
+                    n_events: plan.events,
+                    list: batch.selected.map(Global::from_slice),
+                    shapes: plan.fused_shapes(plan.counts_first()),
+                };
+                run_fused(&mut launcher, ranks, &plan, &setup, batch, &mut output)?;
+            }
+        }
+        if status_word[0] & status::STRIPS_OVERFLOW != 0 {
+            return Err(failure("the strip buffers are too small for the batch"));
+        }
+        if status_word[0] & status::HITS_OVERFLOW != 0 {
+            return Err(too_many_hits(hits.offsets, self.detector.n_groups as usize, hits.id.len()));
+        }
+        Ok(())
+    }
+}
+
+fn run_allen<'h>(
+    launcher: &mut ExecutorLauncher<'h>,
+    detector: &'h DeviceTables,
+    plan: &Plan,
+    setup: &AllenSetup,
+    batch: &BatchView<'_>,
+    output: &mut Output<ExecutorLauncher<'h>>,
+) -> Result<(), DecodeError> {
+    let (counters, events) = (plan.counters as usize, plan.events as usize);
+    let tables = detector.view();
+    launcher.constant([
+        tables.slots.as_ptr().addr(),
+        tables.board_lanes.as_ptr().addr(),
+        tables.groups.as_ptr().addr(),
+        tables.sectors.as_ptr().addr(),
+        tables.strips_per_hybrid.as_ptr().addr(),
+        tables.layer_groups.as_ptr().addr(),
+    ]);
+    let mut buffers: AllenBuffers<ExecutorLauncher<'h>> = AllenBuffers {
+        strip_counts: HostBuffer::of_len(counters)?,
+        strip_offsets: HostBuffer::of_len(counters + 1)?,
+        cluster_counts: HostBuffer::of_len(counters)?,
+        tile_totals: HostBuffer::of_len(plan.tiles() as usize)?,
+        items: HostBuffer::of_len(plan.items)?,
+        n_items: HostBuffer::of_len(events)?,
+        // As long as the batch has strips, once that is known.
+        strips: StripBuffers {
+            clusters: HostBuffer::of_len(0)?,
+            keys: HostBuffer::of_len(0)?,
+            permutation: HostBuffer::of_len(0)?,
+            scratch: HostBuffer::of_len(0)?,
+        },
+    };
+    allen::decode(launcher, setup, device_batch(batch, detector.version), tables, &mut buffers, output)
+}
+
+fn run_fused<'h>(
+    launcher: &mut ExecutorLauncher<'h>,
+    ranks: &'h RankTables,
+    plan: &Plan,
+    setup: &FusedSetup,
+    batch: &BatchView<'_>,
+    output: &mut Output<ExecutorLauncher<'h>>,
+) -> Result<(), DecodeError> {
+    let events = plan.events as usize;
+    let counted = if plan.counts_first() { events } else { 0 };
+    let tables = ranks.view();
+    let FusedTables { records, lanes } = tables;
+    launcher.constant([
+        records.boards.as_ptr().addr(),
+        records.lanes.as_ptr().addr(),
+        records.groups.as_ptr().addr(),
+        records.classes.as_ptr().addr(),
+        lanes.ranks.as_ptr().addr(),
+        lanes.first_ranks.as_ptr().addr(),
+        lanes.strips_per_hybrid.as_ptr().addr(),
+        lanes.chan_ids.as_ptr().addr(),
+        lanes.first_channels.as_ptr().addr(),
+        lanes.p0_x.as_ptr().addr(),
+        lanes.p0_y.as_ptr().addr(),
+        lanes.p0_z.as_ptr().addr(),
+        lanes.classes.as_ptr().addr(),
+        lanes.constants.as_ptr().addr(),
+    ]);
+    let is_mep = batch.layout == Layout::Mep;
+    let mut buffers: FusedBuffers<ExecutorLauncher<'h>> = FusedBuffers {
+        bank_words: HostBuffer::of_len(if is_mep { bank_words(events, batch.offsets.len()) } else { 0 })?,
+        counts: HostBuffer::of_len(counted)?,
+        bases: HostBuffer::of_len(if counted == 0 { 0 } else { counted + 1 })?,
+        tile_totals: HostBuffer::of_len(if counted == 0 { 0 } else { plan.event_tiles() as usize })?,
+        look_back: HostBuffer::of_len(2 + events)?,
+        others: HostBuffer::of_len(events)?,
+        selected: HostBuffer::of_len(batch.selected.map_or(0, |_| events.div_ceil(32)))?,
+        nothing: HostBuffer::of_len(0)?,
+    };
+    fused::decode(launcher, setup, device_batch(batch, setup.switches.version), tables, &mut buffers, output)
+}
+
+/// A batch as the kernels take it.
+fn device_batch<'a>(batch: &BatchView<'a>, version: BankVersion) -> Batch<'a> {
+    Batch {
+        raw: Global::from_slice(batch.raw),
+        offsets: Global::from_slice(batch.offsets),
+        sizes: Global::from_slice(batch.sizes),
+        types: Global::from_slice(batch.types),
+        versions: Global::from_slice(batch.versions.unwrap_or(&[])),
+        version: version_word(batch.versions.is_some(), batch.version, version),
+        first_event: first_event_word(batch.first_event, batch.n_events),
+    }
+}
+
+impl Decoder for EmulatedDecoder {
+    fn name(&self) -> &'static str {
+        "emulated"
+    }
+
+    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
+        check_selected("emulated", self.ranks.as_ref(), &batch)?;
+        let optional = [batch.versions, batch.selected].map(Option::unwrap_or_default);
+        let words = [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]];
+        let most_words = words.map(<[u32]>::len).into_iter().max().unwrap_or(0);
+        self.detector.check_size("emulated", batch.n_events, batch.raw.len(), most_words)?;
+        let mut arrays = hits.begin(batch.n_events, self.detector.n_groups as usize)?;
+        report.reset(batch.n_events);
+        self.stats.clear();
+        if batch.n_events > 0 {
+            let result = self.run(&batch, &mut arrays, bytemuck::cast_slice_mut(&mut report.events));
+            hits.forget_on(result)?;
+        }
+        for (counts, meta) in report.events.iter_mut().zip(batch.meta_of_results()) {
+            add_meta(meta, counts);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ut_data::detector::Grouping;
+    use ut_data::input::{Bank, BatchBuilder, EventBatch, EventMeta};
+    use ut_data::synth::{self, Generator, Profile};
+
+    #[test]
+    fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
+        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("the synthetic detector is sound");
+        let config = EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() };
+        let mut decoder = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect("valid parameters");
+        // Tables that lie: most sectors are not there.
+        decoder.detector.sectors.truncate(3);
+        let event = Generator::new(Profile::PpNominal, BankVersion::V5, 1).event(0);
+        let banks = event.banks.iter().map(|(board, payload)| Bank {
+            kind: 66,
+            version: None,
+            source_id: u32::from(*board),
+            payload,
+        });
+        let mut builder = BatchBuilder::new();
+        builder.push(EventMeta::default(), banks).expect("it fits");
+        let mut batch = EventBatch::default();
+        builder.finish(&mut batch);
+        let mut hits = UtHits::with_capacity(1, tables.n_groups(), batch.view().max_hits());
+        let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
+        let Err(DecodeError::Device { backend: "emulated", message }) = result else { panic!("{result:?}") };
+        assert!(message.starts_with("kernel compress_and_make_keys, block "), "{message}");
+        assert!(message.contains("hit.rs:") && message.ends_with("of 3"), "{message}");
+    }
+}

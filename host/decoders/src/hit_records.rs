@@ -1,0 +1,112 @@
+//! The tables of the fused kernel as they lie on a device: the [lanes](super::lane_columns), in the records that it
+//! reads.
+
+use simt::Global;
+use ut_kernels::fused::hit_tables::{
+    BoardRecord, CLASS_SHIFT, ClassRecord, HitTables, LaneRecord, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS,
+    REVERSED, UNCONNECTED,
+};
+use ut_kernels::fused::tables as fused;
+
+use super::lane_columns::LaneColumns;
+use ut_data::detector::{BankVersion, LANES_PER_BOARD};
+
+const _: () = assert!(REVERSED == fused::REVERSED && UNCONNECTED == fused::UNCONNECTED, "ranks are taken as they are");
+
+/// Bits of an `LHCbID` that say that a channel of the UT follows.
+const UT_CHANNEL: u32 = 3 << 28;
+
+/// The tables of a detector, by board, rank and class.
+#[derive(Clone, Debug, Default)]
+pub struct HitRecords {
+    /// As [`HitTables::boards`].
+    pub boards: Vec<BoardRecord>,
+    /// As [`HitTables::lanes`].
+    pub lanes: Vec<LaneRecord>,
+    /// As [`HitTables::groups`].
+    pub groups: Vec<u16>,
+    /// As [`HitTables::classes`].
+    pub classes: Vec<ClassRecord>,
+    /// As [`HitTables::n_groups`].
+    pub n_groups: u32,
+    /// As [`HitTables::fits`].
+    pub fits: bool,
+}
+
+impl HitRecords {
+    /// The records of these tables. Where they have no room for them, there are none, and every event is left to the
+    /// kernel that needs none.
+    pub fn new(lanes: &LaneColumns, version: BankVersion) -> Self {
+        let n_groups = lanes.first_ranks.len() - 1;
+        let (class_of, classes) = classes(lanes, version);
+        let fits = n_groups <= MAX_GROUPS as usize
+            && lanes.chan_ids.len() <= MAX_RANKS as usize
+            && lanes.strips_per_hybrid.len() <= MAX_BOARDS as usize
+            && classes.len() <= MAX_CLASSES as usize
+            && lanes.chan_ids.iter().all(|&id| id < 1 << CLASS_SHIFT)
+            && lanes.strips_per_hybrid.iter().all(|&strips| u16::try_from(strips).is_ok());
+        if !fits {
+            let n_groups = n_groups as u32;
+            return Self { boards: vec![], lanes: vec![], groups: vec![], classes: vec![], n_groups, fits };
+        }
+        let boards = lanes.strips_per_hybrid.iter().zip(lanes.ranks.chunks_exact(LANES_PER_BOARD));
+        let boards = boards.map(|(&strips, ranks)| BoardRecord {
+            ranks: std::array::from_fn(|lane| ranks[lane]),
+            strips_per_hybrid: strips as u16,
+            spare: 0,
+        });
+        let records = (0..lanes.chan_ids.len()).map(|rank| LaneRecord {
+            id: UT_CHANNEL | lanes.chan_ids[rank] | class_of[usize::from(lanes.classes[rank])] << CLASS_SHIFT,
+            p0_x: lanes.p0_x[rank],
+            p0_y: lanes.p0_y[rank],
+            p0_z: lanes.p0_z[rank],
+        });
+        let groups = lanes.first_ranks.windows(2).enumerate();
+        let groups = groups.flat_map(|(group, ranks)| (ranks[0]..ranks[1]).map(move |_| group as u16));
+        Self {
+            boards: boards.collect(),
+            lanes: records.collect(),
+            groups: groups.collect(),
+            classes,
+            n_groups: n_groups as u32,
+            fits,
+        }
+    }
+
+    /// The records where they are, in the host's memory.
+    pub fn view(&self) -> HitTables<'_> {
+        HitTables {
+            boards: Global::from_slice(&self.boards),
+            lanes: Global::from_slice(&self.lanes),
+            groups: Global::from_slice(&self.groups),
+            classes: Global::from_slice(&self.classes),
+            n_groups: self.n_groups,
+            fits: u32::from(self.fits),
+        }
+    }
+}
+
+/// The classes that differ in what this kernel looks at, and which of them each class of the rank tables is.
+fn classes(lanes: &LaneColumns, version: BankVersion) -> (Vec<u32>, Vec<ClassRecord>) {
+    let mut of_class = Vec::new();
+    let mut classes: Vec<[u32; 8]> = Vec::new();
+    for class in lanes.constants.chunks_exact(fused::CLASS_WORDS as usize) {
+        let &[x, y, z, dy, dx_dy, weight, first_strip, flags] = class else { unreachable!("eight words") };
+        // That a lane is reversed is said by its rank.
+        let class = match version {
+            BankVersion::V4 => [x, y, z, dy, dx_dy, weight, first_strip, 0],
+            BankVersion::V5 => [x, y, z, dy, dx_dy, weight, 0, flags & fused::CLASS_FLIPPED],
+        };
+        let place = classes.iter().position(|&other| other == class).unwrap_or_else(|| {
+            classes.push(class);
+            classes.len() - 1
+        });
+        of_class.push(place as u32);
+    }
+    let record = |class: &[u32; 8]| {
+        let [dp0di_x, dp0di_y, dp0di_z, dy, dx_dy, weight, ..] = class.map(f32::from_bits);
+        let [.., first_strip, flipped] = *class;
+        ClassRecord { dp0di_x, dp0di_y, dp0di_z, dy, dx_dy, weight, first_strip, flipped }
+    };
+    (of_class, classes.iter().map(record).collect())
+}

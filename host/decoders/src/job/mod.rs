@@ -1,0 +1,247 @@
+//! A job: files in, and what is made of each decoded batch out, in the order of the inputs.
+//!
+//! Threads share everything: each in turn reads a piece of the inputs, then takes it apart, decodes it and makes of its batches
+//! what a [`Work`] makes. The caller's thread gets the results.
+
+mod waiting;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use self::waiting::Waiting;
+#[cfg(feature = "device")]
+use crate::{Backend, cpu::memory_of_threads};
+use ut_data::CapacityError;
+use ut_data::error::WorkError;
+use ut_data::input::{Apart, Chunk, Chunks, InputError, InputPart, Origin, Parser, Seen, Select, to_allen, to_mep};
+#[cfg(feature = "device")]
+use ut_data::memory;
+use ut_data::pipeline::{Flow, ordered};
+use ut_data::{BatchReport, BatchView, DecodeError, DetectorTables, Layout, UtHits};
+
+/// Bytes that a piece of the inputs takes, with its hits in every form, in the mean.
+pub const CHUNK_MEMORY: u64 = 48 << 20;
+
+/// Batches in MEP layout that a batch may become: one that falls apart into more, because banks are missing in many of its
+/// events, is decoded as it is. A backend would launch all its kernels for each of them.
+const MOST_MEP_BATCHES: usize = 4;
+
+/// Events of a batch where nothing is tuned and nothing is asked for: their bytes, a megabyte or so, are read, checked and
+/// decoded while they are in a core's caches.
+pub const BATCH_SIZE: usize = 64;
+
+/// Events of a device's batch, and of a row group of Parquet.
+pub const LARGE_BATCH_SIZE: usize = 256;
+
+/// Returns how many threads decode on `backend`, each with a decoder of its own, where `asked` are asked for; 0: one a core.
+///
+/// # Errors
+/// If there is too little memory for them.
+#[cfg(feature = "device")]
+pub fn threads(backend: Backend, asked: usize) -> Result<usize, memory::TooMuchMemory> {
+    let n = match (backend, asked) {
+        (Backend::Emulated, _) => 1,
+        // One reads while the device works for the other.
+        (Backend::Cuda, _) => 2,
+        (_, 0) => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        (_, n) => n,
+    };
+    let needed = memory_of_threads(n) + 2 * n as u64 * CHUNK_MEMORY;
+    memory::check(format!("decoding with {n} threads"), needed)?;
+    Ok(n)
+}
+
+/// A decoded batch.
+pub struct Decoded<'a> {
+    /// The raw banks.
+    pub batch: BatchView<'a>,
+    /// Where each event comes from.
+    pub origins: &'a [Origin],
+    /// The hits; others may be left in their place, which the next batch then uses.
+    pub hits: &'a mut UtHits,
+    /// The report.
+    pub report: &'a mut BatchReport,
+    /// Time in the decoder.
+    pub decoding: Duration,
+}
+
+/// What a thread does with batches.
+pub trait Work: Send {
+    /// What is made of a batch.
+    type Made: Send;
+
+    /// Makes room for a batch.
+    ///
+    /// # Errors
+    /// If there is no memory for it.
+    fn reserve(&mut self, hits: &mut UtHits, n_events: usize, max_hits: usize) -> Result<(), CapacityError> {
+        hits.try_reserve(n_events, max_hits)
+    }
+
+    /// Decodes a batch.
+    ///
+    /// # Errors
+    /// If the decoder cannot be made, or fails.
+    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
+
+    /// Makes what the caller gets of a batch.
+    ///
+    /// # Errors
+    /// If the batch cannot be brought into the form of the output.
+    fn make(&mut self, decoded: Decoded<'_>) -> Result<Self::Made, WorkError>;
+
+    /// Bytes that wait until the caller has taken the result.
+    fn bytes(_made: &Self::Made) -> u64 {
+        0
+    }
+}
+
+/// What became of a piece of the inputs.
+#[derive(Debug)]
+pub struct Done<T> {
+    /// What was found beside the events.
+    pub seen: Seen,
+    /// What was made of each batch.
+    pub made: Vec<T>,
+    /// Bytes of payloads that were copied.
+    pub copied: u64,
+}
+
+/// How far the inputs were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reached {
+    /// Bytes on the disk.
+    pub bytes: u64,
+    /// Inputs that were opened: behind the last event that is wanted, none is.
+    pub opened: usize,
+    /// Nothing more is read.
+    pub ended: bool,
+}
+
+/// Files, and how they are decoded.
+#[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
+pub struct Job<'a> {
+    /// The inputs.
+    pub parts: Vec<InputPart>,
+    /// The events that are taken.
+    pub select: Select,
+    /// Whether checksums are compared.
+    pub check: bool,
+    /// Events that must not share a batch.
+    pub apart: Apart,
+    /// The layout that batches are brought into; `None`: as they are read.
+    pub layout: Option<Layout>,
+    /// Whether a batch's payloads are to lie in one block, for a device.
+    pub together: bool,
+    /// Whether files after one that cannot be read to its end are read.
+    pub keep_going: bool,
+    /// Whether hits come with clusters.
+    pub clusters: bool,
+    /// The detector.
+    pub tables: &'a DetectorTables,
+}
+
+/// A thread, and what it works with.
+struct Worker<'a, W> {
+    work: W,
+    parser: Parser,
+    hits: UtHits,
+    report: BatchReport,
+    layout: Option<Layout>,
+    tables: &'a DetectorTables,
+}
+
+impl<W: Work> Worker<'_, W> {
+    fn work(&mut self, chunk: Chunk) -> Result<Done<W::Made>, WorkError> {
+        let Self { work, parser, hits, report, layout, tables } = self;
+        let (mut seen, mut made) = (Seen::default(), Vec::new());
+        let before = parser.copied();
+        parser.parse(chunk, &mut seen, |(batch, origins, max_hits)| -> Result<(), WorkError> {
+            let mut first = 0;
+            let mut decode = |batch: BatchView<'_>, max_hits: usize| -> Result<(), WorkError> {
+                let n = batch.n_events;
+                work.reserve(hits, n, tables.hits_at_most(n, max_hits))?;
+                let start = Instant::now();
+                work.decode(batch, hits, report)?;
+                let decoding = start.elapsed();
+                let origins = &origins[first..first + n];
+                made.push(work.make(Decoded { batch, origins, hits, report, decoding })?);
+                first += n;
+                Ok(())
+            };
+            match (*layout, batch.layout) {
+                (Some(Layout::Mep), Layout::Allen) => {
+                    let meps = to_mep(batch)?;
+                    if meps.len() > MOST_MEP_BATCHES {
+                        return decode(batch, max_hits);
+                    }
+                    meps.iter().try_for_each(|mep| decode(mep.view(), mep.view().max_hits()))
+                }
+                (Some(Layout::Allen), Layout::Mep) => {
+                    let allen = to_allen(batch)?;
+                    decode(allen.view(), allen.view().max_hits())
+                }
+                _ => decode(batch, max_hits),
+            }
+        })?;
+        Ok(Done { seen, made, copied: parser.copied() - before })
+    }
+}
+
+impl Job<'_> {
+    /// Does the job on a thread for each of `workers`. `next` is asked before each piece of the inputs for the events that
+    /// a batch may have, and ends the job with `None`. `take` gets each piece, with the place of its file among the inputs,
+    /// and ends the job with `false`. After an error of an input nothing more is opened, unless the job keeps going: it may
+    /// be a pipe without a writer.
+    pub fn run<W: Work>(
+        self,
+        workers: Vec<W>,
+        mut next: impl FnMut() -> Option<usize> + Send,
+        mut take: impl FnMut(Reached, usize, Result<Done<W::Made>, WorkError>) -> bool,
+    ) -> (Flow, Reached) {
+        let Self { parts, select, check, apart, layout, together, keep_going, clusters, tables } = self;
+        let n = workers.len();
+        let waiting = &Waiting::new(n);
+        let bytes_of = |done: &Done<W::Made>| done.made.iter().map(W::bytes).sum();
+        let worker = |work: W| {
+            let hits = UtHits::with_capacity(0, tables.n_groups(), 0);
+            let mut worker = Worker {
+                work,
+                parser: Parser::new(check, select.clone()).apart(apart).together(together),
+                hits: if clusters { hits.with_clusters() } else { hits },
+                report: BatchReport::new(),
+                layout,
+                tables,
+            };
+            move |(file, chunk): (usize, Result<Chunk, InputError>)| {
+                let done = chunk.map_err(WorkError::Input).and_then(|chunk| worker.work(chunk));
+                (file, done.inspect(|done| waiting.add(bytes_of(done))))
+            }
+        };
+        let workers = workers.into_iter().map(worker).collect();
+        let chunks = Chunks::new(parts, BATCH_SIZE, check, select.clone());
+        let mut chunks = chunks.apart(apart).unpack_at_once(n);
+        let (read, opened, ended) = (chunks.read(), &AtomicUsize::new(0), &AtomicBool::new(false));
+        let produce = || {
+            waiting.wait();
+            if ended.load(Ordering::SeqCst) {
+                return None;
+            }
+            chunks.limit(next()?);
+            let chunk = chunks.next_chunk().transpose();
+            opened.store(chunks.opened(), Ordering::SeqCst);
+            let chunk = chunk?;
+            ended.store(chunk.is_err() && !keep_going, Ordering::SeqCst);
+            Some((chunks.file(), chunk))
+        };
+        let reached = || Reached {
+            bytes: read.load(Ordering::Relaxed),
+            opened: opened.load(Ordering::SeqCst),
+            ended: ended.load(Ordering::SeqCst),
+        };
+        let flow = ordered(2 * n + 1, produce, workers, |(file, done)| {
+            waiting.write(done.as_ref().map_or(0, bytes_of), || take(reached(), file, done))
+        });
+        (flow, reached())
+    }
+}

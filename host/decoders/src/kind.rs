@@ -1,0 +1,125 @@
+//! The backends by name: the one place where a decoder is chosen.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::cpu::CpuDecoder;
+#[cfg(feature = "cuda")]
+use super::cuda::{CudaConfig, CudaDecoder, choose};
+#[cfg(feature = "emulated")]
+use super::emulated::{EmulatedConfig, EmulatedDecoder};
+use super::parameters::Parameters;
+use super::reference::ReferenceDecoder;
+use super::{DecodeError, DecodeOptions, Decoder, Pipeline};
+use ut_data::detector::DetectorTables;
+
+/// The backends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
+pub enum Backend {
+    /// Plain, slow and independent: the oracle.
+    Reference,
+    /// All cores: the one to use.
+    #[default]
+    Cpu,
+    /// The kernels of the GPU backend, run on the CPU by an executor that checks every access: slow.
+    Emulated,
+    /// An NVIDIA GPU.
+    Cuda,
+}
+
+impl Backend {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Reference, Self::Cpu, Self::Emulated, Self::Cuda];
+
+    /// The name on the command line, which is also the decoder's.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reference => "reference",
+            Self::Cpu => "cpu",
+            Self::Emulated => "emulated",
+            Self::Cuda => "cuda",
+        }
+    }
+
+    /// The fastest backend that this machine can run, and why it is not `cuda` where it is not.
+    pub fn best() -> (Self, Option<DecodeError>) {
+        #[cfg(feature = "cuda")]
+        let gpu = choose(0).map_err(DecodeError::from);
+        #[cfg(not(feature = "cuda"))]
+        let gpu: Result<(), _> = Err(left_out("cuda"));
+        match gpu {
+            Ok(_) => (Self::Cuda, None),
+            Err(error) => (Self::Cpu, Some(error)),
+        }
+    }
+
+    /// Whether it runs the device kernels, so that it has launch parameters.
+    pub const fn runs_kernels(self) -> bool {
+        matches!(self, Self::Emulated | Self::Cuda)
+    }
+
+    /// A decoder of this backend. `threads`: how many a backend that has several may use, 0 for all cores.
+    ///
+    /// # Errors
+    /// When this machine cannot run the backend.
+    pub fn decoder(
+        self,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        threads: usize,
+    ) -> Result<Box<dyn Decoder>, DecodeError> {
+        let parameters = Parameters::default().with_pipeline(Pipeline::default_for(self, tables));
+        self.decoder_with(tables, options, &parameters.with_cpu_threads(threads))
+    }
+
+    /// A decoder of this backend with these parameters.
+    ///
+    /// # Errors
+    /// When this machine cannot run the backend, or the parameters contradict each other.
+    pub fn decoder_with(
+        self,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        parameters: &Parameters,
+    ) -> Result<Box<dyn Decoder>, DecodeError> {
+        Ok(match self {
+            Self::Reference => Box::new(ReferenceDecoder::new(tables, options)),
+            Self::Cpu => Box::new(CpuDecoder::new(tables, options, parameters.cpu())?),
+            #[cfg(not(feature = "emulated"))]
+            Self::Emulated => return Err(left_out("emulated")),
+            #[cfg(feature = "emulated")]
+            Self::Emulated => Box::new(EmulatedDecoder::new(tables, options, EmulatedConfig::of(parameters))?),
+            #[cfg(not(feature = "cuda"))]
+            Self::Cuda => return Err(left_out("cuda")),
+            #[cfg(feature = "cuda")]
+            Self::Cuda => Box::new(CudaDecoder::new(tables, options, CudaConfig::of(parameters))?),
+        })
+    }
+}
+
+/// The error of a backend that was not compiled in.
+#[cfg(not(all(feature = "cuda", feature = "emulated")))]
+fn left_out(backend: &'static str) -> DecodeError {
+    DecodeError::Device { backend, message: format!("this program was built without the feature `{backend}`") }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No backend has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no backend is called {0:?}")]
+pub struct UnknownBackend(pub String);
+
+impl FromStr for Backend {
+    type Err = UnknownBackend;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|backend| backend.name() == name).ok_or_else(|| UnknownBackend(name.into()))
+    }
+}

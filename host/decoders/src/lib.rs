@@ -1,0 +1,40 @@
+//! Decoders: several backends of the trait [`Decoder`], the same bits from each of them.
+//!
+//! [`job`] decodes files on several threads, whatever is made of the hits.
+
+pub mod cpu;
+#[cfg(feature = "cuda")]
+pub mod cuda;
+#[cfg(feature = "emulated")]
+pub mod emulated;
+#[cfg(feature = "device")]
+pub mod hit_records;
+pub mod job;
+#[cfg(feature = "device")]
+mod kind;
+pub mod lane_columns;
+#[cfg(feature = "device")]
+pub mod occupancy;
+#[cfg(feature = "device")]
+pub mod parameters;
+#[cfg(feature = "device")]
+mod pipeline;
+#[cfg(feature = "device")]
+pub mod plan;
+#[cfg(feature = "device")]
+pub mod ptx;
+#[cfg(feature = "device")]
+pub mod rank_tables;
+pub mod reference;
+
+#[cfg(feature = "device")]
+pub use kind::{Backend, UnknownBackend};
+#[cfg(feature = "device")]
+pub use parameters::{ParameterError, Parameters};
+#[cfg(feature = "device")]
+pub use pipeline::{Pipeline, UnknownPipeline};
+#[doc(no_inline)]
+pub use ut_data::hits::{
+    BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, HitIter,
+    Kind, Position, UtHits, UtHitsMut, check_selected,
+};

@@ -1,0 +1,532 @@
+//! Everything that changes how fast hits are decoded and never which hits, by name.
+//!
+//! A parameter is called `place.name`: `cpu.chunk`, `cluster.block_x`. Those without a place say how a decoder is fed. All of
+//! them can be set from outside (`--set cluster.block_x=64`) and found by the tuner; nothing about a launch is hard-wired
+//! elsewhere.
+
+use simt::WARP_SIZE;
+use ut_kernels::fused::{MAX_STRIPS, MIN_STRIPS, Room};
+
+use super::cpu::{CpuConfig, MAX_CHUNK, Simd};
+use super::{Backend, Pipeline};
+use ut_data::input::Layout;
+
+/// Most threads of a block on any device.
+const MAX_THREADS: u32 = 1024;
+
+/// A parameter. Words may stand for its values: see [`words`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// `place.name`.
+    pub name: &'static str,
+    /// Meaning, for the list of parameters.
+    pub about: &'static str,
+    /// Smallest valid value.
+    pub min: u32,
+    /// Largest valid value.
+    pub max: u32,
+    /// Valid values are the multiples of this.
+    pub step: u32,
+    /// The default value.
+    pub default: u32,
+    /// Values worth trying.
+    pub candidates: &'static [u32],
+}
+
+/// Blocks worth trying.
+const BLOCKS: &[u32] = &[32, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
+
+/// Makes the table of parameters, and a method of [`Parameters`] that reads each of them.
+macro_rules! parameters {
+    ($($vis:vis $get:ident $name:literal, $min:expr, $max:expr, $step:expr, $default:expr, $candidates:expr, $about:literal;)*) => {
+        #[allow(non_camel_case_types, reason = "names of methods")]
+        #[derive(Clone, Copy)]
+        enum Place { $($get),* }
+
+        static ALL: [Parameter; [$($name),*].len()] = [$(Parameter {
+            name: $name, about: $about, min: $min, max: $max, step: $step, default: $default, candidates: $candidates,
+        }),*];
+
+        impl Parameters {
+            $(#[doc = concat!("`", $name, "`: ", $about, ".")]
+            $vis const fn $get(&self) -> u32 {
+                self.values[Place::$get as usize]
+            })*
+        }
+    };
+}
+
+parameters! {
+    // Of the CPU decoder.
+    pub cpu_threads "cpu.threads", 0, 1024, 1, 1, &[1, 2, 4, 8, 16, 32, 64], "threads of one decoder; 0: one a core";
+    pub cpu_chunk "cpu.chunk", 1, MAX_CHUNK as u32, 1, 16, &[1, 2, 4, 8, 16, 32, 64, 128],
+        "events that a thread takes at a time";
+    cpu_simd "cpu.simd", 0, 4, 1, 0, &[0, 1, 2, 3, 4],
+        "vector instructions: auto (the widest there are), scalar, avx2, avx512 or neon";
+    // Of the kernels, in the order in which they run.
+    pub count_block_x "count.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
+    pub count_bins "count.bins", 8, 16, 8, 16, &[8, 16], "size classes of the lane list";
+    pub scan_block_x "scan.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 256, BLOCKS, "threads of a block";
+    cluster_block_x "cluster.block_x", 1, MAX_THREADS, 1, 32, &[32, 64, 128, 256],
+        "threads of a block in x; x times y is a multiple of 32 and at most 1024";
+    cluster_block_y "cluster.block_y", 1, MAX_THREADS, 1, 4, &[1, 2, 3, 4, 6, 8], "threads of a block in y";
+    pub compress_block_x "compress.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
+    pub sort_block_x "sort.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
+    pub sort_run "sort.run", WARP_SIZE, 4096, WARP_SIZE, 128, &[32, 64, 96, 128, 256, 512],
+        "hits up to which a group is sorted by counting; longer ones are merged from runs of 32";
+    pub decode_block_x "decode.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
+    pub fused_block_x "fused.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 256, BLOCKS, "threads of a block";
+    fused_strips "fused.strips", MIN_STRIPS, MAX_STRIPS, WARP_SIZE, 3264, &[1536, 2048, 2400, 3264, 4096],
+        "strips of an event that shared memory has room for; one with more is read a second time, in windows";
+    count_first "fused.count_first", 0, 1, 1, 0, &[0, 1],
+        "1: a launch before counts the hits of each event; 0: events look back at those before them";
+    // Of a GPU.
+    pub registers "cuda.registers", 0, 248, 8, 0, &[0, 32, 40, 48, 56, 64],
+        "registers that the driver's compiler may give a thread of all kernels but fused_others; 0: as many as it likes";
+    carve_out_word "fused.carve_out", 0, 100, 1, 0, &[0, 1, 58, 72, 100],
+        "share of shared memory that the fused kernel asks for, %, the rest being L1 cache; 0: what its resident blocks need; 1: what the driver takes by itself";
+    graphs "cuda.graph", 0, 1, 1, 0, &[0, 1],
+        "1: launch the kernels of a batch as a CUDA graph, where they are the same as before; 0: one by one";
+    // How a decoder is fed.
+    pub batch "batch", 1, 1 << 20, 1, 256, &[32, 64, 128, 256, 512, 1024, 2048, 4096], "events of a batch";
+    layout_word "layout", 0, 1, 1, 0, &[0, 1], "layout of a batch: allen (event by event) or mep (bank by bank)";
+    threads "threads", 1, 1024, 1, 1, &[1, 2, 4, 8, 16, 32, 64], "threads, each with a decoder of its own";
+    streams "streams", 1, 64, 1, 3, &[1, 2, 3, 4, 6, 8],
+        "streams, each with buffers of its own, so that copies and kernels of several batches overlap";
+    pipeline_word "pipeline", 0, 1, 1, 1, &[0, 1], "kernels: fused (two) or allen (seven)";
+}
+
+const LAYOUTS: [&str; 2] = ["allen", "mep"];
+const PIPELINES: [&str; 2] = [Pipeline::ALL[0].name(), Pipeline::ALL[1].name()];
+const LEVELS: [&str; 5] =
+    [Simd::ALL[0].name(), Simd::ALL[1].name(), Simd::ALL[2].name(), Simd::ALL[3].name(), Simd::ALL[4].name()];
+
+/// The words that stand for the values 0, 1, … of a parameter; none where a value is a number.
+pub fn words(name: &str) -> &'static [&'static str] {
+    match name {
+        "cpu.simd" => &LEVELS,
+        "layout" => &LAYOUTS,
+        "pipeline" => &PIPELINES,
+        _ => &[],
+    }
+}
+
+/// The value of a parameter as [`Parameter::parse`] reads it.
+pub fn value_text(name: &str, value: u32) -> String {
+    words(name).get(value as usize).map_or_else(|| value.to_string(), |word| (*word).to_owned())
+}
+
+impl Parameter {
+    /// Returns true if the parameter can have this value.
+    pub const fn is_valid(&self, value: u32) -> bool {
+        self.min <= value && value <= self.max && value.is_multiple_of(self.step)
+    }
+
+    /// Reads a value, which may be a word (`avx2`).
+    ///
+    /// # Errors
+    /// If the parameter cannot have this value.
+    pub fn parse(&self, text: &str) -> Result<u32, ParameterError> {
+        let word = words(self.name).iter().position(|word| *word == text);
+        let number = word.map_or_else(|| text.parse().ok(), |word| Some(word as u32));
+        number.filter(|&value| self.is_valid(value)).ok_or_else(|| self.refused(&text))
+    }
+
+    /// The error that the parameter cannot have this value.
+    pub fn refused(&self, value: &dyn ToString) -> ParameterError {
+        let Self { name, min, max, step, .. } = *self;
+        let words = words(name);
+        let valid = match step {
+            _ if !words.is_empty() => format!("one of {}", words.join(", ")),
+            1 => format!("from {min} to {max}"),
+            _ => format!("a multiple of {step} from {min} to {max}"),
+        };
+        ParameterError::Value { name, value: value.to_string(), valid }
+    }
+}
+
+/// Why a parameter is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParameterError {
+    /// There is no such parameter.
+    #[error("{of} has no parameter called {name:?}; {}", in_words(known))]
+    Unknown {
+        /// The backend.
+        of: &'static str,
+        /// What was requested.
+        name: String,
+        /// The names of its parameters.
+        known: Vec<&'static str>,
+    },
+    /// The parameter cannot have this value.
+    #[error("{name} = {value}: must be {valid}")]
+    Value {
+        /// The parameter.
+        name: &'static str,
+        /// What was requested.
+        value: String,
+        /// What it can be.
+        valid: String,
+    },
+    /// Not of the form `name=value`.
+    #[error("{0:?} is not of the form name=value")]
+    Form(String),
+    /// Given twice.
+    #[error("{0} is given twice")]
+    Twice(&'static str),
+    /// The block of the clustering kernel is not one of full warps.
+    #[error(
+        "a block of {x} x {y} threads (cluster.block_x, cluster.block_y) must be a multiple of 32 and at most 1024"
+    )]
+    Block {
+        /// `cluster.block_x`.
+        x: u32,
+        /// `cluster.block_y`.
+        y: u32,
+    },
+}
+
+fn in_words(known: &[&str]) -> String {
+    if known.is_empty() { "it has none".to_owned() } else { format!("there are {}", known.join(", ")) }
+}
+
+/// The launch parameters of the kernels, in the order in which they run.
+pub fn launch_parameters() -> &'static [Parameter] {
+    &ALL[Place::count_block_x as usize..Place::registers as usize]
+}
+
+impl Backend {
+    /// The parameters that decoders of this backend look at.
+    pub fn parameters(self) -> &'static [Parameter] {
+        match self {
+            Self::Reference => &[],
+            Self::Cpu => &ALL[..Place::count_block_x as usize],
+            Self::Emulated => launch_parameters(),
+            Self::Cuda => &ALL[Place::count_block_x as usize..Place::batch as usize],
+        }
+    }
+
+    /// The same, and how the decoders are fed: everything that a measurement may vary.
+    pub fn all_parameters(self) -> impl Iterator<Item = &'static Parameter> {
+        let decoders = match self {
+            Self::Reference | Self::Cpu => Some(Place::threads),
+            Self::Cuda => Some(Place::streams),
+            Self::Emulated => None,
+        };
+        let kernels = self.runs_kernels().then_some(Place::pipeline_word);
+        let feeding = [Some(Place::batch), Some(Place::layout_word), decoders, kernels];
+        self.parameters().iter().chain(feeding.into_iter().flatten().map(|place| &ALL[place as usize]))
+    }
+
+    /// The parameter of this name among [`all_parameters`](Self::all_parameters). The part before the dot may be left out
+    /// where only one parameter ends like this: `simd` is `cpu.simd`.
+    ///
+    /// # Errors
+    /// If there is none of that name; the message lists those that exist.
+    pub fn parameter(self, name: &str) -> Result<&'static Parameter, ParameterError> {
+        find(self.name(), &self.all_parameters().collect::<Vec<_>>(), name)
+    }
+}
+
+fn find(of: &'static str, all: &[&'static Parameter], name: &str) -> Result<&'static Parameter, ParameterError> {
+    let rest = |parameter: &&&Parameter| parameter.name.split_once('.').is_some_and(|(_, rest)| rest == name);
+    let mut short = all.iter().filter(rest);
+    let exact = all.iter().find(|parameter| parameter.name == name);
+    let found = exact.or_else(|| short.next().filter(|_| short.next().is_none()));
+    let known = || all.iter().map(|parameter| parameter.name).collect();
+    found.copied().ok_or_else(|| ParameterError::Unknown { of, name: name.to_owned(), known: known() })
+}
+
+/// How a multiprocessor's memory is divided between shared memory and L1 cache while the fused kernel runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CarveOut {
+    /// As much shared memory as the blocks need that a multiprocessor holds.
+    #[default]
+    Needed,
+    /// As the driver divides it by itself.
+    Unset,
+    /// A share of shared memory, from 2 to 100.
+    Percent(u8),
+}
+
+impl CarveOut {
+    /// From the parameter's value.
+    const fn of(value: u32) -> Self {
+        match value {
+            0 => Self::Needed,
+            1 => Self::Unset,
+            percent => Self::Percent(percent as u8),
+        }
+    }
+}
+
+/// A value for every parameter of every backend; a backend looks at its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Parameters {
+    values: [u32; ALL.len()],
+}
+
+impl Default for Parameters {
+    /// The defaults: one decoder with one thread; on a GPU three streams.
+    fn default() -> Self {
+        Self { values: std::array::from_fn(|place| ALL[place].default) }
+    }
+}
+
+impl Parameters {
+    /// Parameters of the CPU decoder.
+    pub const fn cpu(&self) -> CpuConfig {
+        let simd = Simd::ALL[self.cpu_simd() as usize];
+        CpuConfig { threads: self.cpu_threads() as usize, simd, chunk: self.cpu_chunk() as usize }
+    }
+
+    /// Threads of a block of `cluster_and_predecode`, x and y.
+    pub const fn cluster_block(&self) -> (u32, u32) {
+        (self.cluster_block_x(), self.cluster_block_y())
+    }
+
+    /// Room of the fused kernel's shared memory.
+    pub const fn fused_room(&self) -> Room {
+        Room { threads: self.fused_block_x(), strips: self.fused_strips() }
+    }
+
+    /// Returns true if a launch before counts the hits of each event.
+    pub const fn fused_count_first(&self) -> bool {
+        self.count_first() != 0
+    }
+
+    /// How a multiprocessor's memory is divided while the fused kernel runs.
+    pub const fn carve_out(&self) -> CarveOut {
+        CarveOut::of(self.carve_out_word())
+    }
+
+    /// Returns true if the kernels of a batch are launched as a CUDA graph.
+    pub const fn graph(&self) -> bool {
+        self.graphs() != 0
+    }
+
+    /// Kernels of a backend that runs some.
+    pub const fn pipeline(&self) -> Pipeline {
+        Pipeline::ALL[self.pipeline_word() as usize]
+    }
+
+    /// Layout of a batch.
+    pub const fn layout(&self) -> Layout {
+        if self.layout_word() == 0 { Layout::Allen } else { Layout::Mep }
+    }
+
+    /// Threads of a backend, each with its own decoder; on a GPU streams of one decoder.
+    pub const fn decoders(&self, backend: Backend) -> usize {
+        match backend {
+            Backend::Reference | Backend::Cpu => self.threads() as usize,
+            Backend::Cuda => self.streams() as usize,
+            Backend::Emulated => 1,
+        }
+    }
+
+    const fn put(mut self, place: Place, value: u32) -> Self {
+        self.values[place as usize] = value;
+        self
+    }
+
+    /// The same with this many threads of a CPU decoder; 0: one a core.
+    #[must_use]
+    pub const fn with_cpu_threads(self, threads: usize) -> Self {
+        self.put(Place::cpu_threads, threads as u32)
+    }
+
+    /// The same with these kernels.
+    #[must_use]
+    pub const fn with_pipeline(self, pipeline: Pipeline) -> Self {
+        self.put(Place::pipeline_word, pipeline as u32)
+    }
+
+    /// The same with batches of this many events in this layout.
+    #[must_use]
+    pub const fn with_batches(self, events: usize, layout: Layout) -> Self {
+        self.put(Place::batch, events as u32).put(Place::layout_word, matches!(layout, Layout::Mep) as u32)
+    }
+
+    /// The same with this many decoders, and streams of a decoder on a GPU.
+    #[must_use]
+    pub const fn with_decoders(self, n: usize) -> Self {
+        self.put(Place::threads, n as u32).put(Place::streams, n as u32)
+    }
+
+    /// The same with the chunks, launches, registers and graphs of `tuned`. Threads, vector instructions, kernels and batches
+    /// stay.
+    #[must_use]
+    pub fn tuned(mut self, tuned: &Self) -> Self {
+        let of_kernels = Place::count_block_x as usize..Place::batch as usize;
+        self.values[of_kernels.clone()].copy_from_slice(&tuned.values[of_kernels]);
+        self.put(Place::cpu_chunk, tuned.cpu_chunk())
+    }
+
+    /// The value of a parameter, by its whole name; 0 for one that is not there.
+    pub fn get(&self, name: &str) -> u32 {
+        ALL.iter().zip(self.values).find(|(parameter, _)| parameter.name == name).map_or(0, |(_, value)| value)
+    }
+
+    /// Sets a parameter. Parameters that depend on each other are checked together by [`validate`](Self::validate).
+    ///
+    /// # Errors
+    /// If the parameter cannot have this value.
+    pub fn put_value(&mut self, parameter: &Parameter, value: u32) -> Result<(), ParameterError> {
+        if !parameter.is_valid(value) {
+            return Err(parameter.refused(&value));
+        }
+        for (_, place) in ALL.iter().zip(&mut self.values).filter(|(other, _)| other.name == parameter.name) {
+            *place = value;
+        }
+        Ok(())
+    }
+
+    /// Sets a launch parameter of the kernels.
+    ///
+    /// # Errors
+    /// If there is no such parameter, or it cannot have this value.
+    pub fn set(&mut self, name: &str, value: u32) -> Result<(), ParameterError> {
+        self.put_value(find("the set of kernels", &launch_parameters().iter().collect::<Vec<_>>(), name)?, value)
+    }
+
+    /// Sets a parameter of a backend's decoders from `name=value`.
+    ///
+    /// # Errors
+    /// If there is no such parameter, it cannot have this value, or the text is not of this form.
+    pub fn set_from(&mut self, backend: Backend, assignment: &str) -> Result<(), ParameterError> {
+        let (name, value) = split(assignment)?;
+        let parameter = find(backend.name(), &backend.parameters().iter().collect::<Vec<_>>(), name)?;
+        self.put_value(parameter, parameter.parse(value)?)
+    }
+
+    /// The same with what a text like `batch=512,cpu.simd=scalar` changes of what a measurement may vary.
+    ///
+    /// # Errors
+    /// If there is no such parameter, it is given twice, cannot have this value, or contradicts another.
+    pub fn with(mut self, backend: Backend, text: &str) -> Result<Self, ParameterError> {
+        let mut given: Vec<&str> = Vec::new();
+        for assignment in text.split(',').map(str::trim).filter(|assignment| !assignment.is_empty()) {
+            let (name, value) = split(assignment)?;
+            let parameter = backend.parameter(name)?;
+            if given.contains(&parameter.name) {
+                return Err(ParameterError::Twice(parameter.name));
+            }
+            given.push(parameter.name);
+            self.put_value(parameter, parameter.parse(value)?)?;
+        }
+        self.validate()?;
+        Ok(self)
+    }
+
+    /// The values of `names`, as [`with`](Self::with) reads them.
+    pub fn text<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> String {
+        let one = |name: &str| format!("{name}={}", value_text(name, self.get(name)));
+        names.into_iter().map(one).collect::<Vec<_>>().join(",")
+    }
+
+    /// Checks the rules that join several parameters.
+    ///
+    /// # Errors
+    /// If the clustering kernel's block has no full warps or too many threads.
+    pub const fn validate(&self) -> Result<(), ParameterError> {
+        let (x, y) = self.cluster_block();
+        // Both are at most 1024: the product fits.
+        if (x * y).is_multiple_of(WARP_SIZE) && x * y <= MAX_THREADS {
+            Ok(())
+        } else {
+            Err(ParameterError::Block { x, y })
+        }
+    }
+}
+
+fn split(assignment: &str) -> Result<(&str, &str), ParameterError> {
+    let parts = assignment.split_once('=').ok_or_else(|| ParameterError::Form(assignment.to_owned()))?;
+    Ok((parts.0.trim(), parts.1.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_parameter_of_every_backend_is_set_and_read_by_name_and_has_its_default() {
+        for backend in Backend::ALL {
+            for parameter in backend.all_parameters() {
+                let read = |parameters: &Parameters| parameters.get(parameter.name);
+                assert_eq!(read(&Parameters::default()), parameter.default, "{}", parameter.name);
+                assert!(parameter.is_valid(parameter.default), "{parameter:?}");
+                for &value in parameter.candidates {
+                    let mut set = Parameters::default();
+                    set.put_value(parameter, value).unwrap();
+                    assert_eq!(read(&set), value, "{}", parameter.name);
+                    let text = set.text([parameter.name]);
+                    if set.validate().is_ok() {
+                        assert_eq!(Parameters::default().with(backend, &text), Ok(set), "{text}");
+                    }
+                }
+            }
+        }
+        let CpuConfig { chunk, simd, .. } = CpuConfig::default();
+        assert_eq!(Parameters::default().cpu(), CpuConfig { threads: 1, chunk, simd });
+        assert_eq!(Parameters::default().pipeline(), Pipeline::default());
+    }
+
+    #[test]
+    fn texts_are_read_and_written_and_a_place_may_be_left_out_where_it_is_clear() {
+        let read = |text| Parameters::default().with(Backend::Cpu, text).unwrap();
+        let all = ["cpu.threads", "cpu.chunk", "cpu.simd", "batch", "layout", "threads"];
+        assert!(Backend::Cpu.all_parameters().map(|parameter| parameter.name).eq(all));
+        let text = "cpu.threads=1,cpu.chunk=16,cpu.simd=auto,batch=256,layout=allen,threads=1";
+        assert_eq!((read("").text(all), read(text)), (text.to_owned(), Parameters::default()));
+        assert_eq!(read(" batch=1 , layout = mep"), Parameters::default().with_batches(1, Layout::Mep));
+        assert_eq!(read("simd=scalar,chunk=2"), read("cpu.simd=scalar,cpu.chunk=2"));
+        assert_eq!((read("threads=3").threads(), read("threads=3").cpu_threads()), (3, 1), "the whole name first");
+        let streams = Parameters::default().with(Backend::Cuda, "streams=2,cluster.block_x=64,run=64").unwrap();
+        assert_eq!((streams.decoders(Backend::Cuda), streams.cluster_block(), streams.sort_run()), (2, (64, 4), 64));
+        for pipeline in Pipeline::ALL {
+            let named = Parameters::default().with(Backend::Emulated, &format!("pipeline={pipeline}")).unwrap();
+            assert_eq!((named.pipeline(), named), (pipeline, Parameters::default().with_pipeline(pipeline)));
+        }
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_what_there_is_is_named() {
+        for (backend, text, said) in [
+            (Backend::Cpu, "batch", "\"batch\" is not of the form name=value"),
+            (Backend::Cpu, "bach=1", "cpu has no parameter called \"bach\"; there are cpu.threads, cpu.chunk"),
+            (Backend::Cpu, "streams=1", "cpu has no parameter"),
+            (Backend::Cpu, "pipeline=fused", "cpu has no parameter"),
+            (Backend::Emulated, "threads=1", "emulated has no parameter"),
+            (Backend::Cpu, "batch=1,batch=2", "batch is given twice"),
+            (Backend::Cpu, "simd=scalar,cpu.simd=scalar", "cpu.simd is given twice"),
+            (Backend::Cpu, "batch=0", "batch = 0: must be from 1 to 1048576"),
+            (Backend::Cpu, "batch=x", "batch = x: must be from 1 to 1048576"),
+            // As many as a decoder takes.
+            (Backend::Cpu, "chunk=1025", "cpu.chunk = 1025: must be from 1 to 1024"),
+            (Backend::Cpu, "cpu.threads=-1", "cpu.threads = -1: must be from 0 to 1024"),
+            (Backend::Cpu, "simd=mmx", "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512, neon"),
+            (Backend::Cpu, "layout=x", "layout = x: must be one of allen, mep"),
+            (Backend::Cuda, "block_x=64", "cuda has no parameter called \"block_x\"; there are count.block_x"),
+            (Backend::Emulated, "count.block_x=33", "count.block_x = 33: must be a multiple of 32 from 32 to 1024"),
+            (Backend::Cuda, "cluster.block_x=33", "a block of 33 x 4 threads"),
+            (Backend::Cuda, "cluster.block_x=1024", "a block of 1024 x 4 threads"),
+        ] {
+            let error = Parameters::default().with(backend, text).unwrap_err().to_string();
+            assert!(error.starts_with(said), "{text}: {error}");
+        }
+        let mut decoder = Parameters::default();
+        let batch = decoder.set_from(Backend::Reference, "batch=1").unwrap_err().to_string();
+        assert_eq!(batch, "reference has no parameter called \"batch\"; it has none", "not of the decoder itself");
+        assert_eq!(decoder, Parameters::default());
+    }
+
+    #[test]
+    fn tuned_values_leave_threads_instructions_kernels_and_batches_as_they_are() {
+        let by_hand = Parameters::default().with(Backend::Cpu, "batch=3,simd=scalar,cpu.threads=5").unwrap();
+        let tuned = Parameters::default().with(Backend::Cuda, "streams=1,sort.run=64,graph=1,pipeline=fused").unwrap();
+        let both = by_hand.tuned(&tuned.with(Backend::Cpu, "batch=7,chunk=3,threads=9").unwrap());
+        assert_eq!((both.sort_run(), both.graph(), both.cpu_chunk()), (64, true, 3));
+        assert_eq!((both.cpu().threads, both.cpu().simd, both.batch()), (5, Simd::Scalar, 3));
+        assert_eq!((both.pipeline(), both.decoders(Backend::Cuda)), (Pipeline::Allen, 3));
+    }
+}

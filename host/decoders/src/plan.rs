@@ -1,0 +1,388 @@
+//! What every backend that runs the device kernels must agree on: the tables as they lie on a device, the sizes of the
+//! work buffers, and the launches.
+
+pub use simt::Shape;
+use simt::{Global, WARP_SIZE, blocks_of_warps};
+use ut_kernels::allen::count_hits::items_capacity;
+use ut_kernels::allen::pipeline::AllenShapes;
+use ut_kernels::allen::prefix_sum::tiles;
+use ut_kernels::bank::layout::Batch;
+use ut_kernels::clustering::ClusterOptions;
+use ut_kernels::detector::{BankVersion, Lane, SectorConstants, Slot};
+use ut_kernels::fused::gather::{GATHER_THREADS, gather_blocks};
+use ut_kernels::fused::pipeline::FusedShapes;
+use ut_kernels::fused::select::{SELECT_THREADS, select_blocks};
+use ut_kernels::tables::Tables;
+
+use super::parameters::Parameters;
+use super::ptx::Kernel;
+use super::rank_tables::RankTables;
+use super::{Count, DecodeError, DecodeOptions, EventReport, Position};
+use ut_data::detector::DetectorTables;
+use ut_data::input::{BatchView, EventMeta};
+
+/// Layers of the UT.
+const N_LAYERS: usize = 4;
+
+/// First sector of each layer, and their number.
+const LAYER_SECTORS: [usize; N_LAYERS + 1] = [0, 248, 496, 772, 1048];
+
+/// The tables of a detector as they lie on a device.
+#[derive(Clone, Debug)]
+pub struct DeviceTables {
+    /// Format of the banks.
+    pub version: BankVersion,
+    /// As [`Tables::slots`].
+    pub slots: Vec<Slot>,
+    /// As [`Tables::board_lanes`].
+    pub board_lanes: Vec<Lane>,
+    /// As [`Tables::groups`].
+    pub groups: Vec<u16>,
+    /// As [`Tables::sectors`].
+    pub sectors: Vec<SectorConstants>,
+    /// As [`Tables::strips_per_hybrid`].
+    pub strips_per_hybrid: Vec<u32>,
+    /// As [`Tables::layer_groups`].
+    pub layer_groups: Vec<u32>,
+    /// As [`Tables::n_groups`].
+    pub n_groups: u32,
+}
+
+impl DeviceTables {
+    /// The tables for `backend`.
+    ///
+    /// # Errors
+    /// When there are more lane slots than 16 bits can count.
+    pub fn new(backend: &'static str, tables: &DetectorTables) -> Result<Self, DecodeError> {
+        if tables.slots().len() > usize::from(u16::MAX) {
+            let message = "the board table has more lane slots than 16 bits can count".to_owned();
+            return Err(DecodeError::Device { backend, message });
+        }
+        let first_group = |layer: usize| {
+            let sectors = &tables.groups()[LAYER_SECTORS[layer]..LAYER_SECTORS[layer + 1]];
+            u32::from(sectors.iter().copied().min().unwrap_or(0))
+        };
+        let n_groups = tables.n_groups() as u32;
+        Ok(Self {
+            version: tables.boards().version,
+            slots: tables.slots().to_vec(),
+            board_lanes: tables.boards().lanes.clone(),
+            groups: tables.groups().to_vec(),
+            sectors: tables.sectors().to_vec(),
+            strips_per_hybrid: tables.boards().strips_per_hybrid.clone(),
+            layer_groups: (0..N_LAYERS).map(first_group).chain([n_groups]).collect(),
+            n_groups,
+        })
+    }
+
+    /// Boards of the table.
+    pub const fn n_boards(&self) -> u32 {
+        self.strips_per_hybrid.len() as u32
+    }
+
+    /// The tables where they are, in the host's memory.
+    pub fn view(&self) -> Tables<'_> {
+        Tables {
+            slots: Global::from_slice(&self.slots),
+            board_lanes: Global::from_slice(&self.board_lanes),
+            groups: Global::from_slice(&self.groups),
+            sectors: Global::from_slice(&self.sectors),
+            strips_per_hybrid: Global::from_slice(&self.strips_per_hybrid),
+            layer_groups: Global::from_slice(&self.layer_groups),
+            n_groups: self.n_groups,
+        }
+    }
+
+    /// Checks that everything the kernels count in 32 bits (bytes, words, counters) fits: `most_words` is the length of
+    /// the longest of the batch's arrays of words.
+    ///
+    /// # Errors
+    /// When the batch is too large.
+    pub fn check_size(
+        &self,
+        backend: &'static str,
+        n_events: usize,
+        raw_bytes: usize,
+        most_words: usize,
+    ) -> Result<(), DecodeError> {
+        let failure = |message| Err(DecodeError::Device { backend, message });
+        let slots = self.slots.len() + self.n_groups as usize + WARP_SIZE as usize;
+        if u32::try_from(raw_bytes).is_err() || most_words > (u32::MAX / 4) as usize {
+            return failure("a batch must be smaller than 4 GiB".to_owned());
+        }
+        if n_events.checked_mul(slots).is_none_or(|counters| counters > u32::MAX as usize / 2) {
+            return failure(format!("{n_events} events are too many for one batch"));
+        }
+        Ok(())
+    }
+}
+
+/// Clustering options as the kernels take them.
+pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
+    let flag = |on, flag| if on { flag } else { 0 };
+    ClusterOptions {
+        flags: flag(options.clustering, ClusterOptions::CLUSTERING)
+            | flag(options.position == Position::Geometric, ClusterOptions::GEOMETRIC)
+            | flag(options.save_above_max, ClusterOptions::SAVE_ABOVE_MAX),
+        max_size: options.max_cluster_size.get(),
+    }
+}
+
+/// Refuses a list of events that names one which the batch does not have, and any list where [`check_list`] does.
+///
+/// # Errors
+/// Either of the two.
+pub fn check_selected(
+    backend: &'static str,
+    ranks: Option<&RankTables>,
+    batch: &BatchView<'_>,
+) -> Result<(), DecodeError> {
+    if batch.selected.is_some() {
+        check_list(backend, ranks)?;
+    }
+    super::check_selected(batch)
+}
+
+/// Refuses a list of events where Allen's kernels run, which have no place to look it up; and where the fused kernel has no
+/// room for the tables: the event that it leaves out would be placed by tables that are not there.
+///
+/// # Errors
+/// Either of the two.
+pub fn check_list(backend: &'static str, ranks: Option<&RankTables>) -> Result<(), DecodeError> {
+    let message = match ranks {
+        Some(ranks) if ranks.has_records() => return Ok(()),
+        Some(_) => {
+            "these tables have too many groups, kinds of sectors or connected lanes for decoding a list of events: decode all \
+             of them"
+        }
+        None => "a list of selected events needs the fused pipeline: Allen's kernels decode whole batches",
+    };
+    Err(DecodeError::NoList { backend, message })
+}
+
+/// [`Batch::version`](ut_kernels::bank::layout::Batch::version) of a batch that has a version for each bank, or one for all,
+/// or says none and has that of the tables.
+pub fn version_word(of_each: bool, of_all: Option<u8>, tables: BankVersion) -> u32 {
+    if of_each { Batch::VERSION_OF_EACH } else { u32::from(of_all.unwrap_or(tables.byte())) }
+}
+
+/// [`Batch::first_event`](ut_kernels::bank::layout::Batch::first_event). No array has as many events as 32 bits count: those
+/// beyond stay beyond the end.
+pub fn first_event_word(first_event: usize, n_events: usize) -> u32 {
+    first_event.min((u32::MAX as usize).saturating_sub(n_events)) as u32
+}
+
+/// Adds to an event's counters what only the container knew.
+pub fn add_meta(meta: EventMeta, counts: &mut EventReport) {
+    counts.add(Count::OtherTypes, meta.other_banks);
+    if meta.broken && counts.get(Count::BrokenEvent) == 0 {
+        counts.add(Count::BrokenEvent, 1);
+    }
+}
+
+/// The error that the hits of a batch, whose groups end at `offsets`, are more than `capacity`.
+pub fn too_many_hits(offsets: &[u32], n_groups: usize, capacity: usize) -> DecodeError {
+    let ends = || offsets.iter().step_by(n_groups.max(1)).skip(1).map(|&end| end as usize);
+    let event = ends().position(|end| end > capacity).unwrap_or(0);
+    DecodeError::TooManyHits { event, hits: ends().nth(event).unwrap_or(0), capacity }
+}
+
+/// Most blocks for the events that the fused kernel leaves.
+const OTHERS_BLOCKS: u32 = 128;
+
+/// Most threads of such a block: the kernel has too many registers for the largest blocks.
+pub(super) const OTHERS_THREADS: u32 = 256;
+
+/// The launches and buffers of one batch.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// Events; at least 1.
+    pub events: u32,
+    /// Counters of each kind: events × groups.
+    pub counters: u32,
+    /// Elements of the lane lists.
+    pub items: usize,
+    version: BankVersion,
+    n_boards: u32,
+    n_groups: u32,
+    params: Parameters,
+}
+
+impl Plan {
+    /// The plan for a batch of `n_events` that [`DeviceTables::check_size`] let pass.
+    pub fn new(tables: &DeviceTables, params: Parameters, n_events: usize) -> Self {
+        let (version, n_boards, n_groups) = (tables.version, tables.n_boards(), tables.n_groups);
+        Self {
+            events: n_events as u32,
+            counters: (n_events * n_groups as usize) as u32,
+            items: n_events * items_capacity(version, n_boards) as usize,
+            version,
+            n_boards,
+            n_groups,
+            params,
+        }
+    }
+
+    /// Tiles of a prefix sum over the counters.
+    pub const fn tiles(&self) -> u32 {
+        tiles(self.counters, self.params.scan_block_x())
+    }
+
+    /// How a kernel is launched.
+    pub const fn shape(&self, kernel: Kernel) -> Shape {
+        let params = self.params;
+        let (grid, block) = match kernel {
+            Kernel::CountHits => (self.events, (params.count_block_x(), 1)),
+            Kernel::PrefixSumTiles | Kernel::PrefixSumOffsets => (self.tiles(), (params.scan_block_x(), 1)),
+            Kernel::ClusterAndPredecode => (self.events, params.cluster_block()),
+            Kernel::CompressAndMakeKeys => {
+                let x = params.compress_block_x();
+                (blocks_of_warps(self.counters, x), (x, 1))
+            }
+            Kernel::FindPermutation => {
+                let x = params.sort_block_x();
+                (blocks_of_warps(self.counters, x), (x, 1))
+            }
+            Kernel::DecodeInOrder => (self.events, (params.decode_block_x(), 1)),
+            // For a list as long as the batch has events: the pipeline looks at the list.
+            Kernel::SelectEvents => (select_blocks(self.events), (SELECT_THREADS, 1)),
+            Kernel::GatherBanks => (gather_blocks(self.events), (GATHER_THREADS, 1)),
+            Kernel::Fused => (self.events, (params.fused_block_x(), 1)),
+            // Few events come there, and how many, only the device knows: blocks without one end at once.
+            Kernel::FusedOthers => {
+                let blocks = if self.events < OTHERS_BLOCKS { self.events } else { OTHERS_BLOCKS };
+                let threads =
+                    if params.fused_block_x() < OTHERS_THREADS { params.fused_block_x() } else { OTHERS_THREADS };
+                (blocks, (threads, 1))
+            }
+        };
+        self.shape_of(kernel, grid, block)
+    }
+
+    /// Whether the fused kernel comes after a launch of it that counts.
+    pub const fn counts_first(&self) -> bool {
+        self.params.fused_count_first()
+    }
+
+    /// How a prefix-sum kernel is launched over a count an event.
+    pub const fn shape_over_events(&self, kernel: Kernel) -> Shape {
+        let x = self.params.scan_block_x();
+        self.shape_of(kernel, tiles(self.events, x), (x, 1))
+    }
+
+    /// Shapes of the launches of Allen's pipeline.
+    pub const fn allen_shapes(&self) -> AllenShapes {
+        AllenShapes {
+            count_hits: self.shape(Kernel::CountHits),
+            prefix_sum: self.shape(Kernel::PrefixSumTiles),
+            cluster_and_predecode: self.shape(Kernel::ClusterAndPredecode),
+            compress_and_make_keys: self.shape(Kernel::CompressAndMakeKeys),
+            find_permutation: self.shape(Kernel::FindPermutation),
+            decode_in_order: self.shape(Kernel::DecodeInOrder),
+        }
+    }
+
+    /// Shapes of the launches of the fused pipeline; with those of a count or without.
+    pub const fn fused_shapes(&self, counts: bool) -> FusedShapes {
+        FusedShapes {
+            gather_banks: self.shape(Kernel::GatherBanks),
+            count_first: if counts { Some(self.shape_over_events(Kernel::PrefixSumTiles)) } else { None },
+            fused: self.shape(Kernel::Fused),
+            others: self.shape(Kernel::FusedOthers),
+        }
+    }
+
+    /// Words of the totals of a prefix sum over the events.
+    pub const fn event_tiles(&self) -> u32 {
+        tiles(self.events, self.params.scan_block_x())
+    }
+
+    const fn shape_of(&self, kernel: Kernel, grid: u32, block: (u32, u32)) -> Shape {
+        let room = self.params.fused_room();
+        Shape { grid, block, shared_bytes: kernel.shared_bytes(self.version, self.n_boards, self.n_groups, room) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ut_data::detector::Grouping;
+    use ut_data::synth;
+    use ut_kernels::allen::cluster_and_predecode::{ClusterInput, ClusterOutput};
+    use ut_kernels::allen::compress_and_make_keys::GroupRanges;
+    use ut_kernels::allen::count_hits::CountOutput;
+    use ut_kernels::allen::decode_in_order::DecodeInput;
+    use ut_kernels::fused::hit_tables::HitTables;
+    use ut_kernels::fused::others::Left;
+    use ut_kernels::fused::tables::LaneTables;
+    use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Written};
+    use ut_kernels::hit::HitArrays;
+
+    fn tables() -> DeviceTables {
+        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+        let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
+        DeviceTables::new("emulated", &tables).unwrap()
+    }
+
+    #[test]
+    fn every_counter_has_a_thread_or_a_warp_and_every_event_a_block() {
+        let tables = tables();
+        for n_events in [1, 2, 31, 1000] {
+            let plan = Plan::new(&tables, Parameters::default(), n_events);
+            assert_eq!(plan.counters as usize, n_events * tables.n_groups as usize);
+            assert_eq!(plan.items, n_events * items_capacity(tables.version, tables.n_boards()) as usize);
+            let a_block_an_event =
+                [Kernel::CountHits, Kernel::ClusterAndPredecode, Kernel::DecodeInOrder, Kernel::Fused];
+            for kernel in a_block_an_event {
+                assert_eq!(plan.shape(kernel).grid as usize, n_events, "{kernel:?}");
+            }
+            let Shape { grid, .. } = plan.shape(Kernel::GatherBanks);
+            assert!(grid as usize * 32 >= n_events && (grid as usize).is_multiple_of(n_events.div_ceil(32)));
+            for kernel in [Kernel::PrefixSumTiles, Kernel::PrefixSumOffsets] {
+                let Shape { grid, block, .. } = plan.shape(kernel);
+                assert!((grid - 1) * block.0 < plan.counters && plan.counters <= grid * block.0, "{kernel:?}");
+            }
+            for kernel in [Kernel::CompressAndMakeKeys, Kernel::FindPermutation] {
+                let Shape { grid, block, .. } = plan.shape(kernel);
+                let warps = block.0 / WARP_SIZE;
+                assert!((grid - 1) * warps < plan.counters && plan.counters <= grid * warps, "{kernel:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn batches_that_32_bits_cannot_count_are_refused() {
+        let tables = tables();
+        let most = u32::MAX as usize;
+        assert!(tables.check_size("emulated", 1000, most, most / 4).is_ok());
+        assert!(tables.check_size("emulated", 1, most + 1, 0).is_err());
+        assert!(tables.check_size("emulated", 1, 0, most / 4 + 1).is_err());
+        assert!(tables.check_size("emulated", usize::MAX, 0, 0).is_err());
+        assert!(tables.check_size("emulated", most, 0, 0).is_err());
+    }
+
+    #[test]
+    fn the_first_event_whose_hits_no_longer_fit_is_named() {
+        let offsets = [0, 1, 2, 5, 9, 9, 12];
+        for (capacity, event, hits) in [(11, 2, 12), (8, 1, 9), (1, 0, 2)] {
+            let error = too_many_hits(&offsets, 2, capacity);
+            let DecodeError::TooManyHits { event: e, hits: h, capacity: c } = error else { panic!("{error}") };
+            assert_eq!((e, h, c), (event, hits, capacity));
+        }
+    }
+
+    #[test]
+    fn arguments_are_as_large_as_the_ptx_takes_them() {
+        // Views are a pointer, a length, and a tag or padding.
+        assert_eq!((size_of::<Global<'_, u8>>(), size_of::<simt::GlobalMut<'_, u8>>()), (16, 16));
+        assert_eq!((size_of::<Batch<'_>>(), size_of::<Tables<'_>>()), (5 * 16 + 8, 6 * 16 + 8));
+        assert_eq!((size_of::<CountOutput<'_>>(), size_of::<ClusterOptions>()), (4 * 16, 8));
+        assert_eq!((size_of::<ClusterInput<'_>>(), size_of::<ClusterOutput<'_>>()), (4 * 16, 4 * 16));
+        assert_eq!((size_of::<GroupRanges<'_>>(), size_of::<DecodeInput<'_>>()), (3 * 16, 3 * 16));
+        assert_eq!(size_of::<HitArrays<'_>>(), 7 * 16);
+        assert_eq!((size_of::<FusedOptions>(), size_of::<LaneTables<'_>>()), (16, 10 * 16));
+        assert_eq!((size_of::<HitTables<'_>>(), size_of::<Left<'_>>()), (4 * 16 + 8, 2 * 16 + 8));
+        assert_eq!((size_of::<FusedInput<'_>>(), size_of::<FusedOutput<'_>>()), (7 * 16 + 8, 14 * 16));
+        assert_eq!(size_of::<Written<'_>>(), 10 * 16);
+    }
+}

@@ -1,0 +1,250 @@
+//! The kernels as PTX, embedded, and what they use on each architecture.
+//!
+//! The PTX is committed in `kernels/ptx`, so that everybody with a stable compiler and a driver can run it;
+//! `docs/ptx.md` says how it is made and checked.
+
+mod registers;
+mod resources;
+
+pub use resources::{KernelUse, Resources, ResourcesError};
+
+use ut_kernels::allen::cluster_and_predecode::cluster_and_predecode_shared_bytes;
+use ut_kernels::allen::count_hits::count_hits_shared_bytes;
+use ut_kernels::allen::prefix_sum::prefix_sum_shared_bytes;
+use ut_kernels::detector::BankVersion;
+use ut_kernels::fused::gather::gather_shared_bytes;
+use ut_kernels::fused::others::others_shared_bytes;
+use ut_kernels::fused::{Room, fused_shared_bytes};
+use ut_kernels::switches::Layout;
+
+/// One PTX module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// Name of the file in `kernels/ptx`, without `.ptx`.
+    pub name: &'static str,
+    /// The text.
+    pub text: &'static str,
+    /// Bank format that its kernels decode.
+    pub version: BankVersion,
+    /// Batch layout that they read.
+    pub layout: Layout,
+}
+
+macro_rules! unit {
+    ($name:literal, $version:ident, $layout:ident) => {
+        Unit {
+            name: $name,
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/ptx/", $name, ".ptx")),
+            version: BankVersion::$version,
+            layout: Layout::$layout,
+        }
+    };
+}
+
+impl Unit {
+    /// The production variants: a module for each format and layout.
+    pub const PRODUCTION: [Self; 4] = [
+        unit!("v4_allen", V4, Allen),
+        unit!("v4_mep", V4, Mep),
+        unit!("v5_allen", V5, Allen),
+        unit!("v5_mep", V5, Mep),
+    ];
+
+    /// The rungs of `Switches::ladder` for v5 in Allen layout, as variants `v5_allen__rung0` and on, and the clustering
+    /// kernel with 32-bit sums, as variant [`WIDE`](Self::WIDE).
+    pub const LADDER: Self = unit!("v5_allen_ladder", V5, Allen);
+
+    /// The fused pipeline: a module for each format and layout.
+    pub const FUSED: [Self; 4] = [
+        unit!("v4_allen_fused", V4, Allen),
+        unit!("v4_mep_fused", V4, Mep),
+        unit!("v5_allen_fused", V5, Allen),
+        unit!("v5_mep_fused", V5, Mep),
+    ];
+
+    /// The variant of the clustering kernel that differs from production in its 32-bit sums only.
+    pub const WIDE: &'static str = "v5_allen__wide";
+
+    /// The variant of the counting kernel with 8 size classes, which every production module has beside the one with
+    /// 16.
+    pub fn bins8(&self) -> String {
+        format!("{}__bins8", self.name)
+    }
+
+    /// All modules.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::PRODUCTION.into_iter().chain([Self::LADDER]).chain(Self::FUSED)
+    }
+
+    /// The kernels that it has: of each variant, but for those with 8 size classes and with 32-bit sums.
+    pub fn kernels(&self) -> &'static [Kernel] {
+        match self.layout {
+            _ if !Self::FUSED.contains(self) => &Kernel::ALLEN,
+            Layout::Allen => &Kernel::FUSED,
+            Layout::Mep => &Kernel::FUSED_MEP,
+        }
+    }
+
+    /// The production module for a format and a layout.
+    pub fn production(version: BankVersion, layout: Layout) -> Self {
+        Self::of(Self::PRODUCTION, version, layout)
+    }
+
+    /// The module of the fused pipeline for a format and a layout.
+    pub fn fused(version: BankVersion, layout: Layout) -> Self {
+        Self::of(Self::FUSED, version, layout)
+    }
+
+    fn of([v4_allen, v4_mep, v5_allen, v5_mep]: [Self; 4], version: BankVersion, layout: Layout) -> Self {
+        match (version, layout) {
+            (BankVersion::V4, Layout::Allen) => v4_allen,
+            (BankVersion::V4, Layout::Mep) => v4_mep,
+            (BankVersion::V5, Layout::Allen) => v5_allen,
+            (BankVersion::V5, Layout::Mep) => v5_mep,
+        }
+    }
+}
+
+/// A kernel of a pipeline, in the order of launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kernel {
+    /// Checks the banks by the policy, counts, and lists the lanes with hits.
+    CountHits,
+    /// Prefix sum, first launch.
+    PrefixSumTiles,
+    /// Prefix sum, second launch.
+    PrefixSumOffsets,
+    /// Clusters the lanes.
+    ClusterAndPredecode,
+    /// Closes the gaps and makes the sort keys.
+    CompressAndMakeKeys,
+    /// Sorts.
+    FindPermutation,
+    /// Works out the hits.
+    DecodeInOrder,
+    /// Turns a list of events into a mask.
+    SelectEvents,
+    /// Gathers what the batch says of an event's banks (MEP layout).
+    GatherBanks,
+    /// Counts, or decodes: all of an ordinary event.
+    Fused,
+    /// Decodes the others.
+    FusedOthers,
+}
+
+impl Kernel {
+    /// The kernels of the fused pipeline in Allen layout; the mask only where there is a list of events, and the prefix sum
+    /// only where hits are counted first.
+    pub const FUSED: [Self; 5] =
+        [Self::SelectEvents, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused, Self::FusedOthers];
+
+    /// The same in MEP layout, where the banks are gathered first.
+    pub const FUSED_MEP: [Self; 6] = [
+        Self::SelectEvents,
+        Self::GatherBanks,
+        Self::PrefixSumTiles,
+        Self::PrefixSumOffsets,
+        Self::Fused,
+        Self::FusedOthers,
+    ];
+
+    /// All kernels.
+    pub const ALL: [Self; 11] = [
+        Self::CountHits,
+        Self::PrefixSumTiles,
+        Self::PrefixSumOffsets,
+        Self::ClusterAndPredecode,
+        Self::CompressAndMakeKeys,
+        Self::FindPermutation,
+        Self::DecodeInOrder,
+        Self::SelectEvents,
+        Self::GatherBanks,
+        Self::Fused,
+        Self::FusedOthers,
+    ];
+
+    /// The seven kernels of Allen's pipeline.
+    pub const ALLEN: [Self; 7] = [
+        Self::CountHits,
+        Self::PrefixSumTiles,
+        Self::PrefixSumOffsets,
+        Self::ClusterAndPredecode,
+        Self::CompressAndMakeKeys,
+        Self::FindPermutation,
+        Self::DecodeInOrder,
+    ];
+
+    /// The kernel's name, as its module in `ut_kernels` and the first part of its entry points have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::CountHits => "count_hits",
+            Self::PrefixSumTiles => "prefix_sum_tiles",
+            Self::PrefixSumOffsets => "prefix_sum_offsets",
+            Self::ClusterAndPredecode => "cluster_and_predecode",
+            Self::CompressAndMakeKeys => "compress_and_make_keys",
+            Self::FindPermutation => "find_permutation",
+            Self::DecodeInOrder => "decode_in_order",
+            Self::SelectEvents => "select_events",
+            Self::GatherBanks => "gather_banks",
+            Self::Fused => "fused",
+            Self::FusedOthers => "fused_others",
+        }
+    }
+
+    /// The entry point of a variant, such as `v5_allen` or `v5_allen__rung3`.
+    pub fn entry(self, variant: &str) -> String {
+        format!("{}__{variant}", self.name())
+    }
+
+    /// Kernel and variant of an entry point.
+    pub fn of_entry(entry: &str) -> Option<(Self, &str)> {
+        let (name, variant) = entry.split_once("__")?;
+        Some((Self::of_name(name)?, variant))
+    }
+
+    /// The kernel of a name.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kernel| kernel.name() == name)
+    }
+
+    /// Bytes of dynamic shared memory that a block is launched with, for a table of `n_boards` boards and a grouping of
+    /// `n_groups` groups, where the fused kernel has `room`.
+    pub const fn shared_bytes(self, version: BankVersion, n_boards: u32, n_groups: u32, room: Room) -> u32 {
+        match self {
+            Self::CountHits => count_hits_shared_bytes(version, n_boards, n_groups),
+            Self::PrefixSumTiles | Self::PrefixSumOffsets => prefix_sum_shared_bytes(),
+            Self::ClusterAndPredecode => cluster_and_predecode_shared_bytes(n_groups),
+            Self::CompressAndMakeKeys | Self::FindPermutation | Self::DecodeInOrder | Self::SelectEvents => 0,
+            Self::GatherBanks => gather_shared_bytes(),
+            Self::Fused => fused_shared_bytes(version, room),
+            Self::FusedOthers => others_shared_bytes(version, n_boards, n_groups),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entry_points_are_named_for_kernel_and_variant() {
+        for kernel in Kernel::ALL {
+            for variant in ["v5_allen", "v5_allen__rung3"] {
+                let entry = kernel.entry(variant);
+                assert_eq!(Kernel::of_entry(&entry), Some((kernel, variant)));
+            }
+        }
+        assert_eq!(Kernel::of_entry("count_hits"), None);
+        assert_eq!(Kernel::of_entry("recount_hits__v5_allen"), None);
+    }
+
+    #[test]
+    fn each_format_and_layout_has_a_module_of_its_own() {
+        for unit in Unit::PRODUCTION {
+            assert_eq!(Unit::production(unit.version, unit.layout), unit);
+        }
+        for unit in Unit::FUSED {
+            assert_eq!(Unit::fused(unit.version, unit.layout), unit);
+        }
+    }
+}

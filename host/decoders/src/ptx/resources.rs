@@ -1,0 +1,193 @@
+//! What the kernels use on each architecture: as committed, or measured with the installed `ptxas`.
+
+use std::path::Path;
+
+use super::{Kernel, Unit};
+use crate::occupancy::{Architecture, Launch, Occupancy};
+use simt::ptx::{ARCHS, Ptxas};
+
+/// The committed data; `docs/ptx.md` says how it is made.
+const COMMITTED: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../kernels/ptx/resources.json"));
+
+/// Registers, shared memory and barriers of every kernel on every architecture.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+pub struct Resources {
+    /// Release of the assembler that said so.
+    pub ptxas: String,
+    /// By unit, architecture and kernel.
+    pub kernels: Vec<KernelUse>,
+}
+
+/// What one kernel uses on one architecture.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+pub struct KernelUse {
+    /// PTX module.
+    pub unit: String,
+    /// Entry point.
+    pub kernel: String,
+    /// Architecture.
+    pub arch: String,
+    /// 32-bit registers a thread.
+    pub registers: u32,
+    /// Bytes of local memory a thread for its stack frame.
+    pub stack: u32,
+    /// Bytes a thread stored to local memory because the registers ran out.
+    pub spill_stores: u32,
+    /// Bytes a thread loaded back.
+    pub spill_loads: u32,
+    /// Bytes of static shared memory a block.
+    pub shared: u32,
+    /// Hardware barriers a block.
+    pub barriers: u32,
+}
+
+/// Why there are no figures.
+#[derive(Debug, thiserror::Error)]
+pub enum ResourcesError {
+    /// The committed file is damaged.
+    #[error("kernels/ptx/resources.json")]
+    Damaged(#[from] serde_json::Error),
+    /// No assembler was found.
+    #[error(
+        "no ptxas: it was looked for in UT_DECODE_PTXAS, target/ptx-tools/bin, CUDA_HOME and PATH; \
+         kernels/install-ptx-tools.sh installs it"
+    )]
+    NoPtxas,
+    /// The assembler failed.
+    #[error("{0}")]
+    Ptxas(String),
+    /// No place for its files.
+    #[error("a folder for ptxas to work in: {0}")]
+    Folder(#[from] std::io::Error),
+}
+
+impl Resources {
+    /// What is committed.
+    ///
+    /// # Errors
+    /// When the file was damaged before the program was built.
+    pub fn committed() -> Result<Self, ResourcesError> {
+        Ok(serde_json::from_str(COMMITTED)?)
+    }
+
+    /// What the installed `ptxas` says of the embedded PTX.
+    ///
+    /// # Errors
+    /// When there is none, or it fails.
+    pub fn measured() -> Result<Self, ResourcesError> {
+        let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/ptx-tools/bin");
+        let ptxas = Ptxas::find("UT_DECODE_PTXAS", &installed).ok_or(ResourcesError::NoPtxas)?;
+        // A new file for this process: no other file is overwritten.
+        let folder = std::env::temp_dir().join(format!("ut-decode-ptxas-{}", std::process::id()));
+        std::fs::create_dir(&folder)?;
+        let measured = Self::measure(&ptxas, &folder);
+        std::fs::remove_dir_all(&folder)?;
+        measured
+    }
+
+    fn measure(ptxas: &Ptxas, folder: &Path) -> Result<Self, ResourcesError> {
+        let mut kernels = Vec::new();
+        for unit in Unit::all() {
+            for arch in ARCHS {
+                for usage in ptxas.assemble(unit.text, arch, folder).map_err(ResourcesError::Ptxas)? {
+                    kernels.push(KernelUse {
+                        unit: unit.name.to_owned(),
+                        kernel: usage.kernel,
+                        arch: arch.to_owned(),
+                        registers: usage.registers,
+                        stack: usage.stack,
+                        spill_stores: usage.spill_stores,
+                        spill_loads: usage.spill_loads,
+                        shared: usage.shared,
+                        barriers: usage.barriers,
+                    });
+                }
+            }
+        }
+        Ok(Self { ptxas: ptxas.version().map_err(ResourcesError::Ptxas)?, kernels })
+    }
+
+    /// What a variant's kernel uses on an architecture.
+    pub fn of(&self, kernel: Kernel, variant: &str, arch: &str) -> Option<&KernelUse> {
+        let entry = kernel.entry(variant);
+        self.kernels.iter().find(|of| of.kernel == entry && of.arch == arch)
+    }
+}
+
+impl KernelUse {
+    /// Whether the kernel gets by without local memory.
+    pub const fn is_clean(&self) -> bool {
+        self.stack == 0 && self.spill_stores == 0 && self.spill_loads == 0
+    }
+
+    /// Occupancy at blocks of `threads` threads that are launched with `dynamic_shared` bytes; `None` on an
+    /// architecture that is not in the table.
+    pub fn occupancy(&self, threads: u32, dynamic_shared: u32) -> Option<Occupancy> {
+        let shared = self.shared.saturating_add(dynamic_shared);
+        Some(Architecture::named(&self.arch)?.occupancy(Launch { threads, registers: self.registers, shared }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parameters::Parameters;
+    use crate::plan::OTHERS_THREADS;
+
+    #[test]
+    fn every_kernel_of_every_module_has_figures_on_every_architecture() {
+        let committed = Resources::committed().unwrap();
+        let mut expected = 0;
+        for unit in Unit::PRODUCTION.into_iter().chain(Unit::FUSED) {
+            for (kernel, arch) in unit.kernels().iter().flat_map(|&k| ARCHS.map(|arch| (k, arch))) {
+                let found = committed.of(kernel, unit.name, arch).unwrap();
+                assert_eq!(found.unit, unit.name);
+                assert!(found.occupancy(128, 0).unwrap().blocks > 0);
+                expected += 1;
+            }
+            for arch in ARCHS.into_iter().filter(|_| unit.kernels().contains(&Kernel::CountHits)) {
+                assert!(committed.of(Kernel::CountHits, &unit.bins8(), arch).is_some());
+                expected += 1;
+            }
+        }
+        let ladder = committed.kernels.iter().filter(|of| of.unit == Unit::LADDER.name).count();
+        assert_eq!(ladder, ARCHS.len() * (7 * Kernel::ALLEN.len() + 1));
+        assert_eq!(committed.kernels.len(), expected + ladder);
+    }
+
+    #[test]
+    fn no_kernel_spills_or_keeps_a_stack_without_a_limit_of_registers() {
+        let kernels = Resources::committed().unwrap().kernels;
+        let dirty = kernels.iter().filter(|of| !of.is_clean()).map(|of| {
+            let KernelUse { kernel, arch, stack, spill_stores, spill_loads, registers, .. } = of;
+            format!(
+                "{kernel} on {arch}: {registers} registers, {stack} bytes of stack, {spill_stores} bytes of spills stored, \
+                 {spill_loads} loaded"
+            )
+        });
+        assert_eq!(dirty.collect::<Vec<_>>(), [""; 0]);
+    }
+
+    #[test]
+    fn the_clustering_kernel_keeps_to_40_registers_and_to_fewer_than_with_32_bit_sums() {
+        let committed = Resources::committed().unwrap();
+        for arch in ARCHS {
+            let registers = |variant| committed.of(Kernel::ClusterAndPredecode, variant, arch).unwrap().registers;
+            for unit in Unit::PRODUCTION {
+                assert!(registers(unit.name) <= 40, "{} on {arch}", unit.name);
+            }
+            assert!(registers("v5_allen") <= registers(Unit::WIDE), "{arch}");
+        }
+    }
+
+    #[test]
+    fn every_kernel_can_be_launched_with_the_largest_blocks_that_it_gets() {
+        for of in Resources::committed().unwrap().kernels {
+            let (kernel, _) = Kernel::of_entry(&of.kernel).unwrap();
+            let room = Parameters::default().fused_room();
+            let shared = kernel.shared_bytes(ut_kernels::detector::BankVersion::V5, 240, 84, room);
+            let threads = if kernel == Kernel::FusedOthers { OTHERS_THREADS } else { 1024 };
+            assert!(of.occupancy(threads, shared).unwrap().blocks > 0, "{} on {}", of.kernel, of.arch);
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! The tables of the fused pipeline as they lie on a device: what is looked up by rank, the lane's place in the static
+//! order that the CPU decoder has, too.
+
+use std::collections::HashMap;
+
+use ut_kernels::detector::{LANES_PER_BOARD, SectorConstants};
+use ut_kernels::fused::hit_tables::MAX_GROUPS;
+use ut_kernels::fused::pipeline::FusedTables;
+use ut_kernels::fused::tables::{CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, MAX_RANKS, REVERSED, UNCONNECTED};
+
+use super::cpu::lanes::LaneOrder;
+use super::hit_records::HitRecords;
+use super::lane_columns::LaneColumns;
+use super::{DecodeError, DecodeOptions};
+use ut_data::detector::{BankVersion, DetectorTables};
+
+/// How much of the design of the fused pipeline is used, each step on top of the one before. Results are the same: less than
+/// all is for measuring what an idea gives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum FusedStep {
+    /// A block an event. Every event is one for the second kernel, which clusters it lane by lane, and sorts.
+    Lanes,
+    /// A thread a strip, and a thread a hit. The ranks say nothing of x, so that nearly every group is sorted.
+    Hits,
+    /// The lanes of a group are ranked by x, so that few groups are sorted.
+    #[default]
+    Ranks,
+}
+
+/// The tables of a detector in the order of the ranks.
+#[derive(Clone, Debug)]
+pub struct RankTables {
+    /// A column a number.
+    pub lanes: LaneColumns,
+    /// The same in records, for ordinary events.
+    pub records: HitRecords,
+}
+
+impl RankTables {
+    /// The tables for `backend`. Of the options only the flip matters, and only for which lane of two comes first.
+    ///
+    /// # Errors
+    /// When more lane slots are connected than the kernel can number.
+    pub fn new(backend: &'static str, tables: &DetectorTables, options: DecodeOptions) -> Result<Self, DecodeError> {
+        Self::of_step(backend, tables, options, FusedStep::default())
+    }
+
+    /// The tables for less of the design.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn of_step(
+        backend: &'static str,
+        tables: &DetectorTables,
+        options: DecodeOptions,
+        step: FusedStep,
+    ) -> Result<Self, DecodeError> {
+        let order = LaneOrder::new(tables, options);
+        let n = order.n_connected;
+        if n > MAX_RANKS as usize || tables.slots().len() > usize::from(u16::MAX) {
+            let message = format!("{n} connected lanes are too many for the fused kernels");
+            return Err(DecodeError::Device { backend, message });
+        }
+        // By rank: slot, and whether it is reversed.
+        let mut lanes = vec![(0, false); n];
+        for slot in 0..tables.slots().len() {
+            let rank = usize::from(order.boards[slot / LANES_PER_BOARD].ranks[slot % LANES_PER_BOARD]);
+            if rank < n {
+                lanes[rank] = (slot, order.sources[rank].direction != 0);
+            }
+        }
+        if step != FusedStep::Ranks {
+            for group in order.first_ranks.windows(2) {
+                lanes[usize::from(group[0])..usize::from(group[1])].sort_unstable();
+            }
+        }
+        let mut ranks = vec![UNCONNECTED; tables.slots().len()];
+        for (rank, &(slot, is_reversed)) in lanes.iter().enumerate() {
+            ranks[slot] = rank as u16 | if is_reversed { REVERSED } else { 0 };
+        }
+        let slots: Vec<usize> = lanes.iter().map(|&(slot, _)| slot).collect();
+        let sector = |slot: usize| &tables.sectors()[usize::from(tables.slots()[slot].sector)];
+        let column = |value: fn(&SectorConstants) -> f32| slots.iter().map(|&slot| value(sector(slot))).collect();
+
+        let mut numbers = HashMap::new();
+        let mut constants = Vec::new();
+        let mut classes = Vec::with_capacity(n);
+        for &slot in &slots {
+            let class = class(sector(slot), ranks[slot] & REVERSED != 0);
+            // No more classes than ranks.
+            let next = numbers.len() as u16;
+            classes.push(*numbers.entry(class).or_insert_with(|| {
+                constants.extend(class);
+                next
+            }));
+        }
+        let version = tables.boards().version;
+        let chan_id = |slot: usize| match version {
+            BankVersion::V4 => tables.slots()[slot].chan_id,
+            BankVersion::V5 => tables.slots()[slot].chan_id & !0x1FF,
+        };
+        let strips_per_hybrid = tables.boards().strips_per_hybrid.clone();
+        let first_channel = |slot: usize| (slot % LANES_PER_BOARD) as u32 * strips_per_hybrid[slot / LANES_PER_BOARD];
+        let lanes = LaneColumns {
+            first_ranks: order.first_ranks.iter().map(|&rank| u32::from(rank)).collect(),
+            chan_ids: slots.iter().map(|&slot| chan_id(slot)).collect(),
+            first_channels: slots.iter().map(|&slot| first_channel(slot)).collect(),
+            p0_x: column(|sector| sector.p0_x),
+            p0_y: column(|sector| sector.p0_y),
+            p0_z: column(|sector| sector.p0_z),
+            ranks,
+            strips_per_hybrid,
+            classes,
+            constants,
+        };
+        let mut records = HitRecords::new(&lanes, version);
+        if step == FusedStep::Lanes {
+            records.fits = false;
+        }
+        Ok(Self { lanes, records })
+    }
+
+    /// Whether the fused kernel's own records are there, used or not ([`FusedStep::Lanes`]): it had room for them.
+    pub fn has_records(&self) -> bool {
+        self.records.lanes.len() == self.lanes.chan_ids.len() && self.records.n_groups <= MAX_GROUPS
+    }
+
+    /// The tables where they are, in the host's memory.
+    pub fn view(&self) -> FusedTables<'_> {
+        FusedTables { records: self.records.view(), lanes: self.lanes.view() }
+    }
+}
+
+/// The constants that many sectors have alike.
+fn class(sector: &SectorConstants, reversed: bool) -> [u32; CLASS_WORDS as usize] {
+    let floats =
+        [sector.dp0di_x, sector.dp0di_y, sector.dp0di_z, sector.dy, sector.dx_dy, sector.weight].map(f32::to_bits);
+    let flags = if sector.flipped == 0 { 0 } else { CLASS_FLIPPED } | if reversed { CLASS_REVERSED } else { 0 };
+    let [x, y, z, dy, dx_dy, weight] = floats;
+    [x, y, z, dy, dx_dy, weight, sector.first_strip, flags]
+}

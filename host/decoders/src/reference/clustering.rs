@@ -1,0 +1,175 @@
+//! The clustering of one lane, in the numbered steps of `docs/format.md`.
+
+use ut_data::{Count, DecodeOptions, EventReport, Position};
+
+/// One hit word of a lane.
+#[derive(Clone, Copy, Debug)]
+pub struct LaneHit {
+    /// Charge, 0…31.
+    pub adc: u32,
+    /// Strip of the sector, 0…511.
+    pub strip: u32,
+}
+
+/// A cluster that is emitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Σpos: Σ ADC·strip, or Σ strip.
+    pub sum_position: u32,
+    /// W: ΣADC, or the number of strips. Never 0.
+    pub weight: u32,
+    /// ΣADC.
+    pub sum_adc: u32,
+    /// Strips.
+    pub n: u32,
+    /// The first strip.
+    pub first: u32,
+}
+
+/// The clusters of a lane, in the order in which they are emitted.
+pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut EventReport) -> Vec<Cluster> {
+    let mut clusters = Vec::new();
+    let max_size = options.max_cluster_size.get();
+    let (mut previous, mut first, mut n, mut sum_adc, mut sum_position, mut exceeded) = (0, 0, 0, 0, 0, false);
+    // Emits the cluster as it stands, unless it has no charge.
+    let emit = |(first, n): (u32, u32),
+                sum_adc: u32,
+                sum_position: u32,
+                clusters: &mut Vec<Cluster>,
+                report: &mut EventReport| {
+        if sum_adc == 0 {
+            report.add(Count::ZeroChargeClusters, 1);
+            return;
+        }
+        let weight = match options.position {
+            Position::Adc => sum_adc,
+            Position::Geometric => n,
+        };
+        clusters.push(Cluster { sum_position, weight, sum_adc, n, first });
+    };
+    for (i, hit) in hits.iter().enumerate() {
+        // 1
+        if !options.clustering {
+            clusters.push(Cluster { sum_position: hit.strip, weight: 1, sum_adc: hit.adc, n: 1, first: hit.strip });
+            continue;
+        }
+        // 2
+        let new = i > 0 && previous + 1 != hit.strip;
+        if new {
+            if !exceeded {
+                emit((first, n), sum_adc, sum_position, &mut clusters, report);
+            }
+            (n, sum_adc, sum_position, exceeded) = (0, 0, 0, false);
+        }
+        // 3
+        else if n >= max_size && !exceeded {
+            if options.save_above_max {
+                emit((first, n), sum_adc, sum_position, &mut clusters, report);
+            }
+            exceeded = true;
+            report.add(Count::OversizedClusters, 1);
+        }
+        // 4
+        if n == 0 {
+            first = hit.strip;
+        }
+        previous = hit.strip;
+        n += 1;
+        sum_adc += hit.adc;
+        sum_position += match options.position {
+            Position::Adc => hit.adc * hit.strip,
+            Position::Geometric => hit.strip,
+        };
+        // 5
+        if i + 1 == hits.len() && !exceeded {
+            emit((first, n), sum_adc, sum_position, &mut clusters, report);
+        }
+    }
+    clusters
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::{Cluster, LaneHit, cluster_lane};
+    use ut_data::{Count, DecodeOptions, EventReport, Position};
+
+    fn run(strips: &[(u32, u32)], options: DecodeOptions) -> (Vec<(u32, u32)>, EventReport) {
+        let hits: Vec<LaneHit> = strips.iter().map(|&(strip, adc)| LaneHit { adc, strip }).collect();
+        let mut report = EventReport::default();
+        let clusters = cluster_lane(&hits, options, &mut report);
+        (clusters.iter().map(|&Cluster { sum_position, weight, .. }| (sum_position, weight)).collect(), report)
+    }
+
+    fn up_to(max: u32) -> DecodeOptions {
+        DecodeOptions { max_cluster_size: NonZeroU32::new(max).expect("not 0"), ..DecodeOptions::default() }
+    }
+
+    #[test]
+    fn neighbours_join_and_gaps_separate() {
+        let (clusters, _) = run(&[(3, 10), (4, 20), (6, 5)], DecodeOptions::default());
+        assert_eq!(clusters, [(3 * 10 + 4 * 20, 30), (30, 5)]);
+    }
+
+    #[test]
+    fn no_hit_gives_no_cluster() {
+        assert_eq!(run(&[], DecodeOptions::default()).0, []);
+    }
+
+    #[test]
+    fn a_repeated_or_descending_strip_starts_a_new_cluster() {
+        let (clusters, _) = run(&[(7, 1), (7, 2), (6, 3), (7, 4)], DecodeOptions::default());
+        assert_eq!(clusters, [(7, 1), (14, 2), (6 * 3 + 7 * 4, 7)]);
+    }
+
+    #[test]
+    fn exactly_the_maximum_is_a_whole_cluster() {
+        let (clusters, report) = run(&[(1, 1), (2, 1)], up_to(2));
+        assert_eq!((clusters, report.get(Count::OversizedClusters)), (vec![(3, 2)], 0));
+    }
+
+    #[test]
+    fn one_above_the_maximum_is_dropped_or_cut() {
+        let strips = [(1, 1), (2, 1), (3, 1), (4, 1), (9, 2)];
+        let (clusters, report) = run(&strips, up_to(2));
+        assert_eq!((clusters, report.get(Count::OversizedClusters)), (vec![(18, 2)], 1));
+        let (clusters, report) = run(&strips, DecodeOptions { save_above_max: true, ..up_to(2) });
+        assert_eq!((clusters, report.get(Count::OversizedClusters)), (vec![(3, 2), (18, 2)], 1));
+    }
+
+    #[test]
+    fn zero_charge_is_counted_and_emits_nothing_in_either_weighting() {
+        for position in [Position::Adc, Position::Geometric] {
+            let options = DecodeOptions { position, ..DecodeOptions::default() };
+            let (clusters, report) = run(&[(1, 0), (2, 0), (5, 0)], options);
+            assert_eq!((clusters, report.get(Count::ZeroChargeClusters)), (vec![], 2));
+        }
+    }
+
+    #[test]
+    fn without_clustering_every_strip_is_emitted_also_without_charge() {
+        let options = DecodeOptions { clustering: false, ..DecodeOptions::default() };
+        let (clusters, report) = run(&[(1, 0), (2, 9), (2, 9)], options);
+        assert_eq!((clusters, report), (vec![(1, 1), (2, 1), (2, 1)], EventReport::default()));
+    }
+
+    #[test]
+    fn geometric_weighting_ignores_the_charge() {
+        let options = DecodeOptions { position: Position::Geometric, ..DecodeOptions::default() };
+        assert_eq!(run(&[(1, 31), (2, 0), (3, 1)], options).0, [(6, 3)]);
+    }
+
+    #[test]
+    fn a_cluster_knows_its_charge_its_size_and_its_first_strip_in_either_weighting() {
+        let strips = [(3, 10), (4, 20), (6, 5), (6, 7), (8, 1), (9, 2), (10, 3), (11, 4)];
+        for position in [Position::Adc, Position::Geometric] {
+            let options = DecodeOptions { position, save_above_max: true, ..up_to(3) };
+            let hits: Vec<LaneHit> = strips.iter().map(|&(strip, adc)| LaneHit { adc, strip }).collect();
+            let clusters = cluster_lane(&hits, options, &mut EventReport::default());
+            let facts: Vec<_> = clusters.iter().map(|c| (c.sum_adc, c.n, c.first)).collect();
+            // The last is cut to three of its four strips.
+            assert_eq!(facts, [(30, 2, 3), (5, 1, 6), (7, 1, 6), (6, 3, 8)]);
+        }
+    }
+}

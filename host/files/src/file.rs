@@ -1,0 +1,305 @@
+//! A file of hits, whole or not at all: what is at the path when something fails.
+//!
+//! Hits go to a [`NewFile`], so a file at the path itself was always written to its end. When the *input* breaks off,
+//! what came before is kept: the file is finished with [`Provenance::incomplete`] set, which a Parquet file carries in
+//! its metadata; a CSV file has no place for it, so there the message and the exit code say it. When *writing* fails
+//! (a full disk), nothing appears at the path.
+//!
+//! Encoding takes longer than writing, and is done by an [`Encoder`], one a thread.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use ::parquet::errors::ParquetError;
+use ut_data::error::WorkError;
+
+use super::parquet::{Form, Packing, ParquetWriter, RowGroup};
+use super::{Columns, CsvRows, NewFile, Rows, quoted};
+
+/// Where hits come from: what a file of hits says of itself, as far as its format can.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// Names and values: options, versions, tables, inputs.
+    pub entries: Vec<(String, String)>,
+    /// Why hits are missing at the end, if any are.
+    pub incomplete: Option<String>,
+}
+
+/// Why hits could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// No format is known for the extension.
+    #[error("{}: the extension says the format: .csv or .parquet", .0.display())]
+    Format(PathBuf),
+    /// Writing failed.
+    #[error("cannot write {}", called(file))]
+    Io {
+        /// The file.
+        file: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The Parquet library refused.
+    #[error("cannot write {}", called(file))]
+    Parquet {
+        /// The file.
+        file: PathBuf,
+        /// What it says.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl From<OutputError> for WorkError {
+    fn from(error: OutputError) -> Self {
+        Self::Output(Box::new(error))
+    }
+}
+
+/// Formats of hit files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HitFormat {
+    /// Comma-separated values.
+    Csv,
+    /// Parquet.
+    Parquet,
+}
+
+impl HitFormat {
+    /// The format that the extension of a path says.
+    ///
+    /// # Errors
+    /// [`OutputError::Format`] when it says none.
+    pub fn of(path: &Path) -> Result<Self, OutputError> {
+        let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+        let format = extension.and_then(|extension| extension.parse().ok());
+        format.ok_or_else(|| OutputError::Format(path.to_path_buf()))
+    }
+}
+
+impl HitFormat {
+    /// Its name, which is also the extension of its files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
+impl FromStr for HitFormat {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "csv" => Ok(Self::Csv),
+            "parquet" => Ok(Self::Parquet),
+            _ => Err(format!("{name} is not a format: csv or parquet")),
+        }
+    }
+}
+
+enum Writer {
+    Csv(NewFile),
+    Parquet(Box<ParquetWriter<NewFile>>),
+}
+
+/// How files of hits are made: their format and their columns. Files of one style take what its encoders make.
+pub struct HitStyle {
+    /// What the user called the output.
+    path: PathBuf,
+    format: HitFormat,
+    form: Form,
+    /// The inputs' names as the files have them.
+    names: Vec<String>,
+    packing: Packing,
+    columns: Columns,
+}
+
+/// A file of hits in the making. Dropped without [`Self::finish`], it leaves nothing behind.
+pub struct HitFile {
+    path: PathBuf,
+    writer: Writer,
+}
+
+/// Hits of a batch in the form of a file.
+pub enum Encoded {
+    /// Rows of text.
+    Text(Vec<u8>),
+    /// A row group; `None` without hits.
+    RowGroup(Option<Box<RowGroup>>),
+}
+
+/// Brings the hits of batches into the form of a file.
+pub struct Encoder {
+    path: PathBuf,
+    names: Vec<String>,
+    form: Form,
+    columns: Columns,
+    format: HitFormat,
+    rows: CsvRows,
+}
+
+impl HitStyle {
+    /// Files of the hits of `inputs`, with `columns` beside those that the format always has; `path` is what messages call
+    /// the output while nothing is written to a file.
+    ///
+    /// # Errors
+    /// When the library of the format fails.
+    pub fn new(
+        path: impl Into<PathBuf>,
+        format: HitFormat,
+        packing: Packing,
+        inputs: &[PathBuf],
+        columns: Columns,
+    ) -> Result<Self, OutputError> {
+        let path = path.into();
+        let form = Form::new(packing, &columns.detector, true).map_err(|source| parquet_error(&path, source))?;
+        let mut names: Vec<String> = inputs.iter().map(|input| input.display().to_string()).collect();
+        if format == HitFormat::Csv {
+            for name in &mut names {
+                *name = quoted(name);
+            }
+        }
+        Ok(Self { path, format, form, names, packing, columns })
+    }
+
+    /// The same without the column `run`, which readers of partitions take from the names of the folders.
+    ///
+    /// # Errors
+    /// When the library of the format fails.
+    pub fn without_run(mut self) -> Result<Self, OutputError> {
+        self.columns.run = false;
+        let form = Form::new(self.packing, &self.columns.detector, false);
+        self.form = form.map_err(|source| parquet_error(&self.path, source))?;
+        Ok(self)
+    }
+
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub fn create(&self, path: impl Into<PathBuf>) -> Result<HitFile, OutputError> {
+        let path = path.into();
+        let mut file = NewFile::create(&path)?;
+        let writer = match self.format {
+            HitFormat::Csv => {
+                let header = CsvRows::header(&self.columns);
+                file.write_all(header.as_bytes()).map_err(|source| io_error(&path, source))?;
+                Writer::Csv(file)
+            }
+            HitFormat::Parquet => {
+                let writer = ParquetWriter::new(file, &self.form).map_err(|source| parquet_error(&path, source))?;
+                Writer::Parquet(Box::new(writer))
+            }
+        };
+        Ok(HitFile { path, writer })
+    }
+
+    /// An encoder for these files.
+    pub fn encoder(&self) -> Encoder {
+        Encoder {
+            path: self.path.clone(),
+            names: self.names.clone(),
+            form: self.form.clone(),
+            columns: self.columns.clone(),
+            format: self.format,
+            rows: CsvRows::default(),
+        }
+    }
+}
+
+impl HitFile {
+    /// What the file will be called.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the hits of a batch, as an [`Encoder`] of its style made them.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn append(&mut self, encoded: Encoded) -> Result<(), OutputError> {
+        match (&mut self.writer, encoded) {
+            (Writer::Csv(file), Encoded::Text(text)) => {
+                file.write_all(&text).map_err(|source| io_error(&self.path, source))
+            }
+            (Writer::Parquet(writer), Encoded::RowGroup(Some(group))) => {
+                writer.append(*group).map_err(|source| parquet_error(&self.path, source))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Completes the file and gives it its name.
+    ///
+    /// # Errors
+    /// When writing or renaming fails; nothing is left then.
+    pub fn finish(self, provenance: &Provenance) -> Result<(), OutputError> {
+        let file = match self.writer {
+            Writer::Csv(file) => file,
+            Writer::Parquet(writer) => writer.finish(provenance).map_err(|source| parquet_error(&self.path, source))?,
+        };
+        file.finish()
+    }
+}
+
+impl Encoder {
+    /// Encodes the hits of a batch whose events come from `rows`.
+    ///
+    /// # Errors
+    /// When the library of the format fails.
+    pub fn encode(&mut self, rows: &Rows<'_>) -> Result<Encoded, OutputError> {
+        match self.format {
+            HitFormat::Csv => Ok(Encoded::Text(self.text(rows))),
+            HitFormat::Parquet => {
+                let rows = Rows { files: &self.names, ..*rows };
+                let group = RowGroup::encode(&self.form, &rows).map_err(|source| parquet_error(&self.path, source))?;
+                Ok(Encoded::RowGroup(group.map(Box::new)))
+            }
+        }
+    }
+
+    /// Rows of text.
+    fn text(&mut self, rows: &Rows<'_>) -> Vec<u8> {
+        let Columns { run, event_number, file, detector } = &self.columns;
+        // A mean row has 70 bytes.
+        let mut text = Vec::with_capacity((80 + 4 * detector.len()) * rows.hits.len());
+        let of_events: Vec<String> = (0..rows.origins.len())
+            .map(|e| {
+                let meta = rows.meta.get(e).copied().unwrap_or_default();
+                let mut fields = String::new();
+                if *file {
+                    fields = fields + "," + &self.names[rows.origins[e].file as usize];
+                }
+                for (_, value) in [(run, meta.run.map(u64::from)), (event_number, meta.event)].iter().filter(|f| *f.0) {
+                    fields.push(',');
+                    fields.extend(value.map(|value| value.to_string()));
+                }
+                fields
+            })
+            .collect();
+        let columns: Vec<_> = detector.iter().map(|column| column.values(rows.tables, rows.hits)).collect();
+        self.rows.append(rows.hits, |e| (rows.origins[e].event, &of_events[e]), &columns, &mut text);
+        text
+    }
+}
+
+/// An output in a message.
+fn called(path: &Path) -> String {
+    if path.as_os_str() == "-" { "to standard output".to_owned() } else { path.display().to_string() }
+}
+
+fn io_error(path: &Path, source: io::Error) -> OutputError {
+    OutputError::Io { file: path.to_path_buf(), source }
+}
+
+fn parquet_error(path: &Path, source: ParquetError) -> OutputError {
+    let file = path.to_path_buf();
+    let ParquetError::External(source) = source else { return OutputError::Parquet { file, source: source.into() } };
+    // What the system says is told as it says it.
+    match source.downcast() {
+        Ok(source) => OutputError::Io { file, source: *source },
+        Err(source) => OutputError::Parquet { file, source },
+    }
+}

@@ -1,0 +1,11 @@
+//! Hits into files, batch by batch: CSV and Parquet, whole or not at all.
+
+mod file;
+mod new_file;
+mod parquet;
+
+pub use file::{Encoded, Encoder, HitFile, HitFormat, HitStyle, OutputError, Provenance};
+pub use new_file::{NewFile, names_stdout, place_of, remove_abandoned, remove_unfinished};
+pub use parquet::Packing;
+#[doc(no_inline)]
+pub use ut_data::output::{ColumnType, Columns, CsvRows, CsvWriter, DetectorColumn, NULL, Rows, quoted};

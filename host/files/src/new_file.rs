@@ -1,0 +1,428 @@
+//! A file in the making: whole under its name, or not there.
+//!
+//! Bytes go to a temporary file beside the target, made exclusively under a name that no other run has; only
+//! [`NewFile::finish`] gives it the target's name. A symbolic link at the path is followed to its target. What is no
+//! regular file, as a FIFO, is written to directly. So is an open file that the path names by its number, as `/dev/stdout`
+//! and `/dev/fd/3` do: a shell that says `>> file` wants its file longer, not another one. `-` is standard output.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use tempfile::{Builder, NamedTempFile, TempPath};
+
+use super::OutputError;
+
+/// First and last letters of a temporary file's name.
+const PREFIX: &str = ".ut-decode-";
+const SUFFIX: &str = ".part";
+
+/// Bytes that are collected before they are written.
+const BUFFER: usize = 1 << 18;
+
+/// Symbolic links that are followed one after the other, as on Linux.
+const MAX_LINKS: usize = 40;
+
+/// Temporary files of this process, for [`remove_unfinished`].
+static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+/// Removes the temporary file of every [`NewFile`] that is not finished: for a program that a signal is about to end.
+pub fn remove_unfinished() {
+    if let Ok(mut paths) = UNFINISHED.lock() {
+        for path in paths.drain(..) {
+            // The name says what the file is, and the program has no time left to say more.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Removes the temporary files in `folder` that processes have left behind: those that nobody has locked. A file that cannot
+/// be opened or locked stays.
+pub fn remove_abandoned(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let is_temporary = name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX));
+        if !is_temporary || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        if let Ok(file) = OpenOptions::new().append(true).open(entry.path())
+            && file.try_lock().is_ok()
+        {
+            // It may be gone meanwhile.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// A file in the making. Dropped without [`Self::finish`], it leaves nothing behind.
+#[derive(Debug)]
+pub struct NewFile {
+    /// What the user called it.
+    path: PathBuf,
+    output: BufWriter<File>,
+    /// The temporary file and what it becomes; `None` for what is written to directly.
+    temporary: Option<(TempPath, PathBuf)>,
+}
+
+impl NewFile {
+    /// Begins a file.
+    ///
+    /// # Errors
+    /// When the path is a folder, or a file that may not be written to, or its folder takes no new file.
+    pub fn create(path: impl Into<PathBuf>) -> Result<Self, OutputError> {
+        let path = path.into();
+        match begin(&path) {
+            Ok((file, temporary)) => Ok(Self { path, output: BufWriter::with_capacity(BUFFER, file), temporary }),
+            Err(source) => Err(OutputError::Io { file: path, source }),
+        }
+    }
+
+    /// Whether [`Self::create`] would work; nothing is left of the trial.
+    ///
+    /// # Errors
+    /// As [`Self::create`]. A FIFO or a device is not opened, and so passes.
+    pub fn check(path: &Path) -> Result<(), OutputError> {
+        if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+            return Ok(());
+        }
+        Self::create(path).map(|_| ())
+    }
+
+    /// Whether files can be made in a folder, whatever their names; nothing is left of the trial.
+    ///
+    /// # Errors
+    /// When the folder takes no new file.
+    pub fn check_folder(folder: &Path) -> Result<(), OutputError> {
+        temporary_in(folder).map(drop).map_err(|source| OutputError::Io { file: folder.to_path_buf(), source })
+    }
+
+    /// The failure to write this file.
+    pub fn cannot(&self, source: io::Error) -> OutputError {
+        OutputError::Io { file: self.path.clone(), source }
+    }
+
+    /// Writes what is left and gives the file its name.
+    ///
+    /// # Errors
+    /// When writing or renaming fails; nothing is left then.
+    pub fn finish(mut self) -> Result<(), OutputError> {
+        self.output.flush().map_err(|source| self.cannot(source))?;
+        close_copy(self.output.get_ref()).map_err(|source| self.cannot(source))?;
+        if let Some((temporary, target)) = self.temporary.take() {
+            let name = temporary.to_path_buf();
+            let renamed = temporary.persist(target);
+            forget(&name);
+            renamed.map_err(|error| self.cannot(error.error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Closes a copy of the descriptor, for the error that this may give: on network file systems a full disk often shows only
+/// when a file is closed, and the standard library ignores it.
+#[cfg(unix)]
+fn close_copy(file: &File) -> io::Result<()> {
+    use std::os::fd::IntoRawFd;
+    let descriptor = file.try_clone()?.into_raw_fd();
+    // SAFETY:
+    // - `descriptor` is open: it was made in the line before.
+    // - Nothing closes or uses it afterwards: no other line has it.
+    let is_closed = unsafe { libc::close(descriptor) } == 0;
+    match io::Error::last_os_error() {
+        // Interrupted, it is closed all the same.
+        error if !is_closed && error.kind() != io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(not(unix))]
+fn close_copy(_: &File) -> io::Result<()> {
+    Ok(())
+}
+
+impl Write for NewFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.output.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if let Some((temporary, _)) = &self.temporary {
+            forget(temporary);
+        }
+    }
+}
+
+fn begin(path: &Path) -> io::Result<(File, Option<(TempPath, PathBuf)>)> {
+    #[cfg(unix)]
+    if let Some(file) = open_already(path) {
+        return Ok((file?, None));
+    }
+    let there = match fs::metadata(path) {
+        Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
+        Ok(there) if !there.is_file() => return Ok((OpenOptions::new().write(true).open(path)?, None)),
+        Ok(there) => {
+            // A rename would replace a file that is protected from writing, too.
+            OpenOptions::new().append(true).open(path)?;
+            Some(there)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let target = target_of(path)?;
+    let (file, temporary) = temporary_in(folder_of(&target))?.into_parts();
+    if let Some(there) = there {
+        // The new file may lack the right to the old one's mode; it then keeps the usual one.
+        let _ = file.set_permissions(there.permissions());
+    }
+    if let Ok(mut paths) = UNFINISHED.lock() {
+        paths.push(temporary.to_path_buf());
+    }
+    Ok((file, Some((temporary, target))))
+}
+
+/// Folders whose entries are the open files of this process.
+#[cfg(unix)]
+const OPEN_FILES: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
+
+/// An open file that is named by its number.
+#[cfg(unix)]
+enum Numbered {
+    /// One of this process.
+    Own(std::os::fd::RawFd),
+    /// One of another, under this path.
+    Other(PathBuf),
+}
+
+/// Whether what is written to `path` goes to standard output, `-` or by the number of that file or a link to it.
+#[cfg(unix)]
+pub fn names_stdout(path: &Path) -> bool {
+    matches!(numbered(path), Some(Numbered::Own(1)))
+}
+
+/// Whether what is written to `path` goes to standard output.
+#[cfg(not(unix))]
+pub fn names_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// The open file whose number `path`, or a link there, names. It keeps its position and mode, such as append.
+#[cfg(unix)]
+fn open_already(path: &Path) -> Option<io::Result<File>> {
+    use std::os::fd::BorrowedFd;
+
+    Some(match numbered(path)? {
+        Numbered::Own(number) => {
+            // SAFETY:
+            // - `number` is not negative, so it is not the one value that a `BorrowedFd` cannot hold;
+            // - the file is used for no more than a copy, which fails if nothing is open under that number.
+            let open = unsafe { BorrowedFd::borrow_raw(number) };
+            open.try_clone_to_owned().map(File::from)
+        }
+        // The position belongs to another process; appending overwrites nothing.
+        Numbered::Other(path) => OpenOptions::new().append(true).open(path),
+    })
+}
+
+/// The number that `path`, or a link there, is of an open file.
+#[cfg(unix)]
+fn numbered(path: &Path) -> Option<Numbered> {
+    use std::os::fd::AsRawFd;
+
+    if path.as_os_str() == "-" {
+        return Some(Numbered::Own(io::stdout().as_raw_fd()));
+    }
+    let mut path = path.to_path_buf();
+    for _ in 0..MAX_LINKS {
+        let number = path.file_name().and_then(|name| name.to_str()?.parse().ok()).filter(|&number: &i32| number >= 0);
+        if let Some(number) = number {
+            let folder = folder_of(&path).canonicalize().ok()?;
+            if OPEN_FILES.iter().any(|own| Path::new(own).canonicalize().is_ok_and(|own| own == folder)) {
+                return Some(Numbered::Own(number));
+            }
+            if folder.starts_with("/proc") && folder.ends_with("fd") {
+                return Some(Numbered::Other(path));
+            }
+        }
+        let link = fs::read_link(&path).ok()?;
+        path = folder_of(&path).join(link);
+    }
+    None
+}
+
+/// Creates a file in `folder`, with the mode that the umask leaves, and locks it for as long as it is open: a process that
+/// ends, in whatever way and on whatever machine, gives its locks back, and then [`remove_abandoned`] may remove the file.
+fn temporary_in(folder: &Path) -> io::Result<NamedTempFile> {
+    let mut refused = None;
+    let create = |path: &Path| {
+        let file = OpenOptions::new().write(true).create_new(true).open(path);
+        let file = file.inspect_err(|error| refused = error.raw_os_error())?;
+        // `remove_abandoned` of another process may come first; another name is tried then.
+        if matches!(file.try_lock(), Err(TryLockError::WouldBlock)) || !path.exists() {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        Ok(file)
+    };
+    let file = Builder::new().prefix(PREFIX).suffix(SUFFIX).make_in(folder, create);
+    // `tempfile` adds the temporary name, which the user has never heard of.
+    file.map_err(|error| refused.map_or(error, io::Error::from_raw_os_error))
+}
+
+/// The file at the end of the symbolic links at `path`; it need not exist.
+fn target_of(path: &Path) -> io::Result<PathBuf> {
+    let mut target = path.to_path_buf();
+    for _ in 0..MAX_LINKS {
+        let Ok(link) = fs::read_link(&target) else { return Ok(target) };
+        target = folder_of(&target).join(link);
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+/// Where a file that is written to `path` will be: its links followed, the folder's, too. `None` where the folder is not
+/// there.
+pub fn place_of(path: &Path) -> Option<PathBuf> {
+    let target = target_of(path).ok()?;
+    Some(folder_of(&target).canonicalize().ok()?.join(target.file_name()?))
+}
+
+/// The folder that `path` is in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Strikes a temporary file from the list of those to remove.
+fn forget(path: &Path) {
+    if let Ok(mut paths) = UNFINISHED.lock() {
+        paths.retain(|other| other != path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use super::{NewFile, remove_abandoned};
+
+    fn names(folder: &std::path::Path) -> Vec<String> {
+        let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_old_file_stays_until_the_new_one_is_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("hits");
+        fs::write(&path, "old").unwrap();
+        let mut dropped = NewFile::create(&path).unwrap();
+        dropped.write_all(b"half").unwrap();
+        drop(dropped);
+        assert_eq!((fs::read_to_string(&path).unwrap(), names(folder.path())), ("old".into(), vec!["hits".into()]));
+        let [mut first, mut second] = [(); 2].map(|()| NewFile::create(&path).unwrap());
+        first.write_all(b"first").unwrap();
+        second.write_all(b"second").unwrap();
+        first.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "first");
+        second.finish().unwrap();
+        assert_eq!((fs::read_to_string(&path).unwrap(), names(folder.path())), ("second".into(), vec!["hits".into()]));
+    }
+
+    #[test]
+    fn what_a_dead_process_left_goes_and_what_is_being_written_or_is_no_temporary_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let mut growing = NewFile::create(folder.join("hits")).unwrap();
+        growing.write_all(b"hits").unwrap();
+        let before = names(folder);
+        for name in [".ut-decode-dead.part", ".ut-decode.json", "mine.part"] {
+            fs::write(folder.join(name), "left").unwrap();
+        }
+        fs::create_dir(folder.join(".ut-decode-folder.part")).unwrap();
+        #[cfg(unix)]
+        std::os::unix::fs::symlink("mine.part", folder.join(".ut-decode-link.part")).unwrap();
+        let all = names(folder);
+        remove_abandoned(folder);
+        let left = names(folder);
+        assert!(left.iter().all(|name| name != ".ut-decode-dead.part") && left.len() == all.len() - 1, "{left:?}");
+        assert!(before.iter().all(|name| left.contains(name)), "{left:?}");
+        growing.finish().unwrap();
+        assert_eq!(fs::read(folder.join("hits")).unwrap(), b"hits");
+        remove_abandoned(&folder.join("absent"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_followed_and_stays_a_link_and_the_mode_is_kept() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let [link, target] = ["link", "elsewhere/target"].map(|name| folder.path().join(name));
+        fs::create_dir(folder.path().join("elsewhere")).unwrap();
+        symlink("elsewhere/target", &link).unwrap();
+        for content in ["one", "two"] {
+            let mut file = NewFile::create(&link).unwrap();
+            file.write_all(content.as_bytes()).unwrap();
+            file.finish().unwrap();
+            assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+            assert_eq!(fs::read_to_string(&target).unwrap(), content);
+            fs::set_permissions(&target, fs::Permissions::from_mode(0o640)).unwrap();
+        }
+        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o640);
+        symlink("circle", folder.path().join("circle")).unwrap();
+        assert!(NewFile::create(folder.path().join("circle")).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn an_open_file_that_is_named_by_its_number_goes_on_where_it_is() {
+        use std::os::fd::AsRawFd;
+        let folder = tempfile::tempdir().unwrap();
+        let [path, link] = ["all", "link"].map(|name| folder.path().join(name));
+        fs::write(&path, "before ").unwrap();
+        let mut open = fs::OpenOptions::new().append(true).open(&path).unwrap();
+        let number = format!("/dev/fd/{}", open.as_raw_fd());
+        std::os::unix::fs::symlink(&number, &link).unwrap();
+        for name in [number.into(), link] {
+            NewFile::check(&name).unwrap();
+            let mut file = NewFile::create(&name).unwrap();
+            assert!(file.temporary.is_none());
+            file.write_all(b"new ").unwrap();
+            file.finish().unwrap();
+        }
+        open.write_all(b"after").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "before new new after");
+        assert_eq!(names(folder.path()), ["all", "link"]);
+        assert!(NewFile::create("/dev/fd/987654").is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_regular_file_is_not_opened_for_a_trial() {
+        // A FIFO would wait for a reader, and take the trial for the whole output. A socket cannot be opened at all.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        NewFile::check(&path).unwrap();
+        assert!(NewFile::create(&path).is_err());
+    }
+
+    #[test]
+    fn what_cannot_become_a_file_is_refused_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [".", "absent/hits"] {
+            assert!(NewFile::create(folder.path().join(path)).is_err(), "{path}");
+            assert!(NewFile::check(&folder.path().join(path)).is_err(), "{path}");
+        }
+        NewFile::check(&folder.path().join("hits")).unwrap();
+        NewFile::check_folder(folder.path()).unwrap();
+        assert!(NewFile::check_folder(&folder.path().join("absent")).is_err());
+        assert!(names(folder.path()).is_empty());
+    }
+}

@@ -1,0 +1,183 @@
+//! Bins over numbers whose range nobody knows beforehand: they double their width when there are too many of them.
+//!
+//! A bin of width 2^s holds the keys that agree in all but their last s bits. The width is the smallest for which the
+//! bins from the least to the greatest key are no more than [`MOST`]; so it depends on the keys alone, not on their
+//! order, and merging is associative and commutative.
+
+/// Bins, at most.
+pub const MOST: usize = 128;
+
+/// What a bin holds: something that starts empty and can be added up.
+pub trait Content: Default {
+    /// Adds what another bin holds.
+    fn merge(&mut self, other: &Self);
+}
+
+impl Content for u64 {
+    fn merge(&mut self, other: &Self) {
+        *self = self.saturating_add(*other);
+    }
+}
+
+/// Bins in a row.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Bins<T> {
+    /// A bin is 2 to this power wide.
+    shift: u32,
+    /// Number of the first bin: its least key, divided by the width.
+    first: u64,
+    row: Vec<T>,
+}
+
+impl<T: Content> Bins<T> {
+    /// The bin of a key.
+    pub fn at(&mut self, key: u64) -> &mut T {
+        self.cover(0, key, key);
+        let place = (key >> self.shift) - self.first;
+        &mut self.row[place as usize]
+    }
+
+    /// Adds bins, of which each is added whole.
+    pub fn merge(&mut self, other: &Self) {
+        if other.row.is_empty() {
+            return;
+        }
+        let keys = |number: u64| number << other.shift;
+        self.cover(other.shift, keys(other.first), keys(other.first + (other.row.len() as u64 - 1)));
+        for (i, bin) in other.row.iter().enumerate() {
+            let place = (keys(other.first + i as u64) >> self.shift) - self.first;
+            self.row[place as usize].merge(bin);
+        }
+    }
+
+    /// Makes the bins at least 2 to the power of `shift` wide, and as many that both keys have one.
+    fn cover(&mut self, shift: u32, least: u64, greatest: u64) {
+        let (mut least, mut greatest) = (least, greatest);
+        if self.row.is_empty() {
+            (self.shift, self.first) = (shift, least >> shift);
+        } else {
+            least = least.min(self.first << self.shift);
+            greatest = greatest.max((self.first + (self.row.len() as u64 - 1)) << self.shift);
+        }
+        let mut wide = self.shift.max(shift);
+        while (greatest >> wide) - (least >> wide) >= MOST as u64 {
+            wide += 1;
+        }
+        if wide > self.shift {
+            let old = std::mem::take(&mut self.row);
+            let first = self.first >> (wide - self.shift);
+            for (i, bin) in old.iter().enumerate() {
+                let place = (((self.first + i as u64) >> (wide - self.shift)) - first) as usize;
+                if self.row.len() <= place {
+                    self.row.resize_with(place + 1, T::default);
+                }
+                self.row[place].merge(bin);
+            }
+            (self.shift, self.first) = (wide, first);
+        }
+        let (first, last) = (least >> self.shift, greatest >> self.shift);
+        if first < self.first {
+            let missing = (self.first - first) as usize;
+            self.row.splice(0..0, (0..missing).map(|_| T::default()));
+            self.first = first;
+        }
+        let needed = (last - self.first + 1) as usize;
+        if self.row.len() < needed {
+            self.row.resize_with(needed, T::default);
+        }
+    }
+}
+
+impl<T> Bins<T> {
+    /// Width, as a power of 2, number of the first bin, and bins.
+    pub(super) const fn place(&self) -> (u32, u64, usize) {
+        (self.shift, self.first, self.row.len())
+    }
+
+    /// Keys that a bin takes.
+    pub const fn width(&self) -> u64 {
+        1 << self.shift
+    }
+
+    /// Each bin with its least key.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, &T)> {
+        self.row.iter().enumerate().map(|(i, bin)| ((self.first + i as u64) << self.shift, bin))
+    }
+
+    /// Bins.
+    pub const fn len(&self) -> usize {
+        self.row.len()
+    }
+
+    /// Whether nothing was counted.
+    pub const fn is_empty(&self) -> bool {
+        self.row.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bins, MOST};
+
+    fn of(keys: &[u64]) -> Bins<u64> {
+        let mut bins = Bins::default();
+        for &key in keys {
+            *bins.at(key) += 1;
+        }
+        bins
+    }
+
+    fn merged(parts: &[&[u64]]) -> Bins<u64> {
+        let mut all = Bins::default();
+        for part in parts {
+            all.merge(&of(part));
+        }
+        all
+    }
+
+    #[test]
+    fn bins_depend_on_the_keys_alone_whatever_their_order_and_however_they_are_merged() {
+        let sets: [&[u64]; 6] = [
+            &[],
+            &[7],
+            &[0, 1, 2, 127],
+            &[130, 3, 3, 128],
+            &[u64::MAX, 0, 1 << 40],
+            &[1 << 20, (1 << 20) + 127, (1 << 20) + 128],
+        ];
+        for a in sets {
+            for b in sets {
+                for c in sets {
+                    let all = [a, b, c].concat();
+                    let backwards: Vec<u64> = all.iter().rev().copied().collect();
+                    let expected = of(&all);
+                    assert_eq!(of(&backwards), expected, "{all:?}");
+                    assert_eq!(merged(&[a, b, c]), expected, "{all:?}");
+                    let mut right = of(a);
+                    right.merge(&merged(&[c, b]));
+                    assert_eq!(right, expected, "{all:?}");
+                    assert!(expected.len() <= MOST);
+                    assert_eq!(expected.iter().map(|(_, n)| n).sum::<u64>(), all.len() as u64);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_bin_stays_at_the_largest_number() {
+        let mut bins = of(&[7, 7]);
+        *bins.at(7) = u64::MAX;
+        bins.merge(&of(&[7, 8]));
+        assert_eq!(bins.iter().collect::<Vec<_>>(), [(7, &u64::MAX), (8, &1)]);
+    }
+
+    #[test]
+    fn a_bin_says_which_keys_it_takes() {
+        let bins = of(&[10, 11, 137]);
+        assert_eq!((bins.width(), bins.len()), (1, MOST));
+        let bins = of(&[10, 11, 138]);
+        assert_eq!((bins.width(), bins.len()), (2, 65));
+        assert_eq!(bins.iter().next(), Some((10, &2)));
+        assert_eq!(bins.iter().last(), Some((138, &1)));
+    }
+}

@@ -1,0 +1,249 @@
+//! Adding decoded events to a view, at little cost: what every hit adds to lies close together here.
+
+use super::run::{Against, CHARGES, LANE_HITS, RunView, SIZES, STRIPS, TroubleSum};
+use ut_data::Cluster;
+use ut_data::detector::{BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS};
+use ut_data::input::{RawEvent, kind};
+use ut_data::{BatchReport, Count, EventReport, UtHits};
+use ut_kernels::bank::board_of;
+use ut_kernels::report::N_COUNTS;
+
+/// Hits after which 32-bit sums are added up, before one of them can overflow: a charge has 13 bits.
+const FLUSHED_AFTER: usize = 1 << 19;
+
+/// Adds counts, and sets them to 0.
+fn move_all(sums: &mut [u64], counts: &mut [u32]) {
+    for (sum, count) in sums.iter_mut().zip(counts) {
+        *sum += u64::from(std::mem::take(count));
+    }
+}
+
+/// Adds batches to a view.
+#[derive(Debug)]
+pub struct RunFiller {
+    view: RunView,
+    /// By bits 8–20 of a `ChannelID`, half a sector: its sector in the upper half of the word, its lane slot in the lower.
+    halves: Vec<u32>,
+    /// By layer: where its groups end.
+    layer_ends: [usize; N_LAYERS],
+    /// As in the view, less what was carried there. Every hit adds to one of half a million: as bytes they stay in the
+    /// cache.
+    strips: Vec<u8>,
+    /// Of every layer, and of every sector, since the last flush.
+    layers: [LayerSums; N_LAYERS],
+    sectors: Vec<SectorSums>,
+    /// Hits since then.
+    unflushed: usize,
+    /// By layer: how often a lane got its n-th hit in an event, from 0, and everything above in the last.
+    nth_hits: [[u64; LANE_HITS]; N_LAYERS],
+    /// Of the current event, by lane slot: hits.
+    event: Vec<u32>,
+    /// Number of groups of hits.
+    n_groups: usize,
+}
+
+/// Half sectors: values of bits 8–20 of a `ChannelID`.
+const HALVES: usize = 1 << 13;
+
+/// The bits above those in a `ChannelID` of the UT.
+const UT: u32 = 2;
+
+/// Hits of a layer, in the bins of the view.
+#[derive(Clone, Copy, Debug)]
+struct LayerSums {
+    charges: [u32; CHARGES],
+    sizes: [u32; SIZES],
+}
+
+/// What the clusters of a sector add up to.
+#[derive(Clone, Copy, Debug, Default)]
+struct SectorSums {
+    /// Charge in the lower half, strips in the upper.
+    charge_and_size: u64,
+    charge_squares: u64,
+}
+
+impl RunFiller {
+    /// A filler of an empty view.
+    pub fn new(tables: &DetectorTables, against: Against) -> Self {
+        // Hits have no lane but those of the table; should a sector have none, slot 0 takes what there cannot be.
+        let slot = |lane: Option<BoardAndLane>| {
+            lane.map_or(0, |lane| u32::from(lane.board) * LANES_PER_BOARD as u32 + u32::from(lane.lane))
+        };
+        let half = |bits: u32| {
+            let sector = tables.sector_of(ChannelId(UT << 21 | bits << 8)).unwrap_or_default();
+            u32::from(sector) << 16 | slot(tables.places()[usize::from(sector)].lanes[bits as usize % 2])
+        };
+        Self {
+            view: RunView::new(tables, against),
+            halves: (0..HALVES as u32).map(half).collect(),
+            layer_ends: std::array::from_fn(|layer| tables.groups_of_layer(layer).end),
+            strips: vec![0; N_SECTORS * STRIPS],
+            layers: [LayerSums { charges: [0; CHARGES], sizes: [0; SIZES] }; N_LAYERS],
+            sectors: vec![SectorSums::default(); N_SECTORS],
+            unflushed: 0,
+            nth_hits: [[0; LANE_HITS]; N_LAYERS],
+            event: vec![0; tables.slots().len()],
+            n_groups: tables.n_groups(),
+        }
+    }
+
+    /// Adds a batch that was decoded with the tables of this view. `number` gives, for each event of the batch, the number
+    /// that the view is against; `None` where it has none.
+    pub fn add(&mut self, hits: &UtHits, report: &BatchReport, number: impl Fn(usize) -> Option<u64>) {
+        let (ids, offsets) = (hits.id(), hits.offsets());
+        for (e, counts) in report.events.iter().enumerate() {
+            let ends = &offsets[e * self.n_groups..=(e + 1) * self.n_groups];
+            let mut of_layer = [0; N_LAYERS];
+            let mut begin = ends[0] as usize;
+            for layer in 0..N_LAYERS {
+                let end = ends[self.layer_ends[layer]] as usize;
+                of_layer[layer] = (end - begin) as u64;
+                while begin < end {
+                    let some = begin..end.min(begin + FLUSHED_AFTER);
+                    begin = some.end;
+                    self.make_room(some.len());
+                    match hits.clusters() {
+                        Some(clusters) => self.count_clusters(layer, &ids[some.clone()], &clusters[some]),
+                        None => ids[some].iter().for_each(|&id| {
+                            self.count_hit(layer, id);
+                        }),
+                    }
+                }
+            }
+            self.end_event(of_layer, counts, number(e));
+        }
+    }
+
+    /// Counts a hit; its sector.
+    #[inline]
+    fn count_hit(&mut self, layer: usize, id: u32) -> usize {
+        let half = self.halves[(id >> 8) as usize % HALVES];
+        let (sector, slot) = ((half >> 16) as usize, (half & 0xFFFF) as usize);
+        let strip = sector * STRIPS + id as usize % STRIPS;
+        let count = &mut self.strips[strip];
+        *count = count.wrapping_add(1);
+        if *count == 0 {
+            self.view.strips[strip] += 256;
+        }
+        let n = self.event[slot];
+        self.event[slot] = n + 1;
+        self.nth_hits[layer][(n as usize).min(LANE_HITS - 1)] += 1;
+        sector
+    }
+
+    fn count_clusters(&mut self, layer: usize, ids: &[u32], clusters: &[Cluster]) {
+        self.view.clusters += ids.len() as u64;
+        for (&id, cluster) in ids.iter().zip(clusters) {
+            let sector = self.count_hit(layer, id);
+            let (charge, n) = (u64::from(cluster.charge()), u64::from(cluster.n_strips()));
+            let sums = &mut self.sectors[sector];
+            sums.charge_and_size += n << 32 | charge;
+            sums.charge_squares += charge * charge;
+            let sums = &mut self.layers[layer];
+            sums.charges[(charge as usize).min(CHARGES - 1)] += 1;
+            sums.sizes[(n as usize).min(SIZES - 1)] += 1;
+        }
+    }
+
+    /// Adds up what was counted of an event.
+    fn end_event(&mut self, of_layer: [u64; N_LAYERS], counts: &EventReport, number: Option<u64>) {
+        let view = &mut self.view;
+        view.events += 1;
+        view.hits += of_layer.iter().sum::<u64>();
+        // All lanes at once, with vectors, take less time than picking out those with hits.
+        let squares = view.lane_squares.iter_mut().zip(&self.event);
+        squares.for_each(|(sum, &n)| *sum += u64::from(n) * u64::from(n));
+        let mut span = number.map(|number| view.spans.at(number));
+        if let Some(span) = &mut span {
+            span.events += 1;
+            span.lanes.resize(self.event.len(), 0);
+            span.counts.resize(N_COUNTS, 0);
+            span.lanes.iter_mut().zip(&self.event).for_each(|(sum, &n)| *sum += u64::from(n));
+        }
+        self.event.fill(0);
+        for (bins, n) in view.hits_of_event.iter_mut().zip(of_layer.into_iter().chain([of_layer.iter().sum()])) {
+            *bins.at(n) += 1;
+        }
+        for (i, &n) in counts.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+            view.counts[i] += u64::from(n);
+            view.events_with[i] += 1;
+            if let Some(span) = &mut span {
+                span.counts[i] += u64::from(n);
+            }
+        }
+    }
+
+    /// Adds the banks of an event that say that something went wrong in the read-out. `number` as in [`Self::add`].
+    pub fn add_banks(&mut self, event: &RawEvent<'_>, number: Option<u64>) {
+        if let Some(run) = event.run {
+            self.view.add_run(run);
+        }
+        for bank in event.entries {
+            if bank.kind != kind::UT_ERROR && !kind::is_daq_error(bank.kind) {
+                continue;
+            }
+            // Types of DAQ errors are those of all detectors.
+            if bank.kind != kind::UT_ERROR && !matches!(bank.source_id >> 11, 5 | 6) {
+                continue;
+            }
+            self.view.add_error_bank(bank.kind, bank.source_id & 0xFFFF, 1);
+            if let (Some(number), Some(board)) = (number, board_of(bank.source_id)) {
+                *self.view.spans.at(number).error_banks.entry(board).or_default() += 1;
+            }
+        }
+    }
+
+    /// Adds a trouble of the event at `place` among all.
+    pub fn add_trouble(&mut self, kind: Count, n: u32, board: Option<u32>, place: u64) {
+        self.view.add_trouble(&TroubleSum { kind: kind as usize, board, count: u64::from(n), first: place });
+    }
+
+    /// Makes sure that so many hits more, at most [`FLUSHED_AFTER`], do not overflow a sum.
+    fn make_room(&mut self, hits: usize) {
+        if self.unflushed + hits > FLUSHED_AFTER {
+            self.flush();
+        }
+        self.unflushed += hits;
+    }
+
+    fn flush(&mut self) {
+        self.unflushed = 0;
+        let view = &mut self.view;
+        for (layer, sums) in self.layers.iter_mut().enumerate() {
+            move_all(&mut view.charge_of_layer[layer], &mut sums.charges);
+            move_all(&mut view.size_of_layer[layer], &mut sums.sizes);
+        }
+        for (sector, sums) in self.sectors.iter_mut().enumerate() {
+            let SectorSums { charge_and_size, charge_squares } = std::mem::take(sums);
+            view.charge[sector] += charge_and_size & 0xFFFF_FFFF;
+            view.sizes[sector] += charge_and_size >> 32;
+            view.charge_squares[sector] += charge_squares;
+        }
+    }
+
+    /// The view of everything that was added.
+    pub fn finish(mut self) -> RunView {
+        self.flush();
+        let Self { mut view, halves, strips, nth_hits, .. } = self;
+        view.strips.iter_mut().zip(strips).for_each(|(sum, n)| *sum += u64::from(n));
+        // A lane's hits are those of its strips; a half of which there are several entries counts once.
+        let mut slots = vec![None; 2 * N_SECTORS];
+        for (bits, half) in halves.iter().enumerate() {
+            slots[2 * (half >> 16) as usize + bits % 2] = Some((half & 0xFFFF) as usize);
+        }
+        for (slot, strips) in slots.into_iter().zip(view.strips.chunks(STRIPS / 2)) {
+            let hits: u64 = strips.iter().sum();
+            if let Some(slot) = slot {
+                view.lanes[slot] += hits;
+            }
+        }
+        for (bins, nth) in view.lane_hits_of_layer.iter_mut().zip(nth_hits) {
+            for (n, bin) in (1..).zip(&mut bins[1..]) {
+                // Lanes that got an n-th hit, and no other; in the last bin also those that did.
+                *bin += nth[n - 1] - if n < LANE_HITS - 1 { nth[n] } else { 0 };
+            }
+        }
+        view
+    }
+}

@@ -1,0 +1,217 @@
+//! Troubles bank by bank: what the counts of a report say of an event, with the bank, the board and the byte.
+//!
+//! Decoders count troubles by event, which costs them nothing. Whoever looks for the cause needs the bank, so this walks
+//! through the banks of one event again by the rows of `docs/policy.md`. Without a board table it knows the boards by
+//! their numbers alone, and cannot tell which lanes nothing is connected to.
+
+use ut_kernels::bank::board_of;
+use ut_kernels::bank::v5::COUNT_BYTES;
+
+use ut_data::Count;
+use ut_data::detector::{BankVersion, Boards, LANES_PER_BOARD, Lane};
+use ut_data::input::{Bank, kind};
+
+/// Boards of the two read-outs: ids 0…239 of format v4, of which 180 are in use, and 0…215 of format v5.
+const BOARDS: [(BankVersion, usize); 2] = [(BankVersion::V4, 240), (BankVersion::V5, 216)];
+
+/// Something wrong with a bank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BankTrouble {
+    /// Which trouble, by its name in `docs/policy.md`; never [`Count::BrokenEvent`], which is of an event.
+    pub count: Count,
+    /// How often the report counts it: hits of `unconnected_hits`, else 1.
+    pub n: u32,
+    /// The bank, by its place among those that were handed over.
+    pub bank: usize,
+    /// The bank header's name for its board.
+    pub source_id: u32,
+    /// The board, where the sourceID names one.
+    pub board: Option<u32>,
+    /// The lane, 0…5, of troubles that a lane has.
+    pub lane: Option<u8>,
+    /// Byte of the payload at which it shows.
+    pub byte: usize,
+    /// Details, for a person; empty where the trouble's name says all.
+    pub what: String,
+}
+
+/// What the rules need to know of the detector.
+#[derive(Clone, Copy, Debug)]
+enum Rules<'a> {
+    Table(&'a Boards),
+    /// The format of banks whose version is not known.
+    Format(Option<BankVersion>),
+}
+
+impl Rules<'_> {
+    /// The format by which a bank is read; `None` where its version is wrong or unknown.
+    fn version(self, bank: &Bank<'_>) -> Option<BankVersion> {
+        match self {
+            Self::Table(boards) => {
+                bank.version.is_none_or(|byte| byte == boards.version.byte()).then_some(boards.version)
+            }
+            Self::Format(format) => bank.version.map_or(format, BankVersion::from_byte),
+        }
+    }
+
+    fn n_boards(self, version: Option<BankVersion>) -> usize {
+        match self {
+            Self::Table(boards) => boards.n_boards(),
+            Self::Format(_) => {
+                BOARDS.iter().find(|(of, _)| Some(*of) == version).map_or(BOARDS[0].1, |&(_, boards)| boards)
+            }
+        }
+    }
+
+    /// Whether the board is in use.
+    fn has(self, board: u32, version: BankVersion) -> bool {
+        match self {
+            Self::Table(boards) => boards.strips_per_hybrid.get(board as usize).is_some_and(|&strips| strips != 0),
+            Self::Format(_) => (board as usize) < self.n_boards(Some(version)),
+        }
+    }
+
+    /// Whether something is connected to a lane; a lane above 5 is none.
+    fn is_connected(self, board: u32, lane: usize) -> bool {
+        lane < LANES_PER_BOARD
+            && match self {
+                Self::Table(boards) => {
+                    boards.lanes.get(board as usize * LANES_PER_BOARD + lane).is_some_and(Lane::is_connected)
+                }
+                Self::Format(_) => true,
+            }
+    }
+}
+
+/// Finds the troubles of an event's banks by the board table of its detector, as every decoder counts them.
+pub fn troubles<'a>(boards: &Boards, banks: impl IntoIterator<Item = Bank<'a>>, found: impl FnMut(BankTrouble)) {
+    walk(Rules::Table(boards), banks, found);
+}
+
+/// The same without a board table, for banks of either format; `format` is that of banks that do not say it, which are
+/// passed over without it. Troubles that only a table shows are not found.
+pub fn troubles_without_table<'a>(
+    format: Option<BankVersion>,
+    banks: impl IntoIterator<Item = Bank<'a>>,
+    found: impl FnMut(BankTrouble),
+) {
+    walk(Rules::Format(format), banks, found);
+}
+
+fn walk<'a>(rules: Rules<'_>, banks: impl IntoIterator<Item = Bank<'a>>, mut found: impl FnMut(BankTrouble)) {
+    let mut ut_banks = 0;
+    let mut seen: Vec<bool> = Vec::new();
+    let decoded = banks.into_iter().enumerate().filter(|(_, bank)| kind::is_decoded(bank.kind));
+    for (place, bank) in decoded {
+        let board = board_of(bank.source_id);
+        let mut tell = |count, n, lane: Option<usize>, byte, what: String| {
+            let lane = lane.map(|lane| lane as u8);
+            found(BankTrouble { count, n, bank: place, source_id: bank.source_id, board, lane, byte, what });
+        };
+        let whole = None;
+        let version = rules.version(&bank);
+        ut_banks += 1;
+        let n_boards = rules.n_boards(version);
+        if ut_banks > n_boards {
+            tell(
+                Count::SurplusBanks,
+                1,
+                whole,
+                0,
+                format!("UT bank {ut_banks} of the event; there are {n_boards} boards"),
+            );
+            continue;
+        }
+        let Some(version) = version else {
+            // Without a table and a version, the format is unknown, not wrong.
+            if let Some(byte) = bank.version {
+                tell(Count::WrongVersion, 1, whole, 0, format!("version {byte}"));
+            }
+            continue;
+        };
+        let Some(board) = board.filter(|&board| rules.has(board, version)) else {
+            tell(Count::UnknownBoard, 1, whole, 0, format!("sourceID 0x{:04x}", bank.source_id));
+            continue;
+        };
+        let at = board as usize;
+        if seen.len() <= at {
+            seen.resize(at + 1, false);
+        }
+        if std::mem::replace(&mut seen[at], true) {
+            tell(Count::RepeatedBoard, 1, whole, 0, String::new());
+        }
+        match version {
+            BankVersion::V4 => v4(rules, board, bank.payload, &mut tell),
+            BankVersion::V5 => v5(rules, board, bank.payload, &mut tell),
+        }
+    }
+}
+
+fn v4(rules: Rules<'_>, board: u32, payload: &[u8], tell: &mut impl FnMut(Count, u32, Option<usize>, usize, String)) {
+    const STRIPS_PER_HYBRID: usize = 512;
+    let Some(n) = half_word(payload, 0).filter(|_| payload.len() >= 4) else {
+        let what = format!("{} bytes; the header takes 4", payload.len());
+        return tell(Count::Truncated, 1, None, payload.len(), what);
+    };
+    let needed = 4 + 2 * n;
+    if payload.len() < needed {
+        let what = format!("{n} clusters need {needed} bytes, there are {}", payload.len());
+        return tell(Count::Truncated, 1, None, payload.len(), what);
+    }
+    let per_hybrid = match rules {
+        Rules::Table(boards) => boards.strips_per_hybrid[board as usize] as usize,
+        Rules::Format(_) => STRIPS_PER_HYBRID,
+    };
+    let mut unconnected = [(0u32, 0); 8];
+    for i in 0..n {
+        let lane = (half_word(payload, 4 + 2 * i).unwrap_or_default() >> 2 & 0xFFF) / per_hybrid.max(1);
+        if !rules.is_connected(board, lane) {
+            // Channels go up to 4095: with 512 strips a hybrid, 7 is the last.
+            let (count, first) = &mut unconnected[lane.min(7)];
+            if *count == 0 {
+                *first = 4 + 2 * i;
+            }
+            *count += 1;
+        }
+    }
+    for (lane, (count, first)) in unconnected.into_iter().enumerate().filter(|(_, (count, _))| *count > 0) {
+        tell(Count::UnconnectedHits, count, Some(lane), first, format!("{count} clusters on hybrid {lane}"));
+    }
+}
+
+fn v5(rules: Rules<'_>, board: u32, payload: &[u8], tell: &mut impl FnMut(Count, u32, Option<usize>, usize, String)) {
+    let counts = COUNT_BYTES.map(|at| payload.get(at).map_or(0, |&n| usize::from(n)));
+    let most = counts.into_iter().max().unwrap_or_default();
+    if payload.len() < 24 {
+        if most > 0 {
+            let what = format!("{} bytes, and {most} hits in a lane announced", payload.len());
+            tell(Count::Short, 1, None, payload.len(), what);
+        }
+        return;
+    }
+    if let Some(lane) = counts.iter().position(|&n| n == 255) {
+        return tell(Count::BadHeader, 1, Some(lane), COUNT_BYTES[lane], "a count of 255".to_owned());
+    }
+    let needed = 32 * most.div_ceil(2);
+    if payload.len() < needed {
+        let what = format!("{most} hits in a lane need {needed} bytes, there are {}", payload.len());
+        return tell(Count::Truncated, 1, None, payload.len(), what);
+    }
+    for (lane, &n) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+        if !rules.is_connected(board, lane) {
+            let what = format!("{n} hits");
+            tell(Count::UnconnectedHits, n as u32, Some(lane), COUNT_BYTES[lane], what);
+            continue;
+        }
+        let byte = |hit: usize| 8 + 2 * (16 * (hit / 2) + 2 * (LANES_PER_BOARD - 1 - lane) + hit % 2);
+        let strip = |hit: usize| half_word(payload, byte(hit)).unwrap_or_default() >> 5 & 0x1FF;
+        if let Some(hit) = (1..n).find(|&hit| strip(hit - 1) >= strip(hit)) {
+            let what = format!("strip {} after {}", strip(hit), strip(hit - 1));
+            tell(Count::UnsortedLanes, 1, Some(lane), byte(hit), what);
+        }
+    }
+}
+
+fn half_word(bytes: &[u8], at: usize) -> Option<usize> {
+    bytes.get(at..)?.first_chunk().map(|&word| usize::from(u16::from_le_bytes(word)))
+}

@@ -1,0 +1,256 @@
+//! Options that several subcommands have.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tuner::budget::LONGEST;
+use ut_data::detector::{BankVersion, DetectorTables, Grouping};
+use ut_data::{DecodeOptions, Flip, Layout, Position};
+use ut_decoders::cpu::Simd;
+use ut_decoders::{Backend, ParameterError, Parameters, Pipeline};
+
+use crate::help::did_you_mean;
+use crate::output::say;
+use crate::{config, usage};
+
+/// A parser for an option that has one of several names.
+macro_rules! one_of {
+    ($all:expr, $name:expr) => {
+        PossibleValuesParser::new($all.map($name)).map(|text: String| {
+            let found = $all.into_iter().find(|&value| $name(value) == text);
+            found.expect("the parser lets no other name pass")
+        })
+    };
+}
+pub(crate) use one_of;
+
+/// Which detector the banks come from.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Detector")]
+pub struct DetectorArgs {
+    /// Boards file of your detector (ut_boards*.bin). Without it and --geometry, the tables of ut-decode.toml; without
+    /// those, the embedded synthetic detector, whose hits are right only for banks that `ut-decode generate` made.
+    #[arg(long, value_name = "FILE", requires = "geometry")]
+    pub boards: Option<PathBuf>,
+    /// Geometry file of your detector (ut_geometry*.bin).
+    #[arg(long, value_name = "FILE", requires = "boards")]
+    pub geometry: Option<PathBuf>,
+    /// How sectors form the groups in which hits are sorted: 18 rows in y a layer, or columns of distinct x
+    /// [default: y-rows].
+    #[arg(long, value_parser = one_of!(Grouping::ALL, Grouping::name))]
+    grouping: Option<Grouping>,
+}
+
+impl DetectorArgs {
+    /// The grouping: the option, else the settings, else y-rows.
+    pub fn grouping(&self) -> Grouping {
+        self.grouping.unwrap_or_else(config::grouping)
+    }
+}
+
+/// How strips become clusters.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Clustering (v5 banks; v4 banks come clustered)")]
+pub struct ClusterArgs {
+    /// Make every strip a hit.
+    #[arg(long)]
+    pub no_clustering: bool,
+    /// Position of a cluster: mean of the strips weighted by ADC counts, or plain mean.
+    #[arg(long, default_value = "adc", value_parser = one_of!([Position::Adc, Position::Geometric], position_name))]
+    pub position: Position,
+    /// Drop clusters of more strips than this (at least 1).
+    #[arg(long, value_name = "N", default_value = "128")]
+    pub max_cluster_size: NonZeroU32,
+    /// Keep the first strips of clusters above the maximum size instead of dropping them.
+    #[arg(long)]
+    pub save_above_max: bool,
+    /// Strips of flipped sectors count from 512 (2024) or from 511 (since Allen !2178) [default: 512].
+    #[arg(long, value_parser = one_of!([Flip::From512, Flip::From511], flip_name))]
+    flip: Option<Flip>,
+}
+
+impl ClusterArgs {
+    /// The options as the decoders take them.
+    pub fn options(&self) -> DecodeOptions {
+        DecodeOptions {
+            clustering: !self.no_clustering,
+            position: self.position,
+            max_cluster_size: self.max_cluster_size,
+            save_above_max: self.save_above_max,
+            flip: self.flip.unwrap_or_else(config::flip),
+        }
+    }
+}
+
+/// A parser for a backend, or `auto`.
+fn backend() -> impl TypedValueParser<Value = Backend> {
+    PossibleValuesParser::new(Backend::ALL.map(Backend::name).into_iter().chain(["auto"])).map(|name: String| {
+        name.parse().unwrap_or_else(|_| {
+            let (backend, reason) = Backend::best();
+            if let Some(reason) = reason {
+                say(&format!("--backend auto: taking {backend}, because {reason}"));
+            }
+            backend
+        })
+    })
+}
+
+/// What does the work.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Backend")]
+pub struct BackendArgs {
+    /// All give the same bits: cpu is fast; reference is plain and slow, to check the others; emulated runs the GPU's
+    /// kernels on the CPU, slowly; cuda runs them on an NVIDIA GPU; auto is cuda where there is a GPU, else cpu.
+    #[arg(long, default_value = "cpu", value_parser = backend())]
+    pub backend: Backend,
+    /// Threads, on a GPU streams; 0: one a core, and 3 streams [default: 0].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
+    threads: Option<u16>,
+    /// Layout in memory that is handed to the decoder: event by event, or bank by bank as from the event builder
+    /// [default: as it is read, which is allen but for MEP packets]. Results are the same.
+    #[arg(long, value_parser = one_of!([Layout::Allen, Layout::Mep], layout_name))]
+    pub layout: Option<Layout>,
+    /// Vector instructions of the cpu backend: auto (the best that this machine has), or a level by name. Short for --set
+    /// cpu.simd=LEVEL.
+    #[arg(long, value_name = "LEVEL", value_parser = one_of!(Simd::ALL, Simd::name))]
+    pub simd: Option<Simd>,
+    /// Which kernels emulated and cuda run: allen, seven kernels in nine launches, or fused, one for ordinary events that
+    /// keeps everything in shared memory and one for the others. Results are the same [default: on a GPU fused for v5 banks in
+    /// y-rows; else allen].
+    #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
+    pub pipeline: Option<Pipeline>,
+    /// Set a parameter of the backend, as --set cluster.block_x=64; hits never change. `ut-decode sweep --list` shows
+    /// the parameters.
+    #[arg(long = "set", value_name = "PARAMETER=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl BackendArgs {
+    /// Which kernels run for these tables.
+    pub fn pipeline(&self, tables: &DetectorTables) -> Pipeline {
+        self.pipeline.unwrap_or_else(|| Pipeline::default_for(self.backend, tables))
+    }
+
+    /// The parameters, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the program
+    /// when a value is refused.
+    pub fn config(&self, threads: usize) -> Parameters {
+        let mut config = Parameters::default().with_cpu_threads(threads);
+        if let Some(pipeline) = self.pipeline {
+            if !self.backend.runs_kernels() {
+                usage(&format!("--pipeline chooses between kernels for emulated and cuda; {} has none", self.backend));
+            }
+            config = config.with_pipeline(pipeline);
+        }
+        let simd = self.simd.iter().map(|level| format!("cpu.simd={}", level.name()));
+        for assignment in &simd.chain(self.set.iter().cloned()).collect::<Vec<_>>() {
+            if let Err(error) = config.set_from(self.backend, assignment) {
+                usage(&format!("--set {error}{}", meant(&error)));
+            }
+        }
+        if let Err(error) = config.validate() {
+            usage(&format!("--set {error}"));
+        }
+        config
+    }
+
+    /// Whether a parameter is set by hand. Then its effect is wanted, not that of tuned values.
+    pub const fn by_hand(&self) -> bool {
+        !self.set.is_empty() || self.simd.is_some()
+    }
+
+    /// What was asked for: the option, else the settings, else 0.
+    pub fn threads(&self) -> u16 {
+        self.threads.unwrap_or_else(config::threads)
+    }
+
+    /// The layout, where everything is brought into one.
+    pub fn layout(&self) -> Layout {
+        self.layout.unwrap_or_default()
+    }
+
+    /// The number of threads or streams, of which `--threads 0` means one a core, and the default of streams.
+    pub fn n_threads(&self) -> usize {
+        n_threads(self.backend, self.threads())
+    }
+}
+
+fn n_threads(backend: Backend, asked: u16) -> usize {
+    match asked {
+        0 if backend == Backend::Cuda => Parameters::default().decoders(backend),
+        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        n => usize::from(n),
+    }
+}
+
+/// What does the work, where all parameters may be set.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Backend")]
+pub struct ParameterArgs {
+    /// cpu, reference, emulated (the GPU's kernels on the CPU), cuda, or auto: cuda where there is a GPU, else cpu.
+    #[arg(long, default_value = "cpu", value_parser = backend())]
+    pub backend: Backend,
+    /// Set a parameter, as --set cluster.block_x=64, --set batch=1000, --set layout=mep or --set threads=1; `ut-decode sweep
+    /// --list` shows them.
+    #[arg(long = "set", value_name = "PARAMETER=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl ParameterArgs {
+    /// The parameters: what is set, else the defaults, with a decoder a core; ends the program when a value is refused.
+    pub fn parameters(&self) -> Parameters {
+        let base = Parameters::default().with_decoders(n_threads(self.backend, config::threads()));
+        base.with(self.backend, &self.set.join(","))
+            .unwrap_or_else(|error| usage(&format!("--set {error}{}", meant(&error))))
+    }
+}
+
+/// The parameter that was probably meant.
+pub fn meant(error: &ParameterError) -> String {
+    match error {
+        ParameterError::Unknown { name, known, .. } => did_you_mean(name, known.iter().copied()),
+        _ => String::new(),
+    }
+}
+
+/// A time in seconds from the command line.
+///
+/// # Errors
+/// A time that is negative, not a number, or more than a year.
+pub fn seconds(seconds: f64) -> Result<Duration, String> {
+    if (0.0..=LONGEST).contains(&seconds) {
+        Ok(Duration::from_secs_f64(seconds))
+    } else {
+        Err("must be a number of seconds, not negative and at most a year".to_owned())
+    }
+}
+
+/// A parser for a bank format.
+pub fn bank_format() -> impl TypedValueParser<Value = BankVersion> {
+    one_of!([BankVersion::V4, BankVersion::V5], BankVersion::name)
+}
+
+/// The name of a position on the command line.
+pub const fn position_name(position: Position) -> &'static str {
+    match position {
+        Position::Adc => "adc",
+        Position::Geometric => "geometric",
+    }
+}
+
+/// The name of a flip convention on the command line.
+pub const fn flip_name(flip: Flip) -> &'static str {
+    match flip {
+        Flip::From512 => "512",
+        Flip::From511 => "511",
+    }
+}
+
+/// The name of a layout on the command line.
+pub const fn layout_name(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Allen => "allen",
+        Layout::Mep => "mep",
+    }
+}

@@ -1,0 +1,268 @@
+//! `ut-decode compare`: which of two is faster, if either.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+use tuner::compare::{Comparison, Plan, compare};
+use tuner::program::run_to_end;
+use tuner::verdict::{Side, Verdict, judge_apart};
+use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
+use ut_bench::{Machine, Varied};
+use ut_decoders::Backend;
+
+use crate::args::{meant, one_of};
+use crate::config;
+use crate::output::{print_beside, say, write_json};
+use crate::trial::{self, RuleArgs, SampleArgs, evidence, trouble};
+use crate::tune::store::APPLICATION;
+use crate::{Failure, usage};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+const CODES: &str = "\
+A and B are
+  two configurations of a decoder, as batch=512,cpu.simd=avx2: what is not named
+    has its default, \"\" is the default, and `ut-decode sweep --list` shows the
+    parameters;
+  two builds: paths of ut-decode programs, or of scripts that run one;
+  or two files of samples: JSON like [[1.0, 1.1], [1.0, 1.2]], blocks of times in
+    ms, or text with a block a line.
+
+Configurations and builds are interleaved while they are measured. Files were
+measured apart: the verdict then relies on the machine having been in the same
+state both times.
+
+Exit codes, for a CI where A is what is in use and B what is proposed:
+  0  B is better, or the same
+  1  failed (a program that does not run, a file that cannot be read)
+  2  wrong usage
+  3  B is slower
+  4  cannot tell: too few blocks, too noisy, drifting, or throttled
+  5  with --require-better: the same
+  6  decodes something else: a configuration against the reference decoder, or one
+     build against the other, by every bit of every hit and every counter";
+
+/// The exit code for what decodes something else.
+const DIFFERENT: u8 = 6;
+
+/// How long one run of a build may take. It decodes for half a second, after it has read its input.
+const LIMIT: Duration = Duration::from_mins(5);
+
+/// Compare two configurations, two builds, or two files of samples: better, same, or cannot tell.
+#[derive(Debug, clap::Args)]
+#[command(after_help = CODES)]
+pub struct Args {
+    /// What is in use.
+    a: String,
+    /// What is proposed.
+    b: String,
+    /// The decoder that A and B configure, or that two builds use.
+    #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
+    backend: Backend,
+    /// Exit with 5 if B is no better than A.
+    #[arg(long)]
+    require_better: bool,
+    /// Write the result, with every sample, as JSON here; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    rules: RuleArgs,
+    #[command(flatten)]
+    sample: SampleArgs,
+}
+
+/// What an argument means.
+enum Subject {
+    Configuration(Config),
+    Build(PathBuf),
+    Samples(PathBuf),
+}
+
+impl Subject {
+    fn of(backend: Backend, text: &str) -> Self {
+        let path = Path::new(text);
+        if !path.is_file() {
+            let config = Varied::all(backend).parse(text).unwrap_or_else(|error| {
+                usage(&format!(
+                    "{text:?} is neither a file nor a configuration of the {backend} decoder: {error}{}",
+                    meant(&error)
+                ))
+            });
+            return Self::Configuration(config);
+        }
+        if is_program(path) { Self::Build(path.to_owned()) } else { Self::Samples(path.to_owned()) }
+    }
+}
+
+/// Whether a file is a program of this system, or a script, rather than samples.
+fn is_program(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic));
+    read.is_ok()
+        && (magic == *b"\x7fELF"
+            || magic.starts_with(b"#!")
+            || magic.starts_with(b"MZ")
+            || magic == [0xCF, 0xFA, 0xED, 0xFE])
+}
+
+pub fn run(args: &Args) -> Result<u8, Failure> {
+    let plan = args.rules.plan(15);
+    let mut watch = args.rules.watch(args.backend);
+    let (comparison, what) = match (Subject::of(args.backend, &args.a), Subject::of(args.backend, &args.b)) {
+        (Subject::Configuration(a), Subject::Configuration(b)) => {
+            let (detector, events, source) = args.sample.load()?;
+            let mut device = trial::device(Varied::all(args.backend), &detector, events);
+            match compare(&mut device, &a, &b, &plan, &mut *watch) {
+                Ok(found) => (found, source),
+                Err(dropped) => {
+                    let side = if dropped.side == 0 { &a } else { &b };
+                    let message = format!("{}: {}", Varied::all(args.backend).name(side), dropped.failure.message);
+                    return failed(&dropped.failure, &message);
+                }
+            }
+        }
+        (Subject::Build(a), Subject::Build(b)) => {
+            // A run of a program is a sample that takes a second.
+            let plan = Plan { warm_up: 1, ..args.rules.plan(2) };
+            let config = |path: &Path| Config(vec![Value::Text(path.display().to_string())]);
+            let mut device = Builds::new(args.backend, &args.sample);
+            match compare(&mut device, &config(&a), &config(&b), &plan, &mut *watch) {
+                Ok(found) => (found, device.what()),
+                Err(dropped) => return failed(&dropped.failure, &dropped.failure.message),
+            }
+        }
+        (Subject::Samples(a), Subject::Samples(b)) => {
+            if let Some(file) = args.sample.files.first() {
+                usage(&format!("{}: A and B are files of samples, so nothing is decoded", file.display()));
+            }
+            let (a, b) = (samples::read(&a, plan.rounds)?, samples::read(&b, plan.rounds)?);
+            let judgement = judge_apart(&a, &b, &plan.rules.fixed(a.len().min(b.len())));
+            (Comparison { judgement, blocks: Vec::new() }, "samples measured apart".to_owned())
+        }
+        _ => usage("A and B must both be configurations, both programs, or both files of samples"),
+    };
+    let verdict = comparison.judgement.verdict;
+    if let Some(path) = &args.json {
+        let value = json!({
+            "a": args.a, "b": args.b, "sample": what, "plan": plan, "machine": Machine::this(), "result": comparison,
+        });
+        write_json(path, &value)?;
+    }
+    let text = format!(
+        "A                   {}\nB                   {}\nsample              {what}\n{}{}verdict             {verdict}\n",
+        display(&args.a),
+        display(&args.b),
+        evidence(&comparison.judgement),
+        trouble(&mut *watch, &comparison.judgement)
+    );
+    print_beside(args.json.as_deref(), &text)?;
+    Ok(match verdict {
+        Verdict::Better(Side::B) => 0,
+        Verdict::Same => 5 * u8::from(args.require_better),
+        Verdict::Better(Side::A) => 3,
+        Verdict::CannotTell(_) => 4,
+    })
+}
+
+/// Exit status if something else is decoded.
+fn failed(failure: &Fault, message: &str) -> Result<u8, Failure> {
+    if failure.kind != FailureKind::WrongResult {
+        return Err(message.into());
+    }
+    say(&format!("error: {message}"));
+    Ok(DIFFERENT)
+}
+
+fn display(subject: &str) -> &str {
+    if subject.is_empty() { "the default" } else { subject }
+}
+
+/// Programs that are run one after the other with `throughput`.
+struct Builds {
+    arguments: Vec<String>,
+    /// What each program decoded: that of all must be equal.
+    decoded: BTreeMap<String, Decoded>,
+}
+
+/// What a program says of what it decoded.
+#[derive(Debug, PartialEq)]
+struct Decoded {
+    hits_per_event: f64,
+    /// Older versions do not print it.
+    digest: Option<String>,
+}
+
+impl Builds {
+    fn new(backend: Backend, sample: &SampleArgs) -> Self {
+        let mut arguments: Vec<String> = ["throughput", "--duration", "0.5", "--json", "-"].map(Into::into).to_vec();
+        if sample.files.is_empty() {
+            let of = ["--profile", sample.profile.name(), "--format", sample.format.name()];
+            arguments.extend(of.map(Into::into));
+        }
+        arguments.extend(sample.files.iter().map(|file| file.display().to_string()));
+        arguments.extend(["--backend", backend.name()].map(Into::into));
+        Self { arguments, decoded: BTreeMap::new() }
+    }
+
+    /// What was decoded, and how far it was compared.
+    fn what(&self) -> String {
+        let sample = "what the builds' throughput decodes";
+        match self.decoded.values().find(|decoded| decoded.digest.is_none()) {
+            None => format!("{sample}, the same bits"),
+            Some(_) => format!("{sample}; a build does not tell its digest: only the number of hits was compared"),
+        }
+    }
+
+    fn once(&mut self, program: &str) -> Result<f64, Fault> {
+        let fault = |kind, what: String| Fault { kind, message: format!("{program}: {what}") };
+        let launch = |what: String| fault(FailureKind::Launch, what);
+        let path = std::fs::canonicalize(program).map_err(|error| launch(error.to_string()))?;
+        // Each with its defaults: what was tuned for one of them is not for the other.
+        let no_store = std::env::temp_dir().join("ut-decode-compare").join("no-store.sqlite");
+        let mut command = Command::new(path);
+        command.args(&self.arguments).env(APPLICATION.db_variable(), no_store);
+        // The same tables and options for both.
+        command.env(config::VARIABLE, config::file().unwrap_or(Path::new("")));
+        let ran = run_to_end(&mut command, LIMIT).map_err(|failure| fault(failure.kind, failure.message))?;
+        let value: serde_json::Value =
+            serde_json::from_slice(&ran.output).map_err(|error| launch(error.to_string()))?;
+        let number = |path: &str| {
+            value
+                .pointer(path)
+                .and_then(serde_json::Value::as_f64)
+                .ok_or_else(|| launch(format!("no {path} in its JSON")))
+        };
+        let digest = value.pointer("/digest").and_then(serde_json::Value::as_str).filter(|digest| !digest.is_empty());
+        let ours = Decoded { hits_per_event: number("/hits_per_event")?, digest: digest.map(str::to_owned) };
+        for (other, theirs) in &self.decoded {
+            let (here, there) = (ours.hits_per_event, theirs.hits_per_event);
+            let what = match (&ours.digest, &theirs.digest) {
+                _ if here != there => format!("{here} hits an event, but {there} with {other}"),
+                (Some(here), Some(there)) if here != there => {
+                    format!("other hits or counters than with {other}: their digest is {here}, there {there}")
+                }
+                _ => continue,
+            };
+            return Err(fault(FailureKind::WrongResult, what));
+        }
+        self.decoded.insert(program.to_owned(), ours);
+        // Milliseconds for 1000 events.
+        Ok(1e6 / number("/events_per_second/median")?)
+    }
+}
+
+impl Device for Builds {
+    fn name(&self) -> String {
+        "programs".to_owned()
+    }
+
+    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+        let program = config.0.first().map(ToString::to_string).unwrap_or_default();
+        match (0..launches).map(|_| self.once(&program)).collect() {
+            Ok(times) => Outcome::Times(times),
+            Err(failure) => Outcome::Failed(failure),
+        }
+    }
+}

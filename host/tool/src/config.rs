@@ -1,0 +1,169 @@
+//! The settings file, `ut-decode.toml`: what is not typed with every command.
+
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use etcetera::{BaseStrategy, choose_base_strategy};
+use serde::Deserialize;
+
+use crate::Failure;
+use crate::output::detail;
+use ut_data::detector::Grouping;
+use ut_data::memory::read_text;
+use ut_data::{DecodeOptions, Flip};
+
+/// The environment variable that names the file; if it is empty, none is read.
+pub const VARIABLE: &str = "UT_DECODE_CONFIG";
+
+/// Its name.
+const NAME: &str = "ut-decode.toml";
+
+/// Bytes of the largest one that is read.
+const LARGEST: u64 = 1 << 20;
+
+/// What the file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    boards: Option<PathBuf>,
+    geometry: Option<PathBuf>,
+    grouping: Option<Grouping>,
+    flip: Option<u16>,
+    threads: Option<u16>,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// The file that they are from.
+static FILE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Reads the file: the one that was asked for, else that of [`VARIABLE`], of the current folder, or of the user.
+pub fn load(asked: Option<&Path>) -> Result<(), Failure> {
+    let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
+    let found = match named {
+        Some(path) if path.as_os_str().is_empty() => None,
+        Some(path) => Some(path),
+        None => {
+            let of_user = choose_base_strategy().ok().map(|folders| folders.config_dir().join("ut-decode").join(NAME));
+            [Some(PathBuf::from(NAME)), of_user].into_iter().flatten().find(|path| path.symlink_metadata().is_ok())
+        }
+    };
+    if let Some(path) = found {
+        let settings = read(&path)?;
+        detail(&format!("settings from {}", path.display()));
+        // `main` is called once.
+        let _ = SETTINGS.set(settings);
+        let _ = FILE.set(path);
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Settings, String> {
+    let text = std::fs::File::open(path)
+        .and_then(|text| read_text(text, LARGEST))
+        .map_err(|error| format!("cannot read the settings in {}: {error}", path.display()))?;
+    parse(&text, path.parent().unwrap_or(Path::new("")))
+        .map_err(|error| format!("{}: {}", path.display(), error.trim_end()))
+}
+
+/// What a file in `folder` says.
+///
+/// # Errors
+/// What is wrong with the settings, in words.
+pub fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
+    let mut settings: Settings = toml::from_str(text).map_err(|error| error.to_string())?;
+    for path in [&mut settings.boards, &mut settings.geometry].into_iter().flatten() {
+        *path = folder.join(&*path);
+    }
+    if settings.boards.is_some() != settings.geometry.is_some() {
+        return Err("boards and geometry belong together: name both".to_owned());
+    }
+    if let Some(flip) = settings.flip.filter(|flip| ![511, 512].contains(flip)) {
+        return Err(format!("flip is 512 or 511, not {flip}"));
+    }
+    if let Some(threads) = settings.threads.filter(|&threads| threads > 1024) {
+        return Err(format!("threads is at most 1024, not {threads}"));
+    }
+    Ok(settings)
+}
+
+fn settings() -> Settings {
+    SETTINGS.get().cloned().unwrap_or_default()
+}
+
+/// The file that was read.
+pub fn file() -> Option<&'static Path> {
+    FILE.get().map(PathBuf::as_path)
+}
+
+/// The files that are read because of the settings, and what they are.
+pub fn files() -> Vec<(PathBuf, &'static str)> {
+    let tables = tables().into_iter().flat_map(|(boards, geometry)| [boards, geometry]);
+    let file = file().map(|file| (file.to_path_buf(), "the settings file"));
+    file.into_iter().chain(tables.map(|table| (table, "a table that the settings name"))).collect()
+}
+
+/// Files of boards and geometry.
+pub fn tables() -> Option<(PathBuf, PathBuf)> {
+    let Settings { boards, geometry, .. } = settings();
+    boards.zip(geometry)
+}
+
+/// The grouping, y-rows where nothing is said.
+pub fn grouping() -> Grouping {
+    settings().grouping.unwrap_or_default()
+}
+
+/// The options of decoding: the defaults, with the flip convention of the settings.
+pub fn options() -> DecodeOptions {
+    DecodeOptions { flip: flip(), ..DecodeOptions::default() }
+}
+
+/// The flip convention, that of the default where nothing is said.
+pub fn flip() -> Flip {
+    match settings().flip {
+        Some(511) => Flip::From511,
+        Some(_) => Flip::From512,
+        None => DecodeOptions::default().flip,
+    }
+}
+
+/// The number of threads, 0 where nothing is said.
+pub fn threads() -> u16 {
+    settings().threads.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_are_found_beside_the_file() {
+        let text = "boards = \"b.bin\"\ngeometry = \"/g.bin\"\ngrouping = \"unique-x\"\nflip = 511\nthreads = 3";
+        let expected = Settings {
+            boards: Some("folder/b.bin".into()),
+            geometry: Some("/g.bin".into()),
+            grouping: Some(Grouping::UniqueX),
+            flip: Some(511),
+            threads: Some(3),
+        };
+        assert_eq!(parse(text, Path::new("folder")), Ok(expected));
+        assert_eq!(parse("", Path::new("")), Ok(Settings::default()));
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_named() {
+        for (text, part) in [
+            ("board = \"b\"", "unknown field `board`, expected one of `boards`"),
+            ("boards = \"b\"", "boards and geometry belong together"),
+            ("flip = 513", "flip is 512 or 511, not 513"),
+            ("threads = 2000", "at most 1024"),
+            ("threads = -1", "threads"),
+            ("grouping = \"rows\"", "y-rows"),
+            ("flip 512", "expected"),
+        ] {
+            let error = parse(text, Path::new("")).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

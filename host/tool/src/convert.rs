@@ -1,0 +1,321 @@
+//! `ut-decode convert`: between MDF files and Allen-layout dumps.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use ut_data::detector::BankVersion;
+use ut_data::input::{
+    Bank, EventHeader, Events, Format, MdfWriter, MepWriter, RawEvent, WriteError, kind, write_allen_dump,
+};
+use ut_files::NewFile;
+
+use crate::args::bank_format;
+use crate::inputs::check_standard_input;
+use crate::output::{cannot_write, count, is_stdout, print, write_failure};
+use crate::paths::Protected;
+use crate::progress::Progress;
+use crate::{Failure, usage};
+
+/// Convert between MDF, MEP packets and Allen-layout dumps; unpack and pack.
+///
+/// The output's extension decides what is made: one file of the events of all inputs (.mdf, .mdf.zst, .mep), or else a
+/// directory with a dump RUN_EVENT.bin for each event. Reports what is lost or invented in the conversion.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// MDF files, MEP packets or Allen-layout dumps, in zstd or gzip or not.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// A file that ends in .mdf, .mdf.zst or .mep, or a directory for dumps.
+    #[arg(long, short, value_name = "PATH")]
+    output: PathBuf,
+    /// Format of the banks in dumps, which do not record it: required to convert dumps into anything else.
+    #[arg(long, value_parser = bank_format())]
+    format: Option<BankVersion>,
+    /// Events of a MEP packet.
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
+    packet_events: u16,
+    /// Level of zstd.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
+    level: i32,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    check_standard_input(args.files.iter());
+    let mut events = Events::new(&args.files);
+    let mut progress = Progress::new(events.total_bytes(), "converting {wide_bar} {bytes}/{total_bytes}, {eta} left");
+    let said = match Kind::of(&args.output) {
+        Some(kind) => into_file(&mut events, args, kind, &mut progress)?,
+        None => into_dumps(&mut events, &args.files, &args.output, &mut progress)?,
+    };
+    drop(progress);
+    print(&said)?;
+    Ok(())
+}
+
+/// What went into dumps, and what did not.
+#[derive(Default)]
+struct Lost {
+    events: u64,
+    damaged: u64,
+    other_banks: u64,
+    error_banks: u64,
+    padded: u64,
+    no_run: u64,
+    no_number: u64,
+    generated: u64,
+    versions: HashSet<u8>,
+}
+
+fn into_dumps(
+    events: &mut Events,
+    inputs: &[PathBuf],
+    directory: &Path,
+    progress: &mut Progress,
+) -> Result<String, Failure> {
+    std::fs::create_dir_all(directory).map_err(|error| cannot_write(directory, &error))?;
+    let mut lost = Lost::default();
+    let (mut written, inputs) = (HashSet::new(), Protected::inputs(inputs));
+    loop {
+        progress.set(events.bytes_read());
+        let Some(event) = events.next_event()? else { break };
+        if event.format == Format::AllenDump {
+            let what = "nothing to convert: the input is dumps, and the output is a directory";
+            return Err(format!("{}: {what}; to make MDF, let it end in .mdf", event.file.display()).into());
+        }
+        let name = format!("{}_{}.bin", event.run.unwrap_or_default(), event.number.unwrap_or(lost.events));
+        let path = directory.join(&name);
+        if !written.insert(name) {
+            let other = "is the name of two events of the input: convert files with the same run and event numbers into \
+                         different directories";
+            return Err(format!("{} {other}", path.display()).into());
+        }
+        let banks = event.banks().filter(|bank| kind::is_decoded(bank.kind));
+        lost.add(&event, banks.clone());
+        if let Some(damage) = event.damage {
+            progress.say(&format!("warning: {}: {damage}; the rest of the event is left out", event.place()));
+        }
+        inputs.check(&path)?;
+        let mut file = NewFile::create(path)?;
+        write_allen_dump(&mut file, banks).map_err(|error| file.cannot(error))?;
+        file.finish()?;
+    }
+    Ok(lost.text(directory))
+}
+
+impl Lost {
+    fn add<'a>(&mut self, event: &RawEvent<'_>, banks: impl Iterator<Item = Bank<'a>>) {
+        self.events += 1;
+        self.damaged += u64::from(event.damage.is_some());
+        self.other_banks += event.entries.iter().filter(|bank| !kind::is_decoded(bank.kind)).count() as u64;
+        self.no_run += u64::from(event.run.is_none());
+        self.no_number += u64::from(event.number.is_none());
+        self.generated += u64::from(event.is_generated());
+        for bank in banks {
+            self.error_banks += u64::from(bank.kind == kind::UT_ERROR);
+            self.padded += u64::from(!bank.payload.len().is_multiple_of(4));
+            self.versions.extend(bank.version);
+        }
+    }
+
+    fn text(&self, directory: &Path) -> String {
+        let mut versions: Vec<_> = self.versions.iter().map(u8::to_string).collect();
+        versions.sort();
+        let mut lines = vec![
+            format!("{}: {}, one a file", directory.display(), count(self.events as usize, "event")),
+            "A dump holds sourceIDs and payloads of UT banks. Not in it:".to_owned(),
+        ];
+        if !versions.is_empty() {
+            lines.push(format!("  the version of the banks, {}: keep a note of it", versions.join(" and ")));
+        }
+        for (n, what) in [
+            (self.other_banks, "bank* not decoded (of other types than UT and UTError)"),
+            (self.error_banks, "bank* of type UTError, the same as UT in the dump"),
+            (self.padded, "payload length* other than multiples of 4: padded with zeros"),
+            (self.no_run, "run number*: made up, 0"),
+            (self.no_number, "event number*: made up, the place in the input"),
+            (self.generated, "mark* of generated events: decode with --boards and --geometry"),
+            (self.damaged, "damaged event*, from the damage on"),
+            (self.events, "trigger mask*, bunch and orbit number*, checksum*"),
+        ] {
+            lines.extend(line(n, what));
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+/// What is said of `n` things, if there are any; `*` stands where the plural has its s.
+fn line(n: u64, what: &str) -> Option<String> {
+    (n > 0).then(|| format!("  {n} {}", what.replace('*', if n == 1 { "" } else { "s" })))
+}
+
+/// Files of many events.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Mdf,
+    MdfZst,
+    Mep,
+}
+
+impl Kind {
+    /// The kind that a name asks for; `None`: a directory. Ends the program where it asks for what is not made.
+    fn of(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
+        let kinds = [(".mdf", Self::Mdf), (".raw", Self::Mdf), (".mdf.zst", Self::MdfZst), (".mep", Self::Mep)];
+        let kind = kinds.into_iter().find_map(|(ending, kind)| name.ends_with(ending).then_some(kind));
+        if is_stdout(path) {
+            usage("--output -: convert writes to files only");
+        }
+        if kind.is_none() && [".zst", ".gz"].iter().any(|ending| name.ends_with(ending)) {
+            usage(&format!("--output {}: the only compressed output is .mdf.zst", path.display()));
+        }
+        kind
+    }
+}
+
+/// A file of many events in the making.
+enum Writer {
+    Mdf(MdfWriter<NewFile>),
+    MdfZst(MdfWriter<zstd::Encoder<'static, NewFile>>),
+    Mep(MepWriter<NewFile>),
+}
+
+impl Writer {
+    fn create(args: &Args, kind: Kind) -> Result<Self, Failure> {
+        let file = NewFile::create(&args.output)?;
+        Ok(match kind {
+            Kind::Mdf => Self::Mdf(MdfWriter::new(file)),
+            Kind::MdfZst => {
+                let encoder = zstd::Encoder::new(file, args.level).and_then(|mut encoder| {
+                    encoder.include_checksum(true)?;
+                    Ok(encoder)
+                });
+                Self::MdfZst(MdfWriter::new(encoder.map_err(|error| cannot_write(&args.output, &error))?))
+            }
+            Kind::Mep => Self::Mep(MepWriter::new(file, usize::from(args.packet_events))),
+        })
+    }
+
+    /// Writes an event; `place` numbers those that have no number.
+    fn write(&mut self, event: &RawEvent<'_>, place: u64, format: Option<BankVersion>) -> Result<(), WriteError> {
+        let (header, banks) = for_mdf(event, format);
+        match self {
+            Self::Mdf(writer) => writer.write(&header, banks),
+            Self::MdfZst(writer) => writer.write(&header, banks),
+            Self::Mep(writer) => writer.write(event.number.unwrap_or(place), banks),
+        }
+    }
+
+    fn finish(self, path: &Path) -> Result<(), Failure> {
+        let cannot = |error| cannot_write(path, &error);
+        let file = match self {
+            Self::Mdf(writer) => writer.into_inner(),
+            Self::MdfZst(writer) => writer.into_inner().finish().map_err(cannot)?,
+            Self::Mep(writer) => writer.finish().map_err(cannot)?,
+        };
+        Ok(file.finish()?)
+    }
+}
+
+/// What an MDF file is to hold of an event; `format` is that of banks that do not say it.
+pub fn for_mdf<'a>(
+    event: &RawEvent<'a>,
+    format: Option<BankVersion>,
+) -> (EventHeader, impl Iterator<Item = Bank<'a>> + Clone + use<'a>) {
+    let header = EventHeader {
+        trigger_mask: event.trigger_mask.unwrap_or_default(),
+        run: event.run.unwrap_or_default(),
+        number: event.number.filter(|_| !has_odin(event)),
+    };
+    let version = format.map(BankVersion::byte);
+    (header, event.banks().map(move |bank| Bank { version: bank.version.or(version), ..bank }))
+}
+
+fn has_odin(event: &RawEvent<'_>) -> bool {
+    event.entries.iter().any(|bank| bank.kind == kind::ODIN)
+}
+
+/// What a file of many events does not hold of its inputs, or holds beside them.
+#[derive(Default)]
+struct Changes {
+    events: u64,
+    damaged: u64,
+    skipped: u64,
+    no_run: u64,
+    no_number: u64,
+    no_odin: u64,
+    made_odin: u64,
+    masks: u64,
+    of_dumps: u64,
+    no_banks: u64,
+}
+
+impl Changes {
+    fn add(&mut self, event: &RawEvent<'_>) {
+        self.events += 1;
+        self.damaged += u64::from(event.damage.is_some());
+        self.skipped += u64::from(event.skipped);
+        self.no_run += u64::from(event.run.is_none());
+        self.no_number += u64::from(event.number.is_none());
+        self.no_odin += u64::from(!has_odin(event));
+        self.made_odin += u64::from(!has_odin(event) && event.number.is_some());
+        self.masks += u64::from(event.trigger_mask.is_some());
+        self.of_dumps += u64::from(event.format == Format::AllenDump);
+    }
+
+    fn text(&self, path: &Path, kind: Kind) -> String {
+        let mut lines = vec![format!("{}: {}", path.display(), count(self.events as usize, "event"))];
+        let mep = kind == Kind::Mep;
+        for (n, what) in [
+            (if mep { 0 } else { self.events }, "bunch and orbit number*: made up, 0"),
+            (if mep { 0 } else { self.no_run }, "run number*: made up, 0"),
+            (if mep { 0 } else { self.made_odin }, "ODIN bank*: made up, with run and event number"),
+            (if mep { self.no_odin } else { 0 }, "event* without an ODIN bank: the run is lost"),
+            (if mep { self.no_number } else { 0 }, "event number*: made up, the place in the input"),
+            (if mep { self.masks } else { 0 }, "trigger mask*, bunch and orbit number*: lost"),
+            (if mep { 0 } else { self.events - self.masks }, "trigger mask*: made up, 0"),
+            (self.of_dumps, "event* of dumps: types and versions of banks are made up"),
+            (self.skipped, "bank* of other detectors in MEP packets: left out"),
+            (self.no_banks, "event* without banks: left out, a packet cannot hold them"),
+            (self.damaged, "damaged event*: left out from the damage on"),
+        ] {
+            lines.extend(line(n, what));
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progress) -> Result<String, Failure> {
+    let path = &args.output;
+    let mut writer = Writer::create(args, kind)?;
+    let mut changes = Changes::default();
+    let result: Result<(), Failure> = loop {
+        progress.set(events.bytes_read());
+        let event = match events.next_event() {
+            Ok(Some(event)) => event,
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error.into()),
+        };
+        if event.format == Format::AllenDump && args.format.is_none() {
+            usage("dumps do not say the format of their banks: --format v4 or --format v5");
+        }
+        if let Some(damage) = event.damage {
+            progress.say(&format!("warning: {}: {damage}; the rest of the event is left out", event.place()));
+        }
+        match writer.write(&event, changes.events + changes.no_banks, args.format) {
+            Ok(()) => changes.add(&event),
+            Err(WriteError::NoBanks) => changes.no_banks += 1,
+            Err(error @ WriteError::Io(_)) => return Err(write_failure(path, error)),
+            Err(error) => break Err(format!("{}: {error}", event.place()).into()),
+        }
+    };
+    if changes.events > 0 || result.is_ok() {
+        // What came before an input that cannot be read is kept.
+        writer.finish(path)?;
+    }
+    if result.is_err() && changes.events > 0 {
+        let n = count(changes.events as usize, "event");
+        progress.say(&format!("warning: {} is incomplete: it holds the first {n}", path.display()));
+    }
+    result?;
+    Ok(changes.text(path, kind))
+}

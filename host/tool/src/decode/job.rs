@@ -1,0 +1,451 @@
+//! Everything that goes from piece to piece of the inputs, in their order: sums, what was wrong, and the output.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::Args;
+use super::outputs::{Outputs, Story, Written};
+use super::sets::Sets;
+use super::work::Batch;
+use crate::Failure;
+use crate::args::{flip_name, layout_name, position_name};
+use crate::detector::{Detector, SYNTHETIC};
+use crate::output::{count, is_quiet, on_stdout, print_beside, say, write_json};
+use crate::progress::Progress;
+use crate::signals;
+use crate::summary::{self, Totals};
+use ut_bench::Machine;
+use ut_data::error::{WorkError, with_causes};
+use ut_data::input::{Apart, Seen, version_in_words};
+use ut_data::pipeline::Flow;
+use ut_data::{DecodeOptions, Layout};
+use ut_decoders::Backend;
+use ut_decoders::job::{Done, Reached};
+
+/// Files that could not be read which are listed at the end.
+pub const LISTED_FAILURES: usize = 100;
+
+/// Runs that the summary lists.
+const LISTED_RUNS: usize = 100;
+
+/// Outputs that lack hits which are listed at the end.
+const LISTED: usize = 100;
+
+/// Takes piece after piece, and says at the end what became of the job.
+pub struct Taker<'a> {
+    args: &'a Args,
+    detector: &'a Detector,
+    /// The inputs that are decoded.
+    pub files: Arc<[PathBuf]>,
+    story: Arc<Story>,
+    totals: Totals,
+    start: Instant,
+    /// Inputs whose hits are there already.
+    pub n_skipped: usize,
+    /// Whether all events are wanted.
+    pub takes_all: bool,
+    /// Parameter sets of several workloads, if there are.
+    pub sets: Option<Arc<Sets>>,
+    pub outputs: Option<Outputs>,
+    /// What an output that failed had written before.
+    written: Written,
+    /// Events that do not share a batch.
+    pub apart: Apart,
+    progress: Option<Progress>,
+    seen: Seen,
+    /// Whether the user was told that the detector is synthetic, or it is not.
+    warned: bool,
+    copied: u64,
+    runs: BTreeSet<u32>,
+    failures: Vec<Failure>,
+    /// Files that could not be read to their end.
+    failed: usize,
+    /// The last of them: what is wrong with it may be said more than once.
+    last_failed: Option<usize>,
+    /// Why the job ended before the end of the inputs, if it did.
+    stop: Option<Stop>,
+}
+
+/// Why a job ends early.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Something failed.
+    Failure,
+    /// The reader of an output has enough of it.
+    ReaderLeft,
+}
+
+impl<'a> Taker<'a> {
+    /// Nothing taken yet.
+    pub fn new(
+        args: &'a Args,
+        detector: &'a Detector,
+        files: Arc<[PathBuf]>,
+        story: Arc<Story>,
+        totals: Totals,
+        start: Instant,
+    ) -> Self {
+        Self {
+            args,
+            detector,
+            files,
+            story,
+            totals,
+            start,
+            n_skipped: 0,
+            takes_all: true,
+            sets: None,
+            outputs: None,
+            written: Written::default(),
+            apart: Apart::default(),
+            progress: None,
+            seen: Seen::default(),
+            warned: !detector.is_embedded(),
+            copied: 0,
+            runs: BTreeSet::new(),
+            failures: Vec::new(),
+            failed: 0,
+            last_failed: None,
+            stop: None,
+        }
+    }
+
+    /// Shows from now on how far the job is, unless it is quiet.
+    pub fn show_progress(&mut self) {
+        let total = self.files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
+        let template = "decoding {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left";
+        self.progress = (!is_quiet()).then(|| Progress::new(total, template));
+    }
+
+    /// Takes what became of a piece of the inputs, and the place of its file among them; whether to go on.
+    pub fn take(&mut self, reached: Reached, file: usize, done: Result<Done<Batch>, WorkError>) -> bool {
+        let result = self.reach(file).and_then(|()| match done {
+            Ok(done) => self.add(done, reached),
+            Err(error) => {
+                if error.is_of_input() {
+                    self.failed += usize::from(self.last_failed.replace(file) != Some(file));
+                    if let Some(outputs) = &mut self.outputs {
+                        outputs.note(with_causes(&error));
+                    }
+                    self.fail(error.into());
+                    self.stop = (!self.args.keep_going).then_some(Stop::Failure);
+                    Ok(())
+                } else {
+                    Err(error.into())
+                }
+            }
+        });
+        if let Err(error) = result {
+            self.stop = Some(if is_broken_pipe(error.as_ref()) { Stop::ReaderLeft } else { Stop::Failure });
+            // What could not be decoded or written is not completed.
+            self.fail(error);
+            self.written = self.outputs.take().map(Outputs::into_written).unwrap_or_default();
+        }
+        self.stop.is_none() && !signals::interrupted()
+    }
+
+    fn fail(&mut self, error: Failure) {
+        if self.failures.len() < LISTED_FAILURES {
+            self.failures.push(error);
+        }
+    }
+
+    /// Completes the outputs of the inputs before `file`.
+    fn reach(&mut self, file: usize) -> Result<(), Failure> {
+        let Self { detector, outputs, seen, .. } = self;
+        if let Some(outputs) = outputs {
+            outputs.reach(file, |file| detector.check_file(seen, file))?;
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, done: Done<Batch>, reached: Reached) -> Result<(), Failure> {
+        let Done { seen, made, copied } = done;
+        let measured = seen.measured > 0;
+        self.copied += copied;
+        self.seen.merge(seen);
+        for Batch { part, run, mut runs, encoded } in made {
+            self.runs.append(&mut runs);
+            self.totals.add(&part);
+            if let (Some(outputs), Some(encoded)) = (&mut self.outputs, encoded) {
+                outputs.append(run, encoded, part.hits() > 0, measured)?;
+            }
+        }
+        while self.runs.len() > LISTED_RUNS {
+            self.runs.pop_last();
+        }
+        if self.seen.measured > 0 && !self.warned {
+            self.warned = true;
+            self.tell(&format!("warning: {SYNTHETIC}"));
+        }
+        for line in self.sets.iter().flat_map(|sets| sets.news()) {
+            self.tell(&line);
+        }
+        if let Some(progress) = &mut self.progress {
+            let events = self.totals.events;
+            let rate = events as f64 / self.start.elapsed().max(Duration::from_millis(1)).as_secs_f64();
+            progress.message(&format!("{} files, {events} events, {rate:.0}/s", self.seen.files.len()));
+            progress.set(reached.bytes);
+        }
+        Ok(())
+    }
+
+    fn tell(&self, line: &str) {
+        self.progress.as_ref().map_or_else(|| say(line), |progress| progress.say(line));
+    }
+
+    /// Completes the outputs and says what became of the job, which took all pieces or ended early.
+    ///
+    /// # Errors
+    /// What went wrong.
+    pub fn conclude(mut self, flow: &Flow, reached: Reached) -> Result<(), Failure> {
+        drop(self.progress.take());
+        if signals::interrupted() {
+            self.end_interrupted();
+        }
+        // As for what is printed, a reader that has gone (`| head`) is not an error. But a summary that was asked for is
+        // written, and files that could not be read are reported.
+        let Args { output, json, keep_going, .. } = self.args;
+        if self.stop == Some(Stop::ReaderLeft) && json.is_none() {
+            if self.failed == 0 {
+                return Ok(());
+            }
+            self.failures.retain(|failure| !is_broken_pipe(failure.as_ref()));
+        }
+        let elapsed = self.start.elapsed();
+        self.warn();
+        let incomplete = self.failures.first().map(|error| with_causes(error.as_ref()));
+        if let Some(mut outputs) = self.outputs.take() {
+            let opened = self.stop.is_none().then_some(reached.opened);
+            match outputs.finish(incomplete.as_ref(), opened, |file| self.detector.check_file(&self.seen, file)) {
+                Ok(()) => {}
+                Err(error) if is_broken_pipe(&error) && json.is_none() => {
+                    if self.failures.is_empty() {
+                        return Ok(());
+                    }
+                }
+                Err(error) => self.failures.push(error.into()),
+            }
+            self.written = outputs.into_written();
+        }
+        if let Some(path) = json {
+            write_json(path, &self.json(elapsed, flow, incomplete))?;
+        }
+        if !is_quiet() && !self.files.is_empty() && (self.failures.is_empty() || self.totals.events > 0) {
+            print_beside(on_stdout([output, json]), &self.totals.text(elapsed, flow))?;
+        }
+        for path in self.written.incomplete.iter().take(LISTED) {
+            let events = count(self.totals.events as usize, "event");
+            let holds = match self.apart {
+                Apart::Files => "the hits of an input that could not be read to its end".to_owned(),
+                _ if *keep_going => format!("the hits of {events}"),
+                _ => format!("the hits of the first {events}"),
+            };
+            say(&format!("warning: {} is incomplete: it holds {holds}", path.display()));
+        }
+        self.verdict()
+    }
+
+    /// Ends the program as the signal that came would have.
+    fn end_interrupted(&mut self) -> ! {
+        let n = self.totals.events;
+        let left = match (&self.args.output, self.outputs.as_ref().map_or(0, Outputs::written)) {
+            (None, _) => String::new(),
+            (Some(path), 0) => format!("; {} was not written", path.display()),
+            (Some(path), n) => {
+                format!("; {} in {} are whole, the rest was not written", count(n, "file"), path.display())
+            }
+        };
+        drop(self.outputs.take());
+        say(&format!("interrupted after {n} events{left}"));
+        signals::end()
+    }
+
+    /// Warns of what is odd about the inputs, and adds files of another version to what failed.
+    fn warn(&mut self) {
+        let Self { detector, seen, failures, args, .. } = self;
+        let warning = |text: &dyn std::fmt::Display| say(&format!("warning: {text}"));
+        for text in seen.warnings() {
+            warning(&text);
+        }
+        detector.check_generated(seen.generated).iter().for_each(|text| warning(text));
+        failures.extend(detector.check_versions(seen).take(LISTED_FAILURES));
+        if seen.events == 0 && failures.is_empty() && !self.files.is_empty() {
+            let which = if self.takes_all { "there is no event" } else { "the selection matches no event" };
+            warning(&format!("{which} in the input"));
+        }
+        if failures.is_empty() && self.stop.is_none() {
+            args.select.warning(seen.events).iter().for_each(|text| warning(text));
+        }
+    }
+
+    fn json(&self, elapsed: Duration, flow: &Flow, incomplete: Option<String>) -> Map<String, Value> {
+        let provenance = self.story.provenance(&self.files, self.seen.measured > 0, incomplete).entries;
+        let provenance: Map<_, _> = provenance.into_iter().map(|(key, value)| (key, Value::String(value))).collect();
+        let written: Vec<String> = self.written.files.iter().map(|path| path.display().to_string()).collect();
+        let mut json = self.totals.json(elapsed);
+        let more = json!({
+            "provenance": provenance,
+            "complete": self.failures.is_empty(),
+            "error": self.failures.first().map(|error| with_causes(error.as_ref())),
+            "files": self.files.len(),
+            "outputs": written,
+            "skipped_files": self.n_skipped,
+            "failed_files": self.failed,
+            "damaged_left_out": self.seen.unidentified,
+            "runs": self.runs,
+            "payload_bytes_copied": self.copied,
+            "pipeline": summary::flow_json(flow),
+        });
+        json.extend(more.as_object().cloned().unwrap_or_default());
+        json.extend(self.sets.iter().map(|sets| ("sets".to_owned(), sets.json())));
+        json
+    }
+
+    /// The failure of the job; what is wrong beside it is said.
+    fn verdict(self) -> Result<(), Failure> {
+        let say_error = |failure: Failure| say(&format!("error: {}", with_causes(failure.as_ref())));
+        let mut failures = self.failures.into_iter();
+        if self.args.keep_going && self.failed > 0 {
+            failures.for_each(say_error);
+            let n = self.files.len();
+            return Err(format!("{} of {n} files could not be read to their end", self.failed).into());
+        }
+        if let Some(failure) = failures.next() {
+            // That hits could not be written, beside what was wrong with the input.
+            failures.for_each(say_error);
+            return Err(failure);
+        }
+        if self.args.strict && (self.totals.has_trouble() || self.seen.unidentified > 0) {
+            return Err("there is trouble in the data (see the summary), and --strict was given".into());
+        }
+        Ok(())
+    }
+}
+
+/// Whether an output is a pipe that nobody reads any more.
+pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut error = Some(error);
+    while let Some(this) = error {
+        if this.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            return true;
+        }
+        error = this.source();
+    }
+    false
+}
+
+/// How the hits were made, for the output's metadata; of which commit the tool is only if it `is_told` to someone, as git takes
+/// longer to answer than a thousand events to decode.
+pub fn story(
+    options: DecodeOptions,
+    (backend, layout): (Backend, Option<Layout>),
+    detector: &Detector,
+    mask: Option<&Path>,
+    files: Arc<[PathBuf]>,
+    is_told: bool,
+) -> Story {
+    let table = |path: &Option<PathBuf>| {
+        path.as_deref().map_or_else(|| "embedded synthetic detector".to_owned(), |path| path.display().to_string())
+    };
+    let mut entries = vec![
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("commit", is_told.then(Machine::this).and_then(|machine| machine.commit).unwrap_or_default()),
+        ("backend", backend.name().to_owned()),
+        ("layout", layout.map_or("as read", layout_name).to_owned()),
+        ("clustering", options.clustering.to_string()),
+        ("position", position_name(options.position).to_owned()),
+        ("max_cluster_size", options.max_cluster_size.to_string()),
+        ("save_above_max", options.save_above_max.to_string()),
+        ("flip", flip_name(options.flip).to_owned()),
+        ("grouping", detector.tables.grouping().name().to_owned()),
+        ("boards", table(&detector.boards)),
+        ("geometry", table(&detector.geometry)),
+        ("bank_version", version_in_words(detector.tables.boards().version.byte())),
+        ("geometry_version", detector.tables.geometry().version.to_string()),
+    ];
+    if let Some(mask) = mask {
+        entries.push(("mask", mask.display().to_string()));
+    }
+    Story {
+        entries: entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        files,
+        warning: detector.is_embedded().then_some(SYNTHETIC),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summary::Part;
+    use clap::Parser;
+    use ut_data::detector::BankVersion;
+    use ut_data::input::InputError;
+    use ut_data::{BatchReport, UtHits};
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// What `check` finds of a job with these options.
+    fn with_taker(options: &[&str], check: impl FnOnce(&mut Taker<'_>)) {
+        let args = Line::parse_from([&["decode", "file"], options].concat()).args;
+        let detector = Detector::embedded(BankVersion::V5, &args.detector).unwrap();
+        let story = story(DecodeOptions::default(), (Backend::Cpu, None), &detector, None, Arc::default(), false);
+        let totals = Totals::new(&detector.tables, false);
+        check(&mut Taker::new(&args, &detector, Arc::default(), Arc::new(story), totals, Instant::now()));
+    }
+
+    /// Whether a job goes on after it was told that a file cannot be opened.
+    fn is_broken(taker: &mut Taker<'_>, file: usize) -> bool {
+        let error = InputError::Open { file: "file".into(), source: io::ErrorKind::NotFound.into() };
+        taker.take(Reached::default(), file, Err(error.into()))
+    }
+
+    #[test]
+    fn a_file_with_which_more_than_one_thing_is_wrong_is_one_file() {
+        with_taker(&["--keep-going"], |taker| {
+            for (file, failed) in [(0, 1), (0, 1), (2, 2), (3, 3), (3, 3)] {
+                assert!(is_broken(taker, file));
+                assert_eq!(taker.failed, failed);
+            }
+            assert_eq!(taker.failures.len(), 5);
+        });
+    }
+
+    #[test]
+    fn a_broken_file_ends_a_job_that_does_not_keep_going() {
+        with_taker(&[], |taker| {
+            assert!(!is_broken(taker, 0));
+            assert_eq!((taker.stop, taker.failed), (Some(Stop::Failure), 1));
+        });
+    }
+
+    #[test]
+    fn failures_and_runs_are_counted_without_end_but_listed_up_to_one() {
+        with_taker(&["--keep-going"], |taker| {
+            assert!((0..LISTED_FAILURES + 20).all(|file| is_broken(taker, file)));
+            assert_eq!((taker.failed, taker.failures.len()), (LISTED_FAILURES + 20, LISTED_FAILURES));
+            for (runs, copied) in [(500..590, 3), (1..60, 4)] {
+                let hits = UtHits::with_capacity(0, 1, 0);
+                let part = Part::of(&[0], &[], &hits, &BatchReport::new(), 0, Duration::ZERO);
+                let batch = Batch { part, run: None, runs: runs.collect(), encoded: None };
+                assert!(taker.take(
+                    Reached::default(),
+                    0,
+                    Ok(Done { seen: Seen::default(), made: vec![batch], copied })
+                ));
+            }
+            assert_eq!(taker.copied, 7);
+            // The first ones.
+            assert_eq!(taker.runs.iter().copied().collect::<Vec<u32>>(), (1..60).chain(500..541).collect::<Vec<u32>>());
+        });
+    }
+}

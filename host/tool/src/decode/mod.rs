@@ -1,0 +1,261 @@
+//! `ut-decode decode`: files in, hits out.
+
+mod job;
+mod outputs;
+mod resume;
+mod select;
+pub mod sets;
+mod work;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use self::job::Taker;
+pub use self::job::{LISTED_FAILURES, is_broken_pipe, story};
+pub use self::outputs::Story;
+use self::outputs::{Outputs, Wanted};
+use self::resume::made_with;
+pub use self::select::SelectArgs;
+use self::sets::Sets;
+use self::work::{Worker, decoder};
+use crate::args::{BackendArgs, ClusterArgs, DetectorArgs};
+use crate::detector::Detector;
+use crate::inputs::InputArgs;
+use crate::output::{count, detail, on_stdout, say};
+use crate::paths::Protected;
+use crate::signals;
+use crate::summary::Totals;
+use crate::tuned::TunedArgs;
+use crate::{Failure, end, usage};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use ut_data::detector::Mask;
+use ut_data::input::{InputPart, Select};
+use ut_data::pipeline::Flow;
+use ut_decoders::job::{BATCH_SIZE, Job, LARGE_BATCH_SIZE, threads};
+use ut_decoders::{Backend, DecodeError, Parameters};
+use ut_files::{Columns, HitFormat, Packing};
+
+/// Decode files into hits.
+///
+/// Reads MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not, as one job: reading, decoding and
+/// writing share all threads, and the output does not depend on their number. Prints a summary, and what was wrong with
+/// the data by the names of the policy: troubles cost only themselves. If a file cannot be read further, the command
+/// fails, and keeps the hits of the events before.
+#[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
+pub struct Args {
+    #[command(flatten)]
+    inputs: InputArgs,
+    /// Write the hits here: .csv, or .parquet (with run and event numbers, and metadata on how they were made); -
+    /// is standard output. A folder (it exists, or the name ends in / or has no extension) gets one file per input.
+    #[arg(long, short, value_name = "PATH")]
+    output: Option<PathBuf>,
+    /// Write one file per run, run=N/hits.parquet in the folder that --output names, as a partitioned dataset; needs
+    /// --format.
+    #[arg(long, value_name = "BY", requires = "output", value_parser = ["run"])]
+    partition: Option<String>,
+    /// Leave out inputs whose hits an earlier run with --resume has written whole, with the same tables, mask, options and
+    /// version of the tool; needs a folder of one file per input.
+    #[arg(long, requires = "output", conflicts_with_all = ["partition", "events", "shard", "skip", "limit"])]
+    resume: bool,
+    /// The output's format, if its name does not end in it.
+    #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
+    format: Option<String>,
+    /// Extra columns, comma-separated: detector for layer, side, stave, face, module, sector, strip, board, lane, charge,
+    /// n_strips, first_strip and flipped, or some of these by name; sector_id; and in CSV run, event_number and file.
+    #[arg(long, value_name = "LIST", requires = "output")]
+    columns: Option<Columns>,
+    /// How the pages of Parquet are compressed: zstd, or lz4, which is faster and larger.
+    #[arg(long, value_name = "NAME", default_value = "zstd", value_parser = packing())]
+    compression: Packing,
+    /// Write the summary as JSON here; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Fail (exit code 1) when anything is wrong with the data.
+    #[arg(long)]
+    strict: bool,
+    /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
+    #[arg(long)]
+    keep_going: bool,
+    /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and count them (docs/tables.md).
+    #[arg(long, value_name = "FILE")]
+    mask: Option<PathBuf>,
+    /// Skip checksum verification.
+    #[arg(long)]
+    no_checksum: bool,
+    #[command(flatten)]
+    select: SelectArgs,
+    /// Events decoded at a time [default: as tuned, else 64; 256 on a device and for Parquet].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    batch: Option<u32>,
+    #[command(flatten)]
+    detector: DetectorArgs,
+    #[command(flatten)]
+    clustering: ClusterArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+    /// Seed of the order in which the emulated backend runs blocks, warps and threads. If the results differ, a kernel has
+    /// a bug.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    schedule_seed: u64,
+    #[command(flatten)]
+    tuned: TunedArgs,
+    /// Decode each batch with the parameters of the workload that the batches before it look like, from a file that
+    /// `ut-decode tune workloads --json` wrote. Reports each change, and events that look like no workload.
+    #[arg(long, value_name = "FILE", help_heading = "Tuning", conflicts_with_all = ["workload", "untuned", "batch", "set"])]
+    sets: Option<PathBuf>,
+}
+
+fn packing() -> impl TypedValueParser<Value = Packing> {
+    let of = |name: String| if name == "lz4" { Packing::Lz4 } else { Packing::Zstd };
+    PossibleValuesParser::new(["zstd", "lz4"]).map(of)
+}
+
+/// What the user wants written, checked before anything is read. Ends the program where it makes no sense.
+fn wanted(args: &Args) -> Option<Wanted<'_>> {
+    let columns = args.columns.clone().unwrap_or_default();
+    let backend = args.backend.backend;
+    if let (Some(column), Backend::Emulated | Backend::Cuda) = (columns.needs_clusters(), backend) {
+        let (column, backend) = (column.name(), backend.name());
+        usage(&format!("--columns: the backends reference and cpu give {column}, {backend} does not"));
+    }
+    on_stdout([&args.output, &args.json]);
+    let wanted = Wanted {
+        path: args.output.as_ref()?,
+        format: args.format.as_ref().and_then(|name| name.parse().ok()),
+        packing: args.compression,
+        columns,
+        by_run: args.partition.is_some(),
+        shard: args.select.shard,
+        protected: Protected::default(),
+        resume: args.resume,
+    };
+    if wanted.resume && !wanted.is_folder() {
+        usage("--resume writes a file per input: name a folder, as --output FOLDER/ --format parquet");
+    }
+    Some(wanted)
+}
+
+/// Completes the parameters by tuned ones; returns the sets of several workloads, if they are asked for, and the number of
+/// events in a batch, if one is known.
+fn tuned(
+    args: &Args,
+    detector: &Detector,
+    config: &mut Parameters,
+) -> Result<(Option<Arc<Sets>>, Option<usize>), Failure> {
+    let BackendArgs { backend, .. } = args.backend;
+    let sets = args.sets.as_ref().map(|path| Sets::read(path, backend)).transpose()?.map(Arc::new);
+    let tuned: Option<Parameters> = match &sets {
+        Some(sets) => Some(*sets.configuration(0)),
+        None if args.backend.by_hand() => None,
+        None => args.tuned.configuration((backend, config.pipeline()), &detector.tables, &args.clustering.options()),
+    };
+    if let Some(tuned) = &tuned {
+        *config = config.tuned(tuned);
+        if args.backend.threads() == 0 {
+            *config = config.with_cpu_threads(tuned.cpu().threads);
+        }
+    }
+    Ok((sets, args.batch.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch() as usize))))
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let wanted = wanted(args);
+    let format = wanted.as_ref().map(Wanted::format);
+    let mut files = args.inputs.expand()?;
+    let mut protected = Protected::inputs(&files);
+    for output in [&args.output, &args.json].into_iter().flatten() {
+        protected.check(output).unwrap_or_else(|message| usage(&message));
+    }
+    let BackendArgs { backend, layout, .. } = args.backend;
+    let mut config = args.backend.config(usize::from(args.backend.threads()));
+    let start = Instant::now();
+    let detector = Detector::load(&args.detector, &files)?;
+    let tables = &detector.tables;
+    config = config.with_pipeline(args.backend.pipeline(tables));
+    let mask = args.mask.as_ref().map(|path| Mask::read(path, tables)).transpose()?;
+    if let (Some(path), Some(mask)) = (&args.mask, &mask) {
+        detail(&format!("mask: {}, {} strips", path.display(), mask.n_strips()));
+    }
+    let (sets, batch) = tuned(args, &detector, &mut config)?;
+    let n_files = files.len();
+    let planned = wanted.map(|mut wanted| {
+        let what = "which is named by another option";
+        let read = [&detector.boards, &detector.geometry, &args.mask, &args.sets, &args.inputs.files_from];
+        protected.add_unnamed();
+        protected.add(read.into_iter().chain([&args.tuned.tune_db]).flatten(), what);
+        args.json.iter().for_each(|json| protected.add_output(json, what));
+        wanted.protected = protected;
+        let plan = wanted.plan(&mut files, || made_with(args, &detector, mask.as_ref()));
+        (wanted, plan)
+    });
+    let n_skipped = n_files - files.len();
+    if n_skipped > 0 {
+        say(&format!("skipped {n_skipped} of {}: the hits are there already", count(n_files, "file")));
+    }
+    let select = args.select.select(&files, args.keep_going)?;
+    let mut asked = usize::from(args.backend.threads());
+    if backend == Backend::Cpu {
+        asked = config.cpu().threads;
+        config = config.with_cpu_threads(1);
+    }
+    let n_workers = threads(backend, asked)?;
+    let is_told = args.json.is_some() || format.is_some_and(|format| format != HitFormat::Csv);
+    let options = args.clustering.options();
+    let files: Arc<[PathBuf]> = files.into();
+    let mask_file = args.mask.as_deref();
+    let story = Arc::new(story(options, (backend, layout), &detector, mask_file, Arc::clone(&files), is_told));
+    let outputs = planned.map(|(wanted, plan)| Outputs::begin(wanted, plan, Arc::clone(&story))).transpose()?;
+    let is_device = matches!(backend, Backend::Emulated | Backend::Cuda);
+    let is_large = is_device || format == Some(HitFormat::Parquet);
+    let batch = batch.unwrap_or(if is_large { LARGE_BATCH_SIZE } else { BATCH_SIZE });
+    let apart = outputs.as_ref().map(Outputs::apart).unwrap_or_default();
+    let job = Job {
+        parts: files.iter().map(InputPart::file).collect(),
+        select: select.clone(),
+        check: !args.no_checksum,
+        apart,
+        layout,
+        together: is_device,
+        keep_going: args.keep_going,
+        clusters: args.columns.as_ref().is_some_and(|columns| columns.needs_clusters().is_some()),
+        tables,
+    };
+    let totals = Totals::new(tables, mask.is_some());
+    let worker = |_| -> Result<_, DecodeError> {
+        Ok(Worker {
+            args,
+            config,
+            decoder: decoder(args, tables, &config)?,
+            layers: totals.layers(),
+            tables,
+            mask: mask.as_ref(),
+            encoder: outputs.as_ref().map(Outputs::encoder),
+            sets: sets.as_deref().map(|sets| (sets, 0)),
+        })
+    };
+    let workers = (0..n_workers).map(worker).collect::<Result<Vec<_>, _>>()?;
+    let mut taker = Taker::new(args, &detector, files, story, totals, start);
+    (taker.outputs, taker.sets, taker.n_skipped) = (outputs, sets.clone(), n_skipped);
+    (taker.apart, taker.takes_all) = (apart, select == Select::default());
+    taker.show_progress();
+    signals::end_gently();
+    let next = || Some(sets.as_ref().map_or(batch, |sets| sets.configuration(sets.current()).batch() as usize));
+    let may_wait = taker.files.iter().any(|file| !file.is_file());
+    let mut taker = Some(taker);
+    let (flow, reached) = job.run(workers, next, |reached, file, done| {
+        let Some(running) = &mut taker else { return false };
+        let goes_on = running.take(reached, file, done);
+        // Of a pipe, the next byte may never come.
+        if !goes_on
+            && may_wait
+            && !reached.ended
+            && let Some(taker) = taker.take()
+        {
+            end(taker.conclude(&Flow::default(), reached));
+        }
+        goes_on
+    });
+    taker.map_or(Ok(()), |taker| taker.conclude(&flow, reached))
+}

@@ -1,0 +1,213 @@
+//! `--resume`: a manifest beside the outputs says which inputs need not be decoded again.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Metadata};
+use std::hash::{Hash, Hasher};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash64;
+
+use super::Args;
+use crate::detector::Detector;
+use crate::output::say;
+use ut_bench::Machine;
+use ut_data::detector::Mask;
+use ut_data::memory::read_text;
+use ut_files::{NewFile, OutputError};
+
+/// Name of the manifest in the folder of outputs. It is hidden, so that a program that reads the folder passes it over.
+pub const MANIFEST: &str = ".ut-decode.json";
+
+/// Version of the manifest; one of another version is not read.
+const VERSION: u32 = 1;
+
+/// Bytes of the largest manifest that is read: a million outputs.
+const LARGEST: u64 = 512 << 20;
+
+/// Times what the last replacement of the manifest took that pass before the next one.
+const PATIENCE: u32 = 20;
+
+/// Size and modification time of a regular file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Mark {
+    size: u64,
+    /// Nanoseconds since 1970.
+    modified: i64,
+}
+
+impl Mark {
+    /// Returns `None` for pipes, devices and folders.
+    fn of(there: &Metadata) -> Option<Self> {
+        let modified = there.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        let modified = match modified.duration_since(SystemTime::UNIX_EPOCH) {
+            Ok(after) => after.as_nanos() as i64,
+            Err(before) => -(before.duration().as_nanos() as i64),
+        };
+        there.is_file().then_some(Self { size: there.len(), modified })
+    }
+}
+
+/// An input whose hits are whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Source {
+    /// Absolute path, with links followed.
+    path: String,
+    #[serde(flatten)]
+    mark: Mark,
+    /// Digest of the tables, the mask, the options and the version of the tool.
+    made_with: String,
+}
+
+/// An output.
+#[derive(Debug, Serialize, Deserialize)]
+struct Entry {
+    input: Source,
+    hits: Mark,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Manifest {
+    version: u32,
+    /// Outputs by their names in the folder.
+    outputs: BTreeMap<String, Entry>,
+}
+
+/// The manifest of a folder, as a job reads and continues it.
+#[derive(Debug)]
+pub struct Resume {
+    path: PathBuf,
+    manifest: Manifest,
+    /// Inputs of the job as they were when it began; `None` for one that cannot be recognised, such as a pipe.
+    inputs: Vec<Option<Source>>,
+    is_saved: bool,
+    saved: Instant,
+    /// Time that the last replacement took.
+    took: Duration,
+}
+
+impl Resume {
+    /// Reads the manifest of `folder` and takes the inputs off `files`, and their outputs off `paths`, whose hits are
+    /// whole and `made_with` the same. A manifest that cannot be read is said and begun anew.
+    pub fn begin(folder: &Path, made_with: &str, files: &mut Vec<PathBuf>, paths: &mut Vec<PathBuf>) -> Self {
+        let path = folder.join(MANIFEST);
+        let mut manifest = read(&path).unwrap_or_else(|why| {
+            say(&format!("warning: {}: {why}: decoding all inputs again", path.display()));
+            Manifest { version: VERSION, outputs: BTreeMap::new() }
+        });
+        let there = |path: &Path| fs::metadata(path).ok().as_ref().and_then(Mark::of);
+        manifest.outputs.retain(|name, entry| there(&folder.join(name)) == Some(entry.hits));
+        let mut inputs = Vec::new();
+        let of = |file: &Path| {
+            let path = file.canonicalize().ok()?.into_os_string().into_string().ok()?;
+            Some(Source { path, mark: there(file)?, made_with: made_with.to_owned() })
+        };
+        (*files, *paths) = std::mem::take(files)
+            .into_iter()
+            .zip(std::mem::take(paths))
+            .filter(|(file, path)| {
+                let source = of(file);
+                let entry = name_of(path).and_then(|name| manifest.outputs.get(name));
+                let is_left = source.is_none() || entry.map(|entry| &entry.input) != source.as_ref();
+                if is_left {
+                    inputs.push(source);
+                }
+                is_left
+            })
+            .unzip();
+        Self { path, manifest, inputs, is_saved: true, saved: Instant::now(), took: Duration::ZERO }
+    }
+
+    /// Notes that the hits of an input, by its place among those that were left, are whole in `output`.
+    ///
+    /// # Errors
+    /// If the output cannot be flushed to the disk, or the manifest not be written.
+    pub fn note(&mut self, input: usize, output: &Path) -> Result<(), OutputError> {
+        let (Some(source), Some(name)) = (self.inputs.get_mut(input).and_then(Option::take), name_of(output)) else {
+            return Ok(());
+        };
+        // After a power cut the manifest must not name hits that never reached the disk.
+        let flush = |file: File| file.sync_all().and_then(|()| file.metadata());
+        let there = File::open(output).and_then(flush);
+        let there = there.map_err(|source| OutputError::Io { file: output.to_path_buf(), source })?;
+        if let Some(hits) = Mark::of(&there) {
+            self.manifest.outputs.insert(name.to_owned(), Entry { input: source, hits });
+            self.is_saved = false;
+        }
+        if self.saved.elapsed() >= PATIENCE * self.took { self.save() } else { Ok(()) }
+    }
+
+    /// Replaces the manifest, if there is something new in it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn save(&mut self) -> Result<(), OutputError> {
+        if self.is_saved {
+            return Ok(());
+        }
+        let start = Instant::now();
+        let mut file = NewFile::create(&self.path)?;
+        serde_json::to_writer_pretty(&mut file, &self.manifest).map_err(|error| file.cannot(error.into()))?;
+        file.finish()?;
+        (self.is_saved, self.saved, self.took) = (true, Instant::now(), start.elapsed());
+        Ok(())
+    }
+}
+
+impl Drop for Resume {
+    fn drop(&mut self) {
+        // A job that ends early has said why; what the manifest lacks is decoded again.
+        let _ = self.save();
+    }
+}
+
+fn name_of(output: &Path) -> Option<&str> {
+    output.file_name()?.to_str()
+}
+
+/// Returns why the manifest cannot be read; one that is not there is empty.
+fn read(path: &Path) -> Result<Manifest, String> {
+    let text = match File::open(path).and_then(|file| read_text(file, LARGEST)) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Manifest { version: VERSION, outputs: BTreeMap::new() });
+        }
+        Err(error) => return Err(error.to_string()),
+    };
+    let manifest: Manifest = serde_json::from_str(&text).map_err(|error| format!("damaged: {error}"))?;
+    if manifest.version != VERSION {
+        return Err(format!("version {}, this program writes {VERSION}", manifest.version));
+    }
+    Ok(manifest)
+}
+
+/// Digest of what hits depend on beside their input. Backend, layout and threads are left out: they change no bit.
+pub fn made_with(args: &Args, detector: &Detector, mask: Option<&Mask>) -> String {
+    let tables = &detector.tables;
+    let mut digest = XxHash64::with_seed(0);
+    (tables.boards().to_bytes(), tables.geometry().to_bytes(), tables.grouping().name(), mask).hash(&mut digest);
+    let output = (&args.columns, &args.format, args.compression, args.batch);
+    let events = (args.no_checksum, args.select.run, args.select.event_number);
+    let tool = (env!("CARGO_PKG_VERSION"), Machine::this().commit);
+    format!("{:?}", (args.clustering.options(), output, events, tool)).hash(&mut digest);
+    format!("{:016x}", digest.finish())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_from_before_1970_differ_and_a_folder_is_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = File::create(folder.path().join("a")).unwrap();
+        for before in [1, 2] {
+            file.set_modified(SystemTime::UNIX_EPOCH - Duration::from_secs(before)).unwrap();
+            let mark = Mark::of(&file.metadata().unwrap()).unwrap();
+            assert_eq!(mark.modified, -(before as i64) * 1_000_000_000);
+        }
+        assert_eq!(Mark::of(&folder.path().metadata().unwrap()), None);
+    }
+}

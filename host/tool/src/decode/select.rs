@@ -1,0 +1,82 @@
+//! Which events are decoded: the options, and what they mean.
+
+use std::path::PathBuf;
+
+use crate::Failure;
+use ut_data::input::{InputPart, Places, Select, count_events, count_readable};
+
+/// Which events.
+#[derive(Debug, Default, clap::Args)]
+#[command(next_help_heading = "Events (counted over all inputs from 0)")]
+pub struct SelectArgs {
+    /// Only these events, as 3,10-20.
+    #[arg(long, value_name = "LIST")]
+    pub events: Option<Places>,
+    /// Only events of this run.
+    #[arg(long, value_name = "N")]
+    pub run: Option<u32>,
+    /// Only events with this event number.
+    #[arg(long, value_name = "N")]
+    pub event_number: Option<u64>,
+    /// Only part i of n contiguous parts that together hold all events. The inputs are read an extra time to count them.
+    #[arg(long, value_name = "i/n", value_parser = shard)]
+    pub shard: Option<(u64, u64)>,
+    /// Leave out the first N of these places.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip: u64,
+    /// Take at most N places.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+}
+
+fn shard(text: &str) -> Result<(u64, u64), String> {
+    let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
+    match numbers {
+        Some((i, n)) if 1 <= i && i <= n => Ok((i, n)),
+        _ => Err("it is i/n with i from 1 to n".to_owned()),
+    }
+}
+
+impl SelectArgs {
+    /// The shard, 1 of 1 if none is named, and the other options that choose events, in words.
+    pub fn part(&self) -> ((u64, u64), String) {
+        let Self { events, run, event_number, shard, skip, limit } = self;
+        (shard.unwrap_or((1, 1)), format!("{:?}", (events, run, event_number, skip, limit)))
+    }
+
+    /// What to warn of where only `n` of the events that `--events` names were found. Other options choose among them, so
+    /// that nobody can say how many there should be.
+    pub fn warning(&self, n: u64) -> Option<String> {
+        let Self { events: Some(places), run: None, event_number: None, shard: None, skip: 0, limit: None } = self
+        else {
+            return None;
+        };
+        let wanted = places.count();
+        // Without any event there is a warning already.
+        (0 < n && n < wanted).then(|| format!("--events names {wanted} events, the input has only {n} of them"))
+    }
+
+    /// The events of `files` that are wanted. With `keep_going`, those behind the place where a file cannot be followed any
+    /// more do not count.
+    pub fn select(&self, files: &[PathBuf], keep_going: bool) -> Result<Select, Failure> {
+        let mut select = Select::default().run(self.run).number(self.event_number);
+        if let Some(places) = &self.events {
+            select = select.places(places);
+        }
+        if let Some((i, n)) = self.shard {
+            let is_pipe = |file: &&PathBuf| file.as_os_str() == "-" || file.exists() && !file.is_file();
+            if let Some(pipe) = files.iter().find(is_pipe) {
+                return Err(
+                    format!("{}: --shard reads files twice, and this can be read only once", pipe.display()).into()
+                );
+            }
+            let parts: Vec<InputPart> = files.iter().map(InputPart::file).collect();
+            let readable = || parts.iter().map(|part| count_readable(part).0).sum();
+            let events = if keep_going { readable() } else { count_events(&parts)? };
+            let part = Places::shard(i, n, events);
+            // The last part goes to the end, to report what is wrong behind the last event that can be read.
+            select = select.places(&if keep_going && i == n { part.to_the_end() } else { part });
+        }
+        Ok(select.window(self.skip, self.limit))
+    }
+}

@@ -1,0 +1,151 @@
+//! What the help says beside the options, and what to type instead of a command line that is wrong.
+
+use std::ffi::OsString;
+
+use anstream::ColorChoice;
+use clap::Command;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// What both pages of help begin with.
+macro_rules! examples {
+    () => {
+        "\
+Examples:
+  # Hits of a file, with the tables of your detector
+  ut-decode decode run.mdf --boards boards.bin --geometry geometry.bin -o h.csv
+
+  # What is in there, and what is wrong with event 3?
+  ut-decode inspect run.mdf
+  ut-decode inspect run.mdf --event 3
+
+  # No data at hand? Make some, and decode it
+  ut-decode generate --events 100 -o sample
+  ut-decode decode sample/events.mdf -o hits.parquet
+
+  # How fast is this machine, and how long does a batch take?
+  ut-decode throughput
+  ut-decode throughput --batch 1,10,100,1000
+"
+    };
+}
+
+/// Below the first page of help.
+pub const SHORT: &str = concat!(
+    examples!(),
+    "
+ut-decode COMMAND --help says more about a command; ut-decode --help lists exit
+codes, environment variables and settings."
+);
+
+/// Below the long help: the same, and what holds for all commands.
+pub const LONG: &str = concat!(
+    examples!(),
+    "
+  # Does AVX-512 pay here? Which batch size is best, with how many threads?
+  ut-decode compare cpu.simd=avx2 cpu.simd=avx512
+  ut-decode sweep --axis batch=16,256,4096 --axis threads=1,2,4
+
+  # Find the best parameters and keep them; then ask why these
+  ut-decode tune run
+  ut-decode tune explain
+
+Exit codes:
+  0    done; compare: B is better than A, or the same
+  1    failed: the message says why; tables: something is odd; decode --strict: something is wrong with the data
+  2    wrong usage: the message says what to type
+  3    compare: B is slower than A
+  4    compare: cannot tell
+  5    compare --require-better: B is the same as A
+  6    compare: A and B decode to different hits
+  130  stopped by Ctrl-C (128 + the number of the signal, as shells count)
+
+Environment variables:
+  UT_DECODE_CONFIG      settings file to use; empty: none
+  UT_DECODE_TUNE_DB     store of tuned values, as --tune-db
+  UT_DECODE_TUNE_MATCH  which tuned values count: exact, or nearest
+  UT_DECODE_PTXAS       NVIDIA's assembler, for kernels --measure
+  NO_COLOR              no colours
+
+Settings: so that tables need not be typed each time, ut-decode reads
+ut-decode.toml in the current folder, else in ut-decode in your configuration
+folder (~/.config on Linux). Options on the command line win. All keys:
+  boards = \"ut_boards.bin\"        # relative to the settings file
+  geometry = \"ut_geometry.bin\"
+  grouping = \"y-rows\"
+  flip = 512
+  threads = 4
+
+JSON: docs/files.md describes what a command writes with --json."
+);
+
+/// Commands that are found elsewhere now.
+const MOVED: [(&str, &str); 5] = [
+    ("explain", "tune explain"),
+    ("groups", "tune groups"),
+    ("workloads", "tune workloads"),
+    ("store", "tune store"),
+    ("bench", "throughput"),
+];
+
+/// A command line that works, by subcommand.
+const EXAMPLES: [(&str, &str); 8] = [
+    ("decode", "ut-decode decode run.mdf -o hits.csv (ut-decode generate -o sample makes events to try)"),
+    ("inspect", "ut-decode inspect run.mdf"),
+    ("generate", "ut-decode generate -o sample"),
+    ("convert", "ut-decode convert run.mdf -o dumps"),
+    ("compare", "ut-decode compare cpu.simd=avx2 cpu.simd=avx512"),
+    ("sweep", "ut-decode sweep --axis batch=16,256,4096 (--list shows the parameters)"),
+    ("share", "ut-decode share ~/.local/share"),
+    ("tune groups", "ut-decode tune groups groups.toml (tune groups --help shows such a file)"),
+];
+
+/// The names of the subcommands that a command line calls.
+pub fn called(root: &Command, args: &[OsString]) -> Vec<String> {
+    let (mut command, mut names) = (root, Vec::new());
+    for arg in args.iter().filter_map(|arg| arg.to_str()) {
+        if let Some(called) = command.find_subcommand(arg) {
+            names.push(arg.to_owned());
+            command = called;
+        }
+    }
+    names
+}
+
+/// What `--color` says, for the messages about a command line that cannot be parsed, too.
+pub fn color(args: &[OsString]) -> ColorChoice {
+    let next = args.iter().position(|arg| arg == "--color").and_then(|place| args.get(place + 1)?.to_str());
+    let joined = args.iter().find_map(|arg| arg.to_str()?.strip_prefix("--color="));
+    match joined.or(next) {
+        Some("always") => ColorChoice::Always,
+        Some("never") => ColorChoice::Never,
+        _ => ColorChoice::Auto,
+    }
+}
+
+/// What to type instead.
+pub fn hint(error: &clap::Error, called: &[String]) -> Option<String> {
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let Some(ContextValue::String(asked)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+            let (_, now) = MOVED.iter().find(|(before, _)| before == asked)?;
+            Some(format!("\n  tip: ut-decode {now}"))
+        }
+        ErrorKind::MissingRequiredArgument => {
+            let called = called.join(" ");
+            let (_, example) = EXAMPLES.iter().find(|(name, _)| *name == called)?;
+            Some(format!("\n  for example: {example}"))
+        }
+        _ => None,
+    }
+}
+
+/// The one of `known` that `asked` is probably a misspelling of, as the end of a sentence: "; did you mean …?", or nothing.
+pub fn did_you_mean<'a>(asked: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let near = |known: &'a str| (strsim::jaro_winkler(asked, known.rsplit('.').next().unwrap_or(known)), known);
+    let whole = |known: &'a str| (strsim::jaro_winkler(asked, known), known);
+    let all = known.into_iter().flat_map(|known| [near(known), whole(known)]);
+    match all.max_by(|a, b| a.0.total_cmp(&b.0)) {
+        Some((likeness, known)) if likeness > 0.8 => format!("; did you mean {known}?"),
+        _ => String::new(),
+    }
+}

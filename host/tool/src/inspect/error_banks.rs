@@ -1,0 +1,132 @@
+//! Banks of boards that reported an error, and what the read-out sent in place of lost fragments, by board.
+//!
+//! Of their words only that much is said as `docs/format.md` says; the rest stays in hexadecimal.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use crate::describe::source_in_words;
+use serde_json::{Value, json};
+use ut_data::detector::BankVersion;
+use ut_data::input::{Bank, RawEvent, kind};
+use ut_kernels::bank::board_of;
+
+/// Different words that are kept of the banks of one type and board.
+const KEPT_WORDS: usize = 4;
+
+/// The error banks of one type from one board.
+#[derive(Default)]
+struct Sum {
+    banks: u64,
+    first: u64,
+    version: Option<u8>,
+    least: usize,
+    most: usize,
+    /// By the first eight bytes: how many banks. Only the first few of them.
+    words: Vec<(Vec<u8>, u64)>,
+    /// Banks with other words than those.
+    others: u64,
+}
+
+/// Error banks by type and sourceID.
+#[derive(Default)]
+pub struct ErrorBanks(BTreeMap<(u8, u32), Sum>);
+
+impl ErrorBanks {
+    /// Counts the error banks of event `place` of all files.
+    pub fn add(&mut self, place: u64, event: &RawEvent<'_>) {
+        let is_error = |kind: u8| kind == kind::UT_ERROR || kind::is_daq_error(kind);
+        if !event.entries.iter().any(|bank| is_error(bank.kind)) {
+            return;
+        }
+        for Bank { kind, source_id, payload, version } in event.banks().filter(|bank| is_error(bank.kind)) {
+            let sum = self.0.entry((kind, source_id)).or_insert_with(|| Sum {
+                first: place,
+                version,
+                least: payload.len(),
+                ..Sum::default()
+            });
+            sum.banks += 1;
+            (sum.least, sum.most) = (sum.least.min(payload.len()), sum.most.max(payload.len()));
+            let head = &payload[..payload.len().min(8)];
+            match sum.words.iter().position(|(words, _)| words == head) {
+                Some(at) => sum.words[at].1 += 1,
+                None if sum.words.len() < KEPT_WORDS => sum.words.push((head.to_vec(), 1)),
+                None => sum.others += 1,
+            }
+        }
+    }
+
+    /// For a person; empty where there is none.
+    pub fn text(&self) -> String {
+        if self.0.is_empty() {
+            return String::new();
+        }
+        let mut text = "error banks\n".to_owned();
+        for (&(kind, source), sum) in &self.0 {
+            let sender =
+                if is_of_ut(kind, source) { source_in_words(source) } else { "not known to be the UT's".to_owned() };
+            let bytes =
+                if sum.least == sum.most { sum.most.to_string() } else { format!("{} to {}", sum.least, sum.most) };
+            // Writing to a String cannot fail, here and below.
+            let _ = writeln!(
+                text,
+                "  {} ({kind}), sourceID 0x{source:04x}, {sender}: {} banks of {bytes} bytes, the first in event {}",
+                kind::name(kind),
+                sum.banks,
+                sum.first,
+            );
+            for (words, n) in &sum.words {
+                let hex: Vec<String> = words.iter().map(|byte| format!("{byte:02x}")).collect();
+                let _ = writeln!(text, "      {n} begin with {}{}", hex.join(" "), known(kind, sum.version, words));
+            }
+            if sum.others > 0 {
+                let _ = writeln!(text, "      {} begin with other bytes", sum.others);
+            }
+        }
+        if self.0.keys().any(|&(kind, _)| kind::is_daq_error(kind)) {
+            text += "  What the bytes of a DaqError bank say is not known here.\n";
+        }
+        text
+    }
+
+    /// For a program.
+    pub fn json(&self) -> Vec<Value> {
+        let one = |(&(kind, source), sum): (&(u8, u32), &Sum)| {
+            let words = |(words, n): &(Vec<u8>, u64)| {
+                let hex: Vec<String> = words.iter().map(|byte| format!("{byte:02x}")).collect();
+                json!({"bytes": hex.join(""), "banks": n})
+            };
+            json!({
+                "type": kind, "name": kind::name(kind), "version": sum.version, "source_id": source,
+                "board": board_of(source).filter(|_| is_of_ut(kind, source)), "banks": sum.banks,
+                "first_event": sum.first, "least": sum.least, "most": sum.most,
+                "words": sum.words.iter().map(words).collect::<Vec<_>>(), "banks_of_other_words": sum.others,
+            })
+        };
+        self.0.iter().map(one).collect()
+    }
+}
+
+/// Whether a bank is certainly the UT's: the read-out uses the types of DAQ errors for all detectors.
+fn is_of_ut(kind: u8, source: u32) -> bool {
+    !kind::is_daq_error(kind) || matches!(source >> 11, 5 | 6)
+}
+
+/// What is known of a bank's first bytes.
+fn known(kind: u8, version: Option<u8>, bytes: &[u8]) -> String {
+    if kind != kind::UT_ERROR {
+        return String::new();
+    }
+    match (version.and_then(BankVersion::from_byte), bytes) {
+        (Some(BankVersion::V4), &[a, b, pcn, flags, ..]) => {
+            let n = u16::from_le_bytes([a, b]);
+            format!(": {n} clusters, PCN {pcn}, error flag {}, other bits 0x{:02x}", flags & 1, flags & 0xFE)
+        }
+        (Some(BankVersion::V5), &[l4, l5, b2, b3, l0, l1, l2, l3]) => format!(
+            ": {l0} {l1} {l2} {l3} {l4} {l5} hits of lanes 0 to 5; bytes 2 and 3, 0x{b2:02x} 0x{b3:02x}, are not counts, \
+             and what they say is not known here"
+        ),
+        _ => String::new(),
+    }
+}

@@ -1,0 +1,246 @@
+//! `ut-decode`, the command-line tool: [`main`] is all of it, so that a Python package can install it too.
+//!
+//! One file a subcommand, thin: the work is done in the library. `help` lists the exit codes.
+
+#![allow(
+    missing_docs,
+    clippy::missing_errors_doc,
+    reason = "what other crates take from here is for the Python package and the fuzzer"
+)]
+#![allow(rustdoc::invalid_html_tags, reason = "the comments on options are the text of --help")]
+
+mod ablation;
+mod args;
+mod compare;
+pub mod config;
+mod convert;
+pub mod decode;
+mod describe;
+mod detector;
+mod generate;
+mod help;
+mod inputs;
+mod inspect;
+mod kernels;
+mod online;
+mod output;
+mod paths;
+mod progress;
+pub mod report;
+mod sample;
+mod sets_file;
+mod share;
+mod signals;
+mod summary;
+mod sweep;
+mod table;
+mod tables;
+mod throughput;
+mod trial;
+mod tune;
+mod tuned;
+
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use clap::error::ErrorKind;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+/// Anything that ends a command with exit code 1.
+type Failure = Box<dyn std::error::Error>;
+
+/// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
+///
+/// Reads MDF files, MEP packets and Allen-layout dumps, also inside zstd and gzip, in format v4 (bank version 3, simulation
+/// up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and
+/// is counted.
+#[derive(Debug, Parser)]
+#[command(name = "ut-decode", version, after_help = help::SHORT, after_long_help = help::LONG, max_term_width = 120)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Every command")]
+struct Common {
+    /// Print only results, warnings and errors: no progress, no remarks, and no summary of decode.
+    #[arg(long, short, global = true, conflicts_with = "verbose", display_order = 900)]
+    quiet: bool,
+    /// Say more: which tables, settings and stores are used, and how long it took.
+    #[arg(long, short, global = true, display_order = 901)]
+    verbose: bool,
+    /// Whether to use colours; auto: on a terminal, unless NO_COLOR is set.
+    #[arg(long, value_name = "WHEN", global = true, default_value = "auto", hide_possible_values = true,
+        value_parser = ["auto", "always", "never"], display_order = 902)]
+    color: String,
+    /// Take tables, grouping, flip and threads from this file instead of ut-decode.toml.
+    #[arg(long, value_name = "FILE", global = true, display_order = 903)]
+    config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Decode(decode::Args),
+    Inspect(inspect::Args),
+    Generate(generate::Args),
+    Convert(convert::Args),
+    Report(report::Args),
+    Tables(tables::Args),
+    Throughput(throughput::Args),
+    Compare(compare::Args),
+    Sweep(sweep::Args),
+    Ablation(ablation::Args),
+    Kernels(kernels::Args),
+    Tune(tune::Args),
+    /// Write manual pages and completion scripts into a folder.
+    ///
+    /// They are put where man, bash, zsh and fish look for them below a folder "share", for instance: ut-decode share
+    /// ~/.local/share. The Python package includes them.
+    Share {
+        /// The folder; created if missing.
+        #[arg(value_name = "FOLDER")]
+        folder: PathBuf,
+    },
+}
+
+/// How this process was started.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// Program and first arguments that start the tool again, as `tune` does to measure in a process of its own.
+    pub again: Vec<OsString>,
+    /// Arguments after those.
+    pub args: Vec<OsString>,
+}
+
+impl Invocation {
+    /// Of a program that is the tool and nothing else.
+    pub fn of_this_program() -> Self {
+        let mut args = std::env::args_os();
+        let name = args.next();
+        let again = std::env::current_exe().map(OsString::from).ok().or(name).into_iter().collect();
+        Self { again, args: args.collect() }
+    }
+}
+
+/// How this process was started; [`main`] sets it.
+static INVOCATION: OnceLock<Invocation> = OnceLock::new();
+
+/// Runs the tool, and returns its exit code. To be called once in a process: a command may end it.
+pub fn main(invocation: &Invocation) -> u8 {
+    let invocation = INVOCATION.get_or_init(|| invocation.clone());
+    signals::prepare();
+    let start = Instant::now();
+    let (Cli { command, common }, matches) = parse(&invocation.args);
+    output::set_verbosity(common.quiet, common.verbose);
+    let result = config::load(common.config.as_deref()).and_then(|()| {
+        paths::check_unnamed(&matches).unwrap_or_else(|message| usage(&message));
+        paths::writable(&matches)?;
+        run(command)
+    });
+    output::detail(&format!("took {:.2} s", start.elapsed().as_secs_f64()));
+    result.unwrap_or_else(|error| {
+        say_failure(&error);
+        FAILED
+    })
+}
+
+/// Exit status of a command that failed.
+const FAILED: u8 = 1;
+
+fn say_failure(error: &Failure) {
+    output::say(&format!("error: {}", ut_data::error::causes(error.as_ref()).join("\n  because: ")));
+}
+
+/// Ends the program as [`main`] would, for a command one of whose threads may never end.
+fn end(result: Result<(), Failure>) -> ! {
+    let code = result.map_or_else(
+        |error| {
+            say_failure(&error);
+            FAILED
+        },
+        |()| 0,
+    );
+    ut_files::remove_unfinished();
+    std::process::exit(i32::from(code))
+}
+
+/// Runs a command.
+fn run(command: Command) -> Result<u8, Failure> {
+    match command {
+        Command::Decode(args) => decode::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Generate(args) => generate::run(&args),
+        Command::Convert(args) => convert::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Tables(args) => tables::run(&args),
+        Command::Throughput(args) => throughput::run(&args),
+        Command::Compare(args) => return compare::run(&args),
+        Command::Sweep(args) => sweep::run(&args),
+        Command::Ablation(args) => ablation::run(&args),
+        Command::Kernels(args) => kernels::run(&args),
+        Command::Tune(args) => tune::run(&args),
+        Command::Share { folder } => share::run(&folder),
+    }?;
+    Ok(0)
+}
+
+/// The names of the subcommands that were called, for messages.
+static CALLED: OnceLock<Vec<String>> = OnceLock::new();
+
+/// What was asked for. Ends the program on usage errors, whose text quotes the command line, and where only help or the
+/// version was asked for.
+fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
+    let color = help::color(args);
+    color.write_global();
+    let called = CALLED.get_or_init(|| help::called(&Cli::command(), args));
+    let line = std::iter::once(OsString::from("ut-decode")).chain(args.iter().cloned());
+    let parsed = Cli::command().try_get_matches_from(line).and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        paths::check(&matches).map_err(|message| error(&message))?;
+        Ok((cli, matches))
+    });
+    parsed.unwrap_or_else(|error| exit(&error, help::hint(&error, called).as_deref()))
+}
+
+/// A usage error of the subcommand that was called.
+fn error(message: &str) -> clap::Error {
+    let mut command = Cli::command();
+    command.build();
+    for name in CALLED.get().into_iter().flatten() {
+        let Some(called) = command.find_subcommand(name) else { break };
+        command = called.clone();
+    }
+    command.error(ErrorKind::ValueValidation, message)
+}
+
+/// Ends the program as clap does, with what acts on a terminal escaped.
+fn exit(error: &clap::Error, hint: Option<&str>) -> ! {
+    let plain = error.to_string();
+    if !error.use_stderr() {
+        // A reader that has gone (`| head`) is not an error.
+        let _ = error.print();
+    } else if matches!(output::escaped(&plain), Cow::Borrowed(_)) {
+        // Where standard error is closed, the exit code is all there is to tell.
+        let _ = writeln!(anstream::stderr(), "{}", error.render().ansi().to_string().trim_end());
+    } else {
+        output::say(plain.trim_end());
+    }
+    if let Some(hint) = hint {
+        output::say(hint);
+    }
+    ut_files::remove_unfinished();
+    std::process::exit(error.exit_code())
+}
+
+/// Ends the program with exit status 2: the request makes no sense.
+fn usage(message: &str) -> ! {
+    exit(&error(message), None)
+}

@@ -1,0 +1,219 @@
+//! Text and JSON to standard output and files.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI8, Ordering::Relaxed};
+
+use anstyle::{AnsiColor, Effects, Style};
+use serde::Serialize;
+use ut_data::input::WriteError;
+use ut_files::{NewFile, names_stdout};
+
+use crate::{Failure, usage};
+
+/// Prints to standard output. A reader that has gone (`| head`) is not an error.
+pub fn print(text: &str) -> Result<(), Failure> {
+    write_out(painted(&escaped(text)).as_bytes(), &mut anstream::stdout().lock()).map(|_| ())
+}
+
+/// Prints what a program reads, byte for byte. Whether there is a reader: with one that has gone it makes no sense to go on.
+pub fn print_data(text: &str) -> Result<bool, Failure> {
+    write_out(text.as_bytes(), &mut io::stdout().lock())
+}
+
+/// Writes to standard output; false if its reader has gone.
+fn write_out(bytes: &[u8], out: &mut impl Write) -> Result<bool, Failure> {
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(format!("cannot write to standard output: {error}").into()),
+    }
+}
+
+/// Prints what a person reads: to standard output, or to standard error when `output`, such as JSON, goes to standard output.
+pub fn print_beside(output: Option<&Path>, text: &str) -> Result<(), Failure> {
+    if output.is_some_and(names_stdout) {
+        say(text.trim_end());
+        return Ok(());
+    }
+    print(text)
+}
+
+/// The output that is standard output, if one is; ends the program if two are.
+pub fn on_stdout<'a>(outputs: impl IntoIterator<Item = &'a Option<PathBuf>>) -> Option<&'a Path> {
+    let mut found = outputs.into_iter().filter_map(Option::as_deref).filter(|path| names_stdout(path));
+    let first = found.next();
+    if found.next().is_some() {
+        usage("only one output can be standard output");
+    }
+    first
+}
+
+/// How much is said: -1 quiet, 0, 1 verbose.
+static VERBOSITY: AtomicI8 = AtomicI8::new(0);
+
+/// Says less, or more.
+pub fn set_verbosity(quiet: bool, verbose: bool) {
+    VERBOSITY.store(i8::from(verbose) - i8::from(quiet), Relaxed);
+}
+
+/// Whether only results, warnings and errors are printed.
+pub fn is_quiet() -> bool {
+    VERBOSITY.load(Relaxed) < 0
+}
+
+/// Prints a line to standard error; with `--quiet` only warnings and errors, which begin with that word. Where standard
+/// error is closed, the exit code is all there is to tell.
+pub fn say(line: &str) {
+    let line = shortened(line);
+    let line = escaped(&line);
+    let styled = [("error:", AnsiColor::Red), ("warning:", AnsiColor::Yellow)];
+    let found = styled.iter().find_map(|(word, color)| Some((word, color, line.strip_prefix(word)?)));
+    let mut err = anstream::stderr();
+    let _ = match found {
+        Some((word, color, rest)) => {
+            let style = color.on_default().effects(Effects::BOLD);
+            writeln!(err, "{style}{word}{style:#}{rest}")
+        }
+        None if is_quiet() => Ok(()),
+        None => writeln!(err, "{line}"),
+    };
+}
+
+/// The longest line that is printed, in characters.
+const LONGEST: usize = 2000;
+
+/// Cuts the middle out of very long lines: messages quote lines of files, which can hold anything.
+fn shortened(text: &str) -> Cow<'_, str> {
+    if text.len() <= LONGEST {
+        return Cow::Borrowed(text);
+    }
+    let line = |line: &str| {
+        let n = line.chars().count();
+        if n <= LONGEST {
+            return line.to_owned();
+        }
+        let (begin, end) = (line.chars().take(LONGEST / 2), line.chars().skip(n - LONGEST / 4));
+        format!("{} [{} characters] {}", begin.collect::<String>(), n - 3 * LONGEST / 4, end.collect::<String>())
+    };
+    Cow::Owned(text.split('\n').map(line).collect::<Vec<_>>().join("\n"))
+}
+
+/// Prints a line to standard error with `--verbose`.
+pub fn detail(line: &str) {
+    if VERBOSITY.load(Relaxed) > 0 {
+        say(line);
+    }
+}
+
+/// The text with every control character but line ends and tabs escaped, and those that turn the direction of writing:
+/// names of files and fields of data reach a terminal only so.
+pub fn escaped(text: &str) -> Cow<'_, str> {
+    escaped_as(text, |c, safe| safe.extend(c.escape_default()))
+}
+
+/// The same of JSON, as JSON has it: such characters stand only in its strings.
+pub fn escaped_json(text: &str) -> Cow<'_, str> {
+    // Writing to a String cannot fail.
+    escaped_as(text, |c, safe| _ = write!(safe, "\\u{:04x}", u32::from(c)))
+}
+
+fn escaped_as(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
+    let acts = |c: char| {
+        c.is_control() && !matches!(c, '\n' | '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(acts) {
+        return Cow::Borrowed(text);
+    }
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        if acts(c) { escape(c, &mut safe) } else { safe.push(c) }
+    }
+    Cow::Owned(safe)
+}
+
+/// The failure to write to `path`.
+pub fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    format!("cannot write {}: {error}", path.display()).into()
+}
+
+/// The failure of an MDF writer on the file at `path`.
+pub fn write_failure(path: &Path, error: WriteError) -> Failure {
+    match error {
+        WriteError::Io(error) => cannot_write(path, &error),
+        error => format!("cannot write {}: {error}", path.display()).into(),
+    }
+}
+
+/// Writes a whole file, or leaves what is there as it is.
+pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
+    let mut file = NewFile::create(path)?;
+    file.write_all(bytes.as_ref()).map_err(|error| file.cannot(error))?;
+    Ok(file.finish()?)
+}
+
+/// Version of the JSON that commands write. It rises when a field goes or changes its meaning, not when one is added.
+const SCHEMA_VERSION: u32 = 1;
+
+/// An object with the version of its fields.
+#[derive(Serialize)]
+struct Versioned<'a, T> {
+    schema_version: u32,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
+/// Writes `value`, which serializes as an object, as JSON into a file, or to standard output when the path is `-`.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(&Versioned { schema_version: SCHEMA_VERSION, value })?;
+    text.push('\n');
+    if is_stdout(path) {
+        return print_data(&escaped_json(&text)).map(|_| ());
+    }
+    write_file(path, text)
+}
+
+/// The text with its verdicts and troubles in colour, on a terminal.
+fn painted(text: &str) -> String {
+    let style = |line: &str| match line.split_once("  ") {
+        Some(("verdict", what)) if what.contains("B is better") => Some(AnsiColor::Green.on_default()),
+        Some(("verdict", what)) if what.contains("A is better") => Some(AnsiColor::Red.on_default()),
+        Some(("verdict", what)) if what.contains("cannot tell") => Some(AnsiColor::Yellow.on_default()),
+        Some(("troubles", what)) if !what.contains("none") => Some(AnsiColor::Yellow.on_default()),
+        Some(("verdict" | "events/s" | "clusters (hits)", _)) => Some(Style::new().effects(Effects::BOLD)),
+        _ => None,
+    };
+    let mut painted = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (words, end) = line.strip_suffix('\n').map_or((line, ""), |words| (words, "\n"));
+        match style(words) {
+            Some(style) => painted.extend([&style.render().to_string(), words, &style.render_reset().to_string(), end]),
+            None => painted.push_str(line),
+        }
+    }
+    painted
+}
+
+/// A number of things in words: "1 run", "2 runs".
+pub fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Whether an option's file is standard output.
+pub fn is_stdout(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{escaped, escaped_json};
+
+    #[test]
+    fn what_acts_on_a_terminal_is_escaped() {
+        assert_eq!(escaped("a\tb\nµ 日"), "a\tb\nµ 日");
+        assert_eq!(escaped_json("\"\u{7f}\u{9b}\u{202e}µ\"\n"), "\"\\u007f\\u009b\\u202eµ\"\n");
+        assert_eq!(escaped("\x1b[31m\r\x07\u{9b}\u{202e}"), "\\u{1b}[31m\\r\\u{7}\\u{9b}\\u{202e}");
+    }
+}

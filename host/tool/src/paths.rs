@@ -1,0 +1,202 @@
+//! Files that a command line names: an output must not be an input, nor another output.
+//!
+//! The rule is that of the whole tool, so it looks at the parsed command line, not at each subcommand's options: whatever
+//! names an existing file and is not an output is an input.
+
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::ArgMatches;
+use ut_files::{NewFile, place_of};
+
+use crate::output::is_stdout;
+use crate::tune::store::APPLICATION;
+use crate::{Failure, config};
+use tuner::store::Locations;
+
+/// Options that name a file to write.
+const OUTPUTS: [&str; 6] = ["output", "json", "csv", "report", "extract", "sums"];
+
+/// Of them, those that are written when the work is done.
+const WRITTEN_LAST: [&str; 2] = ["json", "csv"];
+
+/// What makes two paths the same file.
+#[derive(PartialEq, Eq, Hash)]
+enum Identity {
+    #[cfg(unix)]
+    Inode(u64, u64),
+    /// With links followed, as far as it exists.
+    Path(PathBuf),
+}
+
+impl Identity {
+    /// Of a file that is read; `None` for what is not there, folders, FIFOs and devices. `-` is standard input.
+    fn of_input(path: &Path) -> Option<Self> {
+        if is_stdout(path) {
+            return Self::of_open(&io::stdin());
+        }
+        Self::of(path, &path.metadata().ok()?)
+    }
+
+    /// Of a file that is written, and need not be there yet; `None` for folders, FIFOs and devices. `-` is standard output.
+    fn of_output(path: &Path) -> Option<Self> {
+        if is_stdout(path) {
+            return Self::of_open(&io::stdout());
+        }
+        match path.metadata() {
+            Ok(there) => Self::of(path, &there),
+            Err(_) => place_of(path).map(Self::Path),
+        }
+    }
+
+    #[cfg(unix)]
+    fn of(_: &Path, there: &Metadata) -> Option<Self> {
+        use std::os::unix::fs::MetadataExt;
+        there.is_file().then(|| Self::Inode(there.dev(), there.ino()))
+    }
+
+    #[cfg(not(unix))]
+    fn of(path: &Path, there: &Metadata) -> Option<Self> {
+        path.canonicalize().ok().filter(|_| there.is_file()).map(Self::Path)
+    }
+
+    /// Of what a shell may have redirected to a file.
+    #[cfg(unix)]
+    fn of_open(stream: &impl std::os::fd::AsFd) -> Option<Self> {
+        let file = std::fs::File::from(stream.as_fd().try_clone_to_owned().ok()?);
+        Self::of(Path::new("-"), &file.metadata().ok()?)
+    }
+
+    #[cfg(not(unix))]
+    fn of_open<T>(_: &T) -> Option<Self> {
+        None
+    }
+}
+
+/// What an input is called where an output would be written over it.
+const INPUT: &str = "which is an input";
+
+/// Files that must not be written over, and what they are. Each is looked at once, however many outputs there are.
+#[derive(Default)]
+pub struct Protected(HashMap<Identity, (PathBuf, &'static str)>);
+
+impl Protected {
+    /// The inputs of a command.
+    pub fn inputs<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
+        let mut protected = Self::default();
+        protected.add(files, INPUT);
+        protected
+    }
+
+    /// Adds files that are read.
+    pub fn add<'a>(&mut self, files: impl IntoIterator<Item = &'a PathBuf>, what: &'static str) {
+        for file in files {
+            self.insert(Identity::of_input(file), file, what);
+        }
+    }
+
+    /// Adds a file that is written.
+    pub fn add_output(&mut self, file: &Path, what: &'static str) {
+        self.insert(Identity::of_output(file), file, what);
+    }
+
+    /// Adds the files that are read without being named on the command line: the settings, the tables that they name, and
+    /// the store of tuned values.
+    pub fn add_unnamed(&mut self) {
+        let store = Locations::choose(APPLICATION, None, None).ok();
+        let store = store.map(|locations| (locations.user, "the store of tuned values"));
+        for (file, what) in config::files().into_iter().chain(store) {
+            self.add([&file], what);
+        }
+    }
+
+    fn insert(&mut self, identity: Option<Identity>, file: &Path, what: &'static str) {
+        if let Some(identity) = identity {
+            self.0.entry(identity).or_insert_with(|| (file.to_path_buf(), what));
+        }
+    }
+
+    /// Checks that `output` is none of them; what it would overwrite, otherwise.
+    pub fn check(&self, output: &Path) -> Result<(), String> {
+        match Identity::of_output(output).and_then(|identity| self.0.get(&identity)) {
+            Some((file, what)) => Err(format!("{} would overwrite {}, {what}", output.display(), file.display())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Every value on the command line with the name of its option, subcommands included.
+fn values(matches: &ArgMatches) -> Vec<(String, OsString)> {
+    let mut values = Vec::new();
+    let mut level = Some(matches);
+    while let Some(matches) = level {
+        for id in matches.ids() {
+            // Groups of options have names, too, but no values.
+            let raw = matches.try_get_raw(id.as_str()).ok().flatten().into_iter().flatten();
+            values.extend(raw.map(|value| (id.as_str().to_owned(), value.to_owned())));
+        }
+        level = matches.subcommand().map(|(_, matches)| matches);
+    }
+    values
+}
+
+/// The files that a value may name: itself, and a recording that it replays, `replay:FILE`, or a run of one, `FILE#RUN`.
+pub fn named(value: &OsStr) -> impl Iterator<Item = PathBuf> + use<> {
+    let recording = value.to_str().map(|text| text.strip_prefix("replay:").unwrap_or(text).to_owned());
+    let of_run = recording.as_ref().and_then(|text| Some(text.rsplit_once('#')?.0.to_owned()));
+    [Some(PathBuf::from(value)), recording.map(PathBuf::from), of_run.map(PathBuf::from)].into_iter().flatten()
+}
+
+fn is_output(option: &str) -> bool {
+    OUTPUTS.contains(&option)
+}
+
+/// Checks that no file would be written over an input or over another output; what is wrong, otherwise.
+pub fn check(matches: &ArgMatches) -> Result<(), String> {
+    let values = values(matches);
+    for (i, (option, output)) in values.iter().enumerate().filter(|(_, (option, _))| is_output(option)) {
+        let output = Path::new(output);
+        let Some(identity) = Identity::of_output(output) else { continue };
+        let same = |(other, value): &(String, OsString)| {
+            let is = |of: Option<Identity>| of.as_ref() == Some(&identity);
+            // What is not there is no input: `--format csv --output csv`.
+            let is_input = || named(value).any(|path| is(Identity::of_input(&path)));
+            if is_output(other) { is(Identity::of_output(Path::new(value))) } else { is_input() }
+        };
+        let mut others = values.iter().enumerate().filter(|&(other, _)| other != i);
+        if let Some((_, (other, path))) = others.find(|(_, value)| same(value)) {
+            let path = Path::new(path).display();
+            return Err(if is_output(other) {
+                format!("--{option} and --{other} are the same file: {path}")
+            } else {
+                format!("--{option} {} would overwrite {path}, {INPUT}", output.display())
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Refuses an output that would overwrite a file that is read without being named on the command line.
+pub fn check_unnamed(matches: &ArgMatches) -> Result<(), String> {
+    let mut unnamed = Protected::default();
+    unnamed.add_unnamed();
+    let values = values(matches);
+    let mut outputs = values.iter().filter(|(option, _)| is_output(option));
+    outputs.try_for_each(|(option, output)| {
+        unnamed.check(Path::new(output)).map_err(|message| format!("--{option} {message}"))
+    })
+}
+
+/// Checks that what is written when the work is done can be written.
+pub fn writable(matches: &ArgMatches) -> Result<(), Failure> {
+    for (option, path) in values(matches) {
+        let path = Path::new(&path);
+        if WRITTEN_LAST.contains(&option.as_str()) && !is_stdout(path) {
+            NewFile::check(path)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! A progress bar for what takes longer than a second, where there is a terminal to see it.
+
+use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use crate::output::{is_quiet, say};
+use crate::signals;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Shorter than this, there is nothing to show.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A bar on standard error, hidden at first, and for good when standard error is not a terminal.
+pub struct Progress {
+    bar: ProgressBar,
+    start: Instant,
+    shown: bool,
+}
+
+impl Progress {
+    /// A bar that is full at `total`. `template` in indicatif's words.
+    pub fn new(total: u64, template: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        Self { bar, start: Instant::now(), shown: !stderr().is_terminal() || is_quiet() }
+    }
+
+    /// Moves the bar.
+    pub fn set(&mut self, position: u64) {
+        if !self.shown && self.start.elapsed() > PATIENCE {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+            self.shown = true;
+        }
+        self.bar.set_position(position);
+        // More was read than files have: of a pipe among them nobody knows the length.
+        signals::reached(position, self.bar.length().filter(|&length| position <= length).unwrap_or_default());
+    }
+
+    /// What the template's `{msg}` says.
+    pub fn message(&self, text: &str) {
+        self.bar.set_message(text.to_owned());
+    }
+
+    /// Prints a line on standard error, above the bar.
+    pub fn say(&self, line: &str) {
+        self.bar.suspend(|| say(line));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,258 @@
+//! The events that are measured: those of files, or synthetic ones that are part of the program.
+
+use std::path::PathBuf;
+use std::time::UNIX_EPOCH;
+
+use ut_bench::decoding::laid_out;
+use ut_bench::{ENOUGH_DISTINCT, Expected, Sample};
+use ut_data::detector::BankVersion;
+use ut_data::input::{Bank, BatchBuilder, EventBatch, EventMeta, Events, kind, to_allen};
+use ut_data::synth::{Generator, Profile};
+use ut_data::{DecodeOptions, Layout, memory};
+use ut_decoders::cpu::memory_of_threads;
+use ut_decoders::{Backend, Parameters};
+
+use crate::Failure;
+use crate::args::{DetectorArgs, bank_format, one_of};
+use crate::detector::{Detector, SYNTHETIC};
+use crate::output::say;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use tuner::fnv::Fnv;
+
+/// Seed of the embedded sample.
+const SEED: u64 = 1;
+
+/// Most events of the input that are kept in memory.
+pub const MAX_EVENTS: usize = 10_000;
+
+/// The least memory that a measurement takes.
+const LITTLE: u64 = 64 << 20;
+
+/// Events of a pass on the emulated backend, which is slow.
+const EMULATED_EVENTS: usize = 20;
+
+/// Which events are measured.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Sample")]
+pub struct SampleArgs {
+    /// MDF files or Allen-layout dumps, by the tables of ut-decode.toml unless others are named [default: the embedded
+    /// synthetic sample].
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Events of a pass; repeated if there are fewer [default: all of FILE or 1000, whichever is more; 20 on the
+    /// emulated backend].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    pub events: Option<u32>,
+    /// How busy the events of the embedded sample are.
+    #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
+    pub profile: Profile,
+    /// Bank format of the embedded sample.
+    #[arg(long, default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
+    pub format: BankVersion,
+}
+
+/// How the events are fed to decoders.
+#[derive(Clone, Copy, Debug)]
+pub struct Feeding<'a> {
+    /// What decodes them.
+    pub backend: Backend,
+    /// Decoders at work.
+    pub threads: usize,
+    /// Layout of the batches.
+    pub layout: Layout,
+    /// Events of a batch, one size or several.
+    pub sizes: &'a [u32],
+}
+
+impl Feeding<'_> {
+    /// Refuses what would take more memory than there is: a pass of `wanted` events, and buffers for each thread.
+    fn check_memory(&self, events: &[EventBatch], wanted: usize) -> Result<(), Failure> {
+        let n_events = events.iter().map(|batch| batch.n_events).sum::<usize>().max(1) as f64;
+        let bytes = events.iter().map(|batch| batch.raw.len()).sum::<usize>() as f64 / n_events;
+        // A pass is kept once for each batch size and once more, in buffers that are up to twice as large.
+        let pass = 2.0 * (self.sizes.len() + 1) as f64 * bytes * wanted as f64;
+        let threads = if self.backend == Backend::Cpu { self.threads } else { 1 };
+        // 28 bytes a hit, and a hit takes at least two bytes of a bank; once more for the digest.
+        let hits = 14.0 * bytes * self.largest() as f64 * (threads + 1) as f64;
+        let what = format!("a sample of {wanted} events, with {threads} threads");
+        let needed = (pass + hits) as u64 + memory_of_threads(threads);
+        memory::check(what.as_str(), needed)?;
+        // The reference's result has room for every hit that the sample could have.
+        let expected = 14.0 * bytes * n_events;
+        Ok(memory::check_address_space(what, needed + expected as u64 + memory::arenas(threads))?)
+    }
+
+    /// Events of the largest batch.
+    fn largest(&self) -> usize {
+        self.sizes.iter().copied().max().unwrap_or(1) as usize
+    }
+}
+
+/// A sample, and what it comes from.
+pub struct Loaded {
+    /// Its detector.
+    pub detector: Detector,
+    /// The events as they were read.
+    pub events: Vec<EventBatch>,
+    /// Events of a pass.
+    pub wanted: usize,
+    /// The pass, in the largest batches and the requested layout.
+    pub sample: Sample,
+    /// Where the events come from, in words.
+    pub source: String,
+}
+
+impl Loaded {
+    /// Reads or makes the events.
+    pub fn new(args: &SampleArgs, detector: &DetectorArgs, feeding: Feeding<'_>) -> Result<Self, Failure> {
+        let asked = args.events.map(|n| n as usize);
+        let default = if feeding.backend == Backend::Emulated { EMULATED_EVENTS } else { ENOUGH_DISTINCT };
+        let (detector, events, source) = if args.files.is_empty() {
+            let source = format!("embedded {} {} events, seed {SEED}", args.profile.name(), args.format.name());
+            let n = asked.unwrap_or(default).min(MAX_EVENTS);
+            let events = vec![embedded(args.profile, args.format, n)?];
+            let detector = if detector.boards.is_some() {
+                Detector::load(detector, &[])?
+            } else {
+                Detector::embedded(args.format, detector)?
+            };
+            (detector, events, source)
+        } else {
+            let names: Vec<_> = args.files.iter().map(|file| file.display().to_string()).collect();
+            let most = asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { MAX_EVENTS });
+            let detector = Detector::load(detector, &args.files)?;
+            let events = read(&args.files, &detector, most.min(MAX_EVENTS))?;
+            (detector, events, names.join(" "))
+        };
+        let n_events: usize = events.iter().map(|batch| batch.n_events).sum();
+        if n_events == 0 {
+            return Err(format!("{source}: there is no event").into());
+        }
+        let wanted = asked.unwrap_or(if default < ENOUGH_DISTINCT {
+            default
+        } else {
+            Sample::enough(n_events, feeding.largest())
+        });
+        feeding.check_memory(&events, wanted)?;
+        let batches = Parameters::default().with_batches(feeding.largest(), feeding.layout);
+        let sample = laid_out(&batches, &events, wanted)?;
+        Ok(Self { detector, events, wanted, sample, source })
+    }
+
+    /// A pass in batches of each of some sizes.
+    pub fn samples(&self, args: &SampleArgs, feeding: Feeding<'_>) -> Result<Vec<Sample>, Failure> {
+        let n_events = self.events.iter().map(|batch| batch.n_events).sum();
+        let of = |&batch: &u32| {
+            let batches = Parameters::default().with_batches(batch as usize, feeding.layout);
+            let fixed = args.events.is_some() || feeding.backend == Backend::Emulated;
+            let wanted = match feeding.sizes.len() {
+                1 if fixed => self.wanted,
+                _ if fixed => self.wanted.max(batch as usize),
+                _ => Sample::enough(n_events, batch as usize),
+            };
+            Ok(laid_out(&batches, &self.events, wanted)?)
+        };
+        feeding.sizes.iter().map(of).collect()
+    }
+
+    /// The reference's result for the events.
+    pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
+        let n_events = self.events.iter().map(|batch| batch.n_events).sum();
+        let once = laid_out(&Parameters::default().with_batches(256, layout), &self.events, n_events)?;
+        Ok(Expected::of(&once, &self.detector.tables, options)?)
+    }
+}
+
+/// `source` with a hash of where its files and tables are, their sizes and times: an interrupted run goes on only if they
+/// are the same.
+pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String {
+    let all: Vec<_> = files.iter().chain(&detector.boards).chain(&detector.geometry).collect();
+    if all.is_empty() {
+        return source.to_owned();
+    }
+    let mut hash = Fnv::default();
+    for file in all {
+        // A pipe has only its name.
+        let place = file.canonicalize().unwrap_or_else(|_| file.clone());
+        let meta = file.metadata().ok().filter(std::fs::Metadata::is_file);
+        let written = meta.as_ref().and_then(|meta| meta.modified().ok()?.duration_since(UNIX_EPOCH).ok());
+        hash.take(place.as_os_str().as_encoded_bytes());
+        hash.take(format!("{:?}{written:?}", meta.map(|meta| meta.len())).as_bytes());
+    }
+    format!("{source} ({hash})")
+}
+
+/// `n` events of a profile, as one batch.
+pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatch, Failure> {
+    memory::check(format!("a sample of {n} events"), LITTLE)?;
+    let mut builder = BatchBuilder::new();
+    for event in Generator::new(profile, format, SEED).take(n) {
+        let meta = EventMeta { run: Some(event.run), event: Some(event.event), ..EventMeta::default() };
+        let banks = event.banks.iter().map(|(source_id, payload)| Bank {
+            kind: kind::UT,
+            version: Some(format.byte()),
+            source_id: u32::from(*source_id),
+            payload,
+        });
+        builder.push(meta, banks)?;
+    }
+    let mut batch = EventBatch::default();
+    builder.finish(&mut batch);
+    Ok(batch)
+}
+
+/// The events of `files`, at least `most` of them where there are as many.
+pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<EventBatch>, Failure> {
+    let mut source = Events::new(files);
+    let (mut all, mut events, mut bytes) = (Vec::new(), 0, 0);
+    while let Some((batch, ..)) = source.next_batch(100)? {
+        let batch = to_allen(batch)?;
+        events += batch.n_events;
+        // The banks and their tables, which outweigh small banks.
+        bytes += batch.raw.len() + 4 * batch.offsets.len() + 2 * batch.sizes.len();
+        all.push(batch);
+        memory::check(format!("a sample of {events} events or more"), LITTLE + bytes as u64)?;
+        if events >= most {
+            if most == MAX_EVENTS {
+                say(&format!("warning: there may be more events; the first {events} are used"));
+            }
+            break;
+        }
+    }
+    // Banks that are skipped are decoded very fast.
+    source.seen().check_versions(detector.tables.boards().version)?;
+    if detector.is_embedded() && source.seen().measured > 0 {
+        say(&format!("warning: {SYNTHETIC}"));
+    }
+    detector.check_generated(source.seen().generated).iter().for_each(|warning| say(&format!("warning: {warning}")));
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_or_tables_of_the_same_names_are_others_once_they_are_rewritten_or_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
+        let tables = ut_data::DetectorTables::new(boards, geometry, ut_data::Grouping::YRows).unwrap();
+        let embedded = Detector { tables, boards: None, geometry: None };
+        let path = |name: &str| folder.path().join(name);
+        for name in ["a", "b"] {
+            std::fs::write(path(name), "events").unwrap();
+        }
+        let of = |name: &str, detector: &Detector| identity("a", &[path(name)], detector);
+        assert_eq!(identity("synthetic", &[], &embedded), "synthetic");
+        let first = of("a", &embedded);
+        assert!(first.starts_with("a (") && first == of("a", &embedded), "{first}");
+        assert_ne!(first, of("b", &embedded));
+        let tables = Detector { boards: Some(path("b")), ..embedded.clone() };
+        let with_tables = of("a", &tables);
+        assert_ne!(first, with_tables);
+        std::fs::write(path("b"), "other tables").unwrap();
+        assert_ne!(with_tables, of("a", &tables));
+        std::fs::write(path("a"), "other events").unwrap();
+        assert_ne!(first, of("a", &embedded));
+    }
+}

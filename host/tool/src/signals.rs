@@ -1,0 +1,133 @@
+//! Signals: files that are too large are an error, and a program that is ended leaves no half-written file.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering, Ordering::Relaxed};
+#[cfg(unix)]
+use std::time::Duration;
+
+/// The signal that came, or 0.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
+
+/// Whether the command looks at [`interrupted`].
+static GENTLY: AtomicBool = AtomicBool::new(false);
+
+/// How long a command that ends by itself may take for it.
+#[cfg(unix)]
+const PATIENCE: Duration = Duration::from_millis(700);
+
+/// Says that the command looks at [`interrupted`] and ends by itself.
+pub fn end_gently() {
+    GENTLY.store(true, Ordering::SeqCst);
+}
+
+/// Whether the program was told to end.
+pub fn interrupted() -> bool {
+    SIGNAL.load(Ordering::SeqCst) != 0
+}
+
+/// Ends the program as the signal that came would have.
+pub fn end() -> ! {
+    // First, so that nothing that is measured outlives this process, or is recorded as failed because it was ended.
+    tuner::process::end_all();
+    ut_files::remove_unfinished();
+    #[cfg(unix)]
+    say_what_was_done();
+    #[cfg(unix)]
+    // It ends the program with the status that a shell expects; if it cannot, the next line does.
+    let _ = signal_hook::low_level::emulate_default_handler(SIGNAL.load(Ordering::SeqCst));
+    std::process::exit(1)
+}
+
+/// Makes a write beyond the limit on the size of files an error, and removes unfinished files when the program is told
+/// to end.
+#[cfg(unix)]
+pub fn prepare() {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    use signal_hook::iterator::Signals;
+
+    // SAFETY: to ignore a signal installs no handler, so no code of ours can run inside one.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    // What is ignored, as SIGHUP under nohup, stays so.
+    let wanted: Vec<i32> = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|&signal| !is_ignored(signal)).collect();
+    // Without the thread a signal still ends the program, and leaves a temporary file.
+    let Ok(mut signals) = Signals::new(&wanted) else { return };
+    let wait = move || {
+        let Some(signal) = signals.forever().next() else { return };
+        SIGNAL.store(signal, Ordering::SeqCst);
+        if GENTLY.load(Ordering::SeqCst) {
+            // The command ends by itself, unless it waits for an input.
+            std::thread::sleep(PATIENCE);
+        }
+        end();
+    };
+    if std::thread::Builder::new().name("signals".to_owned()).spawn(wait).is_err() {
+        for signal in wanted {
+            // SAFETY: the default action is no handler, so no code of ours can run inside one.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    }
+}
+
+/// Returns true if this process was started with a signal ignored, as SIGHUP under nohup: it is to stay so.
+#[cfg(unix)]
+fn is_ignored(signal: i32) -> bool {
+    let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
+    // SAFETY:
+    // - no new action is given, so none is set; the old one is written into `action`, which has room for it;
+    // - `action` is all zeros before, which is a valid `sigaction` should the call write nothing.
+    let action = unsafe {
+        libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
+        action.assume_init()
+    };
+    action.sa_sigaction == libc::SIG_IGN
+}
+
+/// How far the command is: position and length of its progress bar.
+static REACHED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
+
+/// What the user has of a command that is stopped.
+static KEPT: Mutex<&str> = Mutex::new("");
+
+/// Whether another process speaks for this one.
+static SILENT: AtomicBool = AtomicBool::new(false);
+
+/// Notes how far the command is.
+pub fn reached(position: u64, length: u64) {
+    REACHED[1].store(length, Relaxed);
+    REACHED[0].store(position, Relaxed);
+}
+
+/// Notes what the user has of the command if it is stopped from now on.
+pub fn keeps(what: &'static str) {
+    if let Ok(mut kept) = KEPT.lock() {
+        *kept = what;
+    }
+}
+
+/// Says nothing when stopped: another process speaks for this one.
+pub fn be_silent() {
+    SILENT.store(true, Relaxed);
+}
+
+#[cfg(unix)]
+fn say_what_was_done() {
+    use std::io::{IsTerminal, Write};
+
+    if SILENT.load(Relaxed) {
+        return;
+    }
+    let mut err = std::io::stderr();
+    if err.is_terminal() {
+        // The progress bar goes, and its cursor comes back.
+        let _ = write!(err, "\r\x1b[2K\x1b[?25h");
+    }
+    let [position, length] = [&REACHED[0], &REACHED[1]].map(|number| number.load(Relaxed));
+    let share =
+        if length > 0 { format!(" at {:.0} %", 100.0 * position as f64 / length as f64) } else { String::new() };
+    let kept = KEPT.lock().map_or("", |kept| *kept);
+    let kept = if kept.is_empty() { "no unfinished file is left" } else { kept };
+    let _ = writeln!(err, "stopped{share}: {kept}");
+}
+
+#[cfg(not(unix))]
+pub fn prepare() {}

@@ -1,0 +1,254 @@
+//! What `decode` says at its end: to a person, and as JSON.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use ut_data::detector::N_LAYERS;
+use ut_data::input::Origin;
+use ut_data::pipeline::{Fill, Flow, Stage};
+use ut_data::{BatchReport, DetectorTables, UtHits};
+use ut_decoders::{Count, EventReport, Kind};
+
+/// The layers, in the order in which particles cross them.
+const LAYERS: [&str; N_LAYERS] = ["aX", "aU", "bV", "bX"];
+
+/// One counter over all events.
+#[derive(Clone, Copy, Default)]
+struct Total {
+    sum: u64,
+    /// Events in which it is not 0.
+    events: u64,
+    /// The place of the first of them, over all inputs.
+    first: u64,
+}
+
+/// What became of a batch.
+pub struct Part {
+    hits: u64,
+    masked: u64,
+    hits_of_layer: [u64; N_LAYERS],
+    /// The events with their places over all inputs.
+    events: Vec<(u64, EventReport)>,
+    /// Time in the decoder.
+    decoding: Duration,
+}
+
+impl Part {
+    /// Counts what was decoded in `decoding` and what a mask took out; `layers` are [`Totals::layers`], `origins` those of
+    /// the events.
+    pub fn of(
+        layers: &[usize],
+        origins: &[Origin],
+        hits: &UtHits,
+        report: &BatchReport,
+        masked: usize,
+        decoding: Duration,
+    ) -> Self {
+        let mut hits_of_layer = [0; N_LAYERS];
+        for (ends, &layer) in hits.offsets().windows(2).zip(layers.iter().cycle()) {
+            hits_of_layer[layer] += u64::from(ends[1] - ends[0]);
+        }
+        let (hits, masked) = (hits.len() as u64, masked as u64);
+        let events = origins.iter().map(|origin| origin.place).zip(report.events.iter().copied()).collect();
+        Self { hits, masked, hits_of_layer, events, decoding }
+    }
+
+    /// Hits that are left.
+    pub const fn hits(&self) -> u64 {
+        self.hits
+    }
+}
+
+/// Sums over all batches.
+pub struct Totals {
+    pub events: u64,
+    pub hits: u64,
+    pub hits_of_layer: [u64; N_LAYERS],
+    /// Hits that a mask took out; `None` without a mask.
+    pub masked: Option<u64>,
+    /// Time in the decoders, of all threads.
+    pub decoding: Duration,
+    counts: [Total; Count::ALL.len()],
+    layer_of_group: Arc<[usize]>,
+}
+
+impl Totals {
+    /// Nothing summed yet.
+    pub fn new(tables: &DetectorTables, has_mask: bool) -> Self {
+        let decoding = Duration::ZERO;
+        Self {
+            events: 0,
+            hits: 0,
+            hits_of_layer: [0; 4],
+            masked: has_mask.then_some(0),
+            decoding,
+            counts: Default::default(),
+            layer_of_group: tables.layers().into(),
+        }
+    }
+
+    /// By sector group, its layer.
+    pub fn layers(&self) -> Arc<[usize]> {
+        Arc::clone(&self.layer_of_group)
+    }
+
+    /// Adds a batch.
+    pub fn add(&mut self, part: &Part) {
+        for &(place, event) in &part.events {
+            for (total, count) in self.counts.iter_mut().zip(Count::ALL) {
+                let n = u64::from(event.get(count));
+                if n > 0 && total.events == 0 {
+                    total.first = place;
+                }
+                total.sum += n;
+                total.events += u64::from(n > 0);
+            }
+        }
+        for (sum, hits) in self.hits_of_layer.iter_mut().zip(part.hits_of_layer) {
+            *sum += hits;
+        }
+        self.events += part.events.len() as u64;
+        self.hits += part.hits;
+        self.masked = self.masked.map(|masked| masked + part.masked);
+        self.decoding += part.decoding;
+    }
+
+    fn total(&self, count: Count) -> Total {
+        self.counts[count as usize]
+    }
+
+    fn of_kind(&self, kind: Kind) -> impl Iterator<Item = (Count, Total)> {
+        Count::ALL.into_iter().filter(move |count| count.kind() == kind).map(|count| (count, self.total(count)))
+    }
+
+    /// Whether anything is wrong with the data.
+    pub fn has_trouble(&self) -> bool {
+        self.of_kind(Kind::Trouble).any(|(_, total)| total.sum > 0)
+    }
+
+    /// For a person.
+    pub fn text(&self, elapsed: Duration, flow: &Flow) -> String {
+        let mut text = String::new();
+        let mut row = |name: &str, value: &str| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{}", format!("{name:<22}{value}").trim_end());
+        };
+        let per_event = |n: u64| {
+            let mean = n as f64 / self.events.max(1) as f64;
+            format!("{n:<12}{mean:.1} an event")
+        };
+        row("events", &self.events.to_string());
+        row("banks", &per_event(self.total(Count::Banks).sum));
+        row("strips", &per_event(self.total(Count::Strips).sum));
+        row("clusters (hits)", &per_event(self.hits));
+        for (layer, &hits) in LAYERS.iter().zip(&self.hits_of_layer) {
+            row(&format!("  layer {layer}"), &per_event(hits));
+        }
+        if let Some(masked) = self.masked {
+            row("masked hits", &format!("{} (taken out)", per_event(masked)));
+        }
+        let seconds = self.decoding.as_secs_f64();
+        let rate = self.events as f64 / elapsed.as_secs_f64().max(1e-9);
+        let time =
+            format!("{:.3} s ({rate:.0} events/s); decoding {seconds:.3} s of all threads", elapsed.as_secs_f64());
+        row("time", &time);
+        // Not where it ended before this was known.
+        if !flow.elapsed.is_zero() {
+            row("busy", &flow_text(flow));
+        }
+        for (kind, title) in [(Kind::Statistic, "remarks"), (Kind::Trouble, "troubles")] {
+            let mut none = true;
+            for (count, total) in self.of_kind(kind).filter(|(_, total)| total.sum > 0) {
+                if std::mem::take(&mut none) {
+                    row(title, "");
+                }
+
+                let Total { sum, events: n, first } = total;
+                let place = if n == 1 { format!("event {first}") } else { format!("{n} events, the first is {first}") };
+                row(&format!("  {}", count.name()), &format!("{sum:<12}{} ({place})", meaning(count)));
+            }
+            if none && kind == Kind::Trouble {
+                row(title, "none");
+            }
+        }
+        text
+    }
+
+    /// For a program: `events`, `hits`, `report` and more.
+    pub fn json(&self, elapsed: Duration) -> Map<String, Value> {
+        let kinds = [Kind::Statistic, Kind::Trouble];
+        let named = |f: fn(Total) -> Value| -> Map<String, Value> {
+            let all = kinds.into_iter().flat_map(|kind| self.of_kind(kind));
+            all.map(|(count, total)| (count.name().to_owned(), f(total))).collect()
+        };
+        let layers: Map<String, Value> =
+            LAYERS.iter().zip(self.hits_of_layer).map(|(layer, hits)| ((*layer).to_owned(), hits.into())).collect();
+        let value = json!({
+            "events": self.events,
+            "banks": self.total(Count::Banks).sum,
+            "strips": self.total(Count::Strips).sum,
+            "hits": self.hits,
+            "hits_of_layer": layers,
+            "masked_hits": self.masked.unwrap_or_default(),
+            "seconds": elapsed.as_secs_f64(),
+            "seconds_decoding": self.decoding.as_secs_f64(),
+            "trouble": self.has_trouble(),
+            "report": named(|total| total.sum.into()),
+            "events_with": named(|total| total.events.into()),
+            "first_event_with": named(|total| if total.events > 0 { total.first.into() } else { Value::Null }),
+        });
+        match value {
+            Value::Object(map) => map,
+            _ => Map::new(),
+        }
+    }
+}
+
+/// The stages of `decode`, as [`Flow::stages`] has them.
+const STAGES: [&str; 3] = ["reading", "decoding", "writing"];
+
+/// Which stage limits the rate.
+fn flow_text(flow: &Flow) -> String {
+    let stage = |(name, stage): (&str, Stage)| {
+        let threads = if stage.threads > 1 { format!(" of {} threads", stage.threads) } else { String::new() };
+        format!("{name} {:.0} %{threads}", 100.0 * stage.share(flow.elapsed))
+    };
+    STAGES.into_iter().zip(flow.stages()).map(stage).collect::<Vec<_>>().join(", ")
+}
+
+/// Where the time of `decode` went.
+pub fn flow_json(flow: &Flow) -> Value {
+    let stage = |(name, stage): (&str, Stage)| {
+        let share = stage.share(flow.elapsed);
+        let seconds = stage.busy.as_secs_f64();
+        json!({ "stage": name, "threads": stage.threads, "pieces": stage.items, "busy_seconds": seconds, "busy": share })
+    };
+    let fill = |fill: &Fill| json!({ "mean": fill.mean(), "most": fill.most });
+    json!({
+        "stages": STAGES.into_iter().zip(flow.stages()).map(stage).collect::<Vec<_>>(),
+        "waiting_for_writing": fill(&flow.finished),
+    })
+}
+
+/// A counter in words.
+pub const fn meaning(count: Count) -> &'static str {
+    match count {
+        Count::Banks => "banks decoded",
+        Count::Strips => "strips read",
+        Count::OtherTypes => "banks of other types, skipped",
+        Count::ZeroChargeClusters => "clusters without charge, not made hits",
+        Count::OversizedClusters => "clusters above the maximum size",
+        Count::SurplusBanks => "UT banks more than there are boards, skipped",
+        Count::WrongVersion => "banks of another version than the board table's, skipped",
+        Count::UnknownBoard => "banks of boards that the board table does not have, skipped",
+        Count::RepeatedBoard => "banks of a board that had sent one already, decoded",
+        Count::Short => "banks too short for the hits they announce, without hits",
+        Count::BadHeader => "banks with a lane count of 255, dropped",
+        Count::Truncated => "banks shorter than their counts say, dropped",
+        Count::UnconnectedHits => "hits on lanes that nothing is connected to, skipped",
+        Count::UnsortedLanes => "lanes whose strips do not ascend, decoded",
+        Count::BrokenEvent => "events given up before their end",
+    }
+}

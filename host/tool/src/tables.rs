@@ -1,0 +1,171 @@
+//! `ut-decode tables`: what a detector's tables say, and what is odd about them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use crate::Failure;
+use crate::args::{DetectorArgs, bank_format};
+use crate::config;
+use crate::detector::Detector;
+use crate::output::{print_beside, write_json};
+use serde_json::json;
+use ut_data::detector::{BankVersion, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of};
+
+/// The layers, in the order in which particles cross them.
+const LAYERS: [&str; N_LAYERS] = ["aX", "aU", "bV", "bX"];
+
+/// Lanes of a sector: 904 sectors of format v5 have one, 144 have two; all of format v4 have one.
+const MOST_LANES: usize = 2;
+
+/// Show and check a detector's tables.
+///
+/// Reads the boards and the geometry that `decode` takes, those of the options or else of ut-decode.toml, says what they
+/// hold, layer by layer, and what is odd: sectors that no lane reads, sectors with more than two lanes, one channel on two
+/// lanes, and in format v5 boards without a lane. Exit code 1 when something is odd.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    detector: DetectorArgs,
+    /// Show the embedded synthetic detector, of this bank format [default: v5, where neither options nor settings name tables].
+    #[arg(long, value_parser = bank_format(), conflicts_with = "boards")]
+    format: Option<BankVersion>,
+    /// Write the same as JSON here; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let DetectorArgs { boards, geometry, .. } = &args.detector;
+    let set = || config::tables().filter(|_| args.format.is_none());
+    let detector = match boards.clone().zip(geometry.clone()).or_else(set) {
+        Some((boards, geometry)) => Detector::read(boards, geometry, &args.detector)?,
+        None => Detector::embedded(args.format.unwrap_or(BankVersion::V5), &args.detector)?,
+    };
+    let tables = &detector.tables;
+    let slots = tables.slots();
+    let mut lanes = vec![0usize; N_SECTORS];
+    let mut by_channel: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+    for (i, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.chan_id != 0) {
+        lanes[usize::from(slot.sector)] += 1;
+        by_channel.entry(slot.chan_id).or_default().push(i);
+    }
+    let name = |slot: usize| format!("board {} lane {}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
+    let mut odd = Vec::new();
+    let unread: Vec<usize> = (0..N_SECTORS).filter(|&sector| lanes[sector] == 0).collect();
+    if !unread.is_empty() {
+        odd.push(format!("{} sectors that no lane reads out: {}", unread.len(), list(&unread)));
+    }
+    let crowded: Vec<usize> = (0..N_SECTORS).filter(|&sector| lanes[sector] > MOST_LANES).collect();
+    if !crowded.is_empty() {
+        odd.push(format!("{} sectors with more than {MOST_LANES} lanes: {}", crowded.len(), list(&crowded)));
+    }
+    for (channel, slots) in by_channel.iter().filter(|(_, slots)| slots.len() > 1) {
+        let names: Vec<String> = slots.iter().map(|&slot| name(slot)).collect();
+        odd.push(format!("the channel 0x{channel:08x} belongs to {}", names.join(" and ")));
+    }
+    let idle: Vec<usize> = slots
+        .chunks(LANES_PER_BOARD)
+        .enumerate()
+        .filter(|(_, lanes)| lanes.iter().all(|slot| slot.chan_id == 0))
+        .map(|(board, _)| board)
+        .collect();
+    // Of format v4 a quarter of the ids is not in use.
+    let (boards, geometry) = (tables.boards(), tables.geometry());
+    if boards.version == BankVersion::V5 && !idle.is_empty() {
+        odd.push(format!("{} boards without any lane: {}", idle.len(), list(&idle)));
+    }
+    let mut layers = Vec::new();
+    for (layer, name) in LAYERS.iter().enumerate() {
+        let of_layer: Vec<usize> = (0..N_SECTORS).filter(|&sector| layer_of(sector) == layer).collect();
+        let range = |value: &dyn Fn(usize) -> f32| {
+            let values = of_layer.iter().map(|&sector| value(sector));
+            let (least, most) =
+                (values.clone().fold(f32::INFINITY, f32::min), values.fold(f32::NEG_INFINITY, f32::max));
+            [least, most]
+        };
+        let flipped = of_layer.iter().filter(|&&sector| geometry.sectors[sector].is_flipped()).count();
+        layers.push(json!({
+            "layer": name,
+            "sectors": of_layer.len(),
+            "lanes": of_layer.iter().map(|&sector| lanes[sector]).sum::<usize>(),
+            "flipped": flipped,
+            "pitch": range(&|sector| geometry.sectors[sector].pitch),
+            "x": range(&|sector| geometry.sectors[sector].p0_x),
+            "y": range(&|sector| geometry.sectors[sector].p0_y),
+            "z": range(&|sector| geometry.sectors[sector].p0_z.abs()),
+            "dx_dy": range(&|sector| geometry.sectors[sector].dx_dy),
+        }));
+    }
+    let connected = lanes.iter().sum::<usize>();
+    let of = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+    let value = json!({
+        "boards_file": of(&detector.boards),
+        "geometry_file": of(&detector.geometry),
+        "bank_version": boards.version.byte(),
+        "format": boards.version.name(),
+        "boards": boards.n_boards(),
+        "idle_boards": idle,
+        "lanes": connected,
+        "geometry_version": geometry.version,
+        "grouping": tables.grouping().name(),
+        "groups": tables.n_groups(),
+        "layers": layers,
+        "odd": odd,
+    });
+    if let Some(path) = &args.json {
+        write_json(path, &value)?;
+    }
+    let mut text = String::new();
+    let embedded = || "embedded synthetic detector".to_owned();
+    // Writing to a String cannot fail.
+    let _ = write!(
+        text,
+        "boards              {}\n                    {} boards, {} without a lane; {connected} lanes; bank version {} (format {})\n\
+         geometry            {}\n                    {N_SECTORS} sectors, version {} (dx/dy by {})\n\
+         groups              {} ({})\n\n\
+         layer  sectors  lanes  flipped  pitch/mm        x/mm             y/mm             z/mm             dx/dy\n",
+        of(&detector.boards).unwrap_or_else(embedded),
+        boards.n_boards(),
+        idle.len(),
+        boards.version.byte(),
+        boards.version.name(),
+        of(&detector.geometry).unwrap_or_else(embedded),
+        geometry.version,
+        if geometry.version == 0 { "layer" } else { "sector" },
+        tables.n_groups(),
+        tables.grouping().name(),
+    );
+    for layer in &layers {
+        let range = |key: &str, digits: usize| {
+            let [least, most] = [0, 1].map(|end| layer[key][end].as_f64().unwrap_or(f64::NAN));
+            format!("{least:.digits$} … {most:.digits$}")
+        };
+        let _ = writeln!(
+            text,
+            "{:<5}  {:<7}  {:<5}  {:<7}  {:<14}  {:<15}  {:<15}  {:<15}  {}",
+            layer["layer"].as_str().unwrap_or_default(),
+            layer["sectors"],
+            layer["lanes"],
+            layer["flipped"],
+            range("pitch", 4),
+            range("x", 0),
+            range("y", 0),
+            range("z", 1),
+            range("dx_dy", 4),
+        );
+    }
+    text += if odd.is_empty() { "\nNothing is odd.\n" } else { "\nodd:\n" };
+    for line in &odd {
+        let _ = writeln!(text, "  {line}");
+    }
+    print_beside(args.json.as_deref(), &text)?;
+    if odd.is_empty() { Ok(()) } else { Err("the tables are odd: they would decode, and lose or double hits".into()) }
+}
+
+/// Numbers, the first few of them.
+fn list(numbers: &[usize]) -> String {
+    let first: Vec<String> = numbers.iter().take(10).map(usize::to_string).collect();
+    let more = if numbers.len() > first.len() { ", …" } else { "" };
+    format!("{}{more}", first.join(", "))
+}

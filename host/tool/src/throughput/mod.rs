@@ -1,0 +1,284 @@
+//! `ut-decode throughput`: events a second.
+
+mod text;
+
+use std::path::PathBuf;
+use std::slice;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use ut_bench::environment::Environment;
+use ut_bench::throughput::{Measurement, run as measure};
+use ut_bench::tunable::Subject;
+use ut_bench::work::{self, metric};
+use ut_bench::{Expected, Machine, Sample};
+use ut_data::{BatchReport, Layout, UtHits};
+use ut_decoders::cpu::{CpuConfig, CpuDecoder, Simd, Stage};
+use ut_decoders::emulated::EmulatedConfig;
+use ut_decoders::{Backend, Parameters};
+use ut_files::Columns;
+
+use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, seconds};
+use crate::detector::Detector;
+use crate::online::{self, OnlineArgs, Work};
+use crate::output::{print_beside, write_json};
+use crate::progress::Progress;
+use crate::sample::{Feeding, Loaded, MAX_EVENTS, SampleArgs, read};
+use crate::tuned::TunedArgs;
+use crate::{Failure, usage};
+use text::{head, on_gpu, one, several, stages_text};
+
+/// Measure how many events a second are decoded.
+///
+/// Each thread decodes the whole sample over and over, with its own decoder and buffers; the rate is that of all
+/// threads together. With --backend cuda three modes take turns: the kernels alone, with batches and hits on the
+/// device; the same with the batches copied in; and end to end. --batch 1,10,100 measures several batch sizes in turn.
+/// Without FILE the sample is 1000 synthetic events. Fewer than 1000 distinct events flatter the branch predictor: they
+/// are repeated to make 1000, and the result says so.
+///
+/// Uses tuned values for this backend, machine and bank format if there are any, and says so.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// How long to measure, in seconds.
+    #[arg(long, value_name = "S", default_value_t = 5.0)]
+    duration: f64,
+    /// Events of a batch, or several sizes that are measured in turn [default: as tuned, else 256].
+    #[arg(long = "batch", value_name = "N,…", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    batches: Vec<u32>,
+    /// Also show where the time of the cpu backend goes, stage by stage, on one thread.
+    #[arg(long, conflicts_with = "tune")]
+    stages: bool,
+    /// Decode these columns too, as `decode --columns` does, in turn with plain hits; reference and cpu only. Only charge,
+    /// n_strips and first_strip take time here: the others are looked up when hits are written.
+    #[arg(long, value_name = "LIST", conflicts_with = "tune")]
+    columns: Option<Columns>,
+    /// Write the result as JSON here; - is standard output.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    #[command(flatten)]
+    sample: SampleArgs,
+    #[command(flatten)]
+    detector: DetectorArgs,
+    #[command(flatten)]
+    clustering: ClusterArgs,
+    #[command(flatten)]
+    backend: BackendArgs,
+    #[command(flatten)]
+    online: OnlineArgs,
+    #[command(flatten)]
+    tuned: TunedArgs,
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let duration = seconds(args.duration).unwrap_or_else(|error| usage(&format!("--duration {error}")));
+    let (threads, layout) = (args.backend.n_threads(), args.backend.layout());
+    let default = [Parameters::default().batch()];
+    let sizes = if args.batches.is_empty() { &default[..] } else { &args.batches };
+    let feeding = Feeding { backend: args.backend.backend, threads, layout, sizes };
+    let loaded = Loaded::new(&args.sample, &args.detector, feeding)?;
+    if args.online.tune.is_some() {
+        let Loaded { detector, events, source, .. } = loaded;
+        let backend = args.backend.backend;
+        let mut default = vec![format!("layout={}", layout_name(args.backend.layout()))];
+        match (backend, args.backend.threads()) {
+            (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
+            (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
+            _ => (),
+        }
+        let pipeline = args.backend.pipeline(&detector.tables);
+        if backend.runs_kernels() {
+            default.push(format!("pipeline={pipeline}"));
+        }
+        default.extend(args.backend.set.iter().cloned());
+        let pieces = match &args.sample.files[..] {
+            files @ [_, _, ..] if args.online.sets.is_some() => {
+                files.iter().map(|file| read(slice::from_ref(file), &detector, MAX_EVENTS)).collect::<Result<_, _>>()?
+            }
+            _ => vec![events],
+        };
+        let work = Work {
+            subject: Subject { backend, pipeline },
+            tables: &detector.tables,
+            options: args.clustering.options(),
+            pieces,
+            default: default.join(","),
+            source,
+            duration,
+        };
+        return online::run(&args.online, &args.tuned, &work, args.json.as_deref());
+    }
+    if args.stages && args.backend.backend != Backend::Cpu {
+        usage("--stages are those of --backend cpu");
+    }
+    let columns = args.columns.as_ref().and_then(Columns::needs_clusters);
+    if let (Some(column), Backend::Emulated | Backend::Cuda) = (columns, args.backend.backend) {
+        let backend = args.backend.backend;
+        usage(&format!("--columns: the backends reference and cpu give {}, {backend} does not", column.name()));
+    }
+    let tuned = tuned(args, &loaded.detector);
+    let mut measurement = measurement(args, tuned, duration);
+    measurement.decoder = measurement.decoder.with_pipeline(args.backend.pipeline(&loaded.detector.tables));
+    let expected = loaded.expected(args.backend.layout(), measurement.options)?;
+    let as_tuned = tuned.filter(|_| args.batches.is_empty()).map(|tuned| [tuned.batch()]);
+    let sizes = as_tuned.as_ref().map_or(sizes, |sizes| &sizes[..]);
+    let samples = loaded.samples(&args.sample, Feeding { sizes, ..feeding })?;
+    let Loaded { detector, source, sample, .. } = loaded;
+    let mut environment = Environment::of(measurement.backend);
+    let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
+    let tick = |elapsed: Duration| {
+        progress.set(elapsed.as_millis() as u64);
+        environment.tick();
+    };
+    let results = measure(&samples, &detector.tables, &expected, &measurement, tick)?;
+    drop(progress);
+    let stages = if args.stages { Some(stage_times(&sample, &detector, &measurement)?) } else { None };
+    let counted = if matches!(measurement.backend, Backend::Emulated | Backend::Cuda) {
+        Counted::of(&samples, &detector, &measurement, &expected)
+    } else {
+        None
+    };
+    let machine = Machine::this();
+    let variant = variant(&measurement);
+    if let Some(path) = &args.json {
+        // One batch size: its result is the object itself.
+        let mut value = match &results[..] {
+            [result] => serde_json::to_value(result)?,
+            results => json!({ "batches": results }),
+        };
+        if let Value::Object(map) = &mut value {
+            map.insert("sample".to_owned(), source.clone().into());
+            map.insert("repeated_events".to_owned(), results.iter().any(|r| r.distinct_events < r.events).into());
+            map.insert("layout".to_owned(), layout_name(args.backend.layout()).into());
+            map.insert("embedded_detector".to_owned(), detector.is_embedded().into());
+            map.insert("grouping".to_owned(), detector.tables.grouping().name().into());
+            map.insert("bank_version".to_owned(), detector.tables.boards().version.byte().into());
+            map.insert("options".to_owned(), json!(measurement.options));
+            map.insert("set".to_owned(), json!(args.backend.set));
+            map.insert("simd".to_owned(), json!(variant.filter(|_| measurement.backend == Backend::Cpu)));
+            map.insert("pipeline".to_owned(), json!(variant.filter(|_| measurement.backend.runs_kernels())));
+            map.insert("tuned".to_owned(), tuned.is_some().into());
+            if let Some(stages) = &stages {
+                let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
+                map.insert("stages_us_per_event".to_owned(), micros.collect());
+            }
+            map.insert("sector_bytes_per_event".to_owned(), json!(counted.map(|counted| counted.sectors)));
+            map.insert("traffic_bytes_per_event".to_owned(), json!(counted.map(|counted| counted.traffic)));
+            map.insert("environment".to_owned(), environment.json());
+            map.insert("machine".to_owned(), json!(machine));
+            map.insert("cpu".to_owned(), json!(machine.cpu));
+            map.insert("commit".to_owned(), json!(machine.commit));
+        }
+        write_json(path, &value)?;
+    }
+    let mut text = head(args, variant, &results, &machine, &source, &mut environment);
+    match &results[..] {
+        [result] => text += &one(result),
+        results => text += &several(results),
+    }
+    let (_, gpu) = environment.seen();
+    for result in results.iter().filter(|result| !result.modes.is_empty()) {
+        text += &on_gpu(result, gpu, counted);
+    }
+    if let Some(stages) = &stages {
+        text += &stages_text(stages);
+    }
+    print_beside(args.json.as_deref(), &text)?;
+    Ok(())
+}
+
+/// What was tuned for this backend, unless a parameter is set by hand.
+fn tuned(args: &Args, detector: &Detector) -> Option<Parameters> {
+    let what = (args.backend.backend, args.backend.pipeline(&detector.tables));
+    let tuned = || args.tuned.configuration(what, &detector.tables, &args.clustering.options());
+    if args.backend.by_hand() { None } else { tuned() }
+}
+
+/// Which of the backend's decoders it is: the vector instructions of a CPU, the pipeline of kernels.
+fn variant(measurement: &Measurement) -> Option<&'static str> {
+    let decoder = &measurement.decoder;
+    match measurement.backend {
+        Backend::Cpu => decoder.cpu().simd.resolve().map(Simd::name),
+        Backend::Emulated | Backend::Cuda => Some(decoder.pipeline().name()),
+        Backend::Reference => None,
+    }
+}
+
+/// How it is measured: with what was tuned, as far as options do not say otherwise.
+fn measurement(args: &Args, tuned: Option<Parameters>, duration: Duration) -> Measurement {
+    let backend = args.backend.backend;
+    let mut measurement = Measurement {
+        backend,
+        options: args.clustering.options(),
+        decoder: args.backend.config(1),
+        threads: args.backend.n_threads(),
+        clusters: args.columns.as_ref().is_some_and(|columns| columns.needs_clusters().is_some()),
+        duration,
+    };
+    if let Some(tuned) = tuned {
+        measurement.decoder = measurement.decoder.tuned(&tuned);
+        // The threads of one decoder are as many decoders of one thread here; a GPU has streams.
+        let threads = match backend {
+            Backend::Cpu => tuned.cpu().threads,
+            Backend::Cuda => tuned.decoders(backend),
+            Backend::Reference | Backend::Emulated => 0,
+        };
+        if args.backend.threads() == 0 && threads > 0 {
+            measurement.threads = threads;
+        }
+    }
+    measurement
+}
+
+/// Events on which the executor counts the sectors that the kernels ask for.
+const COUNTED_EVENTS: usize = 20;
+
+/// What the executor counts of the kernels on some of the events, bytes an event.
+#[derive(Clone, Copy, Debug)]
+pub struct Counted {
+    /// The 32-byte sectors that warps ask of global memory: what is moved, were there no caches.
+    pub sectors: f64,
+    /// Those of them that are not of the tables that all events share: what is moved where the tables lie in caches.
+    pub traffic: f64,
+}
+
+impl Counted {
+    /// `None` where it cannot tell.
+    fn of(samples: &[Sample], detector: &Detector, measurement: &Measurement, expected: &Expected) -> Option<Self> {
+        let few = Sample::of(&samples.first()?.batches, COUNTED_EVENTS, COUNTED_EVENTS);
+        if samples[0].batches[0].layout != Layout::Allen {
+            return None;
+        }
+        let config = EmulatedConfig::of(&measurement.decoder);
+        let work = work::Work::count(&few, &detector.tables, measurement.options, config, expected).ok()?.ok()?;
+        let sectors = 32.0 * work.per_event(metric("global_sectors")?);
+        Some(Self { sectors, traffic: work.traffic() * work.of_event(work.bytes_in + work.bytes_out) })
+    }
+}
+
+/// Passes over the sample that the stages are timed on; of each stage the fastest pass counts.
+const STAGE_PASSES: usize = 20;
+
+/// Microseconds an event that each stage of the CPU decoder takes.
+fn stage_times(sample: &Sample, detector: &Detector, measurement: &Measurement) -> Result<Vec<(Stage, f64)>, Failure> {
+    let config = CpuConfig { threads: 1, ..measurement.decoder.cpu() };
+    let mut decoder = CpuDecoder::new(&detector.tables, measurement.options, config)?;
+    let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
+    let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
+    let mut hits = UtHits::with_capacity(max_events, detector.tables.n_groups(), max_hits);
+    let mut report = BatchReport::new();
+    let mut best = Stage::ALL.map(|stage| (stage, f64::INFINITY));
+    for _ in 0..STAGE_PASSES {
+        let mut pass = [0.0; Stage::ALL.len()];
+        for batch in &sample.batches {
+            let times = decoder.decode_in_stages(batch.view(), &mut hits, &mut report)?;
+            for (sum, stage) in pass.iter_mut().zip(Stage::ALL) {
+                *sum += times.of(stage).as_secs_f64() * 1e6;
+            }
+        }
+        for ((_, best), time) in best.iter_mut().zip(pass) {
+            *best = best.min(time / sample.events as f64);
+        }
+    }
+    Ok(best.to_vec())
+}

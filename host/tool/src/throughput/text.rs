@@ -1,0 +1,177 @@
+//! The results of `throughput` for people.
+
+use std::fmt::Write as _;
+
+use ut_bench::environment::{Environment, GpuReport};
+use ut_bench::modes::{KernelTime, Mode};
+use ut_bench::throughput::{ModeResult, Throughput};
+use ut_bench::{ENOUGH_DISTINCT, Machine, Spread};
+use ut_decoders::Backend;
+use ut_decoders::cpu::Stage;
+
+use super::{Args, Counted};
+use crate::args::layout_name;
+use crate::output::count;
+use crate::table::table;
+
+/// A name and a value.
+fn row(text: &mut String, name: &str, value: &str) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "{name:<20}{value}");
+}
+
+fn spread(s: &Spread, digits: usize) -> String {
+    format!(
+        "{:.digits$}   (half of them {:.digits$} to {:.digits$}; {:.digits$} to {:.digits$})",
+        s.median, s.q1, s.q3, s.min, s.max
+    )
+}
+
+/// What was measured, and on what.
+pub fn head(
+    args: &Args,
+    variant: Option<&str>,
+    results: &[Throughput],
+    machine: &Machine,
+    source: &str,
+    environment: &mut Environment,
+) -> String {
+    let mut text = String::new();
+    let Some(result) = results.first() else { return text };
+    let mut row = |name: &str, value: String| row(&mut text, name, &value);
+    row("sample", source.to_owned());
+    let layout = layout_name(args.backend.layout());
+    for Throughput { events, distinct_events, batch, .. } in results {
+        row("events", format!("{events} in batches of {batch} ({layout} layout), {distinct_events} distinct"));
+    }
+    let [strips, hits, bytes] = [result.strips_per_event, result.hits_per_event, result.bytes_per_event];
+    row("an event", format!("{strips:.0} strips, {hits:.0} hits, {bytes:.0} bytes"));
+    let set = [String::new()].into_iter().chain(args.backend.set.iter().cloned()).collect::<Vec<_>>().join(", ");
+    let thread = if args.backend.backend == Backend::Cuda { "stream" } else { "thread" };
+    let variant = variant.map_or(String::new(), |name| format!(" ({name})"));
+    row("backend", format!("{}{variant}, {}{set}", result.backend, count(result.threads, thread)));
+    row("cpu", format!("{}, {}", machine.cpu.as_deref().unwrap_or("unknown"), count(machine.cores, "core")));
+    for (name, value) in environment.in_words() {
+        row(name, value);
+    }
+    row("version", format!("{}, commit {}", machine.version, machine.commit.as_deref().unwrap_or("unknown")));
+    row("repetitions", result.repetitions.to_string());
+    let distinct = result.distinct_events;
+    if distinct < ENOUGH_DISTINCT {
+        row(
+            "note",
+            format!("only {}, repeated: that flatters branch predictors and caches", count(distinct, "distinct event")),
+        );
+    }
+    if result.events_with_trouble > 0 {
+        let n = result.events_with_trouble;
+        row("note", format!("{n} of the events have trouble (see decode): what is skipped takes no time"));
+    }
+    if !machine.optimised {
+        row("note", "built without optimisation: for numbers that count, cargo run --release".to_owned());
+    }
+    text
+}
+
+/// The result in batches of one size.
+pub fn one(result: &Throughput) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| row(&mut text, name, &value);
+    row("events/s", spread(&result.events_per_second, 0));
+    if let Some(plain) = &result.plain_events_per_second {
+        row("without the columns", spread(plain, 0));
+        row("with to without", format!("{:.0} %", 100.0 * result.events_per_second.median / plain.median.max(1e-9)));
+    }
+    row("events/s a thread", format!("{:.0}", result.events_per_second_per_thread));
+    row("10^6 strips/s", spread(&result.strips_per_second.times(1e-6), 1));
+    row("GB/s of raw banks", spread(&result.gigabytes_per_second, 3));
+    row("a batch takes, us", spread(&result.latency.us, 1));
+    text
+}
+
+/// The results in batches of several sizes.
+pub fn several(results: &[Throughput]) -> String {
+    let head = ["batch", "events/s", "half of them", "a batch takes, us", "half of them", "99 % at most"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for result in results {
+        let (rate, latency) = (&result.events_per_second, &result.latency);
+        rows.push(vec![
+            result.batch.to_string(),
+            format!("{:.0}", rate.median),
+            format!("{:.0} to {:.0}", rate.q1, rate.q3),
+            format!("{:.1}", latency.us.median),
+            format!("{:.1} to {:.1}", latency.us.q1, latency.us.q3),
+            format!("{:.1}", latency.p99_us),
+        ]);
+    }
+    format!("\n{}\na batch alone, on one decoder; events/s of all decoders together\n", table(&rows))
+}
+
+/// The three modes and the kernels.
+pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Counted>) -> String {
+    let unknown = || "unknown".to_owned();
+    let share =
+        |bytes: f64, peak: Option<f64>| peak.map_or_else(unknown, |peak| format!("{:.1} %", 100.0 * bytes / peak));
+    let peak = gpu.and_then(|gpu| gpu.peak_bandwidth);
+    let link = gpu.and_then(|gpu| gpu.link?.peak_bandwidth());
+    let [read, written] = [result.bytes_in_per_event, result.bytes_out_per_event];
+    let head = [
+        "mode",
+        "events/s",
+        "half of them",
+        "a batch takes, us",
+        "GB/s read",
+        "GB/s written",
+        "of memory",
+        "counted of memory",
+        "of link in",
+        "of link out",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for ModeResult { mode, events_per_second: rate, latency, .. } in &result.modes {
+        let (none, median) = (String::new(), rate.median);
+        rows.push(vec![
+            mode.name().to_owned(),
+            format!("{median:.0}"),
+            format!("{:.0} to {:.0}", rate.q1, rate.q3),
+            format!("{:.1}", latency.us.median),
+            format!("{:.3}", median * read * 1e-9),
+            format!("{:.3}", median * written * 1e-9),
+            share(median * (read + written), peak),
+            counted.map_or_else(unknown, |counted| share(median * counted.traffic, peak)),
+            if *mode == Mode::DeviceResident { none.clone() } else { share(median * read, link) },
+            if *mode == Mode::EndToEnd { share(median * written, link) } else { none },
+        ]);
+    }
+    let mut text = format!("\nbatches of {}\n{}", result.batch, table(&rows));
+    let counted =
+        counted.map_or_else(unknown, |counted| format!("{:.0} of {:.0} bytes", counted.traffic, counted.sectors));
+    let _ = writeln!(
+        text,
+        "an event: {read:.0} bytes read, {written:.0} written; its kernels move {counted} that they ask for (counted; the \
+         rest is of tables that all events share)"
+    );
+    if let Some(graphs) = &result.graphs {
+        let _ = match &graphs.refused {
+            Some(why) => writeln!(text, "note: no graphs, launches one by one: {why}"),
+            None => writeln!(text, "the kernels of a batch are launched as a graph"),
+        };
+    }
+    let mut rows = vec![["kernel", "ns an event", "half of them", "share"].map(str::to_owned).to_vec()];
+    for KernelTime { kernel, ns_per_event: time, share } in &result.kernels {
+        let half = format!("{:.1} to {:.1}", time.q1, time.q3);
+        rows.push(vec![kernel.clone(), format!("{:.1}", time.median), half, format!("{:.1} %", 100.0 * share)]);
+    }
+    let _ = write!(text, "\nby the device's clock, one batch at a time\n{}", table(&rows));
+    text
+}
+
+/// Where the time of the CPU decoder goes.
+pub fn stages_text(stages: &[(Stage, f64)]) -> String {
+    let total: f64 = stages.iter().map(|(_, time)| time).sum();
+    let mut text = "\nstages, on one thread, the clock's own time included\n".to_owned();
+    for (stage, time) in stages {
+        let _ = writeln!(text, "  {:<18}{time:7.2} us an event  {:5.1} %", stage.name(), 100.0 * time / total);
+    }
+    text
+}

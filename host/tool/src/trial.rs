@@ -1,0 +1,170 @@
+//! What `compare` and the tuning commands share: what is decoded, and how evidence is weighed.
+
+use std::path::PathBuf;
+
+use tuner::compare::Plan;
+use tuner::report::words::percent;
+use tuner::verdict::{Judgement, Method, Rules};
+use tuner::watch::{Limits, Watch};
+use ut_bench::decoding::DecodeDevice;
+use ut_bench::environment::watch;
+use ut_bench::{ENOUGH_DISTINCT, Varied};
+use ut_data::detector::BankVersion;
+use ut_data::input::EventBatch;
+use ut_data::synth::Profile;
+use ut_decoders::Backend;
+
+use crate::args::{DetectorArgs, bank_format, one_of};
+use crate::config;
+use crate::detector::Detector;
+use crate::sample::{MAX_EVENTS, embedded, identity, read};
+use crate::{Failure, usage};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+/// What is decoded.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Sample")]
+pub struct SampleArgs {
+    /// MDF files or Allen-layout dumps to decode, with the tables of ut-decode.toml or --config; none: 1000 synthetic
+    /// events.
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// How busy the synthetic events are.
+    #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
+    pub profile: Profile,
+    /// Bank format of the synthetic events.
+    #[arg(long, default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
+    pub format: BankVersion,
+}
+
+impl SampleArgs {
+    /// The detector alone: that of the settings, or the embedded one.
+    pub fn detector(&self) -> Result<Detector, Failure> {
+        let args = DetectorArgs::default();
+        if self.files.is_empty() { Detector::embedded(self.format, &args) } else { Detector::load(&args, &self.files) }
+    }
+
+    /// The detector, the events, and what they are called.
+    pub fn load(&self) -> Result<(Detector, Vec<EventBatch>, String), Failure> {
+        let (detector, name) = (self.detector()?, self.source());
+        let events = if self.files.is_empty() {
+            vec![embedded(self.profile, self.format, ENOUGH_DISTINCT)?]
+        } else {
+            read(&self.files, &detector, MAX_EVENTS)?
+        };
+        if events.iter().all(|batch| batch.n_events == 0) {
+            return Err(format!("{name}: there is no event").into());
+        }
+        Ok((detector, events, name))
+    }
+
+    /// What the events are called.
+    pub fn source(&self) -> String {
+        if self.files.is_empty() {
+            return format!("embedded {} {} events", self.profile.name(), self.format.name());
+        }
+        let names: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
+        names.join(" ")
+    }
+
+    /// The same, with a hash that tells the files from others of the same names.
+    pub fn identity(&self, detector: &Detector) -> String {
+        identity(&self.source(), &self.files, detector)
+    }
+}
+
+/// The decoder on these events, with the options of the settings and configurations of what is varied.
+pub fn device(varied: Varied, detector: &Detector, events: Vec<EventBatch>) -> DecodeDevice<'_> {
+    DecodeDevice::new(&detector.tables, config::options(), events, varied)
+}
+
+/// How evidence is taken and weighed.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Evidence")]
+pub struct RuleArgs {
+    /// How evidence is weighed: blocks looks at the variance between interleaved blocks; alice takes the 95 % interval
+    /// of the difference of the means of all samples, as ALICE does, which alarms too often on free clocks.
+    #[arg(long, default_value = "blocks", value_parser = ["blocks", "alice"])]
+    rule: String,
+    /// Difference in % within which two configurations count as the same.
+    #[arg(long, value_name = "%", default_value_t = 0.2)]
+    zone: f64,
+    /// Numbers of blocks at which the evidence is looked at; each look spends its part of the error.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "10,20,40")]
+    looks: Vec<usize>,
+    /// Rounds of a block: samples of each side in it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    rounds: Option<u32>,
+    /// Share in % of the machine's time that others may take before samples are discarded.
+    #[arg(long, value_name = "%", default_value_t = 25.0)]
+    others: f64,
+}
+
+impl RuleArgs {
+    /// The plan, with `rounds` where none were given.
+    pub fn plan(&self, rounds: usize) -> Plan {
+        let looks = &self.looks;
+        if !(0.0..100.0).contains(&self.zone) {
+            usage("--zone must be at least 0 and below 100 %");
+        }
+        if looks.iter().any(|look| !(4..=100_000).contains(look)) || !looks.is_sorted_by(|a, b| a < b) {
+            usage("--looks must be ascending numbers of blocks from 4 to 100000");
+        }
+        Plan {
+            rules: Rules {
+                method: if self.rule == "alice" { Method::Alice } else { Method::Blocks },
+                indifference: self.zone / 100.0,
+                looks: looks.clone(),
+                ..Rules::default()
+            },
+            rounds: self.rounds.map_or(rounds, |rounds| rounds as usize),
+            ..Plan::default()
+        }
+    }
+
+    /// A watch over what a backend runs on.
+    pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
+        if self.others.is_nan() || self.others < 0.0 {
+            usage("--others must be a share in %, not negative");
+        }
+        watch(backend, Limits { others: self.others / 100.0, ..Limits::default() })
+    }
+}
+
+/// What a watch sees now, if that is trouble: the usual cause of discarded samples.
+pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
+    let state = watch.look();
+    if judgement.discarded == 0 || state.trouble(&watch.limits()).is_none() {
+        return String::new();
+    }
+    let others = state.others.map(|share| format!("others take {:.0} % of this machine", 100.0 * share));
+    let words: Vec<String> = others.into_iter().chain(state.throttled).collect();
+    format!("note                {}\n", words.join("; "))
+}
+
+/// A probability: plain where a person can read it so.
+fn probability(p: f64) -> String {
+    if p > 0.0 && p < 1e-4 { format!("{p:.0e}") } else { format!("{p:.4}") }
+}
+
+/// What a judgement rests on, a line each.
+pub fn evidence(judgement: &Judgement) -> String {
+    let interval = if judgement.low.is_finite() && judgement.high.is_finite() {
+        format!("interval {} to {}", percent(judgement.low), percent(judgement.high))
+    } else {
+        "no interval: too few blocks".to_owned()
+    };
+    format!(
+        "difference          {} (time of B against A; {interval})\n\
+         chance              {} between equals; decided at {}\n\
+         blocks              {} (worth {:.1} independent ones)\n\
+         samples             {} used, {} discarded\n",
+        percent(judgement.difference),
+        probability(judgement.chance),
+        probability(judgement.level),
+        judgement.blocks,
+        judgement.effective_blocks,
+        judgement.kept,
+        judgement.discarded,
+    )
+}

@@ -1,0 +1,147 @@
+//! `ut-decode tune run`: find good launch parameters, and keep them.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use tuner::report::explain::explain;
+use tuner::report::words::in_words;
+use tuner::report::{Evaluation, Report};
+use tuner::session::Session;
+use tuner::store::contents::RunRecord;
+use tuner::store::{Evidence, Observation, Store, Task};
+use tuner::strategy::StrategyKind;
+use tuner::tune;
+
+use super::run_args::{Args, DeviceSpec};
+use super::target::Target;
+use super::watcher::Watcher;
+use crate::output::{print_beside, say, write_json};
+use crate::paths::{Protected, named};
+use crate::{Failure, signals, usage};
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let kernels = matches!(args.backend, DeviceSpec::Decoder(backend) if backend.runs_kernels());
+    if args.pipeline.is_some() && !kernels {
+        usage("--pipeline chooses between kernels, for --backend cuda and emulated");
+    }
+    if let Some(directory) = &args.report {
+        check_report(args, directory);
+    }
+    let target = Target::of(args)?;
+    let device = &mut *target.process(args)?;
+    let budget = match &args.budget {
+        Some(budget) => budget.clone(),
+        None => target.budget.parse()?,
+    };
+    let kind = StrategyKind::default_for(target.space.len(), budget.most_evaluations());
+    let task =
+        Task { device: &target.device, tunable: &target.tunable, workload: &target.workload, space: &target.space };
+    let mut store = Store::open(&args.store.locations(None)?.user)?;
+    let session = Session {
+        launches: usize::from(args.launches),
+        finalists: usize::from(args.finalists),
+        default: target.default.clone(),
+        sample: target.sample.clone(),
+        seeded: !args.no_seeds,
+        goals: target.goals.clone(),
+        fresh: args.fresh,
+        ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, budget)
+    };
+    say(&format!(
+        "{} for {} on {}: {} configurations, {}, until {}",
+        target.tunable,
+        target.workload,
+        target.device,
+        target.space.len(),
+        session.strategy,
+        session.budget
+    ));
+    target.space.report().warnings().for_each(|warning| say(&format!("warning: {warning}")));
+    let parameters: Vec<_> = target
+        .space
+        .parameters()
+        .iter()
+        .map(|parameter| (parameter.name().to_owned(), parameter.values().to_vec()))
+        .collect();
+    let mut watcher = Watcher::new(target.objective);
+    signals::keeps("every finished measurement is kept; the same command goes on from here");
+    let tuning = tune(&session, device, &mut store, &mut |step| {
+        watcher.step(step, |config| in_words(&parameters, config));
+        true
+    })?;
+    drop(watcher);
+    let record = store.run_record(tuning.run)?;
+    if let Some(path) = &args.json {
+        write_json(
+            path,
+            &json!({
+                "run": tuning.run,
+                "resumed": tuning.resumed,
+                "store": store.file().display().to_string(),
+                "parameters": target.space.names(),
+                "decision": tuning.evidence,
+            }),
+        )?;
+    }
+    if let Some(directory) = &args.report {
+        let observations = store.observations(tuning.run)?;
+        let name = format!("run-{}", tuning.run);
+        let [page, ..] = report(&record, &target, &tuning.evidence, observations)
+            .write(directory, &name)
+            .map_err(|error| format!("{}: {error}", directory.display()))?;
+        say(&format!("report: {}", page.display()));
+    }
+    print_beside(args.json.as_deref(), &explain(&record))?;
+    Ok(())
+}
+
+/// Ends the program if the report could overwrite what is read. The number of the run is not known yet, so no input may be
+/// named like the report of any run.
+fn check_report(args: &Args, directory: &Path) {
+    let mut protected = Protected::inputs(&args.sample.files);
+    let recording: Vec<PathBuf> = match &args.backend {
+        DeviceSpec::Replay(file) => named(file.as_os_str()).collect(),
+        DeviceSpec::Decoder(_) => Vec::new(),
+    };
+    let options = [&args.program.space, &args.store.tune_db];
+    protected.add(options.into_iter().flatten().chain(&recording), "which is named by another option");
+    protected.add_unnamed();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        if entry.file_name().as_encoded_bytes().starts_with(b"run-") {
+            protected.check(&entry.path()).unwrap_or_else(|message| usage(&format!("--report: {message}")));
+        }
+    }
+}
+
+/// The report of a run, from what the store keeps of it alone: a run that was continued is reported as if it had not
+/// been interrupted.
+fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations: Vec<Observation>) -> Report {
+    let parameters = record.space.parameters.clone();
+    let chosen = in_words(&parameters, &evidence.chosen.config);
+    let final_rounds = evidence.details.as_ref().is_some_and(|details| details.final_launches > 0);
+    let of = if final_rounds { " in the final rounds" } else { "" };
+    let facts = [
+        ("workload", target.workload.to_string()),
+        ("strategy", record.plan.strategy.clone()),
+        ("seed", record.plan.seed.to_string()),
+        ("budget", record.plan.budget.clone()),
+        ("ended because", evidence.stopped.clone()),
+        ("chosen", format!("{chosen}: {}{of}", target.objective.words(evidence.chosen.time_ms))),
+        ("verdict", evidence.verdict.clone()),
+    ];
+    Report {
+        title: target.tunable.to_string(),
+        device: target.device.to_string(),
+        facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        parameters,
+        default: target.default.clone(),
+        evaluations: observations
+            .into_iter()
+            .map(|Observation { config, outcome, .. }| Evaluation { config, outcome })
+            .collect(),
+        searched: Some(evidence.tried),
+        decisions: evidence.details.as_ref().map(|details| details.decisions.clone()).unwrap_or_default(),
+        objective: target.objective,
+        front: evidence.details.as_ref().and_then(|details| details.front.clone()),
+    }
+}

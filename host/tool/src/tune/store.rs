@@ -1,0 +1,203 @@
+//! `ut-decode tune store`: what the tuner has kept.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+use tuner::interchange::{read_import, store_json};
+use tuner::report::words::{in_words, objective_of};
+use tuner::store::contents::{Prune, RunSummary};
+use tuner::store::{Application, Locations, Matching, Store};
+
+use crate::Failure;
+use crate::output::{count, print, print_beside, write_file, write_json};
+
+/// Whose stores they are.
+pub const APPLICATION: Application<'static> = Application("ut-decode");
+
+/// Which store.
+#[derive(Debug, clap::Args)]
+pub struct StoreArgs {
+    /// The store of measurements and decisions; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
+    #[arg(long, value_name = "FILE", global = true)]
+    pub tune_db: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    /// Where the stores are; `matching` as on the command line.
+    pub fn locations(&self, matching: Option<Matching>) -> Result<Locations, Failure> {
+        Ok(Locations::choose(APPLICATION, self.tune_db.clone(), matching)?)
+    }
+
+    /// The user's store, for reading.
+    pub fn read(&self) -> Result<Store, Failure> {
+        Ok(Store::open_existing(&self.locations(None)?.user)?)
+    }
+
+    fn write(&self) -> Result<Store, Failure> {
+        Ok(Store::open(&self.locations(None)?.user)?)
+    }
+}
+
+/// Look at, move and tidy what the tuner has measured and decided.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// All runs, a line each.
+    List {
+        /// Write them as JSON here; - is standard output.
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+    },
+    /// Write runs for another store.
+    Export {
+        /// Runs, by number; none: all.
+        runs: Vec<i64>,
+        /// Where to; - is standard output.
+        #[arg(long, short, value_name = "FILE", default_value = "-")]
+        output: PathBuf,
+    },
+    /// Take in what `tune store export` wrote, another store, a Kernel Tuner cache, a T4 file or a compact CSV.
+    Import {
+        /// Files, gzipped or not.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Remove runs, but for those that a living process is measuring.
+    Prune {
+        /// These runs.
+        runs: Vec<i64>,
+        /// Runs of an older version of the tunable, or of other code.
+        #[arg(long)]
+        retired: bool,
+        /// Runs that were not finished.
+        #[arg(long)]
+        unfinished: bool,
+        /// Runs that began more than this many days ago; imported recordings, which do not say when, stay.
+        #[arg(long, value_name = "DAYS")]
+        older_than: Option<u32>,
+        /// Only runs of this tunable; without other options, all of its runs.
+        #[arg(long, value_name = "NAME")]
+        tunable: Option<String>,
+    },
+}
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    match &args.command {
+        Command::List { json } => list(&args.store.read()?, json.as_deref()),
+        Command::Export { runs, output } => export(&args.store.read()?, runs, output),
+        Command::Import { files } => import(&mut args.store.write()?, files),
+        Command::Prune { runs, retired, unfinished, older_than, tunable } => {
+            let prune = Prune {
+                runs: runs.clone(),
+                retired: *retired,
+                unfinished: *unfinished,
+                older_than_days: *older_than,
+                tunable: tunable.clone(),
+            };
+            if prune == Prune::default() {
+                crate::usage("say which runs: by number, --retired, --unfinished, --older-than or --tunable");
+            }
+            let removed = args.store.write()?.prune(&prune)?;
+            let numbers: Vec<String> = removed.iter().map(ToString::to_string).collect();
+            match removed.len() {
+                0 => print("nothing to remove\n")?,
+                n => print(&format!("removed {}: {}\n", count(n, "run"), numbers.join(" ")))?,
+            }
+            Ok(())
+        }
+    }
+}
+
+fn state(summary: &RunSummary) -> &'static str {
+    match (&summary.record.finished, &summary.record.decision, summary.retired) {
+        (None, ..) => "unfinished",
+        (_, _, true) => "retired",
+        (_, Some(_), _) => "decided",
+        (_, None, _) if summary.record.plan.strategy == store_json::RECORDED => "recorded",
+        (_, None, _) if summary.failed == summary.measured => "all failed",
+        (_, None, _) => "undecided",
+    }
+}
+
+fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
+    let runs = store.runs()?;
+    if let Some(path) = json {
+        let runs: Vec<_> = runs
+            .iter()
+            .map(|summary| {
+                json!({
+                    "run": summary.record.run, "tunable": summary.record.tunable, "device": summary.record.device,
+                    "workload": summary.record.workload, "strategy": summary.record.plan.strategy,
+                    "seed": summary.record.plan.seed, "budget": summary.record.plan.budget,
+                    "started": summary.record.started, "finished": summary.record.finished,
+                    "measurements": summary.measured, "failures": summary.failed, "state": state(summary),
+                    "decision": summary.record.decision,
+                })
+            })
+            .collect();
+        write_json(path, &json!({"file": store.file().display().to_string(), "runs": runs}))?;
+    }
+    let mut text = format!("{}: {}\n", store.file().display(), count(runs.len(), "run"));
+    for summary in &runs {
+        let record = &summary.record;
+        let failures = if summary.failed > 0 { format!(" ({} failed)", summary.failed) } else { String::new() };
+        let decided = record.decision.as_ref().map(|evidence| {
+            format!(
+                ": {} {}",
+                objective_of(record).words(evidence.chosen.time_ms),
+                in_words(&record.space.parameters, &evidence.chosen.config)
+            )
+        });
+        let _ = writeln!(
+            text,
+            "{:>5}  {}  {} for {} on {}\n       {}, {} measurements{failures}, {}{}",
+            record.run,
+            record.started.get(..19).unwrap_or(&record.started).replace('T', " "),
+            record.tunable,
+            record.workload,
+            record.device,
+            record.plan.strategy,
+            summary.measured,
+            state(summary),
+            decided.unwrap_or_default()
+        );
+    }
+    print_beside(json, &text)
+}
+
+fn export(store: &Store, runs: &[i64], output: &Path) -> Result<(), Failure> {
+    let mut bytes = Vec::new();
+    store_json::write(&store_json::export(store, runs)?, &mut bytes)?;
+    if output.as_os_str() == "-" {
+        match std::io::stdout().lock().write_all(&bytes) {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            result => Ok(result?),
+        }
+    } else {
+        write_file(output, bytes)
+    }
+}
+
+fn import(store: &mut Store, files: &[PathBuf]) -> Result<(), Failure> {
+    for file in files {
+        let export = read_import(file)?;
+        let imported = store.import(&export.runs)?;
+        let text = format!(
+            "{}: {}, {}\n",
+            file.display(),
+            count(imported.runs, "new run"),
+            count(imported.measurements, "new measurement")
+        );
+        print(&text)?;
+    }
+    Ok(())
+}

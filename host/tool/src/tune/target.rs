@@ -1,0 +1,174 @@
+//! What `tune run` tunes, and the process that measures it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Command;
+
+use tuner::cli::Program;
+use tuner::goals::Goal;
+use tuner::interchange::read_recording;
+use tuner::interchange::store_json::{fingerprint, workload_of};
+use tuner::objective::Objective;
+use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
+use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
+use tuner::{Config, Device, Noise, Recording, Replay, Space};
+use ut_bench::tunable::{self, Subject};
+use ut_data::Layout;
+use ut_data::detector::DetectorTables;
+use ut_decoders::{Backend, Pipeline};
+
+use super::run_args::{Args, DeviceSpec};
+use crate::config;
+use crate::{Failure, INVOCATION, signals, trial, usage};
+use ut_data::error::with_causes;
+
+/// The budget of a search where none is given.
+const BUDGET: &str = "evaluations=220,no-gain=50+gain=0.001";
+
+/// The same for a decoder.
+const DECODER_BUDGET: &str = "evaluations=100,no-gain=30+gain=0.002,time=120";
+
+/// Configurations that are ready at a time: those of a race, and the default.
+const KEPT: usize = 20;
+
+/// What is to be tuned, with all that a store knows it by.
+pub struct Target {
+    pub device: DeviceIdentity,
+    pub tunable: TunableIdentity,
+    pub workload: Workload,
+    pub space: Space,
+    pub default: Option<Config>,
+    /// The events or the recording, where the workload does not say which.
+    pub sample: String,
+    pub budget: &'static str,
+    pub objective: Objective,
+    /// The objectives, where there are several.
+    pub goals: Vec<Goal>,
+    program: Option<Program>,
+}
+
+impl Target {
+    pub fn of(args: &Args) -> Result<Self, Failure> {
+        let decodes = args.program.command.is_none() && matches!(args.backend, DeviceSpec::Decoder(_));
+        if let (Some(file), false) = (args.sample.files.first(), decodes) {
+            usage(&format!("{}: only a decoder takes files of events", file.display()));
+        }
+        if let Some(program) = args.program.program()? {
+            return Ok(Self {
+                device: program.device.clone(),
+                tunable: program.tunable.clone(),
+                workload: program.workload.clone(),
+                space: program.space.clone(),
+                default: program.default.clone(),
+                sample: program.sample.clone(),
+                budget: BUDGET,
+                objective: program.objective,
+                goals: program.goals.clone(),
+                program: Some(program),
+            });
+        }
+        match &args.backend {
+            DeviceSpec::Decoder(backend) => {
+                // First what this machine cannot do, then what is wrong with the files.
+                let device = tunable::device(*backend)?;
+                let detector = args.sample.detector()?;
+                let what = subject(*backend, args, &detector.tables);
+                let space = tunable::space(what, device.sm_count as usize)?;
+                Ok(Self {
+                    tunable: tunable::tunable(what),
+                    workload: tunable::workload(&detector.tables, &config::options())?,
+                    default: Some(tunable::varied(what, &space)?.default()),
+                    sample: args.sample.identity(&detector),
+                    space,
+                    device,
+                    budget: DECODER_BUDGET,
+                    objective: Objective::Time,
+                    goals: Vec::new(),
+                    program: None,
+                })
+            }
+            DeviceSpec::Replay(file) => Ok(Self::recorded(file)?.0),
+        }
+    }
+
+    /// A recorded space.
+    pub fn recorded(file: &Path) -> Result<(Self, Recording), Failure> {
+        let recording = read_recording(file)?;
+        let target = Self {
+            device: DeviceIdentity::named(recording.device.clone(), "replay"),
+            // Not the kernel's own name: what a replay decides must never be taken for a measurement.
+            tunable: TunableIdentity::new(format!("replay of {}", recording.kernel), 0),
+            workload: workload_of(&recording)?,
+            space: recording.space.clone(),
+            default: None,
+            // Two recordings of one kernel differ in their times alone.
+            sample: format!("recording {}", fingerprint(&recording)),
+            budget: BUDGET,
+            objective: Objective::Time,
+            goals: Vec::new(),
+            program: None,
+        };
+        Ok((target, recording))
+    }
+
+    /// The device: the program that is tuned, or this program again as another process, which a configuration may hang
+    /// or crash.
+    pub fn process(&self, args: &Args) -> Result<Box<dyn Device>, Failure> {
+        let time_out = args.timeout();
+        if let Some(program) = &self.program {
+            return args.program.device(program, time_out);
+        }
+        let invocation = INVOCATION.get().ok_or("how this program was started is not known")?;
+        let (program, first) = invocation.again.split_first().ok_or("how to start this program again is not known")?;
+        let mut command = Command::new(program);
+        command.args(first).args(measuring(&invocation.args));
+        let mut device = ProcessDevice::new(self.device.name.as_str(), command, time_out);
+        if matches!(args.backend, DeviceSpec::Decoder(Backend::Cuda)) {
+            device = device.fresh_after_failures();
+        }
+        device.start()?;
+        Ok(Box::new(device))
+    }
+}
+
+/// The arguments of `tune run` made those of `tune measure`, which takes the same and makes the same device of them.
+fn measuring(args: &[OsString]) -> Vec<OsString> {
+    let tune = args.iter().position(|arg| arg == "tune").unwrap_or_default();
+    let run = args.iter().skip(tune).position(|arg| arg == "run").map(|place| tune + place);
+    let with = |(place, arg): (usize, &OsString)| if Some(place) == run { "measure".into() } else { arg.clone() };
+    args.iter().enumerate().map(with).collect()
+}
+
+/// The backend with the requested kernels.
+fn subject(backend: Backend, args: &Args, tables: &DetectorTables) -> Subject {
+    Subject { backend, pipeline: args.pipeline.unwrap_or_else(|| Pipeline::default_for(backend, tables)) }
+}
+
+/// Measures on standard input's request: the other side of [`Target::process`].
+pub fn measure(args: &Args) -> Result<(), Failure> {
+    signals::be_silent();
+    // Standard output is the other process's, which waits for a line.
+    serve(args).or_else(|error| Ok(refuse(&with_causes(error.as_ref()))?))
+}
+
+fn serve(args: &Args) -> Result<(), Failure> {
+    match &args.backend {
+        DeviceSpec::Decoder(backend) => {
+            let (detector, events, _) = args.sample.load()?;
+            let Target { space, default, .. } = Target::of(args)?;
+            let varied = tunable::varied(subject(*backend, args, &detector.tables), &space)?;
+            let mut device = trial::device(varied, &detector, events).keeping(KEPT);
+            device.expect(Layout::Allen).map_err(|failure| failure.message)?;
+            if let (Backend::Cuda, Some(default)) = (backend, &default) {
+                // The driver compiles the kernels when they are first used; what comes of it is measured later.
+                let _ = device.measure(default, 1);
+            }
+            serve_standard_streams(&mut device)?;
+        }
+        DeviceSpec::Replay(file) => {
+            let noise = Noise::Resampled { seed: args.seed, first: true };
+            serve_standard_streams(&mut Replay::new(read_recording(file)?, noise))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! How a tuning is getting on, on standard error.
+
+use tuner::Config;
+use tuner::objective::Objective;
+use tuner::session::{Phase, Progress as Step};
+use tuner::store::lookup::Seeds;
+
+use crate::progress::Progress;
+
+/// Shows how the session is getting on.
+pub struct Watcher {
+    objective: Objective,
+    bar: Progress,
+    best: f64,
+    replayed: usize,
+    phase: Phase,
+    told_sibling: bool,
+}
+
+impl Watcher {
+    pub fn new(objective: Objective) -> Self {
+        Self {
+            objective,
+            bar: Progress::new(1000, "{wide_bar} {msg}"),
+            best: f64::INFINITY,
+            replayed: 0,
+            phase: Phase::Searching,
+            told_sibling: false,
+        }
+    }
+
+    pub fn step(&mut self, step: &Step<'_>, words: impl Fn(&Config) -> String) {
+        if step.replayed {
+            self.replayed += 1;
+            self.best = step.best.map_or(self.best, |(_, time)| time);
+            return;
+        }
+        if self.replayed > 0 {
+            let (run, replayed) = (step.run, self.replayed);
+            self.bar.say(&format!("continuing run {run}: {replayed} measurements were already made"));
+            self.replayed = 0;
+        }
+        if let Some(Seeds { configs, sibling }) = step.sibling
+            && !std::mem::replace(&mut self.told_sibling, true)
+        {
+            let (count, of) = (configs.len(), &sibling.device);
+            self.bar.say(&format!("beginning with the {count} best of {of}: {}", sibling.in_words()));
+        }
+        let left = step.left_ms.map_or_else(String::new, |ms| format!(", {} left", seconds(ms / 1e3)));
+        if let Some((config, time)) = step.best
+            && time < self.best
+        {
+            self.best = time;
+            let n = step.spent.evaluations;
+            self.bar.say(&format!("{n:>6} tried, best {}  {}{left}", self.objective.words(time), words(config)));
+        }
+        if step.phase != self.phase {
+            self.phase = step.phase;
+            match step.phase {
+                Phase::Searching => {}
+                Phase::Racing => self.bar.say("racing the best ones"),
+                Phase::Deciding => self.bar.say("deciding: the best ones again, beside the default"),
+            }
+        }
+        if let Some(left) = step.left_ms {
+            let share = step.spent.ms / (step.spent.ms + left).max(1e-9);
+            self.bar.set((1000.0 * share) as u64);
+        }
+        let best = if self.best.is_finite() { self.objective.words(self.best) } else { "nothing yet".to_owned() };
+        self.bar.message(&format!("{} tried, best {best}{left}", step.spent.evaluations));
+    }
+}
+
+fn seconds(seconds: f64) -> String {
+    let whole = seconds.ceil() as u64;
+    if whole < 100 { format!("{whole} s") } else { format!("{} min", whole.div_ceil(60)) }
+}

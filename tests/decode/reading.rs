@@ -1,0 +1,85 @@
+//! What the batches of some inputs hold, read as programs with several threads do.
+
+use ut_decoding::EventMeta;
+use ut_decoding::input::{
+    Apart, Chunks, InputError, InputPart, Layout, Origin, Parser, Part, RawEvent, Seen, Select, banks_of,
+};
+
+/// A bank of a batch: sourceID, type, version, payload.
+pub type Found = (u32, u8, Option<u8>, Vec<u8>);
+
+/// How inputs are read.
+#[derive(Clone, Debug, Default)]
+pub struct How {
+    pub select: Select,
+    pub apart: Apart,
+    pub together: bool,
+    /// Whether each event is looked at, too.
+    pub look: bool,
+}
+
+/// What was read.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// The events of each batch.
+    pub batches: Vec<Vec<(Origin, EventMeta, Vec<Found>)>>,
+    /// Of each chunk.
+    pub seen: Vec<Seen>,
+    /// Bytes of payload that were copied.
+    pub copied: u64,
+}
+
+impl Read {
+    pub fn events(&self) -> Vec<(Origin, EventMeta, Vec<Found>)> {
+        self.batches.concat()
+    }
+
+    pub fn seen(&self) -> String {
+        let mut all = Seen::default();
+        self.seen.iter().for_each(|seen| all.merge(seen.clone()));
+        format!("{all:?}")
+    }
+}
+
+/// Reads a part to its end, in chunks of at most `n` events.
+pub fn read_all(part: impl Into<InputPart>, n: usize, how: &How) -> Read {
+    let mut chunks = Chunks::new([part], n, true, how.select.clone()).apart(how.apart);
+    let mut parser = Parser::new(true, how.select.clone()).apart(how.apart).together(how.together);
+    let (mut read, mut looked) = (Read::default(), Vec::new());
+    while let Some(chunk) = chunks.next_chunk().unwrap() {
+        let mut seen = Seen::default();
+        let take = |(view, origins, max_hits): Part<'_>| {
+            let (mut events, mut bytes) = (Vec::new(), 0);
+            assert_eq!(view.n_events, origins.len());
+            for (e, &origin) in origins.iter().enumerate() {
+                let mut banks = Vec::new();
+                assert!(banks_of(view, e, &mut banks), "event {e}");
+                bytes += banks.iter().map(|bank| bank.payload.len()).sum::<usize>();
+                let banks = banks.iter().map(|b| (b.source_id, b.kind, b.version, b.payload.to_vec()));
+                events.push((origin, view.meta_of(e), banks.collect()));
+            }
+            assert!(max_hits >= bytes / 2);
+            if view.layout == Layout::Mep {
+                let places = &view.offsets[2 + view.offsets[0] as usize..];
+                assert!(places.iter().all(|place| place % 4 == 0), "the fused kernels read words");
+                assert_eq!(max_hits, bytes / 2);
+            } else {
+                assert!(view.n_events <= n);
+            }
+            read.batches.push(events);
+            Ok::<(), InputError>(())
+        };
+        let mut look = |_: &RawEvent<'_>, origin: Origin| looked.push(origin);
+        if how.look {
+            parser.parse_looking(chunk, &mut seen, &mut look, take).unwrap();
+        } else {
+            parser.parse(chunk, &mut seen, take).unwrap();
+        }
+        read.seen.push(seen);
+    }
+    if how.look {
+        assert!(looked.iter().eq(read.batches.iter().flatten().map(|(origin, ..)| origin)));
+    }
+    read.copied = parser.copied();
+    read
+}
