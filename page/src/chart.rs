@@ -95,12 +95,14 @@ pub struct Areas {
 }
 
 impl Areas {
-    /// Middle of each area.
+    /// Middle of each area, to a whole number where the map is large.
     pub(crate) fn middles(&self) -> Vec<(f64, f64)> {
+        let (low, high) = extent(self.outlines.iter().flatten().map(|corner| corner.0));
+        let whole = |value: f64| if high - low > 500.0 { value.round() } else { rounded(value) };
         let middle = |corners: &Vec<(f64, f64)>| {
             let n = corners.len().max(1) as f64;
             let (x, y) = corners.iter().fold((0.0, 0.0), |sum, corner| (sum.0 + corner.0, sum.1 + corner.1));
-            (rounded(x / n), rounded(y / n))
+            (whole(x / n), whole(y / n))
         };
         self.outlines.iter().map(middle).collect()
     }

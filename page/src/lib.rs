@@ -118,7 +118,7 @@ impl Page {
 
     /// Large charts, two side by side where they fit.
     pub fn large_charts(&mut self, charts: &[Chart]) {
-        self.grid(charts, "charts large", &[("", 540, 15)]);
+        self.grid(charts, "charts large", &[("", 520, 15)]);
     }
 
     /// Names the [keys](Areas::keys) of areas, once for all maps of the page; `\n` begins a new line.

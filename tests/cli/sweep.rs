@@ -47,7 +47,7 @@ fn emulated_work_is_counted_and_reported_in_every_form() {
     assert!(report["skipped"][0]["reason"].as_str().unwrap().contains("multiple of 32"));
     assert_eq!(lines(&folder.path().join("sweep.csv")).len(), 1 + 3 + 1);
     let page = std::fs::read_to_string(folder.path().join("sweep.html")).unwrap();
-    assert!(page.contains("heatmap") && page.contains("default") && page.contains("multiple of 32"));
+    assert!(page.contains("\"heat\":{") && page.contains("default") && page.contains("multiple of 32"));
     assert!(folder.path().join("journal.sqlite").exists());
     // Counts are the same every time.
     let again = tempfile::tempdir().unwrap();

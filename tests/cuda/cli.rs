@@ -75,15 +75,6 @@ fn with_a_driver_a_file_is_decoded_as_by_the_reference() {
     }
 }
 
-#[test]
-fn with_a_driver_throughput_runs() {
-    let sample = ["throughput", "--events", "2", "--batch", "1", "--profile", "pp-low", "--duration", "0"];
-    let output = on_the_fake(&[&sample[..], &["--backend", "cuda", "--threads", "1", "--json", "-"]].concat());
-    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!(json["backend"], "cuda", "{json}");
-    assert_eq!(json["events"], 2, "{json}");
-}
-
 /// Decodes a fixture on the fake by the fused kernels; gives hits, and what the fake said.
 fn decode_fused(input: &str, more: &[&str]) -> (Vec<u8>, String) {
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/v5");

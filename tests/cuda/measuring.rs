@@ -28,8 +28,19 @@ fn median(value: &Value) -> f64 {
 
 #[test]
 fn throughput_measures_three_modes_in_turn_and_every_kernel() {
-    let (result, text) =
-        json(&["throughput", "--batch", "1", "--threads", "2", "--duration", "0", "--set", "count.block_x=64"]);
+    let (result, text) = json(&[
+        "throughput",
+        "--pipeline",
+        "allen",
+        "--batch",
+        "1",
+        "--threads",
+        "2",
+        "--duration",
+        "0",
+        "--set",
+        "count.block_x=64",
+    ]);
     let modes = result["modes"].as_array().unwrap();
     assert_eq!(
         modes.iter().map(|mode| mode["mode"].as_str().unwrap()).collect::<Vec<_>>(),

@@ -5,7 +5,7 @@ use std::ptr::null_mut;
 
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUresult, CUstreamCaptureMode};
-use ut_decoding::decoder::cuda::{Argument, CudaDevice, CudaHost, CudaStream, Device, Rows, choose};
+use ut_decoding::decoder::cuda::{Argument, CudaDevice, CudaHost, CudaMemory, CudaStream, Device, Rows, choose};
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
 
@@ -91,79 +91,69 @@ fn streams_are_ordered_by_events_alone() {
 }
 
 #[test]
-fn memory_freed_during_a_copy_is_noticed() {
-    complains("stand_in::memory_freed_during_a_copy_is_noticed", &[], "memory that was given back", || {
-        let mut device = gpu();
-        let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
-        let from = host(&mut device, [1; 8]);
-        // SAFETY: broken on purpose: the fake notices.
-        unsafe { device.write(&stream, CudaDevice::address(&memory), CudaDevice::start(&from), 8) }.unwrap();
-        drop(memory);
-        assert!(device.synchronize(&stream).is_err());
-    });
-}
-
-#[test]
-fn pinned_memory_freed_during_a_copy_is_noticed() {
-    complains("stand_in::pinned_memory_freed_during_a_copy_is_noticed", &[], "given back meanwhile", || {
-        let mut device = gpu();
-        let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
-        let from = host(&mut device, [1; 8]);
-        // SAFETY: broken on purpose: the fake notices.
-        unsafe { device.write(&stream, CudaDevice::address(&memory), CudaDevice::start(&from), 8) }.unwrap();
-        drop(from);
-        assert!(device.synchronize(&stream).is_err());
-    });
-}
-
-#[test]
-fn a_copy_beyond_an_allocation_is_noticed() {
-    complains("stand_in::a_copy_beyond_an_allocation_is_noticed", &[], "outside of global memory", || {
-        let mut device = gpu();
-        let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
-        let to = host(&mut device, [1; 8]);
-        // SAFETY: broken on purpose: the fake notices.
-        unsafe { device.read(&stream, CudaDevice::address(&memory) + 1, CudaDevice::start(&to), Rows::one(8)) }
-            .unwrap();
-        let error = device.synchronize(&stream).unwrap_err().to_string();
-        assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
-    });
-}
-
-#[test]
-fn a_copy_from_memory_that_is_not_pinned_is_noticed() {
-    complains("stand_in::a_copy_from_memory_that_is_not_pinned_is_noticed", &[], "not pinned", || {
-        let mut device = gpu();
-        let (stream, memory, from) = (device.stream().unwrap(), device.allocate(8).unwrap(), [1u8; 8]);
-        // SAFETY: broken on purpose: the fake refuses it.
-        let refused = unsafe { device.write(&stream, CudaDevice::address(&memory), from.as_ptr(), 8) };
-        assert!(refused.is_err());
-    });
-}
-
-#[test]
-fn what_belongs_to_another_device_is_noticed() {
-    let devices = [("FAKE_CUDA_DEVICES", "2")];
-    complains("stand_in::what_belongs_to_another_device_is_noticed", &devices, "used in the context of device", || {
-        let (mut one, mut two) = (gpu(), CudaDevice::new(1, 0).unwrap());
-        let (stream, memory, from) = (two.stream().unwrap(), one.allocate(8).unwrap(), host(&mut one, [1; 8]));
-        one.begin().unwrap();
-        // SAFETY: broken on purpose: the fake refuses it.
-        let refused = unsafe { one.write(&stream, CudaDevice::address(&memory), CudaDevice::start(&from), 8) };
-        assert!(refused.is_err());
-    });
+fn what_a_gpu_would_notice_only_sometimes_is_noticed() {
+    // Each is broken on purpose: the fake notices, and nothing else is there to suffer.
+    type Action = fn(&mut CudaDevice, &CudaStream, CudaMemory, CudaHost);
+    let name = "stand_in::what_a_gpu_would_notice_only_sometimes_is_noticed";
+    let cases: [(&str, &str, Action); 5] = [
+        ("0", "memory that was given back", |device, stream, memory, host| {
+            copy_in(device, stream, &memory, CudaDevice::start(&host)).unwrap();
+            drop(memory);
+            assert!(device.synchronize(stream).is_err());
+        }),
+        ("1", "given back meanwhile", |device, stream, memory, host| {
+            copy_in(device, stream, &memory, CudaDevice::start(&host)).unwrap();
+            drop(host);
+            assert!(device.synchronize(stream).is_err());
+        }),
+        ("2", "outside of global memory", |device, stream, memory, host| {
+            let beyond = CudaDevice::address(&memory) + 1;
+            // SAFETY: broken on purpose, as said above.
+            unsafe { device.read(stream, beyond, CudaDevice::start(&host), Rows::one(8)) }.unwrap();
+            let error = device.synchronize(stream).unwrap_err().to_string();
+            assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
+        }),
+        ("3", "not pinned", |device, stream, memory, _| {
+            assert!(copy_in(device, stream, &memory, [1u8; 8].as_ptr()).is_err());
+        }),
+        ("4", "used in the context of device", |device, _, memory, host| {
+            let theirs = CudaDevice::new(1, 0).unwrap().stream().unwrap();
+            device.begin().unwrap();
+            assert!(copy_in(device, &theirs, &memory, CudaDevice::start(&host)).is_err());
+        }),
+    ];
+    for (number, what, _) in cases {
+        complains(name, &[("UT_DECODE_TEST_CASE", number), ("FAKE_CUDA_DEVICES", "2")], what, || {
+            let asked = std::env::var("UT_DECODE_TEST_CASE").unwrap_or_default();
+            let (_, _, action) = cases.iter().find(|(number, ..)| *number == asked).expect("one of them");
+            let mut device = gpu();
+            let (stream, memory) = (device.stream().unwrap(), device.allocate(8).unwrap());
+            let pinned = host(&mut device, [1; 8]);
+            action(&mut device, &stream, memory, pinned);
+        });
+    }
 }
 
 #[test]
 fn what_is_left_when_a_context_ends_is_noticed() {
     complains("stand_in::what_is_left_when_a_context_ends_is_noticed", &[], "ends with 1 allocations", || {
         let mut device = gpu();
-        let memory = device.allocate(8).unwrap();
         // The memory keeps the context, which is never given back by itself then.
-        std::mem::forget(memory);
+        std::mem::forget(device.allocate(8).unwrap());
         drop(device);
         end_context();
     });
+}
+
+/// Puts a copy of eight bytes on the stream.
+fn copy_in(
+    device: &mut CudaDevice,
+    stream: &CudaStream,
+    to: &CudaMemory,
+    from: *const u8,
+) -> Result<(), ut_decoding::DecodeError> {
+    // SAFETY: broken on purpose by those who call this, which the fake notices.
+    unsafe { device.write(stream, CudaDevice::address(to), from, 8) }
 }
 
 #[test]
