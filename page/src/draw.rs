@@ -349,7 +349,7 @@ fn y_scale(chart: &Chart, most: u32) -> Scale {
 fn alike(mut x: Scale, mut y: Scale, (wide, tall): (u32, u32)) -> (Scale, Scale) {
     let each = ((x.high - x.low) / f64::from(wide)).max((y.high - y.low) / f64::from(tall));
     for (scale, pixels) in [(&mut x, wide), (&mut y, tall)] {
-        let (middle, half) = ((scale.low + scale.high) / 2.0, each * f64::from(pixels) / 2.0);
+        let (middle, half) = (f64::midpoint(scale.low, scale.high), each * f64::from(pixels) / 2.0);
         let n = scale.ticks.len().max(4);
         (scale.low, scale.high) = (middle - half, middle + half);
         scale.ticks = linear_ticks(scale.low, scale.high, n);

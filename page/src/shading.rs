@@ -135,7 +135,7 @@ pub(crate) fn text(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    if size >= 1e7 || size < 1e-6 {
+    if !(1e-6..1e7).contains(&size) {
         let (digits, exponent) = (format!("{value:.3e}"), format!("{value:e}"));
         let mantissa = digits.split('e').next().unwrap_or_default().trim_end_matches('0').trim_end_matches('.');
         return format!("{mantissa}e{}", exponent.rsplit('e').next().unwrap_or_default());

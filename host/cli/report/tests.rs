@@ -202,7 +202,9 @@ fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_
     let numbers = by_sector(maps, tables);
     assert!((0..N_SECTORS).all(|sector| near(numbers[sector].unwrap(), hits(sector) as f64 / EVENTS as f64)));
     // From the least that is not 0.
-    maps.iter().for_each(|map| ends(map, 0.03f64.log10(), 1.96f64.log10()));
+    for map in maps {
+        ends(map, 0.03f64.log10(), 1.96f64.log10());
+    }
 
     let maps = &charts[4..8];
     let numbers = by_sector(maps, tables);
@@ -231,7 +233,9 @@ fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_
         assert!(number.is_none_or(|number| near(number, mean_charge(&sums.view, sector).0)), "{sector}");
     }
     // A fifth to either side of 22; the sectors with 900, which are not well known, do not count.
-    maps.iter().for_each(|map| ends(map, 17.6, 26.4));
+    for map in maps {
+        ends(map, 17.6, 26.4);
+    }
 }
 
 #[test]
