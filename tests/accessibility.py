@@ -227,6 +227,20 @@ def check(browser, page):
         if sector not in js("document.querySelector('.bar select').selectedOptions[0].textContent"):
             wrong.append("Enter on a sector does not choose it")
 
+    # Dragging zooms into a picture, two clicks show the whole one.
+    if js("document.querySelector('.charts.large figure') !== null"):
+        box = js("""(() => { window.zoomed = [...document.querySelectorAll('.charts.large figure svg')][0]; zoomed.scrollIntoView();
+            const box = zoomed.getBoundingClientRect(); return [box.x, box.y, box.width, box.height] })()""")
+        whole, seen = js("zoomed.getAttribute('viewBox')"), []
+        drag = [("mousePressed", 0.4, 1), ("mouseMoved", 0.5, 1), ("mouseReleased", 0.6, 1)]
+        for steps in (drag, [(kind, 0.5, clicks) for clicks in (1, 2) for kind in ("mousePressed", "mouseReleased")]):
+            for kind, share, clicks in steps:
+                browser.ask("Input.dispatchMouseEvent", type=kind, x=box[0] + share * box[2], y=box[1] + share * box[3],
+                            button="left", clickCount=clicks)
+            seen.append(js("zoomed.getAttribute('viewBox')"))
+        if seen[0] == whole or seen[1] != whole:
+            wrong.append(f"dragging and two clicks show {seen} of {whole}")
+
     # On paper: light, and no chart wider than its place.
     browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
     pdf = browser.ask("Page.printToPDF", preferCSSPageSize=True, printBackground=True)["data"]

@@ -226,9 +226,9 @@
   const download = (name, ending, url) => make("a", "", { download: `${name}.${ending}`, href: url }).click();
   // As on a light page, for slides: the colours that are written into the picture.
   const save = (figure, png) => {
-    const svg = figure.svgs[seen(figure)].cloneNode(true), [, , width, height] = svg.getAttribute("viewBox").split(" ").map((side) => side / 4);
+    const svg = figure.svgs[seen(figure)].cloneNode(true), [, , across, down] = svg.getAttribute("viewBox").split(" ");
+    const width = +svg.dataset.width, height = Math.round((width * down) / across);
     svg.querySelectorAll(".here").forEach((mark) => mark.remove());
-    svg.setAttribute("viewBox", `0 0 ${4 * width} ${4 * height}`);
     svg.setAttribute("width", width);
     svg.setAttribute("height", height);
     if (figure.choices) svg.append(Object.assign(svgPart("text", { x: 20, y: 50, "font-family": "sans-serif", "font-size": 48 }), { textContent: figure.choices.names[figure.choice || 0] }));
@@ -273,10 +273,19 @@
         svg.dataset.whole ??= svg.getAttribute("viewBox");
         svg.style.aspectRatio ||= svg.dataset.whole.split(" ").slice(2).join(" / ");
         svg.setAttribute("viewBox", [Math.min(to.x, from.x), Math.min(to.y, from.y), width, height].join(" "));
-      } else if (from && point?.key !== undefined) choose(point.key);
+        figure.zoomed = true;
+      } else if (from && point?.key !== undefined) {
+        // What is chosen is scrolled to, which a second click must not find.
+        clearTimeout(figure.click);
+        figure.click = setTimeout(() => choose(point.key), figure.zoomed ? 300 : 0);
+      }
       from = null;
     });
-    chart.addEventListener("dblclick", () => figure.svgs.forEach((svg) => svg.dataset.whole && svg.setAttribute("viewBox", svg.dataset.whole)));
+    chart.addEventListener("dblclick", () => {
+      clearTimeout(figure.click);
+      figure.zoomed = false;
+      figure.svgs.forEach((svg) => svg.dataset.whole && svg.setAttribute("viewBox", svg.dataset.whole));
+    });
 
     const bar = make("div", "", { className: "bar" });
     let table = null;

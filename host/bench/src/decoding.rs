@@ -2,9 +2,11 @@
 //! work.
 //!
 //! ```no_run
-//! # use ut_decoding::{Backend, DecodeOptions, DetectorTables, EventBatch};
-//! use ut_decoding::bench::decoding::DecodeDevice;
-//! use ut_decoding::bench::{Varied, base};
+//! # use ut_data::{DecodeOptions, DetectorTables};
+//! # use ut_data::input::EventBatch;
+//! # use ut_decoders::Backend;
+//! use ut_bench::decoding::DecodeDevice;
+//! use ut_bench::{Varied, base};
 //! use tuner::{Config, Device, Value};
 //! # fn tune(tables: &DetectorTables, events: Vec<EventBatch>) -> Result<(), Box<dyn std::error::Error>> {
 //! // Configurations of these parameters, in this order; all others are as here.

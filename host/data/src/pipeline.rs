@@ -114,7 +114,7 @@ pub fn paced<T>(per_second: f64, items: impl IntoIterator<Item = T>) -> impl FnM
 /// Batches at 2000 a second, decoded by two threads, in order:
 ///
 /// ```
-/// use ut_decoding::pipeline::{ordered, paced};
+/// use ut_data::pipeline::{ordered, paced};
 /// # let batches = vec![1, 2, 3];
 /// # let decode = |batch: u32| 10 * batch;
 /// # let mut hits = Vec::new();

@@ -21,14 +21,14 @@ use super::{
 /// Fields cannot be set from outside:
 ///
 /// ```compile_fail,E0616
-/// # use ut_decoding::detector::DetectorTables;
+/// # use ut_data::detector::DetectorTables;
 /// fn lie(mut tables: DetectorTables) {
 ///     tables.slots.truncate(6);
 /// }
 /// ```
 ///
 /// ```compile_fail,E0596
-/// # use ut_decoding::detector::DetectorTables;
+/// # use ut_data::detector::DetectorTables;
 /// fn lie(mut tables: DetectorTables) {
 ///     tables.slots().fill(Default::default());
 /// }

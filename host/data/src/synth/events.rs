@@ -37,8 +37,8 @@ pub struct SynthEvent {
 /// those that a v5 lane with more than 254 hits cannot send).
 ///
 /// ```
-/// use ut_decoding::detector::BankVersion;
-/// use ut_decoding::synth::{Generator, Profile};
+/// use ut_data::detector::BankVersion;
+/// use ut_data::synth::{Generator, Profile};
 ///
 /// let generator = Generator::new(Profile::PpNominal, BankVersion::V5, 1);
 /// let event = generator.event(7);

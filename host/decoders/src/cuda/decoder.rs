@@ -84,8 +84,8 @@ static NEXT_DECODER: AtomicU64 = AtomicU64::new(0);
 /// is collected; as many can be in flight as there are streams. [`decode_all`](Self::decode_all) does it like this:
 ///
 /// ```no_run
-/// # use ut_decoding::{EventBatch, DecodeError};
-/// # use ut_decoding::decoder::cuda::{CudaDecoder, Readback};
+/// # use ut_data::{EventBatch, DecodeError};
+/// # use ut_decoders::cuda::{CudaDecoder, Readback};
 /// # fn all(decoder: &mut CudaDecoder, batches: &[EventBatch]) -> Result<(), DecodeError> {
 /// let mut in_flight = std::collections::VecDeque::new();
 /// for batch in batches {
