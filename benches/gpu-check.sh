@@ -407,14 +407,14 @@ sweep() {
 # Where the fused pipeline is not right, nothing of it is tuned.
 if part tune && [ "$best" = fused ]; then
     if [ -n "$events" ]; then
-        sweep tune 60 --pipeline fused --batch "$batch" --axis cuda.registers=0,48 --axis fused.carve_out=0,100
+        sweep tune 60 --set pipeline=fused --set batch="$batch" --axis cuda.registers=0,48 --axis fused.carve_out=0,100
     else
-        sweep tune 60 --pipeline fused --batch "$batch" --axis cuda.registers=48,56,64 --axis fused.block_x=128,256 \
+        sweep tune 60 --set pipeline=fused --set batch="$batch" --axis cuda.registers=48,56,64 --axis fused.block_x=128,256 \
             --axis fused.carve_out=1,58,72,100
     fi
 fi
 if part count-first && [ "$best" = fused ]; then
-    sweep count-first 20 --pipeline fused --batch "$batch" --axis fused.count_first=0,1 --axis batch=$sizes
+    sweep count-first 20 --set pipeline=fused --axis fused.count_first=0,1 --axis batch=$sizes
 fi
 if part batches; then
     small=10,100,1000,10000,100000
@@ -425,7 +425,7 @@ fi
 if part graphs; then
     small=1,10,100,1000
     [ -z "$events" ] || small=$sizes
-    sweep graphs 40 --batch "$batch" --axis "pipeline=$(echo $good | tr ' ' ,)" --axis cuda.graph=0,1 --axis batch=$small
+    sweep graphs 40 --axis "pipeline=$(echo $good | tr ' ' ,)" --axis cuda.graph=0,1 --axis batch=$small
 fi
 if part inputs; then
     for pipeline in $good; do
@@ -437,7 +437,7 @@ if part inputs; then
     done
 fi
 if part ladder; then
-    step ladder 45 "$tool" ablation "${measured[@]}" --batch "$batch" --duration $((seconds * 3)) --json ladder.json
+    step ladder 45 "$tool" ablation "${measured[@]}" --set batch="$batch" --duration $((seconds * 3)) --json ladder.json
 fi
 if part suite; then
     # That generate makes the same files again needs the tool where it was built; the emulated kernels need minutes.
