@@ -154,7 +154,7 @@ fn the_checks_find_what_they_are_for() {
     assert!(declared(".global .align 16 .b8 tile[512];").contains("array in global"));
     assert!(declared(".shared .align 16 .b8 tile[512];").contains("another shared"));
     assert!(declared(".func helper(").contains("not inlined"));
-    assert!(faults(&text.replace("\n.target sm_80\n", "\n.target sm_90\n")).contains("sm_80"));
+    assert!(faults(&text.replace("\n.target sm_75\n", "\n.target sm_90\n")).contains("sm_75"));
 }
 
 #[test]
@@ -276,8 +276,8 @@ mod command {
             "(rung0)",
             "(rung6)",
             "(32-bit sums)",
-            "sm_80",
-            "sm_90",
+            "sm_75",
+            "sm_100",
         ] {
             assert!(text.contains(what), "{what}");
         }
