@@ -125,10 +125,4 @@ fn set_works_wherever_there_is_decoding_and_changes_no_hit() {
     let output = tool(&[&throughput[..], &["--set", "cpu.chunk=4"]].concat()).assert().success();
     let json: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
     assert_eq!(json["set"], serde_json::json!(["cpu.chunk=4"]));
-    for key in ["backend", "threads", "events", "distinct_events", "events_per_second_per_thread"] {
-        assert!(!json[key].is_null(), "{key}");
-    }
-    for key in ["median", "q1", "q3"] {
-        assert!(json["events_per_second"][key].as_f64().unwrap() > 0.0, "{key}");
-    }
 }

@@ -131,7 +131,7 @@ fn detectors() -> [DetectorTables; 2] {
 fn nasty_events(tables: &DetectorTables) {
     let events = nasty::aligned_events(tables.boards(), 0..4);
     let strategy = (events, nasty::options(), nasty::corruptions(), config(), part());
-    check(&strategy, 60, |(events, options, corruptions, config, part)| {
+    check(&strategy, 40, |(events, options, corruptions, config, part)| {
         for mut batch in [allen_batch(&events), mep_batch(&events)] {
             compare(tables, options, config, batch.view())?;
             nasty::corrupt(&mut batch, &corruptions);
