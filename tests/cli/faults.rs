@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use crate::support::{TABLES, json_of, read, run_to, write};
+use crate::support::{TABLES, empty, json_of, read, run_to, write};
 use serde_json::Value;
 use ut_decoding::input::{EventHeader, Events, GENERATED_MASK, MdfWriter};
 
@@ -88,8 +88,7 @@ fn check(directory: &Path, file: &str, ledger: &Value, options: &[&str]) {
 
 /// Generates events with faults, each kind of which must be among them, and checks the report of `file` however it is decoded.
 fn accounts_for(file: &str, options: &str, banks: &[&str], others: &[&str], decode: &[&str]) {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let all = [banks, others].concat();
     let ledger = generate(directory, &options.split(' ').collect::<Vec<_>>(), &all);
     for kind in all.iter().map(|fault| fault.split_once('=').unwrap().0) {
@@ -133,8 +132,7 @@ fn the_report_accounts_for_faults_of_packets_and_of_files_that_are_compressed_as
 
 #[test]
 fn damaged_events_that_do_not_tell_their_run_are_not_left_out_silently() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let ledger = generate(directory, &["--events", "40", "--seed", "5"], &["checksum=0.3"]);
     let broken = ledger["report"]["broken_event"].as_u64().unwrap();
     let args = [&["decode", "events.mdf", "--run", "1"][..], &TABLES].concat();
@@ -149,8 +147,7 @@ fn damaged_events_that_do_not_tell_their_run_are_not_left_out_silently() {
 
 #[test]
 fn each_fault_alone_is_told_from_the_others() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     for fault in OF_BANKS {
         let (kind, _) = fault.split_once('=').unwrap();
         let ledger = generate(directory, &["--events", "4"], &[&format!("{kind}=0.5")]);
@@ -165,8 +162,7 @@ fn each_fault_alone_is_told_from_the_others() {
 
 #[test]
 fn faults_that_cannot_be_are_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     for (args, message) in [
         (&["--corrupt", "checksum"][..], "KIND=RATE"),
         (&["--corrupt", "nonsense=1"], "there is no fault nonsense"),
@@ -187,8 +183,7 @@ fn faults_that_cannot_be_are_refused() {
 
 #[test]
 fn events_without_faults_have_no_list_of_faults_of_others() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     generate(directory, &[], &["cut=1"]);
     run_to(0, directory, &["generate", "--output", "."]);
     assert!(directory.join("events.mdf").exists() && !directory.join("faults.json").exists());

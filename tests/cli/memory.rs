@@ -7,8 +7,8 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use crate::formats::{block, packed, zlib};
-use crate::support::{TABLES, bank, event, read, run_to, write};
+use crate::formats::{packed, zlib_block};
+use crate::support::{TABLES, bank, empty, event, read, run_to, write};
 
 /// Anonymous memory that a job with 4 threads may take.
 const MOST: u64 = 512 << 20;
@@ -35,8 +35,7 @@ fn most_of(tool: &mut Child) -> u64 {
 
 #[test]
 fn memory_does_not_grow_with_files_that_are_unpacked_at_once() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let (n, files) = (4000, 8);
     run_to(0, directory, &["generate", "--events", &n.to_string(), "--pack", "zstd", "--output", "."]);
     write(directory, "list", "events.mdf.zst\n".repeat(files).as_bytes());
@@ -66,13 +65,12 @@ fn fullest_event(boards: u32) -> Vec<u8> {
 
 #[test]
 fn memory_is_bounded_however_many_hits_the_events_have_and_however_small_they_are_packed() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     run_to(0, directory, &["generate", "--events", "1", "--output", "."]);
     let one = fullest_event(216);
     let n = 40;
     write(directory, "full.mdf", &one.repeat(n));
-    let blocks = packed(&one, 1 << 20, |body| block(b"ZL\x08", body.len(), &zlib(body)));
+    let blocks = packed(&one, 1 << 20, zlib_block);
     write(directory, "blocks.mdf", &blocks.repeat(n));
     let as_packet = ["convert", "full.mdf", "--output", "full.mep"];
     run_to(0, directory, &as_packet);

@@ -6,14 +6,13 @@
 use std::num::NonZeroU32;
 
 use super::decoder::PtxDecoder;
-use crate::suite::backends::decode;
-use crate::suite::data::{Real, rows};
+use crate::suite::backends::as_reference;
+use crate::suite::data::Real;
 use crate::suite::events::{Event, allen_batch, fits_mep, generated_as, mep_batch, tables_in, v5, v5_payload};
 use crate::suite::nasty::{self, check};
 use ptx_machine::{Launch, Memory, Program, bytes_of};
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::ptx::Unit;
-use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::synth::Profile;
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Flip, Grouping, Position};
 use ut_kernels::detector::BankVersion;
@@ -26,15 +25,7 @@ fn compare(
     batch: BatchView<'_>,
     decoder: &mut PtxDecoder,
 ) -> Result<(), String> {
-    let (expected, expected_report) = decode(&mut ReferenceDecoder::new(tables, options), tables, batch);
-    let (hits, report) = decode(decoder, tables, batch);
-    if report.events != expected_report.events {
-        return Err(format!("{:?}\nand not\n{:?}", report.events, expected_report.events));
-    }
-    if hits.offsets() != expected.offsets() || rows(&hits) != rows(&expected) {
-        return Err(format!("hits differ: {options:?}, {:?}", batch.layout));
-    }
-    Ok(())
+    as_reference(decoder, tables, options, batch)
 }
 
 fn with_defaults(tables: &DetectorTables, options: DecodeOptions, events: &[Event]) -> Result<(), String> {
