@@ -38,7 +38,10 @@ pub use device::{process, replay};
 #[cfg(feature = "store")]
 pub use minimise::minimise;
 #[cfg(feature = "store")]
-pub use search::{budget, racing, rounds, session, tune::tune};
+pub use search::{
+    budget, racing, rounds, session,
+    tune::{tune, tune_watched},
+};
 pub use space::builder::{DeviceLimits, Footprint, SpaceBuilder};
 pub use space::file::{parse_toml, read_space, read_toml};
 pub use space::{ConfigIndex, ConstraintReport, Named, Parameter, Space, SpaceError, SpaceReport};

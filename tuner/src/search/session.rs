@@ -1,6 +1,7 @@
 //! A tuning session: the request, its progress, its result.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use crate::budget::{Budget, Spent};
 use crate::compare;
@@ -41,6 +42,8 @@ pub struct Session<'a> {
     pub finalists: usize,
     /// How the final rounds are held; the seed in it is not used.
     pub rounds: compare::Plan,
+    /// How long the final rounds wait in all for a machine that others use, before nothing is decided.
+    pub patience: Duration,
     /// Whether an unfinished run is left alone instead of continued.
     pub fresh: bool,
 }
@@ -64,6 +67,7 @@ impl<'a> Session<'a> {
             racers: 16,
             finalists: 3,
             rounds,
+            patience: Duration::from_mins(1),
             fresh: false,
         }
     }
@@ -94,6 +98,8 @@ pub enum Phase {
     Racing,
     /// Holding the final rounds.
     Deciding,
+    /// Waiting in the final rounds, because others use the machine.
+    Waiting,
 }
 
 /// How a session is getting on.
@@ -109,6 +115,8 @@ pub struct Progress<'a> {
     pub phase: Phase,
     /// Whether this was measured by an earlier process.
     pub replayed: bool,
+    /// How far the budget reaches, in words: after the first measurement, where launches or time bound it.
+    pub reach: Option<String>,
     /// The sibling whose best configurations the search began with.
     pub sibling: Option<&'a Seeds>,
     /// The run in the store.

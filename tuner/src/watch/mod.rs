@@ -53,6 +53,12 @@ impl Default for Limits {
 }
 
 impl State {
+    /// What others do to the machine, in words; nothing where that is not known.
+    pub fn in_words(&self) -> String {
+        let others = self.others.map(|share| format!("others take {:.0} % of this machine", 100.0 * share));
+        others.into_iter().chain(self.throttled.iter().cloned()).collect::<Vec<_>>().join("; ")
+    }
+
     /// What is wrong with this state, if anything. What is unknown does not count against it.
     pub fn trouble(&self, limits: &Limits) -> Option<Trouble> {
         if !self.throttled.is_empty() {

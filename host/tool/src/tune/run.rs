@@ -10,7 +10,7 @@ use tuner::session::Session;
 use tuner::store::contents::RunRecord;
 use tuner::store::{Evidence, Observation, Store, Task};
 use tuner::strategy::StrategyKind;
-use tuner::tune;
+use tuner::tune_watched;
 
 use super::run_args::{Args, DeviceSpec};
 use super::target::Target;
@@ -65,7 +65,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .collect();
     let mut watcher = Watcher::new(target.objective);
     signals::keeps("every finished measurement is kept; the same command goes on from here");
-    let tuning = tune(&session, device, &mut store, &mut |step| {
+    let mut watch = target.watch(args);
+    let tuning = tune_watched(&session, device, &mut store, &mut *watch, &mut |step| {
         watcher.step(step, |config| in_words(&parameters, config));
         true
     })?;

@@ -11,6 +11,7 @@ use tuner::interchange::store_json::{fingerprint, workload_of};
 use tuner::objective::Objective;
 use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
 use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
+use tuner::watch::{NoWatch, Watch};
 use tuner::{Config, Device, Noise, Recording, Replay, Space};
 use ut_bench::tunable::{self, Subject};
 use ut_data::Layout;
@@ -109,6 +110,14 @@ impl Target {
             program: None,
         };
         Ok((target, recording))
+    }
+
+    /// A watch over what is measured; a recording needs none.
+    pub fn watch(&self, args: &Args) -> Box<dyn Watch> {
+        match args.backend {
+            DeviceSpec::Decoder(backend) => args.watch.watch(backend),
+            DeviceSpec::Replay(_) => Box::new(NoWatch),
+        }
     }
 
     /// The device: the program that is tuned, or this program again as another process, which a configuration may hang

@@ -33,6 +33,7 @@ impl Watcher {
         if step.replayed {
             self.replayed += 1;
             self.best = step.best.map_or(self.best, |(_, time)| time);
+            self.bar.message(&format!("going through what run {} measured: {}", step.run, self.replayed));
             return;
         }
         if self.replayed > 0 {
@@ -46,6 +47,9 @@ impl Watcher {
             let (count, of) = (configs.len(), &sibling.device);
             self.bar.say(&format!("beginning with the {count} best of {of}: {}", sibling.in_words()));
         }
+        if let Some(reach) = &step.reach {
+            self.bar.say(reach);
+        }
         let left = step.left_ms.map_or_else(String::new, |ms| format!(", {} left", seconds(ms / 1e3)));
         if let Some((config, time)) = step.best
             && time < self.best
@@ -55,11 +59,13 @@ impl Watcher {
             self.bar.say(&format!("{n:>6} tried, best {}  {}{left}", self.objective.words(time), words(config)));
         }
         if step.phase != self.phase {
-            self.phase = step.phase;
+            let before = std::mem::replace(&mut self.phase, step.phase);
             match step.phase {
                 Phase::Searching => {}
                 Phase::Racing => self.bar.say("racing the best ones"),
+                Phase::Deciding if before == Phase::Waiting => {}
                 Phase::Deciding => self.bar.say("deciding: the best ones again, beside the default"),
+                Phase::Waiting => self.bar.say("waiting: others use this machine"),
             }
         }
         if let Some(left) = step.left_ms {
