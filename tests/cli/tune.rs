@@ -536,6 +536,44 @@ fn any_program_is_tuned_from_the_command_line_and_found_again() {
 }
 
 #[test]
+fn a_second_tuning_on_this_machine_waits_for_the_first() {
+    let place = Place::new();
+    let [space, _] = program(&place);
+    let first = place.store().measure_alone().unwrap();
+    let arguments = ["tune", "run", "--space", &space, "--command", "true", "--others", "100"];
+    let mut second = place.command(&arguments).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(second.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("another tuning is measuring")));
+    drop(first);
+    assert!(lines.any(|line| line.contains("tried, best")));
+    assert!(second.wait().unwrap().success());
+}
+
+#[test]
+fn decode_tunes_on_first_use_where_the_settings_say_so() {
+    let place = Place::new();
+    let sample = place.path("sample");
+    place.says(&["generate", "--profile", "pp-low", "--events", "3", "--output", sample.to_str().unwrap()]);
+    let settings = sample.join("ut-decode.toml");
+    let tables = "boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n";
+    let decode = |tune: &str, name: &str| {
+        std::fs::write(&settings, format!("{tables}{tune}")).unwrap();
+        let [events, hits] = [sample.join("events.mdf"), place.path(name)].map(|path| path.display().to_string());
+        let output = place.run(&["decode", &events, "--config", settings.to_str().unwrap(), "--output", &hits]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{said}");
+        (said, std::fs::read(hits).unwrap())
+    };
+    let (said, untuned) = decode("", "a.csv");
+    assert!(!said.contains("tun"), "{said}");
+    let (said, tuned) = decode("tune = \"first-use\"", "b.csv");
+    assert!(said.contains("nothing was tuned for") && said.contains("tuned values: "), "{said}");
+    let (said, again) = decode("tune = \"first-use\"", "c.csv");
+    assert!(!said.contains("nothing was tuned") && said.contains("tuned values: "), "{said}");
+    assert!(tuned == untuned && again == untuned);
+}
+
+#[test]
 fn what_is_wrong_with_a_program_is_said_before_anything_is_measured() {
     let place = Place::new();
     let [space, command] = program(&place);

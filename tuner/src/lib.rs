@@ -36,7 +36,7 @@ pub use decide::{chain, compare, cost, drift, samples, statistics, verdict, work
 pub use device::replay::{Noise, Recording, Replay};
 pub use device::{process, replay};
 #[cfg(feature = "store")]
-pub use minimise::minimise;
+pub use minimise::{first_use, minimise};
 #[cfg(feature = "store")]
 pub use search::{
     budget, racing, rounds, session,

@@ -3,6 +3,7 @@
 use super::workloads::{Matrix, MatrixError};
 use crate::compare::{Order, turns};
 use crate::statistics::{median, robust_spread};
+use crate::watch::Watch;
 use crate::{Config, Device, Failure, Outcome};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
@@ -39,17 +40,19 @@ impl Costs {
 }
 
 /// Measures `sets` on each of `workloads` (names and devices), `rounds` times, all taking turns in random order:
-/// what slowly changes meets all of them alike.
+/// what slowly changes meets all of them alike. A time that was taken while others used the machine does not count.
 ///
 /// # Errors
-/// A workload on which no set runs.
+/// A workload on which no set runs, or none undisturbed.
 pub fn measure(
     workloads: &mut [(String, &mut dyn Device)],
     sets: &[Config],
     rounds: usize,
     seed: u64,
+    watch: &mut dyn Watch,
     mut tick: impl FnMut(usize),
 ) -> Result<Costs, MatrixError> {
+    let limits = watch.limits();
     let mut lot = ChaCha8Rng::seed_from_u64(seed);
     let mut times: Vec<Vec<Result<Vec<f64>, Failure>>> = vec![vec![Ok(Vec::new()); workloads.len()]; sets.len()];
     // The first round warms up.
@@ -60,8 +63,10 @@ pub fn measure(
             let (set, workload) = (place / workloads.len(), place % workloads.len());
             let cell = &mut times[set][workload];
             if let Ok(samples) = cell {
-                match workloads[workload].1.measure(&sets[set], 1) {
-                    Outcome::Times(new) if round > 0 => samples.extend(new),
+                let outcome = workloads[workload].1.measure(&sets[set], 1);
+                let quiet = watch.look().trouble(&limits).is_none();
+                match outcome {
+                    Outcome::Times(new) if round > 0 && quiet => samples.extend(new),
                     Outcome::Times(_) => {}
                     Outcome::Failed(failure) => *cell = Err(failure),
                 }
@@ -137,6 +142,7 @@ impl Device for Mix<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::NoWatch;
     use crate::{FailureKind, Value};
 
     /// A set runs in `base` ms times its distance from `best`, plus 1; set 9 fails.
@@ -170,7 +176,7 @@ mod tests {
         let (mut a, mut b) = (Line { best: 1, base: 1.0, measured: 0 }, Line { best: 3, base: 10.0, measured: 0 });
         let mut workloads: [(String, &mut dyn Device); 2] = [("a".into(), &mut a), ("b".into(), &mut b)];
         let mut rounds = 0;
-        let costs = measure(&mut workloads, &sets(&[1, 3, 9]), 5, 1, |_| rounds += 1).unwrap();
+        let costs = measure(&mut workloads, &sets(&[1, 3, 9]), 5, 1, &mut NoWatch, |_| rounds += 1).unwrap();
         assert_eq!(
             costs.matrix.times,
             [[Some(1.0), Some(30.0)], [Some(3.0), Some(10.0)]]
@@ -186,7 +192,7 @@ mod tests {
         // Five rounds and one to warm up for two sets; the failing one once.
         assert_eq!((a.measured, b.measured), (13, 13));
         let mut alone: [(String, &mut dyn Device); 1] = [("a".into(), &mut a)];
-        assert!(measure(&mut alone, &sets(&[9]), 2, 1, |_| ()).is_err());
+        assert!(measure(&mut alone, &sets(&[9]), 2, 1, &mut NoWatch, |_| ()).is_err());
     }
 
     #[test]

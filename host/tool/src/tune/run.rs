@@ -36,7 +36,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let kind = StrategyKind::default_for(target.space.len(), budget.most_evaluations());
     let task =
         Task { device: &target.device, tunable: &target.tunable, workload: &target.workload, space: &target.space };
-    let mut store = Store::open(&args.store.locations(None)?.user)?;
+    let (mut store, _alone) = match args.backend {
+        // It measures nothing.
+        DeviceSpec::Replay(_) => (Store::open(&args.store.locations(None)?.user)?, None),
+        DeviceSpec::Decoder(_) => args.store.to_measure()?,
+    };
     let session = Session {
         launches: usize::from(args.launches),
         finalists: usize::from(args.finalists),
@@ -57,17 +61,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         session.budget
     ));
     target.space.report().warnings().for_each(|warning| say(&format!("warning: {warning}")));
-    let parameters: Vec<_> = target
-        .space
-        .parameters()
-        .iter()
-        .map(|parameter| (parameter.name().to_owned(), parameter.values().to_vec()))
-        .collect();
     let mut watcher = Watcher::new(target.objective);
     signals::keeps("every finished measurement is kept; the same command goes on from here");
     let mut watch = target.watch(args);
     let tuning = tune_watched(&session, device, &mut store, &mut *watch, &mut |step| {
-        watcher.step(step, |config| in_words(&parameters, config));
+        watcher.step(step, |config| target.space.named(config).to_string());
         true
     })?;
     drop(watcher);

@@ -3,15 +3,16 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::json;
 use tuner::interchange::{read_import, store_json};
 use tuner::report::words::{in_words, objective_of};
 use tuner::store::contents::{Prune, RunSummary};
-use tuner::store::{Application, Locations, Matching, Store};
+use tuner::store::{Application, Locations, Matching, RunLock, Store, StoreError};
 
 use crate::Failure;
-use crate::output::{count, print, print_beside, write_file, write_json};
+use crate::output::{count, print, print_beside, say, write_file, write_json};
 
 /// Whose stores they are.
 pub const APPLICATION: Application<'static> = Application("ut-decode");
@@ -33,6 +34,23 @@ impl StoreArgs {
     /// The user's store, for reading.
     pub fn read(&self) -> Result<Store, Failure> {
         Ok(Store::open_existing(&self.locations(None)?.user)?)
+    }
+
+    /// The user's store for a tuning, once no other one measures on this machine.
+    pub fn to_measure(&self) -> Result<(Store, Option<RunLock>), Failure> {
+        let store = Store::open(&self.locations(None)?.user)?;
+        let mut told = false;
+        loop {
+            match store.measure_alone() {
+                Err(StoreError::Measuring) => {
+                    if !std::mem::replace(&mut told, true) {
+                        say("another tuning is measuring on this machine: waiting until it has ended");
+                    }
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                lock => return Ok((store, lock?)),
+            }
+        }
     }
 
     fn write(&self) -> Result<Store, Failure> {

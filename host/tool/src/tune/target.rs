@@ -20,6 +20,8 @@ use ut_decoders::{Backend, Pipeline};
 
 use super::run_args::{Args, DeviceSpec};
 use crate::config;
+use crate::detector::Detector;
+use crate::trial::SampleArgs;
 use crate::{Failure, INVOCATION, signals, trial, usage};
 use ut_data::error::with_causes;
 
@@ -71,25 +73,31 @@ impl Target {
         match &args.backend {
             DeviceSpec::Decoder(backend) => {
                 // First what this machine cannot do, then what is wrong with the files.
-                let device = tunable::device(*backend)?;
+                tunable::device(*backend)?;
                 let detector = args.sample.detector()?;
-                let what = subject(*backend, args, &detector.tables);
-                let space = tunable::space(what, device.sm_count as usize)?;
-                Ok(Self {
-                    tunable: tunable::tunable(what),
-                    workload: tunable::workload(&detector.tables, &config::options())?,
-                    default: Some(tunable::varied(what, &space)?.default()),
-                    sample: args.sample.identity(&detector),
-                    space,
-                    device,
-                    budget: DECODER_BUDGET,
-                    objective: Objective::Time,
-                    goals: Vec::new(),
-                    program: None,
-                })
+                Self::decoder(subject(*backend, args, &detector.tables), &args.sample, &detector)
             }
             DeviceSpec::Replay(file) => Ok(Self::recorded(file)?.0),
         }
+    }
+
+    /// A decoder.
+    pub fn decoder(what: impl Into<Subject>, sample: &SampleArgs, detector: &Detector) -> Result<Self, Failure> {
+        let what = what.into();
+        let device = tunable::device(what.backend)?;
+        let space = tunable::space(what, device.sm_count as usize)?;
+        Ok(Self {
+            tunable: tunable::tunable(what),
+            workload: tunable::workload(&detector.tables, &config::options())?,
+            default: Some(tunable::varied(what, &space)?.default()),
+            sample: sample.identity(detector),
+            space,
+            device,
+            budget: DECODER_BUDGET,
+            objective: Objective::Time,
+            goals: Vec::new(),
+            program: None,
+        })
     }
 
     /// A recorded space.
@@ -125,7 +133,7 @@ impl Target {
     pub fn process(&self, args: &Args) -> Result<Box<dyn Device>, Failure> {
         let time_out = args.timeout();
         if let Some(program) = &self.program {
-            return args.program.device(program, time_out);
+            return Ok(args.program.device(program, time_out)?);
         }
         let invocation = INVOCATION.get().ok_or("how this program was started is not known")?;
         let (program, first) = invocation.again.split_first().ok_or("how to start this program again is not known")?;
