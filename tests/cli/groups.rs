@@ -276,7 +276,7 @@ fn found(store: &Path, workload: Option<&str>) -> bool {
 fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others() {
     let place = Place::new();
     place.tool(&["generate", "--events", "5", "--output", "."]).assert().code(0);
-    let quick = ["--budget", "3", "--rounds", "3"];
+    let quick = ["--budget", "3", "--rounds", "3", "--others", "100"];
     place.write("tables.toml", "boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
     let detector = ["--config", "tables.toml"];
     let arguments = [&["tune", "workloads", "pp-low", "events.mdf"][..], &quick, &detector].concat();

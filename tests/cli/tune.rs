@@ -71,7 +71,7 @@ fn a_tuning_is_listed_explained_and_removed() {
     assert!(effects.contains("* ") && effects.contains(" %  "), "{text}");
     let json: serde_json::Value = serde_json::from_str(&place.says(&["tune", "explain", "--json", "-"])).unwrap();
     assert_eq!(json["importance"].as_array().map(Vec::len), Some(5));
-    assert!(json["decision"]["details"]["decisions"][0]["candidates"][0]["blocks"].as_u64() >= Some(10), "{json}");
+    assert!(json["decision"]["details"]["decisions"][0]["candidates"][0]["blocks"].as_u64() >= Some(4), "{json}");
     let list = place.says(&["tune", "store", "list"]);
     assert!(list.contains(": 1 run\n") && list.contains("decided: "), "{list}");
     let top = place.says(&["tune", "explain", "1", "--top", "3"]);

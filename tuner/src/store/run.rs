@@ -272,9 +272,7 @@ impl Store {
         };
         let file = self.file.clone();
         let (id, lock) = self.write(|transaction| {
-            // Not before the others, also where the clock was ahead when those began: the latest one's code counts.
-            let latest = "(SELECT coalesce(max(started), '') FROM runs)";
-            let fresh = format!("SELECT lower(hex(randomblob(16))), max({NOW}, {latest})");
+            let fresh = format!("SELECT lower(hex(randomblob(16))), {NOW}");
             (record.uid, record.started) = transaction.query_row(&fresh, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
             let id = insert_run(transaction, &record)?;
             // Before any other process can see the run, and continue it.

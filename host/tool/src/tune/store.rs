@@ -93,15 +93,9 @@ enum Command {
     Prune {
         /// These runs.
         runs: Vec<i64>,
-        /// Runs of an older version of the tunable, or of other code.
-        #[arg(long)]
-        retired: bool,
         /// Runs that were not finished.
         #[arg(long)]
         unfinished: bool,
-        /// Runs that began more than this many days ago; imported recordings, which do not say when, stay.
-        #[arg(long, value_name = "DAYS")]
-        older_than: Option<u32>,
         /// Only runs of this tunable; without other options, all of its runs.
         #[arg(long, value_name = "NAME")]
         tunable: Option<String>,
@@ -113,16 +107,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Command::List { json } => list(&args.store.read()?, json.as_deref()),
         Command::Export { runs, output } => export(&args.store.read()?, runs, output),
         Command::Import { files } => import(&mut args.store.write()?, files),
-        Command::Prune { runs, retired, unfinished, older_than, tunable } => {
-            let prune = Prune {
-                runs: runs.clone(),
-                retired: *retired,
-                unfinished: *unfinished,
-                older_than_days: *older_than,
-                tunable: tunable.clone(),
-            };
+        Command::Prune { runs, unfinished, tunable } => {
+            let prune = Prune { runs: runs.clone(), unfinished: *unfinished, tunable: tunable.clone() };
             if prune == Prune::default() {
-                crate::usage("say which runs: by number, --retired, --unfinished, --older-than or --tunable");
+                crate::usage("say which runs: by number, --unfinished or --tunable");
             }
             let removed = args.store.write()?.prune(&prune)?;
             let numbers: Vec<String> = removed.iter().map(ToString::to_string).collect();
@@ -136,13 +124,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn state(summary: &RunSummary) -> &'static str {
-    match (&summary.record.finished, &summary.record.decision, summary.retired) {
-        (None, ..) => "unfinished",
-        (_, _, true) => "retired",
-        (_, Some(_), _) => "decided",
-        (_, None, _) if summary.record.plan.strategy == store_json::RECORDED => "recorded",
-        (_, None, _) if summary.failed == summary.measured => "all failed",
-        (_, None, _) => "undecided",
+    match (&summary.record.finished, &summary.record.decision) {
+        (None, _) => "unfinished",
+        (_, Some(_)) => "decided",
+        (_, None) if summary.record.plan.strategy == store_json::RECORDED => "recorded",
+        (_, None) if summary.failed == summary.measured => "all failed",
+        (_, None) => "undecided",
     }
 }
 
