@@ -114,7 +114,7 @@ impl WatchArgs {
         if self.others.is_nan() || self.others < 0.0 {
             usage("--others must be a share in %, not negative");
         }
-        watch(backend, Limits { others: self.others / 100.0, ..Limits::default() })
+        watch(backend, Limits { others: self.others / 100.0 })
     }
 }
 

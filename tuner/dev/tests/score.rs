@@ -86,7 +86,7 @@ fn the_time_at_50_is_that_of_the_best_of_50_evaluations() {
         _ => 1.0,
     };
     let record = |index| Record { measured: Measured::Samples(vec![time(index)]), compile_ms: None };
-    let recording = Recording { records: (0..60).map(record).collect(), space, ..Recording::default() };
+    let recording = Recording { records: (0..60).map(record).collect(), space: space.clone(), ..Recording::default() };
     let row = score("line", &recording, StrategyKind::Exhaustive, 1, 60).unwrap();
     assert_eq!((row.runs[0].at_50, row.runs[0].at_end), (2.0, 1.0));
 }

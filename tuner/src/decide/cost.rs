@@ -39,8 +39,11 @@ impl Costs {
     }
 }
 
+/// A round in which others use the machine is repeated, so often in the mean.
+const TRIES: usize = 3;
+
 /// Measures `sets` on each of `workloads` (names and devices), `rounds` times, all taking turns in random order:
-/// what slowly changes meets all of them alike. A time that was taken while others used the machine does not count.
+/// what slowly changes meets all of them alike. A round in which others used the machine does not count.
 ///
 /// # Errors
 /// A workload on which no set runs, or none undisturbed.
@@ -56,23 +59,34 @@ pub fn measure(
     let mut lot = ChaCha8Rng::seed_from_u64(seed);
     let mut times: Vec<Vec<Result<Vec<f64>, Failure>>> = vec![vec![Ok(Vec::new()); workloads.len()]; sets.len()];
     // The first round warms up.
-    for (round, turn) in
-        turns(sets.len() * workloads.len(), rounds + 1, Order::Random, &mut lot).into_iter().enumerate()
-    {
+    let mut round = 0;
+    for turn in turns(sets.len() * workloads.len(), TRIES * rounds + 1, Order::Random, &mut lot) {
+        let (mut fresh, mut quiet) = (Vec::new(), true);
         for place in turn {
             let (set, workload) = (place / workloads.len(), place % workloads.len());
-            let cell = &mut times[set][workload];
-            if let Ok(samples) = cell {
-                let outcome = workloads[workload].1.measure(&sets[set], 1);
-                let quiet = watch.look().trouble(&limits).is_none();
-                match outcome {
-                    Outcome::Times(new) if round > 0 && quiet => samples.extend(new),
-                    Outcome::Times(_) => {}
-                    Outcome::Failed(failure) => *cell = Err(failure),
-                }
+            if times[set][workload].is_err() {
+                continue;
             }
+            match workloads[workload].1.measure(&sets[set], 1) {
+                Outcome::Times(new) => fresh.push((set, workload, new)),
+                Outcome::Failed(failure) => times[set][workload] = Err(failure),
+            }
+            quiet &= watch.look().trouble(&limits).is_none();
+        }
+        if round > 0 && !quiet {
+            continue;
+        }
+        for (set, workload, new) in fresh.into_iter().filter(|_| round > 0) {
+            times[set][workload].iter_mut().for_each(|samples| samples.extend(&new));
         }
         tick(round);
+        round += 1;
+        if round > rounds {
+            break;
+        }
+    }
+    if round < 2 && rounds > 0 && times.iter().flatten().any(Result::is_ok) {
+        return Err(MatrixError::disturbed(&watch.look()));
     }
     let mut failures = Vec::new();
     let mut errors = Vec::new();

@@ -7,7 +7,6 @@ use super::session::{Phase, Progress, Session, TuneError};
 use crate::budget::Spent;
 use crate::compare;
 use crate::space::ConfigIndex;
-use crate::store::lookup::Seeds;
 use crate::store::{Contender, Recorder};
 use crate::strategy::search_time;
 use crate::watch::Watch;
@@ -43,7 +42,6 @@ pub(super) struct Seen {
 pub(super) struct Bench<'s, 'a> {
     pub session: &'s Session<'a>,
     pub recorder: Recorder<'s>,
-    sibling: Option<Seeds>,
     pub spent: Spent,
     pub seen: Vec<Seen>,
     pub measured: HashSet<ConfigIndex>,
@@ -63,16 +61,10 @@ pub(super) struct Bench<'s, 'a> {
 }
 
 impl<'s, 'a> Bench<'s, 'a> {
-    pub fn new(
-        session: &'s Session<'a>,
-        recorder: Recorder<'s>,
-        sibling: Option<Seeds>,
-        watch: &'s mut dyn Watch,
-    ) -> Self {
+    pub fn new(session: &'s Session<'a>, recorder: Recorder<'s>, watch: &'s mut dyn Watch) -> Self {
         Self {
             session,
             recorder,
-            sibling,
             spent: Spent::default(),
             seen: Vec::new(),
             measured: HashSet::new(),
@@ -273,7 +265,6 @@ impl<'s, 'a> Bench<'s, 'a> {
             phase,
             replayed: !self.recorder.is_live(),
             reach: if (phase, self.spent.evaluations) == (Phase::Searching, 1) { self.reach() } else { None },
-            sibling: self.sibling.as_ref(),
             run: self.recorder.run(),
         };
         if tell(&progress) { Ok(()) } else { Err(TuneError::Interrupted { run: self.recorder.run() }) }

@@ -54,22 +54,16 @@ pub fn tune_watched(
     if session.task.space.is_empty() {
         return Err(TuneError::EmptySpace(session.task.space.report().clone()));
     }
-    let mut plan = session.plan();
-    let unfinished = if session.fresh { None } else { store.resume(&session.task, &plan, session.seeded)? };
-    let mut sibling = None;
-    let (run, recorded) = if let Some(unfinished) = unfinished {
-        unfinished
-    } else {
-        if session.seeded {
-            sibling = store.seeds(&session.task)?;
-            plan.seeds = sibling.iter().flat_map(|seeds| seeds.configs.clone()).collect();
-        }
-        (store.begin(&session.task, &plan)?, Vec::new())
+    let plan = session.plan();
+    let unfinished = if session.fresh { None } else { store.resume(&session.task, &plan)? };
+    let (run, recorded) = match unfinished {
+        Some(unfinished) => unfinished,
+        None => (store.begin(&session.task, &plan)?, Vec::new()),
     };
     let seeds = run.plan().seeds.clone();
     let recorder = Recorder::of(device, store, run, recorded, &plan.budget)?;
     let resumed = recorder.resumed();
-    let mut bench = Bench::new(session, recorder, sibling, watch);
+    let mut bench = Bench::new(session, recorder, watch);
     let (stopped, expected_gain) = match search(&mut bench, &seeds, tell) {
         Err(error @ TuneError::DefaultFailed(_)) => {
             bench.recorder.finish(None)?;

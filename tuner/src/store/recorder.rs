@@ -56,7 +56,7 @@ impl<'a> Recorder<'a> {
         plan: &Plan,
         fresh: bool,
     ) -> Result<Self, StoreError> {
-        let unfinished = if fresh { None } else { store.resume(task, plan, false)? };
+        let unfinished = if fresh { None } else { store.resume(task, plan)? };
         let (run, recorded) = match unfinished {
             Some((run, observations)) => (run, observations),
             None => (store.begin(task, plan)?, Vec::new()),

@@ -283,17 +283,12 @@ impl Store {
 
     /// Continues the latest unfinished run of the same task, strategy, sample and seed that no living process continues,
     /// with its observations in the order in which they were made; `None` if there is none. One with the same budget
-    /// comes first: another one leads to the same requests as long as the search goes on with both. Runs that began with
-    /// other seeds count too where `any_seeds`: what is a good seed changes with every run that is kept.
+    /// comes first: another one leads to the same requests as long as the search goes on with both. A run that began with other seeds
+    /// counts, too: what is a good seed changes with every run that is kept.
     ///
     /// # Errors
     /// Those of reading; rows that cannot be understood.
-    pub fn resume(
-        &mut self,
-        task: &Task<'_>,
-        plan: &Plan,
-        any_seeds: bool,
-    ) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
+    pub fn resume(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
         let bad = |error| self.failure(error);
         let (device, workload) = (json_of(task.device).map_err(bad)?, json_of(task.workload).map_err(bad)?);
         let unfinished = self.heads(
@@ -314,9 +309,6 @@ impl Store {
             ],
         )?;
         for RunRecord { run: id, uid, plan: begun, .. } in unfinished {
-            if !any_seeds && begun.seeds != plan.seeds {
-                continue;
-            }
             let lock = match self.lock_run(id) {
                 Ok(lock) => lock,
                 Err(StoreError::RunTaken { .. }) => continue,

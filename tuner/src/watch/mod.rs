@@ -33,8 +33,6 @@ pub enum Trouble {
     Throttled,
     /// Others use the machine.
     Busy,
-    /// The clock is below the required minimum.
-    SlowClock,
 }
 
 /// What counts as trouble.
@@ -42,13 +40,11 @@ pub enum Trouble {
 pub struct Limits {
     /// Largest share of the machine's time that others may take. Default 0.25.
     pub others: f64,
-    /// Least clock in MHz; 0 for any. Default 0.
-    pub least_clock_mhz: f64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { others: 0.25, least_clock_mhz: 0.0 }
+        Self { others: 0.25 }
     }
 }
 
@@ -65,8 +61,6 @@ impl State {
             Some(Trouble::Throttled)
         } else if self.others.is_some_and(|share| share > limits.others) {
             Some(Trouble::Busy)
-        } else if self.clock_mhz.is_some_and(|clock| clock < limits.least_clock_mhz) {
-            Some(Trouble::SlowClock)
         } else {
             None
         }

@@ -8,9 +8,9 @@ use tuner::report::words::in_words;
 use tuner::report::{Evaluation, Report};
 use tuner::session::Session;
 use tuner::store::contents::RunRecord;
-use tuner::store::{Evidence, Observation, Store, Task};
+use tuner::store::{Evidence, Matching, Observation, Store, Task};
 use tuner::strategy::StrategyKind;
-use tuner::tune_watched;
+use tuner::{Config, tune_watched};
 
 use super::run_args::{Args, DeviceSpec};
 use super::target::Target;
@@ -46,7 +46,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         finalists: usize::from(args.finalists),
         default: target.default.clone(),
         sample: target.sample.clone(),
-        seeded: !args.no_seeds,
+        seeds: if args.no_seeds { Vec::new() } else { seeds(&store, &task)? },
         goals: target.goals.clone(),
         fresh: args.fresh,
         ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, budget)
@@ -92,6 +92,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     print_beside(args.json.as_deref(), &explain(&record))?;
     Ok(())
+}
+
+/// The best of the nearest other device, driver or version, and its runner-up.
+fn seeds(store: &Store, task: &Task<'_>) -> Result<Vec<Config>, Failure> {
+    // A search is to find again what was found on this very device.
+    let nearest = store.find(task, Matching::Nearest)?.into_iter().find(|found| found.step() > 0);
+    let Some(nearest) = nearest else { return Ok(Vec::new()) };
+    say(&format!("beginning with the best of {}: {}", nearest.device, nearest.in_words()));
+    let runner_up = nearest.evidence.runner_up.map(|contender| contender.config);
+    Ok([nearest.config].into_iter().chain(runner_up).collect())
 }
 
 /// Ends the program if the report could overwrite what is read. The number of the run is not known yet, so no input may be

@@ -3,7 +3,6 @@
 use tuner::Config;
 use tuner::objective::Objective;
 use tuner::session::{Phase, Progress as Step};
-use tuner::store::lookup::Seeds;
 
 use crate::progress::Progress;
 
@@ -14,7 +13,6 @@ pub struct Watcher {
     best: f64,
     replayed: usize,
     phase: Phase,
-    told_sibling: bool,
 }
 
 impl Watcher {
@@ -25,7 +23,6 @@ impl Watcher {
             best: f64::INFINITY,
             replayed: 0,
             phase: Phase::Searching,
-            told_sibling: false,
         }
     }
 
@@ -40,12 +37,6 @@ impl Watcher {
             let (run, replayed) = (step.run, self.replayed);
             self.bar.say(&format!("continuing run {run}: {replayed} measurements were already made"));
             self.replayed = 0;
-        }
-        if let Some(Seeds { configs, sibling }) = step.sibling
-            && !std::mem::replace(&mut self.told_sibling, true)
-        {
-            let (count, of) = (configs.len(), &sibling.device);
-            self.bar.say(&format!("beginning with the {count} best of {of}: {}", sibling.in_words()));
         }
         if let Some(reach) = &step.reach {
             self.bar.say(reach);
