@@ -43,8 +43,7 @@ impl HitRecords {
             && lanes.chan_ids.len() <= MAX_RANKS as usize
             && lanes.strips_per_hybrid.len() <= MAX_BOARDS as usize
             && classes.len() <= MAX_CLASSES as usize
-            // (A lane begins with its sector, whose hits the `LHCbID` then tells from those of others.)
-            && lanes.chan_ids.iter().all(|&id| id < 1 << CLASS_SHIFT && id.is_multiple_of(512))
+            && lanes.chan_ids.iter().all(|&id| id < 1 << CLASS_SHIFT)
             && lanes.strips_per_hybrid.iter().all(|&strips| u16::try_from(strips).is_ok());
         if !fits {
             let n_groups = n_groups as u32;

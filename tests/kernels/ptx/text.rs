@@ -8,7 +8,7 @@ mod ptx_units;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ptx_units::{MAX_THREADS, UNITS};
+use ptx_units::{MAX_REGISTERS, UNITS};
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, TARGET, header_field};
 use ut_decoding::decoder::ptx::{Kernel, Resources, Unit};
 use ut_kernels::detector::BankVersion;
@@ -163,7 +163,7 @@ fn the_hash_changes_with_every_name_and_byte_of_the_sources_and_with_nothing_els
     let sources = root.path().join("src");
     std::fs::create_dir_all(sources.join("bank")).unwrap();
     let write = |name: &str, text: &str| std::fs::write(sources.join(name), text).unwrap();
-    let kernels = KernelCrate { name: "test", folder: root.path(), simt: None, max_threads: &[], rebuild: "" };
+    let kernels = KernelCrate { name: "test", folder: root.path(), simt: None, max_registers: &[], rebuild: "" };
     let hash = || kernels.source_hash().unwrap();
     write("lib.rs", "pub mod bank;");
     write("bank/mod.rs", "");
@@ -203,7 +203,7 @@ fn the_compiler_that_made_the_ptx_makes_it_again() {
     let simt = root.join("simt");
     let rebuild = "UT_DECODE_BUILD_PTX=1 cargo build";
     let kernels =
-        KernelCrate { name: "ut_kernels", folder: &folder, simt: Some(&simt), max_threads: MAX_THREADS, rebuild };
+        KernelCrate { name: "ut_kernels", folder: &folder, simt: Some(&simt), max_registers: MAX_REGISTERS, rebuild };
     let hash = kernels.source_hash().expect("the sources can be read");
     for unit in Unit::all() {
         assert_eq!(header_field(unit.text, "compiler"), Some(compiler.version.as_str()), "{}", unit.name);
