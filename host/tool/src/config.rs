@@ -88,7 +88,7 @@ pub fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
         return Err("boards and geometry belong together: name both".to_owned());
     }
     if let Some(flip) = settings.flip.filter(|flip| ![511, 512].contains(flip)) {
-        return Err(format!("flip is 512 or 511, not {flip}"));
+        return Err(format!("flip is 511 or 512, not {flip}"));
     }
     if let Some(threads) = settings.threads.filter(|&threads| threads > 1024) {
         return Err(format!("threads is at most 1024, not {threads}"));
@@ -131,9 +131,9 @@ pub fn options() -> DecodeOptions {
 /// The flip convention, that of the default where nothing is said.
 pub fn flip() -> Flip {
     match settings().flip {
-        Some(511) => Flip::From511,
-        Some(_) => Flip::From512,
-        None => DecodeOptions::default().flip,
+        Some(512) => Flip::From512,
+        Some(_) => Flip::From511,
+        None => Flip::default(),
     }
 }
 
@@ -171,7 +171,7 @@ mod tests {
         for (text, part) in [
             ("board = \"b\"", "unknown field `board`, expected one of `boards`"),
             ("boards = \"b\"", "boards and geometry belong together"),
-            ("flip = 513", "flip is 512 or 511, not 513"),
+            ("flip = 513", "flip is 511 or 512, not 513"),
             ("threads = 2000", "at most 1024"),
             ("threads = -1", "threads"),
             ("grouping = \"rows\"", "y-rows"),

@@ -228,7 +228,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         clusters: args.columns.as_ref().is_some_and(|columns| columns.needs_clusters().is_some()),
         tables,
     };
-    let totals = Totals::new(tables, mask.is_some());
+    let totals = Totals::new(tables, options.flip, mask.is_some());
     let worker = |_| -> Result<_, DecodeError> {
         Ok(Worker {
             args,
