@@ -47,16 +47,16 @@ fn settings_stand_in_for_options_and_options_win() {
     };
     std::fs::create_dir(directory.join("settings")).unwrap();
     let tables = "boards = \"../boards.bin\"\ngeometry = \"../geometry.bin\"\n";
-    write(directory, "settings/my.toml", format!("{tables}grouping = \"unique-x\"\nflip = 511\n").as_bytes());
+    write(directory, "settings/my.toml", format!("{tables}grouping = \"unique-x\"\nflip = 512\n").as_bytes());
     // Generated events belong to the embedded detector, whatever the settings say.
     let found = provenance(&["decode", "events.mdf"]);
-    assert_eq!((&found["grouping"], &found["flip"]), (&"unique-x".into(), &"511".into()));
+    assert_eq!((&found["grouping"], &found["flip"]), (&"unique-x".into(), &"512".into()));
     assert_eq!(found["boards"], "embedded synthetic detector");
     let event = crate::support::event(&[crate::support::bank(0, &crate::support::ONE_HIT)]);
     write(directory, "measured.mdf", &event);
     assert_eq!(provenance(&["decode", "measured.mdf"])["boards"], "settings/../boards.bin");
-    let found = provenance(&["decode", "measured.mdf", "--flip", "512", "--grouping", "y-rows"]);
-    assert_eq!((&found["grouping"], &found["flip"]), (&"y-rows".into(), &"512".into()));
+    let found = provenance(&["decode", "measured.mdf", "--flip", "511", "--grouping", "y-rows"]);
+    assert_eq!((&found["grouping"], &found["flip"]), (&"y-rows".into(), &"511".into()));
     // In the current folder it is found by its name; an unknown key is named.
     write(directory, "ut-decode.toml", b"fliq = 511");
     let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));

@@ -89,7 +89,7 @@ fn only_what_is_new_changed_or_made_otherwise_is_decoded_again() {
     again("an output that was cut", &FILES, &[], &["c"]);
     set_modified(&directory.join("hits/b.csv"), 5);
     again("an output that something else wrote", &FILES, &[], &["b"]);
-    for options in [&["--flip", "511"][..], &["--columns", "detector"], &["--run", "1"], &["--no-checksum"], &[]] {
+    for options in [&["--flip", "512"][..], &["--columns", "detector"], &["--run", "1"], &["--no-checksum"], &[]] {
         again("other options", &FILES, options, &["a", "b", "c"]);
     }
     write(directory, "mask.txt", b"board 3\n");

@@ -30,12 +30,13 @@ fn a_gpu_is_among_the_backends() {
 #[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
 fn real_events_give_the_expected_bits() {
-    let plain = DecodeOptions::default();
+    // The expected files are of 512, as Allen counted until v7r9, unless they are named otherwise.
+    let plain = DecodeOptions { flip: Flip::From512, ..DecodeOptions::default() };
     let of_one_event = [
         (DecodeOptions { flip: Flip::From511, ..plain }, "v5_event0_flip511_y-rows.csv"),
         (DecodeOptions { position: Position::Geometric, ..plain }, "v5_event0_geometric_y-rows.csv"),
-        (up_to(4), "v5_event0_max4_y-rows.csv"),
-        (DecodeOptions { save_above_max: true, ..up_to(4) }, "v5_event0_max4_saveabove_y-rows.csv"),
+        (DecodeOptions { flip: Flip::From512, ..up_to(4) }, "v5_event0_max4_y-rows.csv"),
+        (DecodeOptions { flip: Flip::From512, save_above_max: true, ..up_to(4) }, "v5_event0_max4_saveabove_y-rows.csv"),
         (DecodeOptions { clustering: false, ..plain }, "v5_event0_unclustered_y-rows.csv"),
     ];
     let files = [

@@ -78,7 +78,7 @@ fn every_option_reaches_the_kernels() {
     let all = [
         DecodeOptions { clustering: false, ..plain },
         DecodeOptions { position: Position::Geometric, ..plain },
-        DecodeOptions { flip: Flip::From511, ..plain },
+        DecodeOptions { flip: Flip::From512, ..plain },
         up_to(2),
         DecodeOptions { save_above_max: true, ..up_to(2) },
     ];
