@@ -225,15 +225,4 @@ mod tests {
         assert_eq!(needed("sm_86", 256, 64, 28 << 10), 87);
         assert_eq!((needed("sm_90", 256, 32, 0), needed("sm_90", 1024, 65, 0)), (4, 0));
     }
-
-    #[test]
-    fn a_launch_that_would_be_refused_has_no_blocks() {
-        for arch in Architecture::ALL {
-            let blocks = |threads, registers, shared| arch.occupancy(Launch { threads, registers, shared }).blocks;
-            assert_eq!(blocks(1024, 65, 0), 0);
-            assert_eq!(blocks(32, 256, 0), 0);
-            assert_eq!(blocks(32, 32, arch.shared), 0);
-            assert_eq!(blocks(1024, u32::MAX, u32::MAX), 0);
-        }
-    }
 }

@@ -281,10 +281,6 @@ mod command {
         ] {
             assert!(text.contains(what), "{what}");
         }
-    }
-
-    #[test]
-    fn a_module_that_does_not_exist_is_wrong_usage() {
         ut_decode().args(["kernels", "--unit", "v6_allen"]).assert().code(2);
     }
 }
