@@ -40,7 +40,7 @@ def occupancy(hits: Hits | Iterable[Hits], *, bins: tuple[int, int] = (200, 120)
 
     x = hist.axis.Regular(bins[0], -_X, _X, name="x", label="x [mm]")
     y = hist.axis.Regular(bins[1], -_Y, _Y, name="y", label="y [mm]")
-    counts = hist.Hist(_layers(), x, y, storage="int64", metadata={"events": 0})
+    counts = hist.Hist(_layers(), x, y, storage=hist.storage.Int64(), metadata={"events": 0})
     height = 2 * _Y / bins[1]
     for part in _parts(hits):
         layers = layer_of(part)
@@ -65,7 +65,7 @@ def charge(hits: Hits | Iterable[Hits]) -> "hist.Hist[Any]":
     import hist
 
     axis = hist.axis.Integer(0, 256, name="charge", label="charge [ADC counts]")
-    counts = hist.Hist(_layers(), axis, storage="int64", metadata={"events": 0})
+    counts = hist.Hist(_layers(), axis, storage=hist.storage.Int64(), metadata={"events": 0})
     for part in _parts(hits):
         known, layers = ~np.ma.getmaskarray(part.charge), layer_of(part)
         for layer, name in enumerate(LAYERS):
@@ -79,7 +79,7 @@ def of_sums(numbers: dict[str, Any], against: str) -> "dict[str, hist.Hist[Any]]
     import hist
 
     def filled(values: Any, *axes: Any) -> Any:
-        counts = hist.Hist(*axes, storage="int64")
+        counts = hist.Hist(*axes, storage=hist.storage.Int64())
         values = np.asarray(values).reshape([axis.extent - axis.traits.underflow for axis in axes])
         counts.view(flow=True)[tuple(slice(int(axis.traits.underflow), None) for axis in axes)] = values
         return counts

@@ -69,7 +69,7 @@ def write(parts: Iterator[Hits], path: Name, format: str) -> Summary:
 
 def _hits(hits: Hits) -> dict[str, Any]:
     """The columns of `hits`; what is masked gets the greatest value."""
-    columns = {"event_index": hits.event_index, "group": hits.group} | hits.columns
+    columns: dict[str, Any] = {"event_index": hits.event_index, "group": hits.group} | hits.columns
     return {name: np.ma.filled(values, _greatest(values)) for name, values in columns.items()}
 
 

@@ -42,11 +42,13 @@ def from_files(
         files: files, folders and patterns, under names that every worker knows.
         tables: the detector.
         kind: "bag", a `dask.bag.Bag` of `Hits`; "dataframe", a `dask.dataframe.DataFrame` with the columns of `Hits.to_pandas`,
-            of which only those that are used are decoded; or "awkward", a `dask_awkward.Array` as of `Hits.to_awkward`, for
-            which dask before 2025.4 is needed.
+            of which only those that are used are decoded; or "awkward", a `dask_awkward.Array` as of `Hits.to_awkward`,
+            which dask-awkward 2025.3.0 cannot compute with the dask of today (2026.8).
         events: events of a split.
         **options
     """
+    if kind not in ("bag", "dataframe", "awkward"):
+        raise ValueError(f"kind: {kind!r} is neither bag, dataframe nor awkward")
     splits = plan(files, tables, events=events, **options)
     if kind == "bag":
         return to_bag(splits)
@@ -55,8 +57,6 @@ def from_files(
         import dask.dataframe
 
         return dask.dataframe.from_map(_Frames(), splits, meta=nothing.to_pandas().astype({"file": str}))
-    if kind != "awkward":
-        raise ValueError(f"kind: {kind!r} is neither bag, dataframe nor awkward")
     import awkward as ak
     import dask_awkward
 
@@ -172,8 +172,8 @@ class _Frames:
     """Splits as data frames, with only the columns that Dask asks for."""
 
     def __call__(self, split: Split, columns: list[str] | None = None) -> "pandas.DataFrame":
-        wanted = {} if columns is None else {"columns": [name for name in columns if name in Hits.ALL_COLUMNS]}
-        frame = decode(split, **wanted).to_pandas().astype({"file": str})
+        known = split.options.get("columns") if columns is None else [name for name in columns if name in Hits.ALL_COLUMNS]
+        frame = decode(split, columns=known).to_pandas().astype({"file": str})
         return frame if columns is None else frame[columns]
 
 
