@@ -420,7 +420,8 @@ class Hits:
                 lines.append("<tr>" + "<td>⋮</td>" * len(names) + "</tr>")
         troubles = [f"{name} {n:,}" for name, n in self.report.items() if n > 0 and name in self.TROUBLES]
         wrong = f"<br>trouble: {', '.join(troubles)}" if troubles else ""
-        head = f"<b>Hits</b>: {self.n_events:,} events, {self.n_hits:,} hits, {len(self.files):,} inputs{wrong}"
+        numbers = {"event": self.n_events, "hit": self.n_hits, "input": len(self.files)}
+        head = "<b>Hits</b>: " + ", ".join(f"{n:,} {word}{'s' * (n != 1)}" for word, n in numbers.items()) + wrong
         return f"{head}<table><tr><th>{'</th><th>'.join(names)}</th></tr>{''.join(lines)}</table>"
 
     def __reduce__(self) -> tuple[Any, ...]:
