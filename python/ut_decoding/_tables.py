@@ -1,12 +1,14 @@
 """A detector's tables."""
 
 import os
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _native
+from ._errors import TablesError
 
 
 class Tables:
@@ -32,7 +34,14 @@ class Tables:
     def __init__(
         self, boards: str | os.PathLike[str], geometry: str | os.PathLike[str], *, grouping: str = "y-rows"
     ) -> None:
-        self._tables = _native.Tables(boards, geometry, grouping=grouping)
+        try:
+            self._tables = _native.Tables(boards, geometry, grouping=grouping)
+        except TablesError as error:
+            with suppress(TablesError):
+                _native.Tables(geometry, boards, grouping=grouping)
+                message = f"{os.fspath(boards)} is a geometry file and {os.fspath(geometry)} a boards file: swap them"
+                error = TablesError(message, os.fspath(boards), byte=error.byte)
+            raise error from None
         self._files = (os.path.abspath(boards), os.path.abspath(geometry))
 
     @classmethod
