@@ -36,7 +36,7 @@ fn detector(version: BankVersion) -> (DetectorTables, u32) {
     (sector.p0_x, sector.p0_y, sector.p0_z, sector.dy) = (10.0, 5.0, 2000.0, 100.0);
     (sector.dp0di_x, sector.dp0di_y, sector.dp0di_z) = (0.125, 0.25, -0.5);
     (sector.pitch, sector.dx_dy, sector.first_strip) = (0.5, 0.0625, 0);
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    let tables = DetectorTables::trusting(boards, geometry, Grouping::YRows).expect("a good detector");
     (tables, lane.chan_id & !0x1FF)
 }
 
@@ -345,7 +345,7 @@ fn two_lanes_of_a_group(p0_x: [f32; 2]) -> (DetectorTables, [usize; 2]) {
         let sector = &mut geometry.sectors[usize::from(id)];
         (sector.p0_x, sector.dp0di_x, sector.p0_z, sector.first_strip) = (p0_x, 0.125, 2000.0, 0);
     }
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    let tables = DetectorTables::trusting(boards, geometry, Grouping::YRows).expect("a good detector");
     (tables, [slots[0], slots[1]])
 }
 
@@ -451,7 +451,7 @@ fn of_two_hits_with_one_key_that_with_the_smaller_position_comes_first() {
     let sector = &mut geometry.sectors[usize::from(id)];
     // One x for all strips, but each its own y.
     (sector.p0_x, sector.dp0di_x, sector.p0_y, sector.dp0di_y) = (10.0, 1e-9, 5.0, 0.25);
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    let tables = DetectorTables::trusting(boards, geometry, Grouping::YRows).expect("a good detector");
     // Means of 100.75 and 100.67: strip 101 both times. The board comes twice, so that one event can have both.
     let banks = [30, 20].map(|adc| lane_0([(100, 10), (101, adc)]));
     for order in [[0, 1], [1, 0]] {

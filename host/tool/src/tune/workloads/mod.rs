@@ -83,7 +83,7 @@ pub struct Args {
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
     backend: Backend,
     /// Bank format of the synthetic events.
-    #[arg(long, default_value = "v5", value_parser = bank_format())]
+    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", default_value = "v5", value_parser = bank_format())]
     format: BankVersion,
     #[command(flatten)]
     store: StoreArgs,
