@@ -28,6 +28,15 @@ pub extern "C" fn ut_abi_version() -> u32 {
     UT_ABI_VERSION
 }
 
+/// Version and commit of the library, as "0.1.0, commit 0123456789ab"; "unknown" where it was built without git. Do not free it.
+#[unsafe(no_mangle)]
+pub extern "C" fn ut_version() -> *const c_char {
+    static VERSION: OnceLock<CString> = OnceLock::new();
+    let commit = option_env!("UT_DECODE_COMMIT").unwrap_or("unknown");
+    let make = || CString::new(format!("{}, commit {commit}", env!("CARGO_PKG_VERSION"))).unwrap_or_default();
+    VERSION.get_or_init(make).as_ptr()
+}
+
 /// The name of a counter of the report, as docs/policy.md has it, or NULL where there is no such counter. Do not free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_count_name(count: usize) -> *const c_char {
