@@ -38,30 +38,19 @@ fn count(
     with_versions: bool,
 ) -> (UtStatus, usize) {
     let versions = batch.versions.as_deref().filter(|_| with_versions);
-    let there = UtBatch {
-        size: size_of::<UtBatch>(),
-        layout: if batch.layout == ut_decoding::Layout::Mep { UT_LAYOUT_MEP } else { UT_LAYOUT_ALLEN },
-        n_events: batch.n_events as u32,
-        first_event: 0,
-        only_selected: 0,
-        selected: null(),
-        n_selected: 0,
-        raw: batch.raw.as_ptr(),
-        raw_bytes: batch.raw.len(),
-        offsets: batch.offsets.as_ptr(),
-        n_offsets: batch.offsets.len(),
-        sizes: batch.sizes.as_ptr(),
-        n_sizes: batch.sizes.len(),
-        types: batch.types.as_ptr(),
-        n_types: batch.types.len(),
-        versions: versions.map_or(null(), <[u32]>::as_ptr),
-        n_versions: versions.map_or(0, <[u32]>::len),
-        version,
-        reserved: 0,
-    };
-    let mut offsets = vec![0; batch.n_events * n_groups + 1];
     // SAFETY: numbers and pointers, which may be null.
-    let mut hits: UtHits = unsafe { std::mem::zeroed() };
+    let (mut there, mut hits): (UtBatch, UtHits) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    there.size = size_of::<UtBatch>();
+    there.layout = if batch.layout == ut_decoding::Layout::Mep { UT_LAYOUT_MEP } else { UT_LAYOUT_ALLEN };
+    (there.n_events, there.version) = (batch.n_events as u32, version);
+    (there.raw, there.raw_bytes) = (batch.raw.as_ptr(), batch.raw.len());
+    (there.offsets, there.n_offsets) = (batch.offsets.as_ptr(), batch.offsets.len());
+    (there.sizes, there.n_sizes) = (batch.sizes.as_ptr(), batch.sizes.len());
+    (there.types, there.n_types) = (batch.types.as_ptr(), batch.types.len());
+    if let Some(versions) = versions {
+        (there.versions, there.n_versions) = (versions.as_ptr(), versions.len());
+    }
+    let mut offsets = vec![0; batch.n_events * n_groups + 1];
     (hits.size, hits.offsets, hits.n_offsets) = (size_of::<UtHits>(), offsets.as_mut_ptr(), offsets.len());
     // SAFETY: a decoder of ours, and arrays of the lengths beside them.
     (unsafe { ut_decoder_count(decoder, &raw const there, &raw mut hits) }, hits.n_hits)

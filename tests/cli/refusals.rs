@@ -3,15 +3,14 @@
 use std::path::Path;
 
 use serde_json::Value;
-use tempfile::TempDir;
 use ut_decoding::input::{Bank, EventHeader, MdfWriter};
 
-use crate::support::{ONE_HIT, TABLES, bank, data, event, json_of, read, run_to, sample, shell, write};
+use crate::support::{Folder, ONE_HIT, TABLES, bank, data, empty, event, json_of, read, run_to, sample, shell, write};
 
 /// Generated events of both formats as MDF, MEP packets and dumps, with their tables: `v4`, `v5`, `v4.mep`, `v4-dumps` …;
 /// `real.mdf`, whose event bears the mark of a trigger; `unmarked.mdf`, which bears none; and tables that fit none of them.
-fn both() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+fn both() -> Folder {
+    let folder = empty();
     let at = folder.path();
     for format in ["v4", "v5"] {
         run_to(0, at, &["generate", "--n-events", "3", "--bank-format", format, "--output", format]);
@@ -64,8 +63,7 @@ fn refused(folder: &Path, cases: &[(&str, &str)]) {
 
 #[test]
 fn tables_that_do_not_fit_each_other_are_refused_unless_they_are_trusted() {
-    let folder = both();
-    let at = folder.path();
+    let at = &both();
     refused(
         at,
         &[
@@ -96,8 +94,7 @@ fn tables_that_do_not_fit_each_other_are_refused_unless_they_are_trusted() {
 
 #[test]
 fn events_that_are_not_of_the_tables_detector_are_refused() {
-    let folder = both();
-    let at = folder.path();
+    let at = &both();
     let (mut own, mut foreign) = (Vec::new(), Vec::new());
     for (format, other) in [("v4", "v5"), ("v5", "v4")] {
         for input in ["{}/events.mdf", "{}.mep", "{}-dumps"].map(|name| name.replace("{}", format)) {
@@ -163,8 +160,7 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
 #[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
 fn real_tables_and_events_that_do_not_belong_together_give_no_hits() {
-    let (folder, data) = (both(), data());
-    let at = folder.path();
+    let (at, data) = (&both(), data());
     for (name, path) in [
         ("b4", "tables/ut_boards_v4_240.bin"),
         ("g4", "tables/ut_geometry_2018.bin"),
@@ -209,8 +205,7 @@ fn real_tables_and_events_that_do_not_belong_together_give_no_hits() {
 
 #[test]
 fn strict_fails_where_nothing_or_less_than_asked_for_was_decoded() {
-    let directory = sample();
-    let at = directory.path();
+    let at = &sample();
     write(at, "empty.mdf", b"");
     write(at, "odin.mdf", &event(&[Bank { kind: 16, ..bank(0, &ONE_HIT) }]));
     for (line, part) in [
@@ -232,8 +227,7 @@ fn strict_fails_where_nothing_or_less_than_asked_for_was_decoded() {
 
 #[test]
 fn everything_that_a_command_line_names_is_looked_at_before_the_first_event() {
-    let directory = sample();
-    let at = directory.path();
+    let at = &sample();
     write(at, "a.root", b"root, not raw");
     write(at, "page.html", b"mine");
     write(at, "hits.csv", b"mine");
@@ -259,8 +253,7 @@ fn everything_that_a_command_line_names_is_looked_at_before_the_first_event() {
 
 #[test]
 fn names_and_numbers_that_cannot_be_meant_are_usage_errors() {
-    let directory = sample();
-    let at = directory.path();
+    let at = &sample();
     std::fs::create_dir(at.join("my.dumps")).unwrap();
     for (line, part) in [
         ("convert events.mdf -o x.parquet", "convert makes .mdf, .mdf.zst and .mep files"),
@@ -286,8 +279,7 @@ fn names_and_numbers_that_cannot_be_meant_are_usage_errors() {
 
 #[test]
 fn what_a_command_writes_says_of_which_tables_and_program_it_is() {
-    let directory = sample();
-    let at = directory.path();
+    let at = &sample();
     write(at, "mask.txt", b"sector 5");
     let of = |args: &[&str]| json_of(0, at, &[args, &TABLES].concat()).0;
     let (decoded, masked) = (of(&["decode", "events.mdf"]), of(&["decode", "events.mdf", "--mask", "mask.txt"]));
