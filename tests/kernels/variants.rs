@@ -195,7 +195,7 @@ fn a_group_with_thousands_of_hits_is_sorted() {
     let regular = tables(BankVersion::V5);
     let mut geometry = regular.geometry().clone();
     geometry.sectors.iter_mut().for_each(|sector| sector.p0_x = 0.0);
-    let tables = DetectorTables::new(regular.boards().clone(), geometry, Grouping::UniqueX).expect("valid tables");
+    let tables = DetectorTables::trusting(regular.boards().clone(), geometry, Grouping::UniqueX).expect("valid tables");
     assert_eq!(tables.n_groups(), 4);
     let falling: Vec<(u16, u8)> = (0..40).map(|i| (509 - 12 * i, 1 + (i % 31) as u8)).collect();
     let rising: Vec<_> = falling.iter().copied().rev().collect();

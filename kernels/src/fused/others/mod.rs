@@ -39,8 +39,8 @@ use super::{FusedOptions, Written};
 use crate::allen::count_hits::copy_out;
 use crate::bank::headers::Headers;
 use crate::bank::layout::{Batch, FoundEvent};
-use crate::report::N_COUNTS;
-use crate::status::HITS_OVERFLOW;
+use crate::report::{Count as Report, N_COUNTS};
+use crate::status::{HITS_OVERFLOW, WRONG_VERSION};
 use crate::switches::Switches;
 use simt::primitives::block_scan::block_exclusive;
 use simt::{Block, Global, Kernel, Shared};
@@ -165,6 +165,9 @@ fn decode_event<B: Block>(
     // All clusters counted, and all that the report has.
     block.sync_threads();
     copy_out(block, shared.counters.report, to.report, event * N_COUNTS as u32);
+    if block.thread() == 0 && block.shared_load(shared.counters.report, Report::WrongVersion as u32) > 0 {
+        block.atomic_or(to.status, 0, WRONG_VERSION);
+    }
     let n_hits = place_ranks(block, shared, tables);
 
     let n_groups = tables.n_groups();
