@@ -17,6 +17,6 @@ folder=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
     "$folder/zig/bin/pip" install --quiet ziglang==0.17.1 cargo-zigbuild==0.24.0
 }
 rustup target list --installed 2>/dev/null | grep -qx "$target" || rustup target add "$target"
-PATH="$folder/zig/bin:$PATH" cargo zigbuild --release --target "$target.2.34" -p ut-decoding-c -p ut-decoding >&2
+PATH="$folder/zig/bin:$PATH" cargo zigbuild --release --target "$target.2.34" -p ut-decoding-c -p ut-decoding --features ut-decoding/full >&2
 capi/check-glibc.sh "$folder/$target/release/libut_decoding_c.so" "$folder/$target/release/ut-decode" >&2
 echo "$folder/$target/release"

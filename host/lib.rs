@@ -11,7 +11,7 @@
 //! | raw banks from files | [`Events`], one by one or in batches |
 //! | raw banks in memory | [`BatchView`] over the caller's bytes, without a copy; or [`BatchBuilder`] from [`Bank`]s |
 //! | decoding | [`CpuDecoder`], fast; [`ReferenceDecoder`], plain; with features `cuda` and `emulated`, the device kernels |
-//! | results | [`UtHits`], [`Hit`] by [`Hit`], [`BatchReport`]; [`CsvWriter`]; with `parquet`, [files](output) of hits |
+//! | results | [`UtHits`], [`Hit`] by [`Hit`], [`BatchReport`]; [`CsvWriter`]; with `files`, [files](output) of hits |
 //!
 //! Damaged banks are not errors: each costs only itself and is counted ([`Count`]). Errors ([`DecodeError`]) mean that
 //! the output is too small or that a device failed.
@@ -55,15 +55,15 @@
 //! # Features
 //!
 //! With `default-features = false` you get the decoders `cpu` and `reference`, the input formats, and hits as CSV. `cuda`
-//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `parquet` files of hits as CSV and Parquet,
-//! `synth` a synthetic detector with events, `serde` options that can be serialised. `cli`, the default, is the tool `ut-decode`.
+//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `files` files of hits as CSV,
+//! with `parquet` as Parquet too, `synth` a synthetic detector with events, `serde` options that can be serialised. `cli`, the default, is the tool `ut-decode`.
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub use ut_bench as bench;
 #[doc(hidden)]
 pub use ut_data::memory;
-#[cfg(not(feature = "parquet"))]
+#[cfg(not(feature = "files"))]
 #[doc(inline)]
 pub use ut_data::output;
 #[cfg(feature = "synth")]
@@ -74,7 +74,7 @@ pub use ut_data::{detector, error, input, pipeline};
 pub use ut_decoders as decoder;
 #[doc(hidden)]
 pub use ut_decoders::job;
-#[cfg(feature = "parquet")]
+#[cfg(feature = "files")]
 pub use ut_files as output;
 #[cfg(feature = "report")]
 pub use ut_report as views;
@@ -89,7 +89,7 @@ pub use decoder::Backend;
 pub use decoder::cpu::{CpuConfig, CpuDecoder};
 #[doc(no_inline)]
 pub use decoder::reference::ReferenceDecoder;
-#[cfg(feature = "parquet")]
+#[cfg(feature = "files")]
 #[doc(no_inline)]
 pub use output::{HitFile, HitStyle, OutputError};
 #[doc(no_inline)]

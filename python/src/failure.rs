@@ -99,10 +99,11 @@ impl Failure {
             }
             Self::Work(WorkError::Decode(_) | WorkError::Layout(_)) => "DecodeError",
             Self::Work(WorkError::Output(error)) => {
-                place.0 = error.downcast_ref().map(|error| match error {
+                place.0 = error.downcast_ref().and_then(|error| match error {
                     OutputError::Format(file) | OutputError::Io { file, .. } | OutputError::Parquet { file, .. } => {
-                        file.into()
+                        Some(file.into())
                     }
+                    OutputError::NotBuilt => None,
                 });
                 "OutputError"
             }

@@ -1,11 +1,13 @@
-//! Looks at a GPU through NVML, the library that nvidia-smi uses. It is opened at run time: without a driver, opening
-//! fails and nothing else does.
+//! Looks at a GPU through NVML, the library that nvidia-smi uses. It is opened at run time: without a driver, or where the
+//! feature `nvml` is not built in, opening fails and nothing else does.
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
 use nvml_wrapper::error::NvmlError;
 use tuner::watch::{Limits, State, Watch};
+
+use crate::environment::Link;
 
 /// Watches one GPU: clock of the multiprocessors, temperature, throttling, other processes.
 #[derive(Debug)]
@@ -45,6 +47,17 @@ impl GpuWatch {
         }
         Ok(Self { nvml, bus: bus.to_owned(), limits })
     }
+
+    /// Reads the link to the host as it is now.
+    pub fn link(&self) -> Option<Link> {
+        let device = self.nvml.device_by_pci_bus_id(self.bus.as_str()).ok()?;
+        Some(Link { generation: device.current_pcie_link_gen().ok()?, width: device.current_pcie_link_width().ok()? })
+    }
+}
+
+/// Reads the version of the NVIDIA driver as its maker counts; `None` where NVML does not tell.
+pub fn driver_version() -> Option<String> {
+    Nvml::init().ok()?.sys_driver_version().ok()
 }
 
 impl Watch for GpuWatch {

@@ -7,6 +7,7 @@ pub mod decoding;
 mod digest;
 pub mod environment;
 mod features;
+#[cfg_attr(not(feature = "nvml"), path = "no_gpu_watch.rs")]
 mod gpu_watch;
 mod machine;
 pub mod modes;

@@ -159,7 +159,7 @@ pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
             compute_capability: format!("{major}.{minor}"),
             sm_count: u32::try_from(identity.gpu.multiprocessors).unwrap_or_default(),
             uuid: identity.uuid,
-            driver: driver_version().unwrap_or_else(|| format!("CUDA {}", identity.release)),
+            driver: crate::gpu_watch::driver_version().unwrap_or_else(|| format!("CUDA {}", identity.release)),
             // The kernels' own hash is the tunable thing's; what compiles them is the driver.
             runtime: String::new(),
             ..DeviceIdentity::named(identity.gpu.name, "CUDA")
@@ -172,11 +172,6 @@ pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
         runtime: machine.version,
         ..DeviceIdentity::named(machine.cpu.unwrap_or_else(|| "CPU".to_owned()), backend.name())
     })
-}
-
-/// The version of the NVIDIA driver as its maker counts; `None` where NVML does not tell.
-fn driver_version() -> Option<String> {
-    nvml_wrapper::Nvml::init().ok()?.sys_driver_version().ok()
 }
 
 /// The decoder of a backend as a tunable thing. On a GPU it is the kernels' text that counts: other kernels, other

@@ -11,10 +11,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use ::parquet::errors::ParquetError;
 use ut_data::error::WorkError;
 
-use super::parquet::{Form, Packing, ParquetWriter, RowGroup};
+use super::parquet::{Form, ParquetWriter, RowGroup, output_error as parquet_error};
 use super::{Columns, CsvRows, NewFile, Rows, quoted};
 
 /// Where hits come from: what a file of hits says of itself, as far as its format can.
@@ -32,6 +31,11 @@ pub enum OutputError {
     /// No format is known for the extension.
     #[error("{}: the extension says the format: .csv or .parquet", .0.display())]
     Format(PathBuf),
+    /// Parquet is asked of a program without the feature `parquet`.
+    #[error(
+        "this program is built without Parquet: write .csv, or build it with everything (cargo build --release --features full)"
+    )]
+    NotBuilt,
     /// Writing failed.
     #[error("cannot write {}", called(file))]
     Io {
@@ -72,12 +76,14 @@ impl HitFormat {
     /// [`OutputError::Format`] when it says none.
     pub fn of(path: &Path) -> Result<Self, OutputError> {
         let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
-        let format = extension.and_then(|extension| extension.parse().ok());
-        format.ok_or_else(|| OutputError::Format(path.to_path_buf()))
+        match extension.as_deref() {
+            Some("csv") => Ok(Self::Csv),
+            Some("parquet") if cfg!(feature = "parquet") => Ok(Self::Parquet),
+            Some("parquet") => Err(OutputError::NotBuilt),
+            _ => Err(OutputError::Format(path.to_path_buf())),
+        }
     }
-}
 
-impl HitFormat {
     /// Its name, which is also the extension of its files.
     pub const fn name(self) -> &'static str {
         match self {
@@ -93,10 +99,21 @@ impl FromStr for HitFormat {
     fn from_str(name: &str) -> Result<Self, String> {
         match name {
             "csv" => Ok(Self::Csv),
-            "parquet" => Ok(Self::Parquet),
+            "parquet" if cfg!(feature = "parquet") => Ok(Self::Parquet),
+            "parquet" => Err(OutputError::NotBuilt.to_string()),
             _ => Err(format!("{name} is not a format: csv or parquet")),
         }
     }
+}
+
+/// Compressions of Parquet's pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Packing {
+    /// zstd, fast.
+    #[default]
+    Zstd,
+    /// lz4: faster, and larger.
+    Lz4,
 }
 
 enum Writer {
@@ -292,14 +309,4 @@ fn called(path: &Path) -> String {
 
 fn io_error(path: &Path, source: io::Error) -> OutputError {
     OutputError::Io { file: path.to_path_buf(), source }
-}
-
-fn parquet_error(path: &Path, source: ParquetError) -> OutputError {
-    let file = path.to_path_buf();
-    let ParquetError::External(source) = source else { return OutputError::Parquet { file, source: source.into() } };
-    // What the system says is told as it says it.
-    match source.downcast() {
-        Ok(source) => OutputError::Io { file, source: *source },
-        Err(source) => OutputError::Parquet { file, source },
-    }
 }

@@ -2,10 +2,10 @@
 
 mod file;
 mod new_file;
+#[cfg_attr(not(feature = "parquet"), path = "no_parquet.rs")]
 mod parquet;
 
-pub use file::{Encoded, Encoder, HitFile, HitFormat, HitStyle, OutputError, Provenance};
+pub use file::{Encoded, Encoder, HitFile, HitFormat, HitStyle, OutputError, Packing, Provenance};
 pub use new_file::{NewFile, names_stdout, place_of, remove_abandoned, remove_unfinished};
-pub use parquet::Packing;
 #[doc(no_inline)]
 pub use ut_data::output::{ColumnType, Columns, CsvRows, CsvWriter, DetectorColumn, NULL, Rows, quoted};

@@ -3,20 +3,21 @@
 //! A row group is encoded apart from its file, by [`RowGroup::encode`], so that several threads can do it.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::column::writer::{ColumnCloseResult, get_column_writer, get_typed_column_writer};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, FloatType, Int32Type, Int64Type};
-use parquet::errors::Result;
+use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
 use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedWrite};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, TypePtr};
 
-use super::{ColumnType, DetectorColumn, NULL, Provenance, Rows};
+use super::{ColumnType, DetectorColumn, NULL, OutputError, Packing, Provenance, Rows};
 
 /// The columns of the CSV output with where the event comes from; null where the input does not tell it. `event` is the
 /// event's place in its file. Detector columns follow.
@@ -40,16 +41,6 @@ const DELTA: [&str; 5] = ["event", "run", "event_number", "group", "lhcb_id"];
 
 /// Columns of floats whose bytes are alike at the same place.
 const SPLIT: [&str; 4] = ["x_at_y_eq0", "z_at_y_eq0", "y_begin", "y_end"];
-
-/// How pages are compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Packing {
-    /// zstd, fast.
-    #[default]
-    Zstd,
-    /// lz4: faster, and larger.
-    Lz4,
-}
 
 /// The schema and how columns are written: shared by a file and those who encode its row groups.
 #[derive(Clone)]
@@ -235,5 +226,16 @@ impl<W: Write + Send> ParquetWriter<W> {
             self.file.append_key_value_metadata(KeyValue::new(format!("ut-decode.{key}"), value));
         }
         self.file.into_inner()
+    }
+}
+
+/// Says which file the library refused to write.
+pub fn output_error(path: &Path, source: ParquetError) -> OutputError {
+    let file = path.to_path_buf();
+    let ParquetError::External(source) = source else { return OutputError::Parquet { file, source: source.into() } };
+    // The system's errors are told in its own words.
+    match source.downcast() {
+        Ok(source) => OutputError::Io { file, source: *source },
+        Err(source) => OutputError::Parquet { file, source },
     }
 }

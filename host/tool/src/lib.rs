@@ -29,6 +29,7 @@ mod progress;
 pub mod report;
 mod sample;
 mod sets_file;
+#[cfg(feature = "full")]
 mod share;
 mod signals;
 mod summary;
@@ -172,6 +173,12 @@ fn end(result: Result<(), Failure>) -> ! {
     std::process::exit(i32::from(code))
 }
 
+/// Says how to get a command that takes more libraries than the others.
+#[cfg(not(feature = "full"))]
+fn not_built(command: &str) -> Failure {
+    format!("{command} is not in this build of ut-decode: cargo install --path . --features full, or cargo build --release --features full").into()
+}
+
 /// Runs a command.
 fn run(command: Command) -> Result<u8, Failure> {
     match command {
@@ -187,7 +194,10 @@ fn run(command: Command) -> Result<u8, Failure> {
         Command::Ablation(args) => ablation::run(&args),
         Command::Kernels(args) => kernels::run(&args),
         Command::Tune(args) => tune::run(&args),
+        #[cfg(feature = "full")]
         Command::Share { folder } => share::run(&folder),
+        #[cfg(not(feature = "full"))]
+        Command::Share { .. } => Err(not_built("share")),
     }?;
     Ok(0)
 }

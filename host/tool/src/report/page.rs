@@ -7,7 +7,7 @@ use chart_page::Page;
 use super::names::{lanes_of_sectors, place_text, short};
 use super::run::Run;
 use super::{compare, maps, spectra, time};
-use crate::args::{flip_name, position_name};
+use crate::args::{flip_of, position_name};
 use crate::detector::{Detector, SYNTHETIC};
 use crate::summary::meaning;
 use ut_data::input::{kind, version_in_words};
@@ -127,7 +127,7 @@ fn facts(page: &mut Page, detector: &Detector, options: DecodeOptions, run: &Run
                     position_name(options.position),
                     options.max_cluster_size,
                     if options.save_above_max { "cut" } else { "dropped" },
-                    flip_name(options.flip)
+                    flip_of(tables.boards().version, options.flip)
                 )
             } else {
                 "none: every strip is a hit".to_owned()
