@@ -1,4 +1,4 @@
-//! What atomics do, for all numbers: from an operation on a type to one on its bits.
+//! Atomics on all numbers of four and eight bytes: from an operation on a type to one on its bits.
 //!
 //! Every operation is one instruction, and gives the same bits on the device and on the CPU, but for the sum of floats:
 //! it depends on the order of the additions, and a device takes subnormal sums in global memory for 0.
@@ -24,9 +24,9 @@ pub enum Update<T> {
     Exchange(T),
     /// Replaces what equals `expected` bit for bit.
     CompareExchange {
-        /// What must be there.
+        /// Value that must be there.
         expected: T,
-        /// What is there then.
+        /// Value that replaces it.
         new: T,
     },
 }
@@ -36,9 +36,9 @@ pub enum Update<T> {
 pub struct BitUpdate<T> {
     /// The instruction.
     pub op: BitOp,
-    /// Its operand, by its bits.
+    /// Operand, by its bits.
     pub value: T,
-    /// What must be there, for [`BitOp::CompareExchange`].
+    /// Value that must be there, for [`BitOp::CompareExchange`].
     pub expected: T,
 }
 
@@ -123,7 +123,7 @@ macro_rules! atomic_floats {
 atomic_floats!(f32 f64);
 
 impl<T: AtomicScalar> BitUpdate<T> {
-    /// What an element holds after the update.
+    /// Returns what an element holds after the update.
     #[must_use]
     pub fn apply(self, before: T) -> T {
         let (a, b) = (before.to_bits(), self.value.to_bits());

@@ -35,7 +35,7 @@ pub enum Shuffle {
     Up(u32),
     /// So many lanes above; above lane 31 the caller's own.
     Down(u32),
-    /// That lane (0…31).
+    /// The lane with this number (0…31).
     Index(u32),
     /// The lane whose number is the caller's with these bits (0…31) flipped.
     Xor(u32),

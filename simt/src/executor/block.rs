@@ -43,7 +43,7 @@ impl Operation {
         }
     }
 
-    /// Whether two lanes are at the same collective; their operands may differ.
+    /// Returns true if two lanes are at the same collective; their operands may differ.
     pub fn is_same(self, other: Self) -> bool {
         match (self, other) {
             (Self::Shuffle(a), Self::Shuffle(b)) => discriminant(&a) == discriminant(&b),
@@ -84,11 +84,11 @@ pub struct ThreadState {
     pub answer: u32,
     pub clock: u32,
     pub seen: [u32; 32],
-    /// What it has acquired.
+    /// Accesses of other blocks that it has acquired.
     pub known: Known,
-    /// What a fence would let it acquire.
+    /// Accesses that a fence would let it acquire.
     pub pending: Known,
-    /// What its relaxed atomics release since its last fence.
+    /// Accesses that its relaxed atomics release since its last fence.
     pub fenced: Known,
 }
 

@@ -1,4 +1,4 @@
-//! What threads know of other blocks: which of their accesses are over, and which values may still be on their way.
+//! Knowledge of other blocks: which of their accesses are over, and which values may still be on their way.
 //!
 //! A release attaches to an element what its thread is ordered after; an acquire that reads the value adds that to what its
 //! own thread is ordered after. As long as a thread is not ordered after the latest atomic write of an element, and its block
@@ -36,12 +36,12 @@ impl Over {
     }
 }
 
-/// What a thread is ordered after besides its block's barriers, by serial of the block.
+/// Accesses that a thread is ordered after besides those before its block's barriers, by serial of the block.
 #[derive(Clone, Debug, Default)]
 pub struct Knowledge(Vec<Over>);
 
 impl Knowledge {
-    /// Whether what the record stands for is over.
+    /// Returns true if the accesses that the record stands for are over.
     pub fn covers(&self, record: &Record) -> bool {
         let Ok(place) = self.0.binary_search_by_key(&record.serial(), |over| over.serial) else { return false };
         let Over { epoch, warps, .. } = &self.0[place];
@@ -82,7 +82,7 @@ pub fn join(known: &mut Known, other: &Known) {
 #[derive(Debug)]
 pub struct LatestWrite {
     record: Record,
-    /// What it handed over.
+    /// Accesses that it handed over.
     released: Known,
     /// The value before, and what came with that.
     before: (u64, Known),
@@ -91,7 +91,7 @@ pub struct LatestWrite {
 }
 
 impl ThreadState {
-    /// What is over for whoever acquires what the thread, number `thread` of block `serial`, releases now.
+    /// Returns what is over for whoever acquires a value that the thread (`thread` of block `serial`) releases now.
     fn release(&mut self, thread: u32, serial: u32, epoch: u32) -> Known {
         let mut clocks = self.seen;
         clocks[(thread % 32) as usize] = self.clock;

@@ -111,7 +111,7 @@ pub struct Toucher<'a> {
     pub thread: u16,
     /// Clocks of the threads of the warp up to which this thread is ordered after them.
     pub seen: &'a [u32; 32],
-    /// What it has acquired.
+    /// Accesses of other blocks that it has acquired.
     pub known: Option<&'a Knowledge>,
     pub location: &'static Location<'static>,
 }

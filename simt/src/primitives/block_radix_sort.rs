@@ -45,9 +45,9 @@ const DIGITS: u32 = 16;
 /// Shared memory of a sort: keys and values, of both once more to move them to, and counters.
 #[derive(Clone, Copy, Debug)]
 pub struct SortBuffers {
-    /// What to sort by.
+    /// Keys to sort by.
     pub keys: Shared<u32>,
-    /// What moves with the keys.
+    /// Values that move with the keys.
     pub values: Shared<u32>,
     others: (Shared<u32>, Shared<u32>),
     counters: Shared<u32>,

@@ -10,7 +10,7 @@ use super::Usage;
 pub struct Finding {
     /// The entry's name, or that of a function; empty outside of both.
     pub kernel: String,
-    /// What it is and what helps.
+    /// Description, and the remedy.
     pub what: &'static str,
     /// The line of PTX, or ptxas's numbers.
     pub text: String,
@@ -38,7 +38,7 @@ const TRAP: &str = "a panic that the compiler could not rule out, which ends the
                     an overflow, unwrap";
 const SPILL: &str = "registers that spill to local memory, or a stack";
 
-/// What must not be in a kernel: in the text `ptx`, and in what ptxas says of it (none, if it was not asked).
+/// Finds what must not be in a kernel: in the text `ptx`, and in what ptxas says of it (nothing, if it was not asked).
 ///
 /// A place in the source is known where the PTX was compiled with `-Cdebuginfo=line-tables-only`, as
 /// [`Compiler::compile`](super::Compiler::compile) does for its errors: where the instruction comes from, or for a panic
@@ -80,7 +80,7 @@ pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with a line.
+/// Returns what is wrong with a line.
 fn fault(line: &str) -> Option<&'static str> {
     // Without label or guard.
     let line = line.strip_prefix('{').unwrap_or(line).trim();

@@ -152,7 +152,7 @@ impl Compiler {
         Err(format!("{}: not fit for a GPU:{}", kernels.name, findings.collect::<String>()))
     }
 
-    /// As [`compile`](Self::compile), with more flags, and whatever is in the kernels.
+    /// Compiles as [`compile`](Self::compile) does, with more flags, and without the check.
     ///
     /// # Errors
     /// What the compiler says, or the file that could not be read or written.

@@ -89,7 +89,7 @@ impl Program {
         self.launch_rows(memory, name, launch, launch.grid, arguments)
     }
 
-    /// As [`launch`](Self::launch), on a grid of two dimensions: with `grid_x` blocks in a row.
+    /// Runs an entry as [`launch`](Self::launch) does, on a grid of two dimensions: with `grid_x` blocks in a row.
     pub fn launch_rows(
         &self,
         memory: &mut Memory,

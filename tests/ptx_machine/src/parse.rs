@@ -102,7 +102,7 @@ pub enum Op {
     Compare(Cmp),
     /// Of floats, and what it is if one of them is not a number.
     CompareFloat(Cmp, bool),
-    /// Whether both floats are numbers, or not.
+    /// Test that both floats are numbers, or that one is not.
     AreNumbers(bool),
 }
 
@@ -221,7 +221,7 @@ pub enum Kind {
         base: Operand,
         offset: i64,
         from: Operand,
-        /// What a compare-exchange puts there.
+        /// Value that a compare-exchange puts there.
         new: Option<Operand>,
     },
     Branch(usize),
@@ -550,7 +550,7 @@ fn operation(parts: &[&str]) -> Option<(Op, Type)> {
     Some((op, Type::of(last)))
 }
 
-/// The same of floats: of an instruction that takes them.
+/// Returns the operation of an instruction that takes floats.
 fn float_operation(parts: &[&str]) -> Option<Op> {
     let bits = |name: &str| Type::of(name).bits;
     let op = match parts {

@@ -9,7 +9,7 @@ use simt::executor::{EmulatedBlock, Executor, Fault};
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, check};
 use simt::{Block, Global};
 
-/// What runs a kernel: the executor with a seed, or the interpreter with an order of blocks.
+/// Runs kernels: the executor with a seed, or the interpreter with an order of blocks.
 enum Machine<'a> {
     Executor(u64),
     Ptx(&'a Program, u32),
