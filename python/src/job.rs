@@ -216,7 +216,7 @@ fn make_pieces(task: &Task, step: Option<(u64, u64)>, stop: &AtomicBool, send: &
     if stop.load(Ordering::Relaxed) {
         return;
     }
-    let wrong = || pieces.seen.check_versions(task.tables.boards().version).err();
+    let wrong = || pieces.seen.check(&task.tables).err();
     let failed = failed.or_else(|| Some(wrong()?.into()));
     if let Some(failure) = failed {
         // Who asked for everything gets the error instead; the others, what was there before it.

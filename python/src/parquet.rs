@@ -76,7 +76,7 @@ fn write(task: &Task, path: PathBuf, packing: Packing, story: &Story, stop: &Ato
         // Nobody waits for the answer; the file is dropped.
         return Ok(written);
     }
-    all.check_versions(task.tables.boards().version)?;
+    all.check(&task.tables)?;
     let incomplete = written.failures.first().map(ToString::to_string);
     file.finish(&story.provenance(&task.names, all.measured > 0, incomplete))?;
     Ok(written)

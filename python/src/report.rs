@@ -157,6 +157,7 @@ pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_p
         if let Some(at) = gathered.failures.iter().position(fails) {
             return Err(gathered.failures.swap_remove(at).into());
         }
+        gathered.seen.check_makers(&detector.tables)?;
         Ok(Sums::new(&task.names, Arc::clone(&detector), task.options, gathered).of_part(part))
     })?;
     Ok(RunSums(Arc::new(sums)))

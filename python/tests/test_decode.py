@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import json
 import os
+import pathlib
 import pickle
 import shutil
 import signal
@@ -627,3 +628,29 @@ def test_generated_events_are_the_same_for_the_same_seed():
     assert ut.generate(0) == b""
     with pytest.raises(ValueError, match="pp-nominal"):
         ut.generate(1, profile="pp")
+
+
+def test_events_and_tables_that_do_not_belong_together_are_refused(busy, fixtures, v4, v5, synthetic, tmp_path):
+    # Another trigger mask than that of generated events.
+    data = bytearray(ut.generate(1))
+    data[20] ^= 1
+    trusted = ut.Tables.synthetic(trust=True)
+    geometry = bytearray(pathlib.Path(v5.geometry).read_bytes())
+    geometry[4 + 4 * 6 * 1048] ^= 1
+    others = ut.Tables.from_bytes(pathlib.Path(v5.boards).read_bytes(), bytes(geometry))
+    for events, tables, part in [
+        (bytes(data), synthetic, "not made by ut-decode generate"),
+        (bytes(data), pickle.loads(pickle.dumps(synthetic)), "not made by ut-decode generate"),
+        (ut.generate(1), others, "were made by ut-decode generate"),
+        (ut.generate(1, version="v4"), v5, "board table's version"),
+    ]:
+        with pytest.raises(ut.InputError, match=part):
+            ut.decode(events, tables, checksum=False)
+        with pytest.raises(ut.InputError, match=part):
+            ut.decode_to_parquet(events, tmp_path / "hits.parquet", tables, checksum=False)
+    assert not (tmp_path / "hits.parquet").exists()
+    for tables in (trusted, pickle.loads(pickle.dumps(trusted))):
+        assert len(ut.decode(bytes(data), tables, checksum=False)) > 0
+    with pytest.raises(ut.TablesError, match="does not fit boards of format v5"):
+        ut.Tables(v5.boards, v4.geometry)
+    assert ut.Tables(v5.boards, v4.geometry, trust=True).bank_version == "v5"

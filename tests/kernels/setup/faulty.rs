@@ -142,7 +142,7 @@ impl<B: Block> Block for Faulty<'_, B> {
     }
     #[track_caller]
     fn atomic_add(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
-        if self.bug == Bug::NumberForTicket {
+        if self.bug == Bug::NumberForTicket && i == 0 {
             return self.inner.block_idx_x();
         }
         self.inner.atomic_add(view, i, value)
