@@ -279,7 +279,7 @@ pub fn entries(text: &str) -> HashMap<String, Entry> {
 fn entry(text: &str) -> (String, Entry) {
     let (name, rest) = text.split_once('(').expect("an entry has parameters");
     let (parameters, rest) = rest.split_once("\n)\n").expect("parameters end");
-    // Before it: how many threads a block may have, at most what any device takes.
+    // Before it: how many registers a thread may have.
     let (_, rest) = rest.split_once('{').expect("a body");
     let body = rest.split("\n}").next().expect("a body");
     let mut names = Vec::new();
