@@ -24,10 +24,10 @@ def test_a_hit_counts_along_its_strip(fixtures, v5):
     assert ut.occupancy(hits, bins=(1, 1)).values().ravel().tolist() == n.tolist() and n.min() > 0
     rows = ut.occupancy(hits, bins=(1, 140)).values().sum(axis=(1, 2)) / n
     assert ((5 < rows) & (rows < 12)).all()
-    whole = ut.occupancy(hits, bins=(180, 1))
+    whole = ut.occupancy(hits, bins=(190, 1))
     x = hits.x_at_y_eq0 + hits.dx_dy * (hits.y_begin + hits.y_end) / 2
     for layer, name in enumerate(ut.plot.LAYERS):
-        expected = np.histogram(x[ut.plot.layer_of(hits) == layer], 180, (-900, 900))[0]
+        expected = np.histogram(x[ut.plot.layer_of(hits) == layer], 190, (-950, 950))[0]
         assert np.abs(whole[name, :, sum].values() - expected).sum() <= 2
     assert ut.occupancy(ut.iterate(fixtures / "v5/events.mdf", v5, step=1)) == ut.occupancy(hits)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 LAYERS = ("aX", "aU", "bV", "bX")
 """The layers, in the order in which particles cross them."""
 
-_X, _Y = 900.0, 700.0
+_X, _Y = 950.0, 700.0
 """Half the width and the height of the detector, mm."""
 
 

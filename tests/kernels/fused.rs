@@ -189,7 +189,7 @@ fn needless(place: In, strips: u32, setups: &mut [FusedSetup]) -> Vec<(u32, u64)
                 Ok(()) => needless.push((n, seed)),
                 // (A number that is not there yet may be subtracted from.)
                 Err(Violation {
-                    fault: Fault::Race { .. } | Fault::UnwrittenShared { .. } | Fault::Panicked(_),
+                    fault: Fault::Race { .. } | Fault::UnwrittenShared { .. } | Fault::Panicked(..),
                     ..
                 }) => {}
                 Err(violation) => panic!("barrier {n}: {violation}"),
@@ -251,7 +251,7 @@ fn a_removed_warp_barrier_of_a_sort_is_caught() {
             let violation = setup.run_with(seed, bug, In::Others, ROOMY, 2 * EXPECTED.len());
             let violation = violation.expect_err("lanes overwrite what others look at");
             let is_caught =
-                matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. } | Fault::Panicked(_));
+                matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. } | Fault::Panicked(..));
             assert!(is_caught, "{n}: {violation}");
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! [`Compiler`] calls `rustc` directly for `core`, an empty `compiler_builtins`, this crate and the kernels: no cargo runs
 //! inside cargo, nothing is downloaded, and nothing but the sources and the compiler decides what comes out, so the same
-//! compiler gives the same bytes everywhere. [`Ptxas`] assembles PTX for an architecture and tells what each kernel uses.
+//! compiler gives the same bytes everywhere. [`check()`] refuses what compiles and should not: a stack, calls, panics, generic
+//! accesses. [`Ptxas`] assembles PTX for an architecture and tells what each kernel uses.
 //!
 //! The compiler must be able to make `core` for `nvptx64-nvidia-cuda`, so the source of its own library must be
 //! installed: Debian's `rustc-web` with `rust-web-src`, or a rustup nightly with `rust-src`.
@@ -15,8 +16,10 @@
 //! | `-Clto=fat`, `-Ccodegen-units=1` | one module, everything inlined, the same text every time |
 //! | `-Clinker=true` | there is nothing to link: the assembly is the result |
 
+pub mod check;
 mod compiler;
 pub mod ptxas;
 
+pub use check::{Finding, check};
 pub use compiler::{Compiler, KernelCrate, TARGET, header_field};
 pub use ptxas::{ARCHS, Ptxas, Usage};

@@ -90,6 +90,18 @@ impl Program {
     /// Runs an entry to its end. `arguments` are the bytes of each parameter. Gives what the warps issue, block by block in
     /// the order in which they ran, if that is to be counted.
     pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> Vec<Counts> {
+        self.launch_rows(memory, name, launch, launch.grid, arguments)
+    }
+
+    /// Runs an entry as [`launch`](Self::launch) does, on a grid of two dimensions: with `grid_x` blocks in a row.
+    pub fn launch_rows(
+        &self,
+        memory: &mut Memory,
+        name: &str,
+        launch: Launch,
+        grid_x: u32,
+        arguments: &[Vec<u8>],
+    ) -> Vec<Counts> {
         let entry = self.entries.get(name).unwrap_or_else(|| panic!("no entry {name}"));
         let sizes: Vec<_> = arguments.iter().map(Vec::len).collect();
         assert_eq!(sizes, entry.parameters, "sizes of the arguments of {name}");
@@ -106,6 +118,7 @@ impl Program {
                 memory,
                 arguments,
                 launch,
+                grid_x,
                 index,
                 // Nothing may depend on what was there.
                 shared: vec![0xA5; launch.shared_bytes as usize],
@@ -129,6 +142,8 @@ struct Block<'a> {
     memory: &'a mut Memory,
     arguments: &'a [Vec<u8>],
     launch: Launch,
+    /// Blocks in a row of the grid.
+    grid_x: u32,
     index: u32,
     shared: Vec<u8>,
     lanes: Vec<Lane>,
@@ -256,8 +271,10 @@ impl Block<'_> {
                 Special::ThreadY => thread / x,
                 Special::BlockDimX => x,
                 Special::BlockDimY => y,
-                Special::BlockX => self.index,
-                Special::GridX => self.launch.grid,
+                Special::BlockX => self.index % self.grid_x,
+                Special::BlockY => self.index / self.grid_x,
+                Special::GridX => self.grid_x,
+                Special::GridY => self.launch.grid / self.grid_x,
                 Special::Lane => thread % 32,
                 Special::LanesBelow => (1 << (thread % 32)) - 1,
             }),
@@ -315,13 +332,14 @@ impl Block<'_> {
                 let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
                 bytes.copy_from_slice(&value.to_le_bytes()[..bytes.len()]);
             }
-            Kind::Atomic { space, op, ty, to, from, .. } => {
+            Kind::Atomic { space, op, ty, to, from, new, .. } => {
                 let address = self.address(lane, &instruction.kind);
                 let value = self.value(lane, from);
+                let new = new.as_ref().map_or(0, |new| self.value(lane, new));
                 self.touch(lane, *space, true, address, ty.bytes());
                 let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
                 let old = little_endian(bytes);
-                let new = compute(*op, *ty, [old, value, 0, 0]);
+                let new = compute(*op, *ty, [old, value, new, 0]);
                 bytes.copy_from_slice(&new.to_le_bytes()[..bytes.len()]);
                 self.lanes[lane].registers[*to] = old;
             }
