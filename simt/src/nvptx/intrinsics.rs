@@ -47,8 +47,6 @@ unsafe extern "C" {
     pub(super) safe fn shfl_sync_bfly(mask: u32, value: u32, lane_mask: u32, clamp: u32) -> u32;
     #[link_name = "llvm.nvvm.match.any.sync.i32"]
     pub(super) safe fn match_any_sync(mask: u32, value: u32) -> u32;
-    #[link_name = "llvm.nvvm.redux.sync.add"]
-    pub(super) safe fn redux_sync_add(value: u32, mask: u32) -> u32;
     #[link_name = "llvm.nvvm.activemask"]
     pub(super) safe fn activemask() -> u32;
 }

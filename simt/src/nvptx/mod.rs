@@ -30,7 +30,7 @@ macro_rules! declare_shared_memory {
 use core::mem::MaybeUninit;
 
 use crate::atomics::{AtomicScalar, BitUpdate, Update};
-use crate::block::{Block, Shuffle, WARP_SIZE};
+use crate::block::{Block, FULL_MASK, Shuffle, WARP_SIZE};
 use crate::memory::{Global, GlobalMut, NonEmpty, Plain, Scalar, Shared};
 
 /// With `panic=immediate-abort` a panic is a trap, which ends the launch; this is never called.
@@ -133,7 +133,23 @@ impl Block for Hardware {
     }
     #[inline(always)]
     fn redux_add_sync(&self, mask: u32, value: u32) -> u32 {
-        intrinsics::redux_sync_add(value, mask)
+        // (`redux.sync` would keep the PTX off sm_75.)
+        let mut sum = value;
+        if mask == FULL_MASK {
+            let mut bit = WARP_SIZE / 2;
+            while bit > 0 {
+                sum += intrinsics::shfl_sync_bfly(mask, sum, bit, LAST_LANE);
+                bit /= 2;
+            }
+        } else {
+            let mut others = mask;
+            sum = 0;
+            while others != 0 {
+                sum += intrinsics::shfl_sync_idx(mask, value, others.trailing_zeros(), LAST_LANE);
+                others &= others - 1;
+            }
+        }
+        sum
     }
     #[inline(always)]
     fn active_mask(&self) -> u32 {

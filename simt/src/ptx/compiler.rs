@@ -7,15 +7,14 @@ use std::process::Command;
 
 use super::check::check;
 
-/// Oldest architecture that has all collectives of [`Block`](crate::Block) (`redux.sync`); the driver compiles from here
-/// for newer ones.
-pub const TARGET: &str = "sm_80";
+/// Oldest architecture that the assembler of CUDA 13 knows; the driver compiles from here for newer ones.
+pub const TARGET: &str = "sm_75";
 
 /// Flags of every crate: `core`, this one, and the kernels.
 const COMMON_FLAGS: [&str; 8] = [
     "--target=nvptx64-nvidia-cuda",
     "--edition=2024",
-    "-Ctarget-cpu=sm_80",
+    "-Ctarget-cpu=sm_75",
     "-Copt-level=3",
     // A panic is a `trap`: no formatting, no `.func`, no strings.
     "-Cpanic=immediate-abort",
@@ -42,9 +41,9 @@ pub struct KernelCrate<'a> {
     pub folder: &'a Path,
     /// The folder of this crate, where it lies in the same repository. `None`: where cargo has compiled it from.
     pub simt: Option<&'a Path>,
-    /// Beginnings of entry names, and the threads that a block of such a kernel may have: the driver then gives it no
-    /// more registers than so many threads can have. Other kernels get as many as they like.
-    pub max_threads: &'a [(&'a str, u32)],
+    /// Beginnings of entry names, and the registers that a thread of such a kernel may have. Other kernels get as many as
+    /// they like.
+    pub max_registers: &'a [(&'a str, u32)],
     /// How to make the PTX again, for the header of each file.
     pub rebuild: &'a str,
 }
@@ -176,21 +175,21 @@ impl Compiler {
         command.arg(format!("--extern=simt={}", libraries.join("libsimt.rlib").display()));
         succeed(command.arg(kernels.folder.join("src/lib.rs")))?;
         let mut text = self.header(kernels, unit, &kernels.source_hash()?);
-        let mut max_threads = None;
+        let mut max_registers = None;
         for line in fs::read_to_string(&ptx).map_err(|e| format!("{}: {e}", ptx.display()))?.lines() {
             // A fifth of the file otherwise, saying nothing.
             if !line.ends_with("inline asm") && !line.trim().is_empty() {
                 text.push_str(line);
                 text.push('\n');
                 if let Some(name) = line.strip_prefix(".visible .entry ") {
-                    let limit = kernels.max_threads.iter().find(|(beginning, _)| name.starts_with(beginning));
-                    max_threads = limit.map(|(_, threads)| threads);
+                    let limit = kernels.max_registers.iter().find(|(beginning, _)| name.starts_with(beginning));
+                    max_registers = limit.map(|(_, registers)| registers);
                 }
                 // The end of an entry's parameters.
                 if line == ")"
-                    && let Some(threads) = max_threads
+                    && let Some(registers) = max_registers
                 {
-                    _ = writeln!(text, ".maxntid {threads}");
+                    _ = writeln!(text, ".maxnreg {registers}");
                 }
             }
         }

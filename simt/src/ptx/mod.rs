@@ -10,7 +10,7 @@
 //!
 //! | flag | why |
 //! |---|---|
-//! | `-Ctarget-cpu=sm_80` | the oldest architecture with `redux.sync`; the driver compiles from here for newer ones |
+//! | `-Ctarget-cpu=sm_75` | the oldest architecture that CUDA 13 knows; the driver compiles from here for newer ones |
 //! | `-Cpanic=immediate-abort` | a panic is a `trap`; otherwise `.func`s and strings for messages that nothing prints |
 //! | `-Zmir-enable-passes=-JumpThreading` | MIR jump threading duplicates barriers |
 //! | `-Clto=fat`, `-Ccodegen-units=1` | one module, everything inlined, the same text every time |

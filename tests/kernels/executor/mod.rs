@@ -235,8 +235,8 @@ fn lanes_that_wait_at_different_collectives_or_at_different_places_do_not_meet_a
         }
     };
     let vote = ["ballot_sync waits", "lane 16 waits at redux_add_sync with mask 0xffffffff at tests/"];
-    let kernels: [(&dyn Fn(&EmulatedBlock<'_>), [&str; 2]); 3] = [
-        (&at_two_places, vote),
+    let kernels = [
+        (&at_two_places as &dyn Fn(&EmulatedBlock<'_>), vote),
         (&|block| vote_or_sum(block), vote),
         (&the_same_at_two_places, ["sync_warp waits", "lane 1 waits at sync_warp"]),
     ];

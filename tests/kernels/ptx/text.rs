@@ -8,7 +8,7 @@ mod ptx_units;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use ptx_units::{MAX_THREADS, UNITS};
+use ptx_units::{MAX_REGISTERS, UNITS};
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, TARGET, check, header_field};
 use ut_decoding::decoder::ptx::{Kernel, Resources, Unit};
 use ut_kernels::detector::BankVersion;
@@ -126,7 +126,11 @@ fn the_checks_find_what_they_are_for() {
     assert!(planted("call.uni _panic, (param0);").contains("a call"));
     assert!(planted("trap; exit;").contains("panic"));
     assert!(planted("activemask.b32 \t%r1;").contains("luck"));
-    assert!(faults(&text.replace("\n.target sm_80\n", "\n.target sm_90\n")).contains("sm_80"));
+    let declared = |line: &str| faults(&text.replacen(".address_size 64", &format!(".address_size 64\n{line}"), 1));
+    assert!(declared(".global .align 16 .b8 tile[512];").contains("table in global"));
+    assert!(declared(".shared .align 16 .b8 tile[512];").contains("shared array"));
+    assert!(declared(".func helper(").contains("a call"));
+    assert!(faults(&text.replace("\n.target sm_75\n", "\n.target sm_90\n")).contains("sm_75"));
 }
 
 #[test]
@@ -135,7 +139,7 @@ fn the_hash_changes_with_every_name_and_byte_of_the_sources_and_with_nothing_els
     let sources = root.path().join("src");
     std::fs::create_dir_all(sources.join("bank")).unwrap();
     let write = |name: &str, text: &str| std::fs::write(sources.join(name), text).unwrap();
-    let kernels = KernelCrate { name: "test", folder: root.path(), simt: None, max_threads: &[], rebuild: "" };
+    let kernels = KernelCrate { name: "test", folder: root.path(), simt: None, max_registers: &[], rebuild: "" };
     let hash = || kernels.source_hash().unwrap();
     write("lib.rs", "pub mod bank;");
     write("bank/mod.rs", "");
@@ -175,7 +179,7 @@ fn the_compiler_that_made_the_ptx_makes_it_again() {
     let simt = root.join("simt");
     let rebuild = "UT_DECODE_BUILD_PTX=1 cargo build";
     let kernels =
-        KernelCrate { name: "ut_kernels", folder: &folder, simt: Some(&simt), max_threads: MAX_THREADS, rebuild };
+        KernelCrate { name: "ut_kernels", folder: &folder, simt: Some(&simt), max_registers: MAX_REGISTERS, rebuild };
     let hash = kernels.source_hash().expect("the sources can be read");
     for unit in Unit::all() {
         assert_eq!(header_field(unit.text, "compiler"), Some(compiler.version.as_str()), "{}", unit.name);
@@ -248,15 +252,11 @@ mod command {
             "(rung0)",
             "(rung6)",
             "(32-bit sums)",
-            "sm_80",
-            "sm_90",
+            "sm_75",
+            "sm_100",
         ] {
             assert!(text.contains(what), "{what}");
         }
-    }
-
-    #[test]
-    fn a_module_that_does_not_exist_is_wrong_usage() {
         ut_decode().args(["kernels", "--unit", "v6_allen"]).assert().code(2);
     }
 }

@@ -136,7 +136,7 @@ impl<B: Block> Block for Faulty<'_, B> {
     }
     #[track_caller]
     fn atomic_update<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, update: Update<T>) -> T {
-        if self.bug == Bug::NumberForTicket && matches!(update, Update::Add(_)) {
+        if self.bug == Bug::NumberForTicket && i == 0 && matches!(update, Update::Add(_)) {
             return T::from_bits(self.inner.block_idx_x().into());
         }
         self.inner.atomic_update(view, i, update)

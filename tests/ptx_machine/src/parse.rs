@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::Entry;
+use super::reconvergence::{Flow, Issued};
 
 pub struct Instruction {
     /// Register and the value it must have.
@@ -296,8 +297,8 @@ fn entry(text: &str) -> (String, Entry) {
         Parser { parameters: names, registers: HashMap::new(), labels: HashMap::new(), tables: HashMap::new() };
     let statements = parser.statements(body);
     let code: Vec<_> = statements.iter().map(|statement| parser.instruction(statement)).collect();
-    let issued = vec![0; code.len()].into();
-    (name.to_owned(), Entry { parameters: sizes, n_registers: parser.registers.len(), code, issued })
+    let (flow, issued) = (Flow::new(&code), vec![Issued::default(); code.len()].into());
+    (name.to_owned(), Entry { parameters: sizes, n_registers: parser.registers.len(), code, flow, issued })
 }
 
 struct Parser {
