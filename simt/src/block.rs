@@ -224,7 +224,7 @@ pub trait Block {
         atomic_store<AtomicScalar>(view: GlobalMut<'_, T>, i: u32, value: T) () => |own| own.atomic_write(view, i, value, false);
         /// Writes element `i`; what the caller has done before is done for whoever acquires the value.
         atomic_store_release<AtomicScalar>(view: GlobalMut<'_, T>, i: u32, value: T) () => |own| {
-            own.atomic_write(view, i, value, true)
+            own.atomic_write(view, i, value, true);
         };
     }
     /// Makes the caller's relaxed atomics before it acquire, and those after it release.
