@@ -70,7 +70,7 @@ impl Tables {
     fn new(py: Python<'_>, boards: PathBuf, geometry: PathBuf, grouping: &str, trust: bool) -> PyResult<Self> {
         let grouping = grouping.to_owned();
         // They may be pipes.
-        wait_for(py, &AtomicBool::new(false), move || {
+        wait_for(py, &AtomicBool::new(false), None, move || {
             let files = [boards, geometry];
             Self::make((Boards::read(&files[0])?, Geometry::read(&files[1])?), &grouping, trust, Some(files))
         })

@@ -147,18 +147,6 @@ fn a_job_that_keeps_going_loses_no_other_file_and_says_which_were_cut() {
 }
 
 #[test]
-fn no_payload_is_copied_but_that_of_events_that_are_compressed() {
-    let directory = &several();
-    let copied = |file: &str| {
-        let (json, _) = json_of(0, directory, &[&["decode", file][..], &TABLES].concat());
-        json["payload_bytes_copied"].as_u64().unwrap()
-    };
-    assert_eq!(FILES.map(copied), [0; 4]);
-    run_to(0, directory, &["generate", "--events", "3", "--pack", "blocks", "--output", "packed"]);
-    assert!(copied("packed/events.mdf") > 0);
-}
-
-#[test]
 fn compressed_files_that_are_unpacked_at_once_come_in_their_order() {
     let directory = &several();
     for (seed, name) in [("5", "e.mdf.zst"), ("6", "f.mdf.zst"), ("7", "g.mep.zst")] {

@@ -11,7 +11,7 @@ use ut_data::DecodeError;
 const MIN_DRIVER: i32 = 12040;
 
 /// Oldest compute capability: that of the PTX.
-const MIN_CAPABILITY: (i32, i32) = (8, 0);
+const MIN_CAPABILITY: (i32, i32) = (7, 5);
 
 /// A GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub enum StartError {
     },
     /// The GPU lacks instructions that the kernels use.
     #[error(
-        "GPU {}, {}, is of compute capability {}.{}; the kernels need {}.{} (A100 and newer). Choose another GPU, or \
+        "GPU {}, {}, is of compute capability {}.{}; the kernels need {}.{} (RTX 2080 Ti and newer). Choose another GPU, or \
          decode on the CPU", gpu.ordinal, gpu.name, gpu.capability.0, gpu.capability.1, MIN_CAPABILITY.0, MIN_CAPABILITY.1
     )]
     OldDevice {
