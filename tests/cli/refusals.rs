@@ -304,7 +304,7 @@ fn what_a_command_writes_says_of_which_tables_and_program_it_is() {
     }
     assert!(is_hash(&masked["provenance"]["mask_hash"]));
     assert_ne!(masked["provenance"]["mask_hash"], other["provenance"]["mask_hash"]);
-    assert_eq!((&decoded["provenance"]["flip"], &report["provenance"]["flip"]), (&"512".into(), &"512".into()));
+    assert_eq!((&decoded["provenance"]["flip"], &report["provenance"]["flip"]), (&"511".into(), &"511".into()));
     let inspected = json_of(0, at, &["inspect", "events.mdf"]).0;
     let throughput = of(&["throughput", "--duration", "0", "--n-events", "20"]);
     assert_eq!(throughput["detector_boards_hash"], tables["boards_hash"]);
