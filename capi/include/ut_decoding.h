@@ -284,6 +284,7 @@ uint32_t ut_abi_version(void);
 
 // Version and commit of the library, as "0.1.0, commit 0123456789ab"; "unknown" where it was built without git. Do not free it.
 const char *ut_version(void);
+
 // The vector instructions with which decoders on the CPU run on this machine: "avx512", "avx2", "neon" or "scalar". Do not
 // free it.
 const char *ut_vector_level(void);

@@ -29,7 +29,7 @@ pub fn file(data: &[u8]) {
     let end_in_pieces = loop {
         let next = chunks.next_chunk().and_then(|chunk| {
             let Some(chunk) = chunk else { return Ok(false) };
-            parser.parse(chunk, &mut seen, |(batch, origins, _)| -> Result<(), InputError> {
+            parser.parse(chunk, &mut seen, None, |(batch, origins, _)| -> Result<(), InputError> {
                 assert_eq!(batch.n_events, origins.len());
                 // The other layout takes the same batch, or says why not.
                 _ = to_mep(batch);

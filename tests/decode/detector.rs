@@ -64,7 +64,7 @@ fn a_geometry_that_cannot_be_that_of_the_boards_is_refused_unless_it_is_trusted(
         (BankVersion::V4, |_| {}, ""),
         (BankVersion::V5, |geometry| geometry.sectors[3].p0_x += 20.0, ""),
         (BankVersion::V5, |geometry| geometry.sectors[3].p0_x += 60.0, "sector 3 is at"),
-        (BankVersion::V5, |geometry| geometry.sectors[900].p0_y = 0.0, "sector 900 is at"),
+        (BankVersion::V5, |geometry| geometry.sectors[900].p0_y += 60.0, "sector 900 is at"),
         (BankVersion::V5, |geometry| geometry.sectors[7].p0_z *= -1.0, "1 sectors would have"),
         (BankVersion::V4, |geometry| geometry.sectors[7].p0_z *= -1.0, "1/0/0/0 sectors of the four layers"),
         (BankVersion::V5, |geometry| geometry.sectors[248].p0_z = 2300.0, "UTaU begins at 2300 mm"),

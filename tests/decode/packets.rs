@@ -161,7 +161,7 @@ fn read_shrunk(path: &Path, length: u64) -> Vec<Result<usize, String>> {
     let mut parser = Parser::new(true, Select::default());
     let results = cut.into_iter().map(|chunk| {
         let mut n = 0;
-        let result = parser.parse(chunk, &mut Seen::default(), |(view, _, _)| {
+        let result = parser.parse(chunk, &mut Seen::default(), None, |(view, _, _)| {
             n += view.n_events;
             Ok::<(), InputError>(())
         });

@@ -116,11 +116,7 @@ pub fn read_all(part: impl Into<InputPart>, n: usize, how: &How) -> Read {
             Ok::<(), InputError>(())
         };
         let mut look = |_: &RawEvent<'_>, origin: Origin| looked.push(origin);
-        if how.look {
-            parser.parse_looking(chunk, &mut seen, &mut look, take).unwrap();
-        } else {
-            parser.parse(chunk, &mut seen, take).unwrap();
-        }
+        parser.parse(chunk, &mut seen, if how.look { Some(&mut look) } else { None }, take).unwrap();
         read.seen.push(seen);
     }
     if how.look {

@@ -443,7 +443,7 @@ fn partners_are_as_large_and_lie_where_the_detector_is_mirrored() {
 fn a_sector_of_another_size_is_no_partner_and_none_is_one_twice() {
     let (boards, mut geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
     let of = |geometry: &Geometry, sector| {
-        let tables = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows).unwrap();
+        let tables = DetectorTables::trusting(boards.clone(), geometry.clone(), Grouping::YRows).unwrap();
         Neighbours::new(&tables).of(sector).to_vec()
     };
     let other = of(&geometry, 300)[0];

@@ -56,20 +56,17 @@ impl Detector {
     /// The detector of these files.
     pub fn read(boards: PathBuf, geometry: PathBuf, args: &DetectorArgs) -> Result<Self, Failure> {
         detail(&format!("tables: {} and {}", boards.display(), geometry.display()));
-        let tables = (Boards::read(&boards)?, Geometry::read(&geometry)?, args.grouping());
-        let tables = if args.trust_tables {
-            DetectorTables::trusting(tables.0, tables.1, tables.2)?
-        } else {
-            DetectorTables::new(tables.0, tables.1, tables.2).map_err(|error| match error {
-                TablesError::Unfit { version, why, .. } => format!(
-                    "{} does not fit {}, whose banks are of format {version}: {why}; name the geometry of these boards, or \
-                     --trust-tables if you know better",
-                    geometry.display(),
-                    boards.display()
-                ),
-                error => error.to_string(),
-            })?
-        };
+        let make = if args.trust_tables { DetectorTables::trusting } else { DetectorTables::new };
+        let tables = make(Boards::read(&boards)?, Geometry::read(&geometry)?, args.grouping());
+        let tables = tables.map_err(|error| match error {
+            TablesError::Unfit { version, why, .. } => format!(
+                "{} does not fit {}, whose banks are of format {version}: {why}; name the geometry of these boards, or \
+                 --trust-tables if you know better",
+                geometry.display(),
+                boards.display()
+            ),
+            error => error.to_string(),
+        })?;
         Ok(Self { tables, boards: Some(boards), geometry: Some(geometry) })
     }
 
@@ -78,7 +75,7 @@ impl Detector {
         detail("tables: the embedded synthetic detector");
         let mut tables = DetectorTables::synthetic(version, args.grouping());
         if args.synthetic_detector.is_some() || args.trust_tables {
-            tables = tables.trusted();
+            tables = tables.of_any_maker();
         }
         Ok(Self { tables, boards: None, geometry: None })
     }
@@ -118,12 +115,12 @@ impl Detector {
     /// What to say of a file that was read if it has UT banks of which none has the board table's version.
     pub fn check_file(&self, seen: &Seen, file: &Path) -> Option<String> {
         let found = seen.files.iter().rev().find(|seen| seen.file == file)?;
-        Some(found.check(self.tables.boards().version).err()?.to_string())
+        Some(found.check(&self.tables).err()?.to_string())
     }
 
     /// The files that were read which have UT banks, and none of the board table's version.
     pub fn check_versions(&self, seen: &Seen) -> impl Iterator<Item = Failure> {
-        seen.files.iter().filter_map(|file| Some(file.check(self.tables.boards().version).err()?.into()))
+        seen.files.iter().filter_map(|file| Some(file.check(&self.tables).err()?.into()))
     }
 }
 

@@ -60,7 +60,9 @@ impl PartialEq for DetectorTables {
 /// Who must have made the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Makers {
-    /// Whoever: the caller knows better.
+    /// Whoever, with banks of whatever sizes: the caller knows better.
+    Trusted,
+    /// Whoever.
     Any,
     /// A detector: not `ut-decode generate`.
     Detector,
@@ -148,19 +150,30 @@ impl DetectorTables {
         for (sector, &group) in groups.iter().enumerate() {
             layers[usize::from(group)] = layer_of(sector);
         }
-        Ok(Self { boards, geometry, grouping, groups, n_groups, slots, sectors, places, layers, makers: Makers::Any })
+        Ok(Self {
+            boards,
+            geometry,
+            grouping,
+            groups,
+            n_groups,
+            slots,
+            sectors,
+            places,
+            layers,
+            makers: Makers::Trusted,
+        })
     }
 
-    /// The same tables, for whatever events.
+    /// The same tables, for events of whatever origin.
     #[must_use]
-    pub fn trusted(self) -> Self {
+    pub fn of_any_maker(self) -> Self {
         Self { makers: Makers::Any, ..self }
     }
 
     /// Returns true if [`Self::trusting`] made the tables: events are not refused because they look like those of another
     /// detector.
     pub const fn is_trusted(&self) -> bool {
-        matches!(self.makers, Makers::Any)
+        matches!(self.makers, Makers::Trusted)
     }
 
     pub(crate) const fn makers(&self) -> Makers {

@@ -80,34 +80,12 @@ impl Parser {
         self.copied
     }
 
-    /// Takes a chunk apart, tells `seen` of its events, and hands its batches to `take`.
+    /// Takes a chunk apart, tells `seen` of its events, and hands its batches to `take`. Every selected event is shown to
+    /// `look` before it is part of a batch, with all its banks.
     ///
     /// # Errors
     /// What `take` fails with, or an event that fits into no batch.
     pub fn parse<E: From<InputError>>(
-        &mut self,
-        chunk: Chunk,
-        seen: &mut Seen,
-        take: impl FnMut(Part<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.parse_all(chunk, seen, None, take)
-    }
-
-    /// As [`Self::parse`], and shows every selected event to `look` before it is part of a batch, with all its banks.
-    ///
-    /// # Errors
-    /// As [`Self::parse`].
-    pub fn parse_looking<E: From<InputError>>(
-        &mut self,
-        chunk: Chunk,
-        seen: &mut Seen,
-        look: &mut Look<'_>,
-        take: impl FnMut(Part<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        self.parse_all(chunk, seen, Some(look), take)
-    }
-
-    fn parse_all<E: From<InputError>>(
         &mut self,
         chunk: Chunk,
         seen: &mut Seen,

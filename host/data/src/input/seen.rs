@@ -38,7 +38,7 @@ impl Seen {
     ///   others are not. Events whose origin cannot be seen belong to any detector but the synthetic one.
     pub fn check(&self, tables: &DetectorTables) -> Result<(), Stranger> {
         self.check_makers(tables)?;
-        Ok(self.files.iter().try_for_each(|file| file.check(tables.boards().version))?)
+        Ok(self.files.iter().try_for_each(|file| file.check(tables))?)
     }
 
     /// Checks what can be said before all events were seen: who made them, and which format the banks of dumps have.
@@ -46,10 +46,8 @@ impl Seen {
     /// # Errors
     /// As [`Self::check`], but not for files that say the versions of their banks.
     pub fn check_makers(&self, tables: &DetectorTables) -> Result<(), Stranger> {
-        if !tables.is_trusted() {
-            let mut dumps = self.files.iter().filter(|file| file.versions.contains_key(&None));
-            dumps.try_for_each(|file| file.check(tables.boards().version))?;
-        }
+        let mut dumps = self.files.iter().filter(|file| file.versions.contains_key(&None));
+        dumps.try_for_each(|file| file.check(tables))?;
         match tables.makers() {
             Makers::Synthetic if self.measured > 0 => Err(Stranger::Measured(self.measured)),
             Makers::SyntheticOrUnknown | Makers::Unknown if self.triggered > 0 => {

@@ -8,7 +8,7 @@ use ut_kernels::bank::v5;
 use super::BatchView;
 use super::event::kind;
 use super::mep::each_bank;
-use crate::detector::BankVersion;
+use crate::detector::{BankVersion, DetectorTables};
 
 /// Banks without a version byte that must have the shape of one format, and none that of the other, before a file counts as
 /// one of that format: one or two damaged banks may look like anything.
@@ -68,12 +68,13 @@ impl FileVersions {
         versions
     }
 
-    /// Checks that one of the banks, if there are any, has the version of the board table.
+    /// Checks that one of the banks, if there are any, has the version of the board table, or may have it.
     ///
     /// # Errors
     /// When none has.
-    pub fn check(&self, table: BankVersion) -> Result<(), WrongVersion> {
-        let versions = self.judged();
+    pub fn check(&self, tables: &DetectorTables) -> Result<(), WrongVersion> {
+        let table = tables.boards().version;
+        let versions = if tables.is_trusted() { self.versions.clone() } else { self.judged() };
         let fits = |version: &Option<u8>| version.is_none_or(|version| version == table.byte());
         if versions.is_empty() || versions.keys().any(fits) {
             return Ok(());

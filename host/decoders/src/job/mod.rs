@@ -156,7 +156,7 @@ impl<W: Work> Worker<'_, W> {
         let Self { work, parser, hits, report, layout, tables } = self;
         let (mut seen, mut made) = (Seen::default(), Vec::new());
         let before = parser.copied();
-        parser.parse(chunk, &mut seen, |(batch, origins, max_hits)| -> Result<(), WorkError> {
+        parser.parse(chunk, &mut seen, None, |(batch, origins, max_hits)| -> Result<(), WorkError> {
             let mut first = 0;
             let mut decode = |batch: BatchView<'_>, max_hits: usize| -> Result<(), WorkError> {
                 let n = batch.n_events;

@@ -92,7 +92,7 @@ impl Worker<'_> {
                 (*least, *greatest) = ((*least).min(number), (*greatest).max(number));
             }
         };
-        parser.parse_looking(chunk, seen, &mut look, |(batch, origins, max_hits)| -> Result<(), WorkError> {
+        parser.parse(chunk, seen, Some(&mut look), |(batch, origins, max_hits)| -> Result<(), WorkError> {
             hits.try_reserve(batch.n_events, tables.hits_at_most(batch.n_events, max_hits))?;
             decoder.decode(batch, hits, report)?;
             let mut filler = filler.borrow_mut();

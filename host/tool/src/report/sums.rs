@@ -254,10 +254,9 @@ impl Sums {
 
     /// What to say where a file has banks of which none has the version of the board table.
     pub fn wrong_version(&self) -> Option<String> {
-        let table = self.detector.tables.boards().version;
         let wrong = |(file, versions): (&PathBuf, &BTreeMap<Option<u8>, u64>)| {
             let file = FileVersions { versions: versions.clone(), ..FileVersions::new(file) };
-            file.check(table).err().map(|error| error.to_string())
+            file.check(&self.detector.tables).err().map(|error| error.to_string())
         };
         self.versions.iter().find_map(wrong)
     }
