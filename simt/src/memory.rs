@@ -236,25 +236,27 @@ impl<T> Clone for GlobalMut<'_, T> {
 
 impl<T> Copy for GlobalMut<'_, T> {}
 
+#[cfg(feature = "executor")]
 impl<'a, T: Plain> GlobalMut<'a, T> {
-    /// A view of `len` elements from `pointer`.
-    ///
-    /// # Safety
-    /// - `pointer` is aligned for `T` and good for reads and writes of `len` elements for `'a`, by the code that will use
-    ///   it: a view of device memory is for kernels on that device only. Or `len` is 0.
-    /// - During `'a` all accesses to these elements go through this view and its copies.
-    #[inline(always)]
-    pub const unsafe fn new(pointer: *mut T, len: u32) -> Self {
-        const { assert!(align_of::<T>() <= 16) };
-        Self { pointer, len, tag: 0, lifetime: PhantomData }
-    }
-
     /// A view of a slice, or of its first 2³² − 1 elements, with a mark by which the executor finds it again.
-    #[cfg(feature = "executor")]
     pub(crate) fn tagged(slice: &'a mut [T], tag: u32) -> Self {
         const { assert!(align_of::<T>() <= 16) };
         let len = u32::try_from(slice.len()).unwrap_or(u32::MAX);
         Self { pointer: slice.as_mut_ptr(), len, tag, lifetime: PhantomData }
+    }
+}
+
+impl<T: Plain> GlobalMut<'_, T> {
+    /// A view of `len` elements from `pointer`.
+    ///
+    /// # Safety
+    /// - `pointer` is aligned for `T` and good for reads and writes of `len` elements for the view's lifetime, by the code that will use
+    ///   it: a view of device memory is for kernels on that device only. Or `len` is 0.
+    /// - During that lifetime all accesses to these elements go through this view and its copies.
+    #[inline(always)]
+    pub const unsafe fn new(pointer: *mut T, len: u32) -> Self {
+        const { assert!(align_of::<T>() <= 16) };
+        Self { pointer, len, tag: 0, lifetime: PhantomData }
     }
 
     /// Elements.

@@ -44,7 +44,9 @@ impl Flow {
             if !targets.is_empty() || matches!(instruction.kind, Kind::Return | Kind::Barrier) {
                 is_first[pc + 1] = true;
             }
-            targets.iter().for_each(|&target| is_first[target] = true);
+            for &target in targets {
+                is_first[target] = true;
+            }
         }
         let firsts: Vec<usize> = (0..n).filter(|&pc| is_first[pc]).collect();
         let mut begins = vec![None; n];
@@ -103,7 +105,9 @@ fn post_dominators(successors: &[Vec<usize>]) -> Vec<usize> {
     let exit = successors.len();
     let mut predecessors = vec![Vec::new(); exit + 1];
     for (node, next) in successors.iter().enumerate() {
-        next.iter().for_each(|&next| predecessors[next].push(node));
+        for &next in next {
+            predecessors[next].push(node);
+        }
     }
     // Post-order from the exit backwards.
     let mut order = Vec::new();

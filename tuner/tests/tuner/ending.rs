@@ -118,7 +118,7 @@ fn what_decides_is_measured_again_while_others_use_the_machine() {
         (store.observations(tuning.run).unwrap().len(), tuning.evidence, waits)
     };
     // Disturbed now and then: no disturbed sample is kept, and the same is decided.
-    let session = Session { fresh: true, patience: Duration::from_secs(60), ..session };
+    let session = Session { fresh: true, patience: Duration::from_mins(1), ..session };
     let (_, evidence, waits) = decide(&session, |look| look % 50 == 7);
     assert_eq!((evidence.chosen.config, evidence.launches), (alone.chosen.config, alone.launches));
     assert!(waits > 0);

@@ -287,7 +287,7 @@ impl<B: Block> Repair<'_, B> {
             return (y_i > y_j) != falls(1);
         }
         let (z_i, z_j) = (value(hits.z_at_y_eq0, i), value(hits.z_at_y_eq0, j));
-        if z_i != z_j { (z_i > z_j) != falls(2) } else { i > j }
+        if z_i == z_j { i > j } else { (z_i > z_j) != falls(2) }
     }
 }
 
