@@ -30,7 +30,7 @@ warnings="-Wall -Wextra -Werror"
 compile() { "$CXX" -std=c++17 -O1 -g $warnings "$@" $(pkg-config --cflags --libs ut_decoding); }
 # shellcheck disable=SC2086
 "$CC" -std=c99 -pedantic $warnings -fsyntax-only -x c "$work/ut/include/ut_decoding.h"
-for example in decode_dump decode_mep; do compile "capi/examples/$example.cpp" -o "$work/$example"; done
+for example in decode_dump decode_mep decode_hits; do compile "capi/examples/$example.cpp" -o "$work/$example"; done
 compile capi/tests/interface.cpp -o "$work/interface"
 sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 # shellcheck disable=SC2086
@@ -38,6 +38,8 @@ compile $sanitize capi/tests/interface.cpp -o "$work/interface_asan"
 # The algorithm for Allen, over a stub of its contract.
 # shellcheck disable=SC2086
 compile $sanitize -I capi/tests/allen -I capi/examples/allen capi/tests/allen/wrapper.cpp -o "$work/allen"
+# shellcheck disable=SC2086
+compile -fsanitize=thread -I capi/tests/allen -I capi/examples/allen capi/tests/allen/wrapper.cpp -o "$work/allen_threads"
 # The GPU's part, on the stand-in for the driver, which is as late as a GPU may be.
 mkdir "$work/driver"
 ln -s "$(cd "$built/deps" && pwd)/libfake_cuda.so" "$work/driver/libcuda.so"
@@ -54,7 +56,7 @@ on_stand_in() {
         { cat "$work/error" >&2; return 1; }
     if grep "fake cuda:" "$work/error" | grep -v "this is not a GPU\|note:\|left" >&2; then return 1; fi
 }
-programs="decode_dump decode_mep"
+programs="decode_dump decode_mep decode_hits"
 if command -v cmake >/dev/null; then
     cmake -S capi/tests/cmake -B "$work/cmake" -DCMAKE_PREFIX_PATH="$work/ut" -DCMAKE_CXX_COMPILER="$CXX" >"$work/log" &&
         cmake --build "$work/cmake" >>"$work/log" || { cat "$work/log"; exit 1; }
@@ -95,6 +97,8 @@ for format in v4 v5; do
     done
     # shellcheck disable=SC2086
     "$work/allen" $tables "$work/$format"/*.bin
+    # shellcheck disable=SC2086
+    "$work/allen_threads" $tables "$work/$format"/*.bin
     # shellcheck disable=SC2086
     "$work/interface" $tables "$work/$format"/*.bin
     # shellcheck disable=SC2086

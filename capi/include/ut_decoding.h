@@ -4,6 +4,8 @@
  *
  * - Structs are set to 0, then their first field to their size: `UtBatch batch = {0}; batch.size = sizeof batch;`.
  * - Calls return UT_OK, or an error, which ut_message() explains. None throws, and none ends the program.
+ * - After an error outputs are untouched, but for `UtHits.n_hits`, which is 0. Only where the hits are more than `max_hits`
+ *   (UT_CAPACITY), or after UT_INTERNAL, the caller's arrays hold anything; nothing is written beyond them.
  * - The library takes no thread and no memory but what a function says.
  * - On a CPU: ut_tables_from_…, ut_decoder_new, and for each batch ut_decoder_decode, before it ut_decoder_count where memory is
  *   to be exactly as large as the hits. On a GPU: ut_cuda_new, and for each batch ut_cuda_scratch_bytes, ut_cuda_count,
@@ -134,7 +136,7 @@ typedef struct {
   size_t n_hits;
 } UtHits;
 
-// How banks become hits. Set everything to 0, then `size`: these are the production values of August 2024. The banks of
+// How banks become hits. Set everything to 0, then `size`: these are the production values of 2026. The banks of
 // format v4 come clustered, and none of this changes their hits, nor anything the results of another field.
 typedef struct {
   // sizeof(UtOptions).
@@ -147,8 +149,8 @@ typedef struct {
   uint32_t max_cluster_size;
   // 1: clusters above the maximum are cut to their first strips; 0: they are dropped.
   uint32_t save_above_max;
-  // 1: flipped sectors count from 511 (Allen !2178); 0: from 512.
-  uint32_t flip_from_511;
+  // Number from which strips of flipped sectors count: 511 (Allen since v7r9), or 512 (before); 0: 511. v4 banks have none.
+  uint32_t flip_from;
   // Threads that share the events of a batch on the CPU: 0 and 1 mean the thread that calls, and none is started; at most
   // 1024. The results are the same. A trigger that has its own threads makes a decoder for each of them.
   uint32_t threads;
@@ -261,6 +263,10 @@ extern "C" {
 
 // The version of the interface that the library has, to be compared with UT_ABI_VERSION.
 uint32_t ut_abi_version(void);
+
+// The vector instructions with which decoders on the CPU run on this machine: "avx512", "avx2", "neon" or "scalar". Do not
+// free it.
+const char *ut_vector_level(void);
 
 // The name of a counter of the report, as docs/policy.md has it, or NULL where there is no such counter. Do not free it.
 const char *ut_count_name(size_t count);

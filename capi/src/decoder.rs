@@ -17,7 +17,7 @@ use crate::tables::UtTables;
 /// Most threads of a decoder.
 const MAX_THREADS: u32 = 1024;
 
-/// How banks become hits. Set everything to 0, then `size`: these are the production values of August 2024. The banks of
+/// How banks become hits. Set everything to 0, then `size`: these are the production values of 2026. The banks of
 /// format v4 come clustered, and none of this changes their hits, nor anything the results of another field.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +32,8 @@ pub struct UtOptions {
     pub max_cluster_size: u32,
     /// 1: clusters above the maximum are cut to their first strips; 0: they are dropped.
     pub save_above_max: u32,
-    /// 1: flipped sectors count from 511 (Allen !2178); 0: from 512.
-    pub flip_from_511: u32,
+    /// Number from which strips of flipped sectors count: 511 (Allen since v7r9), or 512 (before); 0: 511. v4 banks have none.
+    pub flip_from: u32,
     /// Threads that share the events of a batch on the CPU: 0 and 1 mean the thread that calls, and none is started; at most
     /// 1024. The results are the same. A trigger that has its own threads makes a decoder for each of them.
     pub threads: u32,
@@ -57,13 +57,18 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<(DecodeOp
     let options = unsafe { read_struct(options) }?;
     let default = DecodeOptions::default();
     let geometric = flag("UtOptions.geometric", options.geometric)?;
-    let from_511 = flag("UtOptions.flip_from_511", options.flip_from_511)?;
+    let flip = match options.flip_from {
+        0 => default.flip,
+        511 => Flip::From511,
+        512 => Flip::From512,
+        n => return Err(Failure::argument(format!("UtOptions.flip_from is {n}: it is 511, 512, or 0 for 511"))),
+    };
     let decode = DecodeOptions {
         clustering: !flag("UtOptions.no_clustering", options.no_clustering)?,
         position: if geometric { Position::Geometric } else { Position::Adc },
         max_cluster_size: NonZeroU32::new(options.max_cluster_size).unwrap_or(default.max_cluster_size),
         save_above_max: flag("UtOptions.save_above_max", options.save_above_max)?,
-        flip: if from_511 { Flip::From511 } else { Flip::From512 },
+        flip,
     };
     if options.threads > MAX_THREADS {
         let message = format!("UtOptions.threads is {}: at most {MAX_THREADS} can be asked for", options.threads);

@@ -4,6 +4,7 @@ use std::ffi::{CString, c_char};
 use std::sync::OnceLock;
 
 use ut_decoding::Count;
+use ut_decoding::decoder::cpu::Simd;
 
 use crate::batch::UtBatch;
 use crate::cuda::UtCudaWork;
@@ -26,6 +27,15 @@ const _: () = assert!(UT_N_COUNTS == Count::ALL.len() && UT_HIT_BYTES == 7 * siz
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_abi_version() -> u32 {
     UT_ABI_VERSION
+}
+
+/// The vector instructions with which decoders on the CPU run on this machine: "avx512", "avx2", "neon" or "scalar". Do not
+/// free it.
+#[unsafe(no_mangle)]
+pub extern "C" fn ut_vector_level() -> *const c_char {
+    static NAME: OnceLock<CString> = OnceLock::new();
+    let name = || CString::new(Simd::Auto.resolve().unwrap_or(Simd::Scalar).name()).unwrap_or_default();
+    NAME.get_or_init(name).as_ptr()
 }
 
 /// The name of a counter of the report, as docs/policy.md has it, or NULL where there is no such counter. Do not free it.

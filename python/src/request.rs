@@ -78,7 +78,7 @@ pub struct Request {
     max_cluster_size: u32,
     #[pyo3(default)]
     save_above_max: bool,
-    #[pyo3(default = 512)]
+    #[pyo3(default = 511)]
     flip: u32,
     #[pyo3(default = "cpu".to_owned())]
     backend: String,
@@ -169,9 +169,9 @@ impl Request {
             other => return Err(bad(format!("position: {other:?} is neither adc nor geometric"))),
         };
         let flip = match self.flip {
-            512 => Flip::From512,
             511 => Flip::From511,
-            other => return Err(bad(format!("flip: {other} is neither 512 nor 511"))),
+            512 => Flip::From512,
+            other => return Err(bad(format!("flip: {other} is neither 511 nor 512"))),
         };
         let max_cluster_size = NonZeroU32::new(self.max_cluster_size)
             .ok_or_else(|| bad("max_cluster_size: a cluster has at least 1 strip".to_owned()))?;

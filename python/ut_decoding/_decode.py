@@ -41,7 +41,7 @@ class EventOptions(TypedDict, total=False):
     save_above_max: bool
     """Keep the first strips of larger clusters instead."""
     flip: int
-    """Strips of flipped sectors count from 512 (default) or from 511 (since Allen !2178)."""
+    """Strips of flipped sectors count from 511 (default; Allen since v7r9) or from 512 (Allen before)."""
     threads: int
     """Threads that decode; 0 (default): one a core."""
     checksum: bool

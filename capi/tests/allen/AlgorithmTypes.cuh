@@ -1,7 +1,9 @@
 // NOT ALLEN'S. A stub of the contract between Allen and its algorithms, written for this test from what is publicly known of
-// it, as small as the example needs: each argument has memory of its own, and there is no scheduler. For the CPU the "device" is
-// the host; with TARGET_DEVICE_CUDA arguments lie in memory of the device, or in pinned memory of the host.
+// it, as small as the example needs: each argument has memory of its own, a thread, and there is no scheduler. For the CPU the
+// "device" is the host; with TARGET_DEVICE_CUDA arguments lie in memory of the device, or in pinned memory of the host.
 #pragma once
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -14,7 +16,7 @@
 #include "device.hpp"
 inline CUstream stub_stream()
 {
-  static const CUstream stream = new_stream();
+  static thread_local const CUstream stream = new_stream();
   return stream;
 }
 template<class T, bool on_device> class Store {
@@ -31,6 +33,7 @@ public:
     m_memory = std::move(memory);
     return *this;
   }
+  void resize(size_t n) { *this = std::vector<T>(n, T {0x55}); }
   std::vector<T> get() const
   {
     if constexpr (on_device) return m_memory->get(stub_stream());
@@ -46,6 +49,7 @@ private:
 template<class T, bool> class Store {
 public:
   Store& operator=(const std::vector<T>& values) { return m_memory = values, *this; }
+  void resize(size_t n) { m_memory.assign(n, T {0x55}); }
   const std::vector<T>& get() const { return m_memory; }
   T* data() { return m_memory.data(); }
   size_t size() const { return m_memory.size(); }
@@ -55,21 +59,42 @@ private:
 };
 #endif
 
-// An argument: a type with a value type. Here each has its memory in `ArgumentReferences`, by the argument's name.
-template<class T, bool on_device> struct Argument {
-  using value_type = T;
-  using store = Store<T, on_device>;
+struct mask_t {
+  unsigned m_data = 0;
+  operator unsigned() const { return m_data; }
 };
 
-#define UT_STUB_ARGUMENT(name, type, on_device)     \
-  struct name : public Argument<type, on_device> {}; \
-  type*
+// An argument as a kernel has it. Here each has its memory in `ArgumentReferences`, by the argument's name.
+template<class T, bool on_device> struct Argument {
+  using type = T;
+  using store = Store<T, on_device>;
+  T* m_data = nullptr;
+  size_t m_size = 0;
+  T* data() const { return m_data; }
+  size_t size() const { return m_size; }
+  T& operator[](unsigned i) const { return m_data[i]; }
+};
+
+#define UT_STUB_ARGUMENT(name, type, on_device) struct name : public Argument<type, on_device> {}
 #define HOST_INPUT(name, type) UT_STUB_ARGUMENT(name, type, false)
 #define HOST_OUTPUT(name, type) UT_STUB_ARGUMENT(name, type, false)
 #define DEVICE_INPUT(name, type) UT_STUB_ARGUMENT(name, type, true)
 #define DEVICE_OUTPUT(name, type) UT_STUB_ARGUMENT(name, type, true)
-#define MASK_INPUT(name) UT_STUB_ARGUMENT(name, unsigned, true)
+#define MASK_INPUT(name) UT_STUB_ARGUMENT(name, mask_t, true)
 #define INSTANTIATE_ALGORITHM(type)
+#define __global__
+
+struct dim3 {
+  explicit dim3(unsigned x) : x {x} {}
+  unsigned x;
+};
+// A block is run by one thread, as on Allen's CPU target.
+constexpr struct {
+  unsigned x = 0;
+} threadIdx;
+constexpr struct {
+  unsigned x = 1;
+} blockDim;
 
 struct StrException : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -88,13 +113,14 @@ struct Constants {
 template<class Parameters> struct ArgumentReferences {
   template<class A> typename A::store& of() const
   {
-    static typename A::store memory;
+    static thread_local typename A::store memory;
     return memory;
   }
 };
 
 namespace Allen {
   struct Context {
+    unsigned stream_id = 0;
 #ifdef TARGET_DEVICE_CUDA
     CUstream stream() const { return stub_stream(); }
 #endif
@@ -110,9 +136,11 @@ namespace Allen {
     T m_value;
   };
 
+  struct BaseAlgorithm {};
+
   template<class A, class P> void memset_async(const ArgumentReferences<P>& arguments, int value, const Context&)
   {
-    using T = typename A::value_type;
+    using T = typename A::type;
     auto& memory = arguments.template of<A>();
     std::vector<T> values(memory.size());
     std::memset(values.data(), value, values.size() * sizeof(T));
@@ -125,13 +153,16 @@ namespace Allen {
     check_cuda(cuStreamSynchronize(stub_stream()), "cuStreamSynchronize");
 #endif
   }
+
+  namespace contract {
+    struct Precondition;
+  }
 } // namespace Allen
 
-struct DeviceAlgorithm {
+struct ArgumentOperations {
   template<class A, class P> static void set_size(const ArgumentReferences<P>& arguments, size_t size)
   {
-    using T = typename A::value_type;
-    arguments.template of<A>() = std::vector<T>(size, static_cast<T>(0x55));
+    arguments.template of<A>().resize(size);
   }
   template<class A, class P> static void resize(const ArgumentReferences<P>& arguments, size_t size)
   {
@@ -148,5 +179,77 @@ struct DeviceAlgorithm {
   template<class A, class P> static auto first(const ArgumentReferences<P>& arguments)
   {
     return *arguments.template of<A>().data();
+  }
+  template<class T, class P> static auto make_device_buffer(const ArgumentReferences<P>&, size_t size)
+  {
+    return Buffer<T, true> {size};
+  }
+  template<class T, class P> static auto make_host_buffer(const ArgumentReferences<P>&, size_t size)
+  {
+    return Buffer<T, false> {size};
+  }
+
+private:
+  template<class T, bool on_device> struct Buffer : Store<T, on_device> {
+    explicit Buffer(size_t size) { this->resize(size); }
+#ifdef TARGET_DEVICE_CUDA
+    // Given back in the order of the stream, as Allen's is.
+    ~Buffer() { Allen::synchronize({}); }
+#endif
+  };
+};
+
+// What a kernel reads, where it runs here. The memory of the device is not the host's: it is copied.
+template<class T> const T* on_host(const T* at, [[maybe_unused]] size_t size)
+{
+#ifdef TARGET_DEVICE_CUDA
+  static thread_local std::vector<T> copy;
+  const Pinned<T> staged {size};
+  const CUdeviceptr from = reinterpret_cast<CUdeviceptr>(at);
+  if (size) check_cuda(cuMemcpyDtoHAsync(staged.data(), from, size * sizeof(T), stub_stream()), "copy from the device");
+  check_cuda(cuStreamSynchronize(stub_stream()), "cuStreamSynchronize");
+  copy.assign(staged.data(), staged.data() + size);
+  return copy.data();
+#else
+  return at;
+#endif
+}
+
+struct Allen::contract::Precondition : ArgumentOperations {
+  void require(bool condition, const std::string& what) const
+  {
+    if (!condition) throw StrException {what};
+  }
+};
+
+struct DeviceAlgorithm : Allen::BaseAlgorithm, ArgumentOperations {
+  // Runs a kernel on the host when the stream has come to it.
+  template<class Function> static auto global_function(Function function)
+  {
+    return [function](dim3, dim3, const Allen::Context& context) {
+      return [function, &context](const auto& arguments, const unsigned* report, auto... others) {
+        Allen::synchronize(context);
+        const auto all = parameters(arguments);
+        function(all, on_host(report, all.dev_ut_hit_offsets.size() / 72 * 15), others...);
+      };
+    };
+  }
+
+private:
+  template<class P> static P parameters(const ArgumentReferences<P>& arguments)
+  {
+    P all;
+    fill(arguments, all.dev_event_list);
+    fill(arguments, all.dev_ut_hit_offsets);
+    return all;
+  }
+  template<class A, class P> static void fill(const ArgumentReferences<P>& arguments, A& argument)
+  {
+    using T = typename A::type;
+    static thread_local std::vector<T> copy;
+    argument.m_size = size<A>(arguments);
+    const T* at = on_host(data<A>(arguments), argument.m_size);
+    copy.assign(at, at + argument.m_size);
+    argument.m_data = copy.data();
   }
 };

@@ -66,8 +66,8 @@ pub struct ClusterArgs {
     /// Keep the first strips of clusters above the maximum size instead of dropping them.
     #[arg(long)]
     pub save_above_max: bool,
-    /// Strips of flipped sectors count from 512 (2024) or from 511 (since Allen !2178) [default: 512].
-    #[arg(long, value_parser = one_of!([Flip::From512, Flip::From511], flip_name))]
+    /// Strips of flipped sectors count from 511 (Allen since v7r9) or 512 (before) [default: 511].
+    #[arg(long, value_parser = one_of!([Flip::From511, Flip::From512], flip_name))]
     flip: Option<Flip>,
 }
 
@@ -242,8 +242,16 @@ pub const fn position_name(position: Position) -> &'static str {
 /// The name of a flip convention on the command line.
 pub const fn flip_name(flip: Flip) -> &'static str {
     match flip {
-        Flip::From512 => "512",
         Flip::From511 => "511",
+        Flip::From512 => "512",
+    }
+}
+
+/// The flip convention of hits from banks of `version`: v4 banks are never flipped.
+pub const fn flip_of(version: BankVersion, flip: Flip) -> &'static str {
+    match version {
+        BankVersion::V4 => "none",
+        BankVersion::V5 => flip_name(flip),
     }
 }
 

@@ -30,6 +30,15 @@ pub struct Settings {
     grouping: Option<Grouping>,
     flip: Option<u16>,
     threads: Option<u16>,
+    tune: Option<WhenToTune>,
+}
+
+/// When `decode` tunes by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum WhenToTune {
+    Never,
+    FirstUse,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -79,7 +88,7 @@ pub fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
         return Err("boards and geometry belong together: name both".to_owned());
     }
     if let Some(flip) = settings.flip.filter(|flip| ![511, 512].contains(flip)) {
-        return Err(format!("flip is 512 or 511, not {flip}"));
+        return Err(format!("flip is 511 or 512, not {flip}"));
     }
     if let Some(threads) = settings.threads.filter(|&threads| threads > 1024) {
         return Err(format!("threads is at most 1024, not {threads}"));
@@ -122,9 +131,9 @@ pub fn options() -> DecodeOptions {
 /// The flip convention, that of the default where nothing is said.
 pub fn flip() -> Flip {
     match settings().flip {
-        Some(511) => Flip::From511,
-        Some(_) => Flip::From512,
-        None => DecodeOptions::default().flip,
+        Some(512) => Flip::From512,
+        Some(_) => Flip::From511,
+        None => Flip::default(),
     }
 }
 
@@ -133,19 +142,25 @@ pub fn threads() -> u16 {
     settings().threads.unwrap_or_default()
 }
 
+/// Returns true if `decode` tunes a device for which nothing was tuned.
+pub fn tunes_on_first_use() -> bool {
+    settings().tune == Some(WhenToTune::FirstUse)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn tables_are_found_beside_the_file() {
-        let text = "boards = \"b.bin\"\ngeometry = \"/g.bin\"\ngrouping = \"unique-x\"\nflip = 511\nthreads = 3";
+        let text = "boards = \"b.bin\"\ngeometry = \"/g.bin\"\ngrouping = \"unique-x\"\nflip = 511\nthreads = 3\ntune = \"first-use\"";
         let expected = Settings {
             boards: Some("folder/b.bin".into()),
             geometry: Some("/g.bin".into()),
             grouping: Some(Grouping::UniqueX),
             flip: Some(511),
             threads: Some(3),
+            tune: Some(WhenToTune::FirstUse),
         };
         assert_eq!(parse(text, Path::new("folder")), Ok(expected));
         assert_eq!(parse("", Path::new("")), Ok(Settings::default()));
@@ -156,11 +171,12 @@ mod tests {
         for (text, part) in [
             ("board = \"b\"", "unknown field `board`, expected one of `boards`"),
             ("boards = \"b\"", "boards and geometry belong together"),
-            ("flip = 513", "flip is 512 or 511, not 513"),
+            ("flip = 513", "flip is 511 or 512, not 513"),
             ("threads = 2000", "at most 1024"),
             ("threads = -1", "threads"),
             ("grouping = \"rows\"", "y-rows"),
             ("flip 512", "expected"),
+            ("tune = \"always\"", "first-use"),
         ] {
             let error = parse(text, Path::new("")).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -72,8 +72,9 @@ folder (~/.config on Linux). Options on the command line win. All keys:
   boards = \"ut_boards.bin\"        # relative to the settings file
   geometry = \"ut_geometry.bin\"
   grouping = \"y-rows\"
-  flip = 512
+  flip = 511
   threads = 4
+  tune = \"first-use\"             # decode tunes a device that it meets for the first time
 
 JSON: docs/files.md describes what a command writes with --json."
 );

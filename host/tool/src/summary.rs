@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::args::flip_of;
 use serde_json::{Map, Value, json};
 use ut_data::detector::N_LAYERS;
 use ut_data::input::Origin;
 use ut_data::pipeline::{Fill, Flow, Stage};
-use ut_data::{BatchReport, DetectorTables, UtHits};
+use ut_data::{BatchReport, DetectorTables, Flip, UtHits};
 use ut_decoders::{Count, EventReport, Kind};
 pub use ut_report::meaning;
 
@@ -71,13 +72,15 @@ pub struct Totals {
     pub masked: Option<u64>,
     /// Time in the decoders, of all threads.
     pub decoding: Duration,
+    /// Convention of flipped sectors by its name.
+    flip: &'static str,
     counts: [Total; Count::ALL.len()],
     layer_of_group: Arc<[usize]>,
 }
 
 impl Totals {
     /// Nothing summed yet.
-    pub fn new(tables: &DetectorTables, has_mask: bool) -> Self {
+    pub fn new(tables: &DetectorTables, flip: Flip, has_mask: bool) -> Self {
         let decoding = Duration::ZERO;
         Self {
             events: 0,
@@ -85,6 +88,7 @@ impl Totals {
             hits_of_layer: [0; 4],
             masked: has_mask.then_some(0),
             decoding,
+            flip: flip_of(tables.boards().version, flip),
             counts: Default::default(),
             layer_of_group: tables.layers().into(),
         }
@@ -150,6 +154,7 @@ impl Totals {
         if let Some(masked) = self.masked {
             row("masked hits", &format!("{} (taken out)", per_event(masked)));
         }
+        row("flip", self.flip);
         let seconds = self.decoding.as_secs_f64();
         let rate = self.events as f64 / elapsed.as_secs_f64().max(1e-9);
         let time =

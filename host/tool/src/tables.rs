@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::Failure;
-use crate::args::{DetectorArgs, bank_format};
+use crate::args::{DetectorArgs, bank_format, flip_name, flip_of};
 use crate::config;
 use crate::detector::Detector;
 use crate::output::{print_beside, write_json};
@@ -110,6 +110,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "geometry_version": geometry.version,
         "grouping": tables.grouping().name(),
         "groups": tables.n_groups(),
+        "flip": flip_of(boards.version, config::flip()),
         "layers": layers,
         "odd": odd,
     });
@@ -123,7 +124,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         text,
         "boards              {}\n                    {} boards, {} without a lane; {connected} lanes; bank version {} (format {})\n\
          geometry            {}\n                    {N_SECTORS} sectors, version {} (dx/dy by {})\n\
-         groups              {} ({})\n\n\
+         groups              {} ({})\n\
+         flip                {}\n\n\
          layer  sectors  lanes  flipped  pitch/mm        x/mm             y/mm             z/mm             dx/dy\n",
         of(&detector.boards).unwrap_or_else(embedded),
         boards.n_boards(),
@@ -135,6 +137,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if geometry.version == 0 { "layer" } else { "sector" },
         tables.n_groups(),
         tables.grouping().name(),
+        match boards.version {
+            BankVersion::V4 => "none: hits of v4 banks are never flipped".to_owned(),
+            BankVersion::V5 => format!("strips of flipped sectors count from {}", flip_name(config::flip())),
+        },
     );
     for layer in &layers {
         let range = |key: &str, digits: usize| {

@@ -193,7 +193,7 @@ impl FusedSetup {
             counts: executor.writable(&mut []),
         };
         let cluster = ClusterOptions { flags: ClusterOptions::CLUSTERING, max_size: 128 };
-        let options = FusedOptions { cluster, flip_origin: 512.0, strips };
+        let options = FusedOptions { cluster, flip_origin: 511.0, strips };
         let shared = fused_shared_bytes(BankVersion::V5, Room { threads: THREADS, strips });
         let (records, lanes) = (tables.records, tables.lanes);
         let stats = executor.launch("fused", n_events as u32, (THREADS, 1), shared, |block| {

@@ -14,30 +14,30 @@ pub enum Position {
     Geometric,
 }
 
-/// From where the strips of a flipped sector are counted.
+/// Number from which the strips of a flipped sector are counted down. Only v5 banks have flipped sectors.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum Flip {
-    /// `512 - mean`: the convention of 2024, and the default.
+    /// `511 - mean`: Allen since v7r9 (merge request !2178), and the default.
     #[default]
-    #[cfg_attr(feature = "serde", serde(rename = "512"))]
-    From512,
-    /// `511 - mean`: since Allen merge request !2178.
     #[cfg_attr(feature = "serde", serde(rename = "511"))]
     From511,
+    /// `512 - mean`: Allen before.
+    #[cfg_attr(feature = "serde", serde(rename = "512"))]
+    From512,
 }
 
 impl Flip {
     /// The number that the mean strip is subtracted from.
     pub const fn origin(self) -> f32 {
         match self {
-            Self::From512 => 512.0,
             Self::From511 => 511.0,
+            Self::From512 => 512.0,
         }
     }
 }
 
-/// Clustering options. The default is what LHCb runs since August 2024.
+/// Clustering options. The default is what LHCb runs: of August 2024, and the flip of February 2026.
 ///
 /// v4 banks come clustered from the front end: none of these options changes their hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,7 +62,7 @@ impl Default for DecodeOptions {
             position: Position::Adc,
             max_cluster_size: NonZeroU32::new(128).expect("128 is not 0"),
             save_above_max: false,
-            flip: Flip::From512,
+            flip: Flip::default(),
         }
     }
 }

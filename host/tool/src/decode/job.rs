@@ -13,7 +13,7 @@ use super::outputs::{Outputs, Story, Written};
 use super::sets::Sets;
 use super::work::Batch;
 use crate::Failure;
-use crate::args::{flip_name, layout_name, position_name};
+use crate::args::{flip_of, layout_name, position_name};
 use crate::detector::{Detector, SYNTHETIC};
 use crate::output::{count, is_quiet, on_stdout, print_beside, say, write_json};
 use crate::progress::Progress;
@@ -362,7 +362,7 @@ pub fn story(
         ("position", position_name(options.position).to_owned()),
         ("max_cluster_size", options.max_cluster_size.to_string()),
         ("save_above_max", options.save_above_max.to_string()),
-        ("flip", flip_name(options.flip).to_owned()),
+        ("flip", flip_of(detector.tables.boards().version, options.flip).to_owned()),
         ("grouping", detector.tables.grouping().name().to_owned()),
         ("boards", table(&detector.boards)),
         ("geometry", table(&detector.geometry)),
@@ -386,7 +386,7 @@ mod tests {
     use clap::Parser;
     use ut_data::detector::BankVersion;
     use ut_data::input::InputError;
-    use ut_data::{BatchReport, UtHits};
+    use ut_data::{BatchReport, Flip, UtHits};
 
     #[derive(Parser)]
     struct Line {
@@ -399,7 +399,7 @@ mod tests {
         let args = Line::parse_from([&["decode", "file"], options].concat()).args;
         let detector = Detector::embedded(BankVersion::V5, &args.detector).unwrap();
         let story = story(DecodeOptions::default(), (Backend::Cpu, None), &detector, None, Arc::default(), false);
-        let totals = Totals::new(&detector.tables, false);
+        let totals = Totals::new(&detector.tables, Flip::default(), false);
         check(&mut Taker::new(&args, &detector, Arc::default(), Arc::new(story), totals, Instant::now()));
     }
 
@@ -417,14 +417,6 @@ mod tests {
                 assert_eq!(taker.failed, failed);
             }
             assert_eq!(taker.failures.len(), 5);
-        });
-    }
-
-    #[test]
-    fn a_broken_file_ends_a_job_that_does_not_keep_going() {
-        with_taker(&[], |taker| {
-            assert!(!is_broken(taker, 0));
-            assert_eq!((taker.stop, taker.failed), (Some(Stop::Failure), 1));
         });
     }
 

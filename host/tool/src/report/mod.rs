@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 pub use self::gather::{GatherError, Gatherer};
-use crate::args::{ClusterArgs, DetectorArgs, flip_name, one_of, position_name};
+use crate::args::{ClusterArgs, DetectorArgs, flip_of, one_of, position_name};
 use crate::decode::SelectArgs;
 use crate::detector::SYNTHETIC;
 use crate::inputs::{InputArgs, check_standard_input};
@@ -96,7 +96,7 @@ pub fn draw(run: &Sums, reference: Option<&Sums>) -> Result<Drawn, SumsError> {
             position_name(options.position),
             options.max_cluster_size,
             if options.save_above_max { "cut" } else { "dropped" },
-            flip_name(options.flip)
+            flip_of(run.detector.tables.boards().version, options.flip)
         )
     } else {
         "none: every strip is a hit".to_owned()

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Detector, Gathered, Gatherer, Part, Sums};
+use super::{Detector, Gathered, Gatherer, Sums};
 use ut_data::detector::BankVersion;
 use ut_data::input::{Bank, EventHeader, InputPart, MdfWriter, Select};
 use ut_data::{Count, DecodeOptions, DetectorTables, Grouping, synth};
@@ -73,57 +73,6 @@ fn a_file_that_breaks_off_ends_the_report_unless_it_is_to_go_on() {
         let gathered = gather(&tables, &files, keep_going);
         assert_eq!((gathered.view.events, gathered.failures.len()), (events, 1), "{keep_going}");
     }
-}
-
-#[test]
-fn a_part_is_not_added_twice_whatever_it_was_added_to_before() {
-    let folder = tempfile::tempdir().unwrap();
-    let detector = Arc::new(Detector { tables: tables(), boards: None, geometry: None });
-    let of = |name: &str, numbers: &[u64], shard: (u64, u64), section: Option<[u64; 3]>| {
-        let files = [folder.path().join(name)];
-        std::fs::write(&files[0], [0; 9]).unwrap();
-        let bytes = mdf(numbers, 0x2801, 4, &[0; 24]);
-        let gathered = gather(&detector.tables, &[(name, bytes)], false);
-        let part = Part::of(&files, (shard, String::new()), section);
-        assert!(part.is_some());
-        Sums::new(&files, Arc::clone(&detector), DecodeOptions::default(), gathered).of_part(part)
-    };
-    let packed = |sums: &Sums| Sums::from_bytes(&sums.to_bytes().unwrap()[..], "x").unwrap();
-    let all = [
-        of("a.mdf", &[1, 2], (1, 2), None),
-        of("a.mdf", &[3], (2, 2), None),
-        of("a.mdf", &[1, 2, 3], (1, 1), None),
-        of("b.mdf", &[4, 5], (1, 1), Some([0, 5, 0])),
-        of("b.mdf", &[6, 7], (1, 1), Some([5, 9, 2])),
-        // Another file of this name, and the same one again.
-        of("b.mdf", &[8, 9], (1, 1), Some([0, 5, 0])),
-        of("b.mdf", &[4, 5], (1, 1), Some([0, 5, 4])),
-    ];
-    let called = ["part 1 of 2 of a.mdf", "part 2 of 2 of a.mdf", "a.mdf", "bytes 0 to 5 of b.mdf"];
-    let mut sum = all[0].clone();
-    for one in &all[1..] {
-        sum.add(&packed(one)).unwrap();
-        sum = packed(&sum);
-    }
-    let before = sum.to_bytes().unwrap();
-    for (i, one) in all.iter().enumerate() {
-        let mut more = one.clone();
-        let error = more.add(&sum).unwrap_err().to_string();
-        assert_eq!(sum.add(one).unwrap_err().to_string(), error);
-        let expected = called.get(i).map(|called| format!("both are sums of {called}, which would count twice"));
-        assert!(expected.is_none_or(|expected| error == expected), "{error}");
-        assert_eq!(more.view.events, one.view.events);
-    }
-    assert!(sum.to_bytes().unwrap() == before);
-    // Nothing, and what nobody knows, may come as often as it wants.
-    let nothing = of("c.mdf", &[], (1, 1), None);
-    let unknown = of("c.mdf", &[1], (1, 1), None).of_part(None);
-    for _ in 0..2 {
-        sum.add(&nothing).unwrap();
-        sum.add(&unknown).unwrap();
-    }
-    assert!(Part::of(&[folder.path().join("absent")], ((1, 1), String::new()), None).is_none());
-    assert!(Part::of(&[folder.path().to_path_buf()], ((1, 1), String::new()), None).is_none());
 }
 
 #[test]
