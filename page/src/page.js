@@ -156,9 +156,10 @@
   // Where the arrow keys are: a row of points and one of it.
   const walk = (figure, name) => {
     const [from, to] = figure.frames[0][1], all = points(figure);
-    const across = ((name === "ArrowRight") - (name === "ArrowLeft")) * Math.sign(to - from), up = (name === "ArrowUp") - (name === "ArrowDown");
+    const sign = Math.sign(to - from), across = ((name === "ArrowRight") - (name === "ArrowLeft")) * sign, up = (name === "ArrowUp") - (name === "ArrowDown");
     let { row, column } = figure.walked || { row: 0, column: -1 };
-    if (column < 0) column = Math.max(0, all[0].findIndex((point) => point.there !== false));
+    if (column < 0 && figure.map) column = all[0].reduce((best, point, i) => (sign * (point.x - all[0][best].x) < 0 ? i : best), 0);
+    else if (column < 0) column = Math.max(0, all[0].findIndex((point) => point.there !== false));
     else if (figure.map) {
       // The nearest one in the direction of the arrow.
       const old = all[0][column];

@@ -277,7 +277,7 @@ fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
         Some((reference, _)) => {
             let rows = facts.into_iter().zip(of_run(reference));
             let rows = rows.map(|((name, of_a), (_, of_b))| (false, vec![name.to_owned(), of_a, of_b]));
-            let head = ["", "A", "B, the reference"].map(str::to_owned);
+            let head = ["what", "A", "B, the reference"].map(str::to_owned);
             page.short_table("The two runs", &head, rows);
             page.facts(texts(&about.facts));
         }
