@@ -12,8 +12,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 pub use self::gather::{GatherError, Gatherer};
 use crate::args::{ClusterArgs, DetectorArgs, flip_of, one_of, position_name};
-use crate::decode::SelectArgs;
-use crate::detector::SYNTHETIC;
+use crate::decode::{SelectArgs, facts, in_words};
+use crate::detector::{SYNTHETIC, hash};
 use crate::inputs::{InputArgs, check_standard_input};
 use crate::output::{count, is_quiet, on_stdout, print_beside, say, write_file, write_json};
 use crate::paths::Protected;
@@ -86,32 +86,48 @@ const fn against_name(against: Against) -> &'static str {
 /// # Errors
 /// If the two are of different detectors or options.
 pub fn draw(run: &Sums, reference: Option<&Sums>) -> Result<Drawn, SumsError> {
-    let options = run.options;
-    let table = |path: &Option<PathBuf>| {
-        path.as_ref().map_or_else(|| "the embedded synthetic detector".to_owned(), |path| path.display().to_string())
+    let (options, detector) = (run.options, tool_detector(&run.detector));
+    let table = |path: &Option<PathBuf>, bytes: &[u8]| {
+        let name = path.as_ref().map(|path| path.display().to_string());
+        format!("{} ({})", name.unwrap_or_else(|| "the embedded synthetic detector".to_owned()), hash(bytes))
     };
+    let tables = &detector.tables;
     let clustering = if options.clustering {
         format!(
             "position {}, at most {} strips, {} above, flip {}",
             position_name(options.position),
             options.max_cluster_size,
             if options.save_above_max { "cut" } else { "dropped" },
-            flip_of(run.detector.tables.boards().version, options.flip)
+            flip_of(tables.boards().version, options.flip)
         )
     } else {
         "none: every strip is a hit".to_owned()
     };
-    let facts = [
-        ("boards", table(&run.detector.boards)),
-        ("geometry", table(&run.detector.geometry)),
-        ("banks' version", version_in_words(run.detector.tables.boards().version.byte())),
+    let of_page = [
+        ("boards", table(&detector.boards, &tables.boards().to_bytes())),
+        ("geometry", table(&detector.geometry, &tables.geometry().to_bytes())),
+        ("banks' version", version_in_words(tables.boards().version.byte())),
         ("clustering", clustering),
-        ("made by", format!("ut-decode {}", env!("CARGO_PKG_VERSION"))),
+        ("made by", format!("ut-decode {}", in_words())),
     ];
-    let facts = facts.map(|(name, fact)| (name.to_owned(), fact)).into();
-    let mut warnings: Vec<String> = std::iter::once(run).chain(reference).flat_map(warnings_of).collect();
-    warnings.dedup();
-    ut_report::draw(run, reference, &About { facts, warnings })
+    let of_page = of_page.map(|(name, fact)| (name.to_owned(), fact)).into();
+    let is_synthetic = std::iter::once(run).chain(reference).any(is_synthetic);
+    let warnings = is_synthetic.then(|| SYNTHETIC.to_owned()).into_iter().collect();
+    let mut drawn = ut_report::draw(run, reference, &About { facts: of_page, warnings })?;
+    let provenance = facts(options, &detector, None).into_iter().map(|(key, value)| (key.to_owned(), value.into()));
+    drawn.json["provenance"] = provenance.collect::<serde_json::Map<_, _>>().into();
+    Ok(drawn)
+}
+
+/// The tables of some sums, as the rest of the tool knows them.
+fn tool_detector(detector: &Detector) -> crate::detector::Detector {
+    let Detector { tables, boards, geometry } = detector.clone();
+    crate::detector::Detector { tables, boards, geometry }
+}
+
+/// True if events that are not of the synthetic detector were decoded with its tables.
+fn is_synthetic(sums: &Sums) -> bool {
+    sums.detector.boards.is_none() && sums.measured > 0
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -125,9 +141,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         inputs.check(output).unwrap_or_else(|message| usage(&message));
     }
     let is_html = |ending: &std::ffi::OsStr| ["html", "htm"].iter().any(|html| ending.eq_ignore_ascii_case(html));
-    if let Some(output) =
-        args.output.as_ref().filter(|output| output.extension().is_some_and(|ending| !is_html(ending)))
-    {
+    let is_other = |output: &&PathBuf| {
+        output.extension().is_some_and(|ending| !is_html(ending)) && (output.is_file() || !output.exists())
+    };
+    if let Some(output) = args.output.as_ref().filter(is_other) {
         usage(&format!("--output {}: the page is HTML, so its name ends in .html", output.display()));
     }
     for output in outputs.into_iter().flatten() {
@@ -202,8 +219,9 @@ fn check_inputs<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Fail
 
 /// Reads the files of a run, and of the one that it is compared with.
 fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, Option<Sums>), Failure> {
-    let crate::detector::Detector { tables, boards, geometry } =
-        crate::detector::Detector::load(&args.detector, files)?;
+    let all: Vec<PathBuf> = files.iter().chain(others).cloned().collect();
+    let of_tool = crate::detector::Detector::load(&args.detector, &all)?;
+    let crate::detector::Detector { tables, boards, geometry } = of_tool.clone();
     let detector = Arc::new(Detector { tables, boards, geometry });
     let threads = match args.threads.unwrap_or_else(config::threads) {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
@@ -221,6 +239,7 @@ fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, O
     let output = written(args);
     let sums = |files: &[PathBuf], select: &Select| -> Result<Sums, Failure> {
         let gathered = with_progress(&gatherer, files, select, &output)?;
+        of_tool.check_makers(&gathered.seen)?;
         Ok(Sums::new(files, Arc::clone(&detector), gatherer.options, gathered))
     };
     let first = sums(files, &args.select.select(files, args.keep_going)?)?;
@@ -260,18 +279,9 @@ fn with_progress(
     Ok(gathered)
 }
 
-/// What is odd about the tables of some sums.
-fn warnings_of(sums: &Sums) -> Vec<String> {
-    let Detector { tables, boards, geometry } = &*sums.detector;
-    let detector =
-        crate::detector::Detector { tables: tables.clone(), boards: boards.clone(), geometry: geometry.clone() };
-    let synthetic = (detector.is_embedded() && sums.measured > 0).then(|| SYNTHETIC.to_owned());
-    synthetic.into_iter().chain(detector.check_generated(sums.generated)).collect()
-}
-
 /// Says what there is to warn of.
 fn warn(sums: &Sums) {
-    for warning in sums.warnings.iter().cloned().chain(warnings_of(sums)) {
+    for warning in sums.warnings.iter().map(String::as_str).chain(is_synthetic(sums).then_some(SYNTHETIC)) {
         say(&format!("warning: {warning}"));
     }
     if sums.view.events == 0 && sums.troubles().is_empty() {
