@@ -41,7 +41,7 @@ LOOK = """(() => {
 ERRORS = """window.__errors = []; addEventListener('error', e => __errors.push(e.message));
     addEventListener('unhandledrejection', e => __errors.push(String(e.reason)))"""
 # Colours of series on a light page, as they are written.
-COLOURS = ["#0B5CAD", "#D9730D", "#2A8A5E", "#8E44AD", "#C0392B"]
+COLOURS = ["#0B5CAD", "#D9730D", "#2A8A5E", "#8E44AD", "#C0392B", "#17A2B8", "#7A4B2A", "#DB5FA4", "#8A8F00", "#4A4F57"]
 
 
 class Browser:
@@ -192,7 +192,7 @@ def check(browser, page):
         for i, series in enumerate(data["series"]):
             there = [y is not None for y in series["y"]]
             pieces = sum(now and not before for before, now in zip([False, *there], there))
-            lines = js(f"""(svg => [...svg.querySelectorAll('polyline[stroke="' + {COLOURS}[{i} % 5] + '"][stroke-width="6"]')].length)
+            lines = js(f"""(svg => [...svg.querySelectorAll('polyline[stroke="' + {COLOURS}[{i} % 10] + '"][stroke-width="6"]')].length)
                 (document.querySelector('#chart-{number} svg'))""")
             if series["look"] == "bins" and not data.get("choices") and pieces != lines:
                 wrong.append(f"{series['name']} of \"{charts[number]}\" is drawn in {lines} pieces, not in {pieces}")
@@ -207,29 +207,33 @@ def check(browser, page):
 
     # A click on a sector of a map chooses its strips, and so does Enter.
     if js("document.querySelector('.bar select') !== null"):
-        before = js("document.querySelector('.bar select').value")
-        place = js("""(() => { const map = document.querySelector('.charts.large figure'); map.scrollIntoView();
+        place = js("""(() => { const map = document.querySelector('.charts:is(.large,.three) figure'); map.scrollIntoView();
             const data = JSON.parse(document.getElementById(map.id.replace('chart', 'data')).textContent).map;
             const areas = [...map.querySelectorAll('polygon')].slice(-data.at.length - data.marks.flatMap(m => m.which).length);
-            window.keys = data.keys; window.wanted = data.keys[40];
-            const box = areas[40].getBoundingClientRect();
-            return [box.x + box.width / 2, box.y + box.height / 2] })()""")
+            // One that can be chosen, and is not.
+            const box = document.querySelector('.bar select'), is = i => box.keys.includes(data.key + i) && box.keys[0] !== data.key + i;
+            const at = [40, ...data.at.keys()].find(is) ?? 0;
+            window.wanted = at ? data.key + at : box.keys[0];
+            const area = areas[at].getBoundingClientRect();
+            return [area.x + area.width / 2, area.y + area.height / 2] })()""")
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
             browser.ask("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
             js("new Promise(done => setTimeout(done, 150))")
         chosen = "document.querySelector('.bar select').keys[document.querySelector('.bar select').value]"
-        if js(chosen) != js("wanted") or js("document.querySelector('.bar select').value") == before:
+        if js(chosen) != js("wanted"):
             wrong.append(f"a click on sector {js('wanted')} chooses {js(chosen)}")
-        js("document.querySelector('.charts.large figure').focus()")
+        js("document.querySelector('.charts:is(.large,.three) figure').focus()")
         browser.press("ArrowRight")
         sector = js("document.querySelector('.said').textContent").split(", ")[0]
         browser.press("Enter", text="\r")
-        if sector not in js("document.querySelector('.bar select').selectedOptions[0].textContent"):
+        options = js("[...document.querySelector('.bar select').options].map(option => option.textContent)")
+        can_be_chosen = any(sector in option for option in options)
+        if can_be_chosen and sector not in js("document.querySelector('.bar select').selectedOptions[0].textContent"):
             wrong.append("Enter on a sector does not choose it")
 
     # Dragging zooms into a picture, two clicks show the whole one.
-    if js("document.querySelector('.charts.large figure') !== null"):
-        box = js("""(() => { window.zoomed = [...document.querySelectorAll('.charts.large figure svg')][0]; zoomed.scrollIntoView();
+    if js("document.querySelector('.charts:is(.large,.three) figure') !== null"):
+        box = js("""(() => { window.zoomed = [...document.querySelectorAll('.charts:is(.large,.three) figure svg')][0]; zoomed.scrollIntoView();
             const box = zoomed.getBoundingClientRect(); return [box.x, box.y, box.width, box.height] })()""")
         whole, seen = js("zoomed.getAttribute('viewBox')"), []
         drag = [("mousePressed", 0.4, 1), ("mouseMoved", 0.5, 1), ("mouseReleased", 0.6, 1)]

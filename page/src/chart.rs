@@ -5,6 +5,7 @@ use std::io::Write as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::png::{base64, bytes_of};
 use crate::shading::{Shading, extent};
 
 /// A chart. Values that are not finite are gaps.
@@ -64,12 +65,13 @@ pub(crate) struct Series {
 pub struct Choices {
     /// Text beside the box.
     pub label: String,
-    /// Names, of which the first is drawn.
-    pub names: Vec<String>,
-    /// By name: the values of the bins, 0 for those that are missing.
-    pub values: Vec<Vec<u64>>,
-    /// By name: the key of the [areas](Areas::keys) that choose it; of equal keys the last. Empty for none.
+    /// Keys, of which the first is drawn: the page [names](crate::Page::name_keys) them, and a click on the
+    /// [area](Areas::first_key) chooses them.
     pub keys: Vec<u64>,
+    /// Number of keys, from the first, whose names get a ▲. A key may come once more behind them.
+    pub marked: usize,
+    /// By key: the values of the bins, 0 for those that are missing.
+    pub values: Vec<Vec<u64>>,
 }
 
 /// A map of areas of any outline in their true proportions.
@@ -79,7 +81,7 @@ pub struct Areas {
     pub outlines: Vec<Vec<(f64, f64)>>,
     /// Value of each area; not a number where there is none.
     pub values: Vec<f64>,
-    /// Text for the area under the pointer; `\n` begins a new line.
+    /// Text for the area under the pointer; `\n` begins a new line. Empty for its value.
     pub hover: Vec<String>,
     /// Unit of the values.
     pub unit: String,
@@ -89,9 +91,11 @@ pub struct Areas {
     pub range: Option<(f64, f64)>,
     /// Groups of areas that stand out: a name, a sign, and indices of areas.
     pub marks: Vec<(String, Sign, Vec<usize>)>,
-    /// Key of each area, by which the page [names](crate::Page::name_keys) it and [choices](Choices::keys) find it.
-    /// Empty for none.
-    pub keys: Vec<u64>,
+    /// Key of the first area, by which the page [names](crate::Page::name_keys) it and [choices](Choices::keys) find it; the
+    /// others follow.
+    pub first_key: Option<u64>,
+    /// Names of the left and of the right side of a map that is seen from behind: x grows to the left.
+    pub sides: Option<[String; 2]>,
 }
 
 impl Areas {
@@ -356,13 +360,13 @@ impl Chart {
             "title": self.title, "x": self.x.title, "y": self.y.title, "series": self.series, "lies": self.lies(),
             "names": {"x": self.x.names, "y": self.y.names}, "frames": frames,
         });
-        if let Some(Areas { values, hover, unit, shading, range, marks, keys, .. }) = &self.areas {
+        if let Some(Areas { values, hover, unit, shading, range, marks, first_key, .. }) = &self.areas {
             // JSON has no infinity.
             let number = |value: &f64| if value.is_infinite() { json!("∞") } else { json!(rounded(*value)) };
             let marks: Vec<Value> =
                 marks.iter().map(|(name, _, which)| json!({"name": name, "which": which})).collect();
             all["map"] = json!({
-                "unit": unit, "values": values.iter().map(number).collect::<Vec<_>>(), "hover": hover, "keys": keys,
+                "unit": unit, "values": values.iter().map(number).collect::<Vec<_>>(), "hover": hover, "key": first_key,
                 "at": self.areas.as_ref().map(Areas::middles), "ends": shading.ends(values, *range), "marks": marks,
             });
         }
@@ -370,17 +374,15 @@ impl Chart {
             let values: Vec<Vec<f64>> = values.iter().map(|row| row.iter().copied().map(rounded).collect()).collect();
             all["heat"] = json!({"unit": unit, "values": values, "hover": hover});
         }
-        if let Some(Choices { label, names, values, keys }) = &self.choices {
+        if let Some(Choices { label, keys, marked, values }) = &self.choices {
             let bins = self.series.first().map_or(0, |series| series.y.len());
             let row = |row: &Vec<u64>| row.iter().copied().chain(std::iter::repeat(0)).take(bins).collect();
             let rows: Vec<Vec<u64>> = values.iter().map(row).collect();
-            all["choices"] = json!({"label": label, "names": names, "keys": keys, "bins": packed(&rows)});
+            all["choices"] = json!({"label": label, "keys": keys, "marked": marked, "bins": packed(&rows)});
         }
         all.to_string()
     }
 }
-
-const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Numbers as text that a page can hold: seven bits in each byte, the lowest first, the top bit set if more follow; then
 /// raw DEFLATE, then base64.
@@ -397,23 +399,12 @@ fn packed(rows: &[Vec<u64>]) -> String {
     let mut deflate = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::best());
     // Writing to memory cannot fail.
     let _ = deflate.write_all(&bytes);
-    let bytes = deflate.finish().unwrap_or_default();
-    let four = |three: &[u8]| {
-        let bits = three.iter().chain(&[0; 2]).take(3).fold(0, |bits, &byte| bits << 8 | usize::from(byte));
-        [18, 12, 6, 0].map(|shift| char::from(BASE64[bits >> shift & 63])).into_iter().take(three.len() + 1)
-    };
-    bytes.chunks(3).flat_map(four).collect()
+    base64(&deflate.finish().unwrap_or_default())
 }
 
 /// Reads the histograms of [`Choices`] from the data of a page, for programs that read pages. Nothing for other text.
 pub fn unpack(text: &str) -> Option<Vec<u64>> {
-    let sextets = text.bytes().map(|byte| BASE64.iter().position(|&known| known == byte));
-    let sextets: Vec<usize> = sextets.collect::<Option<_>>()?;
-    let three = |four: &[usize]| {
-        let bits = four.iter().chain(&[0; 3]).take(4).fold(0, |bits, &six| bits << 6 | six);
-        [16, 8, 0].map(|shift| (bits >> shift & 255) as u8).into_iter().take(four.len() - 1)
-    };
-    let bytes: Vec<u8> = sextets.chunks(4).flat_map(three).collect();
+    let bytes = bytes_of(text)?;
     let mut unpacked = Vec::new();
     std::io::Read::read_to_end(&mut flate2::read::DeflateDecoder::new(&bytes[..]), &mut unpacked).ok()?;
     let (mut numbers, mut number, mut shift) = (Vec::new(), 0, 0);
@@ -430,7 +421,7 @@ pub fn unpack(text: &str) -> Option<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use super::{packed, shown, unpack};
+    use super::{Chart, packed, shown, unpack};
 
     #[test]
     fn intervals_that_would_squeeze_the_others_are_cut() {
@@ -443,6 +434,17 @@ mod tests {
         let (from, to) = shown(&[2.0], &[f64::NEG_INFINITY], &[f64::INFINITY]);
         assert!(from < 2.0 && 2.0 < to && from.is_finite() && to.is_finite());
         assert_eq!(shown(&[2.0], &[2.0], &[2.0]), (2.0, 2.0));
+    }
+
+    #[test]
+    fn ten_lines_have_ten_colours() {
+        let lines = (0..10)
+            .fold(Chart::new("c", "x", "y"), |chart, i| chart.line(&i.to_string(), &[1.0, 2.0], &[f64::from(i); 2]));
+        let (svg, _) = crate::draw::draw(&lines, 380, 12);
+        let strokes = svg.split("<polyline").skip(1).filter_map(|line| line.split("stroke=\"").nth(1)?.get(..7));
+        let lines: std::collections::BTreeSet<&str> =
+            strokes.filter(|stroke| !["#1F2933", "#E4E8EC"].contains(stroke)).collect();
+        assert_eq!(lines.len(), 10, "{lines:?}");
     }
 
     #[test]

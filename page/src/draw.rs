@@ -13,6 +13,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use serde_json::{Value, json};
 
 use crate::chart::{Areas, Axis, Chart, Heat, Look, Sign};
+use crate::png;
 use crate::shading::{SHADES, Shading, extent, linear_ticks, log_ticks};
 
 /// Plotters' pixels in a CSS pixel.
@@ -22,12 +23,17 @@ const INK: RGBColor = RGBColor(0x1f, 0x29, 0x33);
 const GRID: RGBColor = RGBColor(0xe4, 0xe8, 0xec);
 const NONE: RGBColor = RGBColor(0x80, 0x80, 0x80);
 const CUT: RGBColor = RGBColor(0xd9, 0x73, 0x0d);
-const SERIES: [RGBColor; 5] = [
+const SERIES: [RGBColor; 10] = [
     RGBColor(0x0b, 0x5c, 0xad),
     RGBColor(0xd9, 0x73, 0x0d),
     RGBColor(0x2a, 0x8a, 0x5e),
     RGBColor(0x8e, 0x44, 0xad),
     RGBColor(0xc0, 0x39, 0x2b),
+    RGBColor(0x17, 0xa2, 0xb8),
+    RGBColor(0x7a, 0x4b, 0x2a),
+    RGBColor(0xdb, 0x5f, 0xa4),
+    RGBColor(0x8a, 0x8f, 0x00),
+    RGBColor(0x4a, 0x4f, 0x57),
 ];
 
 type Root<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -168,9 +174,17 @@ pub(crate) fn draw(chart: &Chart, width: u32, font: u32) -> (String, Value) {
     // Writing to a String cannot fail.
     let _ = paint(chart, &canvas, &lines, &mut svg, &mut frame);
     let body = svg.find('>').map_or("", |end| &svg[end + 1..]);
-    let body = body.replace(" opacity=\"1\"", "").replace(" stroke=\"none\"", "");
+    let mut body = body.to_owned();
+    for (long, short) in [
+        (" opacity=\"1\"", ""),
+        (" stroke=\"none\"", ""),
+        (" font-family=\"sans-serif\"", ""),
+        (".00000000000001\"", "\""),
+    ] {
+        body = body.replace(long, short);
+    }
     let picture = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" data-width=\"{width}\" aria-hidden=\"true\">{body}",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" data-width=\"{width}\" aria-hidden=\"true\">{body}",
         px(width),
         px(height)
     );
@@ -207,7 +221,12 @@ fn paint(chart: &Chart, canvas: &Canvas, lines: &[Vec<String>], svg: &mut String
         let left = canvas.wide(longest) + 10 + if chart.y.title.is_empty() { 0 } else { row };
         let wide = canvas.width.saturating_sub(left + right).max(1);
         let (x, y) = (x_scale(chart, canvas, wide), y);
-        let (x, y) = if chart.areas.is_some() { alike(x, y, (wide, tall)) } else { (x, y) };
+        let (mut x, y) = if chart.areas.is_some() { alike(x, y, (wide, tall)) } else { (x, y) };
+        let sides = chart.areas.as_ref().and_then(|areas| areas.sides.as_ref());
+        if sides.is_some() {
+            // Seen from behind.
+            (x.low, x.high) = (x.high, x.low);
+        }
         let mut plot: Plot<'_> = ChartBuilder::on(&root)
             .margin_top(px(top))
             .margin_right(px(right))
@@ -229,6 +248,12 @@ fn paint(chart: &Chart, canvas: &Canvas, lines: &[Vec<String>], svg: &mut String
         let middle = i32::midpoint(across.start, across.end).min(px(canvas.width) - half).max(half);
         let style = canvas.font().pos(Pos::new(HPos::Center, VPos::Top));
         root.draw(&Text::new(title, (middle, px(canvas.height - row)), style))?;
+        for (name, at, side) in sides.iter().flat_map(|[left, right]| {
+            [(format!("← {left}"), across.start, HPos::Left), (format!("{right} →"), across.end, HPos::Right)]
+        }) {
+            let style = canvas.font().pos(Pos::new(side, VPos::Top));
+            root.draw(&Text::new(name, (at, px(canvas.height - row)), style))?;
+        }
         let axis = |scale: &Scale| json!([scale.low, scale.high, scale.log]);
         *frame = json!([[across.start, down.start, across.end, down.end], axis(&x), axis(&y)]);
         for (place, lines) in lines.iter().enumerate() {
@@ -482,8 +507,8 @@ fn map(plot: &mut Plot<'_>, areas: &Areas) -> Drawn {
     Ok(())
 }
 
-/// Cells of a heat map, those of one shade as one path, with their texts where these fit: plotters writes an element for
-/// each cell.
+/// Cells of a heat map, as an image with a pixel each, with their texts where these fit: plotters writes an element for each
+/// cell.
 fn cells(canvas: &Canvas, heat: &Heat, (across, down): (&Range<i32>, &Range<i32>)) -> String {
     let all: Vec<f64> = heat.values.iter().flatten().copied().collect();
     let ends = heat.shading.ends(&all, heat.range);
@@ -493,18 +518,18 @@ fn cells(canvas: &Canvas, heat: &Heat, (across, down): (&Range<i32>, &Range<i32>
     let (rows, columns) = (heat.rows.len(), heat.columns.len());
     let longest = heat.text.iter().flatten().map(|text| letters(text)).max().unwrap_or_default();
     let fits = px(canvas.wide(longest) + 6) * columns as i32 <= across.end - across.start;
-    let (mut paths, mut texts) = (vec![String::new(); SHADES], String::new());
+    let (mut pixels, mut texts) = (vec![SHADES as u8; rows * columns], String::new());
     for (r, row) in heat.values.iter().enumerate() {
         let (top, bottom) = (between(down, rows - r - 1, rows), between(down, rows - r, rows));
         for (c, shade) in row.iter().enumerate().filter_map(|(c, &value)| Some((c, heat.shading.shade(value, ends)?))) {
             let shade = if heat.reversed() { SHADES - 1 - shade } else { shade };
             let (left, right) = (between(across, c, columns), between(across, c + 1, columns));
-            // Writing to a String cannot fail. The line is as wide as the row is high.
-            let _ = write!(paths[shade], "M{left} {}h{}", i32::midpoint(top, bottom), right - left);
+            pixels[(rows - r - 1) * columns + c] = shade as u8;
             if let Some(text) = heat.text.get(r).and_then(|row| row.get(c)).filter(|text| fits && !text.is_empty()) {
                 let RGBColor(red, green, blue) = heat.shading.colour(shade);
                 let bright = 3 * u32::from(red) + 6 * u32::from(green) + u32::from(blue) > 1400;
                 let (x, y, text) = (i32::midpoint(left, right), i32::midpoint(top, bottom), crate::escaped(text));
+                // Writing to a String cannot fail.
                 let _ = writeln!(
                     texts,
                     "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"middle\" font-family=\"sans-serif\" \
@@ -515,13 +540,18 @@ fn cells(canvas: &Canvas, heat: &Heat, (across, down): (&Range<i32>, &Range<i32>
             }
         }
     }
-    let high = (down.end - down.start) as usize / rows.max(1) + 1;
-    let path = |(shade, path): (usize, &String)| {
-        let RGBColor(red, green, blue) = heat.shading.colour(shade);
-        format!("<path stroke-width=\"{high}\" stroke=\"#{red:02x}{green:02x}{blue:02x}\" d=\"{path}\"/>\n")
-    };
-    let paths = paths.iter().enumerate().filter(|(_, path)| !path.is_empty()).map(path);
-    paths.collect::<String>() + &texts
+    let colours = (0..SHADES).map(|shade| heat.shading.colour(shade));
+    let png = png::encode(columns as u32, &pixels, &colours.map(|RGBColor(r, g, b)| [r, g, b]).collect::<Vec<_>>());
+    let image = format!(
+        "<image x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" preserveAspectRatio=\"none\" \
+         style=\"image-rendering:pixelated\" href=\"data:image/png;base64,{}\"/>\n",
+        across.start,
+        down.start,
+        across.end - across.start,
+        down.end - down.start,
+        png::base64(&png)
+    );
+    image + &texts
 }
 
 /// Colours of a map: their shading, ends and unit, and whether they run from light to dark.

@@ -22,6 +22,7 @@
 
 mod chart;
 mod draw;
+mod png;
 mod shading;
 
 use std::collections::BTreeMap;
@@ -29,6 +30,9 @@ use std::fmt::Write as _;
 
 pub use chart::{Areas, Chart, Choices, Heat, Sign, unpack};
 pub use shading::Shading;
+
+/// Rows of a table that are shown without unfolding it.
+const SHORT: usize = 20;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -83,23 +87,52 @@ impl Page {
         let name = if name.is_empty() { head.join(", ") } else { name.to_owned() };
         let _ = write!(
             self.body,
-            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>\n<thead><tr>",
+            "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{}\"><table>",
             escaped(&name)
         );
+        self.rows(head, rows, false);
+        self.body += "</div>\n";
+    }
+
+    /// A table of a few rows that is shown whole; on a narrow screen, each row is a few lines.
+    pub fn short_table(&mut self, name: &str, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>) {
+        let _ = write!(self.body, "<table class=\"short\" aria-label=\"{}\">", escaped(name));
+        self.rows(head, rows, true);
+    }
+
+    /// A table that is folded away under its name.
+    pub fn folded_table(&mut self, name: &str, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>) {
+        self.begin_details(&format!("{name}, as a table"));
+        self.named_table(name, head, rows);
+        self.end_details();
+    }
+
+    /// A table whose first rows are shown whole, and all of them, if there are many, folded away below.
+    pub fn long_table(&mut self, name: &str, head: &[String], rows: Vec<(bool, Vec<String>)>) {
+        self.short_table(name, head, rows.iter().take(SHORT).cloned());
+        if rows.len() > SHORT {
+            self.folded_table(&format!("{name}: all {}", rows.len()), head, rows);
+        }
+    }
+
+    /// Writes the rows of a table, in each cell of a short one its heading, and the table's end.
+    fn rows(&mut self, head: &[String], rows: impl IntoIterator<Item = (bool, Vec<String>)>, short: bool) {
+        self.body += "\n<thead><tr>";
         for name in head {
             let _ = write!(self.body, "<th scope=\"col\">{}</th>", escaped(name));
         }
         self.body += "</tr></thead>\n<tbody>\n";
         for (marked, row) in rows {
             self.body += if marked { "<tr class=\"marked\">" } else { "<tr>" };
-            for cell in row {
+            for (cell, head) in row.iter().zip(head) {
                 let number = cell.starts_with(|c: char| c.is_ascii_digit() || "+-−.".contains(c));
                 let class = if number { " class=\"n\"" } else { "" };
-                let _ = write!(self.body, "<td{class}>{}</td>", escaped(&cell));
+                let head = if short { format!(" data-head=\"{}\"", escaped(head)) } else { String::new() };
+                let _ = write!(self.body, "<td{class}{head}>{}</td>", escaped(cell));
             }
             self.body += "</tr>\n";
         }
-        self.body += "</tbody></table></div>\n";
+        self.body += "</tbody></table>\n";
     }
 
     /// A chart over the whole width.
@@ -121,7 +154,12 @@ impl Page {
         self.grid(charts, "charts large", &[("", 520, 15)]);
     }
 
-    /// Names the [keys](Areas::keys) of areas, once for all maps of the page; `\n` begins a new line.
+    /// Charts in rows of three, one below the other on a narrow screen.
+    pub fn charts_in_threes(&mut self, charts: &[Chart]) {
+        self.grid(charts, "charts three", &[("", 380, 12)]);
+    }
+
+    /// Names the [keys](Areas::first_key) of areas, once for all maps of the page; `\n` begins a new line.
     pub fn name_keys(&mut self, names: impl IntoIterator<Item = (u64, String)>) {
         self.keys.extend(names);
     }

@@ -17,7 +17,7 @@
   const key = (cell) => {
     const text = cell.textContent.trim();
     // parseFloat reads 0x2801 as 0.
-    const number = /^0x/.test(text) ? Number(text) : parseFloat(text.replace(/^\u2212/, "-").replace("∞", "Infinity"));
+    const number = /^0x/.test(text) ? Number(text) : parseFloat(text.replace(/^\u2212/, "-").replace("∞", "Infinity").replaceAll(",", ""));
     return text === "" ? null : Number.isNaN(number) ? text : number;
   };
   const sortable = (table) => {
@@ -45,11 +45,14 @@
   document.querySelectorAll("table").forEach(sortable);
 
   // What a chart shows, as rows of points with their texts: for the pointer, the arrow keys and the table.
-  const areaLines = ({ map }, i) => [...(keyNames[map.keys[i]] ?? "").split("\n"), ...map.hover[i].split("\n")].filter(Boolean);
+  const areaLines = ({ map }, i) => {
+    const value = map.values[i] === null ? "nothing" : `${number(map.values[i])} ${map.unit}`;
+    return [...(keyNames[map.key + i] ?? "").split("\n"), ...(map.hover[i] ?? value).split("\n")].filter(Boolean);
+  };
   const place = ({ names }, axis, value) => (names[axis].length ? names[axis][Math.floor(value)] : number(value));
   const points = (figure) => {
     const { map, heat, names, lies } = figure, x = figure.x || "x", y = figure.y || "y";
-    if (map) return [map.at.map(([x, y], i) => ({ x, y, lines: areaLines(figure, i), key: map.keys[i] }))];
+    if (map) return [map.at.map(([x, y], i) => ({ x, y, lines: areaLines(figure, i), key: map.key === null ? undefined : map.key + i }))];
     if (heat)
       return heat.values.map((row, r) => row.map((value, c) => ({
         x: c + 0.5, y: r + 0.5, there: value !== null,
@@ -152,15 +155,17 @@
 
   // Where the arrow keys are: a row of points and one of it.
   const walk = (figure, name) => {
-    const all = points(figure), across = (name === "ArrowRight") - (name === "ArrowLeft"), up = (name === "ArrowUp") - (name === "ArrowDown");
+    const [from, to] = figure.frames[0][1], all = points(figure);
+    const sign = Math.sign(to - from), across = ((name === "ArrowRight") - (name === "ArrowLeft")) * sign, up = (name === "ArrowUp") - (name === "ArrowDown");
     let { row, column } = figure.walked || { row: 0, column: -1 };
-    if (column < 0) column = Math.max(0, all[0].findIndex((point) => point.there !== false));
+    if (column < 0 && figure.map) column = all[0].reduce((best, point, i) => (sign * (point.x - all[0][best].x) < 0 ? i : best), 0);
+    else if (column < 0) column = Math.max(0, all[0].findIndex((point) => point.there !== false));
     else if (figure.map) {
       // The nearest one in the direction of the arrow.
-      const from = all[0][column];
+      const old = all[0][column];
       let best = Infinity;
       all[0].forEach((point, i) => {
-        const [dx, dy] = [point.x - from.x, point.y - from.y], ahead = dx * across + dy * up, cost = ahead + 3 * Math.abs(dx * up + dy * across);
+        const [dx, dy] = [point.x - old.x, point.y - old.y], ahead = dx * across + dy * up, cost = ahead + 3 * Math.abs(dx * up + dy * across);
         if (ahead > 1e-6 && cost < best) [best, column] = [cost, i];
       });
     } else if (up) {
@@ -301,6 +306,7 @@
     toggle.setAttribute("aria-expanded", "false");
     if (choices) {
       const box = make("select", "", { keys: choices.keys }), label = make("label", choices.label + " ");
+      choices.names = choices.keys.map((key, i) => (i < choices.marked ? "▲ " : "") + (keyNames[key] ?? key).replace("\n", ", "));
       choices.names.forEach((name, i) => box.add(new Option(name, i)));
       box.addEventListener("change", () => {
         figure.choice = +box.value;

@@ -95,6 +95,7 @@ pub fn run(
         layout: None,
         together: matches!(task.backend, Backend::Emulated | Backend::Cuda),
         keep_going: task.keep_going,
+        first_place: 0,
         clusters: task.columns.need_clusters(),
         tables: &task.tables,
     };

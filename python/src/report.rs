@@ -210,7 +210,7 @@ impl Request {
             Part::Memory(..) | Part::Object(..) => None,
         };
         let files: Vec<PathBuf> = self.parts.iter().map(file).collect::<Option<_>>()?;
-        report::Part::of(&files, &self.select().ok()?, section)
+        report::Part::of(&files, self.select().ok()?.part(), section)
     }
 
     /// The detector, with the names of its files.

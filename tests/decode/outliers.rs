@@ -222,7 +222,8 @@ fn in_bins(tables: &DetectorTables, first: u64, events: &[u64], hits: impl Fn(us
         for board in 0..tables.boards().n_boards() {
             lanes[6 * board + bin % 6] = hits(board, bin);
         }
-        *view.spans.at(first + bin as u64) = Span { events, lanes, ..Span::default() };
+        let key = first + bin as u64;
+        *view.spans.at(key) = Span { events, numbers: (events > 0).then_some((key, key)), lanes, ..Span::default() };
     }
     assert_eq!((view.spans.width(), view.spans.len()), (1, events.len()));
     view
@@ -283,6 +284,22 @@ fn boards_are_silent_also_among_event_numbers_with_gaps_and_when_they_are_so_mos
 }
 
 #[test]
+fn a_board_is_silent_among_events_that_there_are_whatever_the_edges_of_the_bins() {
+    let tables = tables();
+    let mut view = steady(&tables, 20_000, 5000);
+    for number in 0..20_000 {
+        let bin = view.spans.at(number);
+        bin.events += 1;
+        bin.numbers = views::both(bin.numbers, Some((number, number)));
+        bin.lanes.resize(tables.slots().len(), 0);
+        bin.lanes[6 * 7] += if number < 12_000 { 3 } else { 0 };
+    }
+    let last = view.spans.iter().last().unwrap().0;
+    assert!(last + view.spans.width() > 20_000, "the last bin is not full");
+    assert_eq!(silent(&view, &tables), [(7, (12_032, 19_999))]);
+}
+
+#[test]
 fn bins_with_few_hits_are_put_together_until_eight_are_left() {
     let tables = tables();
     let dies = |hits: u64| {
@@ -314,31 +331,33 @@ fn varying(tables: &DetectorTables, events: u64, hits: u64, variance: u64) -> Ru
 fn sectors_differ_by_their_share_of_the_hits_in_standard_deviations() {
     let tables = tables();
     let sectors: Vec<usize> = single_lanes(&tables).iter().map(|&slot| sector_of(&tables, slot)).collect();
-    // 10 and 20 hits an event; 20 ± 0.4 are expected of B, which has 20 ± 0.15.
-    let [mut a, mut b] = [varying(&tables, 100, 1000, 400), varying(&tables, 200, 4000, 900)];
+    // 20 and 10 hits an event; 20 ± 0.4 are expected of the run, which has 20 ± 0.15.
+    let [mut reference, mut run] = [varying(&tables, 100, 1000, 400), varying(&tables, 200, 4000, 900)];
     let set = |view: &mut RunView, sector: usize, hits: u64| {
         let slot = lanes_of(&tables, sector)[0];
         let variance = view.lane_squares[slot] - view.lanes[slot] * view.lanes[slot] / view.events;
         set_lane(view, &tables, slot, hits);
         view.lane_squares[slot] += if hits > 0 { variance } else { 0 };
     };
-    set(&mut b, sectors[0], 4400);
-    set(&mut b, sectors[1], 0);
-    set(&mut a, sectors[2], 0);
-    set(&mut a, sectors[3], 0);
-    set(&mut b, sectors[3], 0);
-    let all = views::differences(&a, &b, &tables);
+    set(&mut run, sectors[0], 4400);
+    set(&mut run, sectors[1], 0);
+    set(&mut reference, sectors[2], 0);
+    set(&mut reference, sectors[3], 0);
+    set(&mut run, sectors[3], 0);
+    let all = views::differences(&run, &reference, &tables);
     let near = |sector: usize, hits: [f64; 2], sigmas: f64| {
         let found = &all[sectors[sector]];
         assert_eq!((found.sector, found.hits), (sectors[sector], hits));
         assert!((found.sigmas - sigmas).abs() < 1e-6 * sigmas.abs(), "{found:?}, and not {sigmas}");
     };
-    near(0, [10.0, 22.0], 2.0 / (0.4_f64 * 0.4 + 0.15 * 0.15).sqrt());
+    near(0, [22.0, 10.0], 2.0 / (0.4_f64 * 0.4 + 0.15 * 0.15).sqrt());
     assert!((all[sectors[0]].ratio - 1.1).abs() < 1e-9);
-    // No hit is known no better than one: ± 1 / 200 in B, and ± 1 / 100 in A, of which B should have twice as many.
-    near(1, [10.0, 0.0], -20.0 / (0.4_f64 * 0.4 + 0.005 * 0.005).sqrt());
-    near(2, [0.0, 20.0], 20.0 / (0.02_f64 * 0.02 + 0.15 * 0.15).sqrt());
-    assert!(all[sectors[3]].sigmas.is_nan());
+    // No hit is known no better than one: ± 1 / 200 in the run, and ± 1 / 100 in the reference, of which the run should have
+    // twice as many. A newly dead sector is one with less.
+    near(1, [0.0, 10.0], -20.0 / (0.4_f64 * 0.4 + 0.005 * 0.005).sqrt());
+    near(2, [20.0, 0.0], 20.0 / (0.02_f64 * 0.02 + 0.15 * 0.15).sqrt());
+    assert_eq!((all[sectors[1]].ratio, all[sectors[2]].ratio), (0.0, f64::INFINITY));
+    assert!(all[sectors[3]].sigmas.is_nan() && !all[sectors[3]].is_marked());
     let others = all.iter().filter(|found| !sectors[..4].contains(&found.sector));
     assert!(others.into_iter().all(|found| found.sigmas == 0.0 && found.ratio == 1.0));
 }
@@ -353,8 +372,8 @@ fn sectors_that_one_run_lacks_do_not_move_what_the_others_are_compared_by() {
             set_lane(&mut part, &tables, slot, 0);
         }
     }
-    for (a, b, ratio) in [(&whole, &part, 0.0), (&part, &whole, f64::INFINITY)] {
-        for found in views::differences(a, b, &tables) {
+    for (run, reference, ratio) in [(&part, &whole, 0.0), (&whole, &part, f64::INFINITY)] {
+        for found in views::differences(run, reference, &tables) {
             assert_eq!(found.ratio, if found.sector < 600 { ratio } else { 1.0 }, "{found:?}");
         }
     }
@@ -371,10 +390,18 @@ fn charges_differ_by_the_error_of_their_means_where_clusters_are_known() {
         view
     };
     let [a, b] = [with_charge(steady(&tables, 100, 1000), 20, 16), with_charge(steady(&tables, 200, 4000), 21, 25)];
-    let found = &views::differences(&a, &b, &tables)[sector];
-    assert_eq!(found.charge, [20.0, 21.0]);
+    let found = &views::differences(&b, &a, &tables)[sector];
+    assert_eq!(found.charge, [21.0, 20.0]);
     let sigmas = 1.0 / (16.0_f64 / 1000.0 + 25.0 / 4000.0).sqrt();
     assert!((found.charge_sigmas - sigmas).abs() < 1e-9, "{found:?}");
+    // However far away the mean of a few hits is, that says nothing.
+    let mut few = a.clone();
+    for (hits, is_marked) in [(1, false), (29, false), (30, true)] {
+        set_lane(&mut few, &tables, lanes_of(&tables, sector)[0], hits);
+        (few.charge[sector], few.charge_squares[sector]) = (hits * 120, hits * 120 * 120);
+        let found = &views::differences(&few, &a, &tables)[sector];
+        assert_eq!((found.charge[0], found.is_charge_marked()), (120.0, is_marked), "{found:?}");
+    }
     // v4 banks do not tell.
     let unknown = &views::differences(&a, &steady(&tables, 200, 4000), &tables)[sector];
     assert!(unknown.charge[1].is_nan() && unknown.charge_sigmas.is_nan(), "{unknown:?}");

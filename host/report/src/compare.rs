@@ -1,29 +1,48 @@
-//! Two runs side by side: by how much they differ, and whether that can be chance.
+//! A run beside a reference: by how much they differ, and whether that can be chance.
 
 use super::outliers::median;
 use super::run::RunView;
 use ut_data::detector::{DetectorTables, LAYER_NAMES, N_SECTORS};
 
-/// How a sector differs between run A and run B.
+/// Standard deviations from which a difference is marked: of a thousand sectors and two quantities, chance gives fewer than
+/// one in a hundred runs.
+pub const MARKED: f64 = 5.0;
+
+/// Hits from which the mean of their charge has an error.
+const CHARGE_HITS: u64 = 30;
+
+/// Difference of a sector between a run and its reference.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
     /// The sector.
     pub sector: usize,
-    /// Hits an event in A and in B.
+    /// Hits an event in the run and in the reference.
     pub hits: [f64; 2],
-    /// Hits in B by hits in A, each as a share of what all sectors have: 1 where only the runs as a whole differ.
+    /// Hits in the run by hits in the reference, each as a share of what all sectors have: 1 where only the runs as a whole differ.
     pub ratio: f64,
     /// Standard deviations between the shares; not a number where both have no hit.
     pub sigmas: f64,
-    /// Mean charge in A and in B, ΣADC; not a number where there is none.
+    /// Mean charge in the run and in the reference, ΣADC; not a number where there is none.
     pub charge: [f64; 2],
-    /// Standard deviations between these; not a number where one is missing.
+    /// Standard deviations between these; not a number where one is of few hits.
     pub charge_sigmas: f64,
 }
 
-/// By sector: how it differs. The views must be of detectors with the same lanes as `tables`.
-pub fn differences(a: &RunView, b: &RunView, tables: &DetectorTables) -> Vec<Difference> {
-    let runs = [a, b];
+impl Difference {
+    /// True if the share of the hits differs by more than chance.
+    pub fn is_marked(&self) -> bool {
+        self.sigmas.abs() >= MARKED
+    }
+
+    /// True if the mean charge differs by more than chance.
+    pub fn is_charge_marked(&self) -> bool {
+        self.charge_sigmas.abs() >= MARKED
+    }
+}
+
+/// By sector: how a run differs from a reference. The views must be of detectors with the same lanes as `tables`.
+pub fn differences(run: &RunView, reference: &RunView, tables: &DetectorTables) -> Vec<Difference> {
+    let runs = [run, reference];
     let mut variance = [vec![0.0; N_SECTORS], vec![0.0; N_SECTORS]];
     for (view, variance) in runs.iter().zip(&mut variance) {
         let events = view.events.max(1) as f64;
@@ -36,43 +55,45 @@ pub fn differences(a: &RunView, b: &RunView, tables: &DetectorTables) -> Vec<Dif
     let rates: Vec<[f64; 2]> = (0..N_SECTORS)
         .map(|sector| runs.map(|view| view.hits_of_sector(sector) as f64 / view.events.max(1) as f64))
         .collect();
-    // What most sectors agree on is how much busier B is; a few broken ones do not move it.
-    let busier = median(rates.iter().filter(|[a, b]| *a > 0.0 && *b > 0.0).map(|[a, b]| b / a)).unwrap_or(1.0);
+    // What most sectors agree on is how much busier the run is; a few broken ones do not move it.
+    let busier = median(rates.iter().filter(|[a, b]| *a > 0.0 && *b > 0.0).map(|[run, reference]| run / reference))
+        .unwrap_or(1.0);
     (0..N_SECTORS)
         .map(|sector| {
-            let [of_a, of_b] = rates[sector];
+            let [of_run, of_reference] = rates[sector];
             let error = |run: usize| {
                 let events = runs[run].events.max(1) as f64;
                 // No hit is known no better than one.
                 variance[run][sector].max(1.0).sqrt() / events
             };
-            let sigmas = if of_a == 0.0 && of_b == 0.0 {
+            let sigmas = if of_run == 0.0 && of_reference == 0.0 {
                 f64::NAN
             } else {
-                (of_b - busier * of_a) / both(busier * error(0), error(1))
+                (of_run - busier * of_reference) / both(error(0), busier * error(1))
             };
             let charges = runs.map(|view| mean_charge(view, sector));
             Difference {
                 sector,
-                hits: [of_a, of_b],
-                ratio: of_b / (busier * of_a),
+                hits: [of_run, of_reference],
+                ratio: of_run / (busier * of_reference),
                 sigmas,
                 charge: charges.map(|(mean, _)| mean),
-                charge_sigmas: (charges[1].0 - charges[0].0) / both(charges[0].1, charges[1].1),
+                charge_sigmas: (charges[0].0 - charges[1].0) / both(charges[0].1, charges[1].1),
             }
         })
         .collect()
 }
 
-/// The mean charge of a sector's hits and its error; not a number where no cluster is known.
+/// Returns the mean charge of a sector's hits and its error: not a number where no cluster is known, or too few for an error.
 pub fn mean_charge(view: &RunView, sector: usize) -> (f64, f64) {
-    let n = view.hits_of_sector(sector) as f64;
-    if n == 0.0 || view.clusters == 0 {
+    let hits = view.hits_of_sector(sector);
+    if hits == 0 || view.clusters == 0 {
         return (f64::NAN, f64::NAN);
     }
+    let n = hits as f64;
     let mean = view.charge[sector] as f64 / n;
     let variance = (view.charge_squares[sector] as f64 / n - mean * mean).max(0.0);
-    (mean, (variance.max(1.0) / n).sqrt())
+    (mean, if hits < CHARGE_HITS { f64::NAN } else { (variance.max(1.0) / n).sqrt() })
 }
 
 /// How a distribution differs between two runs.

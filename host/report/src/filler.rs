@@ -1,6 +1,7 @@
 //! Adding decoded events to a view, at little cost: what every hit adds to lies close together here.
 
 use super::run::{Against, CHARGES, LANE_HITS, RunView, SIZES, STRIPS, TroubleSum};
+use super::sums::both;
 use ut_data::Cluster;
 use ut_data::detector::{BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS};
 use ut_data::input::{RawEvent, kind};
@@ -157,6 +158,7 @@ impl RunFiller {
         let mut span = number.map(|number| view.spans.at(number));
         if let Some(span) = &mut span {
             span.events += 1;
+            span.numbers = both(span.numbers, number.map(|number| (number, number)));
             span.lanes.resize(self.event.len(), 0);
             span.counts.resize(N_COUNTS, 0);
             span.lanes.iter_mut().zip(&self.event).for_each(|(sum, &n)| *sum += u64::from(n));

@@ -44,9 +44,11 @@ impl RunView {
         // What is bounded and in order, each once, has a bounded length.
         let is_error_bank =
             |&(of, source, _): &(u8, u32, u64)| (of == kind::UT_ERROR || kind::is_daq_error(of)) && source < 1 << 16;
-        let of_span = |span: &Span| {
+        let of_span = |(key, span): (u64, &Span)| {
+            let inside = |(least, greatest)| key <= least && least <= greatest && greatest - key < self.spans.width();
             let lists = [(&span.lanes, slots), (&span.counts, N_COUNTS)];
             lists.into_iter().all(|(list, n)| list.is_empty() || fits(list, n))
+                && span.numbers.is_none_or(inside)
                 && can_be_added(span.error_banks.values().copied())
                 && span.error_banks.keys().all(|board| is_board(*board))
         };
@@ -65,7 +67,7 @@ impl RunView {
             && self.hits_of_event.len() == N_LAYERS + 1
             && self.hits_of_event.iter().all(|bins| bins.is_sound() && can_be_added(bins.iter().map(|(_, n)| *n)))
             && self.spans.is_sound()
-            && self.spans.iter().all(|(_, span)| of_span(span))
+            && self.spans.iter().all(of_span)
             && can_be_added(self.spans.iter().map(|(_, span)| span.events))
             // A board's hits are added up over neighbouring bins.
             && can_be_added(self.spans.iter().flat_map(|(_, span)| span.lanes.iter().copied()))
@@ -98,7 +100,7 @@ mod tests {
     use ut_data::{Grouping, synth};
 
     /// A span as serde writes it.
-    const SPAN: &str = r#"{"events":1,"lanes":[],"counts":[],"error_banks":{}}"#;
+    const SPAN: &str = r#"{"events":1,"numbers":null,"lanes":[],"counts":[],"error_banks":{}}"#;
 
     fn trouble(kind: usize, count: u64) -> TroubleSum {
         TroubleSum { kind, board: None, count, first: 0 }
@@ -137,6 +139,8 @@ mod tests {
             |view| view.spans.at(7).events = u64::MAX,
             |view| view.spans.at(7).lanes[0] = 1 << 62,
             |view| view.spans.at(7).counts = vec![0; 3],
+            |view| view.spans.at(7).numbers = Some((7, 8)),
+            |view| view.spans.at(7).numbers = Some((7, 6)),
             |view| view.spans.at(7).counts = vec![1 << 62; N_COUNTS],
             |view| view.spans.at(7).error_banks.extend([(3, u64::MAX)]),
             |view| view.spans.at(7).error_banks.extend([(BOARDS, 1)]),

@@ -6,6 +6,7 @@
 
 use super::run::{RunView, Span};
 use super::shape::Neighbours;
+use super::sums::both;
 use ut_data::detector::{DetectorTables, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR};
 
 /// The limits.
@@ -33,7 +34,7 @@ impl Default for Rules {
     }
 }
 
-/// In which way something stands out.
+/// Way in which something stands out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum OutlierKind {
     /// A board without hits in some of the events, and with hits in others.
@@ -49,6 +50,9 @@ pub enum OutlierKind {
 }
 
 impl OutlierKind {
+    /// All, in the order in which they are told.
+    pub const ALL: [Self; 5] = [Self::SilentBoard, Self::DeadLane, Self::QuietLane, Self::HotLane, Self::HotStrip];
+
     /// In words.
     pub const fn name(self) -> &'static str {
         match self {
@@ -80,7 +84,7 @@ pub struct Outlier {
     pub expected: f64,
     /// Standard deviations between them; infinite where it is no matter of chance.
     pub sigmas: f64,
-    /// Of boards: the first and the last number of the events without hits.
+    /// Of boards: the first and the last number of the events that are known to be without hits.
     pub events: Option<(u64, u64)>,
 }
 
@@ -244,7 +248,6 @@ fn hot_strips(view: &RunView, tables: &DetectorTables, rules: &Rules) -> (Vec<Ou
 /// Boards that have hits in some of the events, and none in a row of others.
 fn silent_boards(view: &RunView, rules: &Rules) -> Vec<Outlier> {
     let spans: Vec<(u64, &Span)> = view.spans.iter().collect();
-    let width = view.spans.width();
     let mut found = Vec::new();
     for board in 0..view.lanes.len() / LANES_PER_BOARD {
         let hits: Vec<u64> = spans.iter().map(|(_, span)| span.hits_of_board(board)).collect();
@@ -271,7 +274,8 @@ fn silent_boards(view: &RunView, rules: &Rules) -> Vec<Outlier> {
             // What is too short to be judged, as the last bin may be, does not end a row; it is of the row if it has no hit.
             let unknown = expected < rules.silent_expected;
             let silent = !unknown && (n as f64) < rules.dead * expected;
-            let last = spans.last().map_or(0, |(key, _)| key + (width - 1));
+            // Of the events themselves: the edges of the bins may be beyond the run's.
+            let numbers = spans.iter().filter_map(|(_, span)| span.numbers).fold(None, |all, one| both(all, Some(one)));
             if silent {
                 let row = row.get_or_insert(Outlier {
                     kind: OutlierKind::SilentBoard,
@@ -282,18 +286,18 @@ fn silent_boards(view: &RunView, rules: &Rules) -> Vec<Outlier> {
                     hits: 0,
                     expected: 0.0,
                     sigmas: 0.0,
-                    events: Some((spans[0].0, last)),
+                    events: None,
                 });
                 row.hits += n;
                 row.expected += expected;
-                row.events = row.events.map(|(first, _)| (first, last));
+                row.events = both(row.events, numbers);
             } else if !unknown {
                 found.extend(row.take());
             } else if n == 0
                 && events > 0
                 && let Some(row) = &mut row
             {
-                row.events = row.events.map(|(first, _)| (first, last));
+                row.events = both(row.events, numbers);
             }
         }
         found.extend(row);

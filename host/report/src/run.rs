@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::bins::{Bins, Content};
+use super::sums::both;
 use ut_data::Count;
 use ut_data::detector::{DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
 use ut_kernels::report::N_COUNTS;
@@ -42,6 +43,8 @@ pub enum Against {
 pub struct Span {
     /// Events.
     pub events: u64,
+    /// The least and the greatest number of these; `None` of none.
+    pub numbers: Option<(u64, u64)>,
     /// By lane slot: hits. Empty where there was none.
     pub lanes: Vec<u64>,
     /// By `Count as usize`; empty where nothing was counted.
@@ -53,6 +56,7 @@ pub struct Span {
 impl Content for Span {
     fn merge(&mut self, other: &Self) {
         add(&mut self.events, other.events);
+        self.numbers = both(self.numbers, other.numbers);
         add_all(&mut self.lanes, &other.lanes);
         add_all(&mut self.counts, &other.counts);
         for (&board, n) in &other.error_banks {

@@ -18,7 +18,7 @@ use crate::{Failure, config};
 use tuner::store::Locations;
 
 /// Options that name a file to write.
-const OUTPUTS: [&str; 6] = ["output", "json", "csv", "report", "extract", "sums"];
+const OUTPUTS: [&str; 7] = ["output", "json", "csv", "report", "extract", "sums", "mask_out"];
 
 /// Of them, those that are written when the work is done.
 const WRITTEN_LAST: [&str; 2] = ["json", "csv"];

@@ -13,6 +13,7 @@ use ut_data::input::Origin;
 use ut_data::pipeline::{Fill, Flow, Stage};
 use ut_data::{BatchReport, DetectorTables, Flip, UtHits};
 use ut_decoders::{Count, EventReport, Kind};
+pub use ut_report::meaning;
 
 /// The layers, in the order in which particles cross them.
 const LAYERS: [&str; N_LAYERS] = ["aX", "aU", "bV", "bX"];
@@ -243,25 +244,4 @@ pub fn flow_json(flow: &Flow) -> Value {
         "stages": STAGES.into_iter().zip(flow.stages()).map(stage).collect::<Vec<_>>(),
         "waiting_for_writing": fill(&flow.finished),
     })
-}
-
-/// A counter in words.
-pub const fn meaning(count: Count) -> &'static str {
-    match count {
-        Count::Banks => "banks decoded",
-        Count::Strips => "strips read",
-        Count::OtherTypes => "banks of other types, skipped",
-        Count::ZeroChargeClusters => "clusters without charge, not made hits",
-        Count::OversizedClusters => "clusters above the maximum size",
-        Count::SurplusBanks => "UT banks more than there are boards, skipped",
-        Count::WrongVersion => "banks of another version than the board table's, skipped",
-        Count::UnknownBoard => "banks of boards that the board table does not have, skipped",
-        Count::RepeatedBoard => "banks of a board that had sent one already, decoded",
-        Count::Short => "banks too short for the hits they announce, without hits",
-        Count::BadHeader => "banks with a lane count of 255, dropped",
-        Count::Truncated => "banks shorter than their counts say, dropped",
-        Count::UnconnectedHits => "hits on lanes that nothing is connected to, skipped",
-        Count::UnsortedLanes => "lanes whose strips do not ascend, decoded",
-        Count::BrokenEvent => "events given up before their end",
-    }
 }

@@ -5,6 +5,7 @@
 
 mod waiting;
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,9 @@ use self::waiting::Waiting;
 use crate::{Backend, cpu::memory_of_threads};
 use ut_data::CapacityError;
 use ut_data::error::WorkError;
-use ut_data::input::{Apart, Chunk, Chunks, InputError, InputPart, Origin, Parser, Seen, Select, to_allen, to_mep};
+use ut_data::input::{
+    Apart, Chunk, Chunks, InputError, InputPart, Origin, Parser, Part, RawEvent, Seen, Select, to_allen, to_mep,
+};
 #[cfg(feature = "device")]
 use ut_data::memory;
 use ut_data::pipeline::{Flow, ordered};
@@ -69,6 +72,12 @@ pub struct Decoded<'a> {
 pub trait Work: Send {
     /// What is made of a batch.
     type Made: Send;
+
+    /// Whether [`Self::look`] is called.
+    const LOOKS: bool = false;
+
+    /// Looks at an event before it is decoded, also at its banks that are not.
+    fn look(&mut self, _event: &RawEvent<'_>, _origin: Origin) {}
 
     /// Makes room for a batch.
     ///
@@ -135,6 +144,8 @@ pub struct Job<'a> {
     pub together: bool,
     /// Whether files after one that cannot be read to its end are read.
     pub keep_going: bool,
+    /// Events of the run before those of the inputs.
+    pub first_place: u64,
     /// Whether hits come with clusters.
     pub clusters: bool,
     /// The detector.
@@ -156,8 +167,9 @@ impl<W: Work> Worker<'_, W> {
         let Self { work, parser, hits, report, layout, tables } = self;
         let (mut seen, mut made) = (Seen::default(), Vec::new());
         let before = parser.copied();
-        parser.parse(chunk, &mut seen, None, |(batch, origins, max_hits)| -> Result<(), WorkError> {
-            let mut first = 0;
+        let work = RefCell::new(work);
+        let take = |(batch, origins, max_hits): Part<'_>| -> Result<(), WorkError> {
+            let (mut first, mut work) = (0, work.borrow_mut());
             let mut decode = |batch: BatchView<'_>, max_hits: usize| -> Result<(), WorkError> {
                 let n = batch.n_events;
                 work.reserve(hits, n, tables.hits_at_most(n, max_hits))?;
@@ -183,7 +195,9 @@ impl<W: Work> Worker<'_, W> {
                 }
                 _ => decode(batch, max_hits),
             }
-        })?;
+        };
+        let mut look = |event: &RawEvent<'_>, origin: Origin| work.borrow_mut().look(event, origin);
+        parser.parse(chunk, &mut seen, if W::LOOKS { Some(&mut look) } else { None }, take)?;
         Ok(Done { seen, made, copied: parser.copied() - before })
     }
 }
@@ -199,7 +213,7 @@ impl Job<'_> {
         mut next: impl FnMut() -> Option<usize> + Send,
         mut take: impl FnMut(Reached, usize, Result<Done<W::Made>, WorkError>) -> bool,
     ) -> (Flow, Reached) {
-        let Self { parts, select, check, apart, layout, together, keep_going, clusters, tables } = self;
+        let Self { parts, select, check, apart, layout, together, keep_going, first_place, clusters, tables } = self;
         let n = workers.len();
         let waiting = &Waiting::new(n);
         let bytes_of = |done: &Done<W::Made>| done.made.iter().map(W::bytes).sum();
@@ -220,7 +234,7 @@ impl Job<'_> {
         };
         let workers = workers.into_iter().map(worker).collect();
         let chunks = Chunks::new(parts, BATCH_SIZE, check, select.clone());
-        let mut chunks = chunks.apart(apart).unpack_at_once(n);
+        let mut chunks = chunks.begin_at(first_place).apart(apart).unpack_at_once(n);
         let (read, opened, ended) = (chunks.read(), &AtomicUsize::new(0), &AtomicBool::new(false));
         let produce = || {
             waiting.wait();

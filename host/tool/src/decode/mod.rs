@@ -228,6 +228,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         layout,
         together: is_device,
         keep_going: args.keep_going,
+        first_place: 0,
         clusters: args.columns.as_ref().is_some_and(|columns| columns.needs_clusters().is_some()),
         tables,
     };

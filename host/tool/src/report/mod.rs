@@ -1,63 +1,50 @@
 //! `ut-decode report`: a run, or two, on one page.
 
-mod compare;
 mod gather;
-mod maps;
-mod names;
-mod page;
-mod run;
-mod spectra;
-mod sums;
 #[cfg(test)]
 mod tests;
-mod time;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use serde_json::{Value, json};
 
-pub use self::gather::{GatherError, Gathered, Gatherer};
-use self::names::{place_json, place_text};
-use self::run::Run;
-pub use self::sums::{Part, Sums, SumsError};
-use crate::args::{ClusterArgs, DetectorArgs, one_of};
-use crate::decode::{SelectArgs, facts};
-pub use crate::detector::Detector;
-use crate::detector::SYNTHETIC;
-use crate::inputs::{InputArgs, check_files, check_standard_input};
+pub use self::gather::{GatherError, Gatherer};
+use crate::args::{ClusterArgs, DetectorArgs, flip_of, one_of, position_name};
+use crate::decode::{SelectArgs, facts, in_words};
+use crate::detector::{SYNTHETIC, hash};
+use crate::inputs::{InputArgs, check_standard_input};
 use crate::output::{count, is_quiet, on_stdout, print_beside, say, write_file, write_json};
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, config, signals, usage};
-use ut_data::input::{Events, InputPart, Select};
+use ut_data::input::{Events, InputPart, Select, version_in_words};
 use ut_files::NewFile;
-use ut_report::{Against, Rules, Verdicts, differences, outliers};
+use ut_report::{About, Against};
+pub use ut_report::{Detector, Drawn, Gathered, Part, Sums, SumsError};
 
 /// Draw how the detector behaved during a run, on one page.
 ///
 /// Decodes the files and writes a self-contained page: events, troubles, maps of the hits and their charge in every
 /// sector, what is dead or hot, distributions, strips, and charts against the event number, which show a board that dies in
-/// the middle of a run. With --compare, the same for a second run beside it, and what differs. Memory use does not grow
+/// the middle of a run. With --compare, the same for a reference beside it, and what differs. Memory use does not grow
 /// with the number of events. `docs/report.md` says what each picture means.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     inputs: InputArgs,
     /// The page, HTML.
-    #[arg(long, short, value_name = "FILE", required_unless_present = "sums")]
+    #[arg(long, short, value_name = "FILE", required_unless_present_any = ["sums", "mask_out"])]
     output: Option<PathBuf>,
     /// Write the sums behind the page into this file instead of a page; --merge draws the page from such files.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "compare"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "compare", "mask_out"])]
     sums: Option<PathBuf>,
     /// The inputs, and those of --compare, are files of --sums: draw them as one run.
     #[arg(long, conflicts_with_all = ["sums", "against", "no_checksum", "keep_going", "SelectArgs", "DetectorArgs",
         "ClusterArgs"])]
     merge: bool,
-    /// Compare with the run in this file, folder or pattern; may be given several times.
+    /// Compare with the run in this file, folder or pattern, as the reference; may be given several times.
     #[arg(long, value_name = "FILE")]
     compare: Vec<PathBuf>,
     /// Time axis of the charts: the event number, or the order of reading (place) [default: number if the first event
@@ -67,6 +54,9 @@ pub struct Args {
     /// Write what stands out, and the sums, as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a mask of the hot strips, hot and dead lanes of the run here, for decode --mask.
+    #[arg(long, value_name = "FILE")]
+    mask_out: Option<PathBuf>,
     /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
     #[arg(long)]
     keep_going: bool,
@@ -91,60 +81,77 @@ const fn against_name(against: Against) -> &'static str {
     }
 }
 
-/// A page, and what it shows as JSON.
-pub struct Drawn {
-    /// The page, HTML.
-    pub html: String,
-    /// What `--json` writes: counts, troubles, and the outliers that `docs/report.md` defines.
-    pub json: Value,
-    verdicts: Verdicts,
-}
-
-/// Draws a run, or two that are compared.
+/// Draws a run, alone or beside a reference, with the tables and options that made them.
 ///
 /// # Errors
-/// When the two are of other detectors or other options: the page says these once, and has one map for both.
-pub fn draw(first: &Sums, second: Option<&Sums>) -> Result<Drawn, SumsError> {
-    second.map_or(Ok(()), |second| first.check_alike(second))?;
-    let (detector, rules) = (&*first.detector, Rules::default());
+/// If the two are of different detectors or options.
+pub fn draw(run: &Sums, reference: Option<&Sums>) -> Result<Drawn, SumsError> {
+    let (options, detector) = (run.options, tool_detector(&run.detector));
+    let table = |path: &Option<PathBuf>, bytes: &[u8]| {
+        let name = path.as_ref().map(|path| path.display().to_string());
+        format!("{} ({})", name.unwrap_or_else(|| "the embedded synthetic detector".to_owned()), hash(bytes))
+    };
     let tables = &detector.tables;
-    let [name, other_name] = names_of(first, second);
-    let run = |name, sums, verdicts| Run { name, gathered: sums, verdicts, rules: &rules };
-    let verdicts = outliers(&first.view, tables, &rules);
-    let compared = second
-        .map(|second| (second, outliers(&second.view, tables, &rules), differences(&first.view, &second.view, tables)));
-    let compared = compared
-        .as_ref()
-        .map(|(second, verdicts, differences)| (run(other_name, *second, verdicts), differences.as_slice()));
-    let drawn = run(name, first, &verdicts);
-    let html = page::html(detector, first.options, &drawn, compared.as_ref().map(|(run, d)| (run, *d)));
-    let json = json_of(&drawn, detector);
-    Ok(Drawn { html, json, verdicts })
+    let clustering = if options.clustering {
+        format!(
+            "position {}, at most {} strips, {} above, flip {}",
+            position_name(options.position),
+            options.max_cluster_size,
+            if options.save_above_max { "cut" } else { "dropped" },
+            flip_of(tables.boards().version, options.flip)
+        )
+    } else {
+        "none: every strip is a hit".to_owned()
+    };
+    let of_page = [
+        ("boards", table(&detector.boards, &tables.boards().to_bytes())),
+        ("geometry", table(&detector.geometry, &tables.geometry().to_bytes())),
+        ("banks' version", version_in_words(tables.boards().version.byte())),
+        ("clustering", clustering),
+        ("made by", format!("ut-decode {}", in_words())),
+    ];
+    let of_page = of_page.map(|(name, fact)| (name.to_owned(), fact)).into();
+    let is_synthetic = std::iter::once(run).chain(reference).any(is_synthetic);
+    let warnings = is_synthetic.then(|| SYNTHETIC.to_owned()).into_iter().collect();
+    let mut drawn = ut_report::draw(run, reference, &About { facts: of_page, warnings })?;
+    let provenance = facts(options, &detector, None).into_iter().map(|(key, value)| (key.to_owned(), value.into()));
+    drawn.json["provenance"] = provenance.collect::<serde_json::Map<_, _>>().into();
+    Ok(drawn)
+}
+
+/// The tables of some sums, as the rest of the tool knows them.
+fn tool_detector(detector: &Detector) -> crate::detector::Detector {
+    let Detector { tables, boards, geometry } = detector.clone();
+    crate::detector::Detector { tables, boards, geometry }
+}
+
+/// True if events that are not of the synthetic detector were decoded with its tables.
+fn is_synthetic(sums: &Sums) -> bool {
+    sums.detector.boards.is_none() && sums.measured > 0
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let files = args.inputs.expand()?;
     let others = InputArgs { files: args.compare.clone(), files_from: None }.expand()?;
     check_standard_input(files.iter().chain(&others).chain(&args.inputs.files_from));
-    let outputs = [&args.output, &args.sums, &args.json];
+    let outputs = [&args.output, &args.sums, &args.json, &args.mask_out];
     let to_stdout = on_stdout(outputs);
     let inputs = Protected::inputs(files.iter().chain(&others));
     for output in outputs.into_iter().flatten() {
         inputs.check(output).unwrap_or_else(|message| usage(&message));
     }
-    if let Some(output) = &args.output
-        && output
-            .extension()
-            .is_some_and(|extension| !["html", "htm"].iter().any(|html| extension.eq_ignore_ascii_case(html)))
-        && (output.is_file() || !output.exists())
-    {
+    let is_html = |ending: &std::ffi::OsStr| ["html", "htm"].iter().any(|html| ending.eq_ignore_ascii_case(html));
+    let is_other = |output: &&PathBuf| {
+        output.extension().is_some_and(|ending| !is_html(ending)) && (output.is_file() || !output.exists())
+    };
+    if let Some(output) = args.output.as_ref().filter(is_other) {
         usage(&format!("--output {}: the page is HTML, so its name ends in .html", output.display()));
     }
-    for output in [&args.output, &args.sums].into_iter().flatten() {
+    for output in outputs.into_iter().flatten() {
         NewFile::check(output)?;
     }
-    if !args.keep_going && !args.merge {
-        check_files(files.iter().chain(&others))?;
+    if !args.merge && !args.keep_going {
+        check_inputs(files.iter().chain(&others))?;
     }
     let start = Instant::now();
     let (first, second) = if args.merge {
@@ -171,24 +178,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         elapsed.as_secs_f64(),
         both().map(|sums| sums.view.events).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9),
     );
-    let drawn = (args.output.is_some() || args.json.is_some()).then(|| draw(&first, second.as_ref())).transpose()?;
-    if let Some(Drawn { html, json, verdicts }) = &drawn {
-        if let Some(output) = &args.output {
-            write_file(output, html)?;
-        }
-        if let Some(path) = &args.json {
-            write_json(path, json)?;
-        }
-        found(&mut text, verdicts, &first);
+    if args.sums.is_none() || args.json.is_some() {
+        let drawn = draw(&first, second.as_ref())?;
+        args.output.iter().try_for_each(|output| write_file(output, &drawn.html))?;
+        args.json.iter().try_for_each(|path| write_json(path, &drawn.json))?;
+        args.mask_out.iter().try_for_each(|path| write_file(path, &drawn.mask))?;
+        text += &drawn.text;
     }
     if let Some(path) = &args.sums {
         write_file(path, first.to_bytes()?)?;
     }
-    let written =
-        args.output.as_ref().or(args.sums.as_ref()).map_or_else(String::new, |path| path.display().to_string());
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "{written} written");
-    print_beside(to_stdout, &text)?;
+    let written = written(args);
+    print_beside(to_stdout, &format!("{text}{written} written\n"))?;
     for failure in &failures {
         say(&format!("error: {failure}"));
     }
@@ -199,10 +200,29 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// The file that the command is about.
+fn written(args: &Args) -> String {
+    [&args.output, &args.sums, &args.mask_out]
+        .into_iter()
+        .flatten()
+        .next()
+        .map_or_else(String::new, |path| path.display().to_string())
+}
+
+/// Checks that all files can be opened and begin with an event, before the first is worked through.
+fn check_inputs<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Failure> {
+    for file in files.filter(|file| file.as_os_str() != "-" && !file.metadata().is_ok_and(|meta| !meta.is_file())) {
+        Events::new([file]).next_event()?;
+    }
+    Ok(())
+}
+
 /// Reads the files of a run, and of the one that it is compared with.
 fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, Option<Sums>), Failure> {
     let all: Vec<PathBuf> = files.iter().chain(others).cloned().collect();
-    let detector = Arc::new(Detector::load(&args.detector, &all)?);
+    let of_tool = crate::detector::Detector::load(&args.detector, &all)?;
+    let crate::detector::Detector { tables, boards, geometry } = of_tool.clone();
+    let detector = Arc::new(Detector { tables, boards, geometry });
     let threads = match args.threads.unwrap_or_else(config::threads) {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         n => usize::from(n),
@@ -216,15 +236,14 @@ fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, O
         keep_going: args.keep_going,
         first_place: 0,
     };
-    let output =
-        args.output.as_ref().or(args.sums.as_ref()).map_or_else(String::new, |path| path.display().to_string());
+    let output = written(args);
     let sums = |files: &[PathBuf], select: &Select| -> Result<Sums, Failure> {
         let gathered = with_progress(&gatherer, files, select, &output)?;
-        detector.check_makers(&gathered.seen)?;
+        of_tool.check_makers(&gathered.seen)?;
         Ok(Sums::new(files, Arc::clone(&detector), gatherer.options, gathered))
     };
     let first = sums(files, &args.select.select(files, args.keep_going)?)?;
-    let first = first.of_part(Part::of(files, &args.select, None));
+    let first = first.of_part(Part::of(files, args.select.part(), None));
     // The places that were chosen are those of the first run.
     let second = if others.is_empty() { None } else { Some(sums(others, &Select::default())?) };
     Ok((first, second))
@@ -260,32 +279,10 @@ fn with_progress(
     Ok(gathered)
 }
 
-/// What stands out, in a few lines.
-fn found(text: &mut String, verdicts: &Verdicts, sums: &Sums) {
-    let n = verdicts.outliers.len();
-    // Writing to a String cannot fail.
-    let _ = match n {
-        0 => writeln!(text, "{}", page::nothing(&sums.view)),
-        n => writeln!(text, "{n} things stand out:"),
-    };
-    for outlier in verdicts.outliers.iter().take(10) {
-        let _ = writeln!(text, "  {}: {}", outlier.kind.name(), place_text(outlier, &sums.detector.tables));
-    }
-    if n > 10 {
-        let _ = writeln!(text, "  and {} more", n - 10);
-    }
-    if let Some(unjudged) = page::unjudged(&sums.view, verdicts, &sums.detector.tables) {
-        let _ = writeln!(text, "{unjudged}");
-    }
-}
-
-/// What there is to warn of.
+/// Says what there is to warn of.
 fn warn(sums: &Sums) {
-    for warning in &sums.warnings {
+    for warning in sums.warnings.iter().map(String::as_str).chain(is_synthetic(sums).then_some(SYNTHETIC)) {
         say(&format!("warning: {warning}"));
-    }
-    if sums.detector.is_embedded() && sums.measured > 0 {
-        say(&format!("warning: {SYNTHETIC}"));
     }
     if sums.view.events == 0 && sums.troubles().is_empty() {
         say("warning: there is no event in the input, or none was selected");
@@ -299,50 +296,4 @@ pub fn against_of(first: Option<&Path>) -> Against {
     let numbered =
         first.is_some_and(|file| matches!(Events::new([file]).next_event(), Ok(Some(event)) if event.number.is_some()));
     if numbered { Against::Number } else { Against::Place }
-}
-
-/// What to call two runs, so that they differ.
-fn names_of(a: &Sums, b: Option<&Sums>) -> [String; 2] {
-    let none: &[PathBuf] = &[];
-    let (a, b) = (&a.files[..], b.map_or(none, |b| &b.files));
-    let short = |files: &[PathBuf]| match files {
-        [file] => file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
-        files => count(files.len(), "file"),
-    };
-    let whole = |files: &[PathBuf]| match files {
-        [file] => file.display().to_string(),
-        files => count(files.len(), "file"),
-    };
-    let differ = |names: &[String; 2]| names[0] != names[1];
-    let numbered = || [format!("{}, first", whole(a)), format!("{}, second", whole(b))];
-    let all = [[short(a), short(b)], [whole(a), whole(b)]];
-    all.into_iter().find(differ).unwrap_or_else(numbered)
-}
-
-/// What stands out, and the sums, for a program.
-fn json_of(run: &Run<'_>, detector: &Detector) -> Value {
-    let tables = &detector.tables;
-    let facts = facts(run.gathered.options, detector, None).into_iter();
-    let view = &run.gathered.view;
-    let outliers = run.verdicts.outliers.iter().map(|outlier| place_json(outlier, tables));
-    let counts = ut_data::Count::ALL.into_iter().map(|count| (count.name().to_owned(), view.count(count).into()));
-    let errors = view
-        .error_banks
-        .iter()
-        .map(|&(kind, source_id, banks)| json!({"type": kind, "source_id": source_id, "banks": banks}));
-    let troubles = view.troubles.iter().map(|trouble| {
-        let kind = ut_data::Count::ALL.get(trouble.kind).map_or("", |count| count.name());
-        json!({"kind": kind, "board": trouble.board, "count": trouble.count, "first_event": trouble.first})
-    });
-    json!({
-        "events": view.events,
-        "hits": view.hits,
-        "complete": run.gathered.troubles().is_empty(),
-        "report": counts.collect::<serde_json::Map<_, Value>>(),
-        "outliers": outliers.collect::<Vec<_>>(),
-        "unjudged_sectors": run.verdicts.judged.iter().filter(|judged| !**judged).count(),
-        "troubles": troubles.collect::<Vec<_>>(),
-        "error_banks": errors.collect::<Vec<_>>(),
-        "provenance": facts.map(|(key, value)| (key.to_owned(), value.into())).collect::<serde_json::Map<_, _>>(),
-    })
 }

@@ -1,557 +1,134 @@
-//! The page of sums that are made up, so that every number, sign and word on it is known.
+//! Sums of events that are made here, of which everything is known.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use super::{Detector, Gathered, Gatherer, Sums};
+use ut_data::detector::BankVersion;
+use ut_data::input::{Bank, EventHeader, InputPart, MdfWriter, Select};
+use ut_data::{Count, DecodeOptions, DetectorTables, Grouping, synth};
+use ut_kernels::bank::v5::COUNT_BYTES;
+use ut_report::{Against, TroubleSum};
 
-use super::names::{lanes_of_sectors, place_json, place_text, short};
-use super::page;
-use super::run::Run;
-use super::{Detector, Gathered, Sums};
-use ut_data::detector::{BankVersion, Lane, N_LAYERS, N_SECTORS, sectors_of_layer};
-use ut_data::input::Seen;
-use ut_data::{DecodeOptions, DetectorTables, Grouping, synth};
-use ut_decoders::Count;
-use ut_report::{Against, Difference, Outlier, OutlierKind, Rules, RunView, TroubleSum, Verdicts, mean_charge, shapes};
+fn tables() -> DetectorTables {
+    let (boards, geometry) = synth::detector(BankVersion::V5, 1);
+    DetectorTables::new(boards, geometry, Grouping::YRows).unwrap()
+}
 
-const EVENTS: u64 = 100;
+/// Events with these numbers, each with one UT bank.
+fn mdf(numbers: &[u64], source_id: u32, version: u8, payload: &[u8]) -> Vec<u8> {
+    let mut writer = MdfWriter::new(Vec::new());
+    for &number in numbers {
+        let header = EventHeader { run: 1, number: Some(number), ..EventHeader::default() };
+        writer.write(&header, [Bank { kind: 66, version: Some(version), source_id, payload }]).unwrap();
+    }
+    writer.finish().unwrap()
+}
 
-/// A sector without a hit, one with few, one that is read by two lanes, and one that no lane reads.
-const EMPTY: usize = 300;
-const FEW: usize = 301;
-const UNREAD: usize = 700;
+fn gather(tables: &DetectorTables, files: &[(&str, Vec<u8>)], keep_going: bool) -> Gathered {
+    let gatherer = Gatherer {
+        tables,
+        options: DecodeOptions::default(),
+        threads: 1,
+        against: Against::Number,
+        check: false,
+        keep_going,
+        first_place: 0,
+    };
+    let parts: Vec<InputPart> = files.iter().map(|(name, bytes)| InputPart::memory(name, bytes.clone())).collect();
+    gatherer.gather(&parts, &Select::default(), |_, _| true).unwrap()
+}
 
-/// Hits of a sector.
-fn hits(sector: usize) -> u64 {
-    match sector {
-        EMPTY | UNREAD => 0,
-        FEW => 3,
-        _ => 100 + sector as u64 % 97,
+#[test]
+fn numbers_of_events_may_fall_and_troubles_have_their_board_and_how_often() {
+    let tables = tables();
+    let is_free = |slot: &usize| !tables.boards().lanes[*slot].is_connected();
+    let is_used = |slot: &usize| tables.boards().strips_per_hybrid[slot / 6] > 0;
+    let free = (0..tables.slots().len()).filter(is_free).find(is_used).unwrap();
+    let (board, lane) = ((free / 6) as u32, free % 6);
+    // Three hits on a lane that nothing is connected to.
+    let mut payload = [0; 64];
+    payload[COUNT_BYTES[lane]] = 3;
+    let mut broken = mdf(&[4, 6], board, 4, &payload);
+    // The magic number of the last event's UT bank.
+    let at = broken.len() - 64 - 8;
+    assert_eq!(broken[at..at + 2], [0xCB, 0xCB]);
+    broken[at] = 0;
+    let files = [("a.mdf", mdf(&[9, 3, 7], board, 4, &payload)), ("b.mdf", broken)];
+    let gathered = gather(&tables, &files, false);
+    assert_eq!((gathered.numbers, gathered.view.events), (Some((3, 9)), 5));
+    let trouble = |count: Count, board, n, first| TroubleSum { kind: count as usize, board, count: n, first };
+    let mut expected = [trouble(Count::BrokenEvent, None, 1, 4), trouble(Count::UnconnectedHits, Some(board), 12, 0)];
+    expected.sort_by_key(|trouble| trouble.kind);
+    assert_eq!(gathered.view.troubles, expected);
+}
+
+#[test]
+fn a_file_that_breaks_off_ends_the_report_unless_it_is_to_go_on() {
+    let tables = tables();
+    let whole = mdf(&[1, 2], 0x2801, 4, &[0; 24]);
+    let files = [("a.mdf", whole[..whole.len() - 9].to_vec()), ("b.mdf", whole)];
+    for (keep_going, events) in [(false, 1), (true, 3)] {
+        let gathered = gather(&tables, &files, keep_going);
+        assert_eq!((gathered.view.events, gathered.failures.len()), (events, 1), "{keep_going}");
     }
 }
 
-/// The mean charge of a sector: much the same, but in a few of them, where it is not well known.
-fn charge(sector: usize) -> (u64, u64) {
-    let n = hits(sector);
-    if sector % 80 == 7 {
-        // Among so many hits a few of 90 000.
-        return (n * 900, 2 * n * 900 * 90_000);
+#[test]
+fn sums_of_parts_keep_what_a_page_says_beside_the_numbers() {
+    let detector = Arc::new(Detector { tables: tables(), boards: None, geometry: None });
+    let sums = |files: &[(&str, Vec<u8>)]| {
+        let paths: Vec<PathBuf> = files.iter().map(|(name, _)| name.into()).collect();
+        let gathered = gather(&detector.tables, files, true);
+        Sums::new(&paths, Arc::clone(&detector), DecodeOptions::default(), gathered)
+    };
+    let whole = mdf(&[5, 8], 0x2801, 4, &[0; 24]);
+    let mut damaged = mdf(&[2, 6], 0x2801, 3, &[0; 24]);
+    let at = damaged.len() - 24 - 8;
+    damaged[at] = 0;
+    damaged.extend(&whole[..whole.len() / 2 - 9]);
+    let (one, other) = (sums(&[("a.mdf", whole.clone()), ("b.mdf", whole)]), sums(&[("b.mdf", damaged)]));
+    assert_eq!((one.warnings.len(), one.failures.len(), other.warnings.len(), other.failures.len()), (0, 0, 1, 1));
+    let packed = |sums: &Sums| Sums::from_bytes(&sums.to_bytes().unwrap()[..], "x").unwrap();
+    for (first, second) in [(&one, &other), (&other, &one)] {
+        let mut all = packed(first);
+        all.add(&packed(second)).unwrap();
+        let mut names: Vec<_> = all.files.iter().map(|file| file.display().to_string()).collect();
+        names.sort();
+        assert_eq!(names, ["a.mdf", "b.mdf"]);
+        assert_eq!((all.numbers, all.measured), (Some((2, 8)), one.measured + other.measured));
+        assert_eq!((&all.warnings, &all.failures), (&other.warnings, &other.failures));
+        assert_eq!(all.versions[Path::new("b.mdf")], [(Some(3), 1), (Some(4), 2)].into());
+        assert_eq!(all.troubles(), other.failures);
     }
-    let mean = 20 + sector as u64 % 5;
-    (n * mean, n * mean * mean)
-}
-
-fn detector() -> Detector {
-    let (mut boards, geometry) = synth::detector(BankVersion::V5, 1);
-    let tables = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows).unwrap();
-    for &slot in &lanes_of_sectors(&tables)[UNREAD] {
-        boards.lanes[slot] = Lane::default();
-    }
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
-    let lanes = lanes_of_sectors(&tables);
-    assert!(lanes[UNREAD].is_empty());
-    assert!(lanes.iter().flatten().all(|&slot| tables.boards().lanes[slot] != Lane::default()), "no lane, no sector");
-    Detector { tables, boards: None, geometry: None }
-}
-
-/// A sector of two lanes, on one board or two.
-fn of_two_lanes(tables: &DetectorTables) -> (usize, [usize; 2]) {
-    let lanes = lanes_of_sectors(tables);
-    let sector = (500..N_SECTORS).find(|&sector| lanes[sector].len() == 2).unwrap();
-    (sector, [lanes[sector][0], lanes[sector][1]])
-}
-
-fn view(tables: &DetectorTables) -> RunView {
-    let mut view = RunView::new(tables, Against::Number);
-    view.events = EVENTS;
-    for sector in 0..N_SECTORS {
-        view.strips[512 * sector + sector % 512] = hits(sector);
-        (view.charge[sector], view.charge_squares[sector]) = charge(sector);
-        view.sizes[sector] = 2 * hits(sector);
-        view.hits += hits(sector);
-    }
-    view.clusters = view.hits;
-    for (count, n) in [(Count::Strips, 4000), (Count::Banks, 2100), (Count::BadHeader, 7), (Count::UnconnectedHits, 30)]
+    // A name is kept as it is.
+    #[cfg(unix)]
     {
-        view.counts[count as usize] = n;
-    }
-    let trouble = |kind: Count, board, count, first| TroubleSum { kind: kind as usize, board, count, first };
-    view.troubles = vec![trouble(Count::BadHeader, Some(3), 7, 12), trouble(Count::UnconnectedHits, Some(5), 30, 41)];
-    view.error_banks = vec![(68, 0x2801, 2), (92, 0x2c02, 5)];
-    view.runs = vec![7, 9];
-    view
-}
-
-fn sums(detector: &Arc<Detector>, view: RunView) -> Sums {
-    let files: Vec<PathBuf> = (0..22).map(|i| format!("f{i}.mdf").into()).collect();
-    let gathered = Gathered { view, seen: Seen::default(), failures: Vec::new(), numbers: Some((11, 222)) };
-    let mut sums = Sums::new(&files, Arc::clone(detector), DecodeOptions::default(), gathered);
-    sums.measured = 1;
-    sums.failures.push("f3.mdf: truncated".to_owned());
-    sums
-}
-
-fn outlier(kind: OutlierKind, slot: usize, tables: &DetectorTables) -> Outlier {
-    let sector = Some(usize::from(tables.slots()[slot].sector));
-    Outlier {
-        kind,
-        board: slot / 6,
-        lane: Some(slot % 6),
-        sector,
-        strip: None,
-        hits: 12_345_678,
-        expected: 24.68,
-        sigmas: 6.7,
-        events: None,
-    }
-}
-
-/// A dead lane (of `EMPTY`), two hot ones of one sector, a hot strip in sector 20, and a board that was silent.
-fn verdicts(tables: &DetectorTables) -> Verdicts {
-    let lanes = lanes_of_sectors(tables);
-    let (_, two) = of_two_lanes(tables);
-    let silent = Outlier {
-        lane: None,
-        sector: None,
-        events: Some((64, 127)),
-        ..outlier(OutlierKind::SilentBoard, lanes[40][0], tables)
-    };
-    let mut outliers = vec![silent, outlier(OutlierKind::DeadLane, lanes[EMPTY][0], tables)];
-    outliers.extend(two.map(|slot| outlier(OutlierKind::HotLane, slot, tables)));
-    outliers.push(Outlier { strip: Some(77), ..outlier(OutlierKind::HotStrip, lanes[20][0], tables) });
-    let mut expected: Vec<Option<f64>> = (0..N_SECTORS).map(|sector| Some(hits(sector) as f64 / 2.0 + 40.0)).collect();
-    (expected[UNREAD], expected[21]) = (None, Some(0.0));
-    let judged = (0..N_SECTORS).map(|sector| sector != FEW && sector != UNREAD).collect();
-    Verdicts { outliers, expected, judged, spread: [0.05, 0.08] }
-}
-
-fn html_of(detector: &Detector, sums: &Sums, verdicts: &Verdicts) -> String {
-    let run = Run { name: "f0.mdf".to_owned(), gathered: sums, verdicts, rules: &Rules::default() };
-    page::html(detector, DecodeOptions::default(), &run, None)
-}
-
-/// Data of the charts, in turn.
-fn charts(html: &str) -> Vec<Value> {
-    let data = html.split("<script type=\"application/json\" id=\"data-").skip(1);
-    let text = data.map(|part| part.split_once('>').unwrap().1.split("</script>").next().unwrap());
-    text.map(|text| serde_json::from_str(text).unwrap()).collect()
-}
-
-/// The number of each sector, as four maps have them; `None` for none. Each sector is at its place.
-fn by_sector(maps: &[Value], tables: &DetectorTables) -> Vec<Option<f64>> {
-    let shapes = shapes(tables);
-    let mut numbers = Vec::new();
-    for (layer, map) in maps.iter().enumerate() {
-        let sectors: Vec<usize> = sectors_of_layer(layer).collect();
-        assert_eq!(map["map"]["keys"], json!(sectors));
-        for (i, &sector) in sectors.iter().enumerate() {
-            let corners = &shapes[sector].corners;
-            let x = corners.iter().map(|corner| f64::from(corner.0)).sum::<f64>() / corners.len() as f64;
-            assert!((map["map"]["at"][i][0].as_f64().unwrap() - x).abs() < 0.51, "{sector}");
-            numbers.push(map["map"]["values"][i].as_f64());
-        }
-    }
-    numbers
-}
-
-/// The sectors with a sign.
-fn marked(maps: &[Value], name: &str) -> Vec<usize> {
-    let of_layer = |(layer, map): (usize, &Value)| {
-        let marks = map["map"]["marks"].as_array().unwrap().iter().filter(|mark| mark["name"] == name);
-        let which = marks.flat_map(|mark| mark["which"].as_array().unwrap());
-        which.map(|i| sectors_of_layer(layer).start + i.as_u64().unwrap() as usize).collect::<Vec<_>>()
-    };
-    maps.iter().enumerate().flat_map(of_layer).collect()
-}
-
-/// The rows of the table with this name: whether each stands out, and its cells.
-fn rows(html: &str, name: &str) -> Vec<(bool, Vec<String>)> {
-    let table = html.split(&format!("aria-label=\"{name}\"")).nth(1).unwrap_or_else(|| panic!("{name}"));
-    let body = table.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap();
-    let row = |row: &str| {
-        let cells = row.split("<td").skip(1).map(|cell| cell.split_once('>').unwrap().1.split('<').next().unwrap());
-        (row.starts_with(" class=\"marked\""), cells.map(str::to_owned).collect())
-    };
-    body.split("<tr").skip(1).map(row).collect()
-}
-
-fn fact(html: &str, name: &str) -> String {
-    let value = html.split(&format!("<dt>{name}</dt><dd>")).nth(1).unwrap_or_else(|| panic!("{name}"));
-    value.split("</dd>").next().unwrap().to_owned()
-}
-
-#[test]
-fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_out() {
-    let detector = Arc::new(detector());
-    let tables = &detector.tables;
-    let sums = sums(&detector, view(tables));
-    let verdicts = verdicts(tables);
-    let html = html_of(&detector, &sums, &verdicts);
-    let charts = charts(&html);
-    // Pages have six digits.
-    let near = |a: f64, b: f64| (a - b).abs() < 1e-5 * b.abs().max(1.0);
-    let ends = |map: &Value, low: f64, high: f64| {
-        let [from, to] = [0, 1].map(|end| map["map"]["ends"][end].as_f64().unwrap());
-        assert!(near(from, low) && near(to, high), "{from} {to}");
-    };
-
-    let maps = &charts[..4];
-    let numbers = by_sector(maps, tables);
-    assert!((0..N_SECTORS).all(|sector| near(numbers[sector].unwrap(), hits(sector) as f64 / EVENTS as f64)));
-    // From the least that is not 0.
-    for map in maps {
-        ends(map, 0.03f64.log10(), 1.96f64.log10());
-    }
-
-    let maps = &charts[4..8];
-    let numbers = by_sector(maps, tables);
-    for (sector, number) in numbers.iter().enumerate() {
-        let expected = verdicts.expected[sector].filter(|expected| *expected > 0.0);
-        assert_eq!(number.is_some(), expected.is_some(), "{sector}");
-        assert!(number.is_none_or(|number| near(number, hits(sector) as f64 / expected.unwrap())), "{sector}");
-    }
-    let (two, _) = of_two_lanes(tables);
-    for (name, sectors) in [("dead", vec![EMPTY]), ("hot", vec![two]), ("hot strip", vec![20]), ("quiet", vec![])] {
-        assert_eq!(marked(maps, name), sectors, "{name}");
-    }
-    let first = |sector: usize| (0..N_LAYERS).find(|&layer| sectors_of_layer(layer).contains(&sector)).unwrap();
-    let hover = |sector: usize| {
-        let layer = first(sector);
-        maps[layer]["map"]["hover"][sector - sectors_of_layer(layer).start].as_str().unwrap().to_owned()
-    };
-    assert!(hover(FEW).contains("too few to tell") && !hover(20).contains("too few"), "{}", hover(20));
-    assert!(hover(UNREAD).contains("nothing to compare with"));
-    assert!(html.contains(&format!("\"{UNREAD}\":\"sector {UNREAD}, which no lane reads\"")));
-
-    let maps = &charts[8..12];
-    let numbers = by_sector(maps, tables);
-    for (sector, number) in numbers.iter().enumerate() {
-        assert_eq!(number.is_some(), hits(sector) > 0);
-        assert!(number.is_none_or(|number| near(number, mean_charge(&sums.view, sector).0)), "{sector}");
-    }
-    // A fifth to either side of 22; the sectors with 900, which are not well known, do not count.
-    for map in maps {
-        ends(map, 17.6, 26.4);
-    }
-}
-
-#[test]
-fn the_table_of_sectors_has_a_row_for_each() {
-    let detector = Arc::new(detector());
-    let tables = &detector.tables;
-    let sums = sums(&detector, view(tables));
-    let verdicts = verdicts(tables);
-    let html = html_of(&detector, &sums, &verdicts);
-    let rows = rows(&html, "All sectors");
-    assert_eq!(rows.len(), N_SECTORS);
-    let lanes = lanes_of_sectors(tables);
-    let (two, slots) = of_two_lanes(tables);
-    for (sector, (stands_out, cells)) in rows.iter().enumerate() {
-        let mut expected: Vec<String> = match lanes[sector].first().map(|&slot| tables.boards().lanes[slot]) {
-            Some(lane) => vec![
-                ["UTaX", "UTaU", "UTbV", "UTbX"][lane.layer as usize].to_owned(),
-                ["C", "A"][lane.side as usize].to_owned(),
-                lane.stave.to_string(),
-                lane.face.to_string(),
-                lane.module.to_string(),
-                lane.sector.to_string(),
-            ],
-            None => vec![String::new(); 6],
+        use std::os::unix::ffi::OsStringExt;
+        let name = PathBuf::from(OsString::from_vec(b"run-\xff.mdf".to_vec()));
+        let gathered = gather(&detector.tables, &[], true);
+        let detector = Arc::new(Detector { boards: Some(name.clone()), ..(*detector).clone() });
+        let sums = Sums::new(std::slice::from_ref(&name), detector, DecodeOptions::default(), gathered);
+        let read = packed(&sums);
+        assert_eq!((&read.files[..], &read.detector.boards), (&[name.clone()][..], &Some(name)));
+        // Two names that look alike are two files.
+        let called = |name: &[u8], bytes: Vec<u8>| {
+            let mut gathered = gather(&tables(), &[("x", bytes)], true);
+            gathered.seen.files[0].file = OsString::from_vec(name.to_vec()).into();
+            Sums::new(&[], Arc::clone(&one.detector), DecodeOptions::default(), gathered)
         };
-        let places: Vec<String> = lanes[sector].iter().map(|slot| format!("{}.{}", slot / 6, slot % 6)).collect();
-        let n = hits(sector);
-        let ratio = verdicts.expected[sector].filter(|expected| *expected > 0.0).map(|expected| n as f64 / expected);
-        let remark = match sector {
-            EMPTY => "dead lane",
-            20 => "hot strip",
-            _ if sector == two => "hot lane",
-            _ => "",
-        };
-        expected.extend([
-            places.join(", "),
-            n.to_string(),
-            short(n as f64 / EVENTS as f64),
-            ratio.map(short).unwrap_or_default(),
-            short(mean_charge(&sums.view, sector).0),
-            if n > 0 { "2.00".to_owned() } else { String::new() },
-            remark.to_owned(),
-        ]);
-        assert_eq!((stands_out, cells), (&!remark.is_empty(), &expected), "{sector}");
+        let mut all = called(b"\xff", mdf(&[1], 0x2801, 4, &[0; 24]));
+        all.add(&called(b"\xfe", mdf(&[1], 0x2801, 3, &[0; 24]))).unwrap();
+        assert!(all.wrong_version().is_some() && packed(&all).wrong_version().is_some());
     }
-    assert!(rows[two].1[6].contains(&format!("{}.{}", slots[1] / 6, slots[1] % 6)));
-}
-
-#[test]
-fn the_facts_and_troubles_are_those_of_the_sums() {
-    let detector = Arc::new(detector());
-    let tables = &detector.tables;
-    let sums = sums(&detector, view(tables));
-    let mut verdicts = verdicts(tables);
-    let html = html_of(&detector, &sums, &verdicts);
-    let files: Vec<String> = (0..20).map(|i| format!("f{i}.mdf")).collect();
-    let hits = sums.view.hits;
-    for (name, value) in [
-        ("files", format!("{} and 2 more", files.join(", "))),
-        ("events", "100".to_owned()),
-        ("runs", "7, 9".to_owned()),
-        ("event numbers", "11 to 222".to_owned()),
-        ("hits", format!("{hits}, {} an event", short(hits as f64 / 100.0))),
-        ("strips read", "4000, 40.0 an event".to_owned()),
-        ("banks decoded", "2100, 21.0 an event".to_owned()),
-        ("troubles", "7 bad_header, 30 unconnected_hits".to_owned()),
-        ("error banks", "7".to_owned()),
-    ] {
-        assert_eq!(fact(&html, name), value, "{name}");
-    }
-    assert!(html.contains("<p>Warning: ") && html.contains("<p>Incomplete: f3.mdf: truncated.</p>"));
-    assert!(html.contains("1 of 1047 sectors have so few hits expected"));
-    assert!(
-        html.contains("to event and, but for dead lanes, that honest lanes differ from their expectation by 5.00 %")
-    );
-    assert!(html.contains("(lanes of half a sector: 8.00 %)"));
-
-    let troubles = rows(&html, "Troubles by board and kind");
-    let cells: Vec<Vec<&str>> =
-        troubles.iter().map(|(_, cells)| cells[..4].iter().map(String::as_str).collect()).collect();
-    assert_eq!(cells, [["5", "unconnected_hits", "30", "41"], ["3", "bad_header", "7", "12"]]);
-    let banks = rows(&html, "Error banks by board");
-    assert_eq!(banks[0].1[1..], ["0x2c02", "DaqErrorFragmentMissing", "92", "5"]);
-    assert_eq!(banks[1].1[1..], ["0x2801", "UTError", "68", "2"]);
-    // Either is listed without the other, too.
-    let mut only = view(tables);
-    only.error_banks.clear();
-    let html_of_only = html_of(&detector, &self::sums(&detector, only), &verdicts);
-    assert_eq!(rows(&html_of_only, "Troubles by board and kind"), troubles);
-    assert!(!html_of_only.contains("Error banks by board"));
-
-    let standing_out = rows(&html, "What stands out");
-    assert_eq!(standing_out.len(), 5);
-    assert_eq!(standing_out[4].1[2..], ["1.23e7", "24.7", "6.70"]);
-    assert!(standing_out[0].1[1].ends_with(", no hits from event 64 to 127"), "{:?}", standing_out[0]);
-    assert!(html.contains("<p>1 silent board, 1 dead lane, 2 hot lanes, 1 hot strip.</p>"));
-    // A list that is cut says so.
-    let quiet = outlier(OutlierKind::QuietLane, lanes_of_sectors(tables)[9][0], tables);
-    verdicts.outliers = vec![quiet; 503];
-    let html = html_of(&detector, &sums, &verdicts);
-    assert!(rows(&html, "What stands out").len() == 500 && html.contains("And 3 more."));
-}
-
-#[test]
-fn what_there_is_none_of_is_said() {
-    let detector = Arc::new(detector());
-    let tables = &detector.tables;
-    let mut view = view(tables);
-    (view.clusters, view.runs) = (0, Vec::new());
-    (view.troubles, view.error_banks) = (Vec::new(), Vec::new());
-    view.counts.fill(0);
-    let (mut sums, mut verdicts) = (sums(&detector, view), verdicts(tables));
-    sums.measured = 0;
-    sums.failures.clear();
-    sums.numbers = None;
-    verdicts.outliers.clear();
-    let html = html_of(&detector, &sums, &verdicts);
-    for (name, value) in
-        [("runs", "none named"), ("event numbers", "none"), ("troubles", "none"), ("error banks", "none")]
-    {
-        assert_eq!(fact(&html, name), value, "{name}");
-    }
-    assert!(!html.contains("<p>Warning: ") && !html.contains("Incomplete: "));
-    assert!(
-        html.contains("These banks do not say the charge of a hit.") && html.contains("<p>Nothing stands out.</p>")
-    );
-    assert!(rows(&html, "All sectors").iter().all(|(stands_out, cells)| !stands_out && cells[11].is_empty()));
-    // No hit at all: no sector can be judged, and that need not be said.
-    sums.view = RunView::new(tables, Against::Number);
-    sums.view.events = 1;
-    let html = html_of(&detector, &sums, &verdicts);
-    assert!(html.contains("There was no hit to look at") && !html.contains("so few hits expected"));
-    assert!(by_sector(&charts(&html)[..4], tables).iter().all(|number| *number == Some(0.0)));
-    assert!(html.contains("No event has an event number; --against place takes the order of reading instead."));
-}
-
-#[test]
-fn distributions_are_shares_in_per_cent_and_have_gaps_where_there_is_nothing() {
-    let detector = Arc::new(detector());
-    let mut view = view(&detector.tables);
-    (view.charge_of_layer[1][1], view.charge_of_layer[1][3]) = (30, 10);
-    (view.size_of_layer[2][1], view.size_of_layer[2][2]) = (500, 1500);
-    let (sums, verdicts) = (sums(&detector, view), verdicts(&detector.tables));
-    let charts = charts(&html_of(&detector, &sums, &verdicts));
-    let values = |title: &str, layer: usize| {
-        let chart = charts.iter().find(|chart| chart["title"] == title).unwrap();
-        chart["series"][layer]["y"].clone()
-    };
-    // An axis of logarithms has no 0.
-    assert_eq!(values("Charge", 1), json!([null, 75.0, null, 25.0]));
-    assert_eq!(values("Charge", 0), json!([null, null, null, null]));
-    assert_eq!(values("Cluster size", 2), json!([25.0, 75.0, null]));
-}
-
-#[test]
-fn pictures_against_the_event_number_have_the_rates_of_each_bin() {
-    let detector = Arc::new(detector());
-    let tables = &detector.tables;
-    let mut view = view(tables);
-    let slot = lanes_of_sectors(tables)[0][0];
-    let other = lanes_of_sectors(tables)[sectors_of_layer(2).start][0];
-    // Four events in each bin but the third, which is empty; the lane of the first layer falls silent.
-    for (number, hits) in [(40, 12), (41, 8), (43, 0)] {
-        let span = view.spans.at(number);
-        (span.events, span.lanes) = (4, vec![0; tables.slots().len()]);
-        (span.lanes[slot], span.lanes[other]) = (hits, 2);
-        span.counts = vec![0; view.counts.len()];
-        span.counts[Count::BadHeader as usize] = 1;
-        span.error_banks.insert(3, 2);
-    }
-    let (sums, verdicts) = (sums(&detector, view), verdicts(tables));
-    let html = html_of(&detector, &sums, &verdicts);
-    assert!(html.contains("<p>88 events have no event number and are left out here.</p>"));
-    assert!(html.contains("There are several runs here"));
-    assert!(html.contains(&format!("Silent: board {} from 64 to 127.", verdicts.outliers[0].board)));
-    let charts = charts(&html);
-    let titled = |title: &str| {
-        let chart = charts.iter().find(|chart| chart["title"] == title);
-        chart.unwrap_or_else(|| panic!("{title}"))
-    };
-    let hits = &titled("Hits of the layers")["series"];
-    assert_eq!(hits[0]["x"], json!([40.0, 41.0, 42.0, 43.0, 44.0]));
-    assert_eq!(hits[0]["y"], json!([3.0, 2.0, null, 0.0]));
-    assert_eq!(hits[2]["y"], json!([0.5, 0.5, null, 0.5]));
-    assert_eq!(hits[1]["y"], json!([0.0, 0.0, null, 0.0]));
-    assert_eq!(titled("Events")["series"][0]["y"], json!([4.0, 4.0, 0.0, 4.0]));
-    let troubles = &titled("Troubles")["series"];
-    let named = |name: &str| troubles.as_array().unwrap().iter().find(|trace| trace["name"] == name).unwrap();
-    assert_eq!(named("bad_header")["y"], json!([0.25, 0.25, null, 0.25]));
-    assert_eq!(named("unconnected_hits")["y"], json!([0.0, 0.0, null, 0.0]));
-    assert_eq!(named("error banks")["y"], json!([0.5, 0.5, null, 0.5]));
-    assert_eq!(troubles.as_array().unwrap().len(), 3, "no other kind occurred");
-    let boards = titled("Hits of every board");
-    let board = (slot / 6).to_string();
-    let row = boards["names"]["y"].as_array().unwrap().iter().position(|name| *name == board).unwrap();
-    assert_eq!(boards["names"]["x"], json!(["40", "41", "42", "43"]));
-    // The usual is that of the upper quarter: three hits an event.
-    assert_eq!(boards["heat"]["values"][row], json!([1.0, 0.666667, null, 0.0]));
-}
-
-#[test]
-fn what_differs_is_marked_and_listed_the_most_first() {
-    let detector = Arc::new(detector());
-    let tables = &detector.tables;
-    let (mut a, mut b) = (view(tables), view(tables));
-    (a.charge_of_layer[1][30], a.charge_of_layer[1][60]) = (1000, 1000);
-    (b.charge_of_layer[1][30], b.charge_of_layer[1][60]) = (1900, 100);
-    (a.size_of_layer[2][1], a.size_of_layer[2][2]) = (500, 500);
-    (b.size_of_layer[2][1], b.size_of_layer[2][2]) = (500, 501);
-    let verdicts = verdicts(tables);
-    let (first, second) = (sums(&detector, a), sums(&detector, b));
-    let rules = Rules::default();
-    let run = |name: &str, sums| Run { name: name.to_owned(), gathered: sums, verdicts: &verdicts, rules: &rules };
-    let mut differences: Vec<Difference> = (0..N_SECTORS)
-        .map(|sector| Difference {
-            sector,
-            hits: [1.0, 2.0],
-            ratio: 1.0 + sector as f64 / 1000.0,
-            sigmas: 0.001 * sector as f64,
-            charge: [20.0, 21.0],
-            charge_sigmas: 0.0,
-        })
-        .collect();
-    (differences[10].sigmas, differences[11].sigmas, differences[13].sigmas) = (6.0, -7.0, f64::NAN);
-    (differences[12].charge_sigmas, differences[14].charge_sigmas, differences[15].sigmas) = (5.5, f64::NAN, 4.9);
-    let (a, b) = (run("a", &first), run("b", &second));
-    let html = page::html(&detector, DecodeOptions::default(), &a, Some((&b, &differences)));
-    let said = "By 5 standard deviations or more: 1 sectors have a larger share of the hits in B, 1 a smaller one, 1 another mean charge.";
-    assert!(html.contains(said));
-    let listed = rows(&html, "Differences by sector");
-    assert_eq!(listed.len(), 200);
-    let column = |i: usize| listed.iter().map(|(_, cells)| cells[i].as_str()).take(5).collect::<Vec<_>>();
-    assert_eq!(column(4), ["-7.00", "6.00", "0.01", "4.90", "1.05"]);
-    assert_eq!(column(3), ["1.01", "1.01", "1.01", "1.01", "2.05"]);
-    assert!(listed.iter().enumerate().all(|(i, (stands_out, _))| *stands_out == (i < 3)));
-    let charts = charts(&html);
-    let maps = &charts[..4];
-    let numbers = by_sector(maps, tables);
-    assert!((0..N_SECTORS).all(|sector| (numbers[sector].unwrap() - differences[sector].ratio).abs() < 1e-5));
-    for (name, sector) in [("more, 5 σ", 10), ("fewer, 5 σ", 11), ("charge, 5 σ", 12)] {
-        assert_eq!(marked(maps, name), [sector], "{name}");
-    }
-    let shapes = rows(&html, "Differences of distributions");
-    let shapes: Vec<(bool, &str)> = shapes.iter().map(|(stands_out, cells)| (*stands_out, cells[0].as_str())).collect();
-    assert_eq!(shapes, [(true, "charge, layer UTaU"), (false, "cluster size, layer UTbV")]);
-    // A sector that is dead in A is not one of which nothing is known.
-    (differences[10].hits[0], differences[10].ratio) = (0.0, f64::INFINITY);
-    let html = page::html(&detector, DecodeOptions::default(), &a, Some((&b, &differences)));
-    assert_eq!(rows(&html, "Differences by sector")[1].1[1..5], ["0", "2.00", "∞", "6.00"]);
-    let charts = self::charts(&html);
-    let map = &charts[0]["map"];
-    assert!(map["hover"][10].as_str().unwrap().contains("as shares: ∞, 6.00 σ"));
-    assert_eq!((&map["values"][10], &map["values"][9]), (&json!("∞"), &json!(1.009)));
-    // Sectors of which nothing is known are not listed.
-    let known = [3, 500, 1000];
-    for difference in differences.iter_mut().filter(|difference| !known.contains(&difference.sector)) {
-        difference.sigmas = f64::NAN;
-    }
-    let html = page::html(&detector, DecodeOptions::default(), &a, Some((&b, &differences)));
-    assert_eq!(rows(&html, "Differences by sector").len(), known.len());
-    // Beside a run without events, too.
-    let none = sums(&detector, RunView::new(tables, Against::Number));
-    let html = page::html(&detector, DecodeOptions::default(), &a, Some((&run("none", &none), &differences)));
-    assert!(html.contains("Hits of each sector of a") && html.contains("100   |   0"));
-}
-
-#[test]
-fn sums_of_more_than_can_be_counted_stay_as_they_were() {
-    let detector = Arc::new(detector());
-    let sound = sums(&detector, view(&detector.tables)).to_bytes().unwrap();
-    let mut json: Value = serde_json::from_slice(&zstd::decode_all(&sound[..]).unwrap()).unwrap();
-    json["view"]["hits"] = (1_u64 << 61).into();
-    let packed = zstd::bulk::compress(json.to_string().as_bytes(), 1).unwrap();
-    let mut sums = Sums::from_bytes(&packed[..], "x").unwrap();
-    let before = sums.to_bytes().unwrap();
-    let error = sums.add(&sums.clone()).unwrap_err().to_string();
-    assert!(error.contains("more than can be counted"), "{error}");
-    assert!(sums.to_bytes().unwrap() == before);
-}
-
-#[test]
-fn numbers_have_about_three_digits() {
-    for (number, said) in [
-        (1_234_567.0, "1.23e6"),
-        (999_999.0, "999999"),
-        (-123.4, "-123"),
-        (99.94, "99.9"),
-        (9.876, "9.88"),
-        (0.0123, "0.01"),
-        (0.0099, "9.9e-3"),
-        (0.0, "0"),
-        (f64::NAN, ""),
-        (f64::INFINITY, ""),
-    ] {
-        assert_eq!(short(number), said);
-    }
-}
-
-#[test]
-fn a_place_is_named_alike_for_people_and_programs() {
-    let detector = detector();
-    let tables = &detector.tables;
-    let slot = lanes_of_sectors(tables)[20][0];
-    let lane = tables.boards().lanes[slot];
-    let side = ["C", "A"][lane.side as usize];
-    let mounted =
-        format!("UTaX {side} stave {} face {} module {} sector {}", lane.stave, lane.face, lane.module, lane.sector);
-    let strip = Outlier {
-        strip: Some(77),
-        sigmas: f64::INFINITY,
-        events: Some((3, 9)),
-        ..outlier(OutlierKind::HotStrip, slot, tables)
-    };
-    let place = format!("board {} lane {}, {mounted}, strip 77, no hits from event 3 to 9", slot / 6, slot % 6);
-    assert_eq!(place_text(&strip, tables), place);
-    let json = place_json(&strip, tables);
-    assert_eq!((&json["board"], &json["lane"], &json["strip"]), (&(slot / 6).into(), &(slot % 6).into(), &77.into()));
-    assert_eq!((&json["sector"], &json["sector_id"]), (&mounted.into(), &20.into()));
-    assert_eq!((&json["first_event"], &json["last_event"]), (&3.into(), &9.into()));
-    assert_eq!((&json["sigmas"], &json["hits"]), (&Value::Null, &12_345_678.into()));
+    // The third part adds to what the second said of the same file.
+    let mut all = one.clone();
+    all.add(&one).unwrap();
+    assert_eq!((all.versions[Path::new("b.mdf")][&Some(4)], all.wrong_version()), (4, None));
+    // Of a part whose banks are all of the other version, that is what is wrong.
+    let mut all = one;
+    all.add(&sums(&[("c.mdf", mdf(&[1], 0x2801, 3, &[0; 24]))])).unwrap();
+    assert_eq!(all.troubles().len(), 1);
+    assert!(all.troubles()[0].contains("c.mdf"), "{:?}", all.troubles());
 }

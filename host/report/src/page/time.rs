@@ -2,19 +2,18 @@
 
 use chart_page::{Chart, Heat, Page, Shading};
 
-use super::names::LAYERS;
-use super::run::Run;
-use crate::detector::Detector;
+use super::Run;
+use super::names::{LAYERS, count, whole};
+use crate::{Against, Span, both};
 use ut_data::detector::{LANES_PER_BOARD, N_LAYERS, layer_of};
-use ut_decoders::{Count, Kind};
-use ut_report::{Against, Span};
+use ut_data::{Count, DetectorTables, Kind};
 
 /// Columns of the picture of all boards, at most.
 const COLUMNS: usize = 64;
 
 /// The sections about a run.
-pub fn sections(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
-    let view = &run.gathered.view;
+pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
+    let (view, of) = (&run.sums.view, run.of("of"));
     let what = match view.against {
         Against::Number => "event number",
         Against::Place => "event, in the order of reading",
@@ -28,18 +27,18 @@ pub fn sections(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
         return;
     }
     if events < view.events {
-        page.text(&format!("{} events have no event number and are left out here.", view.events - events));
+        let n = view.events - events;
+        let verb = if n == 1 { "has no event number and is" } else { "have no event number and are" };
+        page.text(&format!("{} {verb} left out here.", count(n, "event")));
     }
     if view.runs.len() > 1 && view.against == Against::Number {
         page.text("There are several runs here, whose event numbers fall together; --against place keeps them apart.");
     }
-    let tables = &detector.tables;
     let layer_of_slot: Vec<usize> = tables.slots().iter().map(|slot| layer_of(usize::from(slot.sector))).collect();
-    let x: Vec<f64> = spans
-        .iter()
-        .map(|(key, _)| *key as f64)
-        .chain(spans.last().map(|(key, _)| *key as f64 + width as f64))
-        .collect();
+    // The first and the last bin end where the run does.
+    let (least, greatest) = spans.iter().fold(None, |all, (_, span)| both(all, span.numbers)).unwrap_or_default();
+    let edges = spans.iter().map(|(key, _)| *key as f64).chain(spans.last().map(|(key, _)| *key as f64 + width as f64));
+    let x: Vec<f64> = edges.map(|edge| edge.clamp(least as f64, greatest as f64 + 1.0)).collect();
     let steps = |value: &dyn Fn(&Span) -> f64| -> Vec<f64> {
         let of = |span: &Span| if span.events > 0 { value(span) / span.events as f64 } else { f64::NAN };
         spans.iter().map(|(_, span)| of(span)).collect()
@@ -76,12 +75,12 @@ pub fn sections(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
         charts.push(troubles.describe(&format!("Troubles and error banks an event{of}")));
     }
     page.charts(&charts);
-    boards(page, detector, run, (what, of), &spans);
+    boards(page, tables, run, what, &spans);
 }
 
 /// Hits of every board against the event number, over its usual number.
-fn boards(page: &mut Page, detector: &Detector, run: &Run<'_>, (what, of): (&str, &str), spans: &[(u64, &Span)]) {
-    let tables = &detector.tables;
+fn boards(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, what: &str, spans: &[(u64, &Span)]) {
+    let of = run.of("of");
     let together = spans.len().div_ceil(COLUMNS).next_power_of_two();
     let columns: Vec<&[(u64, &Span)]> = spans.chunks(together).collect();
     let used: Vec<usize> = (0..tables.boards().n_boards())
@@ -124,10 +123,11 @@ fn boards(page: &mut Page, detector: &Detector, run: &Run<'_>, (what, of): (&str
         .height(640)
         .heat_map(heat);
     page.chart(&chart);
-    let silent = run.verdicts.outliers.iter().filter(|outlier| outlier.kind == ut_report::OutlierKind::SilentBoard);
+    let silent = run.verdicts.outliers.iter().filter(|outlier| outlier.kind == crate::OutlierKind::SilentBoard);
     let silent: Vec<String> = silent
         .filter_map(|outlier| {
-            outlier.events.map(|(first, last)| format!("board {} from {first} to {last}", outlier.board))
+            let (first, last) = outlier.events.map(|(first, last)| (whole(first), whole(last)))?;
+            Some(format!("board {} from {first} to {last} at least", outlier.board))
         })
         .collect();
     if !silent.is_empty() {

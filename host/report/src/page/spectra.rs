@@ -2,11 +2,13 @@
 
 use chart_page::{Chart, Choices, Page};
 
-use super::names::{LAYERS, lanes_of_sectors, mounted};
-use super::run::Run;
-use crate::detector::Detector;
+use super::names::{LAYERS, lanes_of_sectors};
+use super::{Drawing, Run};
+use crate::{Bins, CHARGES, LANE_HITS, RunView, SIZES};
 use ut_data::detector::{N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
-use ut_report::{Bins, CHARGES, LANE_HITS, RunView, SIZES};
+
+/// Sectors whose strips are shown, of two runs.
+const MOST_STRIPS: usize = 200;
 
 /// Bins up to the last one with an entry; at least `least`.
 fn used(histograms: &[&Vec<u64>], least: usize) -> usize {
@@ -30,11 +32,11 @@ fn shares(bins: &[u64], used: usize, first: usize) -> (Vec<f64>, Vec<f64>) {
 
 /// The lines of a histogram by layer, of one run or two.
 fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &Vec<Vec<u64>>, first: usize) -> Chart {
-    let all: Vec<&Vec<u64>> = runs.iter().flat_map(|run| of(&run.gathered.view)).collect();
+    let all: Vec<&Vec<u64>> = runs.iter().flat_map(|run| of(&run.sums.view)).collect();
     let used = used(&all, first + 3);
     let mut chart = chart.log_y();
     if let [run] = runs {
-        for (layer, bins) in of(&run.gathered.view).iter().enumerate() {
+        for (layer, bins) in of(&run.sums.view).iter().enumerate() {
             let (x, y) = shares(bins, used, first);
             chart = chart.bins(LAYERS[layer], &x, &y);
         }
@@ -42,11 +44,11 @@ fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &Vec<Vec<u64>>,
     }
     for run in runs {
         let mut sum = vec![0; used];
-        for bins in of(&run.gathered.view) {
+        for bins in of(&run.sums.view) {
             sum.iter_mut().zip(bins).for_each(|(sum, n)| *sum += n);
         }
         let (x, y) = shares(&sum, used, first);
-        chart = chart.bins(&run.name, &x, &y);
+        chart = chart.bins(&run.called(), &x, &y);
     }
     chart
 }
@@ -54,8 +56,8 @@ fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &Vec<Vec<u64>>,
 /// Events by their hits.
 fn by_event(mut chart: Chart, run: &Run<'_>, which: &[(usize, &str)]) -> Chart {
     for &(i, name) in which {
-        let bins: &Bins<u64> = &run.gathered.view.hits_of_event[i];
-        let events = run.gathered.view.events.max(1);
+        let bins: &Bins<u64> = &run.sums.view.hits_of_event[i];
+        let events = run.sums.view.events.max(1);
         // Some events in each step, or there is nothing to see but chance.
         let together = (10 * bins.len() / events as usize).clamp(1, 16);
         let width = bins.width() as f64 * together as f64;
@@ -73,10 +75,11 @@ fn by_event(mut chart: Chart, run: &Run<'_>, which: &[(usize, &str)]) -> Chart {
 }
 
 /// The sections.
-pub fn sections(page: &mut Page, detector: &Detector, runs: &[&Run<'_>]) {
+pub fn sections(page: &mut Page, drawing: &Drawing<'_>) {
+    let runs: &[&Run<'_>] = &drawing.runs().collect::<Vec<_>>();
     page.heading("Distributions");
     let mut charts = Vec::new();
-    if runs.iter().any(|run| run.gathered.view.clusters > 0) {
+    if runs.iter().any(|run| run.sums.view.clusters > 0) {
         let chart = Chart::new("charge", "charge of a hit, ΣADC", "hits, %").title("Charge");
         charts.push(by_layer(chart.describe("Hits by charge"), runs, |view| &view.charge_of_layer, 0));
         let chart = Chart::new("cluster size", "strips of a cluster", "hits, %").title("Cluster size");
@@ -93,13 +96,13 @@ pub fn sections(page: &mut Page, detector: &Detector, runs: &[&Run<'_>]) {
             .from_zero()
     };
     for run in runs {
-        let of = if runs.len() > 1 { format!(" of {}", run.name) } else { String::new() };
+        let of = run.of("of");
         let name = format!("hits of a layer in an event{of}");
         charts.push(by_event(chart(&format!("Hits of a layer{of}"), &name), run, &layers));
     }
     let mut all = chart("Hits of an event", "hits of an event");
     for run in runs {
-        all = by_event(all, run, &[(N_LAYERS, &run.name)]);
+        all = by_event(all, run, &[(N_LAYERS, &run.called())]);
     }
     charts.push(all);
     page.charts(&charts);
@@ -110,31 +113,40 @@ pub fn sections(page: &mut Page, detector: &Detector, runs: &[&Run<'_>]) {
         LANE_HITS - 1
     ));
     page.heading("Hits along the strips of a sector");
-    for run in runs {
-        strips(page, detector, run, &if runs.len() > 1 { format!(" of {}", run.name) } else { String::new() });
-    }
+    strips(page, drawing);
 }
 
-fn strips(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
-    let tables = &detector.tables;
-    let lanes = lanes_of_sectors(tables);
-    let view = &run.gathered.view;
-    // What stands out comes first, then all in their order.
+fn strips(page: &mut Page, drawing: &Drawing<'_>) {
+    let lanes = lanes_of_sectors(drawing.tables());
+    // Hot strips, which have most to show, are the last that stand out, and come first.
+    let outliers = drawing.runs().flat_map(|run| run.verdicts.outliers.iter().rev());
+    let differ = drawing.marked().into_iter().map(|d| d.sector);
     let mut order: Vec<usize> = Vec::new();
-    // Of them the hot strips, which have most to show, are the last of their list.
-    for sector in run.verdicts.outliers.iter().rev().filter_map(|outlier| outlier.sector) {
+    for sector in outliers.filter_map(|outlier| outlier.sector).chain(differ) {
         if !order.contains(&sector) {
             order.push(sector);
         }
     }
     let striking = order.len();
-    order.extend((0..N_SECTORS).filter(|&sector| !lanes[sector].is_empty()));
-    let name = |(i, &sector): (usize, &usize)| {
-        let place = lanes[sector].first().map_or_else(String::new, |&slot| mounted(&tables.boards().lanes[slot]));
-        let boards: Vec<String> = lanes[sector].iter().map(|&slot| super::names::lane(slot)).collect();
-        let mark = if i < striking { "▲ " } else { "" };
-        format!("{mark}{place} ({})", boards.join(", "))
-    };
+    if drawing.reference.is_none() {
+        order.extend((0..N_SECTORS).filter(|&sector| !lanes[sector].is_empty()));
+    } else if striking == 0 {
+        page.text("Nothing stands out, and no sector differs. The page of one run shows all sectors.");
+        return;
+    } else {
+        order.truncate(MOST_STRIPS);
+    }
+    for run in drawing.runs() {
+        strips_of(page, run, &order, striking);
+    }
+    page.note(
+        "Strips as the hits' ids number them. ▲: something stands out in this sector, or it differs. A click on a sector of a \
+         map chooses it here.",
+    );
+}
+
+fn strips_of(page: &mut Page, run: &Run<'_>, order: &[usize], striking: usize) {
+    let (view, of) = (&run.sums.view, run.of("of"));
     let x = edges(0..STRIPS_PER_SECTOR as usize);
     let values: Vec<Vec<u64>> = order.iter().map(|&sector| view.strips_of(sector).to_vec()).collect();
     let first: Vec<f64> = values.first().map_or_else(Vec::new, |values| values.iter().map(|&n| n as f64).collect());
@@ -145,16 +157,11 @@ fn strips(page: &mut Page, detector: &Detector, run: &Run<'_>, of: &str) {
         .from_zero()
         .choices(Choices {
             label: format!("Sector{of}"),
-            names: order.iter().enumerate().map(name).collect(),
             values,
             keys: order.iter().map(|&sector| sector as u64).collect(),
+            marked: striking.min(order.len()),
         });
     page.chart(&chart);
-    page.note(&format!(
-        "{}Strips as the hits' ids number them. ▲: something stands out in this sector. A click on a sector of a map \
-         chooses it here.",
-        if run.name.is_empty() { String::new() } else { format!("{}. ", run.name) }
-    ));
 }
 
 #[cfg(test)]

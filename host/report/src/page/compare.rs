@@ -1,0 +1,89 @@
+//! What differs between a run and its reference, in words and numbers.
+
+use chart_page::Page;
+
+use super::maps::remarks;
+use super::names::{count, lanes_of_sectors, sector as sector_name, short};
+use super::{Drawing, Run};
+use crate::{Difference, Distribution, MARKED, distributions};
+use ut_data::DetectorTables;
+
+/// Standard deviations by which a sector differs the most; 0 where nothing is known.
+pub fn most(d: &Difference) -> f64 {
+    let known = [d.sigmas, d.charge_sigmas].map(|sigmas| if sigmas.is_nan() { 0.0 } else { sigmas.abs() });
+    known[0].max(known[1])
+}
+
+/// A sector that differs, in a line.
+pub fn said(d: &Difference, lanes: &[usize], tables: &DetectorTables) -> String {
+    let [in_a, in_b] = d.hits.map(short);
+    let hits = if d.is_marked() {
+        format!(": {in_a} and {in_b} hits an event, {} σ", short(d.sigmas))
+    } else {
+        String::new()
+    };
+    let [of_a, of_b] = d.charge.map(short);
+    let charge = format!(": mean charge {of_a} and {of_b}, {} σ", short(d.charge_sigmas));
+    format!("{}{hits}{}", sector_name(d.sector, lanes, tables), if d.is_charge_marked() { &charge } else { "" })
+}
+
+/// What differs: how many sectors, which, and which distributions.
+pub fn summary(page: &mut Page, drawing: &Drawing<'_>, reference: &Run<'_>, differences: &[Difference]) {
+    let (run, tables) = (&drawing.run, drawing.tables());
+    page.heading(&format!("What differs: {} (A) from {} (B)", run.name, reference.name));
+    let n = |pick: &dyn Fn(&Difference) -> bool| differences.iter().filter(|d| pick(d)).count() as u64;
+    let more = n(&|d| d.is_marked() && d.sigmas > 0.0);
+    let fewer = n(&|d| d.is_marked() && d.sigmas < 0.0);
+    page.text(&format!(
+        "By {MARKED} standard deviations or more: {} with a larger share of the hits in A, {} with a smaller one, {} with \
+         another mean charge.",
+        count(more, "sector"),
+        count(fewer, "sector"),
+        count(n(&Difference::is_charge_marked), "sector"),
+    ));
+    let lanes = lanes_of_sectors(tables);
+    let head = [
+        "sector",
+        "A, hits an event",
+        "B, hits an event",
+        "A by B, shares",
+        "σ",
+        "A, mean charge",
+        "B, mean charge",
+        "σ of charge",
+    ];
+    let row = |d: &Difference| {
+        let ([hits_a, hits_b], [charge_a, charge_b]) = (d.hits.map(short), d.charge.map(short));
+        let name = sector_name(d.sector, &lanes[d.sector], tables);
+        vec![name, hits_a, hits_b, short(d.ratio), short(d.sigmas), charge_a, charge_b, short(d.charge_sigmas)]
+    };
+    let marked = drawing.marked();
+    if !marked.is_empty() {
+        let rows = marked.iter().map(|d| (true, row(d))).collect();
+        page.long_table("Sectors that differ", &head.map(str::to_owned), rows);
+    }
+    let shapes = distributions(&run.sums.view, &reference.sums.view);
+    if !shapes.is_empty() {
+        let head = ["distribution", "χ²", "degrees of freedom", "σ"].map(str::to_owned);
+        let row = |shape: &Distribution| {
+            let cells = [shape.name.clone(), short(shape.chi2), shape.freedom.to_string(), short(shape.sigmas)];
+            (shape.sigmas >= MARKED, cells.to_vec())
+        };
+        let n = shapes.iter().filter(|shape| shape.sigmas >= MARKED).count() as u64;
+        let of = count(shapes.len() as u64, "distribution");
+        page.text(&format!(
+            "Of {of} of charge, cluster size and hits of a lane, {} by as much.",
+            if n == 1 { "1 differs".to_owned() } else { format!("{n} differ") }
+        ));
+        page.folded_table("Differences of distributions", &head, shapes.iter().map(row));
+        page.note(
+            "χ² between the shapes. Hits of one event are not quite independent, so a few σ between long runs say little.",
+        );
+    }
+    let head = [&head[..], &["remark on A", "remark on B"]].concat();
+    let rows = differences.iter().map(|d| {
+        let stands_out = d.is_marked() || d.is_charge_marked();
+        (stands_out, [&row(d)[..], &[run, reference].map(|run| remarks(run, d.sector))].concat())
+    });
+    page.folded_table("All sectors of A and B", &head.into_iter().map(str::to_owned).collect::<Vec<_>>(), rows);
+}

@@ -1,0 +1,320 @@
+//! Maps of the four layers, seen along the beam: hits, their charge, and what is dead or hot.
+
+use chart_page::{Areas, Chart, Page, Shading, Sign};
+
+use super::Run;
+use super::names::{LAYERS, lane, lanes_of_sectors, sector, short};
+use crate::{Difference, MARKED, OutlierKind, SectorShape, mean_charge, shapes};
+use ut_data::DetectorTables;
+use ut_data::detector::{LANES_PER_BOARD, N_LAYERS, N_SECTORS, sectors_of_layer};
+
+/// Heights of a map, alone and in a row of three, CSS pixels.
+const HEIGHTS: (u32, u32) = (470, 330);
+
+/// Values far from the middle one get the colour of the last so many times away: a stray hit in a dead sector must not take
+/// the colours from all others.
+const FAR: f64 = 10.0;
+
+const SEEN: &str = "Seen along the beam, as particles fly: +x, the A side, is on the left. Strips have their true lengths and \
+                    widths; grey: none.";
+
+/// What is drawn of the sectors.
+struct MapOf {
+    /// Of the file, and for those who hear it.
+    name: String,
+    /// Behind the layer's name.
+    title: String,
+    unit: &'static str,
+    shading: Shading,
+    range: Option<(f64, f64)>,
+    /// By sector.
+    values: Vec<f64>,
+    /// By sector: lines below the sector's name; or none, for the value.
+    hover: Vec<String>,
+    /// Groups of sectors that stand out.
+    marks: Vec<(String, Sign, Vec<usize>)>,
+}
+
+/// Names the sectors on the page, with the board and lane that read them.
+pub fn name_sectors(page: &mut Page, tables: &DetectorTables) {
+    let lanes = lanes_of_sectors(tables);
+    let name = |(number, slots): (usize, &Vec<usize>)| {
+        let boards: Vec<String> = slots.iter().map(|&slot| lane(slot)).collect();
+        format!("{}\n{}", sector(number, slots, tables), boards.join(", "))
+    };
+    page.name_keys((0..).zip(lanes.iter().enumerate().map(name)));
+}
+
+fn chart(map: &MapOf, shapes: &[SectorShape], layer: usize, height: u32) -> Chart {
+    let of_layer = sectors_of_layer(layer);
+    let corners = |shape: &SectorShape| shape.corners.map(|(x, y)| (f64::from(x), f64::from(y))).to_vec();
+    let marks = map.marks.iter().map(|(name, sign, which)| {
+        let here = which.iter().filter(|sector| of_layer.contains(sector));
+        (name.clone(), *sign, here.map(|sector| sector - of_layer.start).collect::<Vec<_>>())
+    });
+    let areas = Areas {
+        outlines: shapes[of_layer.clone()].iter().map(corners).collect(),
+        values: map.values[of_layer.clone()].to_vec(),
+        hover: map.hover.get(of_layer.clone()).unwrap_or_default().to_vec(),
+        unit: map.unit.to_owned(),
+        shading: map.shading,
+        range: map.range.or_else(|| range(&map.values, FAR)),
+        marks: marks.filter(|(_, _, which)| !which.is_empty()).collect(),
+        first_key: Some(of_layer.start as u64),
+        sides: Some(["A side".to_owned(), "C side".to_owned()]),
+    };
+    Chart::new(&format!("{} {}", map.name, LAYERS[layer]), "x, mm", "y, mm")
+        .title(&format!("{}{}", LAYERS[layer], map.title))
+        .describe(&format!("Map of layer {}: {}, {}", LAYERS[layer], map.name, map.unit))
+        .height(height)
+        .areas(areas)
+}
+
+/// Ends of the colours: of 98 in a hundred values, but not further than `far` times from the middle one.
+fn range(values: &[f64], far: f64) -> Option<(f64, f64)> {
+    let mut values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
+    values.sort_by(f64::total_cmp);
+    let (n, middle) = (values.len(), *values.get(values.len() / 2)?);
+    Some((values[n / 100].max(middle / far), values[n - 1 - n / 100].min(middle * far)))
+}
+
+/// Sectors of which some lane stands out, in each way.
+fn marks(run: &Run<'_>) -> Vec<(String, Sign, Vec<usize>)> {
+    let marked = |(name, sign, kind): (&str, Sign, OutlierKind)| {
+        let of_kind = run.verdicts.outliers.iter().filter(|outlier| outlier.kind == kind);
+        let mut sectors: Vec<usize> = of_kind.filter_map(|outlier| outlier.sector).collect();
+        sectors.sort_unstable();
+        sectors.dedup();
+        (name.to_owned(), sign, sectors)
+    };
+    let kinds = [
+        ("dead", Sign::Cross, OutlierKind::DeadLane),
+        ("quiet", Sign::Down, OutlierKind::QuietLane),
+        ("hot", Sign::Up, OutlierKind::HotLane),
+        ("hot strip", Sign::Circle, OutlierKind::HotStrip),
+    ];
+    kinds.map(marked).to_vec()
+}
+
+fn hits(run: &Run<'_>) -> MapOf {
+    let view = &run.sums.view;
+    let values: Vec<f64> = (0..N_SECTORS).map(|s| view.hits_of_sector(s) as f64 / view.events.max(1) as f64).collect();
+    let hover = |s: usize| format!("{} hits, {} an event", view.hits_of_sector(s), short(values[s]));
+    let hover = (0..N_SECTORS).map(hover).collect();
+    let (name, title) = (format!("hits{}", run.of("of")), String::new());
+    MapOf { name, title, unit: "hits an event", shading: Shading::Log, range: None, values, hover, marks: Vec::new() }
+}
+
+fn charge(run: &Run<'_>) -> MapOf {
+    let view = &run.sums.view;
+    let charge: Vec<(f64, f64)> = (0..N_SECTORS).map(|sector| mean_charge(view, sector)).collect();
+    let hover = |s: usize| {
+        let (mean, error) = charge[s];
+        let error = if error.is_finite() { format!(" ± {}", short(error)) } else { String::new() };
+        format!("mean charge {}{error} ADC, {} hits", short(mean), view.hits_of_sector(s))
+    };
+    let hover = (0..N_SECTORS).map(hover).collect();
+    MapOf {
+        name: format!("mean charge{}", run.of("of")),
+        title: String::new(),
+        unit: "mean ΣADC of a cluster",
+        shading: Shading::Linear,
+        range: charge_range(&charge),
+        values: charge.iter().map(|(mean, _)| *mean).collect(),
+        hover,
+        marks: Vec::new(),
+    }
+}
+
+/// Few hits say little, and must not stretch the colours; nor must chance fill them where all are alike.
+fn charge_range(charge: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let known: Vec<f64> = charge.iter().filter(|(mean, error)| *error < 0.2 * mean).map(|(mean, _)| *mean).collect();
+    let ((low, high), (middle, _)) = (range(&known, FAR)?, range(&known, 1.0)?);
+    Some((low.min(0.8 * middle), high.max(1.2 * middle)))
+}
+
+/// The maps of a run.
+pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
+    let (view, shapes) = (&run.sums.view, shapes(tables));
+    let draw = |page: &mut Page, map: &MapOf| {
+        page.large_charts(&(0..N_LAYERS).map(|layer| chart(map, &shapes, layer, HEIGHTS.0)).collect::<Vec<_>>());
+    };
+    page.heading("Hits of each sector");
+    draw(page, &hits(run));
+    page.note(&format!(
+        "{SEEN} The colours are logarithmic, the same for all layers; they end at {FAR} times the middle sector's hits."
+    ));
+    page.heading("Dead, quiet and hot sectors");
+    let expected = &run.verdicts.expected;
+    let ratio = |s: usize| match expected[s] {
+        Some(expected) if expected > 0.0 => view.hits_of_sector(s) as f64 / expected,
+        _ => f64::NAN,
+    };
+    let hover = |s: usize| match expected[s] {
+        Some(expected) => format!(
+            "{} hits, {} expected{}",
+            view.hits_of_sector(s),
+            short(expected),
+            if run.verdicts.judged[s] { "" } else { "\ntoo few to tell a dead lane from chance" }
+        ),
+        None => "nothing to compare with".to_owned(),
+    };
+    draw(
+        page,
+        &MapOf {
+            name: "hits to expectation".to_owned(),
+            title: String::new(),
+            unit: "hits / expected",
+            shading: Shading::Ratio,
+            range: Some((0.25, 4.0)),
+            values: (0..N_SECTORS).map(ratio).collect(),
+            hover: (0..N_SECTORS).map(hover).collect(),
+            marks: marks(run),
+        },
+    );
+    page.note("Blue: fewer hits than at the mirrored places of the detector; red: more. Signs mark what the rules call dead, quiet or hot.");
+    page.heading("Mean charge of each sector");
+    if view.clusters == 0 {
+        page.text("These banks do not say the charge of a hit.");
+        return;
+    }
+    draw(page, &charge(run));
+    page.note("ΣADC of a hit's strips. The colours reach a fifth to either side of the middle at least; beyond, they leave out one sector in a hundred on either side, and those with few hits.");
+}
+
+/// The maps of a run, of its reference, and of one by the other, side by side.
+pub fn beside(page: &mut Page, tables: &DetectorTables, a: &Run<'_>, b: &Run<'_>, differences: &[Difference]) {
+    let shapes = shapes(tables);
+    let by = |page: &mut Page, [a, b]: [MapOf; 2], ratio: MapOf| {
+        let maps = [MapOf { title: ": A".to_owned(), ..a }, MapOf { title: ": B".to_owned(), ..b }, ratio];
+        let layer = |layer: usize| maps.iter().map(move |map| (map, layer));
+        let charts = (0..N_LAYERS).flat_map(layer).map(|(map, layer)| chart(map, &shapes, layer, HEIGHTS.1));
+        page.charts_in_threes(&charts.collect::<Vec<_>>());
+    };
+    let which = |pick: &dyn Fn(&Difference) -> bool| -> Vec<usize> {
+        differences.iter().filter(|d| pick(d)).map(|d| d.sector).collect()
+    };
+    let marked = |name: &str, sign, which| (format!("{name}, {MARKED} σ"), sign, which);
+    page.heading("Hits of each sector: A, B, and A by B");
+    let both = [hits(a), hits(b)];
+    let common = range(&both.iter().flat_map(|map| map.values.clone()).collect::<Vec<_>>(), FAR);
+    let [of_a, of_b] = both;
+    let hover = |d: &Difference| {
+        let [in_a, in_b] = d.hits.map(short);
+        format!("{in_a} and {in_b} hits an event\nA by B, as shares: {}, {} σ", short(d.ratio), short(d.sigmas))
+    };
+    by(
+        page,
+        [
+            MapOf { range: common, marks: marks(a), hover: Vec::new(), ..of_a },
+            MapOf { range: common, marks: marks(b), hover: Vec::new(), ..of_b },
+        ],
+        MapOf {
+            name: "hits in A by B".to_owned(),
+            title: ": A by B".to_owned(),
+            unit: "share of the hits, A by B",
+            shading: Shading::Ratio,
+            range: Some((0.5, 2.0)),
+            values: differences.iter().map(|d| d.ratio).collect(),
+            hover: differences.iter().map(hover).collect(),
+            marks: vec![
+                marked("more", Sign::Up, which(&|d| d.is_marked() && d.sigmas > 0.0)),
+                marked("fewer", Sign::Down, which(&|d| d.is_marked() && d.sigmas < 0.0)),
+            ],
+        },
+    );
+    page.note(&format!(
+        "{SEEN} A by B: blue: fewer hits in A than in B, the reference; red: more; as shares: the median of all sectors is 1, \
+         however much busier one run is. The standard deviation is that of a sector's hits from event to event."
+    ));
+    page.heading("Mean charge of each sector: A, B, and A by B");
+    if a.sums.view.clusters == 0 && b.sums.view.clusters == 0 {
+        page.text("These banks do not say the charge of a hit.");
+        return;
+    }
+    let known = |run: &Run<'_>| (0..N_SECTORS).map(|s| mean_charge(&run.sums.view, s)).collect::<Vec<_>>();
+    let common = charge_range(&[known(a), known(b)].concat());
+    let map = |run| MapOf { range: common, hover: Vec::new(), ..charge(run) };
+    let hover = |d: &Difference| {
+        let few = if d.charge_sigmas.is_finite() {
+            format!("{} σ", short(d.charge_sigmas))
+        } else {
+            "too few hits".to_owned()
+        };
+        format!("mean charge {} and {}, {few}", short(d.charge[0]), short(d.charge[1]))
+    };
+    let ratio = |d: &Difference| if d.charge_sigmas.is_finite() { d.charge[0] / d.charge[1] } else { f64::NAN };
+    by(
+        page,
+        [map(a), map(b)],
+        MapOf {
+            name: "mean charge in A by B".to_owned(),
+            title: ": A by B".to_owned(),
+            unit: "mean charge, A by B",
+            shading: Shading::Ratio,
+            range: Some((0.8, 1.25)),
+            values: differences.iter().map(ratio).collect(),
+            hover: differences.iter().map(hover).collect(),
+            marks: vec![marked("charge", Sign::Circle, which(&Difference::is_charge_marked))],
+        },
+    );
+    page.note("ΣADC of a hit's strips. A sector with few hits in one of the runs is not compared.");
+}
+
+/// All sectors in a table.
+pub fn table(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
+    let (lanes, view) = (lanes_of_sectors(tables), &run.sums.view);
+    let head = [
+        "number",
+        "layer",
+        "side",
+        "stave",
+        "face",
+        "module",
+        "sector",
+        "boards and lanes",
+        "hits",
+        "an event",
+        "by expected",
+        "mean charge",
+        "mean size",
+        "remark",
+    ]
+    .map(str::to_owned);
+    let rows = (0..N_SECTORS).map(|s| {
+        let hits = view.hits_of_sector(s);
+        let mut row = vec![s.to_string()];
+        row.extend(match lanes[s].first().map(|&slot| tables.boards().lanes[slot]) {
+            Some(lane) => {
+                let side = if lane.side == 1 { "A" } else { "C" };
+                let layer = LAYERS[lane.layer as usize % N_LAYERS];
+                let rest = [lane.stave, lane.face, lane.module, lane.sector].map(|n| n.to_string());
+                [&[layer.to_owned(), side.to_owned()][..], &rest].concat()
+            }
+            None => vec![String::new(); 6],
+        });
+        let slots = lanes[s].iter().map(|slot| format!("{}.{}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD));
+        let ratio = run.verdicts.expected[s].filter(|e| *e > 0.0).map_or(f64::NAN, |e| hits as f64 / e);
+        let size = if view.clusters > 0 && hits > 0 { view.sizes[s] as f64 / hits as f64 } else { f64::NAN };
+        let remarks = remarks(run, s);
+        row.extend([
+            slots.collect::<Vec<_>>().join(", "),
+            hits.to_string(),
+            short(hits as f64 / view.events.max(1) as f64),
+            short(ratio),
+            short(mean_charge(view, s).0),
+            short(size),
+            remarks.clone(),
+        ]);
+        (!remarks.is_empty(), row)
+    });
+    page.folded_table("All sectors", &head, rows);
+}
+
+/// Names of what stands out in a sector.
+pub fn remarks(run: &Run<'_>, sector: usize) -> String {
+    let of_sector = run.verdicts.outliers.iter().filter(|outlier| outlier.sector == Some(sector));
+    let mut remarks: Vec<&str> = of_sector.map(|outlier| outlier.kind.name()).collect();
+    remarks.dedup();
+    remarks.join(", ")
+}

@@ -1,0 +1,407 @@
+//! The page: its sections in order, each picture with what it shows.
+
+mod compare;
+mod maps;
+pub mod names;
+mod spectra;
+#[cfg(test)]
+mod tests;
+mod time;
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use chart_page::Page;
+use serde_json::Value;
+
+use self::names::{count, difference_json, lanes_of_sectors, place_text, run_json, short, whole};
+use crate::{
+    Difference, MARKED, Outlier, OutlierKind, Rules, RunView, Sums, SumsError, Verdicts, differences, mask, meaning,
+    outliers,
+};
+use ut_data::input::kind;
+use ut_data::{Count, DetectorTables, Kind};
+use ut_kernels::bank::board_of;
+
+/// Files that the page names.
+const NAMED_FILES: usize = 20;
+
+/// Rows of a table of what stands out.
+const LISTED: usize = 500;
+
+/// Lines of what stands out, on a terminal.
+const SAID: usize = 10;
+
+/// What a page says that is not in the sums.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// Facts, by name: tables, options, program.
+    pub facts: Vec<(String, String)>,
+    /// What is to be said at the beginning.
+    pub warnings: Vec<String>,
+}
+
+/// A page, and what it shows in other forms.
+#[derive(Clone, Debug)]
+pub struct Drawn {
+    /// The page, HTML.
+    pub html: String,
+    /// What `--json` writes: counts, troubles, what stands out and what differs (`docs/report.md`).
+    pub json: Value,
+    /// What stands out and what differs, in a few lines.
+    pub text: String,
+    /// A mask of what stands out in the run.
+    pub mask: String,
+}
+
+/// A run, with what was found in it.
+pub struct Run<'a> {
+    /// Its name, and its letter where there are two.
+    name: String,
+    letter: &'static str,
+    sums: &'a Sums,
+    verdicts: &'a Verdicts,
+}
+
+impl Run<'_> {
+    /// The run in a legend.
+    fn called(&self) -> String {
+        if self.letter.is_empty() { self.name.clone() } else { format!("{}, {}", self.letter, self.name) }
+    }
+
+    /// The end of headings and names of pictures: which run they are of, where there are two.
+    fn of(&self, word: &str) -> String {
+        if self.letter.is_empty() { String::new() } else { format!(" {word} {}", self.letter) }
+    }
+}
+
+/// A run, and maybe a reference with how the run differs from it, by sector.
+struct Drawing<'a> {
+    run: Run<'a>,
+    reference: Option<(Run<'a>, &'a [Difference])>,
+    rules: Rules,
+}
+
+impl<'a> Drawing<'a> {
+    fn runs(&self) -> impl Iterator<Item = &Run<'a>> {
+        std::iter::once(&self.run).chain(self.reference.iter().map(|(reference, _)| reference))
+    }
+
+    fn tables(&self) -> &'a DetectorTables {
+        &self.run.sums.detector.tables
+    }
+
+    /// Sectors that differ, the most first.
+    fn marked(&self) -> Vec<&'a Difference> {
+        let all = self.reference.iter().flat_map(|(_, differences)| *differences);
+        let mut marked: Vec<&Difference> = all.filter(|d| d.is_marked() || d.is_charge_marked()).collect();
+        marked.sort_by(|a, b| compare::most(b).total_cmp(&compare::most(a)));
+        marked
+    }
+}
+
+/// Draws a run, alone or beside a reference.
+///
+/// # Errors
+/// If the two are of different detectors or options: the page says these once, and has the same maps for both.
+pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn, SumsError> {
+    reference.map_or(Ok(()), |reference| run.check_alike(reference))?;
+    let (tables, rules) = (&run.detector.tables, Rules::default());
+    let verdicts = outliers(&run.view, tables, &rules);
+    let other =
+        reference.map(|sums| (sums, outliers(&sums.view, tables, &rules), differences(&run.view, &sums.view, tables)));
+    let [name, other_name] = names_of(&run.files, reference.map_or(&[], |sums| &sums.files));
+    let letter = if reference.is_some() { "A" } else { "" };
+    let mask = mask(&name, &verdicts, tables);
+    let drawing = Drawing {
+        run: Run { name, letter, sums: run, verdicts: &verdicts },
+        reference: other.as_ref().map(|(sums, verdicts, differences)| {
+            (Run { name: other_name, letter: "B", sums, verdicts }, differences.as_slice())
+        }),
+        rules,
+    };
+    Ok(Drawn { html: html(&drawing, about), json: json(&drawing), text: text(&drawing), mask })
+}
+
+/// Names for two runs, so that they differ.
+fn names_of(a: &[PathBuf], b: &[PathBuf]) -> [String; 2] {
+    let name = |files: &[PathBuf], whole: bool| match files {
+        [file] if whole => file.display().to_string(),
+        [file] => file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned(),
+        files => count(files.len() as u64, "file"),
+    };
+    let [whole_a, whole_b] = [a, b].map(|files| name(files, true));
+    let all = [[a, b].map(|files| name(files, false)), [whole_a.clone(), whole_b.clone()]];
+    let numbered = || [format!("{whole_a}, first"), format!("{whole_b}, second")];
+    all.into_iter().find(|[a, b]| a != b).unwrap_or_else(numbered)
+}
+
+fn json(drawing: &Drawing<'_>) -> Value {
+    let tables = drawing.tables();
+    let mut json = run_json(&drawing.run, tables);
+    if let Some((reference, _)) = &drawing.reference {
+        let lanes = lanes_of_sectors(tables);
+        let marked = drawing.marked().into_iter().map(|d| difference_json(d, &lanes[d.sector], tables));
+        json.insert("differences".to_owned(), marked.collect());
+        json.insert("reference".to_owned(), run_json(reference, tables).into());
+    }
+    json.into()
+}
+
+/// What stands out and what differs, in a few lines.
+fn text(drawing: &Drawing<'_>) -> String {
+    let (mut text, tables) = (String::new(), drawing.tables());
+    let mut list = |what: &str, lines: &[String]| {
+        let (n, more) = (lines.len(), lines.len().saturating_sub(SAID));
+        let shown = lines.iter().take(SAID).map(|line| format!("\n  {line}")).collect::<String>();
+        let more = if more > 0 { format!("\n  and {} more", whole(more as u64)) } else { String::new() };
+        // Writing to a String cannot fail.
+        let _ = if n > 0 { writeln!(text, "{what}:{shown}{more}") } else { writeln!(text, "{what}") };
+    };
+    for run in drawing.runs() {
+        let outliers = &run.verdicts.outliers;
+        let line = |outlier: &Outlier| format!("{}: {}", outlier.kind.name(), place_text(outlier, tables));
+        let lines: Vec<String> = outliers.iter().map(line).collect();
+        let of = run.of("in");
+        match lines.len() {
+            0 => list(&format!("{}{of}", nothing(&run.sums.view)), &[]),
+            1 => list(&format!("1 thing stands out{of}"), &lines),
+            n => list(&format!("{} things stand out{of}", whole(n as u64)), &lines),
+        }
+        if let Some(unjudged) = unjudged(run, tables) {
+            list(&format!("{unjudged}{of}"), &[]);
+        }
+    }
+    if let Some((reference, _)) = &drawing.reference {
+        let lanes = lanes_of_sectors(tables);
+        let line = |d: &&Difference| compare::said(d, &lanes[d.sector], tables);
+        let lines: Vec<String> = drawing.marked().iter().map(line).collect();
+        let (a, b) = (&drawing.run.name, &reference.name);
+        let verb = if lines.len() == 1 { "differs" } else { "differ" };
+        let n = count(lines.len() as u64, "sector");
+        list(&format!("A is {a}, B {b}: {n} {verb} by {MARKED} σ or more"), &lines);
+    }
+    text
+}
+
+/// What to say where nothing stands out: it may be that there was nothing to look at.
+const fn nothing(view: &RunView) -> &'static str {
+    match view {
+        RunView { events: 0, .. } => "There was no event to look at",
+        RunView { hits: 0, .. } => "There was no hit to look at: no event has one",
+        _ => "Nothing stands out",
+    }
+}
+
+/// How many sectors cannot be judged, where there are any.
+fn unjudged(run: &Run<'_>, tables: &DetectorTables) -> Option<String> {
+    let (view, judged) = (&run.sums.view, &run.verdicts.judged);
+    let lanes = lanes_of_sectors(tables);
+    let read = (0..judged.len()).filter(|&sector| !lanes[sector].is_empty());
+    let n = read.clone().filter(|&sector| !judged[sector]).count() as u64;
+    (n > 0 && view.hits > 0).then(|| {
+        format!(
+            "{} of {} have so few hits expected in {} that a dead one cannot be told from chance",
+            whole(n),
+            count(read.count() as u64, "sector"),
+            count(view.events, "event")
+        )
+    })
+}
+
+/// True if all files could be read, and have banks of the tables' version.
+fn is_complete(run: &Run<'_>) -> bool {
+    run.sums.troubles().is_empty()
+}
+
+fn html(drawing: &Drawing<'_>, about: &About) -> String {
+    let title = match &drawing.reference {
+        Some((reference, _)) => format!("UT: {} and {}", drawing.run.name, reference.name),
+        None => format!("UT: {}", drawing.run.name),
+    };
+    let (mut page, tables) = (Page::new(&title), drawing.tables());
+    facts(&mut page, drawing, about);
+    if drawing.runs().all(|run| run.sums.view.events == 0) {
+        drawing.runs().for_each(|run| found(&mut page, tables, run, &drawing.rules));
+        return page.html();
+    }
+    maps::name_sectors(&mut page, tables);
+    if let Some((reference, differences)) = &drawing.reference {
+        compare::summary(&mut page, drawing, reference, differences);
+    }
+    drawing.runs().for_each(|run| found(&mut page, tables, run, &drawing.rules));
+    match &drawing.reference {
+        Some((reference, differences)) => maps::beside(&mut page, tables, &drawing.run, reference, differences),
+        None => maps::sections(&mut page, tables, &drawing.run),
+    }
+    spectra::sections(&mut page, drawing);
+    for run in drawing.runs() {
+        time::sections(&mut page, tables, run);
+        troubles(&mut page, run);
+    }
+    if drawing.reference.is_none() {
+        maps::table(&mut page, tables, &drawing.run);
+    }
+    page.note(
+        "PNG and SVG below a picture save it. Drag in a picture to zoom, click twice to zoom out. Heads of tables sort.",
+    );
+    page.html()
+}
+
+fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
+    let per_event = |n: u64, events: u64| format!("{}, {} an event", whole(n), short(n as f64 / events.max(1) as f64));
+    let of_run = |run: &Run<'_>| {
+        let (view, sums) = (&run.sums.view, run.sums);
+        let numbers = |(least, greatest)| format!("{} to {}", whole(least), whole(greatest));
+        [
+            ("files", files(&sums.files)),
+            ("events", whole(view.events)),
+            ("runs", list(view.runs.iter().map(u32::to_string), "none named")),
+            ("event numbers", sums.numbers.map_or_else(|| "none".to_owned(), numbers)),
+            ("hits", per_event(view.hits, view.events)),
+            ("strips read", per_event(view.count(Count::Strips), view.events)),
+            ("banks decoded", per_event(view.count(Count::Banks), view.events)),
+            ("troubles", trouble_text(view)),
+            (
+                "error banks",
+                match view.error_banks.iter().map(|bank| bank.2).sum() {
+                    0 => "none".to_owned(),
+                    n => whole(n),
+                },
+            ),
+        ]
+    };
+    let facts = of_run(&drawing.run);
+    match &drawing.reference {
+        None => page.facts(facts.iter().map(|(name, value)| (*name, value)).chain(texts(&about.facts))),
+        Some((reference, _)) => {
+            let rows = facts.into_iter().zip(of_run(reference));
+            let rows = rows.map(|((name, of_a), (_, of_b))| (false, vec![name.to_owned(), of_a, of_b]));
+            let head = ["what", "A", "B, the reference"].map(str::to_owned);
+            page.short_table("The two runs", &head, rows);
+            page.facts(texts(&about.facts));
+        }
+    }
+    for warning in &about.warnings {
+        page.text(&format!("Warning: {warning}."));
+    }
+    for trouble in drawing.runs().flat_map(|run| run.sums.troubles()) {
+        page.text(&format!("Incomplete: {trouble}."));
+    }
+}
+
+fn texts(facts: &[(String, String)]) -> impl Iterator<Item = (&str, &String)> {
+    facts.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name.as_str(), value))
+}
+
+fn list(texts: impl Iterator<Item = String>, none: &str) -> String {
+    let all: Vec<String> = texts.collect();
+    if all.is_empty() { none.to_owned() } else { all.join(", ") }
+}
+
+fn files(files: &[PathBuf]) -> String {
+    let named: Vec<String> = files.iter().take(NAMED_FILES).map(|file| file.display().to_string()).collect();
+    let more = files.len() - named.len();
+    named.join(", ") + &if more > 0 { format!(" and {} more", whole(more as u64)) } else { String::new() }
+}
+
+fn trouble_text(view: &RunView) -> String {
+    let troubles = Count::ALL.into_iter().filter(|&count| count.kind() == Kind::Trouble && view.count(count) > 0);
+    list(troubles.map(|count| format!("{} {}", whole(view.count(count)), count.name())), "none")
+}
+
+/// What stands out, as a table.
+fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, rules: &Rules) {
+    let Verdicts { outliers, spread, .. } = run.verdicts;
+    let heading = format!("What stands out{}", run.of("in"));
+    page.heading(&heading);
+    if outliers.is_empty() {
+        page.text(&format!("{}.", nothing(&run.sums.view)));
+        if run.sums.view.events == 0 {
+            return;
+        }
+    } else {
+        let n = |kind: OutlierKind| outliers.iter().filter(|outlier| outlier.kind == kind).count() as u64;
+        let kinds = OutlierKind::ALL.into_iter().filter(|&kind| n(kind) > 0);
+        page.text(&format!("{}.", list(kinds.map(|kind| count(n(kind), kind.name())), "")));
+        let head = ["what", "where", "hits", "expected", "σ"].map(str::to_owned);
+        let row = |outlier: &Outlier| {
+            let place = place_text(outlier, tables);
+            let numbers = [whole(outlier.hits), short(outlier.expected), short(outlier.sigmas)];
+            (false, [&[outlier.kind.name().to_owned(), place][..], &numbers].concat())
+        };
+        page.long_table(&heading, &head, outliers.iter().take(LISTED).map(row).collect());
+        if outliers.len() > LISTED {
+            page.note(&format!("And {} more.", whole((outliers.len() - LISTED) as u64)));
+        }
+    }
+    if let Some(unjudged) = unjudged(run, tables) {
+        page.text(&format!("{unjudged}."));
+    }
+    let Rules { dead, quiet, hot, sigmas, strip_hits, strip_factor, silent_expected } = *rules;
+    let [dead, quiet, whole, half] = [dead, quiet, spread[0], spread[1]].map(|share| short(100.0 * share));
+    page.begin_details(&format!("The rules{}", run.of("for")));
+    page.note(&format!(
+        "A lane is expected to have the median of the hits of lanes at the mirrored places, left and right, above and \
+         below, in its own layer and in the other layer of its station. Dead: under {dead} % of that; quiet: under \
+         {quiet} %; hot: over {hot} times; and each by {sigmas} standard deviations, in which count how much a lane varies \
+         from event to event and, but for dead lanes, that honest lanes differ from their expectation by {whole} % (lanes \
+         of half a sector: {half} %) in this run. A hot strip has {strip_hits} hits and {strip_factor} times the mean of its \
+         lane's others, and does not count for its lane. A board is silent where it has under {dead} % of its usual hits \
+         among events in which {silent_expected} are expected; it may have been so for some events more on either side.",
+    ));
+    page.end_details();
+}
+
+/// Troubles by kind, and by board; error banks by board.
+fn troubles(page: &mut Page, run: &Run<'_>) {
+    let (view, of) = (&run.sums.view, run.of("of"));
+    page.heading(&format!("Troubles{of}"));
+    if view.troubles.is_empty() && view.error_banks.is_empty() {
+        page.text("None.");
+        return;
+    }
+    let board = |board: Option<u32>| board.map_or_else(String::new, |board| board.to_string());
+    if !view.troubles.is_empty() {
+        let mut kinds: Vec<_> =
+            Count::ALL.into_iter().filter_map(|count| Some((count, by_kind(view, count)?))).collect();
+        kinds.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.0));
+        let head = ["trouble", "count", "boards", "first in event", "what it means"].map(str::to_owned);
+        let rows = kinds.into_iter().map(|(kind, (n, boards, first))| {
+            let cells = [kind.name().to_owned(), whole(n), whole(boards as u64), whole(first)];
+            (false, [&cells[..], &[meaning(kind).to_owned()]].concat())
+        });
+        page.short_table(&format!("Troubles{of}"), &head, rows);
+        page.note("The first event is counted over all files from 0, as ut-decode inspect --event counts.");
+        let mut rows: Vec<_> = view.troubles.iter().collect();
+        rows.sort_by_key(|trouble| std::cmp::Reverse(trouble.count));
+        let rows = rows.into_iter().take(LISTED).filter_map(|trouble| {
+            let kind = Count::ALL.get(trouble.kind)?.name().to_owned();
+            Some((false, vec![board(trouble.board), kind, whole(trouble.count), whole(trouble.first)]))
+        });
+        let head = ["board", "trouble", "count", "first in event"].map(str::to_owned);
+        page.folded_table(&format!("Troubles by board{of}"), &head, rows);
+    }
+    if !view.error_banks.is_empty() {
+        let head = ["board", "sourceID", "bank", "type", "banks"].map(str::to_owned);
+        let mut rows: Vec<_> = view.error_banks.iter().collect();
+        rows.sort_by_key(|bank| std::cmp::Reverse(bank.2));
+        let row = |&&(of, source, n): &&(u8, u32, u64)| {
+            let cells = [board(board_of(source)), format!("0x{source:04x}"), kind::name(of).to_owned()];
+            (false, [&cells[..], &[of.to_string(), whole(n)]].concat())
+        };
+        page.long_table(&format!("Error banks by board{of}"), &head, rows.iter().take(LISTED).map(row).collect());
+        page.note(
+            "UTError: the board reported an error, its hits are decoded. DaqError: the read-out sent this in place of the \
+             board's fragment. ut-decode inspect shows their bytes.",
+        );
+    }
+}
+
+/// Number of troubles of a kind, of boards with it, and the first event with it, if there are any.
+fn by_kind(view: &RunView, count: Count) -> Option<(u64, usize, u64)> {
+    let of_kind = view.troubles.iter().filter(|trouble| trouble.kind == count as usize);
+    let boards = of_kind.clone().filter(|trouble| trouble.board.is_some()).count();
+    let first = of_kind.clone().map(|trouble| trouble.first).min()?;
+    Some((of_kind.map(|trouble| trouble.count).sum(), boards, first))
+}

@@ -1,0 +1,609 @@
+//! The page of sums that are made up, so that every number, sign and word on it is known.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::names::{lanes_of_sectors, place_text, sector as sector_name, short, whole};
+use super::{About, Drawing, Run, html, json, text};
+use crate::{
+    Against, Detector, Difference, Gathered, Outlier, OutlierKind, Rules, RunView, Sums, TroubleSum, Verdicts, mask,
+    mean_charge, shapes,
+};
+use ut_data::detector::{BankVersion, Lane, Mask, N_SECTORS, sectors_of_layer};
+use ut_data::input::Seen;
+use ut_data::{Count, DecodeOptions, DetectorTables, Grouping, synth};
+
+const EVENTS: u64 = 100;
+
+/// A sector without a hit, one with few, one that is read by two lanes, and one that no lane reads.
+const EMPTY: usize = 300;
+const FEW: usize = 301;
+const UNREAD: usize = 700;
+
+/// Hits of a sector.
+fn hits(sector: usize) -> u64 {
+    match sector {
+        EMPTY | UNREAD => 0,
+        FEW => 3,
+        _ => 100 + sector as u64 % 97,
+    }
+}
+
+/// The mean charge of a sector: much the same, but in a few of them, where it is not well known.
+fn charge(sector: usize) -> (u64, u64) {
+    let n = hits(sector);
+    if sector % 80 == 7 {
+        // Among so many hits a few of 90 000.
+        return (n * 900, 2 * n * 900 * 90_000);
+    }
+    let mean = 20 + sector as u64 % 5;
+    (n * mean, n * mean * mean)
+}
+
+fn detector() -> Detector {
+    let (mut boards, geometry) = synth::detector(BankVersion::V5, 1);
+    let tables = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows).unwrap();
+    for &slot in &lanes_of_sectors(&tables)[UNREAD] {
+        boards.lanes[slot] = Lane::default();
+    }
+    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+    let lanes = lanes_of_sectors(&tables);
+    assert!(lanes[UNREAD].is_empty());
+    assert!(lanes.iter().flatten().all(|&slot| tables.boards().lanes[slot] != Lane::default()), "no lane, no sector");
+    Detector { tables, boards: None, geometry: None }
+}
+
+/// A sector of two lanes, on one board or two.
+fn of_two_lanes(tables: &DetectorTables) -> (usize, [usize; 2]) {
+    let lanes = lanes_of_sectors(tables);
+    let sector = (500..N_SECTORS).find(|&sector| lanes[sector].len() == 2).unwrap();
+    (sector, [lanes[sector][0], lanes[sector][1]])
+}
+
+fn view(tables: &DetectorTables) -> RunView {
+    let mut view = RunView::new(tables, Against::Number);
+    view.events = EVENTS;
+    for sector in 0..N_SECTORS {
+        view.strips[512 * sector + sector % 512] = hits(sector);
+        (view.charge[sector], view.charge_squares[sector]) = charge(sector);
+        view.sizes[sector] = 2 * hits(sector);
+        view.hits += hits(sector);
+    }
+    view.clusters = view.hits;
+    for (count, n) in [(Count::Strips, 4000), (Count::Banks, 2100), (Count::BadHeader, 7), (Count::UnconnectedHits, 30)]
+    {
+        view.counts[count as usize] = n;
+    }
+    let trouble = |kind: Count, board, count, first| TroubleSum { kind: kind as usize, board, count, first };
+    let bad = |board, count, first| trouble(Count::BadHeader, Some(board), count, first);
+    view.troubles = vec![bad(3, 6, 12), bad(4, 1, 2), trouble(Count::UnconnectedHits, Some(5), 30, 41)];
+    view.error_banks = vec![(68, 0x2801, 2), (92, 0x2c02, 5)];
+    view.runs = vec![7, 9];
+    view
+}
+
+fn sums(detector: &Arc<Detector>, view: RunView) -> Sums {
+    let files: Vec<PathBuf> = (0..22).map(|i| format!("f{i}.mdf").into()).collect();
+    let gathered = Gathered { view, seen: Seen::default(), failures: Vec::new(), numbers: Some((11, 222)) };
+    let mut sums = Sums::new(&files, Arc::clone(detector), DecodeOptions::default(), gathered);
+    sums.measured = 1;
+    sums.failures.push("f3.mdf: truncated".to_owned());
+    sums
+}
+
+fn outlier(kind: OutlierKind, slot: usize, tables: &DetectorTables) -> Outlier {
+    let sector = Some(usize::from(tables.slots()[slot].sector));
+    Outlier {
+        kind,
+        board: slot / 6,
+        lane: Some(slot % 6),
+        sector,
+        strip: None,
+        hits: 12_345_678,
+        expected: 24.68,
+        sigmas: 6.7,
+        events: None,
+    }
+}
+
+/// A dead lane (of `EMPTY`), two hot ones of one sector, a hot strip in sector 20, and a board that was silent.
+fn verdicts(tables: &DetectorTables) -> Verdicts {
+    let lanes = lanes_of_sectors(tables);
+    let (_, two) = of_two_lanes(tables);
+    let silent = Outlier {
+        lane: None,
+        sector: None,
+        events: Some((64, 127)),
+        ..outlier(OutlierKind::SilentBoard, lanes[40][0], tables)
+    };
+    let mut outliers = vec![silent, outlier(OutlierKind::DeadLane, lanes[EMPTY][0], tables)];
+    outliers.extend(two.map(|slot| outlier(OutlierKind::HotLane, slot, tables)));
+    outliers.push(Outlier { strip: Some(77), ..outlier(OutlierKind::HotStrip, lanes[20][0], tables) });
+    let mut expected: Vec<Option<f64>> = (0..N_SECTORS).map(|sector| Some(hits(sector) as f64 / 2.0 + 40.0)).collect();
+    (expected[UNREAD], expected[21]) = (None, Some(0.0));
+    let judged = (0..N_SECTORS).map(|sector| sector != FEW && sector != UNREAD).collect();
+    Verdicts { outliers, expected, judged, spread: [0.05, 0.08] }
+}
+
+fn html_of(sums: &Sums, verdicts: &Verdicts) -> String {
+    html(&alone(sums, verdicts), &About::default())
+}
+
+fn alone<'a>(sums: &'a Sums, verdicts: &'a Verdicts) -> Drawing<'a> {
+    let run = Run { name: "f0.mdf".to_owned(), letter: "", sums, verdicts };
+    Drawing { run, reference: None, rules: Rules::default() }
+}
+
+/// Data of the charts, in turn.
+fn charts(html: &str) -> Vec<Value> {
+    let data = html.split("<script type=\"application/json\" id=\"data-").skip(1);
+    let text = data.map(|part| part.split_once('>').unwrap().1.split("</script>").next().unwrap());
+    text.map(|text| serde_json::from_str(text).unwrap()).collect()
+}
+
+/// The number of each sector, as four maps have them; `None` for none. Each sector is at its place.
+fn by_sector(maps: &[Value], tables: &DetectorTables) -> Vec<Option<f64>> {
+    let shapes = shapes(tables);
+    let mut numbers = Vec::new();
+    for (layer, map) in maps.iter().enumerate() {
+        let sectors: Vec<usize> = sectors_of_layer(layer).collect();
+        assert_eq!(map["map"]["key"], json!(sectors[0]));
+        for (i, &sector) in sectors.iter().enumerate() {
+            let corners = &shapes[sector].corners;
+            let x = corners.iter().map(|corner| f64::from(corner.0)).sum::<f64>() / corners.len() as f64;
+            assert!((map["map"]["at"][i][0].as_f64().unwrap() - x).abs() < 0.51, "{sector}");
+            numbers.push(map["map"]["values"][i].as_f64());
+        }
+    }
+    numbers
+}
+
+/// The sectors with a sign.
+fn marked(maps: &[Value], name: &str) -> Vec<usize> {
+    let of_layer = |(layer, map): (usize, &Value)| {
+        let marks = map["map"]["marks"].as_array().unwrap().iter().filter(|mark| mark["name"] == name);
+        let which = marks.flat_map(|mark| mark["which"].as_array().unwrap());
+        which.map(|i| sectors_of_layer(layer).start + i.as_u64().unwrap() as usize).collect::<Vec<_>>()
+    };
+    maps.iter().enumerate().flat_map(of_layer).collect()
+}
+
+/// The rows of the table with this name: whether each stands out, and its cells.
+fn rows(html: &str, name: &str) -> Vec<(bool, Vec<String>)> {
+    let table = html.split(&format!("aria-label=\"{name}\"")).nth(1).unwrap_or_else(|| panic!("{name}"));
+    let body = table.split("<tbody>").nth(1).unwrap().split("</tbody>").next().unwrap();
+    let row = |row: &str| {
+        let cells = row.split("<td").skip(1).map(|cell| cell.split_once('>').unwrap().1.split('<').next().unwrap());
+        (row.starts_with(" class=\"marked\""), cells.map(str::to_owned).collect())
+    };
+    body.split("<tr").skip(1).map(row).collect()
+}
+
+fn fact(html: &str, name: &str) -> String {
+    let value = html.split(&format!("<dt>{name}</dt><dd>")).nth(1).unwrap_or_else(|| panic!("{name}"));
+    value.split("</dd>").next().unwrap().to_owned()
+}
+
+#[test]
+fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_out() {
+    let detector = Arc::new(detector());
+    let tables = &detector.tables;
+    let sums = sums(&detector, view(tables));
+    let verdicts = verdicts(tables);
+    let html = html_of(&sums, &verdicts);
+    let charts = charts(&html);
+    // Pages have six digits.
+    let near = |a: f64, b: f64| (a - b).abs() < 1e-5 * b.abs().max(1.0);
+    let ends = |map: &Value, low: f64, high: f64| {
+        let [from, to] = [0, 1].map(|end| map["map"]["ends"][end].as_f64().unwrap());
+        assert!(near(from, low) && near(to, high), "{from} {to}");
+    };
+
+    let maps = &charts[..4];
+    let numbers = by_sector(maps, tables);
+    assert!((0..N_SECTORS).all(|sector| near(numbers[sector].unwrap(), hits(sector) as f64 / EVENTS as f64)));
+    // The three hits of one sector do not stretch the colours.
+    for map in maps {
+        ends(map, 1.0f64.log10(), 1.95f64.log10());
+    }
+
+    let maps = &charts[4..8];
+    let numbers = by_sector(maps, tables);
+    for (sector, number) in numbers.iter().enumerate() {
+        let expected = verdicts.expected[sector].filter(|expected| *expected > 0.0);
+        assert_eq!(number.is_some(), expected.is_some(), "{sector}");
+        assert!(number.is_none_or(|number| near(number, hits(sector) as f64 / expected.unwrap())), "{sector}");
+    }
+    let (two, _) = of_two_lanes(tables);
+    for (name, sectors) in [("dead", vec![EMPTY]), ("hot", vec![two]), ("hot strip", vec![20]), ("quiet", vec![])] {
+        assert_eq!(marked(maps, name), sectors, "{name}");
+    }
+    let hover = |sector: usize| {
+        let layer = (0..4).find(|&layer| sectors_of_layer(layer).contains(&sector)).unwrap();
+        maps[layer]["map"]["hover"][sector - sectors_of_layer(layer).start].as_str().unwrap().to_owned()
+    };
+    assert!(hover(FEW).contains("too few to tell") && !hover(20).contains("too few"), "{}", hover(20));
+    assert!(hover(UNREAD).contains("nothing to compare with"));
+    // Sectors are named by what a mask takes.
+    assert!(html.contains(&format!("\"{UNREAD}\":\"sector {UNREAD} (which no lane reads)")));
+    let lane = lanes_of_sectors(tables)[20][0];
+    let name = format!("{}\\nboard {} lane {}", sector_name(20, &[lane], tables), lane / 6, lane % 6);
+    assert!(html.contains(&format!("\"20\":\"{name}\"")) && name.starts_with("sector 20 (UTaX "), "{name}");
+
+    let maps = &charts[8..12];
+    let numbers = by_sector(maps, tables);
+    for (sector, number) in numbers.iter().enumerate() {
+        assert_eq!(number.is_some(), hits(sector) > 0);
+        assert!(number.is_none_or(|number| near(number, mean_charge(&sums.view, sector).0)), "{sector}");
+    }
+    // A fifth to either side of 22; the sectors with 900, which are not well known, do not count.
+    for map in maps {
+        ends(map, 17.6, 26.4);
+    }
+}
+
+#[test]
+fn particles_that_fly_along_the_beam_see_the_a_side_on_the_left() {
+    let detector = Arc::new(detector());
+    let (sums, verdicts) = (sums(&detector, view(&detector.tables)), verdicts(&detector.tables));
+    let html = html_of(&sums, &verdicts);
+    for map in &charts(&html)[..12] {
+        let [left, right] = [0, 1].map(|end| map["frames"][0][1][end].as_f64().unwrap());
+        assert!(left > 700.0 && right < -700.0, "x from {left} to {right}");
+    }
+    let place = |text: &str| {
+        let before = html.split(text).next().unwrap().rsplit("<text x=\"").next().unwrap();
+        before.split('"').next().unwrap().parse::<f64>().unwrap()
+    };
+    assert!(place("← A side") < place("C side →"));
+    assert_eq!((html.matches("← A side").count(), html.matches("C side →").count()), (12, 12));
+    // A lane of the A side has positive x.
+    let lanes = &detector.tables.boards().lanes;
+    let a = lanes.iter().position(|lane| lane.is_connected() && lane.side == 1 && lane.stave == 4).unwrap();
+    assert!(shapes(&detector.tables)[usize::from(detector.tables.slots()[a].sector)].middle().0 > 0.0);
+}
+
+#[test]
+fn the_table_of_sectors_has_a_row_for_each() {
+    let detector = Arc::new(detector());
+    let tables = &detector.tables;
+    let (sums, verdicts) = (sums(&detector, view(tables)), verdicts(tables));
+    let rows = rows(&html_of(&sums, &verdicts), "All sectors");
+    assert_eq!(rows.len(), N_SECTORS);
+    let lanes = lanes_of_sectors(tables);
+    let (two, slots) = of_two_lanes(tables);
+    for (sector, (stands_out, cells)) in rows.iter().enumerate() {
+        let remark = match sector {
+            EMPTY => "dead lane",
+            20 => "hot strip",
+            _ if sector == two => "hot lane",
+            _ => "",
+        };
+        assert_eq!(
+            (&cells[0], &cells[8], cells[13].as_str()),
+            (&sector.to_string(), &hits(sector).to_string(), remark)
+        );
+        assert_eq!(*stands_out, !remark.is_empty(), "{sector}");
+    }
+    let lane = tables.boards().lanes[lanes[20][0]];
+    let place = ["UTaX".to_owned(), ["C", "A"][lane.side as usize].to_owned()];
+    let place = [&place[..], &[lane.stave, lane.face, lane.module, lane.sector].map(|n| n.to_string())].concat();
+    assert_eq!(rows[20].1[1..7], place);
+    let numbers = ["1.20", &short(120.0 / verdicts.expected[20].unwrap()), "20.0", "2.00"];
+    assert_eq!(rows[20].1[9..13], numbers.map(str::to_owned));
+    let place = |slot: usize| format!("{}.{}", slot / 6, slot % 6);
+    assert_eq!(rows[two].1[7], format!("{}, {}", place(slots[0]), place(slots[1])));
+}
+
+#[test]
+fn the_facts_and_troubles_are_those_of_the_sums() {
+    let detector = Arc::new(detector());
+    let tables = &detector.tables;
+    let sums = sums(&detector, view(tables));
+    let mut verdicts = verdicts(tables);
+    let html = html_of(&sums, &verdicts);
+    let files: Vec<String> = (0..20).map(|i| format!("f{i}.mdf")).collect();
+    let hits = sums.view.hits;
+    for (name, value) in [
+        ("files", format!("{} and 2 more", files.join(", "))),
+        ("events", "100".to_owned()),
+        ("runs", "7, 9".to_owned()),
+        ("event numbers", "11 to 222".to_owned()),
+        ("hits", format!("{}, {} an event", whole(hits), short(hits as f64 / 100.0))),
+        ("strips read", "4,000, 40.0 an event".to_owned()),
+        ("banks decoded", "2,100, 21.0 an event".to_owned()),
+        ("troubles", "7 bad_header, 30 unconnected_hits".to_owned()),
+        ("error banks", "7".to_owned()),
+    ] {
+        assert_eq!(fact(&html, name), value, "{name}");
+    }
+    assert!(html.contains("<p>Incomplete: f3.mdf: truncated.</p>"));
+    assert!(html.contains("1 of 1,047 sectors have so few hits expected"));
+    assert!(
+        html.contains("to event and, but for dead lanes, that honest lanes differ from their expectation by 5.00 %")
+    );
+    assert!(html.contains("(lanes of half a sector: 8.00 %)"));
+
+    let first = |table: &str, n: usize| {
+        let rows = rows(&html, table).into_iter().map(|(_, mut cells)| {
+            cells.truncate(n);
+            cells
+        });
+        rows.collect::<Vec<_>>()
+    };
+    assert_eq!(first("Troubles", 4), [["unconnected_hits", "30", "1", "41"], ["bad_header", "7", "2", "2"]]);
+    let by_board =
+        [["5", "unconnected_hits", "30", "41"], ["3", "bad_header", "6", "12"], ["4", "bad_header", "1", "2"]];
+    assert_eq!(first("Troubles by board", 4), by_board);
+    let banks = rows(&html, "Error banks by board");
+    assert_eq!(banks[0].1[1..], ["0x2c02", "DaqErrorFragmentMissing", "92", "5"]);
+    assert_eq!(banks[1].1[1..], ["0x2801", "UTError", "68", "2"]);
+    // Either is listed without the other, too.
+    let mut only = view(tables);
+    only.error_banks.clear();
+    let html_of_only = html_of(&self::sums(&detector, only), &verdicts);
+    assert_eq!(rows(&html_of_only, "Troubles by board").len(), 3);
+    assert!(!html_of_only.contains("Error banks by board"));
+
+    let standing_out = rows(&html, "What stands out");
+    assert_eq!(standing_out.len(), 5);
+    assert_eq!(standing_out[4].1[2..], ["12,345,678", "24.7", "6.70"]);
+    assert!(standing_out[0].1[1].ends_with(", hardly any hits from event 64 to 127 at least"), "{:?}", standing_out[0]);
+    assert!(html.contains("<p>1 silent board, 1 dead lane, 2 hot lanes, 1 hot strip.</p>"));
+    // A list that is cut says so.
+    let quiet = outlier(OutlierKind::QuietLane, lanes_of_sectors(tables)[9][0], tables);
+    verdicts.outliers = vec![quiet; 503];
+    let html = html_of(&sums, &verdicts);
+    assert_eq!((rows(&html, "What stands out").len(), rows(&html, "What stands out: all 500").len()), (20, 500));
+    assert!(html.contains("And 3 more."));
+}
+
+#[test]
+fn what_there_is_none_of_is_said() {
+    let detector = Arc::new(detector());
+    let tables = &detector.tables;
+    let mut view = view(tables);
+    (view.clusters, view.runs) = (0, Vec::new());
+    (view.troubles, view.error_banks) = (Vec::new(), Vec::new());
+    view.counts.fill(0);
+    let (mut sums, mut verdicts) = (sums(&detector, view), verdicts(tables));
+    sums.measured = 0;
+    sums.failures.clear();
+    sums.numbers = None;
+    verdicts.outliers.clear();
+    let html = html_of(&sums, &verdicts);
+    for (name, value) in
+        [("runs", "none named"), ("event numbers", "none"), ("troubles", "none"), ("error banks", "none")]
+    {
+        assert_eq!(fact(&html, name), value, "{name}");
+    }
+    assert!(!html.contains("Incomplete: "));
+    assert!(
+        html.contains("These banks do not say the charge of a hit.") && html.contains("<p>Nothing stands out.</p>")
+    );
+    assert!(rows(&html, "All sectors").iter().all(|(stands_out, cells)| !stands_out && cells[12].is_empty()));
+    // No hit at all: no sector can be judged, and that need not be said.
+    sums.view = RunView::new(tables, Against::Number);
+    sums.view.events = 1;
+    let html = html_of(&sums, &verdicts);
+    assert!(html.contains("There was no hit to look at") && !html.contains("so few hits expected"));
+    assert!(by_sector(&charts(&html)[..4], tables).iter().all(|number| *number == Some(0.0)));
+    assert!(html.contains("No event has an event number; --against place takes the order of reading instead."));
+}
+
+#[test]
+fn distributions_are_shares_in_per_cent_and_have_gaps_where_there_is_nothing() {
+    let detector = Arc::new(detector());
+    let mut view = view(&detector.tables);
+    (view.charge_of_layer[1][1], view.charge_of_layer[1][3]) = (30, 10);
+    (view.size_of_layer[2][1], view.size_of_layer[2][2]) = (500, 1500);
+    let (sums, verdicts) = (sums(&detector, view), verdicts(&detector.tables));
+    let charts = charts(&html_of(&sums, &verdicts));
+    let values = |title: &str, layer: usize| {
+        let chart = charts.iter().find(|chart| chart["title"] == title).unwrap();
+        chart["series"][layer]["y"].clone()
+    };
+    // An axis of logarithms has no 0.
+    assert_eq!(values("Charge", 1), json!([null, 75.0, null, 25.0]));
+    assert_eq!(values("Charge", 0), json!([null, null, null, null]));
+    assert_eq!(values("Cluster size", 2), json!([25.0, 75.0, null]));
+}
+
+#[test]
+fn pictures_against_the_event_number_have_the_rates_of_each_bin() {
+    let detector = Arc::new(detector());
+    let tables = &detector.tables;
+    let mut view = view(tables);
+    let slot = lanes_of_sectors(tables)[0][0];
+    let other = lanes_of_sectors(tables)[sectors_of_layer(2).start][0];
+    // Four events in each bin but the third, which is empty; the lane of the first layer falls silent.
+    for (number, hits) in [(40, 12), (41, 8), (43, 0)] {
+        let span = view.spans.at(number);
+        (span.events, span.lanes) = (4, vec![0; tables.slots().len()]);
+        span.numbers = Some((number, number));
+        (span.lanes[slot], span.lanes[other]) = (hits, 2);
+        span.counts = vec![0; view.counts.len()];
+        span.counts[Count::BadHeader as usize] = 1;
+        span.error_banks.insert(3, 2);
+    }
+    let (sums, verdicts) = (sums(&detector, view), verdicts(tables));
+    let html = html_of(&sums, &verdicts);
+    assert!(html.contains("<p>88 events have no event number and are left out here.</p>"));
+    assert!(html.contains("There are several runs here"));
+    assert!(html.contains(&format!("Silent: board {} from 64 to 127 at least.", verdicts.outliers[0].board)));
+    let charts = charts(&html);
+    let titled = |title: &str| {
+        let chart = charts.iter().find(|chart| chart["title"] == title);
+        chart.unwrap_or_else(|| panic!("{title}"))
+    };
+    let hits = &titled("Hits of the layers")["series"];
+    assert_eq!(hits[0]["x"], json!([40.0, 41.0, 42.0, 43.0, 44.0]));
+    assert_eq!(hits[0]["y"], json!([3.0, 2.0, null, 0.0]));
+    assert_eq!(hits[2]["y"], json!([0.5, 0.5, null, 0.5]));
+    assert_eq!(hits[1]["y"], json!([0.0, 0.0, null, 0.0]));
+    assert_eq!(titled("Events")["series"][0]["y"], json!([4.0, 4.0, 0.0, 4.0]));
+    let troubles = &titled("Troubles")["series"];
+    let named = |name: &str| troubles.as_array().unwrap().iter().find(|trace| trace["name"] == name).unwrap();
+    assert_eq!(named("bad_header")["y"], json!([0.25, 0.25, null, 0.25]));
+    assert_eq!(named("unconnected_hits")["y"], json!([0.0, 0.0, null, 0.0]));
+    assert_eq!(named("error banks")["y"], json!([0.5, 0.5, null, 0.5]));
+    assert_eq!(troubles.as_array().unwrap().len(), 3, "no other kind occurred");
+    let boards = titled("Hits of every board");
+    let board = (slot / 6).to_string();
+    let row = boards["names"]["y"].as_array().unwrap().iter().position(|name| *name == board).unwrap();
+    assert_eq!(boards["names"]["x"], json!(["40", "41", "42", "43"]));
+    // The usual is that of the upper quarter: three hits an event.
+    assert_eq!(boards["heat"]["values"][row], json!([1.0, 0.666667, null, 0.0]));
+}
+
+#[test]
+fn what_differs_is_marked_and_listed_the_most_first() {
+    let detector = Arc::new(detector());
+    let tables = &detector.tables;
+    let (mut a, mut b) = (view(tables), view(tables));
+    (a.charge_of_layer[1][30], a.charge_of_layer[1][60]) = (1000, 1000);
+    (b.charge_of_layer[1][30], b.charge_of_layer[1][60]) = (1900, 100);
+    (a.size_of_layer[2][1], a.size_of_layer[2][2]) = (500, 500);
+    (b.size_of_layer[2][1], b.size_of_layer[2][2]) = (500, 501);
+    let (of_a, mut of_b) = (verdicts(tables), verdicts(tables));
+    of_b.outliers.clear();
+    let (first, second) = (sums(&detector, a), sums(&detector, b));
+    let mut differences: Vec<Difference> = (0..N_SECTORS)
+        .map(|sector| Difference {
+            sector,
+            hits: [1.0, 2.0],
+            ratio: 1.0 + sector as f64 / 1000.0,
+            sigmas: 0.001 * sector as f64,
+            charge: [20.0, 21.0],
+            charge_sigmas: 0.0,
+        })
+        .collect();
+    (differences[10].sigmas, differences[11].sigmas, differences[13].sigmas) = (6.0, -7.0, f64::NAN);
+    (differences[12].charge_sigmas, differences[14].charge_sigmas, differences[15].sigmas) = (5.5, f64::NAN, 4.9);
+    (differences[10].hits[1], differences[10].ratio) = (0.0, f64::INFINITY);
+    let drawing = |differences| {
+        let run = |letter: &'static str, sums, verdicts| Run { name: format!("run {letter}"), letter, sums, verdicts };
+        let reference = Some((run("B", &second, &of_b), differences));
+        Drawing { run: run("A", &first, &of_a), reference, rules: Rules::default() }
+    };
+    let both = drawing(&differences[..]);
+    let html = html(&both, &About::default());
+    assert!(html.contains(
+        "1 sector with a larger share of the hits in A, 1 sector with a smaller one, 1 sector with another mean charge."
+    ));
+    let listed = rows(&html, "Sectors that differ");
+    let column = |i: usize| listed.iter().map(|(_, cells)| cells[i].as_str()).collect::<Vec<_>>();
+    assert_eq!((column(3), column(4)), (vec!["1.01", "∞", "1.01"], vec!["-7.00", "6.00", "0.01"]));
+    assert!(listed.iter().all(|(stands_out, _)| *stands_out));
+    assert_eq!(listed[1].1[1..3], ["1.00", "0"]);
+    // Those that differ are the same on a terminal and for a program, beside what stands out in either run.
+    let said = text(&both);
+    assert!(said.contains("A is run A, B run B: 3 sectors differ by 5 σ or more:\n  sector 11 ("), "{said}");
+    assert!(said.starts_with("5 things stand out in A:") && said.contains("\nNothing stands out in B\n"), "{said}");
+    let json = json(&both);
+    let found = |key: &str| json[key].as_array().unwrap().iter().map(|d| d["sector_id"].clone()).collect::<Vec<_>>();
+    assert_eq!(found("differences"), [11, 10, 12]);
+    assert_eq!((&json["differences"][1]["ratio"], &json["differences"][1]["sigmas"]), (&Value::Null, &6.0.into()));
+    assert_eq!((json["outliers"].as_array().unwrap().len(), &json["reference"]["outliers"]), (5, &json!([])));
+    // A, B and one by the other stand side by side, layer by layer; then charge in the same way.
+    let charts = charts(&html);
+    assert_eq!(html.matches("charts three").count(), 2);
+    for (layer, row) in charts[..24].chunks(3).enumerate() {
+        let layer = ["UTaX", "UTaU", "UTbV", "UTbX"][layer % 4];
+        let titles = [": A", ": B", ": A by B"].map(|title| format!("{layer}{title}"));
+        assert!(row.iter().zip(titles).all(|(chart, title)| chart["title"] == title), "{layer}");
+    }
+    let column = |i: usize| charts[..12].iter().skip(i).step_by(3).cloned().collect::<Vec<_>>();
+    let maps = column(2);
+    let numbers = by_sector(&maps, tables);
+    let known = |sector: &usize| *sector != 10;
+    assert!((0..N_SECTORS).filter(known).all(|s| (numbers[s].unwrap() - differences[s].ratio).abs() < 1e-5));
+    assert_eq!((&maps[0]["map"]["values"][10], marked(&column(0), "dead")), (&json!("∞"), vec![EMPTY]));
+    assert_eq!((marked(&maps, "more, 5 σ"), marked(&maps, "fewer, 5 σ")), (vec![10], vec![11]));
+    let charge: Vec<Value> = charts[12..24].iter().skip(2).step_by(3).cloned().collect();
+    assert_eq!(marked(&charge, "charge, 5 σ"), [12]);
+    assert_eq!(charge[0]["map"]["values"][14], Value::Null);
+    let shapes = rows(&html, "Differences of distributions");
+    let shapes: Vec<(bool, &str)> = shapes.iter().map(|(stands_out, cells)| (*stands_out, cells[0].as_str())).collect();
+    assert_eq!(shapes, [(true, "charge, layer UTaU"), (false, "cluster size, layer UTbV")]);
+    let all = rows(&html, "All sectors of A and B");
+    assert_eq!((all.len(), all.iter().filter(|(stands_out, _)| *stands_out).count()), (N_SECTORS, 3));
+    assert_eq!(all[EMPTY].1[8..], ["dead lane", ""]);
+}
+
+#[test]
+fn a_mask_of_what_stands_out_is_one_and_leaves_what_has_good_hits() {
+    let detector = detector();
+    let tables = &detector.tables;
+    let mut verdicts = verdicts(tables);
+    let lanes = lanes_of_sectors(tables);
+    verdicts.outliers.push(outlier(OutlierKind::QuietLane, lanes[9][0], tables));
+    let text = mask("a\nboard 7.mdf", &verdicts, tables);
+    let mask = Mask::parse(&text, tables).unwrap();
+    let (_, two) = of_two_lanes(tables);
+    let of = |slot: usize, strip: u32| 3 << 28 | (tables.slots()[slot].chan_id & !511) + strip;
+    assert!(mask.contains(of(lanes[EMPTY][0], 0)) && mask.contains(of(lanes[20][0], 77)));
+    assert!(mask.contains(of(two[0], 10)) && mask.contains(of(two[1], 300)));
+    assert_eq!(mask.n_strips(), 512 + 2 * 256 + 1, "{text}");
+}
+
+#[test]
+fn sums_of_more_than_can_be_counted_stay_as_they_were() {
+    let detector = Arc::new(detector());
+    let sound = sums(&detector, view(&detector.tables)).to_bytes().unwrap();
+    let mut json: Value = serde_json::from_slice(&zstd::decode_all(&sound[..]).unwrap()).unwrap();
+    json["view"]["hits"] = (1_u64 << 61).into();
+    let packed = zstd::bulk::compress(json.to_string().as_bytes(), 1).unwrap();
+    let mut sums = Sums::from_bytes(&packed[..], "x").unwrap();
+    let before = sums.to_bytes().unwrap();
+    let error = sums.add(&sums.clone()).unwrap_err().to_string();
+    assert!(error.contains("more than can be counted"), "{error}");
+    assert!(sums.to_bytes().unwrap() == before);
+}
+
+#[test]
+fn numbers_have_about_three_digits() {
+    for (number, said) in [
+        (1_234_567.0, "1.23e6"),
+        (999_999.0, "999999"),
+        (-123.4, "-123"),
+        (99.94, "99.9"),
+        (9.876, "9.88"),
+        (0.0123, "0.01"),
+        (0.0099, "9.9e-3"),
+        (0.0, "0"),
+        (f64::NAN, ""),
+        (f64::INFINITY, "∞"),
+    ] {
+        assert_eq!(short(number), said);
+    }
+}
+
+#[test]
+fn a_place_is_named_alike_for_people_and_programs() {
+    let detector = detector();
+    let tables = &detector.tables;
+    let slot = lanes_of_sectors(tables)[20][0];
+    let lane = tables.boards().lanes[slot];
+    let side = ["C", "A"][lane.side as usize];
+    let mounted =
+        format!("UTaX {side} stave {} face {} module {} sector {}", lane.stave, lane.face, lane.module, lane.sector);
+    let strip = Outlier {
+        strip: Some(77),
+        sigmas: f64::INFINITY,
+        events: Some((3, 9000)),
+        hits: 0,
+        ..outlier(OutlierKind::HotStrip, slot, tables)
+    };
+    let place = format!("board {} lane {}, sector 20 ({mounted}), strip 77", slot / 6, slot % 6);
+    assert_eq!(place_text(&strip, tables), place + ", no hits from event 3 to 9,000 at least");
+    let (sums, mut verdicts) = (sums(&Arc::new(detector.clone()), view(tables)), verdicts(tables));
+    verdicts.outliers = vec![strip];
+    let json = &json(&alone(&sums, &verdicts))["outliers"][0];
+    assert_eq!((&json["board"], &json["lane"], &json["strip"]), (&(slot / 6).into(), &(slot % 6).into(), &77.into()));
+    assert_eq!((&json["sector"], &json["sector_id"]), (&mounted.into(), &20.into()));
+    assert_eq!((&json["first_event"], &json["last_event"]), (&3.into(), &9000.into()));
+    assert_eq!((&json["sigmas"], &json["hits"]), (&Value::Null, &0.into()));
+}
