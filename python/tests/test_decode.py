@@ -629,3 +629,13 @@ def test_generated_events_are_the_same_for_the_same_seed():
     assert ut.generate(0) == b""
     with pytest.raises(ValueError, match="pp-nominal"):
         ut.generate(1, profile="pp")
+
+
+def test_lanes_and_sectors_are_looked_up_both_ways(v5):
+    every = v5.connections()
+    assert len(every) == 1192 and every[0] == (0, 0, every[0].sector, every[0].first_strip, every[0].last_strip)
+    of_board = v5.connections(board=17)
+    assert of_board and {c.board for c in of_board} == {17}
+    for c in of_board:
+        assert c in v5.connections(sector=c.sector)
+        assert sum(d.last_strip - d.first_strip + 1 for d in v5.connections(sector=c.sector)) == 512

@@ -32,7 +32,11 @@ fn a_gpu_is_among_the_backends() {
 fn real_events_give_the_expected_bits() {
     // The expected files are of 512, as Allen counted until v7r9, unless they are named otherwise.
     let plain = DecodeOptions { flip: Flip::From512, ..DecodeOptions::default() };
-    let cut = |max, save_above_max| DecodeOptions { max_cluster_size: NonZeroU32::new(max).unwrap(), save_above_max, ..plain };
+    let cut = |max, save_above_max| DecodeOptions {
+        max_cluster_size: NonZeroU32::new(max).unwrap(),
+        save_above_max,
+        ..plain
+    };
     let files = [
         (Real::V4, 0..3, Grouping::YRows, plain, "v4_events0-2_y-rows.csv"),
         (Real::V4, 0..3, Grouping::UniqueX, plain, "v4_events0-2_unique-x.csv"),
@@ -53,13 +57,7 @@ fn real_events_give_the_expected_bits() {
             "v5_event0_geometric_y-rows.csv",
         ),
         (Real::V5, 0..1, Grouping::YRows, cut(4, false), "v5_event0_max4_y-rows.csv"),
-        (
-            Real::V5,
-            0..1,
-            Grouping::YRows,
-            cut(4, true),
-            "v5_event0_max4_saveabove_y-rows.csv",
-        ),
+        (Real::V5, 0..1, Grouping::YRows, cut(4, true), "v5_event0_max4_saveabove_y-rows.csv"),
         (
             Real::V5,
             0..1,

@@ -24,7 +24,7 @@ pub use mask::{Mask, MaskError};
 #[cfg(feature = "synth")]
 pub use sector_id::is_cut_in_two;
 pub use sector_id::{layer_of, sector_id, sectors_of_layer};
-pub use sectors::{BoardAndLane, SectorPlace};
+pub use sectors::{BoardAndLane, Connection, SectorPlace};
 pub use tables::DetectorTables;
 pub use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, SectorConstants, Slot};
 

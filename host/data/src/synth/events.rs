@@ -2,7 +2,7 @@
 
 use super::encode::{MAX_HITS_OF_LANE, Strip, V4Cluster, encode_v4, encode_v5};
 use super::spectra::{Dice, activity, density};
-use super::{Profile, cabling, geometry};
+use super::{Part, Plant, Profile, cabling, geometry};
 use crate::detector::{BankVersion, Boards, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR, Sector, sector_id};
 
 /// Run number of synthetic events.
@@ -56,7 +56,11 @@ pub struct Generator {
     weights: Vec<f64>,
     /// Index of the event that the iterator gives next.
     next: u64,
+    plants: Vec<Plant>,
 }
+
+/// Seed of what plants draw, apart from that of the events: what is not planted stays as it is.
+const PLANTED: u64 = 0x5EED_0F91_A275;
 
 impl Generator {
     /// The events of a profile and a seed in a bank format.
@@ -70,7 +74,39 @@ impl Generator {
             sum
         };
         let weights = geometry::geometry(0).sectors.iter().map(weight).collect();
-        Self { profile, seed, boards, sectors, weights, next: 0 }
+        Self { profile, seed, boards, sectors, weights, next: 0, plants: Vec::new() }
+    }
+
+    /// With parts of the detector that fail.
+    #[must_use]
+    pub fn plant(mut self, plants: Vec<Plant>) -> Self {
+        self.plants = plants;
+        self
+    }
+
+    /// Lets the planted parts of an event fail.
+    fn fail(&self, event: u64, sectors: &mut [Vec<Strip>]) {
+        for (i, Plant { part, ailment, events }) in (0..).zip(&self.plants) {
+            if !events.contains(&event) {
+                continue;
+            }
+            let mut dice = Dice::new(self.seed ^ PLANTED.wrapping_mul(i + 1), event);
+            match part {
+                Part::Sector(sector, strips) => ailment.act(&mut sectors[usize::from(*sector)], strips, &mut dice),
+                Part::Board(board) => {
+                    let slots = self.sectors.iter().zip(&self.boards.lanes).enumerate();
+                    for (_, (sector, lane)) in slots.filter(|(slot, _)| slot / LANES_PER_BOARD == usize::from(*board)) {
+                        let Some(sector) = sector else { continue };
+                        let strips = match (cabling::has_two_lanes(lane), lane.chan_id & cabling::SUB_SECTOR_BIT != 0) {
+                            (true, true) => 256..=511,
+                            (true, false) => 0..=255,
+                            (false, _) => 0..=511,
+                        };
+                        ailment.act(&mut sectors[usize::from(*sector)], &strips, &mut dice);
+                    }
+                }
+            }
+        }
     }
 
     /// The bank format of the events.
@@ -82,7 +118,8 @@ impl Generator {
     pub fn event(&self, index: u64) -> SynthEvent {
         let mut dice = Dice::new(self.seed, index);
         let activity = activity(self.seed, index, self.profile.is_ions());
-        let sectors = self.strips(activity, &mut dice);
+        let mut sectors = self.strips(activity, &mut dice);
+        self.fail(index, &mut sectors);
         let banks = match self.boards.version {
             BankVersion::V4 => self.v4_banks(&sectors, &mut dice),
             BankVersion::V5 => self.v5_banks(&sectors),
