@@ -282,6 +282,9 @@ pub struct Shared<T> {
     /// Bytes from the start of the block's shared memory; a multiple of the element's size.
     offset: u32,
     len: u32,
+    /// Place in the source where the array was laid out, for the executor's messages.
+    #[cfg(not(target_arch = "nvptx64"))]
+    location: &'static core::panic::Location<'static>,
     element: PhantomData<T>,
 }
 
@@ -312,6 +315,12 @@ impl<T: Scalar> Shared<T> {
     pub const fn offset(self) -> u32 {
         self.offset
     }
+
+    /// Describes element `i` and its array for a message.
+    #[cfg(feature = "executor")]
+    pub(crate) fn describe(self, i: u32) -> String {
+        format!("element {i} of the array of {} {} laid out at {}", self.len, core::any::type_name::<T>(), self.location)
+    }
 }
 
 /// Cuts the block's shared memory into arrays, front to back.
@@ -331,11 +340,18 @@ impl SharedLayout {
     ///
     /// Once an array would end beyond 4 GiB, the layout stays at `u32::MAX` bytes, which no launch accepts.
     #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub const fn array<T: Scalar>(&mut self, len: u32) -> Shared<T> {
         let offset = self.bytes.saturating_add(7) & !7;
         let end = offset.saturating_add(len.saturating_mul(size_of::<T>() as u32));
         self.bytes = if end > self.bytes { end } else { self.bytes };
-        Shared { offset, len, element: PhantomData }
+        Shared {
+            offset,
+            len,
+            #[cfg(not(target_arch = "nvptx64"))]
+            location: core::panic::Location::caller(),
+            element: PhantomData,
+        }
     }
 
     /// What both need, for arrays that are not used at the same time: hand out the ones from here, and the others from a

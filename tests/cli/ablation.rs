@@ -91,23 +91,14 @@ fn set_works_wherever_there_is_decoding_and_changes_no_hit() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     tool(&["generate", "--profile", "pp-low", "--events", "2", "--output", &path("sample")]).assert().success();
+    let [boards, geometry] = ["sample/boards.bin", "sample/geometry.bin"].map(path);
     let decode = |backend: &str, set: &[&str], output: &str| {
+        let (events, output) = (path("sample/events.mdf"), path(output));
+        let tables = ["--boards", &boards, "--geometry", &geometry];
         let assignments: Vec<&str> = set.iter().flat_map(|assignment| ["--set", assignment]).collect();
-        let base = [
-            "decode",
-            &path("sample/events.mdf"),
-            "--boards",
-            &path("sample/boards.bin"),
-            "--geometry",
-            &path("sample/geometry.bin"),
-            "--backend",
-            backend,
-            "--output",
-            &path(output),
-        ]
-        .map(str::to_owned);
-        tool(&base.iter().map(String::as_str).chain(assignments).collect::<Vec<_>>()).assert().success();
-        std::fs::read(path(output)).unwrap()
+        let base = ["decode", &events, "--backend", backend, "--output", &output];
+        tool(&[&base[..], &tables, &assignments].concat()).assert().success();
+        std::fs::read(output).unwrap()
     };
     let expected = decode("reference", &[], "reference.csv");
     assert!(expected.len() > 1000);
@@ -125,10 +116,4 @@ fn set_works_wherever_there_is_decoding_and_changes_no_hit() {
     let output = tool(&[&throughput[..], &["--set", "cpu.chunk=4"]].concat()).assert().success();
     let json: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
     assert_eq!(json["set"], serde_json::json!(["cpu.chunk=4"]));
-    for key in ["backend", "threads", "events", "distinct_events", "events_per_second_per_thread"] {
-        assert!(!json[key].is_null(), "{key}");
-    }
-    for key in ["median", "q1", "q3"] {
-        assert!(json["events_per_second"][key].as_f64().unwrap() > 0.0, "{key}");
-    }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{TABLES, read, run_to, sample};
+use crate::support::{TABLES, empty, read, run_to, sample};
 use crate::table;
 
 const DETECTOR: &str = "layer,side,stave,face,module,sector,strip,board,lane,charge,n_strips,first_strip,flipped";
@@ -22,8 +22,7 @@ fn csv(directory: &Path, name: &str) -> (String, Vec<Vec<String>>) {
 
 #[test]
 fn every_format_holds_the_same_columns_and_values() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let columns = ["--columns", "detector,sector_id,run,event_number,file"];
     for name in ["hits.csv", "hits.parquet"] {
         decode(directory, name, &columns);
@@ -49,8 +48,7 @@ fn every_format_holds_the_same_columns_and_values() {
 
 #[test]
 fn the_output_with_columns_does_not_depend_on_the_threads_or_the_backend() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     for name in ["hits.csv", "hits.parquet"] {
         let mut outputs = Vec::new();
         for options in [&["--threads", "1"][..], &["--threads", "3"], &["--backend", "reference"]] {
@@ -70,8 +68,7 @@ fn the_output_with_columns_does_not_depend_on_the_threads_or_the_backend() {
 
 #[test]
 fn columns_that_a_backend_does_not_give_or_that_are_not_there_are_refused() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let refused = |options: &[&str], parts: &[&str]| {
         let (_, err) = run_to(2, directory, &[&["decode", "events.mdf", "-o", "hits.csv"], options, &TABLES].concat());
         assert!(parts.iter().all(|part| err.contains(part)), "{err}");
@@ -87,8 +84,7 @@ fn columns_that_a_backend_does_not_give_or_that_are_not_there_are_refused() {
 
 #[test]
 fn v4_hits_have_null_where_banks_do_not_tell() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     run_to(0, directory, &["generate", "--events", "2", "--format", "v4", "--output", "."]);
     for name in ["hits.csv", "hits.parquet"] {
         decode(directory, name, &["--columns", "detector"]);

@@ -38,8 +38,7 @@ fn a_usage_error_names_the_subcommand_and_what_to_type() {
 
 #[test]
 fn settings_stand_in_for_options_and_options_win() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let provenance = |args: &[&str]| -> Value {
         let output =
             run_with(directory, &[("UT_DECODE_CONFIG", "settings/my.toml")], &[args, &["--json", "-"]].concat());
@@ -79,8 +78,7 @@ fn settings_stand_in_for_options_and_options_win() {
 
 #[test]
 fn generated_events_get_their_tables_wherever_they_are_found_and_are_warned_of_where_not() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let (_, mut geometry) = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1);
     geometry.sectors[0].p0_x += 1.0;
     write(directory, "moved.bin", &geometry.to_bytes());
@@ -138,8 +136,7 @@ fn colours_are_for_terminals_unless_asked_for() {
 
 #[test]
 fn quiet_leaves_results_warnings_and_errors_and_verbose_tells_more() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let (_, err) = run_to(0, directory, &["decode", "events.mdf", "--json", "-", "-q"]);
     assert_eq!(err, "");
     let (json, err) = json_of(0, directory, &["-v", "decode", "events.mdf"]);

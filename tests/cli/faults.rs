@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use crate::support::{TABLES, json_of, read, run_to, write};
+use crate::support::{TABLES, empty, json_of, read, run_to, write};
 use serde_json::Value;
 use ut_decoding::input::{EventHeader, Events, GENERATED_MASK, MdfWriter};
 
@@ -86,26 +86,53 @@ fn check(directory: &Path, file: &str, ledger: &Value, options: &[&str]) {
     }
 }
 
-#[test]
-fn the_report_accounts_for_every_fault_of_banks_events_and_the_file() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
-    let of_frames = ["checksum=0.05", "bank_magic=0.05", "bank_size=0.05", "bank_beyond=0.05", "cut=1"];
-    let all = [&OF_BANKS[..], &of_frames].concat();
-    let ledger = generate(directory, &["--events", "60", "--seed", "5"], &all);
-    let kinds = all.iter().map(|fault| fault.split_once('=').unwrap().0);
-    for kind in kinds {
+/// Generates events with faults, each kind of which must be among them, and checks the report of `file` however it is decoded.
+fn accounts_for(file: &str, options: &str, banks: &[&str], others: &[&str], decode: &[&str]) {
+    let directory = &empty();
+    let all = [banks, others].concat();
+    let ledger = generate(directory, &options.split(' ').collect::<Vec<_>>(), &all);
+    for kind in all.iter().map(|fault| fault.split_once('=').unwrap().0) {
         assert!(ledger["faults"][kind].as_u64() > Some(0), "no fault {kind}: {}", ledger["faults"]);
     }
-    for options in [&[][..], &["--backend", "reference"], &["--layout", "mep"], &["--threads", "1", "--batch", "7"]] {
-        check(directory, "events.mdf", &ledger, options);
+    check(directory, file, &ledger, &[]);
+    for options in decode {
+        check(directory, file, &ledger, &options.split(' ').collect::<Vec<_>>());
     }
 }
 
 #[test]
+fn the_report_accounts_for_every_fault_of_banks_events_and_the_file() {
+    let of_frames = ["checksum=0.05", "bank_magic=0.05", "bank_size=0.05", "bank_beyond=0.05", "cut=1"];
+    let decode = ["--backend reference", "--layout mep", "--threads 1 --batch 7"];
+    accounts_for("events.mdf", "--events 60 --seed 5", &OF_BANKS, &of_frames, &decode);
+    let blocks = [&["block=0.3"], &of_frames[..]].concat();
+    accounts_for("events.mdf", "--events 120 --seed 3 --pack=blocks", &OF_BANKS, &blocks, &["--threads 1 --batch 7"]);
+    let not_of_v4 = ["short=0.01", "bad_header=0.01", "unsorted_lanes=0.01"];
+    let of_v4: Vec<&str> = OF_BANKS.into_iter().filter(|fault| !not_of_v4.contains(fault)).collect();
+    let others = ["checksum=0.2", "bank_size=0.2"];
+    accounts_for("events.mdf", "--events 40 --format v4", &of_v4, &others, &["--backend reference"]);
+}
+
+#[test]
+fn the_report_accounts_for_faults_of_packets_and_of_files_that_are_compressed_as_a_whole() {
+    let of_packets = ["fragments=0.003", "cut=1"];
+    accounts_for("events.mep", "--events 450 --mep --seed 2", &OF_BANKS, &of_packets, &["--layout allen"]);
+    for end in ["stream=1", "cut=1"] {
+        let of_frames = ["bank_magic=0.1", end];
+        accounts_for("events.mdf.zst", "--events 150 --seed 4 --pack=zstd", &[], &of_frames, &[]);
+    }
+    accounts_for(
+        "events.mep.zst",
+        "--events 150 --seed 4 --pack=zstd --mep",
+        &[],
+        &["fragments=0.003", "stream=1"],
+        &[],
+    );
+}
+
+#[test]
 fn damaged_events_that_do_not_tell_their_run_are_not_left_out_silently() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let ledger = generate(directory, &["--events", "40", "--seed", "5"], &["checksum=0.3"]);
     let broken = ledger["report"]["broken_event"].as_u64().unwrap();
     let args = [&["decode", "events.mdf", "--run", "1"][..], &TABLES].concat();
@@ -119,54 +146,8 @@ fn damaged_events_that_do_not_tell_their_run_are_not_left_out_silently() {
 }
 
 #[test]
-fn the_report_accounts_for_faults_of_compressed_events() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
-    let of_frames = ["block=0.3", "checksum=0.05", "bank_magic=0.05", "bank_size=0.05", "bank_beyond=0.05", "cut=1"];
-    let all = [&OF_BANKS[..], &of_frames].concat();
-    let ledger = generate(directory, &["--events", "120", "--seed", "3", "--pack=blocks"], &all);
-    for fault in &all {
-        let (kind, _) = fault.split_once('=').unwrap();
-        assert!(ledger["faults"][kind].as_u64() > Some(0), "no fault {kind}: {}", ledger["faults"]);
-    }
-    for options in [&[][..], &["--backend", "reference"], &["--threads", "1", "--batch", "7"]] {
-        check(directory, "events.mdf", &ledger, options);
-    }
-}
-
-#[test]
-fn the_report_accounts_for_faults_of_files_that_are_compressed_as_a_whole() {
-    for (container, file) in [(&["--pack=zstd"][..], "events.mdf.zst"), (&["--pack=zstd", "--mep"], "events.mep.zst")] {
-        for end in ["stream=1", "cut=1"] {
-            let directory = tempfile::tempdir().unwrap();
-            let directory = directory.path();
-            let of_container = if container.len() == 1 { "bank_magic=0.1" } else { "fragments=0.003" };
-            let faults = [&OF_BANKS[..], &[of_container, end]].concat();
-            let ledger = generate(directory, &[&["--events", "150", "--seed", "4"], container].concat(), &faults);
-            assert_eq!(ledger["faults"][end.trim_end_matches("=1")], 1);
-            check(directory, file, &ledger, &[]);
-        }
-    }
-}
-
-#[test]
-fn compressed_files_without_a_fault_hold_the_same_events() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
-    for (container, file) in
-        [("--pack=blocks", "events.mdf"), ("--pack=zstd", "events.mdf.zst"), ("--pack=zstd --mep", "events.mep.zst")]
-    {
-        let options: Vec<&str> = ["--events", "7"].into_iter().chain(container.split(' ')).collect();
-        let ledger = generate(directory, &options, &["cut=0"]);
-        assert_eq!((&ledger["events"], ledger["entries"].as_array().map(Vec::len)), (&7.into(), Some(0)));
-        check(directory, file, &ledger, &[]);
-    }
-}
-
-#[test]
 fn each_fault_alone_is_told_from_the_others() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     for fault in OF_BANKS {
         let (kind, _) = fault.split_once('=').unwrap();
         let ledger = generate(directory, &["--events", "4"], &[&format!("{kind}=0.5")]);
@@ -180,40 +161,8 @@ fn each_fault_alone_is_told_from_the_others() {
 }
 
 #[test]
-fn the_report_accounts_for_faults_of_v4_banks() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
-    let faults: Vec<&str> = OF_BANKS
-        .into_iter()
-        .filter(|fault| !["short", "bad_header", "unsorted_lanes"].contains(&fault.split_once('=').unwrap().0))
-        .chain(["checksum=0.2", "bank_size=0.2"])
-        .collect();
-    let ledger = generate(directory, &["--events", "40", "--format", "v4"], &faults);
-    assert_eq!(ledger["faults"].as_object().unwrap().len(), faults.len());
-    for options in [&[][..], &["--backend", "reference"]] {
-        check(directory, "events.mdf", &ledger, options);
-    }
-}
-
-#[test]
-fn the_report_accounts_for_faults_of_packets() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
-    let faults = [&OF_BANKS[..], &["fragments=0.003", "cut=1"]].concat();
-    let ledger = generate(directory, &["--events", "450", "--mep", "--seed", "2"], &faults);
-    for fault in &faults {
-        let (kind, _) = fault.split_once('=').unwrap();
-        assert!(ledger["faults"][kind].as_u64() > Some(0), "no fault {kind}: {}", ledger["faults"]);
-    }
-    for options in [&[][..], &["--layout", "allen"]] {
-        check(directory, "events.mep", &ledger, options);
-    }
-}
-
-#[test]
 fn faults_that_cannot_be_are_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     for (args, message) in [
         (&["--corrupt", "checksum"][..], "KIND=RATE"),
         (&["--corrupt", "nonsense=1"], "there is no fault nonsense"),
@@ -234,8 +183,7 @@ fn faults_that_cannot_be_are_refused() {
 
 #[test]
 fn events_without_faults_have_no_list_of_faults_of_others() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     generate(directory, &[], &["cut=1"]);
     run_to(0, directory, &["generate", "--output", "."]);
     assert!(directory.join("events.mdf").exists() && !directory.join("faults.json").exists());

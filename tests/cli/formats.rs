@@ -3,7 +3,7 @@
 use std::io::{Cursor, Write};
 use std::path::Path;
 
-use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, shell, write};
+use crate::support::{ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, shell, write};
 use proptest::prelude::*;
 use ut_decoding::input::{Bank, Damage, Events, InputError, InputPart, MepWriter, checksum, kind};
 
@@ -60,6 +60,12 @@ fn packet(first: u64, align: u8, mfps: &[Mfp<'_>]) -> Vec<u8> {
     bytes
 }
 
+/// A packet of three events with one hit of each of two sources.
+fn two_sources() -> Vec<u8> {
+    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
+    packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)])
+}
+
 /// An MDF event around `body`, with a checksum.
 fn frame(body: &[u8], compression: u8, data_type: u8) -> Vec<u8> {
     let mut bytes = vec![0; 16];
@@ -75,12 +81,17 @@ fn frame(body: &[u8], compression: u8, data_type: u8) -> Vec<u8> {
 }
 
 /// A block as ROOT makes it.
-pub fn block(algorithm: &[u8; 3], size: usize, data: &[u8]) -> Vec<u8> {
+fn block(algorithm: &[u8; 3], size: usize, data: &[u8]) -> Vec<u8> {
     let u24 = |n: usize| (n as u32).to_le_bytes()[..3].to_vec();
     [algorithm.to_vec(), u24(data.len()), u24(size), data.to_vec()].concat()
 }
 
-pub fn zlib(bytes: &[u8]) -> Vec<u8> {
+/// Bytes in a zlib block.
+pub fn zlib_block(bytes: &[u8]) -> Vec<u8> {
+    block(b"ZL\x08", bytes.len(), &zlib(bytes))
+}
+
+fn zlib(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
@@ -130,8 +141,7 @@ pub fn packed(mdf: &[u8], n: usize, pack: impl Fn(&[u8]) -> Vec<u8>) -> Vec<u8> 
 
 #[test]
 fn every_container_gives_the_same_hits_as_the_plain_file() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let mdf = read(directory, "events.mdf");
     let half = events_of(&mdf)[..2].concat().len();
     for name in ["again.mdf", "written.mdf.zst", "written.mep"] {
@@ -147,7 +157,7 @@ fn every_container_gives_the_same_hits_as_the_plain_file() {
     write(directory, "pzstd.any", &[&skippable, &zstd(&mdf[..half])[..], &skippable, &zstd(&mdf[half..])].concat());
     write(directory, "gzipped.any", &[gzip(&mdf[..half]), gzip(&mdf[half..])].concat());
     write(directory, "twice.any", &gzip(&zstd(&mdf)));
-    write(directory, "zlib.mdf", &packed(&mdf, 7000, |bytes| block(b"ZL\x08", bytes.len(), &zlib(bytes))));
+    write(directory, "zlib.mdf", &packed(&mdf, 7000, zlib_block));
     write(directory, "zstd.mdf", &packed(&mdf, 7000, |bytes| block(b"ZS\x01", bytes.len(), &zstd(bytes))));
     write(directory, "lz4.mdf", &packed(&mdf, 1 << 20, lz4));
     let blocks: Vec<u8> = mep.chunks(9000).flat_map(lz4).collect();
@@ -176,8 +186,7 @@ fn every_container_gives_the_same_hits_as_the_plain_file() {
 
 #[test]
 fn what_is_not_taken_or_not_whole_is_said_by_name() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let mdf = read(directory, "events.mdf");
     let (zstd, gzip) = (zstd(&mdf), gzip(&mdf));
     let mut damaged = zstd.clone();
@@ -212,8 +221,7 @@ fn what_is_not_taken_or_not_whole_is_said_by_name() {
 
 #[test]
 fn the_size_of_an_event_is_not_taken_for_a_compression() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let mdf = read(directory, "events.mdf");
     // As gzip, zstd, a skippable frame of zstd and bzip2 begin; no event is as large as the last three.
     for (size, code) in [(0x8b1f, 0), (0x08_8b1f, 0), (0xfd2f_b528, 1), (0x184d_2a50, 1), (0x68_5a42, 0)] {
@@ -316,8 +324,7 @@ fn events_that_no_number_is_left_for_have_none() {
 
 #[test]
 fn a_damaged_source_costs_its_own_fragments_and_is_told() {
-    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
-    let good = packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
+    let good = two_sources();
     // Two sourceIDs, two offsets, then the MFPs.
     let first = 8 + 4 + 8;
     let second = first + (good.len() - first) / 2;
@@ -361,7 +368,7 @@ fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_f
     let good = event(&[bank(0, &ONE_HIT)]);
     let body = &good[48..];
     let zlib = zlib(body);
-    let whole = block(b"ZL\x08", body.len(), &zlib);
+    let whole = zlib_block(body);
     let mut wrong_sum = lz4(body);
     wrong_sum[9] ^= 1;
     let cases: [(&str, Vec<u8>); 8] = [
@@ -386,10 +393,8 @@ fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_f
 
 #[test]
 fn an_event_that_is_cut_out_stays_compressed_with_what_is_wrong_with_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
-    let pack = |bytes: &[u8]| block(b"ZL\x08", bytes.len(), &zlib(bytes));
-    let good = packed(&event(&[bank(1, &ONE_HIT), bank(2, &ONE_HIT)]), 40, pack);
+    let directory = &empty();
+    let good = packed(&event(&[bank(1, &ONE_HIT), bank(2, &ONE_HIT)]), 40, zlib_block);
     // A wrong checksum; and a last block that cannot be unpacked, where nobody compares checksums.
     let (mut sum, mut block) = (good.clone(), good.clone());
     sum[12] ^= 1;
@@ -406,7 +411,7 @@ fn an_event_that_is_cut_out_stays_compressed_with_what_is_wrong_with_it() {
 fn a_block_of_nothing_is_passed_over() {
     let whole = event(&[bank(0, &ONE_HIT)]);
     let empty = block(b"ZS\x01", 0, &[]);
-    let bytes = packed(&whole, whole.len(), |body| [&empty[..], &block(b"ZL\x08", body.len(), &zlib(body))].concat());
+    let bytes = packed(&whole, whole.len(), |body| [&empty[..], &zlib_block(body)].concat());
     let mut reader = of_mdf(&bytes);
     let event = reader.next_event().unwrap().unwrap();
     assert_eq!((event.entries.len(), event.damage), (1, None));
@@ -415,10 +420,8 @@ fn a_block_of_nothing_is_passed_over() {
 #[test]
 fn a_compressed_packet_that_cannot_be_followed_ends_the_file_after_the_events_before() {
     let good = event(&[bank(0, &ONE_HIT)]);
-    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
-    let mep = packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
-    let pack = |bytes: &[u8]| block(b"ZL\x08", bytes.len(), &zlib(bytes));
-    let whole = frame(&pack(&mep), 0x11, 2);
+    let mep = two_sources();
+    let whole = frame(&zlib_block(&mep), 0x11, 2);
     let read_all = |bytes: &[u8]| {
         let mut reader = of_mdf(bytes);
         let mut events = Vec::new();
@@ -439,13 +442,13 @@ fn a_compressed_packet_that_cannot_be_followed_ends_the_file_after_the_events_be
     let (events, error) = read_all(&[&changed[..], &good].concat());
     assert!(error.is_none() && events.len() == 4);
     assert!(events[..3].iter().all(|(n, damage)| *n == 0 && matches!(damage, Some(Damage::Checksum { .. }))));
-    let mut cut = pack(&mep);
+    let mut cut = zlib_block(&mep);
     cut.truncate(cut.len() - 1);
     for (what, bytes) in [
         ("a compressed MEP packet: block 0 of the compressed event, at byte 48", frame(&cut, 0x11, 2)),
         ("a compressed MEP packet: block 0", frame(b"what is this", 0x11, 2)),
         ("compressed with xz", frame(b"XZ\0 and more", 0x11, 2)),
-        ("in a MEP packet at its byte 4", frame(&pack(&mep[..mep.len() - 4]), 0x11, 2)),
+        ("in a MEP packet at its byte 4", frame(&zlib_block(&mep[..mep.len() - 4]), 0x11, 2)),
         ("in a MEP packet at its byte 0", frame(&[], 0x11, 2)),
         ("reaches beyond the file", whole[..whole.len() - 1].to_vec()),
     ] {
@@ -461,40 +464,28 @@ fn a_compressed_packet_that_cannot_be_followed_ends_the_file_after_the_events_be
 }
 
 #[test]
-fn behind_a_packet_its_event_may_go_on_if_all_of_it_is_there() {
-    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
-    let mep = packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
-    let whole = frame(&[&mep[..], &[0; 8]].concat(), 0, 2);
-    let first = |bytes: &[u8]| {
-        let mut reader = of_mdf(bytes);
-        reader.next_event().map(|event| event.map(|event| (event.entries.len(), event.damage.cloned())))
+fn behind_the_packet_of_an_event_there_may_be_zeros_that_are_all_there_and_nothing_else() {
+    let mep = two_sources();
+    let frames = |more: &[u8]| {
+        let body = [&mep[..], more].concat();
+        [frame(&body, 0, 2), frame(&zlib_block(&body), 0x11, 2)]
     };
-    assert_eq!(first(&whole).unwrap(), Some((2, None)));
-    for cut in 1..=8 {
-        let there = whole.len() - cut;
-        let error = first(&whole[..there]).unwrap_err();
+    for bytes in frames(&[0; 8]) {
+        let mut reader = of_mdf(&bytes);
+        let event = reader.next_event().unwrap().unwrap();
+        assert_eq!((event.entries.len(), event.damage), (2, None));
+    }
+    let [whole, _] = frames(&[0; 8]);
+    for there in whole.len() - 8..whole.len() {
+        let error = of_mdf(&whole[..there]).next_event().unwrap_err();
         let InputError::BeyondFile { size, left, .. } = error else { panic!("{error}") };
         assert_eq!((size as usize, left as usize), (whole.len(), there));
     }
-}
-
-#[test]
-fn events_behind_the_packet_of_an_event_are_not_lost_silently() {
-    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
-    let mep = packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
-    let pack = |bytes: &[u8]| block(b"ZL\x08", bytes.len(), &zlib(bytes));
-    for more in [&mep[..], &[0, 0, 0, 1]] {
-        let body = [&mep[..], more].concat();
-        for bytes in [frame(&body, 0, 2), frame(&pack(&body), 0x11, 2)] {
-            let error = of_mdf(&bytes).next_event().unwrap_err();
-            let InputError::Packet { byte, .. } = error else { panic!("{error}") };
-            assert_eq!(byte as usize, mep.len());
-        }
-    }
-    // Zeros are padding, packed or not.
-    let padded = [&mep[..], &[0; 8]].concat();
-    for bytes in [frame(&padded, 0, 2), frame(&pack(&padded), 0x11, 2)] {
-        assert!(of_mdf(&bytes).next_event().unwrap().is_some());
+    // Events there are not lost silently.
+    for bytes in [&mep[..], &[0, 0, 0, 1]].into_iter().flat_map(frames) {
+        let error = of_mdf(&bytes).next_event().unwrap_err();
+        let InputError::Packet { byte, .. } = error else { panic!("{error}") };
+        assert_eq!(byte as usize, mep.len());
     }
 }
 
@@ -519,8 +510,7 @@ fn the_numbers_of_an_event_are_those_of_the_first_odin_bank_that_can_be_read() {
 
 #[test]
 fn between_packets_there_are_zeros_to_the_end_of_a_page_and_nothing_else() {
-    let of = |source_id: u16| Mfp { source_id, version: 4, fragments: vec![(66, &ONE_HIT[..]); 3] };
-    let mep = packet(1, 2, &[of(5 << 11 | 1), of(5 << 11 | 2)]);
+    let mep = two_sources();
     let mut page = mep.clone();
     page.resize(4096, 0);
     assert_eq!(all(&[&page[..], &mep].concat()).unwrap().len(), 6);
@@ -618,8 +608,7 @@ proptest! {
 #[ignore = "needs the shared data (UT_DECODE_DATA)"]
 fn real_events_come_out_of_every_container() {
     let data = crate::support::data();
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     for mdf in ["minibrunel/MiniBrunel_2018_minbias_10events.mdf", "v5/ut_v5_minbias_20events.mdf"] {
         let mdf = data.join(mdf);
         for name in ["a.mdf.zst", "a.mep"] {
@@ -640,8 +629,7 @@ fn real_events_come_out_of_every_container() {
 
 #[test]
 fn fragments_at_odd_places_give_the_same_hits_on_every_backend() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     // Trailing bytes after the last row are ignored, and put the next fragment at an odd place.
     let payloads: Vec<Vec<u8>> = (0..9).map(|n| [&ONE_HIT[..], &vec![0; n % 4]].concat()).collect();
     let banks = |source: u32| payloads.iter().map(move |payload| (66, &payload[..])).skip(source as usize % 2);

@@ -106,6 +106,78 @@ fn kernels_of_a_step_are_tuned_on_its_time_and_independent_ones_by_themselves() 
         .stdout(predicate::str::contains("verdict             B is better: use what was chosen"));
 }
 
+/// The example of a chain of programs, as its first lines say.
+#[test]
+fn a_chain_of_programs_is_tuned_by_groups_for_each_workload_and_measured_as_a_whole() {
+    let place = Place::new();
+    for name in ["chain.toml", "width.toml"] {
+        let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("tuner/examples/chain").join(name);
+        std::fs::copy(example, place.path(name)).unwrap();
+    }
+    let quick = ["--rule", "alice", "--rounds", "2", "--looks", "10", "--others", "100"];
+    let found = place.json(&[&["tune", "groups", "chain.toml"][..], &quick].concat());
+    let of = found["workloads"].as_array().unwrap();
+    assert_eq!(of.len(), 2);
+    for (found, width) in of.iter().zip([3, 6]) {
+        let names: Vec<_> = found["groups"].as_array().unwrap().iter().map(|g| g["group"].as_str().unwrap()).collect();
+        // The sort is best with its default.
+        assert_eq!(names, ["first step", "sort"]);
+        assert_eq!(found["groups"][0]["configurations"], 36);
+        let set = &found["chain"]["configs"];
+        assert_eq!((&set[0], &set[2]), (&json!([width]), &json!([1])), "{found}");
+        // The step takes as long as the slower of the two.
+        assert_eq!(found["groups"][0]["decision"]["chosen"]["time_ms"], 0.1, "{found}");
+        let judgement = &found["chain"]["comparison"]["judgement"];
+        assert_eq!(judgement["detail"], "b", "{found}");
+        assert_eq!(judgement["kept"], 40, "every launch of the whole chain");
+    }
+    assert!(of[1]["what"].as_str().unwrap().contains("workload=PbPb"), "{found}");
+}
+
+#[test]
+fn programs_that_run_at_once_are_measured_beside_each_other() {
+    let place = Place::new();
+    place.write("one.toml", "[[parameter]]\nname = \"x\"\nvalues = [1, 2]\n");
+    // Each waits for the other, which would be forever if they took turns.
+    let command = |mine: &str, other: &str| {
+        format!("touch {mine}; until test -e {other}; do sleep 0.01; done; sleep 0.1; rm -f {mine}; echo {{x}}")
+    };
+    let kernel = |name: &str, other: &str| {
+        let command = command(name, other);
+        format!(
+            "[[kernel]]\nname = \"{name}\"\nprogram = {{ space = \"one.toml\", command = \"{command}\", regex = [\"[12]\"] }}\n"
+        )
+    };
+    let group = "[[group]]\ntogether = [\"a\", \"b\"]\nconcurrent = true\n";
+    let file = place.write("chain.toml", &(kernel("a", "b") + &kernel("b", "a") + group));
+    let found = place.json(&["tune", "groups", &file, "--others", "100", "--budget", "launches=12"]);
+    assert_eq!(found["groups"][0]["decision"]["failed"], 0, "{found}");
+}
+
+#[test]
+fn a_program_is_tuned_for_each_of_its_inputs() {
+    let place = Place::new();
+    let space = place.write("one.toml", "[[parameter]]\nname = \"x\"\nvalues = [1, 2, 3, 4, 5]\n[default]\nx = 1\n");
+    let command = "echo $(( 10 + ({x} - {workload}) * ({x} - {workload}) ))";
+    let program = ["--space", &space, "--command", command, "--regex", "[0-9]+", "--name", "mine"];
+    let quick = ["--others", "100", "--rounds", "3", "--weights", "1,9", "--for-all", "mean"];
+    let found = place.json(&[&["tune", "workloads", "small=2", "large=4"][..], &program, &quick].concat());
+    let chosen: Vec<_> =
+        found["decided"].as_array().unwrap().iter().map(|of| of["chosen"]["config"][0].clone()).collect();
+    assert_eq!(chosen, [2, 4], "{found}");
+    assert_eq!(found["matrix"]["workloads"], json!(["small", "large"]));
+    let set = found["mean"][0].as_u64().unwrap() as usize;
+    assert_eq!(found["matrix"]["sets"][set], json!([4]));
+    assert!(found["kept"].as_str().unwrap().contains("better than the default"), "{found}");
+    let record = place.store().runs().unwrap().remove(0).record;
+    assert_eq!(
+        (record.tunable.name.as_str(), record.workload.keys()["workload"].to_string()),
+        ("mine", "small".to_owned())
+    );
+    let refused = place.tool(&[&["tune", "workloads", "small"][..], &program].concat()).assert().code(2);
+    refused.stderr(predicate::str::contains("NAME=INPUT"));
+}
+
 #[test]
 fn parameters_of_one_device_are_grouped_and_the_defaults_stay_without_evidence() {
     let place = Place::new();
@@ -174,6 +246,9 @@ fn groups_that_cannot_be_meant_are_named() {
         (kernel("a", "") + &kernel("a", ""), "two kernels called \"a\""),
         (kernel("a", "").replace("replay:a.csv", "cpu"), "not a kernel of a chain"),
         (kernel("a", "").replace("replay:a.csv", "abacus"), "none of cpu, "),
+        (kernel("a", "program = { command = \"true\" }"), "either a device or a program"),
+        ("[[kernel]]\nname = \"a\"\nprogram = { comand = \"true\" }".to_owned(), "comand"),
+        (kernel("a", "") + "[[workload]]\nname = \"pp\"", "there is no program"),
         (kernel("a", "") + "[default]\nwidth = 1", "each has a default of its own"),
     ] {
         let file = place.write("groups.toml", &text);
@@ -201,7 +276,7 @@ fn found(store: &Path, workload: Option<&str>) -> bool {
 fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others() {
     let place = Place::new();
     place.tool(&["generate", "--events", "5", "--output", "."]).assert().code(0);
-    let quick = ["--budget", "3", "--rounds", "3"];
+    let quick = ["--budget", "3", "--rounds", "3", "--others", "100"];
     place.write("tables.toml", "boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
     let detector = ["--config", "tables.toml"];
     let arguments = [&["tune", "workloads", "pp-low", "events.mdf"][..], &quick, &detector].concat();

@@ -1,6 +1,6 @@
 //! `ut-decode inspect` on damaged files: troubles counted, listed and cut out.
 
-use crate::support::{ONE_HIT, bank, event, json_of, read, run, run_to, shell, unchecked, write};
+use crate::support::{ONE_HIT, bank, empty, event, json_of, read, run, run_to, shell, unchecked, write};
 use serde_json::{Value, json};
 use ut_decoding::input::{Bank, EventHeader, MdfWriter};
 
@@ -29,8 +29,7 @@ fn troubled() -> Vec<u8> {
 
 #[test]
 fn the_overview_counts_troubles_by_kind_and_board_and_names_the_first_event() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     write(directory, "a.mdf", &troubled());
     let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
     let row = |name: &str| out.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {out}"));
@@ -65,8 +64,7 @@ fn the_overview_counts_troubles_by_kind_and_board_and_names_the_first_event() {
 
 #[test]
 fn the_overview_counts_each_event_once_names_the_worst_board_first_and_lists_damage_wherever_it_is() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let mut bad = ONE_HIT;
     bad[5] = 255;
     let mut events = vec![event(&[bank(3, &bad), bank(5, &bad)]), event(&[bank(5, &bad)])];
@@ -87,8 +85,7 @@ fn the_overview_counts_each_event_once_names_the_worst_board_first_and_lists_dam
 
 #[test]
 fn troubles_are_listed_as_table_json_lines_and_csv() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     write(directory, "a,b.mdf", &troubled());
     let (out, err) = run_to(0, directory, &["inspect", "a,b.mdf", "--troubles"]);
     assert_eq!(out.lines().count(), 4, "{out}");
@@ -120,8 +117,7 @@ fn troubles_are_listed_as_table_json_lines_and_csv() {
 
 #[test]
 fn what_a_program_reads_is_json_whatever_files_are_called_and_no_message_is_in_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let name = "del\u{7f}\u{9b}\u{202e}.mdf";
     write(directory, name, &troubled());
     let (out, _) = run_to(0, directory, &["inspect", name, "--troubles=jsonl"]);
@@ -148,8 +144,7 @@ fn what_a_program_reads_is_json_whatever_files_are_called_and_no_message_is_in_i
 #[cfg(unix)]
 #[test]
 fn a_list_of_troubles_ends_when_its_reader_leaves() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     write(directory, "a.mdf", &troubled());
     // Without end; the shell's exit code is that of the list.
     let line = r#"while cat a.mdf; do :; done | (timeout 60 "$TOOL" inspect - --troubles; echo $? >code) | head -1"#;
@@ -159,8 +154,7 @@ fn a_list_of_troubles_ends_when_its_reader_leaves() {
 
 #[test]
 fn the_board_table_shows_what_the_numbers_alone_do_not() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     run_to(0, directory, &["generate", "--events", "1", "--output", "."]);
     let lanes = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1).0.lanes;
     let slot = (0..1296).find(|&slot| !lanes[slot].is_connected()).unwrap();
@@ -198,8 +192,7 @@ fn the_board_table_shows_what_the_numbers_alone_do_not() {
 
 #[test]
 fn an_event_is_found_by_its_number_and_cut_out_with_its_damage() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let all = troubled();
     write(directory, "a.mdf", &all);
     let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--event-number", "11"]);
@@ -241,8 +234,7 @@ fn an_event_is_found_by_its_number_and_cut_out_with_its_damage() {
 #[cfg(unix)]
 #[test]
 fn bytes_of_troubles_in_packets_count_from_the_packet_however_it_is_read() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let mut bad = ONE_HIT;
     bad[5] = 255;
     let filler = vec![0; 65_000];
@@ -271,8 +263,7 @@ fn bytes_of_troubles_in_packets_count_from_the_packet_however_it_is_read() {
 
 #[test]
 fn banks_of_a_type_are_shown_with_their_least_mean_and_most_bytes_and_strange_sources_are_named() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let [large, small, middle] = [[0; 64].as_slice(), &[0; 24], &[0; 32]];
     write(directory, "a.mdf", &[event(&[bank(1, large), bank(2, small)]), event(&[bank(1, middle)])].concat());
     let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
@@ -289,8 +280,7 @@ fn banks_of_a_type_are_shown_with_their_least_mean_and_most_bytes_and_strange_so
 
 #[test]
 fn what_cannot_be_told_of_a_bank_is_said() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     write(directory, "new.mdf", &event(&[Bank { version: Some(9), ..bank(2, &ONE_HIT) }]));
     let (out, _) = run_to(0, directory, &["inspect", "new.mdf", "--event", "0"]);
     assert!(out.contains("unknown version"), "{out}");
@@ -305,8 +295,7 @@ fn what_cannot_be_told_of_a_bank_is_said() {
 
 #[test]
 fn error_banks_are_counted_by_their_first_words() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let of = |payload| Bank { kind: 68, version: Some(3), ..bank(2, payload) };
     // One cluster, PCN 7, the error flag; the same again; the other bits.
     let [one, other] = [[1, 0, 7, 1, 0, 0], [1, 0, 7, 2, 0, 0]];

@@ -3,10 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, shell, unchecked, write};
+use crate::support::{
+    Folder, ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, shell, unchecked, write,
+};
 
 /// A folder with files of generated events in MDF (5 and 7 events), zstd (4) and MEP (6 in packets of 4).
-fn several() -> tempfile::TempDir {
+fn several() -> Folder {
     let directory = sample();
     let path = directory.path();
     for (seed, n, name) in [("2", "7", "b.mdf"), ("3", "4", "c.mdf.zst"), ("4", "6", "d.mep")] {
@@ -34,8 +36,7 @@ fn place(row: &str) -> (u64, String) {
 
 #[test]
 fn every_run_of_a_file_is_listed() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let of_run = |run: u32| {
         let mut event = unchecked(event(&[bank(0, &ONE_HIT)]));
         event[36..40].copy_from_slice(&run.to_le_bytes());
@@ -48,8 +49,7 @@ fn every_run_of_a_file_is_listed() {
 
 #[test]
 fn the_output_is_the_same_whatever_the_threads_and_names_file_and_event() {
-    let directory = several();
-    let directory = directory.path();
+    let directory = &several();
     let expected = rows(directory, &[&FILES[..], &["--threads", "1"]].concat());
     for options in
         [&["--threads", "2"][..], &["--threads", "5"], &["--threads", "3", "--batch", "2"], &["--layout", "mep"]]
@@ -73,8 +73,7 @@ fn the_output_is_the_same_whatever_the_threads_and_names_file_and_event() {
 
 #[test]
 fn shards_are_the_whole_and_choices_are_its_parts() {
-    let directory = several();
-    let directory = directory.path();
+    let directory = &several();
     let with = |args: &[&str]| rows(directory, &[&FILES[..], args].concat());
     let whole = with(&[]);
     for n in [1, 3, 5, 30] {
@@ -128,8 +127,7 @@ fn shards_are_the_whole_and_choices_are_its_parts() {
 
 #[test]
 fn a_job_that_keeps_going_loses_no_other_file_and_says_which_were_cut() {
-    let directory = several();
-    let directory = directory.path();
+    let directory = &several();
     let whole = rows(directory, &["a.mdf", "b.mdf", "d.mep"]);
     write(directory, "cut.mdf", &read(directory, "a.mdf")[..30]);
     write(directory, "cut.mdf.zst", &read(directory, "c.mdf.zst")[..50]);
@@ -150,8 +148,7 @@ fn a_job_that_keeps_going_loses_no_other_file_and_says_which_were_cut() {
 
 #[test]
 fn no_payload_is_copied_but_that_of_events_that_are_compressed() {
-    let directory = several();
-    let directory = directory.path();
+    let directory = &several();
     let copied = |file: &str| {
         let (json, _) = json_of(0, directory, &[&["decode", file][..], &TABLES].concat());
         json["payload_bytes_copied"].as_u64().unwrap()
@@ -163,8 +160,7 @@ fn no_payload_is_copied_but_that_of_events_that_are_compressed() {
 
 #[test]
 fn compressed_files_that_are_unpacked_at_once_come_in_their_order() {
-    let directory = several();
-    let directory = directory.path();
+    let directory = &several();
     for (seed, name) in [("5", "e.mdf.zst"), ("6", "f.mdf.zst"), ("7", "g.mep.zst")] {
         run_to(0, directory, &["generate", "--events", "9", "--seed", seed, "--output", "made"]);
         run_to(0, directory, &["convert", "made/events.mdf", "--output", name.trim_end_matches(".zst")]);
@@ -194,8 +190,7 @@ fn compressed_files_that_are_unpacked_at_once_come_in_their_order() {
 
 #[test]
 fn checksums_are_believed_where_they_are_not_compared() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let good = event(&[bank(0, &ONE_HIT)]);
     let mut wrong = good.clone();
     wrong[12] ^= 1;
@@ -220,8 +215,7 @@ fn checksums_are_believed_where_they_are_not_compared() {
 
 #[test]
 fn inputs_come_as_folders_patterns_and_lists() {
-    let directory = several();
-    let directory = directory.path();
+    let directory = &several();
     let expected = rows(directory, &["a.mdf", "b.mdf"]);
     let names = |rows: &[String]| rows.iter().map(|row| row.rsplit('/').next().unwrap().to_owned()).collect::<Vec<_>>();
     assert!(rows(directory, &["[ab].mdf"]) == expected);
@@ -259,8 +253,7 @@ fn inputs_come_as_folders_patterns_and_lists() {
 
 #[test]
 fn shards_that_keep_going_share_what_can_be_read() {
-    let directory = several();
-    let directory = directory.path();
+    let directory = &several();
     let mdf = read(directory, "a.mdf");
     write(directory, "cut.mdf", &mdf[..mdf.len() - 3]);
     let args = ["cut.mdf", "absent.mdf", "b.mdf", "--output", "hits.csv"];
@@ -278,8 +271,7 @@ fn shards_that_keep_going_share_what_can_be_read() {
 
 #[test]
 fn the_last_shard_that_keeps_going_finds_that_the_last_file_is_cut() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     run_to(0, directory, &["generate", "--events", "9", "--corrupt", "cut=1", "--output", "."]);
     for (shard, code, events) in [("1/3", 0, 2), ("2/3", 0, 3), ("3/3", 1, 3)] {
         let (json, err) = json_of(code, directory, &["decode", "events.mdf", "--keep-going", "--shard", shard]);
@@ -290,8 +282,7 @@ fn the_last_shard_that_keeps_going_finds_that_the_last_file_is_cut() {
 
 #[test]
 fn the_first_event_with_a_fault_is_counted_over_all_inputs_whatever_is_chosen() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let faults = ["--corrupt", "truncated=0.001", "--seed", "5"];
     run_to(0, directory, &[&["generate", "--events", "30", "--output", "."], &faults[..]].concat());
     // The faults are in the events 2, 8 and 22.
@@ -305,8 +296,7 @@ fn the_first_event_with_a_fault_is_counted_over_all_inputs_whatever_is_chosen() 
 
 #[test]
 fn hits_go_to_standard_output_and_into_pipes() {
-    let directory = several();
-    let directory = directory.path();
+    let directory = &several();
     run_to(0, directory, &[&["decode", "a.mdf", "--output", "hits.csv"][..], &TABLES].concat());
     let expected = read(directory, "hits.csv");
     let tables = TABLES.join(" ");

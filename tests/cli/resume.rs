@@ -7,14 +7,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::support::{TABLES, json_of, read, run_to, sample, shell, write};
+use crate::support::{Folder, TABLES, json_of, read, run_to, sample, shell, write};
 
 const FILES: [&str; 3] = ["a.mdf", "b.mdf.zst", "c.mep"];
 
 /// A directory with three inputs and their tables.
-fn inputs() -> TempDir {
+fn inputs() -> Folder {
     let directory = sample();
     for (seed, name) in [("2", "a.mdf"), ("3", "b.mdf.zst"), ("4", "c.mep")] {
         run_to(0, directory.path(), &["generate", "--events", "4", "--seed", seed, "--output", "made"]);
@@ -49,8 +48,7 @@ fn set_modified(path: &Path, second: u64) {
 
 #[test]
 fn only_what_is_new_changed_or_made_otherwise_is_decoded_again() {
-    let directory = inputs();
-    let directory = directory.path();
+    let directory = &inputs();
     let mut all = contents(directory);
     let again = |what: &str, files: &[&str], options: &[&str], expected: &[&str]| {
         let (json, err) = resume(directory, files, options);
@@ -112,8 +110,7 @@ fn only_what_is_new_changed_or_made_otherwise_is_decoded_again() {
 
 #[test]
 fn a_damaged_manifest_is_said_and_everything_decoded_again() {
-    let directory = inputs();
-    let directory = directory.path();
+    let directory = &inputs();
     resume(directory, &FILES, &[]);
     let manifest = String::from_utf8(read(directory, "hits/.ut-decode.json")).unwrap();
     for bad in ["", "{}", &manifest[..manifest.len() / 2], &manifest.replace("\"version\": 1", "\"version\": 2")] {
@@ -127,8 +124,7 @@ fn a_damaged_manifest_is_said_and_everything_decoded_again() {
 
 #[test]
 fn an_input_that_breaks_off_is_tried_each_time_and_a_pipe_is_always_decoded() {
-    let directory = inputs();
-    let directory = directory.path();
+    let directory = &inputs();
     let whole = read(directory, "a.mdf");
     write(directory, "a.mdf", &whole[..whole.len() - 3]);
     let args = ["decode", "a.mdf", "c.mep", "--resume", "--keep-going", "--output", "hits/", "--format", "csv"];
@@ -147,8 +143,7 @@ fn an_input_that_breaks_off_is_tried_each_time_and_a_pipe_is_always_decoded() {
 
 #[test]
 fn a_job_that_is_killed_again_and_again_ends_with_the_outputs_of_one_that_is_not() {
-    let directory = inputs();
-    let directory = directory.path();
+    let directory = &inputs();
     fs::create_dir(directory.join("raw")).unwrap();
     for i in 0..40 {
         fs::copy(directory.join(FILES[i % 2]), directory.join(format!("raw/{i:02}.mdf"))).unwrap();
@@ -179,8 +174,7 @@ fn a_job_that_is_killed_again_and_again_ends_with_the_outputs_of_one_that_is_not
 
 #[test]
 fn resuming_needs_a_folder_of_one_file_an_input_and_all_their_events() {
-    let directory = inputs();
-    let directory = directory.path();
+    let directory = &inputs();
     let folder = ["--output", "hits/", "--format", "csv"];
     for (options, message) in [
         (&["--output", "hits.csv"][..], "name a folder"),

@@ -1,5 +1,6 @@
 //! What the end-to-end tests of the tool share.
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -44,10 +45,38 @@ pub fn json_of(code: i32, directory: &Path, args: &[&str]) -> (Value, String) {
     (serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error} in {out}")), err)
 }
 
+/// A directory that goes when it is dropped.
+pub struct Folder(TempDir);
+
+impl Folder {
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Deref for Folder {
+    type Target = Path;
+
+    fn deref(&self) -> &Path {
+        self.path()
+    }
+}
+
+impl AsRef<Path> for Folder {
+    fn as_ref(&self) -> &Path {
+        self
+    }
+}
+
+/// An empty directory.
+pub fn empty() -> Folder {
+    Folder(tempfile::tempdir().unwrap())
+}
+
 /// A directory with 5 generated v5 events (`events.mdf`) and their tables.
-pub fn sample() -> TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    run_to(0, directory.path(), &["generate", "--events", "5", "--output", "."]);
+pub fn sample() -> Folder {
+    let directory = empty();
+    run_to(0, &directory, &["generate", "--events", "5", "--output", "."]);
     directory
 }
 

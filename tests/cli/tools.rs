@@ -1,6 +1,6 @@
 //! `ut-decode inspect`, `generate`, `convert`, `throughput` and `share`, end to end.
 
-use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run, run_to, sample, unchecked, write};
+use crate::support::{ONE_HIT, TABLES, bank, empty, event, json_of, read, run, run_to, sample, unchecked, write};
 use ut_decoding::input::{Bank, Events, kind, write_allen_dump};
 
 #[test]
@@ -18,8 +18,7 @@ fn help_teaches_and_every_subcommand_has_some() {
 
 #[test]
 fn generate_gives_the_same_bytes_for_the_same_seed() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let names = ["events.mdf", "boards.bin", "geometry.bin"];
     let files = |seed: &str, format: &str, output: &str| {
         run_to(0, directory, &["generate", "--events", "2", "--seed", seed, "--format", format, "--output", output]);
@@ -61,8 +60,7 @@ fn inspect_shows_types_and_events() {
 
 #[test]
 fn inspect_shows_one_event_and_one_bank() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let mut bad = ONE_HIT;
     bad[5] = 255;
     let banks = [bank(5 << 11 | 1 << 10 | 3, &ONE_HIT), bank(2, &bad), bank(2, &ONE_HIT[..26]), bank(6 << 11, &[0; 8])];
@@ -86,8 +84,7 @@ fn inspect_shows_one_event_and_one_bank() {
 
 #[test]
 fn inspect_shows_v4_clusters() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     // Hybrid 1, strip 3 (from 1), 2 quarters; charge of two strips. Then a cluster on hybrid 6, which is not there.
     let words = [2u16, 0x0180, 514 << 2 | 2 | 1 << 15, 3072 << 2];
     let mut payload: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -105,8 +102,7 @@ fn inspect_shows_v4_clusters() {
 
 #[test]
 fn inspect_tells_what_is_wrong() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let good = unchecked(event(&[bank(0, &ONE_HIT)]));
     let mut magic = good.clone();
     magic[48] = 0;
@@ -126,8 +122,7 @@ fn inspect_tells_what_is_wrong() {
 
 #[test]
 fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let (out, _) = run_to(0, directory, &["convert", "events.mdf", "--output", "dumps"]);
     for expected in ["5 events", "version of the banks, 4", "5 banks not decoded", "5 marks of generated"] {
         assert!(out.contains(expected), "{expected} in\n{out}");
@@ -151,8 +146,7 @@ fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
 
 #[test]
 fn a_conversion_counts_what_it_loses_and_makes_up() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let broken_odin = Bank { kind: kind::ODIN, payload: &[0; 4], ..bank(0, &[]) };
     let error_bank = Bank { kind: kind::UT_ERROR, ..bank(2, &[0; 8]) };
     // None of the four has a number, and the third has no banks.
@@ -216,8 +210,7 @@ fn a_conversion_counts_what_it_loses_and_makes_up() {
 
 #[test]
 fn tables_are_shown_and_what_is_odd_about_them_fails() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let (json, out) = json_of(0, directory, &["tables"]);
     assert_eq!((&json["boards"], &json["lanes"], &json["odd"]), (&216.into(), &1192.into(), &serde_json::json!([])));
     assert!(out.contains("Nothing is odd"), "{out}");
@@ -243,8 +236,7 @@ fn tables_are_shown_and_what_is_odd_about_them_fails() {
 
 #[test]
 fn the_tables_of_the_settings_are_shown_unless_a_format_is_asked_for() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     write(directory, "set.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
     let shown = |options: &[&str]| json_of(0, directory, &[&["tables", "--config", "set.toml"], options].concat()).0;
     assert_eq!(shown(&[])["boards_file"], "boards.bin");
@@ -254,8 +246,7 @@ fn the_tables_of_the_settings_are_shown_unless_a_format_is_asked_for() {
 
 #[test]
 fn texts_and_tables_without_end_are_refused() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     write(directory, "one.csv", b"event,layer,x_at_y_eq0,id\n0,0,1.5,7\n");
     write(directory, "zeros.csv", &vec![0; 3 << 20]);
     write(directory, "times.txt", &vec![b' '; 17 << 20]);
@@ -276,8 +267,7 @@ fn texts_and_tables_without_end_are_refused() {
 
 #[test]
 fn generate_feeds_a_pipe_at_the_rate_that_was_asked_for() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let start = std::time::Instant::now();
     let args = ["generate", "--events", "5", "--rate", "100", "--output", "-"];
     let output = run(directory, &args);
@@ -290,8 +280,7 @@ fn generate_feeds_a_pipe_at_the_rate_that_was_asked_for() {
 
 #[test]
 fn decode_says_which_stage_was_busy() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let (json, out) = json_of(0, directory, &["decode", "events.mdf", "--threads", "2"]);
     let stages = json["pipeline"]["stages"].as_array().unwrap();
     assert_eq!(stages.iter().map(|stage| &stage["threads"]).collect::<Vec<_>>(), [1, 2, 1]);
@@ -302,8 +291,7 @@ fn decode_says_which_stage_was_busy() {
 
 #[test]
 fn what_cannot_be_converted_fails() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     run_to(0, directory, &["convert", "events.mdf", "--output", "dumps"]);
     let (_, err) = run_to(2, directory, &["convert", "dumps/1_0.bin", "--output", "a.mdf"]);
     assert!(err.contains("--format"), "{err}");
@@ -343,8 +331,7 @@ fn what_cannot_be_converted_fails() {
 
 #[test]
 fn throughput_says_what_was_measured() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let (json, err) = json_of(0, directory, &["throughput", "events.mdf", "--duration", "0", "--threads", "2"]);
     assert_eq!(json["backend"], "cpu");
     assert_eq!((&json["threads"], &json["events"], &json["distinct_events"]), (&2.into(), &1000.into(), &5.into()));
@@ -367,8 +354,7 @@ fn throughput_says_what_was_measured() {
 
 #[test]
 fn throughput_with_columns_is_measured_in_turn_with_the_plain_one() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let args = ["throughput", "events.mdf", "--duration", "0", "--threads", "1", "--events", "20", "--columns"];
     let (json, err) = json_of(0, directory, &[&args[..], &["detector"]].concat());
     assert!(json["plain_events_per_second"]["median"].as_f64().unwrap() > 0.0, "{json}");
@@ -398,8 +384,7 @@ fn throughput_without_a_file_measures_1000_embedded_events() {
 
 #[test]
 fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let args = ["throughput", "events.mdf", "--duration", "0", "--threads", "1", "--events", "20"];
     let (json, err) = json_of(0, directory, &[&args[..], &["--batch", "1,10", "--batch", "40"]].concat());
     let results = json["batches"].as_array().unwrap();
@@ -417,8 +402,7 @@ fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
 
 #[test]
 fn throughput_of_nothing_fails() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     write(directory, "empty.mdf", &[]);
     let (_, err) = run_to(1, directory, &["throughput", "empty.mdf"]);
     assert!(err.contains("no event"), "{err}");
@@ -434,8 +418,7 @@ fn throughput_of_nothing_fails() {
 
 #[test]
 fn manual_pages_and_completions_lie_where_they_are_looked_for() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let (out, _) = run_to(0, directory, &["share", "prefix/share"]);
     assert!(out.contains("files written to prefix/share"), "{out}");
     let page = |name: &str| String::from_utf8(read(directory, &format!("prefix/share/{name}"))).unwrap();

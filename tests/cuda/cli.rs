@@ -16,18 +16,29 @@ fn decode(backend: &str) -> Vec<String> {
 }
 
 #[test]
-fn without_a_gpu_cuda_says_why_and_auto_takes_the_cpu_and_says_so() {
-    let reason = "finds no GPU";
-    let run = |backend| {
-        let args = decode(backend);
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let output = FakeDriver::new().run_tool(&[("FAKE_CUDA_DEVICES", "0")], &args);
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+fn without_a_gpu_every_command_says_why_and_auto_takes_the_cpu_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let [store, output] = ["tune.sqlite", "sweep"].map(|name| folder.path().join(name).display().to_string());
+    let small = "--events 1 --profile pp-low --backend cuda";
+    let run = |args: &[&str]| {
+        let output = FakeDriver::new().run_tool(&[("FAKE_CUDA_DEVICES", "0"), ("UT_DECODE_TUNE_DB", &store)], args);
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(err.contains("the NVIDIA driver finds no GPU"), "{args:?}: {err}");
+        (output.status.code(), err)
     };
-    let (code, err) = run("cuda");
-    assert!(code == Some(1) && err.contains(reason), "{err}");
-    let (code, err) = run("auto");
-    assert!(code == Some(0) && err.contains("taking cpu") && err.contains(reason), "{err}");
+    for line in [
+        format!("throughput {small}"),
+        format!("ablation {small}"),
+        format!("sweep {small} --axis streams=1 --output {output}"),
+        "tune run --backend cuda".to_owned(),
+    ] {
+        assert_eq!(run(&line.split(' ').collect::<Vec<_>>()).0, Some(1), "{line}");
+    }
+    let decode = |backend| run(&decode(backend).iter().map(String::as_str).collect::<Vec<_>>());
+    assert_eq!(decode("cuda").0, Some(1));
+    let (code, err) = decode("auto");
+    assert!(code == Some(0) && err.contains("taking cpu"), "{err}");
+    assert!(!Path::new(&store).exists(), "nothing is stored");
 }
 
 #[test]
@@ -132,8 +143,7 @@ fn a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver() {
     use ut_decoding::Backend;
     use ut_decoding::bench::tunable;
 
-    let name = "cli::a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver";
-    fake_driver::well_on_the_fake(name, &[], || {
+    fake_driver::well_on_the_fake(&[], || {
         let device = tunable::device(Backend::Cuda).unwrap();
         let gpu = choose(0).unwrap();
         assert_eq!((&device.name, device.sm_count), (&gpu.name, gpu.multiprocessors as u32));
@@ -175,8 +185,7 @@ fn what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput() {
     use ut_decoding::bench::tunable::{self, Subject};
     use ut_decoding::{Backend, DecodeOptions, DetectorTables, Grouping};
 
-    let name = "cli::what_is_tuned_on_a_gpu_is_kept_and_used_by_decode_and_throughput";
-    fake_driver::well_on_the_fake(name, &[], || {
+    fake_driver::well_on_the_fake(&[], || {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name).display().to_string();
         on_the_fake(&["generate", "--events", "1", "--profile", "pp-low", "--output", &at("")]);

@@ -1,59 +1,36 @@
 //! Hits and reports of batches, whatever they hold.
 
-use std::num::NonZeroU32;
-
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Readback};
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{DecodeOptions, Grouping, Position};
+use ut_decoding::{DecodeOptions, Grouping};
 
-use crate::fake_driver::well_on_the_fake;
+use crate::fake_driver::{on_the_fakes, well_on_the_fake};
 use crate::suite::backends::decode;
 use crate::suite::events::{allen_batch, fits_mep, mep_batch};
 use crate::{RUNS, VERSIONS, collect_as_reference, compare, cuda, detector, events, overlapping};
 #[test]
 fn events_come_out_as_from_the_reference() {
-    for run in RUNS {
-        well_on_the_fake("decoding::events_come_out_as_from_the_reference", &run, || {
-            for (version, grouping) in VERSIONS.into_iter().zip([Grouping::YRows, Grouping::UniqueX]) {
-                let (tables, options) = (detector(version, grouping), DecodeOptions::default());
-                let mut decoder = cuda(&tables, options);
-                // Smaller and larger ones in turn: buffers are used again, and grow.
-                for n in [1, 3, 2, 0] {
-                    let events = events(version, n, n as usize);
-                    compare(&mut decoder, &tables, options, allen_batch(&events).view());
-                    assert!(fits_mep(&events));
-                    compare(&mut decoder, &tables, options, mep_batch(&events).view());
-                }
+    on_the_fakes(&RUNS, || {
+        for (version, grouping) in VERSIONS.into_iter().zip([Grouping::YRows, Grouping::UniqueX]) {
+            let (tables, options) = (detector(version, grouping), DecodeOptions::default());
+            let mut decoder = cuda(&tables, options);
+            // Smaller and larger ones in turn: buffers are used again, and grow.
+            for n in [1, 3, 2, 0] {
+                let events = events(version, n, n as usize);
+                compare(&mut decoder, &tables, options, allen_batch(&events).view());
+                assert!(fits_mep(&events));
+                compare(&mut decoder, &tables, options, mep_batch(&events).view());
             }
-        });
-    }
-}
-
-#[test]
-fn every_option_reaches_the_kernels() {
-    for run in &RUNS[..2] {
-        well_on_the_fake("decoding::every_option_reaches_the_kernels", run, || {
-            let plain = DecodeOptions::default();
-            let tables = detector(BankVersion::V5, Grouping::YRows);
-            for options in [
-                DecodeOptions { clustering: false, ..plain },
-                DecodeOptions { position: Position::Geometric, ..plain },
-                DecodeOptions { save_above_max: true, max_cluster_size: NonZeroU32::MIN, ..plain },
-            ] {
-                let batch = allen_batch(&events(BankVersion::V5, 7, 1));
-                compare(&mut cuda(&tables, options), &tables, options, batch.view());
-            }
-        });
-    }
+        }
+    });
 }
 
 #[test]
 fn the_fused_kernels_give_the_same_hits_in_windows_and_when_a_launch_counts_first() {
-    let name = "decoding::the_fused_kernels_give_the_same_hits_in_windows_and_when_a_launch_counts_first";
-    well_on_the_fake(name, &[], || {
+    well_on_the_fake(&[], || {
         let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
         for assignments in [["fused.strips=256", "fused.count_first=0"], ["fused.strips=256", "fused.count_first=1"]] {
             let mut launch = Parameters::default();
@@ -73,29 +50,27 @@ fn the_fused_kernels_give_the_same_hits_in_windows_and_when_a_launch_counts_firs
 
 #[test]
 fn more_strips_than_there_is_room_for_are_decoded_all_the_same() {
-    for run in RUNS {
-        well_on_the_fake("decoding::more_strips_than_there_is_room_for_are_decoded_all_the_same", &run, || {
-            let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-            let batch = overlapping();
-            let (expected, _) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
-            assert!(expected.len() > batch.raw.len() / 2, "{} hits, {} bytes", expected.len(), batch.raw.len());
-            let mut decoder = cuda(&tables, options);
-            let before = allen_batch(&events(BankVersion::V5, 7, 1));
-            // With others in flight.
-            let first = decoder.submit(before.view(), Readback::Hits).unwrap();
-            let large = decoder.submit(batch.view(), Readback::Hits).unwrap();
-            let third = decoder.submit(before.view(), Readback::Hits).unwrap();
-            for (ticket, batch) in [(large, &batch), (third, &before), (first, &before)] {
-                collect_as_reference(&mut decoder, ticket, &tables, options, batch);
-            }
-            let held = decoder.device_bytes();
-            compare(&mut decoder, &tables, options, batch.view());
-            compare(&mut decoder, &tables, options, before.view());
-            let resident = decoder.upload(batch.view()).unwrap();
-            // SAFETY: it lives until the end.
-            let hits = unsafe { decoder.decode_resident(&resident.batch()) }.unwrap();
-            assert_eq!(hits.len, expected.len());
-            assert!(decoder.device_bytes() >= held);
-        });
-    }
+    on_the_fakes(&RUNS, || {
+        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        let batch = overlapping();
+        let (expected, _) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
+        assert!(expected.len() > batch.raw.len() / 2, "{} hits, {} bytes", expected.len(), batch.raw.len());
+        let mut decoder = cuda(&tables, options);
+        let before = allen_batch(&events(BankVersion::V5, 7, 1));
+        // With others in flight.
+        let first = decoder.submit(before.view(), Readback::Hits).unwrap();
+        let large = decoder.submit(batch.view(), Readback::Hits).unwrap();
+        let third = decoder.submit(before.view(), Readback::Hits).unwrap();
+        for (ticket, batch) in [(large, &batch), (third, &before), (first, &before)] {
+            collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+        }
+        let held = decoder.device_bytes();
+        compare(&mut decoder, &tables, options, batch.view());
+        compare(&mut decoder, &tables, options, before.view());
+        let resident = decoder.upload(batch.view()).unwrap();
+        // SAFETY: it lives until the end.
+        let hits = unsafe { decoder.decode_resident(&resident.batch()) }.unwrap();
+        assert_eq!(hits.len, expected.len());
+        assert!(decoder.device_bytes() >= held);
+    });
 }

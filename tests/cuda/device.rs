@@ -4,13 +4,12 @@ use ut_decoding::decoder::cuda::Readback;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchReport, DecodeOptions, Decoder, Grouping, UtHits};
 
-use crate::fake_driver::{FakeDriver, complaints, on_the_fake, well_on_the_fake};
+use crate::fake_driver::{FakeDriver, complaints, on_the_fake, on_the_fakes};
 use crate::suite::events::allen_batch;
 use crate::{KERNELS, compare, cuda, detector, events};
 #[test]
 fn a_device_that_fails_is_an_error_and_no_end_of_the_program() {
-    let name = "device::a_device_that_fails_is_an_error_and_no_end_of_the_program";
-    let output = on_the_fake(name, &[], || {
+    let output = on_the_fake(&[], &|| {
         let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
         let mut decoder = cuda(&tables, options);
         let batch = allen_batch(&events(BankVersion::V5, 1, 1));
@@ -26,43 +25,29 @@ fn a_device_that_fails_is_an_error_and_no_end_of_the_program() {
 }
 
 /// Kernels in the order of launch.
-const LAUNCHES: [(&str, &[&str]); 2] = [
+const LAUNCHES: [(&str, &str); 2] = [
     (
         "allen",
-        &[
-            "count_hits",
-            "prefix_sum_tiles",
-            "prefix_sum_offsets",
-            "cluster_and_predecode",
-            "prefix_sum_tiles",
-            "prefix_sum_offsets",
-            "compress_and_make_keys",
-            "find_permutation",
-            "decode_in_order",
-        ],
+        "count_hits prefix_sum_tiles prefix_sum_offsets cluster_and_predecode prefix_sum_tiles prefix_sum_offsets \
+         compress_and_make_keys find_permutation decode_in_order",
     ),
-    ("fused", &["fused", "fused_others"]),
+    ("fused", "fused fused_others"),
 ];
 
 #[test]
 fn kernels_are_timed_in_the_order_of_launch() {
-    for (pipeline, launches) in LAUNCHES {
-        well_on_the_fake("device::kernels_are_timed_in_the_order_of_launch", &[(KERNELS, pipeline)], || {
-            // A child process runs the test from its beginning.
-            let (_, launches) = *LAUNCHES
-                .iter()
-                .find(|(name, _)| std::env::var(KERNELS).is_ok_and(|given| given == *name))
-                .unwrap_or(&(pipeline, launches));
-            let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-            let mut decoder = cuda(&tables, options);
-            decoder.time_kernels(true);
-            compare(&mut decoder, &tables, options, allen_batch(&events(BankVersion::V5, 1, 1)).view());
-            let times = decoder.take_times().expect("they were recorded");
-            assert_eq!(times.iter().map(|(kernel, _)| kernel.name()).collect::<Vec<_>>(), launches);
-            assert!(times.iter().all(|(_, time)| *time > 0.0), "{times:?}");
-            assert!(decoder.take_times().expect("nothing is there").is_empty());
-        });
-    }
+    on_the_fakes(&LAUNCHES.map(|(pipeline, _)| [(KERNELS, pipeline)]), || {
+        let pipeline = std::env::var(KERNELS).unwrap_or_default();
+        let (_, launches) = *LAUNCHES.iter().find(|(name, _)| pipeline == *name).expect("one of them");
+        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        let mut decoder = cuda(&tables, options);
+        decoder.time_kernels(true);
+        compare(&mut decoder, &tables, options, allen_batch(&events(BankVersion::V5, 1, 1)).view());
+        let times = decoder.take_times().expect("they were recorded");
+        assert_eq!(times.iter().map(|(kernel, _)| kernel.name()).collect::<Vec<_>>().join(" "), launches);
+        assert!(times.iter().all(|(_, time)| *time > 0.0), "{times:?}");
+        assert!(decoder.take_times().expect("nothing is there").is_empty());
+    });
 }
 
 #[test]
@@ -89,8 +74,7 @@ fn what_keeps_a_gpu_from_being_used_is_said() {
 #[test]
 fn a_device_whose_memory_is_used_up_says_so_and_the_decoder_recovers() {
     let memory = (3 << 20).to_string();
-    let name = "device::a_device_whose_memory_is_used_up_says_so_and_the_decoder_recovers";
-    let output = on_the_fake(name, &[("FAKE_CUDA_MEMORY", &memory)], || {
+    let output = on_the_fake(&[("FAKE_CUDA_MEMORY", &memory)], &|| {
         let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
         let mut decoder = cuda(&tables, options);
         let large = allen_batch(&events(BankVersion::V5, 1, 60));

@@ -72,9 +72,15 @@ pub fn complaints(output: &Output) -> Vec<String> {
     said.filter(|line| !line.starts_with(BANNER) && !line.starts_with("fake cuda: note:")).map(str::to_owned).collect()
 }
 
-/// Runs `body` of the test `name` in a process of its own, with the fake for a driver; gives what that said, which must
+/// The test in which a closure is written, by the name of the closure's type: `cuda::streams::test::{{closure}}`.
+fn test_of<F>() -> &'static str {
+    let path = std::any::type_name::<F>().split("::{{closure}}").next().expect("a first part");
+    path.split_once("::").expect("the program's name comes first").1
+}
+
+/// Runs `body`, which a test wrote, in a process of its own, with the fake for a driver; gives what that said, which must
 /// have ended well. In that process itself `body` is run, and nothing is given.
-pub fn on_the_fake(name: &str, settings: &[(&str, &str)], body: impl Fn()) -> Option<Output> {
+pub fn on_the_fake<F: Fn()>(settings: &[(&str, &str)], body: &F) -> Option<Output> {
     if std::env::var_os(INSIDE).is_some() {
         body();
         return None;
@@ -82,7 +88,7 @@ pub fn on_the_fake(name: &str, settings: &[(&str, &str)], body: impl Fn()) -> Op
     let fake = FakeDriver::new();
     let mut command = Command::new(std::env::current_exe().expect("a test has a path"));
     fake.give_to(&mut command, settings);
-    let output = command.args(["--exact", name, "--nocapture"]).output().expect("the test can be run");
+    let output = command.args(["--exact", test_of::<F>(), "--nocapture"]).output().expect("the test can be run");
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
     let text = format!("{settings:?}\n--- stdout\n{out}\n--- stderr\n{err}");
     assert!(output.status.success() && out.contains("1 passed"), "{text}");
@@ -90,9 +96,18 @@ pub fn on_the_fake(name: &str, settings: &[(&str, &str)], body: impl Fn()) -> Op
     Some(output)
 }
 
+/// As [`on_the_fake`], once with each of these settings, and the fake must have found nothing wrong.
+pub fn on_the_fakes<F: Fn(), S: AsRef<[(&'static str, &'static str)]>>(all: &[S], body: F) {
+    for settings in all {
+        if let Some(output) = on_the_fake(settings.as_ref(), &body) {
+            assert_eq!(complaints(&output), [""; 0], "{:?}", settings.as_ref());
+        }
+    }
+}
+
 /// As [`on_the_fake`], and the fake must have found nothing wrong.
-pub fn well_on_the_fake(name: &str, settings: &[(&str, &str)], body: impl Fn()) {
-    if let Some(output) = on_the_fake(name, settings, body) {
+pub fn well_on_the_fake<F: Fn()>(settings: &[(&str, &str)], body: F) {
+    if let Some(output) = on_the_fake(settings, &body) {
         assert_eq!(complaints(&output), [""; 0], "{settings:?}");
     }
 }

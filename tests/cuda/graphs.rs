@@ -4,7 +4,7 @@ use ut_decoding::decoder::cuda::{CudaDecoder, GraphUse, Readback};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping};
 
-use crate::fake_driver::well_on_the_fake;
+use crate::fake_driver::{on_the_fakes, well_on_the_fake};
 use crate::suite::events::allen_batch;
 use crate::{KERNELS, collect_as_reference, compare, cuda, detector, events};
 
@@ -31,81 +31,71 @@ fn decode(decoder: &mut CudaDecoder, tables: &DetectorTables, batch: &EventBatch
 
 #[test]
 fn batches_of_as_many_events_share_a_graph_whatever_is_in_them() {
-    let name = "graphs::batches_of_as_many_events_share_a_graph_whatever_is_in_them";
-    for pipeline in GRAPHS {
-        well_on_the_fake(name, &[pipeline], || {
-            let tables = detector(BankVersion::V5, Grouping::YRows);
-            let mut decoder = cuda(&tables, DecodeOptions::default());
-            // The buffers grow to what they are for good.
-            let batches = batches();
+    on_the_fakes(&GRAPHS.map(|graphs| [graphs]), || {
+        let tables = detector(BankVersion::V5, Grouping::YRows);
+        let mut decoder = cuda(&tables, DecodeOptions::default());
+        // The buffers grow to what they are for good.
+        let batches = batches();
+        for batch in &batches {
+            decode(&mut decoder, &tables, batch);
+        }
+        let before = used(&mut decoder);
+        for _ in 0..3 {
             for batch in &batches {
                 decode(&mut decoder, &tables, batch);
             }
-            let before = used(&mut decoder);
-            for _ in 0..3 {
-                for batch in &batches {
-                    decode(&mut decoder, &tables, batch);
-                }
-            }
-            let after = used(&mut decoder);
-            // One or two events, with hits and without; all on the first stream, one after the other.
-            assert!(after.made - before.made <= 4 && after.made <= 8, "{before:?} {after:?}");
-            assert!(after.launched - before.launched >= 3 * 2 * 6 - 4, "{before:?} {after:?}");
-            assert!(after.changed > before.changed, "batches lie elsewhere each time");
-            assert_eq!(after.refused, None);
-        });
-    }
+        }
+        let after = used(&mut decoder);
+        // One or two events, with hits and without; all on the first stream, one after the other.
+        assert!(after.made - before.made <= 4 && after.made <= 8, "{before:?} {after:?}");
+        assert!(after.launched - before.launched >= 3 * 2 * 6 - 4, "{before:?} {after:?}");
+        assert!(after.changed > before.changed, "batches lie elsewhere each time");
+        assert_eq!(after.refused, None);
+    });
 }
 
 #[test]
 fn a_batch_that_stays_where_it_is_is_one_launch_each_time() {
-    let name = "graphs::a_batch_that_stays_where_it_is_is_one_launch_each_time";
-    for pipeline in GRAPHS {
-        well_on_the_fake(name, &[pipeline], || {
-            let tables = detector(BankVersion::V5, Grouping::YRows);
-            let mut decoder = cuda(&tables, DecodeOptions::default());
-            let batch = allen_batch(&events(BankVersion::V5, 1, 2));
-            let resident = [decoder.upload(batch.view()).unwrap()];
-            // Often enough that every stream has seen twice what is decoded before the clock runs, and what after.
-            for _ in 0..2 {
-                decoder.repeat_resident(&resident, 6).unwrap();
-            }
-            let before = used(&mut decoder);
-            let (streams, passes) = (decoder.streams() as u64, 12);
-            decoder.repeat_resident(&resident, passes).unwrap();
-            let after = used(&mut decoder);
-            assert_eq!(after.made, before.made);
-            // On every stream once before the clock runs.
-            assert_eq!(after.launched - before.launched, passes as u64 + streams);
-            compare(&mut decoder, &tables, DecodeOptions::default(), batch.view());
-        });
-    }
+    on_the_fakes(&GRAPHS.map(|graphs| [graphs]), || {
+        let tables = detector(BankVersion::V5, Grouping::YRows);
+        let mut decoder = cuda(&tables, DecodeOptions::default());
+        let batch = allen_batch(&events(BankVersion::V5, 1, 2));
+        let resident = [decoder.upload(batch.view()).unwrap()];
+        // Often enough that every stream has seen twice what is decoded before the clock runs, and what after.
+        for _ in 0..2 {
+            decoder.repeat_resident(&resident, 6).unwrap();
+        }
+        let before = used(&mut decoder);
+        let (streams, passes) = (decoder.streams() as u64, 12);
+        decoder.repeat_resident(&resident, passes).unwrap();
+        let after = used(&mut decoder);
+        assert_eq!(after.made, before.made);
+        // On every stream once before the clock runs.
+        assert_eq!(after.launched - before.launched, passes as u64 + streams);
+        compare(&mut decoder, &tables, DecodeOptions::default(), batch.view());
+    });
 }
 
 #[test]
 fn more_kinds_of_batches_than_are_remembered_are_decoded_all_the_same() {
-    let name = "graphs::more_kinds_of_batches_than_are_remembered_are_decoded_all_the_same";
-    for pipeline in GRAPHS {
-        well_on_the_fake(name, &[pipeline], || {
-            let tables = detector(BankVersion::V4, Grouping::YRows);
-            let mut decoder = cuda(&tables, DecodeOptions::default());
-            let kinds: Vec<_> = (1..7).map(|n| allen_batch(&events(BankVersion::V4, n, n as usize))).collect();
-            for batch in kinds.iter().chain(&kinds) {
-                compare(&mut decoder, &tables, DecodeOptions::default(), batch.view());
-                compare(&mut decoder, &tables, DecodeOptions::default(), batch.view());
-            }
-            assert!(used(&mut decoder).made > 4);
-        });
-    }
+    on_the_fakes(&GRAPHS.map(|graphs| [graphs]), || {
+        let tables = detector(BankVersion::V4, Grouping::YRows);
+        let mut decoder = cuda(&tables, DecodeOptions::default());
+        let kinds: Vec<_> = (1..7).map(|n| allen_batch(&events(BankVersion::V4, n, n as usize))).collect();
+        for batch in kinds.iter().chain(&kinds) {
+            compare(&mut decoder, &tables, DecodeOptions::default(), batch.view());
+            compare(&mut decoder, &tables, DecodeOptions::default(), batch.view());
+        }
+        assert!(used(&mut decoder).made > 4);
+    });
 }
 
 #[test]
 fn a_driver_that_refuses_is_used_without_graphs_and_its_words_are_kept() {
-    let name = "graphs::a_driver_that_refuses_is_used_without_graphs_and_its_words_are_kept";
     let functions =
         ["cuStreamBeginCapture", "cuStreamGetCaptureInfo", "cuGraphInstantiate", "cuGraphExecKernelNodeSetParams"];
     for (function, pipeline) in functions.into_iter().zip(GRAPHS.into_iter().cycle()) {
-        well_on_the_fake(name, &[pipeline, ("FAKE_CUDA_REFUSE", function)], || {
+        well_on_the_fake(&[pipeline, ("FAKE_CUDA_REFUSE", function)], || {
             let tables = detector(BankVersion::V5, Grouping::YRows);
             let mut decoder = cuda(&tables, DecodeOptions::default());
             // The buffers grow no more after the first two, and the others lie elsewhere.
@@ -124,8 +114,7 @@ fn a_driver_that_refuses_is_used_without_graphs_and_its_words_are_kept() {
 
 #[test]
 fn kernels_that_are_timed_are_launched_one_by_one() {
-    let name = "graphs::kernels_that_are_timed_are_launched_one_by_one";
-    well_on_the_fake(name, &GRAPHS[..1], || {
+    well_on_the_fake(&GRAPHS[..1], || {
         let tables = detector(BankVersion::V5, Grouping::YRows);
         let mut decoder = cuda(&tables, DecodeOptions::default());
         let batch = allen_batch(&events(BankVersion::V5, 1, 1));

@@ -4,12 +4,14 @@ use std::ffi::c_void;
 
 use cudarc::driver::{result, sys};
 use ut_decoding::decoder::cuda::{
-    CudaDecoder, CudaDevice, CudaHost, CudaMemory, CudaStream, Device, DeviceBatch, DeviceConfig, Readback,
+    CudaDecoder, CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device, DeviceBatch, DeviceConfig,
+    Readback,
 };
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchView, DecodeOptions, Grouping};
 
-use crate::fake_driver::{complaints, on_the_fake, well_on_the_fake};
+use crate::fake_driver::{complaints, on_the_fake, on_the_fakes, well_on_the_fake};
 use crate::suite::events::{allen_batch, mep_batch};
 use crate::{RUNS, collect_as_reference, detector, events, pipeline};
 
@@ -98,41 +100,37 @@ pub fn send(
 
 #[test]
 fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() {
-    let name = "interop::a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it";
-    for run in RUNS {
-        well_on_the_fake(name, &run, || {
-            let tables = detector(BankVersion::V5, Grouping::YRows);
-            let caller = Caller::new();
-            let (mut device, graph) = (caller.device(), pipeline().1);
-            // SAFETY:
-            // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of `device`;
-            // - `caller` is declared before the decoder and the streams, and so dropped after them.
-            let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
-            let config = DeviceConfig { pipeline: pipeline().0, ..DeviceConfig::default() };
-            let options = DecodeOptions::default();
-            let on = caller.device().with_graphs(graph).unwrap();
-            assert_eq!(on.raw_context(), caller.context);
-            let mut decoder = CudaDecoder::on_streams(on, vec![decoders], &tables, options, config).unwrap();
-            assert_eq!(decoder.streams(), 1);
-            let events = events(BankVersion::V5, 5, 2);
-            for batch in [allen_batch(&events), mep_batch(&events), allen_batch(&events)] {
-                let (there, memory, host) = send(&mut device, &mine, &batch.view());
-                // SAFETY: the memory is kept until the batch was collected.
-                let ticket = unsafe { decoder.submit_resident(&there, Readback::Hits) }.unwrap();
-                collect_as_reference(&mut decoder, ticket, &tables, options, &batch);
-                drop((memory, host));
-            }
-            // With a batch in flight.
-            let _ = decoder.submit(allen_batch(&events).view(), Readback::Hits).unwrap();
-            drop((decoder, mine, device));
-        });
-    }
+    on_the_fakes(&RUNS, || {
+        let tables = detector(BankVersion::V5, Grouping::YRows);
+        let caller = Caller::new();
+        let (mut device, graph) = (caller.device(), pipeline().1);
+        // SAFETY:
+        // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of `device`;
+        // - `caller` is declared before the decoder and the streams, and so dropped after them.
+        let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
+        let config = DeviceConfig { pipeline: pipeline().0, ..DeviceConfig::default() };
+        let options = DecodeOptions::default();
+        let on = caller.device().with_graphs(graph).unwrap();
+        assert_eq!(on.raw_context(), caller.context);
+        let mut decoder = CudaDecoder::on_streams(on, vec![decoders], &tables, options, config).unwrap();
+        assert_eq!(decoder.streams(), 1);
+        let events = events(BankVersion::V5, 5, 2);
+        for batch in [allen_batch(&events), mep_batch(&events), allen_batch(&events)] {
+            let (there, memory, host) = send(&mut device, &mine, &batch.view());
+            // SAFETY: the memory is kept until the batch was collected.
+            let ticket = unsafe { decoder.submit_resident(&there, Readback::Hits) }.unwrap();
+            collect_as_reference(&mut decoder, ticket, &tables, options, &batch);
+            drop((memory, host));
+        }
+        // With a batch in flight.
+        let _ = decoder.submit(allen_batch(&events).view(), Readback::Hits).unwrap();
+        drop((decoder, mine, device));
+    });
 }
 
 #[test]
 fn an_old_gpu_is_refused_and_one_beside_it_is_taken() {
-    let name = "interop::an_old_gpu_is_refused_and_one_beside_it_is_taken";
-    well_on_the_fake(name, &[("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_CAPABILITY", "75,90")], || {
+    well_on_the_fake(&[("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_CAPABILITY", "75,90")], || {
         for ordinal in [0, 1] {
             let caller = Caller::on(ordinal);
             // SAFETY: `caller` holds its context, which it has made current, and is dropped after what is made in it.
@@ -148,32 +146,26 @@ fn an_old_gpu_is_refused_and_one_beside_it_is_taken() {
 }
 
 #[test]
-fn streams_of_another_context_and_none_at_all_are_refused() {
-    let name = "interop::streams_of_another_context_and_none_at_all_are_refused";
-    well_on_the_fake(name, &[("FAKE_CUDA_DEVICES", "2")], || {
-        let tables = detector(BankVersion::V5, Grouping::YRows);
+fn streams_of_another_context_the_default_of_a_thread_and_none_at_all_are_refused() {
+    well_on_the_fake(&[("FAKE_CUDA_DEVICES", "2")], || {
+        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        let gpu = || CudaDevice::new(0, 0).unwrap();
         let mut other = CudaDevice::new(1, 0).unwrap();
-        for (streams, what) in [(vec![other.stream().unwrap()], "not one of GPU 0"), (vec![], "needs a stream")] {
-            let device = CudaDevice::new(0, 0).unwrap();
-            let config = DeviceConfig::default();
-            let made = CudaDecoder::on_streams(device, streams, &tables, DecodeOptions::default(), config);
+        let theirs = other.stream().unwrap();
+        let made = CudaSequence::new(gpu(), &theirs, &tables, options, Parameters::default());
+        let error = made.err().expect("it is refused").to_string();
+        assert!(error.contains("not one of GPU 0"), "{error}");
+        // SAFETY: `CU_STREAM_PER_THREAD`, one of the default streams, used on this thread only.
+        let default = unsafe { gpu().borrow_stream(std::ptr::without_provenance_mut(2)) };
+        for (streams, what) in [
+            (vec![theirs], "not one of GPU 0"),
+            (vec![], "needs a stream"),
+            (vec![default], "per-thread default stream"),
+        ] {
+            let made = CudaDecoder::on_streams(gpu(), streams, &tables, options, DeviceConfig::default());
             let error = made.err().expect("it is refused").to_string();
             assert!(error.contains(what), "{error}");
         }
-    });
-}
-
-#[test]
-fn the_default_stream_of_a_thread_is_refused() {
-    well_on_the_fake("interop::the_default_stream_of_a_thread_is_refused", &[], || {
-        let tables = detector(BankVersion::V5, Grouping::YRows);
-        let device = CudaDevice::new(0, 0).unwrap();
-        // SAFETY: `CU_STREAM_PER_THREAD`, one of the default streams, used on this thread only.
-        let stream = unsafe { device.borrow_stream(std::ptr::without_provenance_mut(2)) };
-        let config = DeviceConfig::default();
-        let made = CudaDecoder::on_streams(device, vec![stream], &tables, DecodeOptions::default(), config);
-        let error = made.err().expect("it is refused").to_string();
-        assert!(error.contains("per-thread default stream"), "{error}");
     });
 }
 
@@ -193,8 +185,7 @@ fn captured(stream: sys::CUstream, work: impl FnOnce()) {
 
 #[test]
 fn what_a_stream_may_still_use_that_cannot_be_waited_for_is_not_given_back() {
-    let name = "interop::what_a_stream_may_still_use_that_cannot_be_waited_for_is_not_given_back";
-    let output = on_the_fake(name, &[], || {
+    let output = on_the_fake(&[], &|| {
         let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
         let caller = Caller::new();
         let device = caller.device();

@@ -18,14 +18,13 @@ mod streams;
 #[path = "../suite/mod.rs"]
 mod suite;
 
-use suite::backends::decode;
-use suite::data::rows;
-use suite::events::{Bank, Event, allen_batch, generated_as, v5_payload};
+use suite::backends::{as_reference, decode};
+use suite::events::{Event, VERSIONS, allen_batch, generated_as, tables_in as detector, v5, v5_payload};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Ticket};
 use ut_decoding::decoder::reference::ReferenceDecoder;
-use ut_decoding::synth::{self, Profile};
-use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, Grouping, UtHits};
+use ut_decoding::synth::Profile;
+use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, UtHits};
 use ut_kernels::detector::BankVersion;
 
 /// Says in a child process which kernels are meant, and whether they are launched as graphs.
@@ -40,13 +39,6 @@ const RUNS: [[(&str, &str); 2]; 4] = [
     [("FAKE_CUDA_SEED", "3"), (KERNELS, "fused graph")],
 ];
 
-const VERSIONS: [BankVersion; 2] = [BankVersion::V4, BankVersion::V5];
-
-fn detector(version: BankVersion, grouping: Grouping) -> DetectorTables {
-    let (boards, geometry) = synth::detector(version, 1);
-    DetectorTables::new(boards, geometry, grouping).expect("they go together")
-}
-
 /// `n` events, one after the other from a seed.
 fn events(version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
     generated_as(Profile::PpLow, version, seed, n)
@@ -55,11 +47,7 @@ fn events(version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
 /// Compares what a decoder makes of a batch with the reference.
 #[track_caller]
 fn compare(decoder: &mut dyn Decoder, tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) {
-    let (expected, expected_report) = decode(&mut ReferenceDecoder::new(tables, options), tables, batch);
-    let (hits, report) = decode(decoder, tables, batch);
-    assert_eq!(report, expected_report);
-    assert_eq!(hits.offsets(), expected.offsets());
-    assert!(rows(&hits) == rows(&expected), "hits differ");
+    as_reference(decoder, tables, options, batch).unwrap();
 }
 
 /// The kernels that are meant, and whether they are launched as graphs.
@@ -80,7 +68,7 @@ fn cuda(tables: &DetectorTables, options: DecodeOptions) -> CudaDecoder {
 fn overlapping() -> EventBatch {
     let lane: Vec<(u16, u8)> = (0..60).map(|i| (2 * i, 31)).collect();
     let payload = v5_payload(&std::array::from_fn(|_| lane.clone()));
-    let event = vec![Bank { kind: 66, version: 4, source_id: 0, payload }];
+    let event = vec![v5(0, &payload)];
     let mut batch = allen_batch(&[event.clone(), event.clone(), event]);
     let one = batch.offsets[1];
     batch.raw.truncate(one as usize);

@@ -28,8 +28,7 @@ fn on_gpu(ordinal: usize, tables: &DetectorTables) -> CudaDecoder {
 
 #[test]
 fn a_batch_on_another_gpu_is_refused_and_one_of_another_decoder_of_the_gpu_is_decoded() {
-    let name = "refusals::a_batch_on_another_gpu_is_refused_and_one_of_another_decoder_of_the_gpu_is_decoded";
-    well_on_the_fake(name, &[("FAKE_CUDA_DEVICES", "2")], || {
+    well_on_the_fake(&[("FAKE_CUDA_DEVICES", "2")], || {
         let (tables, batch) = (tables(), batch());
         let [mut here, mut beside, mut there] = [0, 0, 1].map(|ordinal| on_gpu(ordinal, &tables));
         let resident = there.upload(batch.view()).unwrap();
@@ -54,7 +53,7 @@ fn a_batch_on_another_gpu_is_refused_and_one_of_another_decoder_of_the_gpu_is_de
 
 #[test]
 fn a_rung_of_the_ladder_is_refused_for_v4() {
-    well_on_the_fake("refusals::a_rung_of_the_ladder_is_refused_for_v4", &[], || {
+    well_on_the_fake(&[], || {
         let config = || CudaConfig {
             rung: Some("v5_allen__rung6".to_owned()),
             pipeline: Pipeline::Allen,
@@ -70,7 +69,7 @@ fn a_rung_of_the_ladder_is_refused_for_v4() {
 
 #[test]
 fn a_ticket_is_good_for_one_decoder() {
-    well_on_the_fake("refusals::a_ticket_is_good_for_one_decoder", &[], || {
+    well_on_the_fake(&[], || {
         let (tables, batch) = (tables(), batch());
         let [mut one, mut two] = [cuda(&tables, OPTIONS()), cuda(&tables, OPTIONS())];
         // The same place in either.
@@ -87,7 +86,7 @@ fn a_ticket_is_good_for_one_decoder() {
 
 #[test]
 fn streams_whose_tickets_were_lost_are_free_after_discarding() {
-    well_on_the_fake("refusals::streams_whose_tickets_were_lost_are_free_after_discarding", &[], || {
+    well_on_the_fake(&[], || {
         let (tables, batch) = (tables(), batch());
         let mut decoder = cuda(&tables, OPTIONS());
         let tickets: Vec<_> =
@@ -109,7 +108,7 @@ fn streams_whose_tickets_were_lost_are_free_after_discarding() {
 
 #[test]
 fn decoder_and_tickets_go_to_another_thread_together() {
-    well_on_the_fake("refusals::decoder_and_tickets_go_to_another_thread_together", &[("FAKE_CUDA_SEED", "4")], || {
+    well_on_the_fake(&[("FAKE_CUDA_SEED", "4")], || {
         let (tables, batch) = (tables(), batch());
         let mut decoder = cuda(&tables, OPTIONS());
         let resident = decoder.upload(batch.view()).unwrap();
@@ -130,9 +129,8 @@ fn decoder_and_tickets_go_to_another_thread_together() {
 #[test]
 fn a_batch_that_fails_on_its_way_is_given_back_after_the_copies_from_it() {
     let memory = (2 << 20).to_string();
-    let name = "refusals::a_batch_that_fails_on_its_way_is_given_back_after_the_copies_from_it";
     for seed in ["0", "1"] {
-        well_on_the_fake(name, &[("FAKE_CUDA_MEMORY", &memory), ("FAKE_CUDA_SEED", seed)], || {
+        well_on_the_fake(&[("FAKE_CUDA_MEMORY", &memory), ("FAKE_CUDA_SEED", seed)], || {
             let (tables, small) = (tables(), batch());
             let mut decoder = cuda(&tables, OPTIONS());
             let large = allen_batch(&events(BankVersion::V5, 1, 60));
@@ -149,7 +147,7 @@ fn a_batch_that_fails_on_its_way_is_given_back_after_the_copies_from_it() {
 
 #[test]
 fn a_capacity_that_no_batch_can_have_is_refused() {
-    well_on_the_fake("refusals::a_capacity_that_no_batch_can_have_is_refused", &[], || {
+    well_on_the_fake(&[], || {
         let tables = tables();
         let max = usize::MAX;
         for (capacity, what) in [
@@ -169,7 +167,7 @@ fn a_capacity_that_no_batch_can_have_is_refused() {
 
 #[test]
 fn a_batch_without_hits_has_seven_empty_arrays() {
-    well_on_the_fake("refusals::a_batch_without_hits_has_seven_empty_arrays", &[], || {
+    well_on_the_fake(&[], || {
         let (tables, batch) = (tables(), batch());
         let mut decoder = cuda(&tables, OPTIONS());
         for batch in [&allen_batch(&[]), &allen_batch(&[vec![]]), &batch, &allen_batch(&[vec![]]), &mep_batch(&[])] {
@@ -184,7 +182,7 @@ fn a_batch_without_hits_has_seven_empty_arrays() {
 
 #[test]
 fn hits_that_do_not_fit_are_an_error() {
-    well_on_the_fake("refusals::hits_that_do_not_fit_are_an_error", &[], || {
+    well_on_the_fake(&[], || {
         let (tables, batch) = (tables(), batch());
         let mut decoder = cuda(&tables, OPTIONS());
         let mut hits = UtHits::with_capacity(1, tables.n_groups(), 3);
@@ -196,7 +194,7 @@ fn hits_that_do_not_fit_are_an_error() {
 
 #[test]
 fn a_stream_of_another_gpu_is_refused() {
-    well_on_the_fake("refusals::a_stream_of_another_gpu_is_refused", &[("FAKE_CUDA_DEVICES", "2")], || {
+    well_on_the_fake(&[("FAKE_CUDA_DEVICES", "2")], || {
         let [mut here, mut there] = [0, 1].map(|ordinal| CudaDevice::new(ordinal, 0).unwrap());
         let (foreign, own) = (there.stream().unwrap(), here.stream().unwrap());
         let event = here.record(&own).unwrap();
@@ -212,8 +210,7 @@ fn a_stream_of_another_gpu_is_refused() {
 
 #[test]
 fn a_block_that_the_compiled_kernel_cannot_have_is_refused_with_what_to_do() {
-    let name = "refusals::a_block_that_the_compiled_kernel_cannot_have_is_refused_with_what_to_do";
-    well_on_the_fake(name, &[("FAKE_CUDA_MAX_THREADS", "128")], || {
+    well_on_the_fake(&[("FAKE_CUDA_MAX_THREADS", "128")], || {
         let (tables, batch) = (tables(), batch());
         let config = |block: &str| {
             let mut launch = Parameters::default();
@@ -232,8 +229,7 @@ fn a_block_that_the_compiled_kernel_cannot_have_is_refused_with_what_to_do() {
 
 #[test]
 fn kernels_are_compiled_once_for_all_decoders_of_a_gpu() {
-    let name = "refusals::kernels_are_compiled_once_for_all_decoders_of_a_gpu";
-    let output = on_the_fake(name, &[], || {
+    let output = on_the_fake(&[], &|| {
         let (tables, batch) = (tables(), batch());
         let kept = CudaDevice::new(0, 0).unwrap();
         for registers in [0, 0, 40, 0, 40] {
@@ -253,7 +249,7 @@ fn kernels_are_compiled_once_for_all_decoders_of_a_gpu() {
 
 #[test]
 fn a_driver_of_cuda_12_4_does() {
-    well_on_the_fake("refusals::a_driver_of_cuda_12_4_does", &[("FAKE_CUDA_VERSION", "12040")], || {
+    well_on_the_fake(&[("FAKE_CUDA_VERSION", "12040")], || {
         let (tables, batch) = (tables(), batch());
         let mut decoder = cuda(&tables, OPTIONS());
         compare(&mut decoder, &tables, OPTIONS(), batch.view());

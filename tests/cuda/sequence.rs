@@ -8,14 +8,14 @@ use ut_decoding::decoder::cuda::{
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping, Layout, synth};
+use ut_decoding::{BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping, Layout};
 use ut_kernels::report::N_COUNTS;
 
-use crate::fake_driver::well_on_the_fake;
+use crate::fake_driver::{on_the_fakes, well_on_the_fake};
 use crate::interop::{Caller, send};
 use crate::suite::allocations::{ALLOCATIONS, Counting};
 use crate::suite::backends::decode;
-use crate::suite::events::{allen_batch, mep_batch};
+use crate::suite::events::{allen_batch, changed, mep_batch};
 use crate::{detector, events};
 
 #[global_allocator]
@@ -24,20 +24,18 @@ static ALLOCATOR: Counting = Counting;
 /// As late as possible, and streams that run ahead.
 const SEEDS: [[(&str, &str); 1]; 3] = [[("FAKE_CUDA_SEED", "0")], [("FAKE_CUDA_SEED", "1")], [("FAKE_CUDA_SEED", "2")]];
 
-fn stage(caller: &Caller, tables: &DetectorTables) -> CudaSequence {
+/// A caller, and what it has made: a stage, a device and the stream of both.
+fn staged(tables: &DetectorTables) -> (Caller, CudaSequence, CudaDevice, CudaStream) {
+    let caller = Caller::new();
     let device = caller.device();
-    let stream = stream(caller, &device);
-    let stage = CudaSequence::new(device, &stream, tables, DecodeOptions::default(), Parameters::default());
-    let stage = stage.expect("the fake is a GPU");
+    // SAFETY: the stream was made in the context of the device, and the tests drop what borrows it first.
+    let stream = unsafe { device.borrow_stream(caller.stream.cast()) };
+    let made = CudaSequence::new(caller.device(), &stream, tables, DecodeOptions::default(), Parameters::default());
+    let stage = made.expect("the fake is a GPU");
     for layout in [Layout::Allen, Layout::Mep] {
         stage.prepare(layout).expect("the fake compiles");
     }
-    stage
-}
-
-fn stream(caller: &Caller, device: &CudaDevice) -> CudaStream {
-    // SAFETY: the stream was made in the context of the device, and the tests drop what borrows it first.
-    unsafe { device.borrow_stream(caller.stream.cast()) }
+    (caller, stage, device, stream)
 }
 
 /// A batch on its way to the device, and all memory of its decoding.
@@ -137,10 +135,7 @@ impl InFlight {
 
 /// Counts, allocates and writes all of the batches, as many in flight, and compares each with the reference.
 fn check_all(tables: &DetectorTables, batches: &[BatchView<'_>]) {
-    let caller = Caller::new();
-    let mut stage = stage(&caller, tables);
-    let mut device = caller.device();
-    let stream = stream(&caller, &device);
+    let (_caller, mut stage, mut device, stream) = staged(tables);
     // All in flight at the same time, each with memory of its own.
     let mut flying: Vec<_> =
         batches.iter().map(|batch| InFlight::count(&mut stage, (&mut device, &stream), batch)).collect();
@@ -158,60 +153,52 @@ fn check_all(tables: &DetectorTables, batches: &[BatchView<'_>]) {
 
 #[test]
 fn hits_go_to_memory_of_exactly_their_size_on_the_callers_stream() {
-    let name = "sequence::hits_go_to_memory_of_exactly_their_size_on_the_callers_stream";
-    for seed in SEEDS {
-        well_on_the_fake(name, &seed, || {
-            for version in [BankVersion::V5, BankVersion::V4] {
-                let tables = detector(version, Grouping::YRows);
-                let mut events = events(version, 7, 3);
-                let mep = mep_batch(&events[1..]);
-                // One event for the second kernel.
-                let twice = events[1][0].clone();
-                events[1].push(twice);
-                let batches = [allen_batch(&events), mep, allen_batch(&[]), allen_batch(&[vec![]])];
-                check_all(&tables, &batches.each_ref().map(|batch| batch.view()));
-            }
-        });
-    }
+    on_the_fakes(&SEEDS, || {
+        for version in [BankVersion::V5, BankVersion::V4] {
+            let tables = detector(version, Grouping::YRows);
+            let mut events = events(version, 7, 3);
+            let mep = mep_batch(&events[1..]);
+            // One event for the second kernel.
+            let twice = events[1][0].clone();
+            events[1].push(twice);
+            let batches = [allen_batch(&events), mep, allen_batch(&[]), allen_batch(&[vec![]])];
+            check_all(&tables, &batches.each_ref().map(|batch| batch.view()));
+        }
+    });
 }
 
 #[test]
 fn a_list_of_events_an_interval_and_one_version_for_all_banks_are_taken() {
-    let name = "sequence::a_list_of_events_an_interval_and_one_version_for_all_banks_are_taken";
-    for seed in SEEDS {
-        well_on_the_fake(name, &seed, || {
-            let version = BankVersion::V5;
-            let tables = detector(version, Grouping::YRows);
-            let events = events(version, 3, 4);
-            for batch in [allen_batch(&events), mep_batch(&events)] {
-                let all = batch.view();
-                let interval = BatchView { first_event: 1, n_events: 3, ..all };
-                check_all(
-                    &tables,
-                    &[
-                        BatchView { selected: Some(&[3, 0, 3]), ..all },
-                        BatchView { selected: Some(&[]), ..all },
-                        BatchView { selected: Some(&[2]), ..interval },
-                        BatchView { versions: None, version: Some(version.byte()), ..interval },
-                        // Banks of another version are counted, and have no hits.
-                        BatchView { versions: None, version: Some(3), ..all },
-                        // Events that the arrays do not have are broken.
-                        BatchView { first_event: 3, n_events: 2, ..all },
-                        BatchView { first_event: usize::MAX, n_events: 1, ..all },
-                    ],
-                );
-            }
-        });
-    }
+    on_the_fakes(&SEEDS, || {
+        let version = BankVersion::V5;
+        let tables = detector(version, Grouping::YRows);
+        let events = events(version, 3, 4);
+        for batch in [allen_batch(&events), mep_batch(&events)] {
+            let all = batch.view();
+            let interval = BatchView { first_event: 1, n_events: 3, ..all };
+            check_all(
+                &tables,
+                &[
+                    BatchView { selected: Some(&[3, 0, 3]), ..all },
+                    BatchView { selected: Some(&[]), ..all },
+                    BatchView { selected: Some(&[2]), ..interval },
+                    BatchView { versions: None, version: Some(version.byte()), ..interval },
+                    // Banks of another version are counted, and have no hits.
+                    BatchView { versions: None, version: Some(3), ..all },
+                    // Events that the arrays do not have are broken.
+                    BatchView { first_event: 3, n_events: 2, ..all },
+                    BatchView { first_event: usize::MAX, n_events: 1, ..all },
+                ],
+            );
+        }
+    });
 }
 
 #[test]
 fn nothing_is_allocated_for_the_second_batch() {
-    well_on_the_fake("sequence::nothing_is_allocated_for_the_second_batch", &[], || {
+    well_on_the_fake(&[], || {
         let tables = detector(BankVersion::V5, Grouping::YRows);
-        let caller = Caller::new();
-        let (mut stage, mut device) = (stage(&caller, &tables), caller.device());
-        let stream = stream(&caller, &device);
+        let (_caller, mut stage, mut device, stream) = staged(&tables);
         let batch = mep_batch(&events(BankVersion::V5, 7, 2));
         let view = BatchView { selected: Some(&[1, 0]), ..batch.view() };
         // Memory of everything.
@@ -238,12 +225,9 @@ fn nothing_is_allocated_for_the_second_batch() {
 
 #[test]
 fn a_listed_event_that_is_not_there_is_said_and_the_others_are_decoded() {
-    let name = "sequence::a_listed_event_that_is_not_there_is_said_and_the_others_are_decoded";
-    well_on_the_fake(name, &[], || {
+    well_on_the_fake(&[], || {
         let tables = detector(BankVersion::V5, Grouping::YRows);
-        let caller = Caller::new();
-        let (mut stage, mut device) = (stage(&caller, &tables), caller.device());
-        let stream = stream(&caller, &device);
+        let (_caller, mut stage, mut device, stream) = staged(&tables);
         let batch = mep_batch(&events(BankVersion::V5, 7, 2));
         let list = [2, 1, u32::MAX];
         let view = BatchView { selected: Some(&list), ..batch.view() };
@@ -259,12 +243,9 @@ fn a_listed_event_that_is_not_there_is_said_and_the_others_are_decoded() {
 
 #[test]
 fn what_was_put_on_the_stream_before_the_device_failed_is_done_when_that_is_said() {
-    let name = "sequence::what_was_put_on_the_stream_before_the_device_failed_is_done_when_that_is_said";
-    well_on_the_fake(name, &[("FAKE_CUDA_REFUSE", "cuLaunchKernel")], || {
+    well_on_the_fake(&[("FAKE_CUDA_REFUSE", "cuLaunchKernel")], || {
         let tables = detector(BankVersion::V5, Grouping::YRows);
-        let caller = Caller::new();
-        let (mut stage, mut device) = (stage(&caller, &tables), caller.device());
-        let stream = stream(&caller, &device);
+        let (_caller, mut stage, mut device, stream) = staged(&tables);
         let (there, _input, _staged) = send(&mut device, &stream, &allen_batch(&events(BankVersion::V5, 7, 1)).view());
         let bytes = stage.scratch_bytes(&there).expect("a small batch");
         let scratch = device.allocate(bytes).expect("room");
@@ -274,39 +255,20 @@ fn what_was_put_on_the_stream_before_the_device_failed_is_done_when_that_is_said
         assert!(error.contains("NOT_SUPPORTED"), "{error}");
         // The status word was to be set to 0.
         // SAFETY: the stream lives.
-        assert_eq!(unsafe { sys::cuStreamQuery(caller.stream) }, sys::CUresult::CUDA_SUCCESS);
+        assert_eq!(unsafe { sys::cuStreamQuery(stream.raw().cast()) }, sys::CUresult::CUDA_SUCCESS);
         drop((scratch, stream, stage, device));
     });
 }
 
 #[test]
-fn tables_do_not_go_to_another_gpu_by_one_of_its_streams() {
-    let name = "sequence::tables_do_not_go_to_another_gpu_by_one_of_its_streams";
-    well_on_the_fake(name, &[("FAKE_CUDA_DEVICES", "2")], || {
-        let tables = detector(BankVersion::V5, Grouping::YRows);
-        let [here, mut there] = [0, 1].map(|ordinal| CudaDevice::new(ordinal, 0).expect("there are two"));
-        let stream = there.stream().expect("it has room");
-        let made = CudaSequence::new(here, &stream, &tables, DecodeOptions::default(), Parameters::default());
-        let error = made.err().expect("it is refused").to_string();
-        assert!(error.contains("not one of GPU 0"), "{error}");
-        drop((stream, there));
-    });
-}
-
-#[test]
 fn tables_that_leave_no_room_for_a_list_of_events_decode_whole_batches() {
-    let name = "sequence::tables_that_leave_no_room_for_a_list_of_events_decode_whole_batches";
-    well_on_the_fake(name, &[], || {
-        let (boards, mut geometry) = synth::detector(BankVersion::V5, 1);
-        for (sector, more) in geometry.sectors.iter_mut().zip(1..) {
-            sector.dy += 0.001 * more as f32;
-        }
-        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("they go together");
+    well_on_the_fake(&[], || {
+        let tables = changed(BankVersion::V5, |_, geometry| {
+            geometry.sectors.iter_mut().zip(1u16..).for_each(|(sector, more)| sector.dy += 0.001 * f32::from(more));
+        });
         let batch = allen_batch(&events(BankVersion::V5, 7, 2));
         check_all(&tables, &[batch.view()]);
-        let caller = Caller::new();
-        let mut stage = stage(&caller, &tables);
-        let stream = stream(&caller, stage.device());
+        let (_caller, mut stage, _device, stream) = staged(&tables);
         let there = DeviceBatch { n_events: 2, selected: Some((0, 1)), ..DeviceBatch::default() };
         let work = SequenceWork { scratch: (0, usize::MAX), result: std::ptr::null_mut() };
         // SAFETY: none of it is there: it is refused before anything is put on the stream.
@@ -320,12 +282,9 @@ fn tables_that_leave_no_room_for_a_list_of_events_decode_whole_batches() {
 
 #[test]
 fn room_for_more_hits_than_32_bits_can_count_is_room_enough() {
-    let name = "sequence::room_for_more_hits_than_32_bits_can_count_is_room_enough";
-    well_on_the_fake(name, &[], || {
+    well_on_the_fake(&[], || {
         let tables = detector(BankVersion::V5, Grouping::YRows);
-        let caller = Caller::new();
-        let (mut stage, mut device) = (stage(&caller, &tables), caller.device());
-        let stream = stream(&caller, &device);
+        let (_caller, mut stage, mut device, stream) = staged(&tables);
         let batch = allen_batch(&events(BankVersion::V5, 7, 1));
         let mut flight = InFlight::count(&mut stage, (&mut device, &stream), &batch.view());
         let (n, _) = flight.result(&mut device, &stream);
@@ -341,13 +300,9 @@ fn room_for_more_hits_than_32_bits_can_count_is_room_enough() {
 
 #[test]
 fn what_does_not_fit_is_said_and_not_written() {
-    let name = "sequence::what_does_not_fit_is_said_and_not_written";
-    well_on_the_fake(name, &[], || {
+    well_on_the_fake(&[], || {
         let tables = detector(BankVersion::V5, Grouping::YRows);
-        let caller = Caller::new();
-        let mut stage = stage(&caller, &tables);
-        let mut device = caller.device();
-        let stream = stream(&caller, &device);
+        let (_caller, mut stage, mut device, stream) = staged(&tables);
         let batch = allen_batch(&events(BankVersion::V5, 7, 2));
         let (there, _input, _staged) = send(&mut device, &stream, &batch.view());
         let needed = stage.scratch_bytes(&there).expect("a small batch");

@@ -7,162 +7,148 @@ use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchReport, DecodeError, DecodeOptions, EventBatch, Grouping, UtHits};
 
-use crate::fake_driver::well_on_the_fake;
+use crate::fake_driver::on_the_fakes;
 use crate::suite::backends::decode;
 use crate::suite::events::{allen_batch, mep_batch};
 use crate::{RUNS, collect_as_reference, compare, cuda, detector, events, overlapping};
 #[test]
 fn batches_in_flight_together_do_not_disturb_each_other() {
-    for run in RUNS {
-        well_on_the_fake("streams::batches_in_flight_together_do_not_disturb_each_other", &run, || {
-            let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-            let mut decoder = cuda(&tables, options);
-            assert_eq!(decoder.streams(), 3);
-            let batches: Vec<_> = (0..7).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
-            let mut in_flight = VecDeque::new();
-            for (i, batch) in batches.iter().enumerate() {
-                if in_flight.len() == decoder.streams() {
-                    // Not always the oldest first.
-                    let (ticket, batch) = in_flight.remove(i % 3).unwrap();
-                    collect_as_reference(&mut decoder, ticket, &tables, options, batch);
-                }
-                let mut copy = batch.clone();
-                let ticket = decoder.submit(copy.view(), Readback::Hits).unwrap();
-                // The host's batch is free at once.
-                copy.raw.fill(0xEE);
-                in_flight.push_back((ticket, batch));
-            }
-            let busy = decoder.submit(batches[0].view(), Readback::Hits).unwrap_err().to_string();
-            assert!(busy.contains("collect one"), "{busy}");
-            for (ticket, batch) in in_flight {
+    on_the_fakes(&RUNS, || {
+        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        let mut decoder = cuda(&tables, options);
+        assert_eq!(decoder.streams(), 3);
+        let batches: Vec<_> = (0..7).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
+        let mut in_flight = VecDeque::new();
+        for (i, batch) in batches.iter().enumerate() {
+            if in_flight.len() == decoder.streams() {
+                // Not always the oldest first.
+                let (ticket, batch) = in_flight.remove(i % 3).unwrap();
                 collect_as_reference(&mut decoder, ticket, &tables, options, batch);
             }
-            let _ = decoder.submit(batches[0].view(), Readback::Hits).unwrap();
-            // Dropped while a batch is in flight.
-        });
-    }
+            let mut copy = batch.clone();
+            let ticket = decoder.submit(copy.view(), Readback::Hits).unwrap();
+            // The host's batch is free at once.
+            copy.raw.fill(0xEE);
+            in_flight.push_back((ticket, batch));
+        }
+        let busy = decoder.submit(batches[0].view(), Readback::Hits).unwrap_err().to_string();
+        assert!(busy.contains("collect one"), "{busy}");
+        for (ticket, batch) in in_flight {
+            collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+        }
+        let _ = decoder.submit(batches[0].view(), Readback::Hits).unwrap();
+        // Dropped while a batch is in flight.
+    });
 }
 
 #[test]
 fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
-    for run in RUNS {
-        well_on_the_fake("streams::pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes", &run, || {
-            let (tables, options) = (detector(BankVersion::V4, Grouping::UniqueX), DecodeOptions::default());
-            let mut decoder = cuda(&tables, options);
-            let events = events(BankVersion::V4, 3, 2);
-            let batches = [allen_batch(&events), mep_batch(&events), allen_batch(&[])];
-            for batch in &batches {
-                let (expected, _) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
-                let pinned = decoder.pin(batch.view()).unwrap();
-                let resident = decoder.upload(batch.view()).unwrap();
-                for _ in 0..2 {
-                    let one = decoder.submit(&pinned, Readback::Hits).unwrap();
-                    let two = decoder.submit(&resident, Readback::Hits).unwrap();
-                    // SAFETY: `resident` lives longer than the ticket.
-                    let three = unsafe { decoder.submit_resident(&resident.batch(), Readback::None) }.unwrap();
-                    assert_eq!(decoder.collect_resident(three).unwrap().len, expected.len());
-                    collect_as_reference(&mut decoder, two, &tables, options, batch);
-                    collect_as_reference(&mut decoder, one, &tables, options, batch);
-                }
-                let before = decoder.moved();
-                let ticket = decoder.submit(&resident, Readback::None).unwrap();
-                let error = decoder.collect(ticket).unwrap_err().to_string();
-                assert!(error.contains("stay on the device"), "{error}");
-                let moved = decoder.moved();
-                assert_eq!(moved.to_device, before.to_device, "a batch that lies there is not copied");
-                let status_and_total = if batch.n_events == 0 { 0 } else { 8 };
-                assert_eq!(moved.from_device - before.from_device, status_and_total);
-                let ticket = decoder.submit(&pinned, Readback::Hits).unwrap();
-                drop(pinned);
-                collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+    on_the_fakes(&RUNS, || {
+        let (tables, options) = (detector(BankVersion::V4, Grouping::UniqueX), DecodeOptions::default());
+        let mut decoder = cuda(&tables, options);
+        let events = events(BankVersion::V4, 3, 1);
+        let batches = [allen_batch(&events), mep_batch(&events), allen_batch(&[])];
+        for batch in &batches {
+            let (expected, _) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
+            let pinned = decoder.pin(batch.view()).unwrap();
+            let resident = decoder.upload(batch.view()).unwrap();
+            for _ in 0..2 {
+                let one = decoder.submit(&pinned, Readback::Hits).unwrap();
+                let two = decoder.submit(&resident, Readback::Hits).unwrap();
+                // SAFETY: `resident` lives longer than the ticket.
+                let three = unsafe { decoder.submit_resident(&resident.batch(), Readback::None) }.unwrap();
+                assert_eq!(decoder.collect_resident(three).unwrap().len, expected.len());
+                collect_as_reference(&mut decoder, two, &tables, options, batch);
+                collect_as_reference(&mut decoder, one, &tables, options, batch);
             }
-        });
-    }
+            let before = decoder.moved();
+            let ticket = decoder.submit(&resident, Readback::None).unwrap();
+            let error = decoder.collect(ticket).unwrap_err().to_string();
+            assert!(error.contains("stay on the device"), "{error}");
+            let moved = decoder.moved();
+            assert_eq!(moved.to_device, before.to_device, "a batch that lies there is not copied");
+            let status_and_total = if batch.n_events == 0 { 0 } else { 8 };
+            assert_eq!(moved.from_device - before.from_device, status_and_total);
+            let ticket = decoder.submit(&pinned, Readback::Hits).unwrap();
+            drop(pinned);
+            collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+        }
+    });
 }
 
 #[test]
 fn kernels_alone_are_repeated_and_leave_the_decoder_as_it_was() {
-    for run in RUNS {
-        well_on_the_fake("streams::kernels_alone_are_repeated_and_leave_the_decoder_as_it_was", &run, || {
-            let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-            let mut decoder = cuda(&tables, options);
-            let small = allen_batch(&events(BankVersion::V5, 1, 1));
-            let batches = [small, overlapping(), allen_batch(&[])];
-            let resident: Vec<_> = batches.iter().map(|batch| decoder.upload(batch.view()).unwrap()).collect();
-            assert!(decoder.repeat_resident(&resident, 2).unwrap() > 0.0);
-            assert!(decoder.repeat_resident(&resident[..1], 2).unwrap() > 0.0);
-            decoder.repeat_resident(&[], 2).unwrap();
-            for (batch, resident) in batches.iter().zip(&resident) {
-                let ticket = decoder.submit(resident, Readback::Hits).unwrap();
-                let busy = decoder.repeat_resident(&[], 1).unwrap_err().to_string();
-                assert!(busy.contains("in flight"), "{busy}");
-                collect_as_reference(&mut decoder, ticket, &tables, options, batch);
-            }
-        });
-    }
+    on_the_fakes(&RUNS, || {
+        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        let mut decoder = cuda(&tables, options);
+        let small = allen_batch(&events(BankVersion::V5, 1, 1));
+        let batches = [small, overlapping(), allen_batch(&[])];
+        let resident: Vec<_> = batches.iter().map(|batch| decoder.upload(batch.view()).unwrap()).collect();
+        assert!(decoder.repeat_resident(&resident, 2).unwrap() > 0.0);
+        assert!(decoder.repeat_resident(&resident[..1], 2).unwrap() > 0.0);
+        decoder.repeat_resident(&[], 2).unwrap();
+        for (batch, resident) in batches.iter().zip(&resident) {
+            let ticket = decoder.submit(resident, Readback::Hits).unwrap();
+            let busy = decoder.repeat_resident(&[], 1).unwrap_err().to_string();
+            assert!(busy.contains("in flight"), "{busy}");
+            collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+        }
+    });
 }
 
 #[test]
 fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_in_flight() {
-    for run in RUNS.into_iter().skip(1) {
-        well_on_the_fake(
-            "streams::batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_in_flight",
-            &run,
-            || {
-                let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-                let mut decoder = cuda(&tables, options);
-                let batches: Vec<_> = (0..5).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
-                let expected: Vec<_> = batches
-                    .iter()
-                    .map(|batch| decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view()).0)
-                    .collect();
-                let mut found = Vec::new();
-                let each = |hits: HostHits<'_>| {
-                    let mut copy = UtHits::with_capacity(1, tables.n_groups(), hits.len());
-                    hits.copy_to(&mut copy, &mut BatchReport::new())?;
-                    found.push(copy);
-                    Ok(())
-                };
-                decoder.decode_all(batches.iter().map(EventBatch::view), each).unwrap();
-                assert!(found == expected);
-                let pinned: Vec<_> = batches.iter().map(|batch| decoder.pin(batch.view()).unwrap()).collect();
-                let mut lens = Vec::new();
-                let each = |hits: DeviceHits| {
-                    lens.push(hits.len);
-                    Ok(())
-                };
-                decoder.decode_all_and_leave(&pinned, each).unwrap();
-                assert_eq!(lens, expected.iter().map(UtHits::len).collect::<Vec<_>>());
-                let mut first = true;
-                let stop = |_: HostHits<'_>| {
-                    let error = DecodeError::Device { backend: "test", message: "enough".to_owned() };
-                    if std::mem::take(&mut first) { Err(error) } else { panic!("called after an error") }
-                };
-                let error = decoder.decode_all(&pinned, stop).unwrap_err().to_string();
-                assert!(error.contains("enough"), "{error}");
-                compare(&mut decoder, &tables, options, batches[0].view());
-            },
-        );
-    }
+    on_the_fakes(&RUNS[1..], || {
+        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        let mut decoder = cuda(&tables, options);
+        let batches: Vec<_> = (0..5).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
+        let expected: Vec<_> = batches
+            .iter()
+            .map(|batch| decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view()).0)
+            .collect();
+        let mut found = Vec::new();
+        let each = |hits: HostHits<'_>| {
+            let mut copy = UtHits::with_capacity(1, tables.n_groups(), hits.len());
+            hits.copy_to(&mut copy, &mut BatchReport::new())?;
+            found.push(copy);
+            Ok(())
+        };
+        decoder.decode_all(batches.iter().map(EventBatch::view), each).unwrap();
+        assert!(found == expected);
+        let pinned: Vec<_> = batches.iter().map(|batch| decoder.pin(batch.view()).unwrap()).collect();
+        let mut lens = Vec::new();
+        let each = |hits: DeviceHits| {
+            lens.push(hits.len);
+            Ok(())
+        };
+        decoder.decode_all_and_leave(&pinned, each).unwrap();
+        assert_eq!(lens, expected.iter().map(UtHits::len).collect::<Vec<_>>());
+        let mut first = true;
+        let stop = |_: HostHits<'_>| {
+            let error = DecodeError::Device { backend: "test", message: "enough".to_owned() };
+            if std::mem::take(&mut first) { Err(error) } else { panic!("called after an error") }
+        };
+        let error = decoder.decode_all(&pinned, stop).unwrap_err().to_string();
+        assert!(error.contains("enough"), "{error}");
+        compare(&mut decoder, &tables, options, batches[0].view());
+    });
 }
 
 #[test]
 fn decoders_of_several_threads_do_not_disturb_each_other() {
-    for run in RUNS.into_iter().skip(1) {
-        well_on_the_fake("streams::decoders_of_several_threads_do_not_disturb_each_other", &run, || {
-            let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-            std::thread::scope(|scope| {
-                for thread in 0..3 {
-                    let tables = &tables;
-                    scope.spawn(move || {
-                        let mut decoder = cuda(tables, options);
-                        for i in 0..2 {
-                            let events = events(BankVersion::V5, 10 * thread + i, 1);
-                            compare(&mut decoder, tables, options, allen_batch(&events).view());
-                        }
-                    });
-                }
-            });
+    on_the_fakes(&RUNS[1..], || {
+        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let tables = &tables;
+                scope.spawn(move || {
+                    let mut decoder = cuda(tables, options);
+                    for i in 0..2 {
+                        let events = events(BankVersion::V5, 10 * thread + i, 1);
+                        compare(&mut decoder, tables, options, allen_batch(&events).view());
+                    }
+                });
+            }
         });
-    }
+    });
 }

@@ -1,17 +1,15 @@
-//! Clusters and detector columns of hits, and hits one by one: against an example worked out by hand, and against a walk
-//! over the lanes of real events that shares nothing with the decoders.
+//! Clusters and detector columns of hits, and hits one by one: against an example worked out by hand.
 
 use std::collections::BTreeMap;
 
 use crate::suite::backends::{backends, gives_clusters};
-use crate::suite::data::Real;
-use crate::suite::events::{Bank, Event, allen_batch, generated, mep_batch, tables, tables_in, v4_payload, v5_payload};
+use crate::suite::events::{
+    Bank, Event, allen_batch, generated, tables, tables_in, v4_payload, v5, v5_lane, v5_payload,
+};
 use ut_decoding::decoder::Hit;
 use ut_decoding::detector::{BankVersion, SectorPlace, Slot};
-use ut_decoding::output::{Columns, DetectorColumn, NULL};
-use ut_decoding::{
-    BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping, LhcbId, Position, UtHits,
-};
+use ut_decoding::output::{DetectorColumn, NULL};
+use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping, LhcbId, UtHits};
 
 /// Hits with clusters of a batch on each backend that gives them, which are all equal.
 fn decode(tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) -> UtHits {
@@ -23,10 +21,6 @@ fn decode(tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>)
         assert!(*first == hits, "{name}");
     }
     first.expect("a backend")
-}
-
-fn bank(version: BankVersion, board: u16, payload: Vec<u8>) -> Bank {
-    Bank { kind: 66, version: version.byte(), source_id: board, payload }
 }
 
 /// A v5 lane that reads a whole sector, and one that reads the second half of one: board and lane of each.
@@ -57,7 +51,8 @@ fn a_bank_as_bytes_gives_the_columns_that_were_worked_out_by_hand() {
     for ((board, lane), strips) in [(whole, of_whole), (half, of_half)] {
         events.entry(board).or_default()[lane] = strips;
     }
-    let event: Event = events.iter().map(|(&board, lanes)| bank(BankVersion::V5, board, v5_payload(lanes))).collect();
+    let event: Event =
+        events.iter().map(|(&board, lanes)| Bank::new(BankVersion::V5, board, v5_payload(lanes))).collect();
     let hits = decode(&tables, DecodeOptions::default(), allen_batch(&[event]).view());
     assert_eq!(hits.len(), 5);
     let columns: BTreeMap<_, _> =
@@ -84,19 +79,11 @@ fn a_bank_as_bytes_gives_the_columns_that_were_worked_out_by_hand() {
 }
 
 #[test]
-fn columns_named_before_and_behind_a_set_are_there_too() {
-    for names in ["sector_id,detector", "detector,sector_id"] {
-        let columns: Columns = names.parse().expect("names of columns");
-        assert_eq!(columns.detector, DetectorColumn::all().collect::<Vec<_>>(), "{names}");
-    }
-}
-
-#[test]
 fn v4_banks_have_no_clusters_and_all_other_columns() {
     let tables = tables(BankVersion::V4);
     let slot = tables.slots().iter().position(Slot::is_connected).expect("a connected lane");
     let payload = v4_payload(&[((512 * (slot % 6) + 77) as u16) << 2 | 3]);
-    let events = [vec![bank(BankVersion::V4, (slot / 6) as u16, payload)]];
+    let events = [vec![Bank::new(BankVersion::V4, (slot / 6) as u16, payload)]];
     let hits = decode(&tables, DecodeOptions::default(), allen_batch(&events).view());
     assert!(hits.len() == 1 && hits.wants_clusters() && hits.clusters().is_none());
     assert_eq!(hits.hit(0).cluster, None);
@@ -114,9 +101,7 @@ fn strips_that_come_twice_are_ordered_by_their_charge() {
     let tables = tables(BankVersion::V5);
     let [(board, lane), _] = whole_and_half(&tables);
     for strips in [vec![(7, 9), (7, 2), (7, 5)], vec![(7, 2), (7, 5), (7, 9)]] {
-        let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
-        lanes[lane] = strips;
-        let events = [vec![bank(BankVersion::V5, board, v5_payload(&lanes))]];
+        let events = [vec![v5(board, &v5_lane(lane, strips))]];
         let hits = decode(&tables, DecodeOptions::default(), allen_batch(&events).view());
         let charges: Vec<_> = hits.clusters().expect("asked for").iter().map(|cluster| cluster.charge()).collect();
         assert_eq!(charges, [2, 5, 9]);
@@ -179,60 +164,5 @@ fn hits_come_by_event_by_layer_and_by_group() {
         assert_eq!((layers.len(), layers[0], layers[layers.len() - 1]), (tables.n_groups(), 0, 3));
         assert!((0..4).all(|layer| tables.groups_of_layer(layer).all(|group| layers[group] == layer)));
         assert!(tables.groups_of_layer(4).is_empty());
-    }
-}
-
-/// Board, lane, first strip, number of strips and ΣADC of each run of strips in the real banks: the clusters, as these
-/// events have none that are too long, empty or unsorted.
-fn runs(event: &Event) -> Vec<[u16; 5]> {
-    let mut runs = Vec::new();
-    for bank in event {
-        let id = bank.source_id;
-        let board = if id >> 11 == 0 { id } else { ((id & 0xFF) - 1) * 2 + (id >> 10 & 1) };
-        for lane in 0..6 {
-            let count = usize::from(bank.payload[[4, 5, 6, 7, 0, 1][lane]]);
-            let mut run: Option<[u16; 5]> = None;
-            for i in 0..count {
-                let at = 8 + 32 * (i / 2) + 4 * (5 - lane) + 2 * (i % 2);
-                let word = u16::from_le_bytes([bank.payload[at], bank.payload[at + 1]]);
-                let (strip, adc) = (word >> 5 & 511, word & 31);
-                match &mut run {
-                    Some([_, _, first, n, charge]) if strip == *first + *n => (*n, *charge) = (*n + 1, *charge + adc),
-                    _ => runs.extend(run.replace([board, lane as u16, strip, 1, adc])),
-                }
-            }
-            runs.extend(run);
-        }
-    }
-    runs.sort_unstable();
-    runs
-}
-
-#[test]
-#[ignore = "needs the real events: UT_DECODE_DATA"]
-fn real_events_have_the_columns_of_a_walk_over_their_lanes() {
-    for position in [Position::Adc, Position::Geometric] {
-        let (tables, events) = Real::V5.needed(Grouping::YRows);
-        let options = DecodeOptions { position, ..DecodeOptions::default() };
-        for batch in [allen_batch(&events), mep_batch(&events)] {
-            let hits = decode(&tables, options, batch.view());
-            let columns = [
-                DetectorColumn::Board,
-                DetectorColumn::Lane,
-                DetectorColumn::FirstStrip,
-                DetectorColumn::NStrips,
-                DetectorColumn::Charge,
-            ]
-            .map(|column| column.values(&tables, &hits));
-            for (e, event) in events.iter().enumerate() {
-                let of_event = hits.range(e, 0).start..hits.range(e, tables.n_groups() - 1).end;
-                let mut got: Vec<[u16; 5]> =
-                    of_event.map(|i| std::array::from_fn(|column| columns[column][i])).collect();
-                got.sort_unstable();
-                let expected = runs(event);
-                assert!(expected.len() > 100);
-                assert_eq!(got, expected, "event {e}, {position:?}");
-            }
-        }
     }
 }

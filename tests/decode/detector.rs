@@ -15,7 +15,7 @@ const GEOMETRIES: [(&str, usize); 2] = [("ut_geometry_2018.bin", 0), ("ut_geomet
 
 #[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
-fn real_boards_are_read_and_written_back_to_the_same_bytes() {
+fn real_boards_are_read_and_written_back_and_their_sector_ids_are_one_to_one() {
     for (file, version, n_boards, n_lanes) in BOARDS {
         let path = needed(&format!("tables/{file}"));
         let boards = Boards::read(&path).unwrap();
@@ -27,15 +27,6 @@ fn real_boards_are_read_and_written_back_to_the_same_bytes() {
         let copy = tempfile::NamedTempFile::new().unwrap();
         boards.write(copy.path()).unwrap();
         assert_eq!(std::fs::read(copy.path()).unwrap(), bytes);
-    }
-}
-
-#[test]
-#[ignore = "needs the real events: UT_DECODE_DATA"]
-fn real_boards_have_sector_ids_that_are_one_to_one() {
-    for (file, ..) in BOARDS {
-        let path = needed(&format!("tables/{file}"));
-        let boards = Boards::read(path).unwrap();
         // A ChannelID without its strip bits determines the sector id and the other way round.
         let mut sectors: Vec<_> = boards
             .lanes
@@ -79,7 +70,7 @@ fn real_sectors_are_where_stave_and_module_say() {
 
 #[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
-fn real_geometries_are_read_and_written_back_to_the_same_bytes() {
+fn real_geometries_are_read_and_written_back_and_have_84_groups_in_unique_x() {
     for (file, flipped) in GEOMETRIES {
         let path = needed(&format!("tables/{file}"));
         let geometry = Geometry::read(&path).unwrap();
@@ -94,15 +85,7 @@ fn real_geometries_are_read_and_written_back_to_the_same_bytes() {
         for (layer, slope) in [0.0, 0.08748867, -0.08748867, 0.0].into_iter().enumerate() {
             assert!(geometry.sectors[sectors_of_layer(layer)].iter().all(|sector| sector.dx_dy == slope));
         }
-    }
-}
-
-#[test]
-#[ignore = "needs the real events: UT_DECODE_DATA"]
-fn real_geometries_have_84_groups_in_unique_x() {
-    for (file, _) in GEOMETRIES {
-        let path = needed(&format!("tables/{file}"));
-        let (groups, n_groups) = Grouping::UniqueX.groups(&Geometry::read(path).unwrap());
+        let (groups, n_groups) = Grouping::UniqueX.groups(&geometry);
         assert_eq!(n_groups, 84);
         for (layer, range) in [0..20, 20..40, 40..62, 62..84].into_iter().enumerate() {
             let groups = &groups[sectors_of_layer(layer)];
@@ -238,18 +221,27 @@ fn assert_bad(error: &TablesError, wanted_field: &str, wanted_offset: usize) {
     assert!(message.contains(wanted_field) && message.contains(&format!("byte {wanted_offset}")), "{message}");
 }
 
+/// Parses a file of boards or of a geometry.
+type Parse = fn(&[u8]) -> Result<(), TablesError>;
+
+const PARSE: [Parse; 2] =
+    [|bytes| Boards::parse(bytes, "t").map(|_| ()), |bytes| Geometry::parse(bytes, "t").map(|_| ())];
+
 #[test]
-fn every_cut_and_every_surplus_of_a_boards_file_is_an_error() {
-    for version in [BankVersion::V4, BankVersion::V5] {
-        let bytes = synth::detector(version, 0).0.to_bytes();
-        for len in (0..bytes.len()).step_by(997).chain([0, 1, 3, 4, 7, 8, 9, bytes.len() - 1]) {
-            let error = Boards::parse(&bytes[..len], "t").unwrap_err();
-            assert!(matches!(&error, TablesError::TooShort { len: l, .. } if *l == len), "{len}: {error}");
+fn every_cut_and_every_surplus_of_a_file_is_an_error() {
+    for (version, geometry_version) in [(BankVersion::V4, 0), (BankVersion::V5, 1)] {
+        let (boards, geometry) = synth::detector(version, geometry_version);
+        for (bytes, parse) in [boards.to_bytes(), geometry.to_bytes()].into_iter().zip(PARSE) {
+            for len in (0..bytes.len()).step_by(997).chain([0, 1, 3, 4, 5, 7, 8, 9, bytes.len() - 1]) {
+                let error = parse(&bytes[..len]).unwrap_err();
+                assert!(matches!(&error, TablesError::TooShort { len: l, .. } if *l == len), "{len}: {error}");
+            }
+            for surplus in [1, 5] {
+                let error = parse(&[&bytes[..], &vec![0; surplus]].concat()).unwrap_err();
+                let TablesError::TrailingBytes { offset, extra, .. } = error else { panic!("{error}") };
+                assert_eq!((offset, extra), (bytes.len(), surplus));
+            }
         }
-        let mut long = bytes.clone();
-        long.push(0);
-        let error = Boards::parse(&long, "t").unwrap_err();
-        assert!(matches!(error, TablesError::TrailingBytes { offset, extra: 1, .. } if offset == bytes.len()));
     }
     let bytes = synth::detector(BankVersion::V5, 0).0.to_bytes();
     let message = Boards::parse(&bytes[..8 + 4 * 216 + 6], "cut.bin").unwrap_err().to_string();
@@ -260,21 +252,28 @@ fn every_cut_and_every_surplus_of_a_boards_file_is_an_error() {
 }
 
 #[test]
-fn board_counts_and_versions_that_cannot_be_are_errors() {
-    let bytes = synth::detector(BankVersion::V5, 0).0.to_bytes();
-    for count in [0, 241, 1 << 16, u32::MAX] {
-        let error = Boards::parse(&with_word(&bytes, 0, count), "t").unwrap_err();
-        assert!(
-            matches!(&error, TablesError::WrongCount { value, offset: 0, .. } if *value == u64::from(count)),
-            "{error}"
-        );
+fn counts_and_versions_that_cannot_be_are_errors() {
+    let (boards, geometry) = synth::detector(BankVersion::V5, 0);
+    let (boards, geometry) = (boards.to_bytes(), geometry.to_bytes());
+    // Boards have a word for each, a geometry a half-word.
+    let of_boards = |at, word| Boards::parse(&with_word(&boards, at, word), "t").unwrap_err();
+    let of_geometry = |word| Geometry::parse(&with_word(&geometry, 0, word), "t").unwrap_err();
+    let counts = [0, 241, 1 << 16, u32::MAX].map(|count| (of_boards(0, count), count));
+    let counts = counts.into_iter().chain([0, 1, 1047, 1049, 0xFFFF].map(|count| (of_geometry(count), count)));
+    for (error, count) in counts {
+        let is_named = matches!(&error, TablesError::WrongCount { value, offset: 0, .. } if *value == u64::from(count));
+        assert!(is_named, "{error}");
     }
-    assert!(matches!(Boards::parse(&with_word(&bytes, 0, 217), "t"), Err(TablesError::TooShort { .. })));
-    assert!(matches!(Boards::parse(&with_word(&bytes, 0, 215), "t"), Err(TablesError::TrailingBytes { .. })));
-    for version in [0, 2, 5, 255, 0x104, u32::MAX] {
-        let error = Boards::parse(&with_word(&bytes, 4, version), "t").unwrap_err();
-        assert!(matches!(&error, TablesError::WrongVersion { value, offset: 4, .. } if *value == version), "{error}");
+    let versions = [0, 2, 5, 255, 0x104, u32::MAX].map(|version| (of_boards(4, version), version, 4));
+    let of_slopes = [2, 3, 0xFFFF].map(|version| (of_geometry(0x418 | version << 16), version, 2));
+    for (error, version, at) in versions.into_iter().chain(of_slopes) {
+        let TablesError::WrongVersion { value, offset, .. } = error else { panic!("{error}") };
+        assert_eq!((value, offset), (version, at));
     }
+    assert!(matches!(of_boards(0, 217), TablesError::TooShort { .. }));
+    assert!(matches!(of_boards(0, 215), TablesError::TrailingBytes { .. }));
+    // Version 1 needs the slopes.
+    assert!(matches!(of_geometry(0x418 | 1 << 16), TablesError::TooShort { .. }));
 }
 
 #[test]
@@ -312,6 +311,10 @@ fn lanes_to_sectors_that_do_not_exist_are_errors() {
     let slot = boards.lanes.iter().position(|lane| lane.is_connected() && lane.layer == 1 && lane.stave == 5).unwrap();
     let at = lane_at(&boards, 3, slot);
     assert_bad(&Boards::parse(&with_word(&bytes, at, 8), "t").unwrap_err(), &format!("stave[{slot}]"), at);
+    // A lane without a channel is all zeros.
+    let slot = boards.lanes.iter().position(|lane| !lane.is_connected()).unwrap();
+    let at = lane_at(&boards, 3, slot);
+    assert_bad(&Boards::parse(&with_word(&bytes, at, 3), "t").unwrap_err(), &format!("stave[{slot}]"), at);
 }
 
 #[test]
@@ -339,47 +342,6 @@ fn channels_that_contradict_the_other_fields_are_errors() {
     let (mut v4, _) = synth::detector(BankVersion::V4, 0);
     v4.lanes[0].chan_id |= 0x100;
     assert_bad(&v4.validate("t").unwrap_err(), "chanID[0]", lane_at(&v4, 7, 0));
-}
-
-#[test]
-fn a_lane_without_a_channel_must_be_all_zeros() {
-    let (mut boards, _) = synth::detector(BankVersion::V5, 0);
-    let slot = boards.lanes.iter().position(|lane| !lane.is_connected()).unwrap();
-    boards.lanes[slot].stave = 3;
-    assert_bad(&boards.validate("t").unwrap_err(), &format!("stave[{slot}]"), lane_at(&boards, 3, slot));
-}
-
-#[test]
-fn every_cut_and_every_surplus_of_a_geometry_file_is_an_error() {
-    for version in [0, 1] {
-        let bytes = synth::detector(BankVersion::V5, version).1.to_bytes();
-        for len in (0..bytes.len()).step_by(997).chain([0, 1, 3, 4, 5, bytes.len() - 1]) {
-            let error = Geometry::parse(&bytes[..len], "t").unwrap_err();
-            assert!(matches!(&error, TablesError::TooShort { len: l, .. } if *l == len), "{len}: {error}");
-        }
-        let mut long = bytes.clone();
-        long.extend([0; 5]);
-        let error = Geometry::parse(&long, "t").unwrap_err();
-        assert!(matches!(error, TablesError::TrailingBytes { offset, extra: 5, .. } if offset == bytes.len()));
-    }
-}
-
-#[test]
-fn sector_counts_and_versions_that_cannot_be_are_errors() {
-    let bytes = synth::detector(BankVersion::V5, 0).1.to_bytes();
-    for count in [0, 1, 1047, 1049, 0xFFFF] {
-        let error = Geometry::parse(&with_word(&bytes, 0, count), "t").unwrap_err();
-        assert!(
-            matches!(&error, TablesError::WrongCount { value, offset: 0, .. } if *value == u64::from(count)),
-            "{error}"
-        );
-    }
-    for version in [2, 3, 0xFFFF] {
-        let error = Geometry::parse(&with_word(&bytes, 0, 0x418 | version << 16), "t").unwrap_err();
-        assert!(matches!(&error, TablesError::WrongVersion { value, offset: 2, .. } if *value == version), "{error}");
-    }
-    // Version 1 needs the slopes.
-    assert!(matches!(Geometry::parse(&with_word(&bytes, 0, 0x418 | 1 << 16), "t"), Err(TablesError::TooShort { .. })));
 }
 
 #[test]
@@ -430,12 +392,12 @@ fn tables_made_by_hand_are_checked_too() {
 fn errors_name_the_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("nowhere.bin");
-    for error in [Boards::read(&path).unwrap_err(), Geometry::read(&path).unwrap_err()] {
-        assert!(matches!(error, TablesError::Io { .. }));
-        assert!(error.to_string().contains("nowhere.bin"), "{error}");
+    let errors = || [Boards::read(&path).unwrap_err(), Geometry::read(&path).unwrap_err()];
+    for error in errors() {
+        assert!(matches!(error, TablesError::Io { .. }) && error.to_string().contains("nowhere.bin"), "{error}");
     }
     std::fs::write(&path, [1, 2]).unwrap();
-    for error in [Boards::read(&path).unwrap_err(), Geometry::read(&path).unwrap_err()] {
+    for error in errors() {
         assert!(error.to_string().contains("nowhere.bin") && error.to_string().contains("n_"), "{error}");
     }
 }

@@ -1,32 +1,20 @@
 //! MDF whose banks are decoded where they were read: the same batches as event by event, and as copied together.
 
 use ut_decoding::EventMeta;
-use ut_decoding::input::{Apart, Bank, EventHeader, Events, InputPart, MdfWriter, MepWriter, Origin, Select};
+use ut_decoding::input::{Apart, Events, InputPart, Origin, Select};
 
-use super::reading::{Found, How, read_all};
+use super::reading::{Found, How, bank, file, mdf, odin, packet_of, read_all};
 
 /// An event of [`events`] with `n` of the UT's banks, ODIN and one of another detector. Every third is of another run, and every
 /// fourth has the wrong checksum.
 fn event(e: usize, n: usize) -> Vec<u8> {
-    let mut odin = [0; 40];
-    odin[0] = 7 + u8::from(e % 3 == 2);
-    odin[32..36].copy_from_slice(&(1000 + e as u32).to_le_bytes());
+    let odin = odin(7 + u32::from(e % 3 == 2), 1000 + e as u64);
     let payloads: Vec<Vec<u8>> = (0..n).map(|b| vec![(e + b) as u8; (e * 7919 + b * 613) % 91]).collect();
-    let mut banks: Vec<Bank<'_>> = payloads
-        .iter()
-        .enumerate()
-        .map(|(b, payload)| Bank {
-            kind: 66 + (b % 5 == 4) as u8,
-            version: Some(4),
-            source_id: 0x2800 + b as u32,
-            payload,
-        })
-        .collect();
-    banks.insert(n / 2, Bank { kind: 16, version: Some(7), source_id: 0, payload: &odin });
-    banks.push(Bank { kind: 9, version: Some(2), source_id: 0x1000, payload: &[9; 5] });
-    let mut writer = MdfWriter::new(Vec::new());
-    writer.write(&EventHeader { run: 7, ..EventHeader::default() }, banks).unwrap();
-    let mut bytes = writer.finish().unwrap();
+    let of_ut = payloads.iter().enumerate().map(|(b, p)| bank(66 + u8::from(b % 5 == 4), 4, 0x2800 + b as u32, p));
+    let mut banks: Vec<_> = of_ut.collect();
+    banks.insert(n / 2, bank(16, 7, 0, &odin));
+    banks.push(bank(9, 2, 0x1000, &[9; 5]));
+    let mut bytes = mdf(7, &banks);
     match e % 4 {
         3 => bytes[12] ^= 1,
         // Without the padding of the last bank: what follows does not begin at a word.
@@ -47,11 +35,7 @@ fn events() -> Vec<u8> {
 
 /// A packet of three events, in a frame of MDF.
 fn packet() -> Vec<u8> {
-    let mut writer = MepWriter::new(Vec::new(), 3);
-    for e in 0..3 {
-        writer.write(e, [Bank { kind: 66, version: Some(4), source_id: 0x2800, payload: &[1; 24] }]).unwrap();
-    }
-    let body = writer.finish().unwrap();
+    let body = packet_of(3, |_| vec![1; 24]);
     let mut frame = (20 + body.len() as u32).to_le_bytes().repeat(3);
     frame.extend([0, 0, 0, 0, 0, 0, 2, 0]);
     frame.extend(body);
@@ -72,10 +56,8 @@ fn expected(mdf: &[u8]) -> Vec<(u64, Option<u64>, bool, Vec<Found>)> {
 
 #[test]
 fn batches_are_the_events_one_by_one_whether_their_banks_are_copied_or_stay() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("x.mdf");
     let mdf = [events(), packet(), packet(), event(1, 216), packet(), event(5, 2)].concat();
-    std::fs::write(&path, &mdf).unwrap();
+    let (_folder, path) = file("x.mdf", &mdf);
     let expected = expected(&mdf);
     for n in [1, 2, 5, 64] {
         let of = |part: InputPart, together, look| read_all(part, n, &How { together, look, ..How::default() });
@@ -97,10 +79,8 @@ fn batches_are_the_events_one_by_one_whether_their_banks_are_copied_or_stay() {
 
 #[test]
 fn runs_and_numbers_are_chosen_and_kept_apart() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("x.mdf");
     let mdf = events();
-    std::fs::write(&path, &mdf).unwrap();
+    let (_folder, path) = file("x.mdf", &mdf);
     let all = Select::default();
     let whole = read_all(&path, 64, &How::default()).events();
     let selections = [
@@ -126,8 +106,7 @@ fn runs_and_numbers_are_chosen_and_kept_apart() {
 
 #[test]
 fn a_file_that_cannot_be_followed_gives_what_came_before() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("x.mdf");
+    let (_folder, path) = file("x.mdf", &[]);
     let whole = events();
     let (last, second) = (event(39, 290).len(), event(0, 3).len());
     let mut unequal = whole.clone();

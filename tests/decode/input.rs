@@ -9,13 +9,10 @@ use ut_decoding::input::{
     InputPart, Layout, MdfWriter, banks_of, checksum, to_allen, to_mep, write_allen_dump,
 };
 
+use super::reading::{bank, mdf, ut};
 use crate::suite::data::needed;
 
 const HEADERS: usize = 48;
-
-fn bank(kind: u8, source_id: u32, payload: &[u8]) -> Bank<'_> {
-    Bank { kind, version: Some(4), source_id, payload }
-}
 
 fn event(header: &EventHeader, banks: &[Bank<'_>]) -> Vec<u8> {
     let mut writer = MdfWriter::new(Vec::new());
@@ -25,8 +22,8 @@ fn event(header: &EventHeader, banks: &[Bank<'_>]) -> Vec<u8> {
 
 /// An event of three UT banks whose checksum is not checked, so that a test can damage the rest.
 fn unchecked_event() -> Vec<u8> {
-    let banks = [bank(66, 1, &[1; 24]), bank(66, 2, &[2; 30]), bank(66, 3, &[3; 8])];
-    let mut bytes = event(&EventHeader { run: 7, ..EventHeader::default() }, &banks);
+    let banks = [ut(1, &[1; 24]), ut(2, &[2; 30]), ut(3, &[3; 8])];
+    let mut bytes = mdf(7, &banks);
     bytes[12..16].fill(0);
     bytes
 }
@@ -67,20 +64,6 @@ fn error_of(bytes: &[u8], is_stream: bool) -> (usize, InputError) {
 }
 
 #[test]
-fn an_empty_file_has_no_event() {
-    assert!(reader(&[]).next_event().unwrap().is_none());
-}
-
-#[test]
-fn an_event_without_banks_is_an_event() {
-    let bytes = event(&EventHeader::default(), &[]);
-    assert_eq!(bytes.len(), HEADERS);
-    let mut reader = reader(&bytes);
-    let event = reader.next_event().unwrap().unwrap();
-    assert!(event.entries.is_empty() && event.damage.is_none());
-}
-
-#[test]
 fn run_and_event_number_come_from_odin_before_the_sub_header() {
     let mut odin6 = [0u8; 40];
     odin6[0..4].copy_from_slice(&11u32.to_le_bytes());
@@ -104,7 +87,7 @@ fn run_and_event_number_come_from_odin_before_the_sub_header() {
 #[test]
 fn a_sub_header_of_another_length_is_followed() {
     let payload = [9u8; 24];
-    let long = event(&EventHeader { run: 5, ..EventHeader::default() }, &[bank(66, 1, &payload)]);
+    let long = mdf(5, &[ut(1, &payload)]);
     for words in [0usize, 3, 4, 5, 15] {
         let mut bytes = long[..20].to_vec();
         let mut sub = long[20..48].to_vec();
@@ -139,7 +122,7 @@ fn checksum_takes_bytes_as_signed() {
 
 #[test]
 fn a_wrong_checksum_costs_the_event_and_no_other() {
-    let mut bytes = event(&EventHeader { run: 7, ..EventHeader::default() }, &[bank(66, 1, &[1; 24])]);
+    let mut bytes = mdf(7, &[ut(1, &[1; 24])]);
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
     let (banks, damage) = first_of_two(&bytes);
@@ -233,10 +216,10 @@ fn what_does_not_fit_mdf_is_not_written() {
     let mut out = Vec::new();
     let mut writer = MdfWriter::new(&mut out);
     let long = vec![0; 65528];
-    assert!(writer.write(&EventHeader::default(), [bank(66, 0, &long)]).is_err());
-    assert!(writer.write(&EventHeader::default(), [bank(66, 0x1_0000, &[])]).is_err());
-    assert!(writer.write(&EventHeader::default(), [Bank { version: None, ..bank(66, 0, &[]) }]).is_err());
-    writer.write(&EventHeader::default(), [bank(66, 0xffff, &long[..65527])]).unwrap();
+    assert!(writer.write(&EventHeader::default(), [ut(0, &long)]).is_err());
+    assert!(writer.write(&EventHeader::default(), [ut(0x1_0000, &[])]).is_err());
+    assert!(writer.write(&EventHeader::default(), [Bank { version: None, ..ut(0, &[]) }]).is_err());
+    writer.write(&EventHeader::default(), [ut(0xffff, &long[..65527])]).unwrap();
     writer.finish().unwrap();
     let mut reader = reader(&out);
     assert_eq!(reader.next_event().unwrap().unwrap().entries[0].length, 65527);
@@ -255,7 +238,7 @@ fn dump(words: &[u32]) -> Result<(usize, Option<Damage>), InputError> {
 #[test]
 fn a_dump_gives_back_what_was_written() {
     let mut bytes = Vec::new();
-    write_allen_dump(&mut bytes, [bank(66, 70000, &[1, 2, 3, 4]), bank(68, 2, &[])]).unwrap();
+    write_allen_dump(&mut bytes, [ut(70000, &[1, 2, 3, 4]), bank(68, 4, 2, &[])]).unwrap();
     let mut reader = Events::new([InputPart::memory("dir/6718861_6001.bin", bytes)]);
     let event = reader.next_event().unwrap().unwrap();
     assert_eq!((event.run, event.number), (Some(6718861), Some(6001)));
@@ -292,13 +275,13 @@ fn a_dump_with_a_bank_that_is_not_there_is_broken_from_there() {
 #[test]
 fn the_builder_keeps_ut_banks_and_splits_before_it_mixes_versions() {
     let mut builder = BatchBuilder::new();
-    let banks = [bank(66, 1, &[1; 5]), bank(16, 9, &[]), bank(69, 2, &[2; 3])];
+    let banks = [ut(1, &[1; 5]), bank(16, 4, 9, &[]), bank(69, 4, 2, &[2; 3])];
     builder.push(EventMeta { other_banks: 1, ..EventMeta::default() }, banks).unwrap();
-    assert!(builder.agrees([bank(66, 1, &[])]));
-    assert!(!builder.agrees([Bank { version: None, ..bank(66, 1, &[]) }]));
-    assert!(builder.agrees([Bank { version: None, ..bank(16, 1, &[]) }]), "only UT banks matter");
+    assert!(builder.agrees([ut(1, &[])]));
+    assert!(!builder.agrees([Bank { version: None, ..ut(1, &[]) }]));
+    assert!(builder.agrees([Bank { version: None, ..bank(16, 4, 1, &[]) }]), "only UT banks matter");
     let long = vec![0; 65536];
-    let error = builder.push(EventMeta::default(), [bank(66, 1, &[]), bank(66, 1, &long)]);
+    let error = builder.push(EventMeta::default(), [ut(1, &[]), ut(1, &long)]);
     assert_eq!(error, Err(BuildError::Payload { bank: 1, bytes: 65536 }));
     let mut batch = EventBatch::default();
     builder.finish(&mut batch);
@@ -322,7 +305,7 @@ fn batches_end_at_their_limits_and_at_a_change_of_format_and_before_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let good = unchecked_event();
     let mut dumped = Vec::new();
-    write_allen_dump(&mut dumped, [bank(66, 1, &[0; 24])]).unwrap();
+    write_allen_dump(&mut dumped, [ut(1, &[0; 24])]).unwrap();
     let mut files = vec![
         write_file(directory.path(), "a.mdf", &good.repeat(3)),
         write_file(directory.path(), "1_2.bin", &dumped),
@@ -355,7 +338,7 @@ fn batches_end_at_their_limits_and_at_a_change_of_format_and_before_an_error() {
 
 #[test]
 fn events_and_batches_can_be_taken_in_turn_and_a_stream_once() {
-    let bytes: Vec<u8> = (0..7).flat_map(|run| event(&EventHeader { run, ..EventHeader::default() }, &[])).collect();
+    let bytes: Vec<u8> = (0..7).flat_map(|run| mdf(run, &[])).collect();
     let stream = InputPart::stream("test.mdf", Cursor::new(bytes));
     let mut events = Events::new([stream.clone()]);
     let mut runs = vec![events.next_event().unwrap().unwrap().run];

@@ -5,11 +5,9 @@ use std::io::Write as _;
 use std::path::Path;
 
 use ut_decoding::EventMeta;
-use ut_decoding::input::{
-    Apart, Bank, Chunks, EventHeader, Events, InputError, InputPart, MdfWriter, MepWriter, Parser, Seen, Select,
-};
+use ut_decoding::input::{Apart, Chunks, Events, InputError, InputPart, MepWriter, Parser, Seen, Select};
 
-use super::reading::{How, Read, read_all};
+use super::reading::{How, Read, bank, file, mdf, odin, packet_of, read_all, ut};
 
 const N: usize = 700;
 
@@ -18,15 +16,13 @@ const N: usize = 700;
 fn packet() -> Vec<u8> {
     let mut writer = MepWriter::new(Vec::new(), N);
     for e in 0..N {
-        let mut odin = [0; 40];
-        odin[0] = (e % 3 == 2).into();
-        odin[32..36].copy_from_slice(&(1000 + e as u32).to_le_bytes());
+        let odin = odin((e % 3 == 2).into(), 1000 + e as u64);
         let payload = |i: usize| vec![(e + i) as u8; (e * 7919 + i * 613) % 4001];
         let payloads = [payload(1), payload(2), payload(3), payload(4)];
-        let ut = |i: usize, kind| Bank { kind, version: Some(4), source_id: 0x2800 + i as u32, payload: &payloads[i] };
+        let ut = |i: usize, kind| bank(kind, 4, 0x2800 + i as u32, &payloads[i]);
         let banks = [
-            Bank { kind: 9, version: Some(2), source_id: 0x1000, payload: &payloads[3] },
-            Bank { kind: 16, version: Some(7), source_id: 0, payload: &odin },
+            bank(9, 2, 0x1000, &payloads[3]),
+            bank(16, 7, 0, &odin),
             ut(0, 66),
             ut(1, if e % 5 == 0 { 68 } else { 66 }),
             ut(2, if e % 2 == 0 { 67 } else { 66 }),
@@ -38,10 +34,8 @@ fn packet() -> Vec<u8> {
 
 #[test]
 fn slices_of_a_packet_hold_what_the_whole_packet_holds() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("large.mep");
     let bytes = packet();
-    std::fs::write(&path, &bytes).unwrap();
+    let (_folder, path) = file("large.mep", &bytes);
     let some = "0,3,250-330,699".parse().unwrap();
     for (batch, select, apart, expected) in [
         (64, Select::default(), Apart::Nothing, N),
@@ -73,9 +67,8 @@ fn sources(packet: &[u8]) -> Vec<(usize, u32)> {
 
 #[test]
 fn one_wrong_header_costs_one_source_whichever_it_is() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("wrong.mep");
     let good = packet();
+    let (_folder, path) = file("wrong.mep", &[]);
     let whole = read_all(InputPart::memory(&path, good.clone()), 64, &How::default()).events();
     for (begin, source_id) in sources(&good) {
         // ODIN gives run and number.
@@ -103,12 +96,10 @@ fn one_wrong_header_costs_one_source_whichever_it_is() {
 
 #[test]
 fn damaged_events_that_do_not_tell_the_run_that_is_asked_for_are_counted() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("wrong.mep");
     let mut bytes = packet();
     let odin = sources(&bytes).into_iter().find(|(_, source_id)| *source_id == 0).unwrap();
     bytes[odin.0] = 0;
-    std::fs::write(&path, &bytes).unwrap();
+    let (_folder, path) = file("wrong.mep", &bytes);
     let none = |read: Read, unidentified: usize| {
         let seen = read.seen();
         assert!(read.batches.is_empty() && seen.contains(&format!("unidentified: {unidentified}")), "{seen}");
@@ -127,25 +118,18 @@ fn damaged_events_that_do_not_tell_the_run_that_is_asked_for_are_counted() {
 
 #[test]
 fn what_is_appended_to_an_open_file_is_not_read() {
-    let written = |n: u64| {
-        let mut events = MdfWriter::new(Vec::new());
+    let written = |n: usize| {
         let mut packets = MepWriter::new(Vec::new(), 1);
-        let bank = Bank { kind: 66, version: Some(4), source_id: 0x2800, payload: &[1; 20] };
-        for e in 0..n {
-            events.write(&EventHeader::default(), [bank]).unwrap();
-            packets.write(e, [bank]).unwrap();
-        }
-        (events.finish().unwrap(), packets.finish().unwrap())
+        (0..n).for_each(|e| packets.write(e as u64, [ut(0x2800, &[1; 20])]).unwrap());
+        (mdf(0, &[ut(0x2800, &[1; 20])]).repeat(n), packets.finish().unwrap())
     };
     let ((two_events, two_packets), (events, packets)) = (written(2), written(3));
     // Packets may have zeros behind them.
     let padded = packets[..two_packets.len().next_multiple_of(4096)].to_vec();
-    let folder = tempfile::tempdir().unwrap();
     for (name, there, all) in
         [("events.mdf", two_events, &events), ("packets.mep", two_packets, &packets), ("padded.mep", padded, &packets)]
     {
-        let path = folder.path().join(name);
-        std::fs::write(&path, &there).unwrap();
+        let (_folder, path) = file(name, &there);
         let mut reader = Events::new([&path]);
         assert!(reader.next_event().unwrap().is_some());
         OpenOptions::new().append(true).open(&path).unwrap().write_all(&all[there.len()..]).unwrap();
@@ -155,14 +139,12 @@ fn what_is_appended_to_an_open_file_is_not_read() {
 
 #[test]
 fn a_packet_that_does_not_say_how_many_events_it_holds_is_an_error() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("nothing.mep");
     let good = packet();
     let mut bad = good.clone();
     for (begin, _) in sources(&good) {
         bad[begin] = 0;
     }
-    std::fs::write(&path, [&good[..], &bad, &good].concat()).unwrap();
+    let (_folder, path) = file("nothing.mep", &[&good[..], &bad, &good].concat());
     let mut events = Events::new([&path]);
     for _ in 0..N {
         assert!(events.next_event().unwrap().is_some());
@@ -190,17 +172,10 @@ fn read_shrunk(path: &Path, length: u64) -> Vec<Result<usize, String>> {
 
 #[test]
 fn a_file_that_shrinks_is_an_error_also_where_an_event_ends() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut packets = MepWriter::new(Vec::new(), 3);
-    let mut events = MdfWriter::new(Vec::new());
-    for e in 0..100 {
-        let bank = Bank { kind: 66, version: Some(4), source_id: 0x2800, payload: &[1; 2000] };
-        packets.write(e, [bank]).unwrap();
-        events.write(&EventHeader::default(), [bank]).unwrap();
-    }
-    for (name, bytes) in [("shrinks.mdf", events.finish().unwrap()), ("shrinks.mep", packets.finish().unwrap())] {
-        let path = directory.path().join(name);
-        std::fs::write(&path, &bytes).unwrap();
+    let events = mdf(0, &[ut(0x2800, &[1; 2000])]).repeat(100);
+    let packets = packet_of(3, |_| vec![1; 2000]).repeat(33);
+    for (name, bytes) in [("shrinks.mdf", events), ("shrinks.mep", packets)] {
+        let (_folder, path) = file(name, &bytes);
         let mut chunks = Chunks::new([&path], 8, true, Select::default());
         assert!(chunks.next_chunk().unwrap().is_some());
         OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
@@ -217,10 +192,8 @@ fn a_file_that_shrinks_is_an_error_also_where_an_event_ends() {
 
 #[test]
 fn a_file_that_shrinks_below_a_packet_is_an_error_once() {
-    let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("shrinks.mep");
     let bytes = packet();
-    std::fs::write(&path, &bytes).unwrap();
+    let (_folder, path) = file("shrinks.mep", &bytes);
     let found = read_shrunk(&path, bytes.len() as u64 - 100);
     let (last, before) = found.split_last().unwrap();
     assert!(before.iter().all(Result::is_ok), "{found:?}");
@@ -233,15 +206,9 @@ fn a_file_that_shrinks_below_a_packet_is_an_error_once() {
 
 #[test]
 fn a_batch_may_have_any_number_of_events() {
-    let directory = tempfile::tempdir().unwrap();
-    let mut events = MdfWriter::new(Vec::new());
-    for _ in 0..9 {
-        let bank = Bank { kind: 66, version: Some(4), source_id: 0x2800, payload: &[1; 20] };
-        events.write(&EventHeader::default(), [bank]).unwrap();
-    }
-    for (name, bytes, expected) in [("all.mdf", events.finish().unwrap(), 9), ("all.mep", packet(), N)] {
-        let path = directory.path().join(name);
-        std::fs::write(&path, &bytes).unwrap();
+    for (name, bytes, expected) in [("all.mdf", mdf(0, &[ut(0x2800, &[1; 20])]).repeat(9), 9), ("all.mep", packet(), N)]
+    {
+        let (_folder, path) = file(name, &bytes);
         assert_eq!(read_all(&path, usize::MAX, &How::default()).events().len(), expected, "{name}");
     }
 }

@@ -38,25 +38,6 @@ fn an_interval_a_list_and_one_version_for_all_banks_are_decoded_alike() {
 }
 
 #[test]
-fn an_interval_has_the_sizes_types_and_versions_of_its_own_events() {
-    for version in [BankVersion::V5, BankVersion::V4] {
-        let (tables, events) = (tables(version), generated(version, 1));
-        // Of six banks, each event has another that is not decoded.
-        let good: Vec<_> = events[0].iter().take(6).cloned().collect();
-        let mut events = vec![good; 4];
-        events[1][1].kind = 16;
-        events[2][2].version ^= 1;
-        events[3][3].payload.truncate(9);
-        for batch in [allen_batch(&events), mep_batch(&events)] {
-            for first_event in 0..4 {
-                compare(&tables, DecodeOptions::default(), BatchView { first_event, n_events: 1, ..batch.view() })
-                    .unwrap();
-            }
-        }
-    }
-}
-
-#[test]
 fn an_event_that_the_batch_does_not_have_is_named_by_every_backend_that_takes_a_list() {
     let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 2));

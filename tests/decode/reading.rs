@@ -1,9 +1,55 @@
 //! What the batches of some inputs hold, read as programs with several threads do.
 
+use std::path::PathBuf;
+
+use tempfile::TempDir;
 use ut_decoding::EventMeta;
 use ut_decoding::input::{
-    Apart, Chunks, InputError, InputPart, Layout, Origin, Parser, Part, RawEvent, Seen, Select, banks_of,
+    Apart, Bank, Chunks, EventHeader, InputError, InputPart, Layout, MdfWriter, MepWriter, Origin, Parser, Part,
+    RawEvent, Seen, Select, banks_of,
 };
+
+/// A bank as containers hold it.
+pub fn bank(kind: u8, version: u8, source_id: u32, payload: &[u8]) -> Bank<'_> {
+    Bank { kind, version: Some(version), source_id, payload }
+}
+
+/// A bank of the UT, of version 4.
+pub fn ut(source_id: u32, payload: &[u8]) -> Bank<'_> {
+    bank(66, 4, source_id, payload)
+}
+
+/// The payload of an ODIN bank of version 7.
+pub fn odin(run: u32, number: u64) -> Vec<u8> {
+    let mut odin = vec![0; 40];
+    odin[..4].copy_from_slice(&run.to_le_bytes());
+    odin[32..].copy_from_slice(&number.to_le_bytes());
+    odin
+}
+
+/// The bytes of an MDF event of a run.
+pub fn mdf(run: u32, banks: &[Bank<'_>]) -> Vec<u8> {
+    let mut writer = MdfWriter::new(Vec::new());
+    writer.write(&EventHeader { run, ..EventHeader::default() }, banks.iter().copied()).unwrap();
+    writer.finish().unwrap()
+}
+
+/// A packet of `n` events with one bank each.
+pub fn packet_of(n: usize, payload: impl Fn(usize) -> Vec<u8>) -> Vec<u8> {
+    let mut writer = MepWriter::new(Vec::new(), n);
+    for event in 0..n {
+        writer.write(event as u64, [ut(0x2800, &payload(event))]).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+/// A file with these bytes, in a folder that goes when it is dropped.
+pub fn file(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, bytes).unwrap();
+    (folder, path)
+}
 
 /// A bank of a batch: sourceID, type, version, payload.
 pub type Found = (u32, u8, Option<u8>, Vec<u8>);

@@ -3,13 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use ut_decoding::input::{
-    Bank, EventHeader, Events, InputError, InputPart, MdfWriter, MepWriter, Section, count_events, count_readable,
-    sections, write_allen_dump,
+    Events, InputError, InputPart, Section, count_events, count_readable, sections, write_allen_dump,
 };
 
-fn bank(source_id: u32, payload: &[u8]) -> Bank<'_> {
-    Bank { kind: 66, version: Some(4), source_id, payload }
-}
+use super::reading::{packet_of, ut};
 
 /// Payloads of different lengths, so that events are not all alike.
 fn payload(event: usize) -> Vec<u8> {
@@ -17,26 +14,13 @@ fn payload(event: usize) -> Vec<u8> {
 }
 
 fn mdf(n: usize) -> Vec<u8> {
-    let mut writer = MdfWriter::new(Vec::new());
-    for event in 0..n {
-        writer.write(&EventHeader { run: 7, ..EventHeader::default() }, [bank(1, &payload(event))]).unwrap();
-    }
-    writer.finish().unwrap()
+    (0..n).flat_map(|event| super::reading::mdf(7, &[ut(1, &payload(event))])).collect()
 }
 
 /// Packets of these numbers of events.
 fn mep(packets: &[usize]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let mut event = 0;
-    for &n in packets {
-        let mut writer = MepWriter::new(Vec::new(), n);
-        for _ in 0..n {
-            writer.write(event as u64, [bank(1, &payload(event))]).unwrap();
-            event += 1;
-        }
-        bytes.extend(writer.finish().unwrap());
-    }
-    bytes
+    let firsts = packets.iter().scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n)));
+    firsts.zip(packets).flat_map(|(first, &n)| packet_of(n, |event| payload(first + event))).collect()
 }
 
 fn file(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
@@ -113,11 +97,6 @@ fn mdf_is_cut_after_so_many_events_and_packets_stay_whole() {
     let packets = file(folder.path(), "run.mep", &mep(&[3, 1, 7, 9]));
     let counts: Vec<_> = cut(&packets, 4).iter().map(|section| section.3.unwrap()).collect();
     assert_eq!(counts, [4, 7, 9]);
-}
-
-#[test]
-fn a_file_without_events_is_one_section() {
-    let folder = tempfile::tempdir().unwrap();
     assert_eq!(cut(&file(folder.path(), "empty.mdf", &[]), 5), [(0, 0, 0, Some(0))]);
 }
 
@@ -130,7 +109,7 @@ fn what_cannot_be_cut_is_one_section_whose_events_are_not_counted() {
     assert_eq!(cut(&path, 3), [(0, packed.len() as u64, 0, None)]);
     assert_eq!(read_sections(&path, 3).0.len(), 20);
     let mut dump = Vec::new();
-    write_allen_dump(&mut dump, [bank(1, &[1; 24])]).unwrap();
+    write_allen_dump(&mut dump, [ut(1, &[1; 24])]).unwrap();
     let path = file(folder.path(), "7_1.bin", &dump);
     assert_eq!(cut(&path, 3), [(0, dump.len() as u64, 0, None)]);
     assert_eq!(read_sections(&path, 3).0.len(), 1);

@@ -1,9 +1,9 @@
 //! What is seen of files while they are read, and what packets hold that nobody writes every day.
 
 use ut_decoding::EventMeta;
-use ut_decoding::input::{Apart, Bank, Damage, EventHeader, Events, InputPart, MdfWriter, MepWriter, Odin, Seen};
+use ut_decoding::input::{Apart, Damage, EventHeader, Events, InputPart, MdfWriter, MepWriter, Odin, Seen};
 
-use super::reading::{Found, How, read_all};
+use super::reading::{Found, How, bank, odin, read_all};
 
 type Banks = Vec<(u32, u8, Vec<u8>)>;
 
@@ -13,17 +13,6 @@ fn read(name: &str, bytes: &[u8], apart: Apart) -> (Vec<Vec<(EventMeta, Banks)>>
     let banks = |banks: Vec<Found>| banks.into_iter().map(|(id, kind, _, payload)| (id, kind, payload)).collect();
     let events = |batch: Vec<_>| batch.into_iter().map(|(_, meta, of_event)| (meta, banks(of_event))).collect();
     (read.batches.into_iter().map(events).collect(), read.seen)
-}
-
-fn bank(kind: u8, version: u8, source_id: u32, payload: &[u8]) -> Bank<'_> {
-    Bank { kind, version: Some(version), source_id, payload }
-}
-
-fn odin(run: u32, number: u64) -> Vec<u8> {
-    let mut odin = vec![0; 40];
-    odin[..4].copy_from_slice(&run.to_le_bytes());
-    odin[32..].copy_from_slice(&number.to_le_bytes());
-    odin
 }
 
 /// Packets of two events each, whose runs are 1, 1, 2, 1, 2, 2: ODIN, twice with other numbers, two sources of the UT with

@@ -92,17 +92,6 @@ fn v4_boards_read_every_sector_once_with_180_of_240_ids() {
     }
 }
 
-#[test]
-fn tables_survive_the_way_through_their_files() {
-    for version in [BankVersion::V4, BankVersion::V5] {
-        for geometry_version in [0, 1] {
-            let (boards, geometry) = synth::detector(version, geometry_version);
-            assert_eq!(Boards::parse(&boards.to_bytes(), "b").unwrap(), boards);
-            assert_eq!(Geometry::parse(&geometry.to_bytes(), "g").unwrap(), geometry);
-        }
-    }
-}
-
 /// Hits of the lanes of a v5 payload, read as plainly as can be.
 fn v5_lanes(payload: &[u8]) -> [Vec<(u16, u16)>; 6] {
     std::array::from_fn(|lane| {

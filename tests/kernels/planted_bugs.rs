@@ -78,7 +78,7 @@ fn a_counter_that_is_initialised_late_is_caught() {
             .expect_err("nothing orders the counter's first value");
         assert!(file_of(&violation).ends_with("primitives/block_opportunistic_loop.rs"), "{violation}");
         match violation.fault {
-            Fault::UnwrittenShared { byte: 0, size: 4 } => {}
+            Fault::UnwrittenShared { byte: 0, size: 4, .. } => {}
             Fault::Race { memory: "shared byte", place: 0, ref other, .. } => {
                 assert!(other.contains("block_opportunistic_loop.rs"), "{violation}");
             }

@@ -106,6 +106,32 @@ pub fn takes_lists(name: &str) -> bool {
     !["emulated", "cuda", "cuda, graphs"].contains(&name)
 }
 
+/// The first difference of hits and report, with the place of it.
+fn difference((hits, report): &(UtHits, BatchReport), expected: &(UtHits, BatchReport)) -> Option<String> {
+    let mut events = report.events.iter().zip(&expected.1.events).enumerate();
+    if let Some((event, (got, wanted))) = events.find(|(_, (got, wanted))| got != wanted) {
+        return Some(format!("event {event}: {got:?} and not {wanted:?}"));
+    }
+    if *hits == expected.0 && report == &expected.1 {
+        return None;
+    }
+    let (got, wanted) = (rows(hits), rows(&expected.0));
+    let i = (0..got.len().max(wanted.len())).find(|&i| got.get(i) != wanted.get(i));
+    Some(format!("differs from the reference, first at {:?}", i.map(|i| (i, got.get(i), wanted.get(i)))))
+}
+
+/// Decodes a batch and compares hits and report with the reference's, bit for bit.
+pub fn as_reference(
+    decoder: &mut dyn Decoder,
+    tables: &DetectorTables,
+    options: DecodeOptions,
+    batch: BatchView<'_>,
+) -> Result<(), String> {
+    let expected = decode(&mut ReferenceDecoder::new(tables, options), tables, batch);
+    let difference = difference(&decode(decoder, tables, batch), &expected);
+    difference.map_or(Ok(()), |what| Err(format!("{options:?}, {:?}, {what}", batch.layout)))
+}
+
 /// Decodes a batch with every backend that takes it and compares hits and report with the reference's, bit for bit; with clusters where
 /// the backend gives them, and without.
 pub fn compare(tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) -> Result<(), String> {
@@ -119,43 +145,26 @@ pub fn compare(tables: &DetectorTables, options: DecodeOptions, batch: BatchView
         let described = if gives_clusters(name) {
             let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.max_hits() + (1 << 16));
             hits = hits.with_clusters();
-            let mut report = BatchReport::new();
-            decoder.decode(batch, &mut hits, &mut report).expect("the batch fits");
+            decoder.decode(batch, &mut hits, &mut BatchReport::new()).expect("the batch fits");
             Some(hits)
         } else {
             decode(&mut *decoder, tables, batch);
             None
         };
-        let (hits, report) = decode(&mut *decoder, tables, batch);
-        let Some((expected_hits, expected_report, expected_described)) = &expected else {
-            expected = Some((hits, report, described));
+        let found = decode(&mut *decoder, tables, batch);
+        let Some((plain, with_clusters)) = &expected else {
+            expected = Some((found, described));
             continue;
         };
-        if let (Some(hits), Some(expected)) = (&described, expected_described)
+        let differs = |what: String| Err(format!("{name}, {options:?}, {:?}, {what}", batch.layout));
+        if let (Some(hits), Some(expected)) = (&described, with_clusters)
             && hits != expected
         {
             let i = (0..hits.len()).find(|&i| hits.hit(i) != expected.hit(i)).unwrap_or_default();
-            let (got, wanted) = (hits.hit(i), expected.hit(i));
-            let layout = batch.layout;
-            return Err(format!("{name}, {options:?}, {layout:?}, with clusters, hit {i}: {got:?} and not {wanted:?}"));
+            return differs(format!("with clusters, hit {i}: {:?} and not {:?}", hits.hit(i), expected.hit(i)));
         }
-        for event in 0..batch.n_events {
-            let (got, wanted) = (report.events[event], expected_report.events[event]);
-            if got != wanted {
-                return Err(format!(
-                    "{name}, {options:?}, {:?}, event {event}: {got:?} and not {wanted:?}",
-                    batch.layout
-                ));
-            }
-        }
-        if hits != *expected_hits {
-            let (got, wanted) = (rows(&hits), rows(expected_hits));
-            let i = (0..got.len().max(wanted.len())).find(|&i| got.get(i) != wanted.get(i));
-            let row = i.map(|i| (i, got.get(i), wanted.get(i)));
-            return Err(format!(
-                "{name}, {options:?}, {:?}: differs from the reference, first at {row:?}",
-                batch.layout
-            ));
+        if let Some(what) = difference(&found, plain) {
+            return differs(what);
         }
     }
     Ok(())

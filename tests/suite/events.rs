@@ -1,6 +1,6 @@
 //! Events as lists of banks, and batches made from them.
 
-use ut_decoding::detector::BankVersion;
+use ut_decoding::detector::{BankVersion, Boards, Geometry};
 use ut_decoding::synth::{self, Generator, Profile};
 use ut_decoding::{DetectorTables, EventBatch, EventMeta, Grouping, Layout};
 
@@ -13,8 +13,22 @@ pub struct Bank {
     pub payload: Vec<u8>,
 }
 
+impl Bank {
+    /// A UT bank.
+    pub fn new(version: BankVersion, source_id: u16, payload: Vec<u8>) -> Self {
+        Self { kind: 66, version: version.byte(), source_id, payload }
+    }
+}
+
+/// A UT bank of version 5.
+pub fn v5(source_id: u16, payload: &[u8]) -> Bank {
+    Bank::new(BankVersion::V5, source_id, payload.to_vec())
+}
+
 /// An event: its banks in order.
 pub type Event = Vec<Bank>;
+
+pub const VERSIONS: [BankVersion; 2] = [BankVersion::V4, BankVersion::V5];
 
 /// The synthetic detector, in y-rows.
 pub fn tables(version: BankVersion) -> DetectorTables {
@@ -27,6 +41,13 @@ pub fn tables_in(version: BankVersion, grouping: Grouping) -> DetectorTables {
     DetectorTables::new(boards, geometry, grouping).expect("a good detector")
 }
 
+/// The synthetic detector in y-rows, after a change.
+pub fn changed(version: BankVersion, change: impl FnOnce(&mut Boards, &mut Geometry)) -> DetectorTables {
+    let (mut boards, mut geometry) = synth::detector(version, 1);
+    change(&mut boards, &mut geometry);
+    DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector")
+}
+
 /// `n` synthetic events of small size, none of which has any trouble.
 pub fn generated(version: BankVersion, n: usize) -> Vec<Event> {
     generated_as(Profile::PpLow, version, 1, n)
@@ -34,7 +55,7 @@ pub fn generated(version: BankVersion, n: usize) -> Vec<Event> {
 
 /// `n` synthetic events of a profile, one after the other from a seed.
 pub fn generated_as(profile: Profile, version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
-    let bank = |(source_id, payload)| Bank { kind: 66, version: version.byte(), source_id, payload };
+    let bank = |(source_id, payload)| Bank::new(version, source_id, payload);
     let events = Generator::new(profile, version, seed).take(n);
     events.map(|event| event.banks.into_iter().map(bank).collect()).collect()
 }
@@ -52,6 +73,13 @@ pub fn v5_payload(lanes: &[Vec<(u16, u8)>; 6]) -> Vec<u8> {
     }
     payload.extend(words.iter().flat_map(|word| word.to_le_bytes()));
     payload
+}
+
+/// The payload of a v5 bank with these hits on one lane.
+pub fn v5_lane(lane: usize, hits: impl IntoIterator<Item = (u16, u8)>) -> Vec<u8> {
+    let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
+    lanes[lane] = hits.into_iter().collect();
+    v5_payload(&lanes)
 }
 
 /// The payload of a v4 bank with these cluster words and without the ADC bytes behind them.

@@ -7,10 +7,21 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
+use proptest::test_runner::{Config, TestRunner};
 use ut_decoding::detector::{BankVersion, Boards};
 use ut_decoding::{EventBatch, EventMeta};
 
 use super::events::{Bank, Event, v4_payload, v5_payload};
+
+/// Runs `test` on cases of `strategy`; a failing case is made smaller, and printed. `PROPTEST_CASES` takes the place of `cases`.
+pub fn check<S: Strategy>(strategy: &S, cases: u32, test: impl Fn(S::Value) -> Result<(), String>) {
+    let cases = std::env::var("PROPTEST_CASES").map_or(cases, |cases| cases.parse().expect("a number"));
+    let config = Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
+    let result = TestRunner::new(config).run(strategy, |case| test(case).map_err(TestCaseError::fail));
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+}
 
 /// Hits of a v5 lane, sorted or not, up to the 254 that a lane can have.
 fn lane() -> impl Strategy<Value = Vec<(u16, u8)>> {

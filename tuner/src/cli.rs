@@ -1,5 +1,6 @@
 //! The options that describe a program to be tuned, for the command lines that have them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -10,11 +11,12 @@ use crate::process::ProcessDevice;
 use crate::program::{ProgramDevice, Reading, Template, Unit};
 use crate::space::file::read_space;
 use crate::store::{DeviceIdentity, TunableIdentity, Workload};
-use crate::{Config, Device, Space};
+use crate::{Config, Device, Space, Value};
 
 /// Any program, and its parameters.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args, serde::Deserialize)]
 #[command(next_help_heading = "Any program")]
+#[serde(deny_unknown_fields)]
 pub struct ProgramArgs {
     /// The parameters of a program: a TOML file (docs/tuning-programs.md has every key).
     #[arg(long, value_name = "FILE", requires = "command")]
@@ -31,31 +33,48 @@ pub struct ProgramArgs {
     pub check: Option<String>,
     /// The check (or without one, the program) must print the same as for the default configuration.
     #[arg(long, requires = "command")]
+    #[serde(default)]
     pub same_output: bool,
     /// Read the numbers from the output: every match of this regular expression (its first group, or the whole). With
     /// several objectives one for each, in their order.
     #[arg(long, value_name = "REGEX", requires = "command", conflicts_with = "json_pointer")]
+    #[serde(default)]
     pub regex: Vec<String>,
     /// Read the numbers from the output, which is JSON (or its last line is): a number or a list of them at this pointer.
     /// With several objectives one for each, in their order.
     #[arg(long, value_name = "POINTER", requires = "command")]
+    #[serde(default)]
     pub json_pointer: Vec<String>,
     /// The unit of the times that are read: s, ms, us or ns.
+    #[serde(default = "ms")]
     #[arg(long, value_name = "UNIT", default_value = "ms", requires = "command", value_parser = ["s", "ms", "us", "ns"])]
     pub unit: String,
     /// What the numbers are: time, rate (things per second, more is better), smaller or larger (any positive number that
     /// should be small or large). Given several times, with names and weights, as `--objective time --objective
     /// energy=smaller*0.5`, the smallest weighted geometric mean is chosen, and the Pareto front is shown. If the first is
     /// a time without a pattern of its own, it is that of the process.
+    #[serde(skip)]
     #[arg(long, value_name = "[NAME=]KIND[*WEIGHT]", default_value = "time", requires = "command")]
     pub objective: Vec<Goal>,
     /// The program keeps running and measures on request, exchanging lines of JSON (docs/tuning-programs.md).
     #[arg(long, requires = "command",
         conflicts_with_all = ["build", "check", "same_output", "regex", "json_pointer", "unit"])]
+    #[serde(default)]
     pub stays: bool,
     /// Name of the data the program works on; results are kept for these data and used for no others.
     #[arg(long, value_name = "NAME", requires = "command")]
     pub dataset: Option<String>,
+    /// Name of the program in the store, in place of its command line: results are found again under another path.
+    #[arg(long, value_name = "NAME", requires = "command")]
+    pub name: Option<String>,
+    /// What other places in the commands stand for.
+    #[arg(skip)]
+    #[serde(skip)]
+    pub constants: BTreeMap<String, Value>,
+}
+
+fn ms() -> String {
+    "ms".to_owned()
 }
 
 /// A program to be tuned, with all that a store knows it by.
@@ -126,6 +145,9 @@ impl ProgramArgs {
                 workload = workload.with(name, text)?;
             }
         }
+        for (name, value) in &self.constants {
+            workload = workload.with(name.as_str(), value.clone())?;
+        }
         for (name, given) in [("same_output", self.same_output), ("stays", self.stays)] {
             if given {
                 workload = workload.with(name, true)?;
@@ -139,7 +161,7 @@ impl ProgramArgs {
         };
         Ok(Some(Program {
             device,
-            tunable: TunableIdentity::new(command, 1),
+            tunable: TunableIdentity::new(self.name.as_ref().unwrap_or(command), 1),
             workload,
             sample: std::env::current_dir().map(|folder| folder.display().to_string()).unwrap_or_default(),
             space,
@@ -153,7 +175,11 @@ impl ProgramArgs {
     ///
     /// # Errors
     /// A place in a command that is not a parameter, a pattern or pointer that is none, a program that does not start.
-    pub fn device(&self, program: &Program, time_out: Duration) -> Result<Box<dyn Device>, Box<dyn std::error::Error>> {
+    pub fn device(
+        &self,
+        program: &Program,
+        time_out: Duration,
+    ) -> Result<Box<dyn Device + Send>, Box<dyn std::error::Error>> {
         let text = self.command.as_deref().unwrap_or_default();
         if self.stays {
             if !matches!(program.objective, Objective::Time | Objective::Smaller) {
@@ -163,11 +189,13 @@ impl ProgramArgs {
             }
             let mut command = Command::new("sh");
             command.arg("-c").arg(text);
+            command.envs(self.constants.iter().map(|(name, value)| (format!("TUNE_{name}"), value.to_string())));
             let mut device = ProcessDevice::new(program.device.name.as_str(), command, time_out);
             device.start()?;
             return Ok(Box::new(device));
         }
         let mut device = ProgramDevice::new(&program.space, text);
+        device.constants.clone_from(&self.constants);
         device.build = self.build.as_deref().map(Template::new);
         device.check = self.check.as_deref().map(Template::new);
         let patterns = self.regex.iter().map(|pattern| Reading::regex(pattern));

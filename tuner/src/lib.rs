@@ -36,9 +36,12 @@ pub use decide::{chain, compare, cost, drift, samples, statistics, verdict, work
 pub use device::replay::{Noise, Recording, Replay};
 pub use device::{process, replay};
 #[cfg(feature = "store")]
-pub use minimise::minimise;
+pub use minimise::{first_use, minimise};
 #[cfg(feature = "store")]
-pub use search::{budget, racing, rounds, session, tune::tune};
+pub use search::{
+    budget, racing, rounds, session,
+    tune::{tune, tune_watched},
+};
 pub use space::builder::{DeviceLimits, Footprint, SpaceBuilder};
 pub use space::file::{parse_toml, read_space, read_toml};
 pub use space::{ConfigIndex, ConstraintReport, Named, Parameter, Space, SpaceError, SpaceReport};

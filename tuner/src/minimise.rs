@@ -16,8 +16,9 @@
 use crate::budget::Budget;
 use crate::session::{Session, TuneError};
 use crate::space::{Named, Space};
-use crate::store::{DeviceIdentity, Store, StoreError, Task, TunableIdentity, Workload};
+use crate::store::{DeviceIdentity, Locations, Store, StoreError, Task, TunableIdentity, Workload};
 use crate::strategy::StrategyKind;
+use crate::tuned::{Request, TunedError, tuned};
 use crate::{Config, Device, Failure, FailureKind, Outcome, tune};
 
 /// A closure as a device.
@@ -60,4 +61,52 @@ pub fn minimise(
     let mut store = Store::open(&folder.path().join("tune.sqlite"))?;
     let tuning = tune(&session, &mut Closure { space, measure }, &mut store, &mut |_| true)?;
     Ok(space.named(&tuning.evidence.chosen.config))
+}
+
+/// The fastest configuration of `kernel` on this machine, at the place of this call: what was found before and is in the
+/// store, else the one for which `measure` (a time in ms, or why there is none) is smallest now, which is kept.
+///
+/// ```
+/// use tuner::store::{Locations, Matching};
+/// use tuner::{SpaceBuilder, first_use};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let mut launches = 0;
+/// # let mut launch = |tile: i64| { launches += 1; Ok::<f64, String>((tile - 16).abs() as f64 + 1.0) };
+/// // Or Locations::choose(Application("my-tool"), None, None): the user's store, by the environment.
+/// let stores = Locations { user: folder.path().join("tune.sqlite"), matching: Matching::Exact };
+/// let space = SpaceBuilder::new().ints("tile", [8, 16, 32, 64]).build()?;
+/// # for _ in 0..2 {
+/// let best = first_use(&stores, "my kernel", 1, &space, |config| launch(config.int("tile")))?;
+/// assert_eq!(best.int("tile"), 16);
+/// # }
+/// # assert!(launches < 100, "it was tuned twice");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`tuned`]. In tests after [`stub`](crate::tuned::stub) it is the first configuration, at once.
+#[track_caller]
+pub fn first_use(
+    stores: &Locations,
+    kernel: &str,
+    version: u32,
+    space: &Space,
+    measure: impl FnMut(&Named) -> Result<f64, String>,
+) -> Result<Named, TunedError> {
+    let name = crate::watch::cpu::model().unwrap_or_else(|| "this machine".to_owned());
+    let (device, tunable) = (DeviceIdentity::named(name, "closure"), TunableIdentity::new(kernel, version));
+    let workload = Workload::new().at_caller();
+    let task = Task { device: &device, tunable: &tunable, workload: &workload, space };
+    let budget = Budget::evaluations(100);
+    let kind = StrategyKind::default_for(space.len(), budget.most_evaluations());
+    let default = (!space.is_empty()).then(|| space.config(0));
+    let session = Session { launches: 1, default, ..Session::new(task, kind, 1, budget) };
+    let mut measure = Some(measure);
+    let mut make = || -> Result<Box<dyn Device + '_>, String> {
+        let measure = measure.take().ok_or("it was made already")?;
+        Ok(Box::new(Closure { space, measure }))
+    };
+    let found = tuned(&Request::new(session), stores, Some(&mut make), &mut |_| true)?;
+    Ok(space.named(&found.config.unwrap_or_else(|| Config(Vec::new()))))
 }

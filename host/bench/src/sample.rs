@@ -210,7 +210,7 @@ mod tests {
     use super::*;
     use ut_data::detector::BankVersion;
     use ut_data::input::EventMeta;
-    use ut_data::synth::{Generator, Profile};
+    use ut_data::synth::Profile;
 
     fn batch_of(n_events: u8) -> EventBatch {
         let mut builder = BatchBuilder::new();
@@ -230,10 +230,9 @@ mod tests {
         assert_eq!(sample.batches.iter().map(|batch| batch.n_events).collect::<Vec<_>>(), [300, 300, 300, 100]);
         let sample = Sample::new(&[batch_of(3)], 2000);
         assert_eq!((sample.events, sample.batches.len()), (2000, 1));
-    }
-
-    #[test]
-    fn as_many_events_as_are_wanted_are_taken() {
+        let none = Sample::new(&[EventBatch::default()], 10);
+        assert_eq!((none.events, none.batches.len()), (0, 0));
+        // As many events as are wanted are taken.
         let sample = Sample::of(&[batch_of(3), batch_of(5)], 4, 7);
         assert_eq!((sample.events, sample.distinct_events, sample.batches.len()), (7, 4, 2));
     }
@@ -263,15 +262,7 @@ mod tests {
     fn batches_of_any_size_and_layout_are_held_against_the_same_events() {
         let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
         let tables = DetectorTables::new(boards, geometry, ut_data::Grouping::YRows).unwrap();
-        let mut builder = BatchBuilder::new();
-        for event in Generator::new(Profile::PpLow, BankVersion::V5, 1).take(5) {
-            let bank = |(source_id, payload): &'_ (u16, Vec<u8>)| (u32::from(*source_id), payload.clone());
-            let banks: Vec<_> = event.banks.iter().map(bank).collect();
-            let of = |source_id, payload| Bank { kind: 66, version: Some(4), source_id, payload };
-            builder.push(EventMeta::default(), banks.iter().map(|(id, payload)| of(*id, &payload[..]))).unwrap();
-        }
-        let mut events = EventBatch::default();
-        builder.finish(&mut events);
+        let events = synthetic(Profile::PpLow, 5);
         let events = [events];
         let options = DecodeOptions::default();
         let expected = Expected::of(&Sample::of(&events, 5, 5), &tables, options).unwrap();
@@ -293,12 +284,6 @@ mod tests {
                 assert_eq!(first, wanted);
             }
         }
-    }
-
-    #[test]
-    fn no_events_make_an_empty_sample() {
-        let sample = Sample::new(&[EventBatch::default()], 10);
-        assert_eq!((sample.events, sample.batches.len()), (0, 0));
     }
 
     #[test]

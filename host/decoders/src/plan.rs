@@ -308,15 +308,6 @@ mod tests {
     use super::*;
     use ut_data::detector::Grouping;
     use ut_data::synth;
-    use ut_kernels::allen::cluster_and_predecode::{ClusterInput, ClusterOutput};
-    use ut_kernels::allen::compress_and_make_keys::GroupRanges;
-    use ut_kernels::allen::count_hits::CountOutput;
-    use ut_kernels::allen::decode_in_order::DecodeInput;
-    use ut_kernels::fused::hit_tables::HitTables;
-    use ut_kernels::fused::others::Left;
-    use ut_kernels::fused::tables::LaneTables;
-    use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Written};
-    use ut_kernels::hit::HitArrays;
 
     fn tables() -> DeviceTables {
         let (boards, geometry) = synth::detector(BankVersion::V5, 1);
@@ -369,20 +360,5 @@ mod tests {
             let DecodeError::TooManyHits { event: e, hits: h, capacity: c } = error else { panic!("{error}") };
             assert_eq!((e, h, c), (event, hits, capacity));
         }
-    }
-
-    #[test]
-    fn arguments_are_as_large_as_the_ptx_takes_them() {
-        // Views are a pointer, a length, and a tag or padding.
-        assert_eq!((size_of::<Global<'_, u8>>(), size_of::<simt::GlobalMut<'_, u8>>()), (16, 16));
-        assert_eq!((size_of::<Batch<'_>>(), size_of::<Tables<'_>>()), (5 * 16 + 8, 6 * 16 + 8));
-        assert_eq!((size_of::<CountOutput<'_>>(), size_of::<ClusterOptions>()), (4 * 16, 8));
-        assert_eq!((size_of::<ClusterInput<'_>>(), size_of::<ClusterOutput<'_>>()), (4 * 16, 4 * 16));
-        assert_eq!((size_of::<GroupRanges<'_>>(), size_of::<DecodeInput<'_>>()), (3 * 16, 3 * 16));
-        assert_eq!(size_of::<HitArrays<'_>>(), 7 * 16);
-        assert_eq!((size_of::<FusedOptions>(), size_of::<LaneTables<'_>>()), (16, 10 * 16));
-        assert_eq!((size_of::<HitTables<'_>>(), size_of::<Left<'_>>()), (4 * 16 + 8, 2 * 16 + 8));
-        assert_eq!((size_of::<FusedInput<'_>>(), size_of::<FusedOutput<'_>>()), (7 * 16 + 8, 14 * 16));
-        assert_eq!(size_of::<Written<'_>>(), 10 * 16);
     }
 }

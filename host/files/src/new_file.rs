@@ -381,29 +381,6 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn an_open_file_that_is_named_by_its_number_goes_on_where_it_is() {
-        use std::os::fd::AsRawFd;
-        let folder = tempfile::tempdir().unwrap();
-        let [path, link] = ["all", "link"].map(|name| folder.path().join(name));
-        fs::write(&path, "before ").unwrap();
-        let mut open = fs::OpenOptions::new().append(true).open(&path).unwrap();
-        let number = format!("/dev/fd/{}", open.as_raw_fd());
-        std::os::unix::fs::symlink(&number, &link).unwrap();
-        for name in [number.into(), link] {
-            NewFile::check(&name).unwrap();
-            let mut file = NewFile::create(&name).unwrap();
-            assert!(file.temporary.is_none());
-            file.write_all(b"new ").unwrap();
-            file.finish().unwrap();
-        }
-        open.write_all(b"after").unwrap();
-        assert_eq!(fs::read_to_string(&path).unwrap(), "before new new after");
-        assert_eq!(names(folder.path()), ["all", "link"]);
-        assert!(NewFile::create("/dev/fd/987654").is_err());
-    }
-
-    #[cfg(unix)]
-    #[test]
     fn what_is_no_regular_file_is_not_opened_for_a_trial() {
         // A FIFO would wait for a reader, and take the trial for the whole output. A socket cannot be opened at all.
         let folder = tempfile::tempdir().unwrap();

@@ -30,6 +30,15 @@ pub struct Settings {
     grouping: Option<Grouping>,
     flip: Option<u16>,
     threads: Option<u16>,
+    tune: Option<WhenToTune>,
+}
+
+/// When `decode` tunes by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum WhenToTune {
+    Never,
+    FirstUse,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
@@ -133,19 +142,25 @@ pub fn threads() -> u16 {
     settings().threads.unwrap_or_default()
 }
 
+/// Returns true if `decode` tunes a device for which nothing was tuned.
+pub fn tunes_on_first_use() -> bool {
+    settings().tune == Some(WhenToTune::FirstUse)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn tables_are_found_beside_the_file() {
-        let text = "boards = \"b.bin\"\ngeometry = \"/g.bin\"\ngrouping = \"unique-x\"\nflip = 511\nthreads = 3";
+        let text = "boards = \"b.bin\"\ngeometry = \"/g.bin\"\ngrouping = \"unique-x\"\nflip = 511\nthreads = 3\ntune = \"first-use\"";
         let expected = Settings {
             boards: Some("folder/b.bin".into()),
             geometry: Some("/g.bin".into()),
             grouping: Some(Grouping::UniqueX),
             flip: Some(511),
             threads: Some(3),
+            tune: Some(WhenToTune::FirstUse),
         };
         assert_eq!(parse(text, Path::new("folder")), Ok(expected));
         assert_eq!(parse("", Path::new("")), Ok(Settings::default()));
@@ -161,6 +176,7 @@ mod tests {
             ("threads = -1", "threads"),
             ("grouping = \"rows\"", "y-rows"),
             ("flip 512", "expected"),
+            ("tune = \"always\"", "first-use"),
         ] {
             let error = parse(text, Path::new("")).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -74,6 +74,7 @@ folder (~/.config on Linux). Options on the command line win. All keys:
   grouping = \"y-rows\"
   flip = 511
   threads = 4
+  tune = \"first-use\"             # decode tunes a device that it meets for the first time
 
 JSON: docs/files.md describes what a command writes with --json."
 );

@@ -95,9 +95,27 @@ pub struct RuleArgs {
     /// Rounds of a block: samples of each side in it.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     rounds: Option<u32>,
+    #[command(flatten)]
+    watch: WatchArgs,
+}
+
+/// When the machine is too busy to measure on.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Evidence")]
+pub struct WatchArgs {
     /// Share in % of the machine's time that others may take before samples are discarded.
     #[arg(long, value_name = "%", default_value_t = 25.0)]
     others: f64,
+}
+
+impl WatchArgs {
+    /// A watch over what a backend runs on.
+    pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
+        if self.others.is_nan() || self.others < 0.0 {
+            usage("--others must be a share in %, not negative");
+        }
+        watch(backend, Limits { others: self.others / 100.0 })
+    }
 }
 
 impl RuleArgs {
@@ -124,10 +142,7 @@ impl RuleArgs {
 
     /// A watch over what a backend runs on.
     pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
-        if self.others.is_nan() || self.others < 0.0 {
-            usage("--others must be a share in %, not negative");
-        }
-        watch(backend, Limits { others: self.others / 100.0, ..Limits::default() })
+        self.watch.watch(backend)
     }
 }
 
@@ -137,9 +152,7 @@ pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
     if judgement.discarded == 0 || state.trouble(&watch.limits()).is_none() {
         return String::new();
     }
-    let others = state.others.map(|share| format!("others take {:.0} % of this machine", 100.0 * share));
-    let words: Vec<String> = others.into_iter().chain(state.throttled).collect();
-    format!("note                {}\n", words.join("; "))
+    format!("note                {}\n", state.in_words())
 }
 
 /// A probability: plain where a person can read it so.

@@ -9,7 +9,7 @@ use std::panic::Location;
 use crate::{Block, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared};
 use corosensei::Yielder;
 
-use super::shadow::{Shadow, Touch, Toucher};
+use super::shadow::{Record, Shadow, Touch, Toucher};
 use super::stats::{Access, Coalescer, LaunchStats, Touched};
 use super::violation::{Fault, Violation, describe};
 
@@ -152,6 +152,15 @@ impl BlockState {
     }
 }
 
+/// A writable view of the launch.
+#[derive(Debug)]
+pub struct View {
+    /// A shadow per element, up to the last that was touched.
+    pub shadows: Vec<Shadow>,
+    /// Where the view was made.
+    pub location: &'static Location<'static>,
+}
+
 /// State of a launch, and of the block that runs at the moment.
 #[derive(Debug, Default)]
 pub struct LaunchState {
@@ -165,8 +174,10 @@ pub struct LaunchState {
     pub shared_bytes: u32,
     /// Stores and atomics on global memory: what a block that waits for another can be waiting for.
     pub writes: u64,
-    /// The writable views of the launch: a shadow per element, up to the last that was touched.
-    pub views: Vec<Vec<Shadow>>,
+    /// Numbers of the blocks that have begun, by serial from `oldest` on.
+    pub numbers: Vec<u32>,
+    /// The writable views of the launch.
+    pub views: Vec<View>,
     /// Tag of the first of `views` that belongs to this launch.
     pub first_tag: u32,
     /// How many of `views` belong to this launch.
@@ -176,6 +187,11 @@ pub struct LaunchState {
 }
 
 impl LaunchState {
+    /// Describes the access that another one races with.
+    fn describe(&self, record: &Record) -> String {
+        describe(record, self.numbers[(record.serial() - self.oldest) as usize])
+    }
+
     const fn toucher<'a>(
         own: &'a ThreadState,
         thread: u32,
@@ -217,6 +233,7 @@ impl EmulatedBlock<'_> {
                 block: self.context.block,
                 thread: self.thread,
                 location: Some(location),
+                panicked_at: None,
                 fault,
             });
         }
@@ -294,7 +311,8 @@ impl EmulatedBlock<'_> {
                 Some(place) => {
                     let own = &threads[self.thread as usize];
                     let toucher = LaunchState::toucher(own, self.thread, *oldest, *serial, *epoch, location);
-                    let shadows = &mut views[place as usize];
+                    let View { shadows, location: made } = &mut views[place as usize];
+                    let made = *made;
                     if shadows.len() <= i as usize {
                         shadows.resize((i as usize + 1).next_power_of_two(), Shadow::default());
                     }
@@ -303,7 +321,8 @@ impl EmulatedBlock<'_> {
                         access: touch.name(),
                         memory: "global element",
                         place: i,
-                        other: describe(&other, self.context.block),
+                        array: format!("of the view of {} {} made at {made}", view.len(), std::any::type_name::<T>()),
+                        other: launch.describe(&other),
                     })
                 }
             }
@@ -356,13 +375,14 @@ impl EmulatedBlock<'_> {
                 }
                 let shadow = &mut shared_shadow[byte as usize];
                 if touch != Touch::Write && (other_size || !shadow.is_written_by(*serial)) {
-                    Some(Fault::UnwrittenShared { byte, size })
+                    Some(Fault::UnwrittenShared { byte, size, array: array.describe(i) })
                 } else {
                     race.or_else(|| shadow.touch(&toucher, touch)).map(|other| Fault::Race {
                         access: touch.name(),
                         memory: "shared byte",
                         place: byte,
-                        other: describe(&other, self.context.block),
+                        array: array.describe(i),
+                        other: launch.describe(&other),
                     })
                 }
             }

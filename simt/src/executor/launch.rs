@@ -20,11 +20,12 @@
 //! ```
 
 use std::cell::RefCell;
+use std::panic::Location;
 
 use crate::{GlobalMut, Plain};
 
-use super::block::{BlockContext, BlockState, EmulatedBlock, LaunchState};
-use super::schedule::{Order, RunningBlock, Stacks, Turn};
+use super::block::{BlockContext, BlockState, EmulatedBlock, LaunchState, View};
+use super::schedule::{Order, RunningBlock, Stacks, Turn, note_panics};
 use super::shadow::Shadow;
 use super::stats::LaunchStats;
 use super::violation::{Fault, Violation};
@@ -91,11 +92,14 @@ impl Executor {
 
     /// A view that the next launch may write through; it covers at most the first 2³² − 1 elements. Launches after that
     /// refuse it ([`Fault::BadLaunch`]).
+    #[track_caller]
     pub fn writable<'a, T: Plain>(&mut self, slice: &'a mut [T]) -> GlobalMut<'a, T> {
         let state = self.state.get_mut();
         let place = state.n_views as usize;
-        if place == state.views.len() {
-            state.views.push(Vec::new());
+        let location = Location::caller();
+        match state.views.get_mut(place) {
+            Some(view) => view.location = location,
+            None => state.views.push(View { shadows: Vec::new(), location }),
         }
         state.n_views += 1;
         let tag = state.first_tag.wrapping_add(place as u32);
@@ -137,6 +141,7 @@ impl Executor {
             block: 0,
             thread: 0,
             location: None,
+            panicked_at: None,
             fault: Fault::BadLaunch(what),
         };
         let threads =
@@ -153,7 +158,7 @@ impl Executor {
         let state = self.state.get_mut();
         if self.next_serial.checked_add(grid).is_none() {
             // Out of serials, after four billion blocks: all shadows are cleared.
-            state.views.iter_mut().for_each(|view| view.fill(Shadow::default()));
+            state.views.iter_mut().for_each(|view| view.shadows.fill(Shadow::default()));
             self.spare.iter_mut().for_each(BlockState::forget);
             self.next_serial = 1;
         }
@@ -161,7 +166,9 @@ impl Executor {
         state.oldest = self.next_serial;
         state.stats = LaunchStats { blocks: u64::from(grid), ..LaunchStats::default() };
         state.touched.clear();
+        state.numbers.clear();
         state.violation = None;
+        note_panics();
 
         // Blocks in the order start, start + stride, …, for a stride that meets all of them.
         let start = if grid == 0 { 0 } else { self.order.below(grid) };
@@ -180,6 +187,7 @@ impl Executor {
                 block_state.begin(self.next_serial, threads, shared_bytes, self.max_steps);
                 let context =
                     BlockContext { kernel: name, block: number as u32, grid, block_dim: block, launch: &self.state };
+                self.state.borrow_mut().numbers.push(number as u32);
                 self.next_serial += 1;
                 begun += 1;
                 number = (number + u64::from(stride)) % u64::from(grid);
@@ -192,7 +200,7 @@ impl Executor {
                 let waiting = blocks.len() as u32;
                 let fault = Fault::Deadlock { waiting, finished: begun - waiting, resident, grid };
                 let (block, thread) = (first.number(), thread.unwrap_or(0));
-                return Err(Violation { kernel: name.to_owned(), block, thread, location, fault });
+                return Err(Violation { kernel: name.to_owned(), block, thread, location, panicked_at: None, fault });
             } else {
                 break;
             };

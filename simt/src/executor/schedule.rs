@@ -5,8 +5,10 @@
 //! barrier; otherwise the block waits for another one, or is stuck, and the first thread that can never go on is reported.
 //! At a barrier another block may get its turn.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Once;
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
@@ -195,6 +197,9 @@ fn run_warp(context: &BlockContext<'_>, routines: &mut [ThreadRoutine], warp: u3
                     .or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
                     .unwrap_or_else(|| "with a payload that is not text".to_owned());
                 fail(context, thread, None, Fault::Panicked(message));
+                if let Some(violation) = &mut context.launch.borrow_mut().violation {
+                    violation.panicked_at = PANICKED_AT.take();
+                }
             }
         }
         if context.launch.borrow().violation.is_some() {
@@ -217,8 +222,28 @@ fn fail(
         block: context.block,
         thread,
         location,
+        panicked_at: None,
         fault,
     });
+}
+
+thread_local! {
+    /// Where the thread panicked last.
+    static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+/// Has panics note where they are, which only a hook learns. The hook that was there before is still called.
+pub fn note_panics() {
+    static ONCE: Once = Once::new();
+    if !std::thread::panicking() {
+        ONCE.call_once(|| {
+            let before = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |info| {
+                PANICKED_AT.set(info.location().map(ToString::to_string));
+                before(info);
+            }));
+        });
+    }
 }
 
 /// Answers the collectives of a warp whose threads are all parked. Gives whether any of them can run now.

@@ -66,6 +66,9 @@ impl Record {
     pub const fn thread(&self) -> u16 {
         self.thread
     }
+    pub const fn serial(&self) -> u32 {
+        self.serial
+    }
     pub const fn location(&self) -> Option<&'static Location<'static>> {
         self.location
     }

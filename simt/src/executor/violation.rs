@@ -7,7 +7,7 @@ use super::shadow::Record;
 /// A rule that a kernel broke: which, where, and in which thread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("kernel {kernel}, block {block}, warp {}, lane {} (thread {thread}), at {}: {fault}",
-    thread / 32, thread % 32, Place(*location))]
+    thread / 32, thread % 32, Place(*location, panicked_at.as_deref()))]
 pub struct Violation {
     /// The kernel's name.
     pub kernel: String,
@@ -15,8 +15,10 @@ pub struct Violation {
     pub block: u32,
     /// Number of the thread in the block.
     pub thread: u32,
-    /// Where in the source; `None` where it is not known.
+    /// Where in the source; `None` of a panic, and where it is not known.
     pub location: Option<&'static Location<'static>>,
+    /// Where in the source the kernel panicked.
+    pub panicked_at: Option<String>,
     /// What happened.
     pub fault: Fault,
 }
@@ -63,15 +65,17 @@ pub enum Fault {
         doing: String,
     },
     /// Shared memory is read that no thread of the block has written.
-    #[error("reads shared memory at byte {byte}, which no thread wrote (as an element of {size} bytes)")]
+    #[error("reads shared memory at byte {byte}, which no thread wrote as an element of {size} bytes ({array})")]
     UnwrittenShared {
         /// Place in the block's shared memory.
         byte: u32,
         /// Size of the element.
         size: u32,
+        /// Element and array, and where the array was laid out.
+        array: String,
     },
     /// Two threads meet in one element, and at least one of them writes.
-    #[error("{access} of {memory} {place} races with the {other}")]
+    #[error("{access} of {memory} {place} ({array}) races with the {other}")]
     Race {
         /// This access.
         access: &'static str,
@@ -79,6 +83,8 @@ pub enum Fault {
         memory: &'static str,
         /// Byte (shared) or element (global).
         place: u32,
+        /// Element and array, and where the array was laid out, or its view made.
+        array: String,
         /// The access before.
         other: String,
     },
@@ -115,24 +121,24 @@ pub enum Fault {
     /// The kernel used a view that was not made for this launch, or more shared memory than it was launched with.
     #[error("{0}")]
     BadLaunch(String),
-    /// The kernel panicked.
+    /// The kernel panicked, at [`Violation::panicked_at`].
     #[error("panicked: {0}")]
     Panicked(String),
 }
 
 /// Shows a source location, or that there is none.
-struct Place(Option<&'static Location<'static>>);
+struct Place<'a>(Option<&'static Location<'static>>, Option<&'a str>);
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.0 {
-            Some(location) => location.fmt(f),
-            None => f.write_str("an unknown place"),
+        match (self.0, self.1) {
+            (Some(location), _) => location.fmt(f),
+            (None, place) => f.write_str(place.unwrap_or("an unknown place")),
         }
     }
 }
 
-/// Describes the access that was there before.
+/// Describes the access that was there before, by a thread of block number `block`.
 pub fn describe(record: &Record, block: u32) -> String {
     let kind = if record.is_atomic() {
         "atomic"
@@ -141,10 +147,6 @@ pub fn describe(record: &Record, block: u32) -> String {
     } else {
         "read"
     };
-    let who = if record.is_of_block() {
-        format!("thread {} of block {block}", record.thread())
-    } else {
-        "a thread of another block".to_owned()
-    };
-    format!("{kind} by {who} at {}", Place(record.location()))
+    let several = if record.is_of_block() { "" } else { "several blocks, the last one being " };
+    format!("{kind} by {several}thread {} of block {block} at {}", record.thread(), Place(record.location(), None))
 }

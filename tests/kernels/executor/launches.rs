@@ -15,7 +15,8 @@ fn unwritten_shared_memory_is_not_read() {
         block.sync_threads();
         block.shared_load(array, block.thread() + 1);
     }) {
-        assert_eq!(violation.fault, Fault::UnwrittenShared { byte: 128, size: 4 });
+        assert!(matches!(violation.fault, Fault::UnwrittenShared { byte: 128, size: 4, .. }), "{violation}");
+        assert!(violation.to_string().contains("(element 32 of the array of 64 u32 laid out at tests/"), "{violation}");
         assert_eq!(violation.thread, 31);
     }
     for violation in must_fail(32, 64, |block| {
@@ -151,6 +152,8 @@ fn a_panic_in_a_lane_is_a_violation_and_the_executor_goes_on() {
     });
     let violation = result.unwrap_err();
     assert_eq!((violation.thread, &violation.fault), (33, &Fault::Panicked("lane 1 gives up".to_owned())));
+    let place = format!("lane 1 (thread 33), at {}:", file!());
+    assert!(violation.to_string().contains(&place) && !violation.to_string().contains("unknown"), "{violation}");
     assert_eq!(dropped.get(), 64, "what the lanes held is dropped");
     executor.launch("tiny", 1, (1024, 1), 0, |block| block.sync_threads()).unwrap();
 }

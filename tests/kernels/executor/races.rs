@@ -39,7 +39,8 @@ fn unordered_writes_race_and_barriers_order_them() {
     for other in [1, 33] {
         for text in meet(other, |_| {}, write, write) {
             let text = text.expect("nothing orders the two");
-            assert!(text.contains("write of shared byte 0 races with the write by thread"), "{text}");
+            assert!(text.contains("write of shared byte 0 (element 0 of the array of 1 u32 laid out at tests/"), "{text}");
+            assert!(text.contains(") races with the write by thread"), "{text}");
             assert!(text.matches(concat!(file!(), ":")).count() == 2, "both places: {text}");
         }
         assert!(meet(other, |block| block.sync_threads(), write, write).iter().all(Option::is_none));
@@ -147,7 +148,10 @@ fn global_memory_races_too_also_between_blocks() {
                 }
             })
             .expect_err("two blocks write");
-        assert!(violation.to_string().contains("write of global element 2 races with the write by"), "{violation}");
+        let (text, other) = (violation.to_string(), 1 - violation.block);
+        let view = concat!("write of global element 2 (of the view of 4 u32 made at ", file!(), ":");
+        assert!(text.starts_with(&format!("kernel tiny, block {}, ", violation.block)) && text.contains(view), "{text}");
+        assert!(text.contains(&format!("races with the write by thread 0 of block {other} at ")), "{text}");
 
         let view = executor.writable(&mut memory);
         executor.launch("tiny", 2, (32, 1), 0, |block| _ = block.atomic_add(view, 2, 1)).unwrap();

@@ -6,7 +6,6 @@ pub mod races;
 pub mod score;
 pub mod synthetic;
 pub mod t1;
-pub mod told;
 
 use std::path::Path;
 

@@ -7,7 +7,7 @@ use clap::Parser as _;
 use tuner::strategy::StrategyKind;
 use tuner_score::races::{RaceRow, race_table, score_racing};
 use tuner_score::read;
-use tuner_score::score::{ScoreRow, ceiling, score, table};
+use tuner_score::score::{ScoreRow, score, table};
 
 /// Replay recorded search spaces, to judge how the tuner searches and how it races.
 ///
@@ -24,10 +24,6 @@ struct Args {
     /// Strategies to score.
     #[arg(long, value_delimiter = ',', default_value = "bayesian")]
     strategy: Vec<StrategyKind>,
-    /// Also score, as `told`, a Bayesian search that knows the length scales and the noise of the whole recording
-    /// beforehand: no learning can do better.
-    #[arg(long)]
-    ceiling: bool,
     /// Runs of a strategy on each space, or races, each with its own seed.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: u64,
@@ -71,9 +67,6 @@ fn main() -> Result<(), Box<dyn Error>> {
                 None => eprintln!("{}: nothing in it is valid; left out", file.display()),
             }
         }
-    }
-    for file in files.iter().filter(|_| args.ceiling && !args.race) {
-        report.scores.extend(ceiling(&name(file), &read(file)?, args.seeds, evaluations));
     }
     if report.scores.is_empty() && report.races.is_empty() {
         return Err("none of these files has a space that can be replayed".into());

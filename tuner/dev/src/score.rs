@@ -9,23 +9,18 @@ use rayon::prelude::*;
 
 use tuner::Outcome;
 use tuner::replay::{Noise, Record, Recording, Replay};
-use tuner::statistics::student_critical;
-use tuner::strategy::{Strategy, StrategyKind};
-
-use crate::told::Lesson;
+use tuner::statistics::{mean, student_critical, variance};
+use tuner::strategy::StrategyKind;
 
 /// The first evaluation that counts for the score.
 const FIRST: usize = 20;
-
-/// The name of the rows of [`ceiling`].
-pub const TOLD: &str = "told";
 
 /// How a strategy did on one space.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct ScoreRow {
     /// The space, as the caller names it.
     pub space: String,
-    /// The strategy, or [`TOLD`].
+    /// The strategy.
     pub strategy: String,
     /// Evaluations a run.
     pub budget: usize,
@@ -61,12 +56,8 @@ impl Estimate {
     /// Of independent `values`, by Student's t.
     pub fn of(values: &[f64]) -> Self {
         let n = values.len() as f64;
-        let mean = values.iter().sum::<f64>() / n;
-        if values.len() < 2 {
-            return Self { mean, half_width: 0.0 };
-        }
-        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        Self { mean, half_width: student_critical(0.05, n - 1.0) * (variance / n).sqrt() }
+        let width = || student_critical(0.05, n - 1.0) * (variance(values) / n).sqrt();
+        Self { mean: mean(values), half_width: if values.len() < 2 { 0.0 } else { width() } }
     }
 
     /// The mean of independent estimates.
@@ -134,28 +125,6 @@ fn expected_best(sorted: &[f64], most: usize) -> Vec<f64> {
 
 /// Runs `strategy` over a recorded space, once for each of the seeds `0..seeds`. `None` if nothing in it is valid.
 pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u64, budget: usize) -> Option<ScoreRow> {
-    rows(name, recording, strategy.name(), seeds, budget, &|seed| strategy.start(&recording.space, seed))
-}
-
-/// The same for `bayesian` that is told beforehand the length-scales and the noise that the whole recording teaches: what a
-/// search that goes by its model could reach if it learned perfectly.
-pub fn ceiling(name: &str, recording: &Recording, seeds: u64, budget: usize) -> Option<ScoreRow> {
-    let times: Vec<Option<f64>> = recording.records.iter().map(Record::mean_ms).collect();
-    let lesson = Lesson::of(&recording.space, &times);
-    rows(name, recording, TOLD, seeds, budget, &|seed| Box::new(lesson.search(&recording.space, seed)))
-}
-
-/// A strategy by its seed.
-type Start<'a> = dyn Fn(u64) -> Box<dyn Strategy + 'a> + Sync + 'a;
-
-fn rows<'a>(
-    name: &str,
-    recording: &'a Recording,
-    strategy: &str,
-    seeds: u64,
-    budget: usize,
-    start: &Start<'a>,
-) -> Option<ScoreRow> {
     let mut times: Vec<f64> = recording.records.iter().filter_map(Record::mean_ms).collect();
     times.sort_by(f64::total_cmp);
     let (&optimum, &slowest) = (times.first()?, times.last()?);
@@ -163,7 +132,7 @@ fn rows<'a>(
     let expected = expected_best(&times, budget.max(1));
     let run = |seed: u64| {
         let mut device = Replay::new(recording.clone(), Noise::Mean);
-        let mut strategy = start(seed);
+        let mut strategy = strategy.start(&recording.space, seed);
         let mut best = None;
         let mut curve = Vec::with_capacity(budget);
         let mut slowest_proposal_ms = 0.0f64;
@@ -200,7 +169,7 @@ fn rows<'a>(
     let budget_counts = budget >= FIRST;
     budget_counts.then(|| ScoreRow {
         space: name.to_owned(),
-        strategy: strategy.to_owned(),
+        strategy: strategy.name().to_owned(),
         budget,
         runs: (0..seeds).into_par_iter().map(run).collect(),
     })

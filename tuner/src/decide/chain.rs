@@ -21,9 +21,17 @@
 //! device = "replay:cluster.json"
 //! default = { block = 128 }             # what is not named has the first value that is valid with it
 //!
+//! [[kernel]]
+//! name = "scan"
+//! program = { space = "scan.toml", command = "./scan {input} --width {width}" }
+//!
 //! [[group]]
 //! together = ["cluster", "scan"]
 //! concurrent = true                     # they run at once: their step takes as long as the slowest, not as all of them
+//!
+//! [[workload]]                          # the chain is tuned for each
+//! name = "pp"
+//! input = "pp.dat"                      # a place in the programs' commands
 //! ```
 //!
 //! What no group names is tuned by itself.
@@ -53,6 +61,19 @@ pub struct ChainFile {
     /// The groups.
     #[serde(default, rename = "group")]
     pub groups: Vec<GroupEntry>,
+    /// The workloads, if there are several: the chain is tuned for each.
+    #[serde(default, rename = "workload")]
+    pub workloads: Vec<WorkloadEntry>,
+}
+
+/// What programs work on.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct WorkloadEntry {
+    /// Its name.
+    pub name: String,
+    /// What places in the programs' commands stand for.
+    #[serde(flatten)]
+    pub values: BTreeMap<String, Value>,
 }
 
 /// A kernel that is a device by itself.
@@ -62,7 +83,9 @@ pub struct KernelEntry {
     /// Its name.
     pub name: String,
     /// The device, as on the command line.
-    pub device: String,
+    pub device: Option<String>,
+    /// Or the program: its options, as on the command line.
+    pub program: Option<toml::Table>,
     /// What it runs with now.
     #[serde(default)]
     pub default: BTreeMap<String, Value>,
@@ -109,8 +132,14 @@ impl ChainFile {
         if let Some([name, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(wrong(format!("there are two kernels called {name:?}")));
         }
+        if let Some(kernel) = file.kernels.iter().find(|kernel| kernel.device.is_some() == kernel.program.is_some()) {
+            return Err(wrong(format!("kernel {:?} has either a device or a program", kernel.name)));
+        }
         if !file.kernels.is_empty() && !file.default.is_empty() {
             return Err(wrong("where kernels are devices, each has a default of its own".to_owned()));
+        }
+        if !file.workloads.is_empty() && file.kernels.iter().all(|kernel| kernel.program.is_none()) {
+            return Err(wrong("a workload gives values to programs, and there is no program".to_owned()));
         }
         Ok(file)
     }
@@ -121,11 +150,29 @@ pub struct Kernel<'d> {
     /// Its name.
     pub name: String,
     /// What measures it.
-    pub device: Box<dyn Device + 'd>,
+    pub device: Box<dyn Device + Send + 'd>,
     /// Its configurations.
     pub space: Space,
     /// What it runs with now.
     pub default: Config,
+}
+
+impl Kernel<'_> {
+    fn times(&mut self, config: &Config, launches: usize) -> Result<Vec<f64>, Failure> {
+        let name = &self.name;
+        match self.device.measure(config, launches) {
+            Outcome::Times(times) if times.len() == launches => Ok(times),
+            Outcome::Times(times) => {
+                let message = format!("{name}: {} times for {launches} launches", times.len());
+                Err(Failure { kind: FailureKind::Launch, message })
+            }
+            Outcome::Failed(Failure { kind, message }) => Err(Failure { kind, message: format!("{name}: {message}") }),
+        }
+    }
+}
+
+fn panicked() -> Failure {
+    Failure { kind: FailureKind::Launch, message: "the device panicked".to_owned() }
 }
 
 /// The default of a space: `given` values, for the others those of `base`, else of the first configuration that has the
@@ -326,22 +373,26 @@ impl<'d> DeviceChain<'d> {
             return self.kernels[0].device.measure(&joined(configs), launches);
         }
         let mut together = vec![0.0_f64; launches];
-        let at_once = self.concurrent.iter().any(|step| step == units);
+        if self.concurrent.iter().any(|step| step == units) {
+            for longest in &mut together {
+                let kernels = self.kernels.iter_mut().enumerate().filter(|(unit, _)| units.contains(unit));
+                // Each takes what it takes beside the others.
+                let times: Result<Vec<_>, Failure> = std::thread::scope(|scope| {
+                    let running: Vec<_> =
+                        kernels.map(|(unit, kernel)| scope.spawn(move || kernel.times(&configs[unit], 1))).collect();
+                    running.into_iter().map(|kernel| kernel.join().unwrap_or_else(|_| Err(panicked()))).collect()
+                });
+                match times {
+                    Ok(times) => *longest = times.concat().into_iter().fold(0.0, f64::max),
+                    Err(failure) => return Outcome::Failed(failure),
+                }
+            }
+            return Outcome::Times(together);
+        }
         for &unit in units {
-            let Kernel { name, device, .. } = &mut self.kernels[unit];
-            match device.measure(&configs[unit], launches) {
-                Outcome::Times(times) if times.len() == launches => {
-                    for (sum, time) in together.iter_mut().zip(times) {
-                        *sum = if at_once { sum.max(time) } else { *sum + time };
-                    }
-                }
-                Outcome::Times(times) => {
-                    let message = format!("{name}: {} times for {launches} launches", times.len());
-                    return Outcome::Failed(Failure { kind: FailureKind::Launch, message });
-                }
-                Outcome::Failed(Failure { kind, message }) => {
-                    return Outcome::Failed(Failure { kind, message: format!("{name}: {message}") });
-                }
+            match self.kernels[unit].times(&configs[unit], launches) {
+                Ok(times) => together.iter_mut().zip(times).for_each(|(sum, time)| *sum += time),
+                Err(failure) => return Outcome::Failed(failure),
             }
         }
         Outcome::Times(together)

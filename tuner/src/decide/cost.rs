@@ -3,6 +3,7 @@
 use super::workloads::{Matrix, MatrixError};
 use crate::compare::{Order, turns};
 use crate::statistics::{median, robust_spread};
+use crate::watch::Watch;
 use crate::{Config, Device, Failure, Outcome};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
@@ -38,36 +39,54 @@ impl Costs {
     }
 }
 
+/// A round in which others use the machine is repeated, so often in the mean.
+const TRIES: usize = 3;
+
 /// Measures `sets` on each of `workloads` (names and devices), `rounds` times, all taking turns in random order:
-/// what slowly changes meets all of them alike.
+/// what slowly changes meets all of them alike. A round in which others used the machine does not count.
 ///
 /// # Errors
-/// A workload on which no set runs.
+/// A workload on which no set runs, or none undisturbed.
 pub fn measure(
     workloads: &mut [(String, &mut dyn Device)],
     sets: &[Config],
     rounds: usize,
     seed: u64,
+    watch: &mut dyn Watch,
     mut tick: impl FnMut(usize),
 ) -> Result<Costs, MatrixError> {
+    let limits = watch.limits();
     let mut lot = ChaCha8Rng::seed_from_u64(seed);
     let mut times: Vec<Vec<Result<Vec<f64>, Failure>>> = vec![vec![Ok(Vec::new()); workloads.len()]; sets.len()];
     // The first round warms up.
-    for (round, turn) in
-        turns(sets.len() * workloads.len(), rounds + 1, Order::Random, &mut lot).into_iter().enumerate()
-    {
+    let mut round = 0;
+    for turn in turns(sets.len() * workloads.len(), TRIES * rounds + 1, Order::Random, &mut lot) {
+        let (mut fresh, mut quiet) = (Vec::new(), true);
         for place in turn {
             let (set, workload) = (place / workloads.len(), place % workloads.len());
-            let cell = &mut times[set][workload];
-            if let Ok(samples) = cell {
-                match workloads[workload].1.measure(&sets[set], 1) {
-                    Outcome::Times(new) if round > 0 => samples.extend(new),
-                    Outcome::Times(_) => {}
-                    Outcome::Failed(failure) => *cell = Err(failure),
-                }
+            if times[set][workload].is_err() {
+                continue;
             }
+            match workloads[workload].1.measure(&sets[set], 1) {
+                Outcome::Times(new) => fresh.push((set, workload, new)),
+                Outcome::Failed(failure) => times[set][workload] = Err(failure),
+            }
+            quiet &= watch.look().trouble(&limits).is_none();
+        }
+        if round > 0 && !quiet {
+            continue;
+        }
+        for (set, workload, new) in fresh.into_iter().filter(|_| round > 0) {
+            times[set][workload].iter_mut().for_each(|samples| samples.extend(&new));
         }
         tick(round);
+        round += 1;
+        if round > rounds {
+            break;
+        }
+    }
+    if round < 2 && rounds > 0 && times.iter().flatten().any(Result::is_ok) {
+        return Err(MatrixError::disturbed(&watch.look()));
     }
     let mut failures = Vec::new();
     let mut errors = Vec::new();
@@ -137,6 +156,7 @@ impl Device for Mix<'_, '_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::watch::NoWatch;
     use crate::{FailureKind, Value};
 
     /// A set runs in `base` ms times its distance from `best`, plus 1; set 9 fails.
@@ -170,7 +190,7 @@ mod tests {
         let (mut a, mut b) = (Line { best: 1, base: 1.0, measured: 0 }, Line { best: 3, base: 10.0, measured: 0 });
         let mut workloads: [(String, &mut dyn Device); 2] = [("a".into(), &mut a), ("b".into(), &mut b)];
         let mut rounds = 0;
-        let costs = measure(&mut workloads, &sets(&[1, 3, 9]), 5, 1, |_| rounds += 1).unwrap();
+        let costs = measure(&mut workloads, &sets(&[1, 3, 9]), 5, 1, &mut NoWatch, |_| rounds += 1).unwrap();
         assert_eq!(
             costs.matrix.times,
             [[Some(1.0), Some(30.0)], [Some(3.0), Some(10.0)]]
@@ -186,7 +206,7 @@ mod tests {
         // Five rounds and one to warm up for two sets; the failing one once.
         assert_eq!((a.measured, b.measured), (13, 13));
         let mut alone: [(String, &mut dyn Device); 1] = [("a".into(), &mut a)];
-        assert!(measure(&mut alone, &sets(&[9]), 2, 1, |_| ()).is_err());
+        assert!(measure(&mut alone, &sets(&[9]), 2, 1, &mut NoWatch, |_| ()).is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::Config;
 use crate::quoted;
+use crate::watch::State;
 use serde::{Deserialize, Serialize};
 
 /// Times of parameter sets on workloads.
@@ -24,6 +25,13 @@ pub struct Matrix {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MatrixError(String);
+
+impl MatrixError {
+    /// There was no round without others.
+    pub(super) fn disturbed(state: &State) -> Self {
+        Self(format!("cannot tell what the sets cost: {}; try again when this machine is quiet", state.in_words()))
+    }
+}
 
 fn no_common() -> MatrixError {
     MatrixError("no set runs on all workloads".to_owned())

@@ -1,7 +1,9 @@
-//! Processes in groups of their own: what a shell has started ends with it, also when this process is told to end.
+//! Processes in groups of their own: what a shell has started ends with it, also when this process is told to end, or is
+//! killed. Then its keeper ends them, a shell that outlives it.
 
+use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,13 +13,54 @@ const GONE: Duration = Duration::from_secs(5);
 /// How long the folder of a build is tried to be removed: what was killed may still write into it for a moment.
 const REMOVED: Duration = Duration::from_millis(300);
 
+/// Reads the groups that run now (a line of numbers) and folders (`f` and a path) until its input ends, which is when this
+/// process has ended, whatever ended it.
+const KEEPER: &str = r#"trap '' HUP INT QUIT TERM
+groups=
+while IFS= read -r line; do
+  case $line in
+    f*) set -- "$@" "${line#f}" ;;
+    *) groups=$line ;;
+  esac
+done
+for group in $groups; do kill -9 "-$group"; done
+for folder do rm -rf "$folder" || { sleep 0.2; rm -rf "$folder"; }; done"#;
+
 /// What must not outlive this process.
 struct Left {
     groups: Vec<u32>,
     folders: Vec<PathBuf>,
+    keeper: Option<ChildStdin>,
 }
 
-static LEFT: Mutex<Left> = Mutex::new(Left { groups: Vec::new(), folders: Vec::new() });
+static LEFT: Mutex<Left> = Mutex::new(Left { groups: Vec::new(), folders: Vec::new(), keeper: None });
+
+impl Left {
+    /// Tells the keeper, which is started if there is none. Where it cannot be, only a killed process leaves something.
+    fn tell(&mut self, line: &str) {
+        if cfg!(unix) && self.keeper.is_none() {
+            let mut command = Command::new("sh");
+            command.args(["-c", KEEPER]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+            // A signal to this process's group does not reach it.
+            #[cfg(unix)]
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+            self.keeper = command.spawn().ok().and_then(|mut keeper| keeper.stdin.take());
+        }
+        if let Some(keeper) = &mut self.keeper {
+            let _ = keeper.write_all(format!("{line}\n").as_bytes());
+        }
+    }
+
+    fn tell_groups(&mut self) {
+        let groups: Vec<String> = self.groups.iter().map(ToString::to_string).collect();
+        self.tell(&groups.join(" "));
+    }
+}
+
+/// The groups that run now.
+pub(crate) fn running() -> Vec<u32> {
+    left().groups.clone()
+}
 
 fn left() -> MutexGuard<'static, Left> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
@@ -53,6 +96,7 @@ impl Group {
         let mut left = left();
         let child = command.spawn()?;
         left.groups.push(child.id());
+        left.tell_groups();
         Ok(Self(child))
     }
 
@@ -97,7 +141,9 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
-        left().groups.retain(|&group| group != self.0.id());
+        let mut left = left();
+        left.groups.retain(|&group| group != self.0.id());
+        left.tell_groups();
     }
 }
 
@@ -146,6 +192,9 @@ impl Folder {
         let mut left = left();
         let folder = tempfile::tempdir()?;
         left.folders.push(folder.path().to_owned());
+        if let Some(path) = folder.path().to_str().filter(|path| !path.contains('\n')) {
+            left.tell(&format!("f{path}"));
+        }
         Ok(Self(folder))
     }
 

@@ -1,7 +1,7 @@
 //! The expressions of search spaces: the part of Python that conditions on parameters are written in.
 //!
-//! Names, numbers, strings, `True`, `False`; `or and not`, chained comparisons, `in` a list; `| ^ & << >> + - * / // % **`;
-//! `a if c else b`; `abs int max min sum`. What Python would not evaluate is not evaluated here, and may fail.
+//! Names, numbers, strings, `True`, `False`; `or and not`, chained comparisons; `| ^ & << >> + - * / // % **`;
+//! `a if c else b`; `abs int max min`. What Python would not evaluate is not evaluated here, and may fail.
 
 mod number;
 mod parse;
@@ -28,9 +28,6 @@ pub enum ExpressionError {
     /// It names something that is neither a parameter nor a constant nor derived before.
     #[error("{0:?} is not defined")]
     Unknown(String),
-    /// It has a list where one value is wanted, or the other way round.
-    #[error("{0}")]
-    Shape(String),
     /// It cannot be computed.
     #[error("{0}")]
     Fault(Fault),
@@ -47,8 +44,8 @@ pub enum Expr {
     Unary(Unary, Box<Expr>),
     /// Two operands.
     Binary(Binary, Box<Expr>, Box<Expr>),
-    /// `a < b in [c, d]`: the first operand, then each comparison with its right operand, or with the list's elements.
-    Compare(Box<Expr>, Vec<(Comparison, Vec<Expr>)>),
+    /// `a < b <= c`: the first operand, then each comparison with its right operand.
+    Compare(Box<Expr>, Vec<(Comparison, Expr)>),
     /// `yes if condition else no`, in the order condition, yes, no.
     Choice(Box<[Expr; 3]>),
     /// A call of a function.
@@ -96,8 +93,6 @@ pub enum Comparison {
     GreaterEqual,
     Equal,
     NotEqual,
-    In,
-    NotIn,
 }
 
 /// Functions.
@@ -108,7 +103,6 @@ pub enum Function {
     Int,
     Max,
     Min,
-    Sum,
 }
 
 impl Expr {
@@ -151,24 +145,9 @@ impl Expr {
             }
             Self::Compare(first, rest) => {
                 let mut left = first.compute(slots)?;
-                for (comparison, operands) in rest {
-                    // Python makes the whole list before it looks.
-                    let right = operands.iter().map(|operand| operand.compute(slots));
-                    let holds = match (comparison, operands.as_slice()) {
-                        (Comparison::In | Comparison::NotIn, _) => {
-                            let mut found = false;
-                            for item in right {
-                                found |= compare(Comparison::Equal, left, item?)?;
-                            }
-                            found == (*comparison == Comparison::In)
-                        }
-                        (_, [operand]) => {
-                            let right = operand.compute(slots)?;
-                            compare(*comparison, std::mem::replace(&mut left, right), right)?
-                        }
-                        _ => return Err(Fault::Type),
-                    };
-                    if !holds {
+                for (comparison, operand) in rest {
+                    let right = operand.compute(slots)?;
+                    if !compare(*comparison, std::mem::replace(&mut left, right), right)? {
                         return Ok(Number::Bool(false));
                     }
                 }
@@ -191,7 +170,7 @@ impl Expr {
             Self::Binary(_, left, right) => [left, right].into_iter().for_each(|side| side.visit(look)),
             Self::Compare(first, rest) => {
                 first.visit(look);
-                rest.iter().flat_map(|(_, operands)| operands).for_each(|operand| operand.visit(look));
+                rest.iter().for_each(|(_, operand)| operand.visit(look));
             }
             Self::Choice(parts) => parts.iter().for_each(|part| part.visit(look)),
             Self::Call(_, operands) => operands.iter().for_each(|operand| operand.visit(look)),
@@ -201,14 +180,10 @@ impl Expr {
 
 fn call<'a>(function: Function, operands: &'a [Expr], slots: &[Computed<'a>]) -> Computed<'a> {
     let mut values = operands.iter().map(|operand| operand.compute(slots));
-    let first = match (function, values.next()) {
-        (Function::Sum, None) => return Ok(Number::Int(0)),
-        (_, first) => first.unwrap_or(Err(Fault::Type))?,
-    };
+    let first = values.next().unwrap_or(Err(Fault::Type))?;
     match function {
         Function::Abs => first.abs(),
         Function::Int => first.int(),
-        Function::Sum => values.try_fold(first.plus()?, |sum, next| binary(Binary::Add, sum, next?)),
         Function::Max | Function::Min => {
             let better = if function == Function::Min { Comparison::Less } else { Comparison::Greater };
             // Of equals the first.

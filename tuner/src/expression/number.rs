@@ -214,7 +214,7 @@ fn floor_rest(a: f64, b: f64) -> f64 {
     }
 }
 
-/// Computes `a comparison b`; `in` is evaluated by the caller. Strings are equal or not, to each other and to numbers,
+/// Computes `a comparison b`. Strings are equal or not, to each other and to numbers,
 /// and not ordered.
 #[inline]
 pub(crate) fn compare(comparison: Comparison, a: Number<'_>, b: Number<'_>) -> Result<bool, Fault> {
@@ -236,7 +236,6 @@ pub(crate) fn compare(comparison: Comparison, a: Number<'_>, b: Number<'_>) -> R
         Comparison::GreaterEqual => order != Ordering::Less,
         Comparison::Equal => order == Ordering::Equal,
         Comparison::NotEqual => order != Ordering::Equal,
-        Comparison::In | Comparison::NotIn => return Err(Fault::Type),
     })
 }
 

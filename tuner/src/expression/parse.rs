@@ -19,29 +19,21 @@ enum Token {
 }
 
 /// Longer symbols first: the first that fits is taken.
-const SYMBOLS: [&str; 23] = [
-    "**", "//", "<<", ">>", "<=", ">=", "==", "!=", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "(", ")", "[",
-    "]", ",",
-];
+const SYMBOLS: [&str; 21] =
+    ["**", "//", "<<", ">>", "<=", ">=", "==", "!=", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "(", ")", ","];
 
-const KEYWORDS: [&str; 6] = ["or", "and", "not", "in", "if", "else"];
+const KEYWORDS: [&str; 5] = ["or", "and", "not", "if", "else"];
 
-const FUNCTIONS: [(&str, Function); 5] = [
-    ("abs", Function::Abs),
-    ("int", Function::Int),
-    ("max", Function::Max),
-    ("min", Function::Min),
-    ("sum", Function::Sum),
-];
+const FUNCTIONS: [(&str, Function); 4] =
+    [("abs", Function::Abs), ("int", Function::Int), ("max", Function::Max), ("min", Function::Min)];
 
-const COMPARISONS: [(&str, Comparison); 7] = [
+const COMPARISONS: [(&str, Comparison); 6] = [
     ("<", Comparison::Less),
     ("<=", Comparison::LessEqual),
     (">", Comparison::Greater),
     (">=", Comparison::GreaterEqual),
     ("==", Comparison::Equal),
     ("!=", Comparison::NotEqual),
-    ("in", Comparison::In),
 ];
 
 /// Operators of two operands by their precedence, the weakest first; `**` and the comparisons are apart.
@@ -66,10 +58,6 @@ pub(super) fn parse(text: &str, named: &dyn Fn(&str) -> Option<Expr>) -> Result<
 
 fn syntax(text: &str, at: usize, message: &str) -> ExpressionError {
     ExpressionError::Syntax { text: text.chars().take(200).collect(), at, message: message.to_owned() }
-}
-
-fn shape<T>(message: &str) -> Result<T, ExpressionError> {
-    Err(ExpressionError::Shape(message.to_owned()))
 }
 
 fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ExpressionError> {
@@ -226,26 +214,9 @@ impl Parser<'_> {
             return Ok(Expr::Unary(Unary::Not, Box::new(operand)));
         }
         let first = self.level(0)?;
-        let mut rest: Vec<(Comparison, Vec<Expr>)> = Vec::new();
-        loop {
-            let found = COMPARISONS.iter().find(|(symbol, _)| self.take(symbol)).map(|(_, comparison)| *comparison);
-            let comparison = match found {
-                Some(comparison) => comparison,
-                None if self.take("not") => {
-                    self.expect("in")?;
-                    Comparison::NotIn
-                }
-                None => break,
-            };
-            if rest.last().is_some_and(|(before, _)| matches!(before, Comparison::In | Comparison::NotIn)) {
-                // It would be with the list.
-                return shape("behind \"in\" and its list no comparison can follow");
-            }
-            let operands = match comparison {
-                Comparison::In | Comparison::NotIn => self.list()?,
-                _ => vec![self.level(0)?],
-            };
-            rest.push((comparison, operands));
+        let mut rest: Vec<(Comparison, Expr)> = Vec::new();
+        while let Some(&(_, comparison)) = COMPARISONS.iter().find(|(symbol, _)| self.take(symbol)) {
+            rest.push((comparison, self.level(0)?));
         }
         Ok(if rest.is_empty() { first } else { Expr::Compare(Box::new(first), rest) })
     }
@@ -292,62 +263,29 @@ impl Parser<'_> {
                 self.expect(")")?;
                 Ok(inner)
             }
-            Token::Symbol("[") => shape("a list stands where one value is wanted"),
             _ => Err(self.wrong("a value is missing")),
         }
     }
 
-    /// Parses the operands of a function, after its `(`. `max([a, b])` is `max(a, b)`.
+    /// Parses the operands of a function, after its `(`.
     fn call(&mut self, name: &str) -> Result<Expr, ExpressionError> {
         let Some(&(_, function)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
             self.at -= 2;
             return Err(self.wrong("an unknown function"));
         };
-        let takes_list = matches!(function, Function::Max | Function::Min | Function::Sum);
-        let is_list = takes_list && *self.peek() == Token::Symbol("[");
-        let operands = if is_list {
-            let list = self.list()?;
-            self.expect(")")?;
-            list
-        } else {
-            self.items(")")?
-        };
-        match (function, operands.len()) {
-            (Function::Sum, _) if !is_list => shape("sum takes a list that is spelt out"),
-            (Function::Abs | Function::Int, 1) | (Function::Max | Function::Min, 1..) | (Function::Sum, _) => {
-                Ok(Expr::Call(function, operands))
-            }
-            _ => shape("a function with the wrong number of operands"),
-        }
-    }
-
-    /// Parses a list in brackets, or a tuple.
-    fn list(&mut self) -> Result<Vec<Expr>, ExpressionError> {
-        if self.take("[") {
-            return self.items("]");
-        }
-        let begin = self.at;
-        if self.take("(") {
-            let items = self.items(")")?;
-            let is_tuple =
-                items.is_empty() || self.tokens[begin..self.at].iter().any(|(_, token)| *token == Token::Symbol(","));
-            if is_tuple {
-                return Ok(items);
-            }
-        }
-        shape("after \"in\" a list must be spelt out")
-    }
-
-    /// Parses expressions between commas, up to and with `end`; a comma may stand before it.
-    fn items(&mut self, end: &'static str) -> Result<Vec<Expr>, ExpressionError> {
-        let mut items = Vec::new();
-        while !self.take(end) {
-            items.push(self.expression()?);
+        let mut operands = Vec::new();
+        while !self.take(")") {
+            operands.push(self.expression()?);
             if !self.take(",") {
-                self.expect(end)?;
+                self.expect(")")?;
                 break;
             }
         }
-        Ok(items)
+        match (function, operands.len()) {
+            (Function::Abs | Function::Int, 1) | (Function::Max | Function::Min, 1..) => {
+                Ok(Expr::Call(function, operands))
+            }
+            _ => Err(self.wrong("a function with the wrong number of operands")),
+        }
     }
 }

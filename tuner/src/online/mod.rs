@@ -38,6 +38,7 @@ use scan::Scan;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What represents the samples of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -82,11 +83,13 @@ pub struct Options {
     pub run_off_rounds: usize,
     /// A change must win by more than this. Default 0.002.
     pub indifference: f64,
-    /// Share of launches that may explore once tuning is complete (scans that drift calls for are not held to it).
-    /// Default 0.002.
+    /// Share of launches, and of their time, that may explore once tuning is complete (scans that drift calls for are not
+    /// held to it). Default 0.002.
     pub explore_share: f64,
     /// Launches after which every configuration is sampled again; `None` for never. Default one million.
     pub rescan_after: Option<u64>,
+    /// Time after which every configuration is sampled again; `None` for never. Default five minutes.
+    pub rescan_every: Option<Duration>,
     /// Whether drift starts a scan. Default true.
     pub rescan_on_drift: bool,
     /// How drift is noticed.
@@ -107,6 +110,7 @@ impl Default for Options {
             indifference: 0.002,
             explore_share: 0.002,
             rescan_after: Some(1_000_000),
+            rescan_every: Some(Duration::from_mins(5)),
             rescan_on_drift: true,
             drift: DriftOptions::default(),
             seed: 1,
@@ -208,6 +212,7 @@ pub fn grid(dimensions: &[(&str, Vec<Value>)], valid: impl Fn(&Config) -> bool) 
 struct Shared {
     configs: Vec<Config>,
     default: usize,
+    begun: Instant,
     scan: Mutex<Scan>,
     /// The configuration in use, for workers that find the tuner busy.
     current: AtomicUsize,
@@ -238,7 +243,8 @@ impl Tuner {
             _ => {}
         }
         let scan = Mutex::new(Scan::new(configs.len(), default, options));
-        Ok(Self { shared: Arc::new(Shared { configs, default, scan, current: AtomicUsize::new(default) }) })
+        let (begun, current) = (Instant::now(), AtomicUsize::new(default));
+        Ok(Self { shared: Arc::new(Shared { configs, default, begun, scan, current }) })
     }
 
     /// The configuration in use.

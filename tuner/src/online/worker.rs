@@ -86,7 +86,7 @@ impl<E: Event> Worker<E> {
         match try_lock(&self.shared) {
             Some(mut scan) if !full => {
                 deliver(&mut self.held_back, &mut scan);
-                (self.config, self.ticket) = scan.assign();
+                (self.config, self.ticket) = scan.assign(self.shared.begun.elapsed());
                 self.shared.current.store(scan.current(), Relaxed);
             }
             _ => self.config = self.shared.current.load(Relaxed),

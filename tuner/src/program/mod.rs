@@ -19,7 +19,7 @@
 mod reading;
 mod template;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ pub use template::Template;
 use crate::device::group::{Folder, Group};
 use crate::goals::{Goal, weighted};
 use crate::objective::Objective;
-use crate::{Config, Device, Failure, FailureKind, Outcome, Space};
+use crate::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
 
 /// Output of a program that is read; more makes the launch a failure.
 const MOST_OUTPUT: u64 = 16 << 20;
@@ -49,6 +49,8 @@ const LAST_WORDS: usize = 300;
 pub struct ProgramDevice {
     name: String,
     parameters: Vec<String>,
+    /// Places in the commands that are the same for all configurations, as the input of a workload.
+    pub constants: BTreeMap<String, Value>,
     command: Template,
     /// Compiles a configuration; run once for each combination of the parameters that it names, by `{name}` or by
     /// `TUNE_name`: its environment has only these, or all if it names none. `{build}`, here and in the other commands,
@@ -136,6 +138,7 @@ impl ProgramDevice {
         Self {
             name: crate::watch::cpu::model().unwrap_or_else(|| "this machine".to_owned()),
             parameters: space.names(),
+            constants: BTreeMap::new(),
             command: Template::new(command),
             build: None,
             check: None,
@@ -152,12 +155,15 @@ impl ProgramDevice {
         }
     }
 
-    /// Whether every `{name}` in the commands is a parameter or `{build}`.
+    /// Whether every `{name}` in the commands is a parameter, a constant or `{build}`.
     ///
     /// # Errors
-    /// The first that is neither; a `{build}` without a build.
+    /// The first that is none of them; a `{build}` without a build; a constant that is called like a parameter.
     pub fn validate(&self) -> Result<(), String> {
-        let mut known: Vec<&str> = self.parameters.iter().map(String::as_str).collect();
+        if let Some(twice) = self.parameters.iter().find(|name| self.constants.contains_key(*name)) {
+            return Err(format!("{twice} is a parameter, and a value of the workload"));
+        }
+        let mut known: Vec<&str> = self.parameters.iter().chain(self.constants.keys()).map(String::as_str).collect();
         if self.build.is_some() {
             if known.contains(&"build") {
                 return Err(
@@ -174,7 +180,8 @@ impl ProgramDevice {
 
     fn values<'a>(&'a self, config: &'a Config, folder: Option<&'a str>) -> Vec<(&'a str, String)> {
         let named = self.parameters.iter().zip(&config.0).map(|(name, value)| (name.as_str(), value.to_string()));
-        named.chain(folder.map(|folder| ("build", folder.to_owned()))).collect()
+        let fixed = self.constants.iter().map(|(name, value)| (name.as_str(), value.to_string()));
+        named.chain(fixed).chain(folder.map(|folder| ("build", folder.to_owned()))).collect()
     }
 
     /// Runs one command of a configuration.

@@ -1,14 +1,15 @@
 //! The place where a session measures: what was spent, what was seen.
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use super::session::{Phase, Progress, Session, TuneError};
 use crate::budget::Spent;
 use crate::compare;
 use crate::space::ConfigIndex;
-use crate::store::lookup::Seeds;
 use crate::store::{Contender, Recorder};
 use crate::strategy::search_time;
+use crate::watch::Watch;
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 
 /// Launches of a race at most: those of a few candidates on a noisy device.
@@ -19,6 +20,9 @@ const OF_A_RACER: usize = 5;
 
 /// Blocks of a comparison at least.
 pub(super) const LEAST_BLOCKS: usize = 4;
+
+/// How long is waited before the machine is looked at again.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// Launches at most of a decision between what stays and `candidates`, with a horizon of `blocks`: the first round, and
 /// the winner once more.
@@ -38,7 +42,6 @@ pub(super) struct Seen {
 pub(super) struct Bench<'s, 'a> {
     pub session: &'s Session<'a>,
     pub recorder: Recorder<'s>,
-    sibling: Option<Seeds>,
     pub spent: Spent,
     pub seen: Vec<Seen>,
     pub measured: HashSet<ConfigIndex>,
@@ -46,25 +49,76 @@ pub(super) struct Bench<'s, 'a> {
     pub last_failure: Option<Failure>,
     /// All costs by objective, of each configuration, where there are several objectives.
     pub parts: Vec<(Config, Vec<Vec<f64>>)>,
+    /// Launches of the search, once it is over.
+    pub searched: usize,
+    /// Launches after which nothing more is measured, once the final rounds begin.
+    most: usize,
+    watch: &'s mut dyn Watch,
+    /// How long has been waited for a quiet machine.
+    waited: Duration,
+    /// What others did to the machine for longer than was to be waited: nothing can be decided.
+    pub disturbed: Option<String>,
 }
 
 impl<'s, 'a> Bench<'s, 'a> {
-    pub fn new(session: &'s Session<'a>, recorder: Recorder<'s>, sibling: Option<Seeds>) -> Self {
+    pub fn new(session: &'s Session<'a>, recorder: Recorder<'s>, watch: &'s mut dyn Watch) -> Self {
         Self {
             session,
             recorder,
-            sibling,
             spent: Spent::default(),
             seen: Vec::new(),
             measured: HashSet::new(),
             failed: 0,
             last_failure: None,
             parts: Vec::new(),
+            searched: 0,
+            most: usize::MAX,
+            watch,
+            waited: Duration::ZERO,
+            disturbed: None,
+        }
+    }
+
+    /// Measures what decides: again, as long as others use the machine meanwhile. `None` once the patience is over.
+    pub fn measure_undisturbed(
+        &mut self,
+        config: &Config,
+        launches: usize,
+        tell: &mut dyn FnMut(&Progress<'_>) -> bool,
+    ) -> Result<Option<Outcome>, TuneError> {
+        let limits = self.watch.limits();
+        loop {
+            let begun = Instant::now();
+            let mut state = None;
+            let mut quiet = || {
+                let now = self.watch.look();
+                let quiet = now.trouble(&limits).is_none();
+                state = Some(now);
+                quiet
+            };
+            if let Some(outcome) = self.recorder.measure_if(config, launches, &mut quiet) {
+                return self.take(config, outcome).map(Some);
+            }
+            if self.waited >= self.session.patience {
+                self.disturbed = state.map(|state| state.in_words());
+                return Ok(None);
+            }
+            self.tell(Phase::Waiting, tell)?;
+            std::thread::sleep(PAUSE.min(self.session.patience));
+            while self.watch.look().trouble(&limits).is_some() && self.waited + begun.elapsed() < self.session.patience
+            {
+                std::thread::sleep(PAUSE.min(self.session.patience));
+            }
+            self.waited += begun.elapsed();
         }
     }
 
     pub fn measure(&mut self, config: &Config, launches: usize) -> Result<Outcome, TuneError> {
         let outcome = self.recorder.measure(config, launches);
+        self.take(config, outcome)
+    }
+
+    fn take(&mut self, config: &Config, outcome: Outcome) -> Result<Outcome, TuneError> {
         if let Some(error) = self.recorder.take_error() {
             return Err(error.into());
         }
@@ -140,8 +194,19 @@ impl<'s, 'a> Bench<'s, 'a> {
 
     /// A third of what was spent, and no more than is left of the budget.
     fn most_of_race(&self) -> usize {
+        (self.spent.launches / 3).min(RACE).min(self.left())
+    }
+
+    /// Launches that are left.
+    pub fn left(&self) -> usize {
         let left = self.session.budget.launches_left(&self.spent).unwrap_or(usize::MAX);
-        (self.spent.launches / 3).min(RACE).min(left)
+        left.min(self.most.saturating_sub(self.spent.launches))
+    }
+
+    /// Leaves the final rounds no more launches than the search took, or the least that can decide.
+    pub fn begin_final_rounds(&mut self) {
+        let least = decide_launches(&self.session.rounds, 1, LEAST_BLOCKS);
+        self.most = self.spent.launches + self.searched.max(least);
     }
 
     /// What will be spent once the race and the final rounds are over, if the search ends now.
@@ -165,6 +230,26 @@ impl<'s, 'a> Bench<'s, 'a> {
         Spent { launches: self.spent.launches + more, ms, ..self.spent }
     }
 
+    /// How far the budget reaches at the pace of the first measurement, in words.
+    fn reach(&self) -> Option<String> {
+        let session = self.session;
+        let all = self.spent.launches + session.budget.launches_left(&self.spent)?;
+        let least = decide_launches(&session.rounds, 1, LEAST_BLOCKS);
+        let time = |launches: usize| self.spent.ms * 1e-3 / self.spent.launches as f64 * launches as f64;
+        if session.finalists == 0 || all >= 2 * least {
+            let usual = decide_launches(&session.rounds, session.finalists, session.rounds.rules.horizon());
+            let ending = if session.finalists == 0 { 0 } else { usual.min(all / 2) };
+            let configs = ((all - ending) / session.launches.max(1)).min(session.task.space.len());
+            return Some(format!("the budget is enough for about {all} launches: some {configs} configurations"));
+        }
+        Some(format!(
+            "the budget is enough for about {all} launches, which decide nothing: the default will stay. The least for a \
+             decision is {} launches, about {:.1} s",
+            2 * least,
+            time(2 * least)
+        ))
+    }
+
     fn best(&self) -> Option<&Seen> {
         self.seen.iter().min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))
     }
@@ -179,7 +264,7 @@ impl<'s, 'a> Bench<'s, 'a> {
             left_ms: left_ms.filter(|_| phase == Phase::Searching),
             phase,
             replayed: !self.recorder.is_live(),
-            sibling: self.sibling.as_ref(),
+            reach: if (phase, self.spent.evaluations) == (Phase::Searching, 1) { self.reach() } else { None },
             run: self.recorder.run(),
         };
         if tell(&progress) { Ok(()) } else { Err(TuneError::Interrupted { run: self.recorder.run() }) }

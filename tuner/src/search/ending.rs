@@ -66,7 +66,7 @@ pub(super) fn race(
 /// plan's looks where there is room, else fewer looks, then fewer candidates. `None` where there is no room at all.
 fn fitting(bench: &Bench<'_, '_>, candidates: usize) -> Option<(usize, Vec<usize>)> {
     let plan = &bench.session.rounds;
-    let left = bench.session.budget.launches_left(&bench.spent).unwrap_or(usize::MAX);
+    let left = bench.left();
     let shorter = (1..plan.rules.looks.len()).rev().map(|n| plan.rules.looks[..n].to_vec());
     let choices: Vec<Vec<usize>> =
         std::iter::once(plan.rules.looks.clone()).chain(shorter).chain(LEAST_LOOKS.map(|n| vec![n])).collect();
@@ -112,8 +112,9 @@ pub(super) fn end(
         return Err(error);
     }
     decisions.extend(decision.clone());
+    let disturbed = bench.disturbed.clone();
     let no_default = decision.as_ref().is_some_and(|decision| matches!(decision.ruling, Ruling::NoDefault(_)));
-    if no_default && !used_up {
+    if no_default && !used_up && disturbed.is_none() {
         // It worked in the search and does not now: the others decide among themselves.
         return end(bench, candidates, decisions, tell);
     }
@@ -128,13 +129,21 @@ pub(super) fn end(
         chosen: contender(chosen),
         default: session.default.as_ref().filter(|default| finalists.contains(default)).map(&contender),
         runner_up,
-        verdict: words(session, stays, decision.as_ref(), wanted && fitting.is_none(), used_up),
+        verdict: match disturbed {
+            Some(state) => format!("{} stays: cannot tell, {state}", rival(session, stays)),
+            None => words(session, stays, decision.as_ref(), wanted && fitting.is_none(), used_up),
+        },
     })
+}
+
+/// What stays unless another is shown to be better, in words.
+fn rival(session: &Session<'_>, stays: &Config) -> &'static str {
+    if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" }
 }
 
 /// The decision in words.
 fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_room: bool, used_up: bool) -> String {
-    let rival = if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" };
+    let rival = rival(session, stays);
     let objective = objective_for(session.task.workload);
     let [better, _] = objective.comparatives();
     let Some(decision) = decision else {
@@ -185,13 +194,20 @@ impl Device for Collector<'_, '_, '_, '_> {
             return declined("the session has ended");
         }
         // The final rounds fitted the budget, but a winner that fails is replaced by the next best, which takes more.
-        if self.bench.session.budget.launches_left(&self.bench.spent).is_some_and(|left| left < launches) {
+        if self.bench.left() < launches {
             self.used_up = true;
             return declined("the budget was used up");
         }
-        let outcome = self.bench.measure(config, launches).and_then(|outcome| {
+        if self.bench.disturbed.is_some() {
+            return declined("others use the machine");
+        }
+        let measured = match self.phase {
+            Phase::Deciding => self.bench.measure_undisturbed(config, launches, self.tell),
+            _ => self.bench.measure(config, launches).map(Some),
+        };
+        let outcome = measured.and_then(|outcome| {
             self.bench.tell(self.phase, self.tell)?;
-            Ok(outcome)
+            Ok(outcome.unwrap_or_else(|| declined("others use the machine")))
         });
         match outcome {
             Ok(Outcome::Times(times)) => {

@@ -55,7 +55,7 @@ impl Rounds<'_> {
     /// # Errors
     /// Those of the store.
     pub fn done(&self, store: &mut Store) -> Result<usize, TuneError> {
-        Ok(store.resume(&self.task, &self.plan(), false)?.map_or(0, |(run, _)| run.measurements()))
+        Ok(store.resume(&self.task, &self.plan())?.map_or(0, |(run, _)| run.measurements()))
     }
 
     /// Makes the visits that the store does not hold. What came of each configuration, round by round; one that failed

@@ -1,11 +1,11 @@
 //! A tuning session: the request, its progress, its result.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use crate::budget::{Budget, Spent};
 use crate::compare;
 use crate::goals::Goal;
-use crate::store::lookup::Seeds;
 use crate::store::{Evidence, Plan, StoreError, Task};
 use crate::strategy::StrategyKind;
 use crate::verdict::Rules;
@@ -31,9 +31,9 @@ pub struct Session<'a> {
     /// What is measured, where the workload does not say it: a run of another sample is not continued. Lookups do not
     /// ask for it.
     pub sample: String,
-    /// Try first what was good on the nearest sibling in the store. A run that is continued keeps the seeds that it
-    /// began with; without this, a run that began with seeds is not continued.
-    pub seeded: bool,
+    /// Configurations that are tried first, as those that are good on other devices. A run that is continued keeps those that
+    /// it began with.
+    pub seeds: Vec<Config>,
     /// This many of the best of the search are raced for the places in the final rounds, if that is more than there are
     /// places; fewer where the search took few launches.
     pub racers: usize,
@@ -41,6 +41,8 @@ pub struct Session<'a> {
     pub finalists: usize,
     /// How the final rounds are held; the seed in it is not used.
     pub rounds: compare::Plan,
+    /// How long the final rounds wait in all for a machine that others use, before nothing is decided.
+    pub patience: Duration,
     /// Whether an unfinished run is left alone instead of continued.
     pub fresh: bool,
 }
@@ -60,10 +62,11 @@ impl<'a> Session<'a> {
             goals: Vec::new(),
             default: None,
             sample: String::new(),
-            seeded: false,
+            seeds: Vec::new(),
             racers: 16,
             finalists: 3,
             rounds,
+            patience: Duration::from_mins(1),
             fresh: false,
         }
     }
@@ -81,7 +84,7 @@ impl<'a> Session<'a> {
             let _ = write!(strategy, ", default {}", values.join("/"));
         }
         let (sample, budget) = (self.sample.clone(), self.budget.to_string());
-        Plan { strategy, sample, seeds: Vec::new(), seed: self.seed, budget }
+        Plan { strategy, sample, seeds: self.seeds.clone(), seed: self.seed, budget }
     }
 }
 
@@ -94,6 +97,8 @@ pub enum Phase {
     Racing,
     /// Holding the final rounds.
     Deciding,
+    /// Waiting in the final rounds, because others use the machine.
+    Waiting,
 }
 
 /// How a session is getting on.
@@ -109,8 +114,8 @@ pub struct Progress<'a> {
     pub phase: Phase,
     /// Whether this was measured by an earlier process.
     pub replayed: bool,
-    /// The sibling whose best configurations the search began with.
-    pub sibling: Option<&'a Seeds>,
+    /// How far the budget reaches, in words: after the first measurement, where launches or time bound it.
+    pub reach: Option<String>,
     /// The run in the store.
     pub run: i64,
 }

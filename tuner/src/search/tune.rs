@@ -10,8 +10,8 @@
 //! ends early enough for the race and the final rounds, and what is left is what the final rounds may take. Where that is
 //! too little to show anything, none are held, and the default stays.
 //!
-//! Nothing here looks at a clock, at the state of the machine or at chance beyond the seed: what happens is a function
-//! of the samples, so a killed session that is begun again repeats itself from the store's record and goes on.
+//! What happens is a function of the samples that are kept, so a killed session that is begun again repeats itself from the
+//! store's record and goes on. A sample of the final rounds that others have disturbed is taken again instead of kept.
 
 use super::bench::Bench;
 use super::ending;
@@ -20,6 +20,7 @@ use crate::goals::{Front, reweighted};
 use crate::space::ConfigIndex;
 use crate::store::{Details, Evidence, Recorder, Store};
 use crate::strategy::Strategy;
+use crate::watch::{NoWatch, Watch};
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 
 /// A strategy is asked what is still to be gained after this many evaluations.
@@ -35,25 +36,34 @@ pub fn tune(
     store: &mut Store,
     tell: &mut dyn FnMut(&Progress<'_>) -> bool,
 ) -> Result<Tuning, TuneError> {
+    tune_watched(session, device, store, &mut NoWatch, tell)
+}
+
+/// Tunes like [`tune`]. What decides is only what `watch` finds to be measured undisturbed: while others use the machine,
+/// the final rounds wait, and after [`Session::patience`] nothing is decided.
+///
+/// # Errors
+/// As [`tune`].
+pub fn tune_watched(
+    session: &Session<'_>,
+    device: &mut dyn Device,
+    store: &mut Store,
+    watch: &mut dyn Watch,
+    tell: &mut dyn FnMut(&Progress<'_>) -> bool,
+) -> Result<Tuning, TuneError> {
     if session.task.space.is_empty() {
         return Err(TuneError::EmptySpace(session.task.space.report().clone()));
     }
-    let mut plan = session.plan();
-    let unfinished = if session.fresh { None } else { store.resume(&session.task, &plan, session.seeded)? };
-    let mut sibling = None;
-    let (run, recorded) = if let Some(unfinished) = unfinished {
-        unfinished
-    } else {
-        if session.seeded {
-            sibling = store.seeds(&session.task)?;
-            plan.seeds = sibling.iter().flat_map(|seeds| seeds.configs.clone()).collect();
-        }
-        (store.begin(&session.task, &plan)?, Vec::new())
+    let plan = session.plan();
+    let unfinished = if session.fresh { None } else { store.resume(&session.task, &plan)? };
+    let (run, recorded) = match unfinished {
+        Some(unfinished) => unfinished,
+        None => (store.begin(&session.task, &plan)?, Vec::new()),
     };
     let seeds = run.plan().seeds.clone();
     let recorder = Recorder::of(device, store, run, recorded, &plan.budget)?;
     let resumed = recorder.resumed();
-    let mut bench = Bench::new(session, recorder, sibling);
+    let mut bench = Bench::new(session, recorder, watch);
     let (stopped, expected_gain) = match search(&mut bench, &seeds, tell) {
         Err(error @ TuneError::DefaultFailed(_)) => {
             bench.recorder.finish(None)?;
@@ -61,7 +71,7 @@ pub fn tune(
         }
         searched => searched?,
     };
-    let search_launches = bench.spent.launches;
+    bench.searched = bench.spent.launches;
     let (race, finalists) = ending::race(&mut bench, tell)?;
     let raced = bench.spent.launches;
     if finalists.is_empty() {
@@ -71,6 +81,7 @@ pub fn tune(
         bench.recorder.finish(None)?;
         return Err(TuneError::AllFailed { tried, last });
     }
+    bench.begin_final_rounds();
     let mut decisions = Vec::new();
     let ending = ending::end(&mut bench, &finalists, &mut decisions, tell)?;
     let evidence = Evidence {
@@ -85,7 +96,7 @@ pub fn tune(
         expected_gain,
         verdict: ending.verdict,
         details: Some(Box::new(Details {
-            search_launches,
+            search_launches: bench.searched,
             race,
             final_launches: bench.spent.launches - raced,
             decisions,

@@ -1,14 +1,11 @@
 //! What is in a store: listed, exported, imported, pruned.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::run::{check, insert_measurement, insert_run};
-use super::{
-    DeviceIdentity, Evidence, Observation, Plan, Refusal, Store, StoreError, TunableIdentity, UNKNOWN, Workload,
-};
+use super::{DeviceIdentity, Evidence, Observation, Plan, Refusal, Store, StoreError, TunableIdentity, Workload};
 use super::{NOW, json_of};
 use crate::fnv::Fnv;
 use crate::space::Space;
@@ -92,8 +89,6 @@ pub struct RunSummary {
     pub measured: usize,
     /// Number of failures among them.
     pub failed: usize,
-    /// A newer version of the tunable thing, or other code of the same version that was measured later, has retired it.
-    pub retired: bool,
 }
 
 /// Which runs to remove.
@@ -101,12 +96,8 @@ pub struct RunSummary {
 pub struct Prune {
     /// Runs by number.
     pub runs: Vec<i64>,
-    /// Runs that are retired.
-    pub retired: bool,
     /// Runs that are not over and that no living process continues.
     pub unfinished: bool,
-    /// Runs that began more than this many days ago. Imported recordings, which do not say when, are none of them.
-    pub older_than_days: Option<u32>,
     /// Only runs of this tunable thing.
     pub tunable: Option<String>,
 }
@@ -118,15 +109,6 @@ pub struct Imported {
     pub runs: usize,
     /// Measurements that were new.
     pub measurements: usize,
-}
-
-/// What prune needs to know of a run, without what may be unreadable: such a run must be removable too.
-struct Entry {
-    run: i64,
-    tunable: TunableIdentity,
-    started: String,
-    finished: bool,
-    old: bool,
 }
 
 const HEADS: &str = "SELECT runs.id, uid, device, tunable, version, kernel_hash, workload, hash, parameters, valid,
@@ -181,7 +163,6 @@ impl Store {
     /// # Errors
     /// Those of reading; rows that cannot be understood.
     pub fn runs(&self) -> Result<Vec<RunSummary>, StoreError> {
-        let retired = retired(&self.entries(None)?);
         let counts = "SELECT count(*), count(failure) FROM measurements WHERE run_id = ?1";
         let summary = |record: RunRecord| {
             let counts = self.connection.prepare_cached(counts).and_then(|mut statement| {
@@ -189,7 +170,7 @@ impl Store {
                     .query_row([record.run], |row| Ok((row.get::<_, i64>(0)? as usize, row.get::<_, i64>(1)? as usize)))
             });
             let (measured, failed) = counts.map_err(|error| self.failure(error))?;
-            Ok(RunSummary { measured, failed, retired: retired.contains(&record.run), record })
+            Ok(RunSummary { measured, failed, record })
         };
         self.heads("ORDER BY runs.id", &[])?.into_iter().map(summary).collect()
     }
@@ -218,55 +199,41 @@ impl Store {
         rows.map_err(|error| self.failure(error))
     }
 
-    fn entries(&self, days: Option<u32>) -> Result<Vec<Entry>, StoreError> {
-        let query = "SELECT id, tunable, version, kernel_hash, started, finished IS NOT NULL,
-                coalesce(julianday(started) < julianday('now') - ?1 AND started <> ?2, FALSE)
-             FROM runs ORDER BY id";
-        let entry = |row: &rusqlite::Row<'_>| {
-            let tunable = TunableIdentity { name: row.get(1)?, version: row.get(2)?, kernel_hash: row.get(3)? };
-            let (started, finished, old) = (row.get(4)?, row.get(5)?, row.get(6)?);
-            Ok(Entry { run: row.get(0)?, tunable, started, finished, old })
-        };
-        let rows = self.connection.prepare(query).and_then(|mut statement| {
-            statement.query_map(params![days, UNKNOWN], entry)?.collect::<rusqlite::Result<Vec<_>>>()
-        });
-        rows.map_err(|error| self.failure(error))
-    }
-
     /// Removes runs with all that belongs only to them, and says which. A run that a living process continues stays.
     ///
     /// # Errors
     /// [`StoreError::Missing`] for a run that is named and not there, [`StoreError::RunTaken`] for one that is named and
     /// being continued; those of writing. Nothing is removed then.
     pub fn prune(&mut self, prune: &Prune) -> Result<Vec<i64>, StoreError> {
-        let entries = self.entries(prune.older_than_days)?;
-        let retired = retired(&entries);
-        if let Some(missing) = prune.runs.iter().find(|&&named| entries.iter().all(|known| known.run != named)) {
+        // Without what may be unreadable: such a run must be removable too.
+        let query = "SELECT id, tunable, finished IS NOT NULL FROM runs ORDER BY id";
+        let entries = self.connection.prepare(query).and_then(|mut statement| {
+            let entry = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+            statement.query_map([], entry)?.collect::<rusqlite::Result<Vec<(i64, String, bool)>>>()
+        });
+        let entries = entries.map_err(|error| self.failure(error))?;
+        if let Some(missing) = prune.runs.iter().find(|&&named| entries.iter().all(|(known, ..)| *known != named)) {
             return Err(StoreError::Missing { file: self.file.clone(), what: format!("run {missing}") });
         }
-        let all_of_it = !prune.retired && !prune.unfinished && prune.older_than_days.is_none();
         let mut removed = Vec::new();
         // Held until the rows are gone, so that no process resumes what is being removed.
         let mut locks = Vec::new();
-        for known in entries {
-            let named = prune.runs.contains(&known.run);
-            let chosen = prune.tunable.as_ref().is_none_or(|name| *name == known.tunable.name)
-                && ((prune.retired && retired.contains(&known.run))
-                    || (prune.unfinished && !known.finished)
-                    || known.old
-                    || (prune.tunable.is_some() && all_of_it));
+        for (run, tunable, finished) in entries {
+            let named = prune.runs.contains(&run);
+            let chosen = prune.tunable.as_ref().is_none_or(|name| *name == tunable)
+                && (if prune.unfinished { !finished } else { prune.tunable.is_some() });
             if !named && !chosen {
                 continue;
             }
             // Nobody continues one that is over.
-            if !known.finished {
-                match self.lock_run(known.run) {
+            if !finished {
+                match self.lock_run(run) {
                     Ok(lock) => locks.push(lock),
                     Err(StoreError::RunTaken { .. }) if !named => continue,
                     Err(error) => return Err(error),
                 }
             }
-            removed.push(known.run);
+            removed.push(run);
         }
         self.write(|transaction| {
             for run in &removed {
@@ -310,25 +277,6 @@ impl Store {
         let entries = std::fs::read_dir(folder.unwrap_or(std::path::Path::new("."))).into_iter().flatten().flatten();
         entries.map(|entry| entry.path()).filter(ours).collect()
     }
-}
-
-/// Lists the runs that newer versions, or other code that was measured later, have retired.
-fn retired(entries: &[Entry]) -> HashSet<i64> {
-    let key = |entry: &Entry| (entry.started.clone(), entry.run);
-    let mut latest = std::collections::HashMap::new();
-    for entry in entries {
-        let newest = latest.entry(&entry.tunable).or_insert_with(|| key(entry));
-        *newest = key(entry).max(newest.clone());
-    }
-    let is_retired = |entry: &&Entry| {
-        let TunableIdentity { name, version, .. } = &entry.tunable;
-        let mine = &latest[&entry.tunable];
-        let newer = |(other, newest): (&&TunableIdentity, &(String, i64))| {
-            other.name == *name && (other.version > *version || (other.version == *version && newest > mine))
-        };
-        latest.iter().any(newer)
-    };
-    entries.iter().filter(is_retired).map(|entry| entry.run).collect()
 }
 
 fn text_of(config: &Config) -> String {

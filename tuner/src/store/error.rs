@@ -89,6 +89,9 @@ pub enum StoreError {
         /// The run.
         run: i64,
     },
+    /// Another process measures: neither would measure what it means to.
+    #[error("another tuning is measuring on this machine")]
+    Measuring,
     /// Anything else that SQLite reports.
     #[error("{}: {source}", file.display())]
     Sqlite {

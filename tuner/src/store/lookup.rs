@@ -14,13 +14,8 @@ use rusqlite::params;
 
 use super::contents::ParameterRow;
 use super::{DeviceIdentity, Evidence, Store, StoreError, Task, json_of};
-use crate::objective::is_cost;
-use crate::report::words::tried;
 use crate::space::Space;
 use crate::{Config, Value};
-
-/// Configurations that are enough for a search to begin with.
-const SEEDS: usize = 5;
 
 /// How alike a stored result must be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -121,15 +116,6 @@ impl Found {
     }
 }
 
-/// Configurations that were good on a sibling, and where they come from.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Seeds {
-    /// The configurations, the fastest there first, in the order of the task's space.
-    pub configs: Vec<Config>,
-    /// The sibling's decision.
-    pub sibling: Found,
-}
-
 impl Store {
     /// Finds all that answers, best first; see the module's text. Configurations that the task's space does not have (any
     /// more) are left out.
@@ -166,27 +152,6 @@ impl Store {
         // The rows come newest first, and the sort keeps that among equals.
         found.sort_by_key(|found| (found.step(), found.relaxed.len()));
         Ok(found)
-    }
-
-    /// Finds the five best configurations of the nearest sibling: a run of the same tunable thing and workload on another
-    /// device, or here under another driver or runtime. On devices that are close, one of the five best is near the
-    /// optimum here, and trying five costs a search little. Results of this very device are no seeds: a search is to find
-    /// again what it found before.
-    ///
-    /// # Errors
-    /// Those of reading; rows that cannot be understood.
-    pub fn seeds(&self, task: &Task<'_>) -> Result<Option<Seeds>, StoreError> {
-        for sibling in self.find(task, Matching::Nearest)?.into_iter().filter(|found| found.step() > 0) {
-            let record = self.run_record(sibling.run)?;
-            let tried = tried(&record.measurements);
-            let worked = tried.iter().filter(|tried| tried.failure.is_none() && tried.median().is_some_and(is_cost));
-            let known = worked.filter_map(|tried| in_space(&record.space.parameters, tried.config, task.space));
-            let configs: Vec<Config> = known.take(SEEDS).collect();
-            if !configs.is_empty() {
-                return Ok(Some(Seeds { configs, sibling }));
-            }
-        }
-        Ok(None)
     }
 }
 

@@ -33,7 +33,7 @@ pub use locations::{Application, Locations};
 pub use lookup::{Found, Matching, Relaxed};
 pub use open::{APPLICATION_ID, SCHEMA_VERSION};
 pub use recorder::Recorder;
-pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run, Task};
+pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run, RunLock, Task};
 
 /// How long a process waits for another's lock before it gives up.
 pub const WAIT: Duration = Duration::from_secs(20);

@@ -56,7 +56,7 @@ impl<'a> Recorder<'a> {
         plan: &Plan,
         fresh: bool,
     ) -> Result<Self, StoreError> {
-        let unfinished = if fresh { None } else { store.resume(task, plan, false)? };
+        let unfinished = if fresh { None } else { store.resume(task, plan)? };
         let (run, recorded) = match unfinished {
             Some((run, observations)) => (run, observations),
             None => (store.begin(task, plan)?, Vec::new()),
@@ -136,6 +136,47 @@ impl<'a> Recorder<'a> {
         Ok(id)
     }
 
+    /// Measures like [`Device::measure`]; a new measurement that does not `count` afterwards is not kept, and gives `None`.
+    pub fn measure_if(
+        &mut self,
+        config: &Config,
+        launches: usize,
+        counts: &mut dyn FnMut() -> bool,
+    ) -> Option<Outcome> {
+        if self.error.is_some() {
+            return Some(failed("the store cannot be written"));
+        }
+        if let Some(outcome) = self.recorded_outcome(config, launches) {
+            return Some(outcome);
+        }
+        let begun = Instant::now();
+        // What was given up sooner than it would be now, or after more launches, may still come to an end.
+        let limit_s = self.device.time_out().map_or(0.0, |limit| limit.as_secs_f64());
+        let tells = |hang: &&Hang| hang.limit_s >= 0.9 * limit_s && hang.launches <= launches;
+        let known = self.hangs.get(&key_of(config)).and_then(|hangs| hangs.iter().find(tells));
+        let remembered = known.is_some();
+        let (outcome, parts) = match known {
+            Some(hang) => (Outcome::Failed(hang.failure.clone()), Vec::new()),
+            None => usable(self.device.measure(config, launches), self.device.parts()),
+        };
+        let took_ms = begun.elapsed().as_secs_f64() * 1e3;
+        if !counts() {
+            return None;
+        }
+        self.spent_ms += took_ms;
+        self.parts.clone_from(&parts);
+        let observation = Observation { config: config.clone(), launches, outcome, took_ms, parts };
+        if let Err(error) = self.store.record(&mut self.run, &observation) {
+            self.error = Some(error);
+        }
+        if let Outcome::Failed(failure) = &observation.outcome
+            && !remembered
+        {
+            self.hangs.entry(key_of(config)).or_default().extend(Hang::of(failure, launches));
+        }
+        Some(observation.outcome)
+    }
+
     fn recorded_outcome(&mut self, config: &Config, launches: usize) -> Option<Outcome> {
         let next = self.recorded.front()?;
         if (&next.config, next.launches) == (config, launches) {
@@ -184,35 +225,7 @@ impl Device for Recorder<'_> {
     }
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        if self.error.is_some() {
-            return failed("the store cannot be written");
-        }
-        if let Some(outcome) = self.recorded_outcome(config, launches) {
-            return outcome;
-        }
-        let begun = Instant::now();
-        // What was given up sooner than it would be now, or after more launches, may still come to an end.
-        let limit_s = self.device.time_out().map_or(0.0, |limit| limit.as_secs_f64());
-        let tells = |hang: &&Hang| hang.limit_s >= 0.9 * limit_s && hang.launches <= launches;
-        let known = self.hangs.get(&key_of(config)).and_then(|hangs| hangs.iter().find(tells));
-        let remembered = known.is_some();
-        let (outcome, parts) = match known {
-            Some(hang) => (Outcome::Failed(hang.failure.clone()), Vec::new()),
-            None => usable(self.device.measure(config, launches), self.device.parts()),
-        };
-        let took_ms = begun.elapsed().as_secs_f64() * 1e3;
-        self.spent_ms += took_ms;
-        self.parts.clone_from(&parts);
-        let observation = Observation { config: config.clone(), launches, outcome, took_ms, parts };
-        if let Err(error) = self.store.record(&mut self.run, &observation) {
-            self.error = Some(error);
-        }
-        if let Outcome::Failed(failure) = &observation.outcome
-            && !remembered
-        {
-            self.hangs.entry(key_of(config)).or_default().extend(Hang::of(failure, launches));
-        }
-        observation.outcome
+        self.measure_if(config, launches, &mut || true).unwrap_or_else(|| failed("it does not count"))
     }
 
     fn parts(&mut self) -> Vec<Vec<f64>> {

@@ -177,9 +177,9 @@ impl Run {
     }
 }
 
-/// A locked file beside the store; it goes when the run ends.
+/// A locked file beside the store; it goes with this value.
 #[derive(Debug)]
-pub(super) struct RunLock {
+pub struct RunLock {
     file: File,
     path: PathBuf,
 }
@@ -192,15 +192,15 @@ impl Drop for RunLock {
     }
 }
 
-fn lock_path(store: &Path, run: i64) -> PathBuf {
+fn lock_path(store: &Path, run: Option<i64>) -> PathBuf {
     let mut path = store.as_os_str().to_owned();
-    path.push(format!("-run-{run}.lock"));
+    path.push(run.map_or_else(|| "-measuring.lock".to_owned(), |run| format!("-run-{run}.lock")));
     PathBuf::from(path)
 }
 
-/// The lock of a run; `Ok(None)` where the file system has no locks, `Err` if a living process holds it, or if that
-/// cannot be found out.
-fn lock(store: &Path, run: i64) -> Result<Option<RunLock>, StoreError> {
+/// The lock of a run, or that of measuring; `Ok(None)` where the file system has no locks, `Err` if a living process holds
+/// it, or if that cannot be found out.
+fn lock(store: &Path, run: Option<i64>) -> Result<Option<RunLock>, StoreError> {
     let path = lock_path(store, run);
     // No process can hold a lock there. Anything else, as too many open files, says nothing of other processes.
     let without = |error: std::io::Error| match error.kind() {
@@ -216,7 +216,10 @@ fn lock(store: &Path, run: i64) -> Result<Option<RunLock>, StoreError> {
             Ok(()) if is_at(&file, &path) => return Ok(Some(RunLock { file, path })),
             // Its last holder removed it after this process had opened it: others lock another file of the name.
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(StoreError::RunTaken { file: store.to_owned(), run }),
+            Err(TryLockError::WouldBlock) => {
+                let file = store.to_owned();
+                return Err(run.map_or(StoreError::Measuring, |run| StoreError::RunTaken { file, run }));
+            }
             Err(TryLockError::Error(error)) => return without(error),
         }
     }
@@ -238,7 +241,15 @@ fn is_at(_: &File, _: &Path) -> bool {
 impl Store {
     /// Holds a run, so that no other process continues it.
     pub(super) fn lock_run(&self, run: i64) -> Result<Option<RunLock>, StoreError> {
-        lock(&self.file, run)
+        lock(&self.file, Some(run))
+    }
+
+    /// Says to other processes that use this store that this one measures, as long as the result is held.
+    ///
+    /// # Errors
+    /// [`StoreError::Measuring`] if another process does.
+    pub fn measure_alone(&self) -> Result<Option<RunLock>, StoreError> {
+        lock(&self.file, None)
     }
 
     /// Begins a run.
@@ -261,30 +272,23 @@ impl Store {
         };
         let file = self.file.clone();
         let (id, lock) = self.write(|transaction| {
-            // Not before the others, also where the clock was ahead when those began: the latest one's code counts.
-            let latest = "(SELECT coalesce(max(started), '') FROM runs)";
-            let fresh = format!("SELECT lower(hex(randomblob(16))), max({NOW}, {latest})");
+            let fresh = format!("SELECT lower(hex(randomblob(16))), {NOW}");
             (record.uid, record.started) = transaction.query_row(&fresh, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
             let id = insert_run(transaction, &record)?;
             // Before any other process can see the run, and continue it.
-            Ok((id, lock(&file, id)?))
+            Ok((id, lock(&file, Some(id))?))
         })?;
         Ok(Run { id, uid: record.uid, next: 0, plan: record.plan, _lock: lock })
     }
 
     /// Continues the latest unfinished run of the same task, strategy, sample and seed that no living process continues,
     /// with its observations in the order in which they were made; `None` if there is none. One with the same budget
-    /// comes first: another one leads to the same requests as long as the search goes on with both. Runs that began with
-    /// other seeds count too where `any_seeds`: what is a good seed changes with every run that is kept.
+    /// comes first: another one leads to the same requests as long as the search goes on with both. A run that began with other seeds
+    /// counts, too: what is a good seed changes with every run that is kept.
     ///
     /// # Errors
     /// Those of reading; rows that cannot be understood.
-    pub fn resume(
-        &mut self,
-        task: &Task<'_>,
-        plan: &Plan,
-        any_seeds: bool,
-    ) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
+    pub fn resume(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
         let bad = |error| self.failure(error);
         let (device, workload) = (json_of(task.device).map_err(bad)?, json_of(task.workload).map_err(bad)?);
         let unfinished = self.heads(
@@ -305,9 +309,6 @@ impl Store {
             ],
         )?;
         for RunRecord { run: id, uid, plan: begun, .. } in unfinished {
-            if !any_seeds && begun.seeds != plan.seeds {
-                continue;
-            }
             let lock = match self.lock_run(id) {
                 Ok(lock) => lock,
                 Err(StoreError::RunTaken { .. }) => continue,

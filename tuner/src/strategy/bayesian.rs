@@ -17,7 +17,7 @@
 use super::draw::Draw;
 use super::{Strategy, search_time};
 use crate::space::{ConfigIndex, Space};
-use crate::strategy::gp::{Candidates, Hyper, Point, Prior, Process};
+use crate::strategy::gp::{Candidates, Point, Prior, Process};
 use crate::strategy::gp_learn::Learner;
 use crate::{Outcome, Parameter, Value};
 
@@ -62,26 +62,6 @@ pub struct Bayesian<'a> {
     failures: Model,
 }
 
-/// Length-scales and noise of a model.
-#[derive(Clone, Debug)]
-pub struct Scales(Hyper);
-
-impl Scales {
-    /// Learns from configurations of `space` with the logarithms of their times; `all` are those of
-    /// all configurations.
-    pub fn learned(space: &Space, known: &[(ConfigIndex, f64)], all: &[f64], steps: usize) -> Self {
-        let encoding = Encoding::new(space);
-        let points: Vec<Point> = known.iter().map(|&(index, _)| encoding.point(space, index)).collect();
-        let cap = cap_of(all);
-        let values: Vec<f64> = known.iter().map(|&(_, log)| capped(log, cap)).collect();
-        let mut learner = Learner::new(&encoding.categories);
-        for _ in 0..steps {
-            learner.step(&points.iter().collect::<Vec<_>>(), &values);
-        }
-        Self(learner.hyper)
-    }
-}
-
 /// How configurations become points.
 #[derive(Debug)]
 struct Encoding {
@@ -94,8 +74,6 @@ struct Encoding {
 #[derive(Debug)]
 struct Model {
     learner: Learner,
-    /// Whether length-scales and noise are learned; else they were told.
-    learns: bool,
     process: Process,
     next: Option<Next>,
     /// The cap on the logarithms that the process in use was built with.
@@ -187,7 +165,7 @@ impl<'a> Bayesian<'a> {
         let model = || {
             let learner = Learner::new(&encoding.categories);
             let process = Process::new(&candidates, learner.hyper.clone());
-            Model { learner, learns: true, process, next: None, cap: f64::INFINITY }
+            Model { learner, process, next: None, cap: f64::INFINITY }
         };
         let (times, failures) = (model(), model());
         Self {
@@ -201,15 +179,6 @@ impl<'a> Bayesian<'a> {
             times,
             failures,
         }
-    }
-
-    /// Goes by these length-scales and this noise for times, and learns none.
-    #[must_use]
-    pub fn told(mut self, scales: Scales) -> Self {
-        self.times.process = Process::new(&self.candidates, scales.0.clone());
-        self.times.learner.hyper = scales.0;
-        self.times.learns = false;
-        self
     }
 
     /// Valid observations.
@@ -357,7 +326,7 @@ impl Model {
         let learned = choose(places, values, LEARNED_FROM);
         let points: Vec<&Point> = learned.iter().map(|&at| &observed[places[at]].1).collect();
         let targets: Vec<f64> = learned.iter().map(|&at| capped(values[at], cap)).collect();
-        for _ in 0..if self.learns { steps } else { 0 } {
+        for _ in 0..steps {
             self.learner.step(&points, &targets);
         }
         // The newest joins the model in use; a model that has none yet is built at once.

@@ -11,7 +11,7 @@ mod gp_learn;
 mod local;
 mod shuffled;
 
-pub use bayesian::{Bayesian, Scales};
+pub use bayesian::Bayesian;
 pub use local::LocalSearch;
 pub use shuffled::Shuffled;
 

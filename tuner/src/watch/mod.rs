@@ -33,8 +33,6 @@ pub enum Trouble {
     Throttled,
     /// Others use the machine.
     Busy,
-    /// The clock is below the required minimum.
-    SlowClock,
 }
 
 /// What counts as trouble.
@@ -42,25 +40,27 @@ pub enum Trouble {
 pub struct Limits {
     /// Largest share of the machine's time that others may take. Default 0.25.
     pub others: f64,
-    /// Least clock in MHz; 0 for any. Default 0.
-    pub least_clock_mhz: f64,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { others: 0.25, least_clock_mhz: 0.0 }
+        Self { others: 0.25 }
     }
 }
 
 impl State {
+    /// What others do to the machine, in words; nothing where that is not known.
+    pub fn in_words(&self) -> String {
+        let others = self.others.map(|share| format!("others take {:.0} % of this machine", 100.0 * share));
+        others.into_iter().chain(self.throttled.iter().cloned()).collect::<Vec<_>>().join("; ")
+    }
+
     /// What is wrong with this state, if anything. What is unknown does not count against it.
     pub fn trouble(&self, limits: &Limits) -> Option<Trouble> {
         if !self.throttled.is_empty() {
             Some(Trouble::Throttled)
         } else if self.others.is_some_and(|share| share > limits.others) {
             Some(Trouble::Busy)
-        } else if self.clock_mhz.is_some_and(|clock| clock < limits.least_clock_mhz) {
-            Some(Trouble::SlowClock)
         } else {
             None
         }

@@ -160,38 +160,6 @@ fn small_true_differences_are_found_in_few_blocks() {
     }
 }
 
-/// Whole runs of A against whole runs of B: what the rule does when the launches could not be interleaved more finely.
-#[test]
-#[ignore = "needs the recorded noise"]
-fn whole_runs_in_an_order_drawn_by_lot_keep_the_rates() {
-    let all_trials = trials(300);
-    for (name, factor, blocks, least) in [(LOCKED, 1.0025, 10, 0.9), (OBSERVED, 1.01, 10, 0.9), (FREE, 1.01, 40, 0.8)] {
-        let runs = series(name);
-        let rules = Rules::default().fixed(blocks);
-        let mut lot = ChaCha8Rng::seed_from_u64(14);
-        let mut pairs = |factor: f64| -> Judgement {
-            let start = lot.random_range(0..=runs.len() - 2 * blocks);
-            let blocks: Vec<Block> = runs[start..start + 2 * blocks]
-                .chunks(2)
-                .map(|pair| {
-                    let first = lot.random_range(0..2_usize);
-                    let b = pair[1 - first].iter().map(|t| t * factor).collect();
-                    Block { a: pair[first].clone(), b, ..Block::default() }
-                })
-                .collect();
-            judge(&blocks, &rules)
-        };
-        let alarms = (0..all_trials).filter(|_| is_better(&pairs(1.0))).count();
-        let found = (0..all_trials).filter(|_| pairs(factor).verdict == Verdict::Better(Side::A)).count();
-        eprintln!(
-            "whole runs, {name}: A/A {:.2} %, x {factor} found in {:.1} %",
-            100.0 * share(alarms, all_trials),
-            100.0 * share(found, all_trials)
-        );
-        assert!(share(alarms, all_trials) <= 0.08 && share(found, all_trials) >= least, "{name}: {alarms}, {found}");
-    }
-}
-
 #[test]
 #[ignore = "needs the recorded noise"]
 fn alices_rule_is_there_by_name_and_alarms_more_often_on_free_clocks() {
@@ -275,25 +243,6 @@ fn slower_candidates_are_not_promoted_and_a_faster_one_is() {
     }
     eprintln!("promotions of a configuration slower than the default by > 0.5 %: {wrong} of {all}");
     assert!(wrong * 100 <= all, "{wrong} of {all}");
-}
-
-#[test]
-#[ignore = "needs the recorded noise"]
-fn equal_candidates_leave_the_default_in_place() {
-    for name in [LOCKED, OBSERVED, FREE] {
-        let runs = series(name);
-        let mut lot = ChaCha8Rng::seed_from_u64(17);
-        let promoted = (0..20)
-            .filter(|seed| {
-                let plan = Plan { seed: *seed, warm_up: 0, ..Plan::default() };
-                let equals = vec![slower(0.0); 20];
-                decide(&mut Replay::new(&runs, &mut lot), &slower(0.0), &equals, &plan, &mut NoWatch).ruling
-                    == Ruling::Promoted
-            })
-            .count();
-        eprintln!("{name}: an equal promoted in {promoted} of 20 contests of 20 candidates");
-        assert!(promoted <= 1, "{name}: {promoted}");
-    }
 }
 
 /// A device whose first value is the time; noise is normal, a second value other than 0 makes it fail in various ways.

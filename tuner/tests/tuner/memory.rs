@@ -1,6 +1,5 @@
 //! The on-line tuner with the store as its memory.
 
-use std::path::Path;
 use std::time::Duration;
 
 use tuner::compare::{Plan as Comparing, compare};
@@ -220,30 +219,4 @@ fn a_store_that_cannot_be_read_or_written_stops_nothing() {
     holder.execute_batch("ROLLBACK").unwrap();
     assert!(tuner.report_to(&mut memory).unwrap(), "later it works");
     assert_eq!(place.found(), Some(9));
-
-    read_only(&file);
-}
-
-/// A store that cannot be written is read, and keeping fails.
-fn read_only(file: &Path) {
-    let folder = file.parent().unwrap().join("other");
-    std::fs::create_dir(&folder).unwrap();
-    let copy = folder.join("tune.sqlite");
-    // A copy of the file alone would lack what is still in the journal beside it.
-    let into = format!("VACUUM INTO '{}'", copy.display());
-    rusqlite::Connection::open(file).unwrap().execute_batch(&into).unwrap();
-    // Permissions would not stop root. SQLite does not write a file that asks, in byte 18, for a format of writing that it
-    // does not know (https://sqlite.org/fileformat.html#file_format_version_numbers).
-    let mut bytes = std::fs::read(&copy).unwrap();
-    bytes[18] = 3;
-    std::fs::write(&copy, bytes).unwrap();
-    let place = Place::new();
-    let locations = Locations { user: copy.clone(), matching: Matching::Nearest };
-    let task = Task { device: &place.device, tunable: &place.tunable, workload: &place.workload, space: &place.space };
-    let mut memory = StoreMemory::new(locations, task, place.configs[0].clone());
-    let tuner = place.tuner();
-    assert!(tuner.start_from(&mut memory).unwrap().is_some());
-    tuner.start_again();
-    work(&tuner, 4, 400);
-    assert!(matches!(tuner.report_to(&mut memory), Err(OnlineError::Memory(_))));
 }

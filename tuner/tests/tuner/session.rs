@@ -159,39 +159,19 @@ fn another_seed_launch_count_or_sample_is_another_run_and_a_finished_run_is_not_
 }
 
 #[test]
-fn a_search_begins_with_the_best_of_the_nearest_sibling_and_is_continued_with_them() {
+fn a_search_begins_with_its_seeds_and_is_continued_with_those_that_it_began_with() {
     let folder = tempfile::tempdir().unwrap();
-    let here = Place::new("seed=2,noise=0.01,fail=0.1");
-    let tuned_on = |device: &str, driver: &str, seed: u64| {
-        let mut place = Place::new("seed=2,noise=0.01,fail=0.1");
-        (place.device.name, place.device.driver) = (device.to_owned(), driver.to_owned());
-        let session = Session { seed, finalists: 0, ..place.session(StrategyKind::Random, "60") };
-        place.run(&session, &store_in(&folder)).unwrap();
-    };
-    let open = || Store::open(&store_in(&folder)).unwrap();
-    let session = || Session { seeded: true, ..here.session(StrategyKind::Random, "10") };
-    let seeds = || open().seeds(&session().task).unwrap();
-    // What this device has found itself is not a seed.
-    tuned_on(&here.device.name, &here.device.driver, 1);
-    assert_eq!(seeds(), None);
-    tuned_on("sibling", "1", 2);
-    let first = seeds().unwrap();
-    assert_eq!((first.sibling.device.name.as_str(), first.configs.len()), ("sibling", 5));
-    let run = here.interrupted(&session(), &store_in(&folder), 3).unwrap_err();
-    assert!(matches!(run, TuneError::Interrupted { run: 3 }), "{run}");
-    // Another driver here is nearer than another device; a run that is continued goes on as it began.
-    tuned_on(&here.device.name, "2", 3);
-    assert_eq!(seeds().unwrap().sibling.device.driver, "2");
-    let tuning = here.run(&session(), &store_in(&folder)).unwrap();
-    assert_eq!((tuning.run, tuning.resumed), (3, 3));
-    let record = open().run_record(3).unwrap();
-    assert_eq!(record.plan.seeds, first.configs);
-    let measured: Vec<&Config> = record.measurements.iter().map(|measurement| &measurement.config).collect();
-    assert!(first.configs.iter().zip(measured).all(|(seed, measured)| seed == measured));
-    // A run that began with seeds is none that goes on without.
-    here.interrupted(&Session { seed: 6, ..session() }, &store_in(&folder), 1).unwrap_err();
-    let other = Session { seed: 6, seeded: false, ..session() };
-    assert!(matches!(here.interrupted(&other, &store_in(&folder), 1), Err(TuneError::Interrupted { run: 6 })));
+    let place = Place::new("seed=2,noise=0.01,fail=0.1");
+    let configs = [7, 300, 40].map(|index| place.synthetic.space().config(index)).to_vec();
+    let session = |seeds: &[Config]| Session { seeds: seeds.to_vec(), ..place.session(StrategyKind::Random, "10") };
+    place.interrupted(&session(&configs), &store_in(&folder), 2).unwrap_err();
+    // Meanwhile others are better elsewhere.
+    let tuning = place.run(&session(&configs[2..]), &store_in(&folder)).unwrap();
+    assert_eq!((tuning.run, tuning.resumed), (1, 2));
+    let record = Store::open(&store_in(&folder)).unwrap().run_record(1).unwrap();
+    assert_eq!(record.plan.seeds, configs);
+    let measured: Vec<&Config> = record.measurements.iter().map(|measurement| &measurement.config).take(3).collect();
+    assert_eq!(measured, configs.iter().collect::<Vec<_>>());
 }
 
 #[test]
@@ -216,14 +196,6 @@ fn a_time_that_nothing_can_be_computed_with_is_none_and_leaves_the_store_readabl
 }
 
 #[test]
-fn a_budget_of_launches_ends_where_everything_fails() {
-    let place = Place::new("fail=1");
-    let folder = tempfile::tempdir().unwrap();
-    let error = place.run(&place.session(StrategyKind::Random, "launches=10"), &store_in(&folder)).unwrap_err();
-    assert!(matches!(error, TuneError::AllFailed { tried: ..=10, .. }), "{error}");
-}
-
-#[test]
 fn when_everything_fails_the_last_cause_is_said_and_the_run_is_over() {
     let place = Place::new("fail=1");
     let folder = tempfile::tempdir().unwrap();
@@ -233,6 +205,9 @@ fn when_everything_fails_the_last_cause_is_said_and_the_run_is_over() {
     assert!(error.to_string().contains("too many resources"), "{error}");
     let runs = Store::open(&store_in(&folder)).unwrap().runs().unwrap();
     assert!(runs[0].record.finished.is_some() && runs[0].record.decision.is_none());
+    // Failures count as launches.
+    let error = place.run(&place.session(StrategyKind::Random, "launches=10"), &store_in(&folder)).unwrap_err();
+    assert!(matches!(error, TuneError::AllFailed { tried: ..=10, .. }), "{error}");
 }
 
 #[test]

@@ -59,12 +59,11 @@ fn expressions_mean_what_python_means() {
     int("x and 3", 3);
     int("0 or x", 7);
     int("5 if x > 8 else 6", 6);
-    int("max(1, x, 3) + min([4, 2])", 9);
+    int("max(1, x, 3) + min(4, 2)", 9);
     int("abs(-3) + int(-2.9)", 1);
     int("1 << 3 | 1", 9);
     int("6 & 3 ^ 1", 3);
     int("1_000", 1000);
-    int("sum([1, 2, x])", 10);
     int("-7 // -2", 3);
     int("7 // -2", -4);
     int("-1099511627776 >> 40", -1);
@@ -87,14 +86,9 @@ fn expressions_mean_what_python_means() {
     float("1e3 + .5", 1000.5);
     truth("1 < x <= 7 != 8", true);
     truth("1 < x < 7", false);
-    truth("x in (1, 7)", true);
-    truth("x not in [1, 7]", false);
     truth("not x == 7", false);
     truth("8 % (28 / x) == 0", true);
     truth("mode == 'fast' and mode != \"slow\"", true);
-    truth("mode in ['slow', 'fast']", true);
-    truth("x < 8 in [8]", true);
-    truth("x in []", false);
     truth("mode == 1", false);
     truth("1 == 1.0 == True", true);
     truth("9007199254740993 == 9007199254740992.0", false);
@@ -152,11 +146,7 @@ fn expressions_that_are_wrong_or_too_large_are_refused() {
         "'open",
         "(-8.0) ** 0.5",
         "[1, 2]",
-        "x in 7",
-        "x in [7] == True",
-        "x in [7, 1 // 0]",
-        "1 // 0 in [2]",
-        "x in (7)",
+        "x in [7]",
         "max()",
         "1 if 2",
         "lambda: 1",
@@ -380,7 +370,7 @@ const CONDITIONS: [(&str, Meaning); 8] = [
     ("(a + b) / 2 != c", |a, b, c| a + b != 2 * c),
     ("c == 0 or a // c >= 1", |a, _, c| c == 0 || a / c >= 1),
     ("max(a, b) > min(b, c)", |a, b, c| a.max(b) > b.min(c)),
-    ("a in [0, 1, 4] or b", |a, b, _| [0, 1, 4].contains(&a) || b != 0),
+    ("a < 2 or b", |a, b, _| a < 2 || b != 0),
 ];
 
 proptest! {

@@ -48,12 +48,4 @@ mod tests {
             assert!(bytes.capacity() >= 3 + more);
         }
     }
-
-    #[test]
-    fn room_that_is_there_is_kept() {
-        let mut bytes = Vec::with_capacity(100);
-        let place = bytes.as_ptr();
-        make_room(&mut bytes, 100);
-        assert_eq!(bytes.as_ptr(), place);
-    }
 }

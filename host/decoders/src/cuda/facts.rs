@@ -102,13 +102,4 @@ mod tests {
         assert_eq!(Facts { memory_clock: None, ..facts.clone() }.peak_bandwidth(), None);
         assert_eq!(Facts { memory_bus: None, ..facts }.peak_bandwidth(), None);
     }
-
-    #[test]
-    fn without_a_gpu_there_are_no_facts_but_the_reason() {
-        match (Facts::of(0), choose(0)) {
-            (Ok(facts), Ok(gpu)) => assert_eq!(facts.gpu, gpu),
-            (Err(error), Err(reason)) => assert_eq!(error, reason),
-            other => panic!("{other:?}"),
-        }
-    }
 }

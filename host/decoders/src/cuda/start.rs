@@ -159,16 +159,3 @@ impl From<CallError> for DecodeError {
         StartError::from(error).into()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_machine_answers_one_way_or_another() {
-        match choose(0) {
-            Ok(gpu) => assert!(gpu.capability >= MIN_CAPABILITY && gpu.memory > 0 && gpu.multiprocessors > 0),
-            Err(error) => assert_eq!(error == StartError::NoDriver, !driver::is_installed(), "{error}"),
-        }
-    }
-}

@@ -237,14 +237,4 @@ mod tests {
         assert_eq!(Kernel::of_entry("count_hits"), None);
         assert_eq!(Kernel::of_entry("recount_hits__v5_allen"), None);
     }
-
-    #[test]
-    fn each_format_and_layout_has_a_module_of_its_own() {
-        for unit in Unit::PRODUCTION {
-            assert_eq!(Unit::production(unit.version, unit.layout), unit);
-        }
-        for unit in Unit::FUSED {
-            assert_eq!(Unit::fused(unit.version, unit.layout), unit);
-        }
-    }
 }

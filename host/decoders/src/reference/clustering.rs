@@ -107,57 +107,35 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_join_and_gaps_separate() {
-        let (clusters, _) = run(&[(3, 10), (4, 20), (6, 5)], DecodeOptions::default());
-        assert_eq!(clusters, [(3 * 10 + 4 * 20, 30), (30, 5)]);
-    }
-
-    #[test]
-    fn no_hit_gives_no_cluster() {
-        assert_eq!(run(&[], DecodeOptions::default()).0, []);
-    }
-
-    #[test]
-    fn a_repeated_or_descending_strip_starts_a_new_cluster() {
-        let (clusters, _) = run(&[(7, 1), (7, 2), (6, 3), (7, 4)], DecodeOptions::default());
-        assert_eq!(clusters, [(7, 1), (14, 2), (6 * 3 + 7 * 4, 7)]);
-    }
-
-    #[test]
-    fn exactly_the_maximum_is_a_whole_cluster() {
-        let (clusters, report) = run(&[(1, 1), (2, 1)], up_to(2));
-        assert_eq!((clusters, report.get(Count::OversizedClusters)), (vec![(3, 2)], 0));
-    }
-
-    #[test]
-    fn one_above_the_maximum_is_dropped_or_cut() {
-        let strips = [(1, 1), (2, 1), (3, 1), (4, 1), (9, 2)];
-        let (clusters, report) = run(&strips, up_to(2));
-        assert_eq!((clusters, report.get(Count::OversizedClusters)), (vec![(18, 2)], 1));
-        let (clusters, report) = run(&strips, DecodeOptions { save_above_max: true, ..up_to(2) });
-        assert_eq!((clusters, report.get(Count::OversizedClusters)), (vec![(3, 2), (18, 2)], 1));
-    }
-
-    #[test]
-    fn zero_charge_is_counted_and_emits_nothing_in_either_weighting() {
-        for position in [Position::Adc, Position::Geometric] {
-            let options = DecodeOptions { position, ..DecodeOptions::default() };
-            let (clusters, report) = run(&[(1, 0), (2, 0), (5, 0)], options);
-            assert_eq!((clusters, report.get(Count::ZeroChargeClusters)), (vec![], 2));
+    fn strips_become_the_clusters_that_the_options_say() {
+        let plain = DecodeOptions::default();
+        let (unclustered, geometric) =
+            (DecodeOptions { clustering: false, ..plain }, DecodeOptions { position: Position::Geometric, ..plain });
+        let long = [(1, 1), (2, 1), (3, 1), (4, 1), (9, 2)];
+        let save = DecodeOptions { save_above_max: true, ..up_to(2) };
+        let (none, oversized, chargeless) =
+            (None, Some((Count::OversizedClusters, 1)), Some((Count::ZeroChargeClusters, 2)));
+        for (strips, options, expected, counted) in [
+            // Neighbours join, and gaps separate.
+            (&[(3, 10), (4, 20), (6, 5)][..], plain, &[(3 * 10 + 4 * 20, 30), (30, 5)][..], none),
+            (&[], plain, &[], none),
+            // A strip that is repeated or descends starts a new cluster.
+            (&[(7, 1), (7, 2), (6, 3), (7, 4)], plain, &[(7, 1), (14, 2), (6 * 3 + 7 * 4, 7)], none),
+            // Exactly the maximum is a whole cluster, one above is dropped or cut.
+            (&[(1, 1), (2, 1)], up_to(2), &[(3, 2)], none),
+            (&long, up_to(2), &[(18, 2)], oversized),
+            (&long, save, &[(3, 2), (18, 2)], oversized),
+            // Without charge there is none, whatever the weights.
+            (&[(1, 0), (2, 0), (5, 0)], plain, &[], chargeless),
+            (&[(1, 0), (2, 0), (5, 0)], geometric, &[], chargeless),
+            (&[(1, 31), (2, 0), (3, 1)], geometric, &[(6, 3)], none),
+            (&[(1, 0), (2, 9), (2, 9)], unclustered, &[(1, 1), (2, 1), (2, 1)], none),
+        ] {
+            let (clusters, found) = run(strips, options);
+            let mut report = EventReport::default();
+            counted.into_iter().for_each(|(count, n)| report.add(count, n));
+            assert_eq!((&clusters[..], found), (expected, report), "{strips:?}, {options:?}");
         }
-    }
-
-    #[test]
-    fn without_clustering_every_strip_is_emitted_also_without_charge() {
-        let options = DecodeOptions { clustering: false, ..DecodeOptions::default() };
-        let (clusters, report) = run(&[(1, 0), (2, 9), (2, 9)], options);
-        assert_eq!((clusters, report), (vec![(1, 1), (2, 1), (2, 1)], EventReport::default()));
-    }
-
-    #[test]
-    fn geometric_weighting_ignores_the_charge() {
-        let options = DecodeOptions { position: Position::Geometric, ..DecodeOptions::default() };
-        assert_eq!(run(&[(1, 31), (2, 0), (3, 1)], options).0, [(6, 3)]);
     }
 
     #[test]

@@ -452,14 +452,6 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_ends_a_job_that_does_not_keep_going() {
-        with_taker(&[], |taker| {
-            assert!(!is_broken(taker, 0));
-            assert_eq!((taker.stop, taker.failed), (Some(Stop::Failure), 1));
-        });
-    }
-
-    #[test]
     fn failures_and_runs_are_counted_without_end_but_listed_up_to_one() {
         with_taker(&["--keep-going"], |taker| {
             assert!((0..LISTED_FAILURES + 20).all(|file| is_broken(taker, file)));

@@ -29,6 +29,7 @@ use crate::summary::Totals;
 use crate::tuned::TunedArgs;
 use crate::{Failure, end, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use ut_bench::tunable::Subject;
 use ut_data::detector::Mask;
 use ut_data::input::{InputPart, Select};
 use ut_data::pipeline::Flow;
@@ -146,6 +147,7 @@ fn wanted(args: &Args) -> Option<Wanted<'_>> {
 fn tuned(
     args: &Args,
     detector: &Detector,
+    files: &[PathBuf],
     config: &mut Parameters,
 ) -> Result<(Option<Arc<Sets>>, Option<usize>), Failure> {
     let BackendArgs { backend, .. } = args.backend;
@@ -153,7 +155,11 @@ fn tuned(
     let tuned: Option<Parameters> = match &sets {
         Some(sets) => Some(*sets.configuration(0)),
         None if args.backend.by_hand() => None,
-        None => args.tuned.configuration((backend, config.pipeline()), &detector.tables, &args.clustering.options()),
+        None => {
+            let (what, options) = (Subject { backend, pipeline: config.pipeline() }, args.clustering.options());
+            args.tuned.tune_first(what, detector, options, files);
+            args.tuned.configuration(what, &detector.tables, &options)
+        }
     };
     if let Some(tuned) = &tuned {
         *config = config.tuned(tuned);
@@ -183,7 +189,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let (Some(path), Some(mask)) = (&args.mask, &mask) {
         detail(&format!("mask: {}, {} strips", path.display(), mask.n_strips()));
     }
-    let (sets, batch) = tuned(args, &detector, &mut config)?;
+    let (sets, batch) = tuned(args, &detector, &files, &mut config)?;
     let n_files = files.len();
     let planned = wanted.map(|mut wanted| {
         let what = "which is named by another option";

@@ -1,31 +1,38 @@
 //! `ut-decode tune groups`: kernels that share the time of a step are tuned together, and the whole chain has the last
 //! word.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::json;
 use tuner::budget::Budget;
-use tuner::chain::{ChainFile, DeviceChain, Group, Kernel, default_of};
+use tuner::chain::{ChainDecision, ChainFile, DeviceChain, Group, Kernel, KernelEntry, WorkloadEntry, default_of};
+use tuner::cli::ProgramArgs;
+use tuner::compare;
 use tuner::session::{Session, TuneError};
-use tuner::store::{DeviceIdentity, Evidence, Finding, Plan, Store, Task, TunableIdentity, Workload};
+use tuner::store::{DeviceIdentity, Evidence, Finding, Kept, Plan, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
-use tuner::tune;
+use tuner::tune_watched;
 use tuner::watch::{NoWatch, Watch};
 use tuner::{Config, Device, Noise, Replay, Space, Value};
 use ut_bench::{Machine, tunable};
 use ut_data::input::EventBatch;
+use ut_decoders::Backend;
 
-use crate::config;
 use crate::detector::Detector;
 use crate::output::{print_beside, say, write_json};
 use crate::paths::{Protected, named};
-use crate::trial::{self, RuleArgs, SampleArgs, evidence, trouble};
+use crate::trial::{self, RuleArgs, SampleArgs, evidence};
 use crate::tune::run_args::DeviceSpec;
 use crate::tune::store::StoreArgs;
 use crate::tune::target::Target;
 use crate::{Failure, usage};
 use tuner::report::words::in_words;
+
+/// How long a launch of a program may take.
+const TIME_OUT: Duration = Duration::from_mins(1);
 
 const FILE: &str = "\
 GROUPS is a TOML file. The groups of one decoder are made of its parameters;
@@ -42,12 +49,21 @@ kernels:
   device = \"replay:cluster.json\"
   default = { block = 128 }        # what it runs with now; else its first valid one
 
+  [[kernel]]
+  name = \"scan\"
+  program = { space = \"scan.toml\", command = \"./scan {input} {width}\" }
+
   [[group]]
   name = \"first step\"              # may be left out
   together = [\"cluster\", \"scan\"]
   concurrent = true                # at once: the step takes as long as the slowest
 
-What no group names is tuned by itself. A device without a default of its own
+  [[workload]]                     # for programs: the chain is tuned for each
+  name = \"pp\"
+  input = \"pp.dat\"               # {input} in the commands
+
+A program has the options of `tune run` for any program, as build, check and
+regex = [\"([0-9.]+) ms\"]. What no group names is tuned by itself. A device without a default of its own
 takes it from [default] (block = 128).";
 
 /// Tune a chain in groups: what shares the time of a step together, the rest separately; then judge the whole chain.
@@ -77,55 +93,8 @@ pub struct Args {
     sample: SampleArgs,
 }
 
-/// A device with what a store knows it by.
-struct Opened<'d> {
-    device: Box<dyn Device + 'd>,
-    space: Space,
-    default: Option<Config>,
-    identity: DeviceIdentity,
-    tunable: TunableIdentity,
-    workload: Workload,
-    sample: String,
-}
-
-impl<'d> Opened<'d> {
-    fn new(target: Target, device: impl Device + 'd) -> Self {
-        let Target { device: identity, tunable, workload, space, default, sample, .. } = target;
-        Self { device: Box::new(device), space, default, identity, tunable, workload, sample }
-    }
-}
-
-/// Opens a device in this process.
-fn open<'d>(
-    args: &'d Args,
-    spec: &DeviceSpec,
-    loaded: Option<&'d (Detector, Vec<EventBatch>, String)>,
-) -> Result<Opened<'d>, Failure> {
-    match (spec, loaded) {
-        (DeviceSpec::Decoder(backend), Some((detector, events, _))) => {
-            let identity = tunable::device(*backend)?;
-            let space = tunable::space(*backend, identity.sm_count as usize)?;
-            let varied = tunable::varied(*backend, &space)?;
-            Ok(Opened {
-                default: Some(varied.default()),
-                tunable: tunable::tunable(*backend),
-                workload: tunable::workload(&detector.tables, &config::options())?,
-                device: Box::new(trial::device(varied, detector, events.clone())),
-                sample: args.sample.identity(detector),
-                space,
-                identity,
-            })
-        }
-        (DeviceSpec::Decoder(backend), None) => {
-            Err(format!("the {backend} decoder is not a kernel of a chain: it is tuned with --backend {backend}")
-                .into())
-        }
-        (DeviceSpec::Replay(file), _) => {
-            let (target, recording) = Target::recorded(file)?;
-            Ok(Opened::new(target, Replay::new(recording, Noise::Resampled { seed: 1, first: true })))
-        }
-    }
-}
+/// The sample that a decoder is tuned on.
+type Loaded = (Detector, Vec<EventBatch>, String);
 
 /// The chain, with what a store knows it by and the space of all its configurations, where that can be listed.
 struct Whole<'d> {
@@ -138,30 +107,64 @@ struct Whole<'d> {
     space: Option<Space>,
 }
 
-fn whole<'d>(
-    args: &'d Args,
-    file: &ChainFile,
-    loaded: Option<&'d (Detector, Vec<EventBatch>, String)>,
-) -> Result<Whole<'d>, Failure> {
-    if file.kernels.is_empty() {
-        let Opened { device, space, default, identity, tunable, workload, sample } = open(args, &args.backend, loaded)?;
-        let default = default_of(&tunable.name, &space, default.as_ref(), &file.default)?;
-        let kernel = Kernel { name: tunable.name.clone(), device, space: space.clone(), default };
-        let chain = DeviceChain::new(vec![kernel], true, &file.groups)?;
-        return Ok(Whole { chain, identity, tunable, workload, sample, space: Some(space) });
-    }
-    let mut kernels = Vec::new();
-    let mut workload = Workload::new();
-    let mut samples = Vec::new();
-    for entry in &file.kernels {
-        let opened = open(args, &entry.device.parse::<DeviceSpec>()?, None)?;
-        workload = workload.with(entry.name.as_str(), entry.device.as_str())?;
-        let default = default_of(&entry.name, &opened.space, opened.default.as_ref(), &entry.default)?;
-        let Opened { device, space, sample, .. } = opened;
-        if !sample.is_empty() {
-            samples.push(sample);
+/// The parameters of one device as a chain.
+fn of_device<'d>(args: &'d Args, file: &ChainFile, loaded: Option<&'d Loaded>) -> Result<Whole<'d>, Failure> {
+    let (target, device): (_, Box<dyn Device + Send + 'd>) = match (&args.backend, loaded) {
+        (DeviceSpec::Replay(file), _) => replayed(file)?,
+        (DeviceSpec::Decoder(backend), Some((detector, events, _))) => {
+            let target = Target::decoder(*backend, &args.sample, detector)?;
+            let varied = tunable::varied(*backend, &target.space)?;
+            (target, Box::new(trial::device(varied, detector, events.clone())))
         }
-        kernels.push(Kernel { name: entry.name.clone(), device, space, default });
+        (DeviceSpec::Decoder(backend), None) => return Err(format!("{backend}: there is no sample").into()),
+    };
+    let Target { device: identity, tunable, workload, space, default, sample, .. } = target;
+    let default = default_of(&tunable.name, &space, default.as_ref(), &file.default)?;
+    let kernel = Kernel { name: tunable.name.clone(), device, space: space.clone(), default };
+    let chain = DeviceChain::new(vec![kernel], true, &file.groups)?;
+    Ok(Whole { chain, identity, tunable, workload, sample, space: Some(space) })
+}
+
+fn replayed(file: &Path) -> Result<(Target, Box<dyn Device + Send>), Failure> {
+    let (target, recording) = Target::recorded(file)?;
+    Ok((target, Box::new(Replay::new(recording, Noise::Resampled { seed: 1, first: true }))))
+}
+
+/// A chain of devices, for one workload where there are several.
+fn of_kernels(file: &ChainFile, load: Option<&WorkloadEntry>) -> Result<Whole<'static>, Failure> {
+    let (mut kernels, mut samples, mut workload) = (Vec::new(), Vec::new(), Workload::new());
+    let none = BTreeMap::new();
+    let values = load.map_or(&none, |load| &load.values);
+    if let Some(load) = load {
+        workload = workload.with("workload", load.name.as_str())?;
+    }
+    for (name, value) in values {
+        workload = workload.with(name.as_str(), value.clone())?;
+    }
+    for KernelEntry { name, device, program, default } in &file.kernels {
+        let (device, space, base, sample) = if let Some(table) = program {
+            workload = workload.with(name.as_str(), serde_json::to_string(table)?)?;
+            let wrong = |error: toml::de::Error| format!("program of {name}: {}", error.message());
+            let mut options: ProgramArgs = table.clone().try_into().map_err(wrong)?;
+            options.constants.clone_from(values);
+            let program = options.program()?.ok_or_else(|| format!("program of {name}: it has space and command"))?;
+            (options.device(&program, TIME_OUT)?, program.space, program.default, program.sample)
+        } else {
+            let device = device.as_deref().unwrap_or_default();
+            workload = workload.with(name.as_str(), device)?;
+            let file = match device.parse::<DeviceSpec>()? {
+                DeviceSpec::Replay(file) => file,
+                DeviceSpec::Decoder(backend) => {
+                    let how = format!("it is tuned with --backend {backend}");
+                    return Err(format!("the {backend} decoder is not a kernel of a chain: {how}").into());
+                }
+            };
+            let (Target { space, default, sample, .. }, device) = replayed(&file)?;
+            (device, space, default, sample)
+        };
+        let default = default_of(name, &space, base.as_ref(), default)?;
+        samples.extend(Some(sample).filter(|sample| !sample.is_empty() && !samples.contains(sample)));
+        kernels.push(Kernel { name: name.clone(), device, space, default });
     }
     let names: Vec<&str> = file.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
     let tunable = TunableIdentity::new(format!("chain of {}", names.join(", ")), 0);
@@ -179,27 +182,70 @@ struct Searched {
     evidence: Evidence,
 }
 
+/// What became of a chain.
+struct Found {
+    title: String,
+    groups: Vec<Searched>,
+    names: Vec<String>,
+    default: Config,
+    proposed: Config,
+    decision: ChainDecision,
+    kept: Option<Kept>,
+}
+
 pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = args.rules.plan(15);
     let file = ChainFile::read(&args.file)?;
     // The command line does not name these.
-    let devices = file.kernels.iter().flat_map(|kernel| named(kernel.device.as_ref())).collect::<Vec<_>>();
+    let devices = file.kernels.iter().filter_map(|kernel| kernel.device.as_deref());
+    let devices = devices.flat_map(|device| named(device.as_ref())).collect::<Vec<_>>();
     let recordings = Protected::inputs(&devices);
     args.json.iter().for_each(|json| recordings.check(json).unwrap_or_else(|message| usage(&message)));
+    let programs = file.kernels.iter().any(|kernel| kernel.program.is_some());
     let backend = match args.backend {
         DeviceSpec::Decoder(backend) if file.kernels.is_empty() => Some(backend),
-        _ => None,
+        _ => programs.then_some(Backend::Cpu),
     };
-    let loaded = if backend.is_some() { Some(args.sample.load()?) } else { None };
-    let Whole { mut chain, identity, tunable, workload, sample, space } = whole(args, &file, loaded.as_ref())?;
+    let loaded = if backend.is_some() && !programs { Some(args.sample.load()?) } else { None };
+    let (mut store, _alone) = match backend {
+        Some(_) => args.store.to_measure()?,
+        None => (Store::open(&args.store.locations(None)?.user)?, None),
+    };
+    let loads: Vec<_> = file.workloads.iter().map(Some).collect();
+    let mut found = Vec::new();
+    for load in if loads.is_empty() { vec![None] } else { loads } {
+        let whole =
+            if file.kernels.is_empty() { of_device(args, &file, loaded.as_ref())? } else { of_kernels(&file, load)? };
+        found.push(tune_chain(args, &plan, backend, &mut store, whole)?);
+    }
+    if let Some(path) = &args.json {
+        let mut values = found.iter().map(json_of).collect::<Vec<_>>();
+        let mut value = if file.workloads.is_empty() { values.remove(0) } else { json!({ "workloads": values }) };
+        value["machine"] = json!(Machine::this());
+        write_json(path, &value)?;
+    }
+    let text: Vec<String> = found.iter().map(text).collect();
+    print_beside(args.json.as_deref(), &text.join("\n"))?;
+    Ok(())
+}
+
+/// Tunes the groups of a chain, judges the whole, and keeps what was found.
+fn tune_chain(
+    args: &Args,
+    plan: &compare::Plan,
+    backend: Option<Backend>,
+    store: &mut Store,
+    whole: Whole<'_>,
+) -> Result<Found, Failure> {
+    let Whole { mut chain, identity, tunable, workload, sample, space } = whole;
     let groups = chain.groups().to_vec();
     let defaults = chain.defaults();
     let mut spaces = Vec::new();
     for group in &groups {
         spaces.push((group.kernels.clone(), chain.names(&group.kernels), chain.space_of(&group.name, &group.kernels)?));
     }
-    let mut store = Store::open(&args.store.locations(None)?.user)?;
     let (mut searched, mut broken) = (Vec::new(), None);
+    let watch = || backend.map_or_else(|| Box::new(NoWatch) as Box<dyn Watch>, |backend| args.rules.watch(backend));
     let mut search = |group: &Group, device: &mut dyn Device, default: &Config| -> Result<Config, TuneError> {
         let known = spaces.iter().find(|(units, ..)| *units == group.kernels);
         let Some((_, names, space)) = known else { return Ok(default.clone()) };
@@ -207,12 +253,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let part = TunableIdentity { name: format!("{}: {}", tunable.name, group.name), ..tunable.clone() };
         let task = Task { device: &identity, tunable: &part, workload: &workload, space };
         let strategy = StrategyKind::default_for(space.len(), args.budget.most_evaluations());
-        let session = Session {
+        let mut session = Session {
             default: Some(default.clone()),
             sample: sample.clone(),
             ..Session::new(task, strategy, plan.seed, args.budget.clone())
         };
-        let tuning = tune(&session, device, &mut store, &mut |_| true)?;
+        session.rounds.rules.method = plan.rules.method;
+        let tuning = tune_watched(&session, device, store, &mut *watch(), &mut |_| true)?;
         let chosen = tuning.evidence.chosen.config.clone();
         searched.push(Searched {
             group: group.name.clone(),
@@ -232,16 +279,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             default.clone()
         })
     };
-    let mut watch = args.rules.watch(backend.unwrap_or_default());
-    let watching: &mut dyn Watch = if backend.is_some() { &mut *watch } else { &mut NoWatch };
-    let decision = chain.tune(&plan, watching, &mut choose)?;
+    let decision = chain.tune(plan, &mut *watch(), &mut choose)?;
     if let Some(error) = broken {
         return Err(error.into());
     }
 
     let units: Vec<usize> = (0..defaults.len()).collect();
     let names = chain.names(&units);
-    let joined = |configs: &[Config]| Config(configs.iter().flat_map(|config| config.0.iter().cloned()).collect());
     let (default, proposed) = (joined(&defaults), joined(&decision.proposed));
     let finding = Finding {
         plan: Plan {
@@ -265,29 +309,38 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Some(space) => space,
         None => Space::recorded(&names, &rows)?.0,
     };
-    let task = Task { device: &identity, tunable: &tunable, workload: &workload, space: &space };
-    let kept = store.keep(&task, &finding)?;
+    let kept =
+        store.keep(&Task { device: &identity, tunable: &tunable, workload: &workload, space: &space }, &finding)?;
+    let title = format!("{tunable} for {workload}");
+    Ok(Found { title, groups: searched, names, default, proposed, decision, kept })
+}
 
+fn joined(configs: &[Config]) -> Config {
+    Config(configs.iter().flat_map(|config| config.0.iter().cloned()).collect())
+}
+
+fn json_of(found: &Found) -> serde_json::Value {
+    let of = |searched: &Searched| {
+        json!({
+            "group": searched.group, "configurations": searched.configurations, "parameters": searched.names,
+            "run": searched.run, "decision": searched.evidence,
+        })
+    };
+    let groups: Vec<_> = found.groups.iter().map(of).collect();
+    let kept = found.kept.as_ref().map(|kept| json!({ "run": kept.run, "verdict": kept.verdict }));
+    json!({
+        "what": found.title, "groups": groups, "parameters": found.names, "chain": found.decision, "kept": kept,
+    })
+}
+
+fn text(found: &Found) -> String {
     let words = |names: &[String], config: &Config| {
         let parameters: Vec<(String, Vec<Value>)> = names.iter().map(|name| (name.clone(), Vec::new())).collect();
         in_words(&parameters, config)
     };
-    if let Some(path) = &args.json {
-        let of = |searched: &Searched| {
-            json!({
-                "group": searched.group, "configurations": searched.configurations, "parameters": searched.names,
-                "run": searched.run, "decision": searched.evidence,
-            })
-        };
-        let groups: Vec<_> = searched.iter().map(of).collect();
-        let kept = kept.as_ref().map(|kept| json!({ "run": kept.run, "verdict": kept.verdict }));
-        let value = json!({
-            "groups": groups, "parameters": names, "chain": decision, "kept": kept, "machine": Machine::this(),
-        });
-        write_json(path, &value)?;
-    }
-    let mut text = format!("chain               {tunable} for {workload}\n");
-    for Searched { group, configurations, names, run, evidence } in &searched {
+    let Found { title, groups, names, default, proposed, decision, kept } = found;
+    let mut text = format!("chain               {title}\n");
+    for Searched { group, configurations, names, run, evidence } in groups {
         // Writing to a String cannot fail.
         let _ = write!(
             text,
@@ -301,17 +354,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let _ = write!(
         text,
         "\nwhole chain\nA, the defaults     {}\nB, what was chosen  {}\n",
-        words(&names, &default),
-        words(&names, &proposed)
+        words(names, default),
+        words(names, proposed)
     );
     match (&decision.comparison, &decision.failure) {
         (Some(comparison), _) => {
             let (judgement, used) = (&comparison.judgement, joined(&decision.configs));
             text += &evidence(judgement);
-            if backend.is_some() {
-                text += &trouble(&mut *watch, judgement);
-            }
-            let conclusion = if used == default { "the defaults stay" } else { "use what was chosen" };
+            let conclusion = if used == *default { "the defaults stay" } else { "use what was chosen" };
             let _ = writeln!(text, "verdict             {}: {conclusion}", judgement.verdict);
         }
         (None, Some(failure)) => {
@@ -323,8 +373,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         }
         (None, None) => text += "verdict             every group keeps its default: there is nothing to compare\n",
     }
-    let kept = kept.map_or_else(|| "nothing".to_owned(), |kept| format!("run {}: {}", kept.run, kept.verdict));
+    let kept = kept.as_ref().map_or_else(|| "nothing".to_owned(), |kept| format!("run {}: {}", kept.run, kept.verdict));
     let _ = writeln!(text, "kept                {kept}");
-    print_beside(args.json.as_deref(), &text)?;
-    Ok(())
+    text
 }

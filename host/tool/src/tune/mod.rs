@@ -10,6 +10,7 @@ mod watcher;
 mod workloads;
 
 use crate::Failure;
+pub use watcher::Watcher;
 
 /// Find good launch parameters, keep them, and say why they were chosen.
 ///

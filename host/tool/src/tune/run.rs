@@ -8,9 +8,9 @@ use tuner::report::words::in_words;
 use tuner::report::{Evaluation, Report};
 use tuner::session::Session;
 use tuner::store::contents::RunRecord;
-use tuner::store::{Evidence, Observation, Store, Task};
+use tuner::store::{Evidence, Matching, Observation, Store, Task};
 use tuner::strategy::StrategyKind;
-use tuner::tune;
+use tuner::{Config, tune_watched};
 
 use super::run_args::{Args, DeviceSpec};
 use super::target::Target;
@@ -36,13 +36,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let kind = StrategyKind::default_for(target.space.len(), budget.most_evaluations());
     let task =
         Task { device: &target.device, tunable: &target.tunable, workload: &target.workload, space: &target.space };
-    let mut store = Store::open(&args.store.locations(None)?.user)?;
+    let (mut store, _alone) = match args.backend {
+        // It measures nothing.
+        DeviceSpec::Replay(_) => (Store::open(&args.store.locations(None)?.user)?, None),
+        DeviceSpec::Decoder(_) => args.store.to_measure()?,
+    };
     let session = Session {
         launches: usize::from(args.launches),
         finalists: usize::from(args.finalists),
         default: target.default.clone(),
         sample: target.sample.clone(),
-        seeded: !args.no_seeds,
+        seeds: if args.no_seeds { Vec::new() } else { seeds(&store, &task)? },
         goals: target.goals.clone(),
         fresh: args.fresh,
         ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, budget)
@@ -57,16 +61,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         session.budget
     ));
     target.space.report().warnings().for_each(|warning| say(&format!("warning: {warning}")));
-    let parameters: Vec<_> = target
-        .space
-        .parameters()
-        .iter()
-        .map(|parameter| (parameter.name().to_owned(), parameter.values().to_vec()))
-        .collect();
     let mut watcher = Watcher::new(target.objective);
     signals::keeps("every finished measurement is kept; the same command goes on from here");
-    let tuning = tune(&session, device, &mut store, &mut |step| {
-        watcher.step(step, |config| in_words(&parameters, config));
+    let mut watch = target.watch(args);
+    let tuning = tune_watched(&session, device, &mut store, &mut *watch, &mut |step| {
+        watcher.step(step, |config| target.space.named(config).to_string());
         true
     })?;
     drop(watcher);
@@ -93,6 +92,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     print_beside(args.json.as_deref(), &explain(&record))?;
     Ok(())
+}
+
+/// The best of the nearest other device, driver or version, and its runner-up.
+fn seeds(store: &Store, task: &Task<'_>) -> Result<Vec<Config>, Failure> {
+    // A search is to find again what was found on this very device.
+    let nearest = store.find(task, Matching::Nearest)?.into_iter().find(|found| found.step() > 0);
+    let Some(nearest) = nearest else { return Ok(Vec::new()) };
+    say(&format!("beginning with the best of {}: {}", nearest.device, nearest.in_words()));
+    let runner_up = nearest.evidence.runner_up.map(|contender| contender.config);
+    Ok([nearest.config].into_iter().chain(runner_up).collect())
 }
 
 /// Ends the program if the report could overwrite what is read. The number of the run is not known yet, so no input may be

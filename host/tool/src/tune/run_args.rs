@@ -11,7 +11,7 @@ use tuner::strategy::StrategyKind;
 use ut_decoders::{Backend, Pipeline};
 
 use crate::args::{one_of, seconds};
-use crate::trial::SampleArgs;
+use crate::trial::{SampleArgs, WatchArgs};
 use crate::tune::store::StoreArgs;
 use crate::usage;
 
@@ -78,6 +78,8 @@ pub struct Args {
     /// then killed and started again.
     #[arg(long, value_name = "S", default_value_t = 10.0)]
     pub timeout: f64,
+    #[command(flatten)]
+    pub watch: WatchArgs,
     /// Write the decision as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

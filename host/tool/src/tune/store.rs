@@ -3,15 +3,16 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::json;
 use tuner::interchange::{read_import, store_json};
 use tuner::report::words::{in_words, objective_of};
 use tuner::store::contents::{Prune, RunSummary};
-use tuner::store::{Application, Locations, Matching, Store};
+use tuner::store::{Application, Locations, Matching, RunLock, Store, StoreError};
 
 use crate::Failure;
-use crate::output::{count, print, print_beside, write_file, write_json};
+use crate::output::{count, print, print_beside, say, write_file, write_json};
 
 /// Whose stores they are.
 pub const APPLICATION: Application<'static> = Application("ut-decode");
@@ -33,6 +34,23 @@ impl StoreArgs {
     /// The user's store, for reading.
     pub fn read(&self) -> Result<Store, Failure> {
         Ok(Store::open_existing(&self.locations(None)?.user)?)
+    }
+
+    /// The user's store for a tuning, once no other one measures on this machine.
+    pub fn to_measure(&self) -> Result<(Store, Option<RunLock>), Failure> {
+        let store = Store::open(&self.locations(None)?.user)?;
+        let mut told = false;
+        loop {
+            match store.measure_alone() {
+                Err(StoreError::Measuring) => {
+                    if !std::mem::replace(&mut told, true) {
+                        say("another tuning is measuring on this machine: waiting until it has ended");
+                    }
+                    std::thread::sleep(Duration::from_millis(200));
+                }
+                lock => return Ok((store, lock?)),
+            }
+        }
     }
 
     fn write(&self) -> Result<Store, Failure> {
@@ -75,15 +93,9 @@ enum Command {
     Prune {
         /// These runs.
         runs: Vec<i64>,
-        /// Runs of an older version of the tunable, or of other code.
-        #[arg(long)]
-        retired: bool,
         /// Runs that were not finished.
         #[arg(long)]
         unfinished: bool,
-        /// Runs that began more than this many days ago; imported recordings, which do not say when, stay.
-        #[arg(long, value_name = "DAYS")]
-        older_than: Option<u32>,
         /// Only runs of this tunable; without other options, all of its runs.
         #[arg(long, value_name = "NAME")]
         tunable: Option<String>,
@@ -95,16 +107,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Command::List { json } => list(&args.store.read()?, json.as_deref()),
         Command::Export { runs, output } => export(&args.store.read()?, runs, output),
         Command::Import { files } => import(&mut args.store.write()?, files),
-        Command::Prune { runs, retired, unfinished, older_than, tunable } => {
-            let prune = Prune {
-                runs: runs.clone(),
-                retired: *retired,
-                unfinished: *unfinished,
-                older_than_days: *older_than,
-                tunable: tunable.clone(),
-            };
+        Command::Prune { runs, unfinished, tunable } => {
+            let prune = Prune { runs: runs.clone(), unfinished: *unfinished, tunable: tunable.clone() };
             if prune == Prune::default() {
-                crate::usage("say which runs: by number, --retired, --unfinished, --older-than or --tunable");
+                crate::usage("say which runs: by number, --unfinished or --tunable");
             }
             let removed = args.store.write()?.prune(&prune)?;
             let numbers: Vec<String> = removed.iter().map(ToString::to_string).collect();
@@ -118,13 +124,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn state(summary: &RunSummary) -> &'static str {
-    match (&summary.record.finished, &summary.record.decision, summary.retired) {
-        (None, ..) => "unfinished",
-        (_, _, true) => "retired",
-        (_, Some(_), _) => "decided",
-        (_, None, _) if summary.record.plan.strategy == store_json::RECORDED => "recorded",
-        (_, None, _) if summary.failed == summary.measured => "all failed",
-        (_, None, _) => "undecided",
+    match (&summary.record.finished, &summary.record.decision) {
+        (None, _) => "unfinished",
+        (_, Some(_)) => "decided",
+        (_, None) if summary.record.plan.strategy == store_json::RECORDED => "recorded",
+        (_, None) if summary.failed == summary.measured => "all failed",
+        (_, None) => "undecided",
     }
 }
 

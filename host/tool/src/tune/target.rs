@@ -11,6 +11,7 @@ use tuner::interchange::store_json::{fingerprint, workload_of};
 use tuner::objective::Objective;
 use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
 use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
+use tuner::watch::{NoWatch, Watch};
 use tuner::{Config, Device, Noise, Recording, Replay, Space};
 use ut_bench::tunable::{self, Subject};
 use ut_data::Layout;
@@ -19,6 +20,8 @@ use ut_decoders::{Backend, Pipeline};
 
 use super::run_args::{Args, DeviceSpec};
 use crate::config;
+use crate::detector::Detector;
+use crate::trial::SampleArgs;
 use crate::{Failure, INVOCATION, signals, trial, usage};
 use ut_data::error::with_causes;
 
@@ -70,25 +73,31 @@ impl Target {
         match &args.backend {
             DeviceSpec::Decoder(backend) => {
                 // First what this machine cannot do, then what is wrong with the files.
-                let device = tunable::device(*backend)?;
+                tunable::device(*backend)?;
                 let detector = args.sample.detector()?;
-                let what = subject(*backend, args, &detector.tables);
-                let space = tunable::space(what, device.sm_count as usize)?;
-                Ok(Self {
-                    tunable: tunable::tunable(what),
-                    workload: tunable::workload(&detector.tables, &config::options())?,
-                    default: Some(tunable::varied(what, &space)?.default()),
-                    sample: args.sample.identity(&detector),
-                    space,
-                    device,
-                    budget: DECODER_BUDGET,
-                    objective: Objective::Time,
-                    goals: Vec::new(),
-                    program: None,
-                })
+                Self::decoder(subject(*backend, args, &detector.tables), &args.sample, &detector)
             }
             DeviceSpec::Replay(file) => Ok(Self::recorded(file)?.0),
         }
+    }
+
+    /// A decoder.
+    pub fn decoder(what: impl Into<Subject>, sample: &SampleArgs, detector: &Detector) -> Result<Self, Failure> {
+        let what = what.into();
+        let device = tunable::device(what.backend)?;
+        let space = tunable::space(what, device.sm_count as usize)?;
+        Ok(Self {
+            tunable: tunable::tunable(what),
+            workload: tunable::workload(&detector.tables, &config::options())?,
+            default: Some(tunable::varied(what, &space)?.default()),
+            sample: sample.identity(detector),
+            space,
+            device,
+            budget: DECODER_BUDGET,
+            objective: Objective::Time,
+            goals: Vec::new(),
+            program: None,
+        })
     }
 
     /// A recorded space.
@@ -111,12 +120,20 @@ impl Target {
         Ok((target, recording))
     }
 
+    /// A watch over what is measured; a recording needs none.
+    pub fn watch(&self, args: &Args) -> Box<dyn Watch> {
+        match args.backend {
+            DeviceSpec::Decoder(backend) => args.watch.watch(backend),
+            DeviceSpec::Replay(_) => Box::new(NoWatch),
+        }
+    }
+
     /// The device: the program that is tuned, or this program again as another process, which a configuration may hang
     /// or crash.
     pub fn process(&self, args: &Args) -> Result<Box<dyn Device>, Failure> {
         let time_out = args.timeout();
         if let Some(program) = &self.program {
-            return args.program.device(program, time_out);
+            return Ok(args.program.device(program, time_out)?);
         }
         let invocation = INVOCATION.get().ok_or("how this program was started is not known")?;
         let (program, first) = invocation.again.split_first().ok_or("how to start this program again is not known")?;

@@ -3,7 +3,6 @@
 use tuner::Config;
 use tuner::objective::Objective;
 use tuner::session::{Phase, Progress as Step};
-use tuner::store::lookup::Seeds;
 
 use crate::progress::Progress;
 
@@ -14,7 +13,6 @@ pub struct Watcher {
     best: f64,
     replayed: usize,
     phase: Phase,
-    told_sibling: bool,
 }
 
 impl Watcher {
@@ -25,7 +23,6 @@ impl Watcher {
             best: f64::INFINITY,
             replayed: 0,
             phase: Phase::Searching,
-            told_sibling: false,
         }
     }
 
@@ -33,6 +30,7 @@ impl Watcher {
         if step.replayed {
             self.replayed += 1;
             self.best = step.best.map_or(self.best, |(_, time)| time);
+            self.bar.message(&format!("going through what run {} measured: {}", step.run, self.replayed));
             return;
         }
         if self.replayed > 0 {
@@ -40,11 +38,8 @@ impl Watcher {
             self.bar.say(&format!("continuing run {run}: {replayed} measurements were already made"));
             self.replayed = 0;
         }
-        if let Some(Seeds { configs, sibling }) = step.sibling
-            && !std::mem::replace(&mut self.told_sibling, true)
-        {
-            let (count, of) = (configs.len(), &sibling.device);
-            self.bar.say(&format!("beginning with the {count} best of {of}: {}", sibling.in_words()));
+        if let Some(reach) = &step.reach {
+            self.bar.say(reach);
         }
         let left = step.left_ms.map_or_else(String::new, |ms| format!(", {} left", seconds(ms / 1e3)));
         if let Some((config, time)) = step.best
@@ -55,11 +50,13 @@ impl Watcher {
             self.bar.say(&format!("{n:>6} tried, best {}  {}{left}", self.objective.words(time), words(config)));
         }
         if step.phase != self.phase {
-            self.phase = step.phase;
+            let before = std::mem::replace(&mut self.phase, step.phase);
             match step.phase {
                 Phase::Searching => {}
                 Phase::Racing => self.bar.say("racing the best ones"),
+                Phase::Deciding if before == Phase::Waiting => {}
                 Phase::Deciding => self.bar.say("deciding: the best ones again, beside the default"),
+                Phase::Waiting => self.bar.say("waiting: others use this machine"),
             }
         }
         if let Some(left) = step.left_ms {

@@ -80,7 +80,7 @@ impl Scan {
     }
 
     /// The statistic of a configuration's samples, ms.
-    fn estimate(&self, config: usize) -> Option<f64> {
+    pub(super) fn estimate(&self, config: usize) -> Option<f64> {
         let samples: Vec<f64> = self.samples.get(config)?.iter().copied().collect();
         if samples.is_empty() {
             return None;

@@ -9,7 +9,7 @@
 //! launches stays below its cap; each sample replaces the oldest of its configuration. Drift calls for M sweeps at
 //! once: the old samples speak of another workload.
 //!
-//! Nothing here waits, locks, or reads a clock.
+//! Nothing here waits, locks, or reads a clock: the time comes with each launch.
 
 mod choice;
 
@@ -20,6 +20,7 @@ use crate::{Failure, FailureKind};
 use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// What the time of a launch is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +54,9 @@ enum Phase {
 /// Times that were lost of one configuration in one scan before it counts as one that cannot be measured.
 const PATIENCE: u32 = 8;
 
+/// What exploring one launch costs at most, in launches of the configuration in use.
+const DEAREST: f64 = 64.0;
+
 pub(super) struct Scan {
     options: Options,
     samples: Vec<VecDeque<f64>>,
@@ -73,6 +77,9 @@ pub(super) struct Scan {
     allowance: f64,
     explored_before: u64,
     since_last: u64,
+    /// When the last launch was, and when the last scan ended.
+    now: Duration,
+    locked_at: Duration,
     /// No drift scan before this launch, and how long the next such wait is.
     quiet_until: u64,
     quiet: u64,
@@ -99,6 +106,8 @@ impl Scan {
             allowance: 0.0,
             explored_before: 0,
             since_last: 0,
+            now: Duration::ZERO,
+            locked_at: Duration::ZERO,
             quiet_until: 0,
             quiet: 0,
             lot: ChaCha8Rng::seed_from_u64(options.seed),
@@ -110,18 +119,24 @@ impl Scan {
     }
 
     /// The configuration for the next launch, and a ticket if its time is wanted.
-    pub(super) fn assign(&mut self) -> (usize, Option<Ticket>) {
+    pub(super) fn assign(&mut self, now: Duration) -> (usize, Option<Ticket>) {
         self.counters.launches += 1;
+        self.now = now;
         if let Some(pinned) = self.pinned {
             return (pinned, None);
         }
         if self.complete {
-            self.allowance = (self.allowance + self.options.explore_share.max(0.0)).min(1.0);
+            // Only while there is something to explore is it saved for what is slow.
+            let most = if self.todo.is_empty() { 1.0 } else { DEAREST };
+            self.allowance = (self.allowance + self.options.explore_share.max(0.0)).min(most);
         }
         match self.phase {
             Phase::Locked => {
                 self.since_last += 1;
-                if self.options.rescan_after.is_some_and(|launches| self.since_last >= launches) {
+                let passed = now.saturating_sub(self.locked_at);
+                if self.options.rescan_after.is_some_and(|launches| self.since_last >= launches)
+                    || self.options.rescan_every.is_some_and(|period| passed >= period)
+                {
                     self.start(Cause::Period);
                 }
                 self.locked_launch()
@@ -139,17 +154,27 @@ impl Scan {
 
     /// A launch during a scan whose share is capped.
     fn thin_launch(&mut self) -> (usize, Option<Ticket>) {
-        let costs = self.todo.front().is_some_and(|(config, _)| *config != self.current);
-        if self.todo.is_empty() || (costs && self.allowance < 1.0) {
+        let next = self.todo.front().map(|(config, _)| *config);
+        let price = match next {
+            Some(config) if config == self.current => 0.0,
+            // Below that, none can be paid for.
+            Some(config) if self.allowance >= 1.0 => self.price(config),
+            _ => f64::INFINITY,
+        };
+        if self.allowance < price {
             return self.locked_launch();
         }
-        if costs {
-            self.allowance -= 1.0;
-        }
+        self.allowance -= price;
         match self.todo.pop_front() {
             Some((config, purpose)) => self.explore(config, purpose),
             None => self.locked_launch(),
         }
+    }
+
+    /// Launches of the configuration in use that one of another takes.
+    fn price(&self, config: usize) -> f64 {
+        let times = self.estimate(config).zip(self.estimate(self.current));
+        times.map_or(1.0, |(other, current)| other / current).clamp(1.0, DEAREST)
     }
 
     fn locked_launch(&self) -> (usize, Option<Ticket>) {
@@ -310,6 +335,7 @@ impl Scan {
         self.current = self.best();
         self.phase = Phase::Locked;
         self.since_last = 0;
+        self.locked_at = self.now;
         if !self.complete {
             self.complete = true;
             self.counters.first_tuning = self.counters.launches;
@@ -419,6 +445,7 @@ impl Scan {
         self.phase = Phase::Locked;
         self.complete = true;
         self.since_last = 0;
+        self.locked_at = self.now;
         self.current = config;
         self.watch_anew();
     }

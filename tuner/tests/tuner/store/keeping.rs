@@ -1,4 +1,4 @@
-//! What is kept of a finding, and what a search begins with.
+//! What is kept of a finding.
 
 use tuner::compare::Comparison;
 use tuner::store::Finding;
@@ -68,44 +68,6 @@ fn the_samples_that_chose_the_best_of_many_must_show_more_than_those_of_one() {
     assert_eq!(finding.conclude().0, Some(proposed));
     finding.samples.extend((0..99).map(|other| (config(1000 + other, "a"), series(1.1))));
     assert_eq!(finding.conclude().0, None);
-}
-
-#[test]
-fn a_configuration_that_failed_once_is_no_seed() {
-    let folder = Folder::new();
-    let mut there = Key::new();
-    there.device.name = "another".to_owned();
-    let mut store = folder.store();
-    let mut run = store.begin(&there.task(), &plan()).unwrap();
-    let failed = Outcome::Failed(Failure { kind: FailureKind::Launch, message: "now and then".to_owned() });
-    store.record(&mut run, &times(config(32, "a"), &[0.5])).unwrap();
-    store.record(&mut run, &times(config(64, "a"), &[1.0])).unwrap();
-    store.record(&mut run, &Observation { outcome: failed, ..times(config(32, "a"), &[0.0]) }).unwrap();
-    store.decide(run, &evidence(config(64, "a"), 1.0)).unwrap();
-    let here = Key::new();
-    assert_eq!(store.seeds(&here.task()).unwrap().unwrap().configs, [config(64, "a")]);
-}
-
-#[test]
-fn seeds_are_the_five_fastest() {
-    let folder = Folder::new();
-    let mut there = Key::new();
-    there.device.name = "another".to_owned();
-    let mut store = folder.store();
-    let mut run = store.begin(&there.task(), &plan()).unwrap();
-    let configs = [32, 64, 128].into_iter().flat_map(|block| ["a", "b"].map(|mode| config(block, mode)));
-    let configs: Vec<Config> = configs.collect();
-    // The first is the slowest.
-    for (config, time) in configs.iter().zip([6.0, 3.0, 1.0, 5.0, 2.0, 4.0]) {
-        store.record(&mut run, &times(config.clone(), &[time])).unwrap();
-    }
-    store.decide(run, &evidence(configs[2].clone(), 1.0)).unwrap();
-    let seeds = |store: &Store| store.seeds(&Key::new().task()).unwrap().unwrap().configs;
-    let fastest = [2, 4, 1, 5, 3].map(|at| configs[at].clone());
-    assert_eq!(seeds(&store), fastest);
-    // This device's own result is no seed: a search is to find it again by itself.
-    Key::new().decided(&mut store, 32);
-    assert_eq!(seeds(&store), fastest);
 }
 
 #[test]

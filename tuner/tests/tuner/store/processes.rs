@@ -215,11 +215,11 @@ fn a_run_that_a_living_process_continues_is_not_taken_and_a_hang_is_remembered()
         parts: Vec::new(),
     };
     one.record(&mut run, &observation).unwrap();
-    assert!(other.resume(&key.task(), &plan(), false).unwrap().is_none());
+    assert!(other.resume(&key.task(), &plan()).unwrap().is_none());
     let another = Plan { seed: 8, ..plan() };
     drop(run);
-    assert!(other.resume(&key.task(), &another, false).unwrap().is_none());
-    let (_, observations) = other.resume(&key.task(), &plan(), false).unwrap().unwrap();
+    assert!(other.resume(&key.task(), &another).unwrap().is_none());
+    let (_, observations) = other.resume(&key.task(), &plan()).unwrap().unwrap();
     assert_eq!(observations, [observation]);
 
     let mut never = Never;
@@ -244,7 +244,7 @@ fn a_run_that_was_removed_meanwhile_is_not_written_into_the_next_one_of_its_numb
     replace();
     taken(store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap_err());
     taken(store.decide(run, &evidence(config(32, "a"), 1.0)).unwrap_err());
-    let (run, _) = store.resume(&key.task(), &plan(), false).unwrap().unwrap();
+    let (run, _) = store.resume(&key.task(), &plan()).unwrap().unwrap();
     std::fs::remove_file(folder.folder.path().join("tune.sqlite-run-1.lock")).unwrap();
     replace();
     taken(store.finish(run, None).unwrap_err());
@@ -267,14 +267,14 @@ fn a_run_of_a_space_with_other_valid_configurations_is_not_continued() {
     };
     for (left_out, is_same) in [(&[][..], true), (&[(64, "b")], false), (&[(128, "b")], false)] {
         let other = Key { space: of(left_out), ..key.clone() };
-        assert_eq!(store.resume(&other.task(), &plan(), false).unwrap().is_some(), is_same, "without {left_out:?}");
+        assert_eq!(store.resume(&other.task(), &plan()).unwrap().is_some(), is_same, "without {left_out:?}");
     }
     // As many configurations, but others.
     let one = Key { space: of(&[(64, "b")]), ..key.clone() };
     drop(store.begin(&one.task(), &plan()).unwrap());
     let other = Key { space: of(&[(128, "b")]), ..key };
-    assert!(store.resume(&other.task(), &plan(), false).unwrap().is_none());
-    assert!(store.resume(&one.task(), &plan(), false).unwrap().is_some());
+    assert!(store.resume(&other.task(), &plan()).unwrap().is_none());
+    assert!(store.resume(&one.task(), &plan()).unwrap().is_some());
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn of_unfinished_runs_the_one_with_the_same_budget_is_continued_and_another_budg
         store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap();
     }
     for (plan, run) in [(plan(), 1), (other, 2)] {
-        assert_eq!(store.resume(&key.task(), &plan, false).unwrap().unwrap().0.id(), run);
+        assert_eq!(store.resume(&key.task(), &plan).unwrap().unwrap().0.id(), run);
     }
     let mut never = Never;
     let longer = Plan { budget: "12 evaluations".to_owned(), ..plan() };

@@ -21,7 +21,7 @@ pub struct Found<'a> {
     pub decided: &'a [Evidence],
     pub costs: &'a Costs,
     pub chosen: &'a Chosen,
-    pub rule: &'a RuleTrial,
+    pub rule: Option<&'a RuleTrial>,
     /// What was kept for all workloads, if requested.
     pub kept: Option<&'a str>,
 }
@@ -41,11 +41,13 @@ pub fn text(found: &Found<'_>) -> Result<String, Failure> {
     for (load, evidence) in loads.iter().zip(decided) {
         let look = load.features();
         let (mean_lane_length, hits_per_event) = (look.get(MEAN_LANE_LENGTH), look.get(HITS_PER_EVENT));
+        let look = format!(" ({mean_lane_length:.2} strips a lane, {hits_per_event:.0} hits an event)");
         // Writing to a String cannot fail.
         let _ = writeln!(
             text,
-            "  {} ({mean_lane_length:.2} strips a lane, {hits_per_event:.0} hits an event): {}\n    {}",
+            "  {}{}: {}\n    {}",
             load.name,
+            if rule.is_some() { look } else { String::new() },
             in_short(names, default, &evidence.chosen.config),
             evidence.verdict
         );
@@ -60,7 +62,8 @@ pub fn text(found: &Found<'_>) -> Result<String, Failure> {
     let best: Vec<String> = (0..loads.len())
         .map(|workload| matrix.best(workload).map(|(_, time)| format!("{time:.2} ms")))
         .collect::<Result<_, _>>()?;
-    rows.push(["best, for 1000 events".to_owned()].into_iter().chain(best).collect());
+    let of = if rule.is_some() { "best, for 1000 events" } else { "best" };
+    rows.push([of.to_owned()].into_iter().chain(best).collect());
     for line in table(&rows).lines() {
         let _ = writeln!(text, "  {line}");
     }
@@ -84,14 +87,14 @@ pub fn text(found: &Found<'_>) -> Result<String, Failure> {
     );
     let pairs = matrix.workloads.iter().zip(&chosen.of_workload).map(|(name, set)| format!("{name} set {set}"));
     let _ = writeln!(text, "Portfolio             {}", pairs.collect::<Vec<_>>().join(", "));
-    if chosen.portfolio.len() > 1 {
+    if let (Some(rule), true) = (rule, chosen.portfolio.len() > 1) {
         let _ = writeln!(
             text,
             "Rule                  picks by strips a lane and hits an event of the batch before; on {} batches of all \
              workloads in turn\n                      {} had the set of their workload, with {} changes",
             rule.batches, rule.right, rule.changes
         );
-    } else {
+    } else if rule.is_some() {
         text += "Rule                  none: one set does for all\n";
     }
     if let Some(kept) = kept {

@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::json;
 use tuner::budget::Budget;
+use tuner::cli::ProgramArgs;
 use tuner::compare::{Plan, compare};
 use tuner::cost::{Mix, measure};
 use tuner::session::Session;
-use tuner::store::{Evidence, Finding, Plan as StorePlan, Store, Task};
+use tuner::store::{DeviceIdentity, Evidence, Finding, Plan as StorePlan, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
-use tuner::tune;
+use tuner::tune_watched;
 use tuner::verdict::Rules;
-use tuner::watch::cpu::CpuWatch;
 use tuner::workloads::{Features, Matrix, Picker, Tuned};
 use tuner::{Config, Device, Space, Value};
 use ut_bench::decoding::DecodeDevice;
@@ -24,14 +24,14 @@ use ut_data::input::EventBatch;
 use ut_data::synth::Profile;
 use ut_decoders::Backend;
 
-use crate::args::{DetectorArgs, bank_format, one_of};
+use crate::args::{DetectorArgs, bank_format, one_of, seconds};
 use crate::config;
 use crate::detector::Detector;
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::sample::{MAX_EVENTS, embedded, identity, read};
 use crate::sets_file::{SetOf, SetsFile};
-use crate::trial::evidence;
+use crate::trial::{WatchArgs, evidence};
 use crate::tune::store::StoreArgs;
 use crate::{Failure, usage};
 use describe::{Found, text};
@@ -48,7 +48,7 @@ const RULE_BATCH: usize = 50;
 /// Batches of a workload before the next one comes, when the rule is tried.
 const STRETCH: usize = 12;
 
-/// Tune a decoder for several workloads, and say what each parameter set costs on each of them.
+/// Tune a decoder or a program for several workloads, and say what each parameter set costs on each of them.
 ///
 /// Each workload is tuned by itself, and the decision is kept in the store under its name: only `decode --workload NAME`
 /// uses it. Then all sets take turns on all workloads. The matrix says what a set costs beyond
@@ -57,7 +57,7 @@ const STRETCH: usize = 12;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Profiles of synthetic events (pp-low, pp-nominal, pp-high, pbpb-low, pbpb-high) or files of events, with the tables of
-    /// ut-decode.toml or --config.
+    /// ut-decode.toml or --config. Of a program: NAME=INPUT, where {workload} in its commands stands for INPUT.
     #[arg(value_name = "WORKLOAD", default_values = ["pp-low", "pp-nominal", "pbpb-high"])]
     workloads: Vec<String>,
     /// How much each workload counts in the mean, for example how often it occurs [default: all equally].
@@ -80,11 +80,18 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// The decoder.
-    #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
+    #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name), conflicts_with = "command")]
     backend: Backend,
     /// Bank format of the synthetic events.
     #[arg(long, default_value = "v5", value_parser = bank_format())]
     format: BankVersion,
+    /// Give up a launch of a program that takes longer than this (seconds).
+    #[arg(long, value_name = "S", default_value_t = 60.0)]
+    timeout: f64,
+    #[command(flatten)]
+    program: ProgramArgs,
+    #[command(flatten)]
+    watch: WatchArgs,
     #[command(flatten)]
     store: StoreArgs,
 }
@@ -92,13 +99,14 @@ pub struct Args {
 /// Seed of all that is random.
 const SEED: u64 = 1;
 
-/// A workload: its name, its events, and what they look like.
+/// A workload: its name, its events, and what they look like; a program has neither.
 struct Load {
     name: String,
     /// A profile, or a file with a hash that tells it from others of the same name.
     source: String,
     events: Vec<EventBatch>,
     looks: Vec<Features>,
+    workload: Workload,
 }
 
 impl Load {
@@ -134,7 +142,8 @@ fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
             return Err(format!("{name}: there is no event").into());
         }
         let looks = looks(&events, &detector.tables, config::options(), RULE_BATCH, STRETCH)?;
-        loads.push(Load { name, source, events, looks });
+        let workload = tunable::workload_of(&detector.tables, &config::options(), &name)?;
+        loads.push(Load { name, source, events, looks, workload });
     }
     Ok((detector, loads))
 }
@@ -151,36 +160,108 @@ fn space(backend: Backend, cores: u32) -> Result<Space, Failure> {
     Ok(Space::recorded(&names, &rows.collect::<Vec<_>>())?.0)
 }
 
+/// What is tuned.
+struct Subject<'d> {
+    this: DeviceIdentity,
+    identity: TunableIdentity,
+    space: Space,
+    default: Config,
+    /// The workload of a set for all.
+    any: Workload,
+    loads: &'d [Load],
+    /// Makes the device of a workload. Each holds every configuration that was tried.
+    device: Box<dyn Fn(usize) -> Result<Box<dyn Device + 'd>, Failure> + 'd>,
+}
+
 pub fn run(args: &Args) -> Result<(), Failure> {
     let weights = if args.weights.is_empty() { vec![1.0; args.workloads.len()] } else { args.weights.clone() };
     let bad = |weight: &f64| !(weight.is_finite() && *weight >= 0.0);
     if weights.len() != args.workloads.len() || weights.iter().any(bad) || weights.iter().all(|weight| *weight == 0.0) {
         usage("--weights must be a number for each workload, none of them negative and not all 0");
     }
+    if args.program.command.is_some() {
+        return of_programs(args, &weights);
+    }
     let (detector, loads) = load(args)?;
     let options = config::options();
-    let (this, identity) = (tunable::device(args.backend)?, tunable::tunable(args.backend));
+    let this = tunable::device(args.backend)?;
     let space = space(args.backend, this.sm_count)?;
-    let names = space.names();
     let varied = tunable::varied(args.backend, &space)?;
-    let default = varied.default();
-    let device = |load: &Load| DecodeDevice::new(&detector.tables, options, load.events.clone(), varied.clone());
-    let mut store = Store::open(&args.store.locations(None)?.user)?;
+    let made = varied.clone();
+    let of_load = |load: usize| -> Result<Box<dyn Device + '_>, Failure> {
+        Ok(Box::new(DecodeDevice::new(&detector.tables, options, loads[load].events.clone(), made.clone())))
+    };
+    tune_all(
+        args,
+        &weights,
+        &Subject {
+            this,
+            identity: tunable::tunable(args.backend),
+            space,
+            default: varied.default(),
+            any: tunable::workload(&detector.tables, &options)?,
+            loads: &loads,
+            device: Box::new(of_load),
+        },
+    )
+}
+
+/// Tunes a program for its inputs.
+fn of_programs(args: &Args, weights: &[f64]) -> Result<(), Failure> {
+    let time_out = seconds(args.timeout).unwrap_or_else(|error| usage(&format!("--timeout {error}")));
+    let (mut loads, mut programs) = (Vec::<Load>::new(), Vec::new());
+    for text in &args.workloads {
+        let Some((name, input)) = text.split_once('=') else {
+            usage(&format!("{text}: a workload of a program is NAME=INPUT"));
+        };
+        if loads.iter().any(|load| load.name == name) {
+            usage(&format!("there are two workloads called {name}"));
+        }
+        let mut options = args.program.clone();
+        options.constants.insert("workload".to_owned(), input.into());
+        let program = options.program()?.ok_or("a program has --space and --command")?;
+        let workload = program.workload.clone().with("workload", name)?;
+        let (name, source) = (name.to_owned(), format!("{} with {input}", program.sample));
+        loads.push(Load { name, source, events: Vec::new(), looks: Vec::new(), workload });
+        programs.push((options, program));
+    }
+    let (_, first) = programs.first().ok_or("there is no workload")?;
+    let of_load = |load: usize| -> Result<Box<dyn Device + '_>, Failure> {
+        let (options, program) = &programs[load];
+        Ok(options.device(program, time_out)?)
+    };
+    let subject = Subject {
+        this: first.device.clone(),
+        identity: first.tunable.clone(),
+        space: first.space.clone(),
+        default: first.default.clone().unwrap_or_else(|| first.space.config(0)),
+        any: args.program.program()?.ok_or("a program has --space and --command")?.workload,
+        loads: &loads,
+        device: Box::new(of_load),
+    };
+    tune_all(args, weights, &subject)
+}
+
+/// Tunes for each workload, measures all sets on all, and says what follows.
+fn tune_all(args: &Args, weights: &[f64], subject: &Subject<'_>) -> Result<(), Failure> {
+    let Subject { this, identity, space, default, any, loads, device } = subject;
+    let names = space.names();
+    let (mut store, _alone) = args.store.to_measure()?;
 
     // Each by itself. The devices are dropped one by one: they hold every configuration that was tried.
     let mut sets = vec![default.clone()];
     let mut decided: Vec<Evidence> = Vec::new();
-    for load in &loads {
+    for (number, load) in loads.iter().enumerate() {
         say(&format!("tuning for {}", load.name));
-        let workload = tunable::workload_of(&detector.tables, &options, &load.name)?;
-        let task = Task { device: &this, tunable: &identity, workload: &workload, space: &space };
+        let task = Task { device: this, tunable: identity, workload: &load.workload, space };
         let kind = StrategyKind::default_for(space.len(), args.budget.most_evaluations());
         let session = Session {
             default: Some(default.clone()),
             sample: load.source.clone(),
             ..Session::new(task, kind, SEED, args.budget.clone())
         };
-        let evidence = tune(&session, &mut device(load), &mut store, &mut |_| true)?.evidence;
+        let (mut device, mut watch) = (device(number)?, args.watch.watch(args.backend));
+        let evidence = tune_watched(&session, &mut *device, &mut store, &mut *watch, &mut |_| true)?.evidence;
         for candidate in [Some(&evidence.chosen), evidence.runner_up.as_ref()].into_iter().flatten() {
             if !sets.contains(&candidate.config) {
                 sets.push(candidate.config.clone());
@@ -189,49 +270,53 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         decided.push(evidence);
     }
 
-    let mut devices: Vec<DecodeDevice<'_>> = loads.iter().map(device).collect();
+    let mut devices = (0..loads.len()).map(device).collect::<Result<Vec<_>, _>>()?;
     let mut parts: Vec<(String, &mut dyn Device)> = Vec::new();
     for (load, device) in loads.iter().zip(&mut devices) {
-        parts.push((load.name.clone(), device));
+        parts.push((load.name.clone(), &mut **device));
     }
+    let mut watch = args.watch.watch(args.backend);
     let rounds = usize::from(args.rounds);
     let mut progress = Progress::new(rounds as u64, "measuring the matrix {wide_bar} {eta} left");
-    let costs = measure(&mut parts, &sets, rounds, SEED, |round| progress.set(round as u64))?;
+    let costs = measure(&mut parts, &sets, rounds, SEED, &mut *watch, |round| progress.set(round as u64))?;
     drop(progress);
-    let chosen = Chosen::of(&costs.shown(), &weights, usize::from(args.portfolio))?;
-    let rule = try_rule(&loads, &costs.matrix, &chosen, &this.name)?;
+    let chosen = Chosen::of(&costs.shown(), weights, usize::from(args.portfolio))?;
+    // What the batches of a program look like is not known.
+    let looks = loads.iter().all(|load| !load.looks.is_empty());
+    let rule = if looks { Some(try_rule(loads, &costs.matrix, &chosen, &this.name)?) } else { None };
 
     let kept = match &args.for_all {
         None => None,
         Some(how) => {
             let set = if how == "mean" { chosen.mean.0 } else { chosen.worst.0 };
             let units: Vec<f64> = costs.matrix.times[0].iter().map(|time| time.unwrap_or(1.0)).collect();
-            let mut mix = Mix::new(&mut parts, &weights, &units);
-            let workload = tunable::workload(&detector.tables, &options)?;
-            let task = Task { device: &this, tunable: &identity, workload: &workload, space: &space };
-            Some(keep_for_all(args, &mut store, &task, &mut mix, &default, &sets[set])?)
+            let mut mix = Mix::new(&mut parts, weights, &units);
+            let task = Task { device: this, tunable: identity, workload: any, space };
+            Some(keep_for_all(args, &mut store, &task, &mut mix, default, &sets[set])?)
         }
     };
     if let Some(path) = &args.json {
         let looks: Vec<_> =
             loads.iter().map(|load| json!({ "workload": load.name, "looks": load.features() })).collect();
-        let value = json!({
+        let mut value = json!({
             "matrix": costs.matrix, "error": costs.error, "decided": decided, "weights": weights, "looks": looks,
             "mean": chosen.mean, "worst": chosen.worst, "portfolio": chosen.portfolio, "of_workload": chosen.of_workload,
-            "rule": { "batches": rule.batches, "right": rule.right, "changes": rule.changes },
-            "kept": kept, "sets": sets_file(args.backend, &this.name, &space, &loads, &costs.matrix, &chosen)?,
-            "machine": Machine::this(),
+            "kept": kept, "machine": Machine::this(),
         });
+        if let Some(rule) = &rule {
+            value["rule"] = json!({ "batches": rule.batches, "right": rule.right, "changes": rule.changes });
+            value["sets"] = json!(sets_file(args.backend, &this.name, space, loads, &costs.matrix, &chosen)?);
+        }
         write_json(path, &value)?;
     }
     let found = Found {
-        loads: &loads,
+        loads,
         names: &names,
-        default: &default,
+        default,
         decided: &decided,
         costs: &costs,
         chosen: &chosen,
-        rule: &rule,
+        rule: rule.as_ref(),
         kept: kept.as_deref(),
     };
     print_beside(args.json.as_deref(), &text(&found)?)?;
@@ -323,7 +408,7 @@ fn keep_for_all(
         return Ok("nothing: the default is the best one for all".to_owned());
     }
     let plan = Plan { rounds: 4, seed: SEED, ..Plan::default() };
-    let found = compare(mix, default, set, &plan, &mut CpuWatch::default());
+    let found = compare(mix, default, set, &plan, &mut *args.watch.watch(args.backend));
     let comparison = found.map_err(|dropped| dropped.failure.message)?;
     say(evidence(&comparison.judgement).trim_end());
     let finding = Finding {
