@@ -32,13 +32,6 @@ fn a_gpu_is_among_the_backends() {
 fn real_events_give_the_expected_bits() {
     // The expected files are of 512, as Allen counted until v7r9, unless they are named otherwise.
     let plain = DecodeOptions { flip: Flip::From512, ..DecodeOptions::default() };
-<<<<<<< HEAD
-    let cut = |max, save_above_max| DecodeOptions {
-        max_cluster_size: NonZeroU32::new(max).unwrap(),
-        save_above_max,
-        ..plain
-    };
-=======
     let of_one_event = [
         (DecodeOptions { flip: Flip::From511, ..plain }, "v5_event0_flip511_y-rows.csv"),
         (DecodeOptions { position: Position::Geometric, ..plain }, "v5_event0_geometric_y-rows.csv"),
@@ -46,38 +39,11 @@ fn real_events_give_the_expected_bits() {
         (DecodeOptions { flip: Flip::From512, save_above_max: true, ..up_to(4) }, "v5_event0_max4_saveabove_y-rows.csv"),
         (DecodeOptions { clustering: false, ..plain }, "v5_event0_unclustered_y-rows.csv"),
     ];
->>>>>>> main
     let files = [
         (Real::V4, 0..3, Grouping::YRows, plain, "v4_events0-2_y-rows.csv"),
         (Real::V4, 0..3, Grouping::UniqueX, plain, "v4_events0-2_unique-x.csv"),
         (Real::V5, 0..3, Grouping::YRows, plain, "v5_events0-2_y-rows.csv"),
         (Real::V5, 0..3, Grouping::UniqueX, plain, "v5_events0-2_unique-x.csv"),
-<<<<<<< HEAD
-        (
-            Real::V5,
-            0..1,
-            Grouping::YRows,
-            DecodeOptions { flip: Flip::From511, ..plain },
-            "v5_event0_flip511_y-rows.csv",
-        ),
-        (
-            Real::V5,
-            0..1,
-            Grouping::YRows,
-            DecodeOptions { position: Position::Geometric, ..plain },
-            "v5_event0_geometric_y-rows.csv",
-        ),
-        (Real::V5, 0..1, Grouping::YRows, cut(4, false), "v5_event0_max4_y-rows.csv"),
-        (Real::V5, 0..1, Grouping::YRows, cut(4, true), "v5_event0_max4_saveabove_y-rows.csv"),
-        (
-            Real::V5,
-            0..1,
-            Grouping::YRows,
-            DecodeOptions { clustering: false, ..plain },
-            "v5_event0_unclustered_y-rows.csv",
-        ),
-=======
->>>>>>> main
     ];
     let files = files.into_iter().chain(of_one_event.map(|(of, name)| (Real::V5, 0..1, Grouping::YRows, of, name)));
     for (real, range, grouping, options, name) in files {
