@@ -319,7 +319,12 @@ impl<T: Scalar> Shared<T> {
     /// Describes element `i` and its array for a message.
     #[cfg(feature = "executor")]
     pub(crate) fn describe(self, i: u32) -> String {
-        format!("element {i} of the array of {} {} laid out at {}", self.len, core::any::type_name::<T>(), self.location)
+        format!(
+            "element {i} of the array of {} {} laid out at {}",
+            self.len,
+            core::any::type_name::<T>(),
+            self.location
+        )
     }
 }
 

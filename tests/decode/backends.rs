@@ -36,7 +36,10 @@ fn real_events_give_the_expected_bits() {
         (DecodeOptions { flip: Flip::From511, ..plain }, "v5_event0_flip511_y-rows.csv"),
         (DecodeOptions { position: Position::Geometric, ..plain }, "v5_event0_geometric_y-rows.csv"),
         (DecodeOptions { flip: Flip::From512, ..up_to(4) }, "v5_event0_max4_y-rows.csv"),
-        (DecodeOptions { flip: Flip::From512, save_above_max: true, ..up_to(4) }, "v5_event0_max4_saveabove_y-rows.csv"),
+        (
+            DecodeOptions { flip: Flip::From512, save_above_max: true, ..up_to(4) },
+            "v5_event0_max4_saveabove_y-rows.csv",
+        ),
         (DecodeOptions { clustering: false, ..plain }, "v5_event0_unclustered_y-rows.csv"),
     ];
     let files = [

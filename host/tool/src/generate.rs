@@ -67,10 +67,10 @@ pub struct Args {
     /// --pack zstd also stream.
     #[arg(long, value_name = "KIND=RATE,…", value_delimiter = ',', value_parser = rate)]
     corrupt: Vec<(Fault, f64)>,
-    /// Let parts of the detector fail, from an event on or in a range of events: sector=N, sector=N/FIRST-LAST for some of
-    /// its strips, or board=N; dead, quiet (half of the hits are lost), hot (a hit more an event), half (of the charge) or
-    /// noise (four hits of little charge more an event). For tests, and to train shifters.
-    #[arg(long, value_name = "PART:WHAT[@EVENT[-EVENT]]", value_delimiter = ',')]
+    /// Let sectors fail, or strips of them (sector=N/FIRST-LAST), from an event on or in a range of events: dead, quiet (half
+    /// of the hits are lost), hot (a hit more an event), half (of the charge) or noise (four hits of little charge more an
+    /// event). For tests, and to train shifters.
+    #[arg(long, value_name = "sector=N:WHAT[@EVENT[-EVENT]],…", value_delimiter = ',')]
     plant: Vec<Plant>,
     /// Events per second, to feed a decoder at the pace of a detector: `ut-decode generate --rate 1000 -o - | ut-decode
     /// decode -`, with the tables of an earlier `generate`.

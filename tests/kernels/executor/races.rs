@@ -39,7 +39,10 @@ fn unordered_writes_race_and_barriers_order_them() {
     for other in [1, 33] {
         for text in meet(other, |_| {}, write, write) {
             let text = text.expect("nothing orders the two");
-            assert!(text.contains("write of shared byte 0 (element 0 of the array of 1 u32 laid out at tests/"), "{text}");
+            assert!(
+                text.contains("write of shared byte 0 (element 0 of the array of 1 u32 laid out at tests/"),
+                "{text}"
+            );
             assert!(text.contains(") races with the write by thread"), "{text}");
             assert!(text.matches(concat!(file!(), ":")).count() == 2, "both places: {text}");
         }
@@ -150,7 +153,10 @@ fn global_memory_races_too_also_between_blocks() {
             .expect_err("two blocks write");
         let (text, other) = (violation.to_string(), 1 - violation.block);
         let view = concat!("write of global element 2 (of the view of 4 u32 made at ", file!(), ":");
-        assert!(text.starts_with(&format!("kernel tiny, block {}, ", violation.block)) && text.contains(view), "{text}");
+        assert!(
+            text.starts_with(&format!("kernel tiny, block {}, ", violation.block)) && text.contains(view),
+            "{text}"
+        );
         assert!(text.contains(&format!("races with the write by thread 0 of block {other} at ")), "{text}");
 
         let view = executor.writable(&mut memory);

@@ -2,7 +2,7 @@
 
 use super::encode::{MAX_HITS_OF_LANE, Strip, V4Cluster, encode_v4, encode_v5};
 use super::spectra::{Dice, activity, density};
-use super::{Part, Plant, Profile, cabling, geometry};
+use super::{Plant, Profile, cabling, geometry};
 use crate::detector::{BankVersion, Boards, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR, Sector, sector_id};
 
 /// Run number of synthetic events.
@@ -84,31 +84,6 @@ impl Generator {
         self
     }
 
-    /// Lets the planted parts of an event fail.
-    fn fail(&self, event: u64, sectors: &mut [Vec<Strip>]) {
-        for (i, Plant { part, ailment, events }) in (0..).zip(&self.plants) {
-            if !events.contains(&event) {
-                continue;
-            }
-            let mut dice = Dice::new(self.seed ^ PLANTED.wrapping_mul(i + 1), event);
-            match part {
-                Part::Sector(sector, strips) => ailment.act(&mut sectors[usize::from(*sector)], strips, &mut dice),
-                Part::Board(board) => {
-                    let slots = self.sectors.iter().zip(&self.boards.lanes).enumerate();
-                    for (_, (sector, lane)) in slots.filter(|(slot, _)| slot / LANES_PER_BOARD == usize::from(*board)) {
-                        let Some(sector) = sector else { continue };
-                        let strips = match (cabling::has_two_lanes(lane), lane.chan_id & cabling::SUB_SECTOR_BIT != 0) {
-                            (true, true) => 256..=511,
-                            (true, false) => 0..=255,
-                            (false, _) => 0..=511,
-                        };
-                        ailment.act(&mut sectors[usize::from(*sector)], &strips, &mut dice);
-                    }
-                }
-            }
-        }
-    }
-
     /// The bank format of the events.
     pub const fn version(&self) -> BankVersion {
         self.boards.version
@@ -119,7 +94,10 @@ impl Generator {
         let mut dice = Dice::new(self.seed, index);
         let activity = activity(self.seed, index, self.profile.is_ions());
         let mut sectors = self.strips(activity, &mut dice);
-        self.fail(index, &mut sectors);
+        for (i, plant) in (0..).zip(&self.plants).filter(|(_, plant)| plant.events.contains(&index)) {
+            let mut dice = Dice::new(self.seed ^ PLANTED.wrapping_mul(i + 1), index);
+            plant.ailment.act(&mut sectors[usize::from(plant.sector)], &plant.strips, &mut dice);
+        }
         let banks = match self.boards.version {
             BankVersion::V4 => self.v4_banks(&sectors, &mut dice),
             BankVersion::V5 => self.v5_banks(&sectors),
