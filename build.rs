@@ -7,7 +7,7 @@ mod ptx_units;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use ptx_units::{MAX_THREADS, UNITS};
+use ptx_units::{MAX_REGISTERS, UNITS};
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, header_field};
 
 fn main() {
@@ -73,7 +73,7 @@ fn kernels((folder, simt): &(PathBuf, PathBuf)) -> KernelCrate<'_> {
         name: "ut_kernels",
         folder,
         simt: Some(simt),
-        max_threads: MAX_THREADS,
+        max_registers: MAX_REGISTERS,
         rebuild: "UT_DECODE_BUILD_PTX=1 cargo build",
     }
 }

@@ -49,7 +49,7 @@ def main():
         cases = dict(CASES)
         for name, (version, fault) in TROUBLE.items():
             output = str(Path(folder) / fault)
-            command = [tools[0], "generate", "--quiet", "--events", "1000", "--format", version]
+            command = [tools[0], "generate", "--quiet", "--n-events", "1000", "--bank-format", version]
             command += ["--corrupt", f"{fault}=0.02", "--output", output]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             tables = ["--boards", f"{output}/boards.bin", "--geometry", f"{output}/geometry.bin"]

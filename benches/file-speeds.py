@@ -48,7 +48,7 @@ def main():
         os.chdir(folder)
         quiet = {"check": True, "stdout": subprocess.DEVNULL}
         n = options.events // 24
-        subprocess.run([tool, "generate", "--events", str(n), "--output", ".", "--quiet"], **quiet)
+        subprocess.run([tool, "generate", "--n-events", str(n), "--output", ".", "--quiet"], **quiet)
         for name in ["events.mdf.zst", "events.mep"]:
             subprocess.run([tool, "convert", "events.mdf", "--output", name, "--quiet"], **quiet)
         for name in ["events.mdf", "events.mdf.zst", "events.mep"]:

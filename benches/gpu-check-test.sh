@@ -19,7 +19,7 @@ cp "$top/fixtures/v5/boards.bin" data/tables/ut_boards_v5_216.bin
 cp "$top/fixtures/v4/geometry.bin" data/tables/ut_geometry_2018.bin
 cp "$top/fixtures/v5/geometry.bin" data/tables/ut_geometry_sim10.bin
 for format in v4:minibrunel v5:v5; do
-    gpu-check/ut-decode generate --format "${format%%:*}" --profile pp-low --events 1 --output one >generate.log 2>&1
+    gpu-check/ut-decode generate --bank-format "${format%%:*}" --profile pp-low --n-events 1 --output one >generate.log 2>&1
     mv one/events.mdf "data/${format##*:}/" && rm -r one
 done
 cat >bin/nvidia-smi <<'STUB'

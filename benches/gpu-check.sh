@@ -240,9 +240,9 @@ step version 10 "$tool" --version
 # ---- inputs: many events, or few for a trial
 seconds=8
 [ $quick -eq 0 ] || seconds=2
-many=(--events 10000) batch=10000 sizes=1000,10000
+many=(--n-events 10000) batch=10000 sizes=1000,10000
 if [ -n "$events" ]; then
-    many=(--events "$events" --profile pp-low) batch=$events sizes=$events
+    many=(--n-events "$events" --profile pp-low) batch=$events sizes=$events
 fi
 measured=("${many[@]}" --backend cuda)
 pipelines="fused allen"
@@ -290,7 +290,7 @@ until=0
 [ -n "$good" ] || finish 1 "neither pipeline gives the reference's hits: see memcheck-*.log"
 # shellcheck disable=SC2086 # one of the words
 best=$(set -- $good && echo "$1")
-step gpu 20 "$tool" throughput --backend cuda --pipeline "$best" --events 1 --batch 1 --profile pp-low --duration 0 --untuned
+step gpu 20 "$tool" throughput --backend cuda --pipeline "$best" --n-events 1 --batch 1 --profile pp-low --duration 0 --untuned
 gpu=$(sed -n 's/^gpu  *//p' gpu.log | head -n 1)
 log "GPU: ${gpu:=unknown}"
 
@@ -429,7 +429,7 @@ if part graphs; then
 fi
 if part inputs; then
     for pipeline in $good; do
-        for input in "--layout mep" "--format v4" "--grouping unique-x"; do
+        for input in "--layout mep" "--bank-format v4" "--grouping unique-x"; do
             # shellcheck disable=SC2086 # options are words
             step "inputs-$pipeline-${input##* }" 12 "$tool" throughput "${measured[@]}" --untuned --pipeline $pipeline \
                 --batch "$batch" $input --duration $((seconds / 2)) --json "inputs-$pipeline-${input##* }.json"

@@ -22,6 +22,9 @@ BUILT=${BUILT:+$(cd "$BUILT" && pwd)}
 cd "$(dirname "$0")/.."
 libdir=${LIBDIR:-lib}
 if [ -z "$BUILT" ]; then
+    # Messages of panics name source files: by crate, not by the folders of whoever built it.
+    sources=${CARGO_HOME:-$HOME/.cargo}
+    export RUSTFLAGS="${RUSTFLAGS-} --remap-path-prefix=$PWD=ut_decoding --remap-path-prefix=$sources=cargo"
     cargo build --release -p ut-decoding-c
     BUILT=${CARGO_TARGET_DIR:-target}/release
 fi
@@ -32,8 +35,8 @@ install -m 644 capi/include/ut_decoding.h capi/include/ut_decoding.hpp "$root/in
 install -m 755 "$BUILT/libut_decoding_c.so" "$root/$libdir/libut_decoding.so.1"
 ln -sf libut_decoding.so.1 "$root/$libdir/libut_decoding.so"
 install -m 644 "$BUILT/libut_decoding_c.a" "$root/$libdir/libut_decoding.a"
-# For the right side of sed's s|||.
-as_it_is() { printf '%s\n' "$1" | sed 's/[&|\\]/\\&/g'; }
+# For pkg-config, which takes a space for the end of an option; then for the right side of sed's s|||.
+as_it_is() { printf '%s\n' "$1" | sed -e 's/[ \\]/\\&/g' -e 's/[&|\\]/\\&/g'; }
 sed -e "s|@PREFIX@|$(as_it_is "$prefix")|" -e "s|@LIBDIR@|$(as_it_is "$libdir")|" -e "s|@VERSION@|$version|" \
     capi/ut_decoding.pc.in >"$root/$libdir/pkgconfig/ut_decoding.pc"
 install -m 644 capi/cmake/ut_decodingConfig.cmake "$package/"

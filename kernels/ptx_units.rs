@@ -14,6 +14,6 @@ pub const UNITS: [&str; 9] = [
     "v5_mep_fused",
 ];
 
-/// Beginnings of entry names, and the threads that a block of such a kernel may have. The fused kernel would take more than
-/// the 64 registers that blocks of 1024 threads leave it, for no gain: fewer warps would fit.
-pub const MAX_THREADS: &[(&str, u32)] = &[("fused__", 1024)];
+/// Beginnings of entry names, and the registers that a thread of such a kernel may have. With 48, five blocks of 256 threads
+/// of the fused kernel fit on a multiprocessor of sm_80 and sm_90, and at most eight bytes a thread are spilled.
+pub const MAX_REGISTERS: &[(&str, u32)] = &[("fused__", 48)];

@@ -12,7 +12,7 @@ here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 cd "$here"
 faults=(--corrupt truncated=0.001 --corrupt unsorted_lanes=0.001 --corrupt bad_header=0.001)
-make() { "$tool" -q generate --events 5000 --output "$1" "${faults[@]}" "${@:2}" >/dev/null; }
+make() { "$tool" -q generate --n-events 5000 --output "$1" "${faults[@]}" "${@:2}" >/dev/null; }
 make plain; make blocks --pack blocks; make packets --mep; make zstd --pack zstd
 failed=0
 for file in plain/events.mdf blocks/events.mdf packets/events.mep zstd/events.mdf.zst; do

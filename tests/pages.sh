@@ -23,16 +23,16 @@ else
             sed -n 's/.*"executable":"\([^"]*ut-decode\)".*/\1/p' | tail -1)
     fi
     export UT_DECODE_CONFIG=
-    "$tool" generate --profile pp-low --events 300 -o "$work/a" >/dev/null
-    "$tool" generate --profile pp-low --events 300 --seed 2 -o "$work/b" >/dev/null
-    "$tool" generate --profile pp-low --events 20 --format v4 -o "$work/v4" >/dev/null
+    "$tool" generate --profile pp-low --n-events 300 -o "$work/a" >/dev/null
+    "$tool" generate --profile pp-low --n-events 300 --seed 2 -o "$work/b" >/dev/null
+    "$tool" generate --profile pp-low --n-events 20 --bank-format v4 -o "$work/v4" >/dev/null
     "$tool" report "$work/a/events.mdf" -o "$folder/report.html" --quiet >/dev/null
     "$tool" report "$work/a/events.mdf" --compare "$work/b/events.mdf" -o "$folder/compare.html" --quiet >/dev/null
     "$tool" report "$work/v4/events.mdf" -o "$folder/v4.html" --quiet >/dev/null
     { echo block,tile,status,mean_ms; for b in 32 64 128 256; do for t in 1 2 4 8 16 32 64 128; do
         echo "$b,$t,ok,1.$(((b * t) % 97))"; done; done; } >"$work/space.csv"
     "$tool" tune run --backend "replay:$work/space.csv" --budget 30 --tune-db "$work/db" --report "$work/tune" --quiet >/dev/null
-    "$tool" sweep "$work/a/events.mdf" --events 20 --axis batch=10,20 --axis threads=1,2 --rounds 1 --output "$work/sweep" \
+    "$tool" sweep "$work/a/events.mdf" --n-events 20 --axis batch=10,20 --axis threads=1,2 --rounds 1 --output "$work/sweep" \
         --quiet >/dev/null
     find "$work/tune"* -name '*.html' -exec cp {} "$folder/tune.html" \;
     find "$work/sweep" -name '*.html' -exec cp {} "$folder/sweep.html" \;

@@ -28,12 +28,22 @@
 // Groups of sectors of nearly the same x, as Allen had them in 2024: 84 in the real geometry.
 #define UT_GROUPS_UNIQUE_X 1
 
+// Added to a grouping: boards and geometry need not fit each other, and batches without a version are not looked at for one.
+// For callers who know better: hits are where these tables say.
+#define UT_TRUST_TABLES 256
+
 // Event by event: the block of event `e` is at `raw + offsets[e]`.
 #define UT_LAYOUT_ALLEN 0
 
 // Bank by bank, as the event builder delivers them: the fragment of bank `b` of event `e` is at
 // `raw + offsets[2 + n_banks * (1 + e) + b]`.
 #define UT_LAYOUT_MEP 1
+
+// The version byte of banks of format v4: simulation up to 2021.
+#define UT_VERSION_V4 3
+
+// The version byte of banks of format v5: Run 3.
+#define UT_VERSION_V5 4
 
 // Counters of an event in the report, in the order in which they lie; `ut_count_name()` has their names.
 #define UT_N_COUNTS 15
@@ -47,6 +57,9 @@
 
 // In `UtCudaResult.trouble`, of ut_cuda_count: `selected` lists an event that the batch does not have. It is left out.
 #define UT_CUDA_NO_SUCH_EVENT 4
+
+// In `UtCudaResult.trouble`, of ut_cuda_write: `versions` says that banks are of another version than the tables'. They have no hits.
+#define UT_CUDA_WRONG_VERSION 8
 
 // A decoder on a GPU: tables, and compiled kernels. It keeps nothing of a batch, so that any number of batches can be in
 // flight, on as many streams and from as many threads as one likes, each with a work space of its own.
@@ -202,8 +215,9 @@ typedef struct {
   const uint32_t *versions;
   // Words of `versions`.
   size_t n_versions;
-  // Where `versions` is NULL, the version of all banks: 3 (format v4), 4 (format v5), or 0 for that of the tables. Banks
-  // of a version other than the tables' have no hits, and are counted.
+  // Where `versions` is NULL, the version of all banks: UT_VERSION_V4, UT_VERSION_V5, or 0 where it is not known: then it
+  // is taken to be that of the tables. Banks of a version other than the tables' have no hits, and are counted; if all
+  // are, that is UT_WRONG_VERSION.
   uint32_t version;
   // 0.
   uint32_t reserved;
@@ -213,7 +227,7 @@ typedef struct {
 typedef struct {
   // The number of hits of the batch.
   uint32_t n_hits;
-  // 0; or UT_CUDA_NO_ROOM or UT_CUDA_NO_SUCH_EVENT, of this call.
+  // 0, or the sum of UT_CUDA_NO_ROOM, UT_CUDA_NO_SUCH_EVENT and UT_CUDA_WRONG_VERSION, of this call.
   uint32_t trouble;
 } UtCudaResult;
 
@@ -257,6 +271,10 @@ typedef struct {
 // A fault of this library.
 #define UT_INTERNAL 7
 
+// All banks are of another version than the tables', by what the batch says, or clearly by their sizes where it says
+// nothing. There are no hits.
+#define UT_WRONG_VERSION 8
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -264,6 +282,8 @@ extern "C" {
 // The version of the interface that the library has, to be compared with UT_ABI_VERSION.
 uint32_t ut_abi_version(void);
 
+// Version and commit of the library, as "0.1.0, commit 0123456789ab"; "unknown" where it was built without git. Do not free it.
+const char *ut_version(void);
 // The vector instructions with which decoders on the CPU run on this machine: "avx512", "avx2", "neon" or "scalar". Do not
 // free it.
 const char *ut_vector_level(void);
@@ -275,7 +295,8 @@ const char *ut_count_name(size_t count);
 // one. Good until the thread's next call that fails; do not free it.
 const char *ut_message(void);
 
-// Makes tables from a boards file and a geometry file. `grouping` is UT_GROUPS_Y_ROWS or UT_GROUPS_UNIQUE_X.
+// Makes tables from a boards file and a geometry file that fit each other. `grouping` is UT_GROUPS_Y_ROWS or
+// UT_GROUPS_UNIQUE_X.
 //
 // Preconditions:
 // - `boards` and `geometry` are NULL or strings ended by 0.

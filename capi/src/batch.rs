@@ -1,15 +1,22 @@
 //! A batch of raw banks in the caller's memory.
 
-use ut_decoding::{BatchView, Layout};
+use ut_decoding::{BankVersion, BatchView, Layout};
 
 use crate::memory::{Array, Place, Versioned, flag, read_struct};
-use crate::status::Failure;
+use crate::status::{Failure, UT_WRONG_VERSION};
 
 /// Event by event: the block of event `e` is at `raw + offsets[e]`.
 pub const UT_LAYOUT_ALLEN: u32 = 0;
 /// Bank by bank, as the event builder delivers them: the fragment of bank `b` of event `e` is at
 /// `raw + offsets[2 + n_banks * (1 + e) + b]`.
 pub const UT_LAYOUT_MEP: u32 = 1;
+
+/// The version byte of banks of format v4: simulation up to 2021.
+pub const UT_VERSION_V4: u32 = 3;
+/// The version byte of banks of format v5: Run 3.
+pub const UT_VERSION_V5: u32 = 4;
+
+const _: () = assert!(UT_VERSION_V4 == BankVersion::V4.byte() as u32 && UT_VERSION_V5 == BankVersion::V5.byte() as u32);
 
 /// Raw banks where they lie. The bytes and words are not trusted: each is checked against the lengths given here before it
 /// is followed, and what contradicts itself costs only its bank or event, and is counted. Set everything to 0, then `size`.
@@ -59,8 +66,9 @@ pub struct UtBatch {
     pub versions: *const u32,
     /// Words of `versions`.
     pub n_versions: usize,
-    /// Where `versions` is NULL, the version of all banks: 3 (format v4), 4 (format v5), or 0 for that of the tables. Banks
-    /// of a version other than the tables' have no hits, and are counted.
+    /// Where `versions` is NULL, the version of all banks: UT_VERSION_V4, UT_VERSION_V5, or 0 where it is not known: then it
+    /// is taken to be that of the tables. Banks of a version other than the tables' have no hits, and are counted; if all
+    /// are, that is UT_WRONG_VERSION.
     pub version: u32,
     /// 0.
     pub reserved: u32,
@@ -122,10 +130,13 @@ pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Fail
     if batch.reserved != 0 {
         return Err(Failure::argument("UtBatch.reserved is not 0"));
     }
-    let version = match u8::try_from(batch.version) {
-        Ok(0) => None,
-        Ok(version) => Some(version),
-        Err(_) => return Err(Failure::argument(format!("UtBatch.version is {}: it is one byte", batch.version))),
+    let version = match batch.version {
+        0 => None,
+        UT_VERSION_V4 | UT_VERSION_V5 => Some(batch.version as u8),
+        other => {
+            let why = "it is UT_VERSION_V4 (3), UT_VERSION_V5 (4), or 0 for that of the tables";
+            return Err(Failure::argument(format!("UtBatch.version is {other}: {why}")));
+        }
     };
     if version.is_some() && !batch.versions.is_null() {
         return Err(Failure::argument("UtBatch has versions and a version: give one of them"));
@@ -150,6 +161,20 @@ pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Fail
         }
     }
     Ok((layout, only_selected, version))
+}
+
+/// Refuses banks that are all said to be of another version than the tables'.
+pub(crate) fn check_version(version: Option<u8>, table: BankVersion) -> Result<(), Failure> {
+    match version {
+        Some(version) if version != table.byte() => Err(wrong_version(&format!("UtBatch.version is {version}"), table)),
+        _ => Ok(()),
+    }
+}
+
+/// The failure of a batch for tables of another version.
+pub(crate) fn wrong_version(what: &str, table: BankVersion) -> Failure {
+    let (byte, name) = (table.byte(), table.name());
+    Failure::new(UT_WRONG_VERSION, format!("{what}, and the tables are for banks of version {byte} (format {name})"))
 }
 
 fn lengths(batch: &UtBatch) -> impl Iterator<Item = (&'static str, usize)> {

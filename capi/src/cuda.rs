@@ -5,11 +5,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ut_decoding::decoder::cuda::{
     CudaDevice, CudaSequence, Device, DeviceBatch, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork,
+    WRONG_VERSION,
 };
 use ut_decoding::decoder::parameters::Parameters;
-use ut_decoding::{DecodeError, Layout};
+use ut_decoding::{BankVersion, DecodeError, Layout};
 
-use crate::batch::{UtBatch, fields};
+use crate::batch::{UtBatch, check_version, fields};
 use crate::decoder::{UtOptions, read_options};
 use crate::hits::{HitArrays, UtHits};
 use crate::memory::{Versioned, check_place, read_struct, reference};
@@ -22,7 +23,11 @@ pub const UT_CUDA_NO_ROOM: u32 = 2;
 /// In `UtCudaResult.trouble`, of ut_cuda_count: `selected` lists an event that the batch does not have. It is left out.
 pub const UT_CUDA_NO_SUCH_EVENT: u32 = 4;
 
+/// In `UtCudaResult.trouble`, of ut_cuda_write: `versions` says that banks are of another version than the tables'. They have no hits.
+pub const UT_CUDA_WRONG_VERSION: u32 = 8;
+
 const _: () = assert!(UT_CUDA_NO_ROOM == HITS_OVERFLOW && UT_CUDA_NO_SUCH_EVENT == NO_SUCH_EVENT);
+const _: () = assert!(UT_CUDA_WRONG_VERSION == WRONG_VERSION);
 
 /// A decoder on a GPU: tables, and compiled kernels. It keeps nothing of a batch, so that any number of batches can be in
 /// flight, on as many streams and from as many threads as one likes, each with a work space of its own.
@@ -36,7 +41,7 @@ pub struct UtCuda {
 pub struct UtCudaResult {
     /// The number of hits of the batch.
     pub n_hits: u32,
-    /// 0; or UT_CUDA_NO_ROOM or UT_CUDA_NO_SUCH_EVENT, of this call.
+    /// 0, or the sum of UT_CUDA_NO_ROOM, UT_CUDA_NO_SUCH_EVENT and UT_CUDA_WRONG_VERSION, of this call.
     pub trouble: u32,
 }
 
@@ -122,10 +127,11 @@ fn too_large(error: DecodeError) -> Failure {
 ///
 /// # Safety
 /// - `batch` is null, or a struct as [`read_struct`] reads it.
-unsafe fn device_batch(batch: *const UtBatch) -> Result<(UtBatch, DeviceBatch), Failure> {
+unsafe fn device_batch(batch: *const UtBatch, table: BankVersion) -> Result<(UtBatch, DeviceBatch), Failure> {
     // SAFETY: as the caller says.
     let batch = unsafe { read_struct(batch) }?;
     let (layout, only_selected, version) = fields(&batch)?;
+    check_version(version, table)?;
     let words = |at: *const u32, len| (at.addr() as u64, len);
     let there = DeviceBatch {
         layout,
@@ -161,7 +167,7 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
         // SAFETY: as the caller says.
         let sequence = unsafe { sequence(cuda) }?;
         // SAFETY: the same.
-        let (_, lengths) = unsafe { device_batch(batch) }?;
+        let (_, lengths) = unsafe { device_batch(batch, sequence.version()) }?;
         let bytes = sequence.scratch_bytes(&lengths).map_err(too_large)?;
         // SAFETY: the place was checked, and can be written, as the caller says.
         unsafe { scratch_bytes.write(bytes) };
@@ -256,7 +262,7 @@ unsafe fn read<'a>(
     // SAFETY: as the caller says.
     let sequence = unsafe { sequence(cuda) }?;
     // SAFETY: the same.
-    let ((batch, there), work) = unsafe { (device_batch(batch)?, read_struct(work)?) };
+    let ((batch, there), work) = unsafe { (device_batch(batch, sequence.version())?, read_struct(work)?) };
     batch.check_arrays()?;
     sequence.scratch_bytes(&there).map_err(too_large)?;
     if work.scratch.is_null() {

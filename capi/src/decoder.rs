@@ -1,14 +1,16 @@
 //! Decoding on the CPU.
 
 use std::num::NonZeroU32;
-use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
 use ut_decoding::decoder::cpu::memory_of_threads;
+use ut_decoding::input::shape_of_batch;
 use ut_decoding::{
-    BankVersion, BatchView, CpuConfig, CpuDecoder, DecodeError, DecodeOptions, EventReport, Flip, Position, memory,
+    BankVersion, BatchView, Count, CpuConfig, CpuDecoder, DecodeError, DecodeOptions, DetectorTables, EventReport,
+    Flip, Position, memory,
 };
 
-use crate::batch::{UtBatch, read_batch};
+use crate::batch::{UtBatch, check_version, read_batch, wrong_version};
 use crate::hits::{HitArrays, UtHits, read_hits, write_n_hits};
 use crate::memory::{Versioned, check_apart, check_place, flag, read_struct, reference};
 use crate::status::{Failure, UT_INTERNAL, UT_NO_MEMORY, UtStatus, guarded};
@@ -89,6 +91,7 @@ const _: () = assert!(size_of::<EventReport>() == 60, "the header says so");
 
 struct State {
     decoder: CpuDecoder,
+    tables: Arc<DetectorTables>,
     /// Where the caller wants no report.
     reports: Vec<EventReport>,
 }
@@ -100,7 +103,7 @@ impl State {
         report: Option<&'a mut [EventReport]>,
         events: usize,
     ) -> Result<(&'a mut CpuDecoder, &'a mut [EventReport]), DecodeError> {
-        let Self { decoder, reports } = self;
+        let Self { decoder, reports, .. } = self;
         if let Some(report) = report {
             return Ok((decoder, report));
         }
@@ -152,7 +155,7 @@ pub unsafe extern "C" fn ut_decoder_new(
         // What can go wrong is that a thread cannot be started.
         let made = CpuDecoder::new(&tables.tables, options, config)
             .map_err(|error| Failure { status: UT_NO_MEMORY, ..error.into() })?;
-        let state = Mutex::new(State { decoder: made, reports: Vec::new() });
+        let state = Mutex::new(State { decoder: made, tables: Arc::clone(&tables.tables), reports: Vec::new() });
         // SAFETY: the place was checked, and can be written, as the caller says.
         unsafe { decoder.write(Box::into_raw(Box::new(UtDecoder { state }))) };
         Ok(())
@@ -170,6 +173,7 @@ pub unsafe extern "C" fn ut_decoder_set_tables(decoder: *mut UtDecoder, tables: 
         // SAFETY: as the caller says.
         let (mut state, tables) = unsafe { (state(decoder)?, reference("tables", tables)?) };
         state.decoder.set_tables(&tables.tables);
+        state.tables = Arc::clone(&tables.tables);
         Ok(())
     })
 }
@@ -250,6 +254,12 @@ unsafe fn work(
     let (batch, read) = unsafe { read_batch(batch) }?;
     check_apart(&arrays.places(), &read)?;
     check_room(&state.decoder, &batch, &arrays)?;
+    let version = state.decoder.version();
+    check_version(batch.version, version)?;
+    if let Some(other) = shape_of_batch(batch, version).filter(|_| !state.tables.is_trusted()) {
+        let what = format!("UtBatch.version is 0, the banks have sizes of format {}", other.name());
+        return Err(wrong_version(&what, version));
+    }
     // SAFETY: the arrays are the caller's for this call, as he says, and apart from each other, checked above.
     let (mut out, report) = unsafe { arrays.slices() };
     let (decoder, report) = state.report(report, batch.n_events)?;
@@ -258,6 +268,9 @@ unsafe fn work(
     } else {
         decoder.count(batch, out.offsets, report)?
     };
+    if batch.versions.is_some() && is_all_of_another_version(report) {
+        return Err(wrong_version("no UT bank of the batch has the version of the tables", version));
+    }
     let written = out.offsets.get(batch.n_events * decoder.n_groups()).copied();
     if written != Some(n_hits as u32) {
         return Err(Failure::new(UT_INTERNAL, format!("{n_hits} hits, but offsets that end at {written:?}")));
@@ -265,6 +278,13 @@ unsafe fn work(
     // SAFETY: `read_hits` has read it.
     unsafe { write_n_hits(hits, n_hits) };
     Ok(())
+}
+
+/// Returns true if banks were skipped for their version, and none came further.
+fn is_all_of_another_version(report: &[EventReport]) -> bool {
+    let sum = |count: Count| report.iter().map(|event| u64::from(event.get(count))).sum::<u64>();
+    let further = [Count::Banks, Count::UnknownBoard, Count::Short, Count::BadHeader, Count::Truncated];
+    sum(Count::WrongVersion) > 0 && further.into_iter().all(|count| sum(count) == 0)
 }
 
 /// Checks that the banks tell what is wanted, and that offsets and report have places for the events, before memory is asked for so many.

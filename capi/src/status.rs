@@ -29,6 +29,9 @@ pub const UT_CAPACITY: UtStatus = 5;
 pub const UT_DEVICE_FAILED: UtStatus = 6;
 /// A fault of this library.
 pub const UT_INTERNAL: UtStatus = 7;
+/// All banks are of another version than the tables', by what the batch says, or clearly by their sizes where it says
+/// nothing. There are no hits.
+pub const UT_WRONG_VERSION: UtStatus = 8;
 
 /// Bytes of the longest message, with the 0 at its end.
 const MESSAGE_BYTES: usize = 1024;

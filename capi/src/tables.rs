@@ -13,30 +13,43 @@ pub const UT_GROUPS_Y_ROWS: u32 = 0;
 /// Groups of sectors of nearly the same x, as Allen had them in 2024: 84 in the real geometry.
 pub const UT_GROUPS_UNIQUE_X: u32 = 1;
 
+/// Added to a grouping: boards and geometry need not fit each other, and batches without a version are not looked at for one.
+/// For callers who know better: hits are where these tables say.
+pub const UT_TRUST_TABLES: u32 = 256;
+
 /// Boards, geometry and grouping of a detector, checked. They never change, and any number of threads and decoders can use
 /// them at the same time.
 pub struct UtTables {
     pub(crate) tables: Arc<DetectorTables>,
 }
 
-fn grouping(grouping: u32) -> Result<Grouping, Failure> {
-    match grouping {
-        UT_GROUPS_Y_ROWS => Ok(Grouping::YRows),
-        UT_GROUPS_UNIQUE_X => Ok(Grouping::UniqueX),
-        other => Err(Failure::argument(format!("grouping {other}: it is 0 (y rows) or 1 (unique x)"))),
-    }
+/// A grouping, and whether the tables are to be trusted.
+fn grouping(grouping: u32) -> Result<(Grouping, bool), Failure> {
+    let of = match grouping & !UT_TRUST_TABLES {
+        UT_GROUPS_Y_ROWS => Grouping::YRows,
+        UT_GROUPS_UNIQUE_X => Grouping::UniqueX,
+        other => return Err(Failure::argument(format!("grouping {other}: it is 0 (y rows) or 1 (unique x)"))),
+    };
+    Ok((of, grouping & UT_TRUST_TABLES != 0))
 }
 
 /// # Safety
 /// - `to` can be written.
-unsafe fn give(to: *mut *mut UtTables, boards: Boards, geometry: Geometry, groups: Grouping) -> Result<(), Failure> {
-    let tables = Arc::new(DetectorTables::new(boards, geometry, groups)?);
+unsafe fn give(
+    to: *mut *mut UtTables,
+    boards: Boards,
+    geometry: Geometry,
+    (groups, trust): (Grouping, bool),
+) -> Result<(), Failure> {
+    let make = if trust { DetectorTables::trusting } else { DetectorTables::new };
+    let tables = Arc::new(make(boards, geometry, groups)?);
     // SAFETY: as the caller says.
     unsafe { to.write(Box::into_raw(Box::new(UtTables { tables }))) };
     Ok(())
 }
 
-/// Makes tables from a boards file and a geometry file. `grouping` is UT_GROUPS_Y_ROWS or UT_GROUPS_UNIQUE_X.
+/// Makes tables from a boards file and a geometry file that fit each other. `grouping` is UT_GROUPS_Y_ROWS or
+/// UT_GROUPS_UNIQUE_X.
 ///
 /// # Safety
 /// - `boards` and `geometry` are NULL or strings ended by 0.

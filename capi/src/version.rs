@@ -29,6 +29,15 @@ pub extern "C" fn ut_abi_version() -> u32 {
     UT_ABI_VERSION
 }
 
+/// Version and commit of the library, as "0.1.0, commit 0123456789ab"; "unknown" where it was built without git. Do not free it.
+#[unsafe(no_mangle)]
+pub extern "C" fn ut_version() -> *const c_char {
+    static VERSION: OnceLock<CString> = OnceLock::new();
+    let commit = option_env!("UT_DECODE_COMMIT").unwrap_or("unknown");
+    let make = || CString::new(format!("{}, commit {commit}", env!("CARGO_PKG_VERSION"))).unwrap_or_default();
+    VERSION.get_or_init(make).as_ptr()
+}
+
 /// The vector instructions with which decoders on the CPU run on this machine: "avx512", "avx2", "neon" or "scalar". Do not
 /// free it.
 #[unsafe(no_mangle)]

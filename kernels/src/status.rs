@@ -8,3 +8,6 @@ pub const HITS_OVERFLOW: u32 = 2;
 
 /// The list of events names one that the batch does not have. The others of the list were decoded.
 pub const NO_SUCH_EVENT: u32 = 4;
+
+/// Banks are of another version than the tables', by the versions of the batch: they have no hits.
+pub const WRONG_VERSION: u32 = 8;

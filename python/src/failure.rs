@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use ut_decoding::cli::report::{GatherError, SumsError};
 use ut_decoding::decoder::CapacityError;
 use ut_decoding::error::{WorkError, with_causes};
-use ut_decoding::input::WrongVersion;
+use ut_decoding::input::Stranger;
 use ut_decoding::memory::TooMuchMemory;
 use ut_decoding::{BuildError, DecodeError, InputError, OutputError, TablesError};
 
@@ -29,7 +29,7 @@ pub enum Failure {
     #[error("{0}")]
     Value(String),
     #[error(transparent)]
-    Versions(#[from] WrongVersion),
+    Versions(#[from] Stranger),
 }
 
 /// What fails with one of these is the work on a piece of the inputs.
@@ -85,7 +85,9 @@ impl Failure {
                 }
             }
             Self::Versions(error) => {
-                place.0 = Some(error.file.clone().into());
+                if let Stranger::Version(error) = error {
+                    place.0 = Some(error.file.clone().into());
+                }
                 "InputError"
             }
             Self::Sums(_) => "InputError",

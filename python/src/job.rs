@@ -21,7 +21,7 @@ use crate::failure::{Failure, panicked};
 use crate::pages::Pool;
 use crate::piece::{Batch, Piece, no_pool};
 use crate::request::{HITS_OF_EVENT, Request, Task, check};
-use crate::wait::{LOOK, start};
+use crate::wait::{LOOK, Progress, start};
 
 /// Buffers that are used again.
 type Spare = Mutex<Vec<UtHits>>;
@@ -77,12 +77,13 @@ impl Work for Worker<'_> {
     }
 }
 
-/// Does a task: hands what became of each piece of the inputs to `take`, in their order, until it says `false`.
+/// Does a task: hands what became of each piece of the inputs to `take`, in their order, with the bytes that were read, until
+/// it says `false`.
 pub fn run(
     task: &Task,
     stop: &AtomicBool,
     encoder: impl Fn() -> Option<Encoder>,
-    mut take: impl FnMut(Result<Done<Made>, Failure>, &Spare) -> bool,
+    mut take: impl FnMut(u64, Result<Done<Made>, Failure>, &Spare) -> bool,
 ) {
     let spare = Spare::default();
     let worker = |_| Worker { task, decoder: None, encoder: encoder(), spare: &spare };
@@ -101,7 +102,7 @@ pub fn run(
     job.run(
         (0..task.n_workers).map(worker).collect(),
         || goes_on().then_some(task.batch),
-        |_, _, done| goes_on() && take(done.map_err(Failure::Work), &spare) && goes_on(),
+        |reached, _, done| goes_on() && take(reached.bytes, done.map_err(Failure::Work), &spare) && goes_on(),
     );
 }
 
@@ -114,8 +115,8 @@ pub fn give_back(made: impl IntoIterator<Item = Made>, spare: &Spare) {
 /// Pieces of hits, as a job makes them.
 struct Pieces<'a> {
     task: &'a Task,
-    /// Events of a piece.
-    step: usize,
+    /// Events of a piece, and the bytes that it takes.
+    step: (usize, u64),
     pool: Weak<Pool>,
     send: &'a SyncSender<Result<Piece, Failure>>,
     piece: Option<Piece>,
@@ -143,7 +144,7 @@ impl Pieces<'_> {
     }
 
     /// Takes what became of a piece of the inputs; whether to go on.
-    fn take(&mut self, done: Result<Done<Made>, Failure>, spare: &Spare) -> Result<bool, Failure> {
+    fn take(&mut self, bytes: u64, done: Result<Done<Made>, Failure>, spare: &Spare) -> Result<bool, Failure> {
         let Done { mut seen, made, .. } = match done {
             Ok(done) => done,
             Err(failure) if self.task.keep_going && failure.is_of_input() => {
@@ -157,10 +158,11 @@ impl Pieces<'_> {
         self.seen.merge(seen);
         for Made { batch, .. } in &made {
             let (mut next, n) = (0, batch.origins.len());
+            task.progress.add(n as u64, bytes);
             while next < n {
                 let step = self.step;
                 let piece = self.piece()?;
-                let end = n.min(next + step - piece.n_events());
+                let end = piece.end(batch, next, step.0, step.1);
                 piece.append(batch, next..end)?;
                 for origin in &batch.origins[next..end] {
                     let is_of = |(place, _): &(Place, Damage)| {
@@ -170,7 +172,8 @@ impl Pieces<'_> {
                     piece.damages.extend(from_fn(|| damages.next_if(is_of)));
                 }
                 next = end;
-                if piece.n_events() == step && !self.flush() {
+                // Where an event does not fit any more, the piece is full.
+                if (piece.n_events() == step.0 || end < n) && !self.flush() {
                     return Ok(false);
                 }
             }
@@ -180,17 +183,20 @@ impl Pieces<'_> {
     }
 }
 
-/// Does a task, and sends its hits in pieces of `step` events.
-fn make_pieces(task: &Task, step: Option<u64>, stop: &AtomicBool, send: &SyncSender<Result<Piece, Failure>>) {
+/// Does a task, and sends its hits in pieces of so many events that take so many bytes.
+fn make_pieces(task: &Task, step: Option<(u64, u64)>, stop: &AtomicBool, send: &SyncSender<Result<Piece, Failure>>) {
     let pool: Arc<Pool> = Arc::default();
     let mut pieces = Pieces {
         task,
-        step: step.map_or(usize::MAX, |step| step.max(1) as usize),
+        step: step.map_or((usize::MAX, u64::MAX), |(events, bytes)| (events.max(1) as usize, bytes)),
         pool: if step.is_some() { Arc::downgrade(&pool) } else { no_pool() },
         send,
         piece: None,
         // Room that is not written takes no memory; to move a column would cost it its huge pages.
-        last: step.map_or(task.hits, |step| task.hits.min(step.saturating_mul(HITS_OF_EVENT) as usize)),
+        last: step.map_or(task.hits, |(events, bytes)| {
+            let most = events.saturating_mul(HITS_OF_EVENT).min(bytes / task.columns.size().max(1));
+            task.hits.min(most as usize)
+        }),
         sent: false,
         seen: Seen::default(),
     };
@@ -199,7 +205,7 @@ fn make_pieces(task: &Task, step: Option<u64>, stop: &AtomicBool, send: &SyncSen
         task,
         stop,
         || None,
-        |done, spare| match pieces.take(done, spare) {
+        |bytes, done, spare| match pieces.take(bytes, done, spare) {
             Ok(more) => more,
             Err(failure) => {
                 failed = Some(failure);
@@ -210,7 +216,7 @@ fn make_pieces(task: &Task, step: Option<u64>, stop: &AtomicBool, send: &SyncSen
     if stop.load(Ordering::Relaxed) {
         return;
     }
-    let wrong = || pieces.seen.check_versions(task.tables.boards().version).err();
+    let wrong = || pieces.seen.check(&task.tables).err();
     let failed = failed.or_else(|| Some(wrong()?.into()));
     if let Some(failure) = failed {
         // Who asked for everything gets the error instead; the others, what was there before it.
@@ -233,6 +239,7 @@ pub struct Job {
     pieces: Mutex<Option<Receiver<Result<Piece, Failure>>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
+    progress: Arc<Progress>,
     /// The process that started it.
     process: u32,
 }
@@ -243,22 +250,27 @@ impl Job {
         self.process != std::process::id()
     }
 
-    fn start(task: Task, step: Option<u64>) -> PyResult<Self> {
+    /// Tells how far the job has come; where the listener raises, the job ends.
+    fn tell(&self, py: Python<'_>, ended: bool) -> PyResult<()> {
+        self.progress.tell(py, ended).inspect_err(|_| self.close())
+    }
+
+    fn start(task: Task, step: Option<(u64, u64)>) -> PyResult<Self> {
         let stop: Arc<AtomicBool> = Arc::default();
         let (send, pieces) = sync_channel(0);
-        let seen = Arc::clone(&stop);
+        let (seen, progress) = (Arc::clone(&stop), Arc::clone(&task.progress));
         let thread = start(move || make_pieces(&task, step, &seen, &send))?;
         let process = std::process::id();
-        Ok(Self { pieces: Mutex::new(Some(pieces)), thread: Mutex::new(Some(thread)), stop, process })
+        Ok(Self { pieces: Mutex::new(Some(pieces)), thread: Mutex::new(Some(thread)), stop, progress, process })
     }
 }
 
 #[pymethods]
 impl Job {
-    /// Starts a job; `step`: events of a piece, without it all.
+    /// Starts a job; `step`: events and bytes of a piece, without it all.
     #[new]
     #[pyo3(signature = (request, step = None))]
-    fn new(py: Python<'_>, request: Request, step: Option<u64>) -> PyResult<Self> {
+    fn new(py: Python<'_>, request: Request, step: Option<(u64, u64)>) -> PyResult<Self> {
         Self::start(check(py, request)?, step)
     }
 
@@ -275,18 +287,25 @@ impl Job {
                 pieces.as_ref().map_or(Err(RecvTimeoutError::Disconnected), |pieces| pieces.recv_timeout(LOOK))
             });
             match found {
-                Ok(Ok(piece)) => return piece.into_dict(py).map(Some),
+                Ok(Ok(piece)) => {
+                    self.tell(py, false)?;
+                    return piece.into_dict(py).map(Some);
+                }
                 Ok(Err(failure)) => {
                     self.close();
                     return Err(failure.into());
                 }
-                Err(RecvTimeoutError::Timeout) => py.check_signals().inspect_err(|_| self.close())?,
+                Err(RecvTimeoutError::Timeout) => {
+                    py.check_signals().inspect_err(|_| self.close())?;
+                    self.tell(py, false)?;
+                }
                 Err(RecvTimeoutError::Disconnected) => {
                     let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
                     // One that was told to stop may wait for a pipe.
                     let thread = thread.filter(|_| !self.stop.load(Ordering::Relaxed));
                     let ended = thread.map_or(Ok(()), |thread| py.detach(|| thread.join()));
-                    return ended.map(|()| None).map_err(|_| panicked());
+                    ended.map_err(|_| panicked())?;
+                    return self.tell(py, true).map(|()| None);
                 }
             }
         }

@@ -31,13 +31,15 @@ struct Written {
 fn write(task: &Task, path: PathBuf, packing: Packing, story: &Story, stop: &AtomicBool) -> Result<Written, Failure> {
     let columns = Columns { detector: task.columns.detector().collect(), ..Columns::default() };
     let style = HitStyle::new(path.clone(), HitFormat::Parquet, packing, &task.names, columns)?;
+    let style = style.without(task.columns.left_out())?;
     let mut file = style.create(path)?;
     let (mut written, mut all, mut failed) = (Written::default(), Seen::default(), None);
     run(
         task,
         stop,
         || Some(style.encoder()),
-        |done, spare| {
+        |reached, done, spare| {
+            task.progress.add(0, reached);
             let Done { mut seen, mut made, .. } = match done {
                 Ok(done) => done,
                 Err(failure) if task.keep_going && failure.is_of_input() => {
@@ -53,6 +55,7 @@ fn write(task: &Task, path: PathBuf, packing: Packing, story: &Story, stop: &Ato
             all.merge(seen);
             for Made { batch, encoded } in &mut made {
                 written.events += batch.origins.len() as u64;
+                task.progress.add(batch.origins.len() as u64, reached);
                 written.hits += batch.hits.len() as u64;
                 for EventReport { counts } in &batch.reports {
                     written.counts.iter_mut().zip(counts).for_each(|(sum, &n)| *sum += u64::from(n));
@@ -73,7 +76,7 @@ fn write(task: &Task, path: PathBuf, packing: Packing, story: &Story, stop: &Ato
         // Nobody waits for the answer; the file is dropped.
         return Ok(written);
     }
-    all.check_versions(task.tables.boards().version)?;
+    all.check(&task.tables)?;
     let incomplete = written.failures.first().map(ToString::to_string);
     file.finish(&story.provenance(&task.names, all.measured > 0, incomplete))?;
     Ok(written)
@@ -98,7 +101,8 @@ pub fn to_parquet<'py>(
     let story = story(task.options, (task.backend, None), &detector, None, task.names.clone().into(), true);
     let stop: Arc<AtomicBool> = Arc::default();
     let seen = Arc::clone(&stop);
-    let written = wait_for(py, &stop, move || write(&task, path, packing, &story, &seen))?;
+    let progress = Arc::clone(&task.progress);
+    let written = wait_for(py, &stop, Some(&progress), move || write(&task, path, packing, &story, &seen))?;
     let all = PyDict::new(py);
     all.set_item("events", written.events)?;
     all.set_item("hits", written.hits)?;

@@ -67,7 +67,10 @@ pub fn names() -> [Vec<&'static str>; 2] {
 
 /// Some of the columns.
 #[derive(Clone)]
-pub struct Columns(Vec<Column>);
+pub struct Columns {
+    all: Vec<Column>,
+    version: BankVersion,
+}
 
 impl Columns {
     pub fn of(names: &[String], version: BankVersion) -> Result<Self, Failure> {
@@ -76,27 +79,31 @@ impl Columns {
             let found = known.find(|column| column.name == name);
             found.ok_or_else(|| Failure::Value(format!("columns: there is no column {name:?}")))
         };
-        let columns = Self(names.iter().map(of).collect::<Result<_, _>>()?);
-        let of_clusters = columns.detector().find(|column| column.needs_clusters());
-        match of_clusters {
-            Some(column) if version == BankVersion::V4 => {
-                Err(Failure::Value(format!("columns: v4 banks do not tell {}", column.name())))
-            }
-            _ => Ok(columns),
-        }
+        Ok(Self { all: names.iter().map(of).collect::<Result<_, _>>()?, version })
+    }
+
+    /// Columns that decoders write which are not among these.
+    pub fn left_out(&self) -> Vec<String> {
+        let is_there = |column: &&Column| !self.all.iter().any(|other| other.name == column.name);
+        COLUMNS.iter().filter(is_there).map(|column| column.name.to_owned()).collect()
+    }
+
+    /// Bytes of a hit.
+    pub fn size(&self) -> u64 {
+        self.all.iter().map(|column| item_size(column.kind) as u64).sum()
     }
 
     /// Those of them that are made for each batch.
     pub fn detector(&self) -> impl Iterator<Item = DetectorColumn> {
-        self.0.iter().filter_map(|column| match column.source {
+        self.all.iter().filter_map(|column| match column.source {
             Source::Detector(column) => Some(column),
             Source::Hits(_) => None,
         })
     }
 
-    /// Whether the decoder must say what the hits were made of.
+    /// Whether the decoder must say what the hits were made of, which v4 banks do not tell.
     pub fn need_clusters(&self) -> bool {
-        self.detector().any(DetectorColumn::needs_clusters)
+        self.version == BankVersion::V5 && self.detector().any(DetectorColumn::needs_clusters)
     }
 
     /// The columns of a batch that are made for it.
@@ -105,7 +112,7 @@ impl Columns {
             let values = column.values(tables, hits);
             match column.kind() {
                 ColumnType::U16 => values.to_byte_slice().to_vec(),
-                // They fit: none is missing, since the tables are those of the decoder.
+                // They fit, but for those that are missing: of clusters of v4 banks, which Python masks.
                 ColumnType::U8 | ColumnType::Bool => values.into_iter().map(|value| value as u8).collect(),
             }
         };
@@ -125,6 +132,7 @@ pub struct Batch {
 
 /// The hits of consecutive events.
 pub struct Piece {
+    version: BankVersion,
     columns: Vec<(Column, Pages)>,
     n_groups: usize,
     offsets: Vec<i64>,
@@ -147,7 +155,8 @@ impl Piece {
             Ok((column, Pages::new(bytes, Weak::clone(pool))?))
         };
         Ok(Self {
-            columns: columns.0.iter().copied().map(pages).collect::<io::Result<_>>()?,
+            version: columns.version,
+            columns: columns.all.iter().copied().map(pages).collect::<io::Result<_>>()?,
             n_groups,
             offsets: vec![0],
             events: Vec::new(),
@@ -170,6 +179,26 @@ impl Piece {
     /// Hits that it has.
     pub fn n_hits(&self) -> usize {
         self.offsets.last().map_or(0, |&n| n as usize)
+    }
+
+    /// The end of those of the events of a batch from `first` on that fit into so many events and bytes; at least one does
+    /// where there is none yet.
+    pub fn end(&self, batch: &Batch, first: usize, events: usize, bytes: u64) -> usize {
+        let of_hit: usize = self.columns.iter().map(|(column, _)| item_size(column.kind)).sum();
+        // An end a group, place, file, run, number and counts.
+        let of_event = 8 * self.n_groups + 26 + 4 * Count::ALL.len();
+        let (ends, n) = (batch.hits.offsets(), batch.origins.len());
+        let fits = |end: usize| {
+            let hits = self.n_hits() + (ends[end * self.n_groups] - ends[first * self.n_groups]) as usize;
+            let events = self.n_events() + end - first;
+            (hits * of_hit + events * of_event) as u64 <= bytes
+        };
+        let most = n.min(first.saturating_add(events - self.n_events()));
+        let mut end = first + usize::from(self.n_events() == 0);
+        while end < most && fits(end + 1) {
+            end += 1;
+        }
+        end
     }
 
     /// Appends some events of a batch.
@@ -203,12 +232,16 @@ impl Piece {
 
     /// The piece as a dictionary of arrays.
     pub fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
-        let columns = PyDict::new(py);
+        let (columns, mut missing) = (PyDict::new(py), Vec::new());
         for (column, pages) in self.columns {
+            if matches!(column.source, Source::Detector(of) if of.needs_clusters()) && self.version == BankVersion::V4 {
+                missing.push(column.name);
+            }
             columns.set_item(column.name, Array::of_pages(pages, column.kind).into_py_any(py)?)?;
         }
         let all = PyDict::new(py);
         all.set_item("columns", columns)?;
+        all.set_item("missing", missing)?;
         all.set_item("n_groups", self.n_groups)?;
         all.set_item("offsets", Array::of_vec(self.offsets, "<i8").into_py_any(py)?)?;
         all.set_item("event", Array::of_vec(self.events, "<u8").into_py_any(py)?)?;

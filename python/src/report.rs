@@ -6,14 +6,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyDict};
 use ut_decoding::cli::report::{self, Detector, Gatherer, Sums, draw};
 use ut_decoding::error::WorkError;
 use ut_decoding::input::{InputPart, count_readable};
 use ut_decoding::output::NewFile;
 use ut_decoding::views::Against;
 
+use crate::array::Array;
 use crate::failure::Failure;
 use crate::request::{Part, Request, check};
 use crate::wait::wait_for;
@@ -50,13 +52,31 @@ impl RunSums {
     fn draw(&self, py: Python<'_>, page: PathBuf, compare: Option<&Self>) -> PyResult<String> {
         let (first, second) = (Arc::clone(&self.0), compare.map(|other| Arc::clone(&other.0)));
         // The page may be a pipe.
-        wait_for(py, &AtomicBool::new(false), move || {
+        wait_for(py, &AtomicBool::new(false), None, move || {
             let drawn = draw(&first, second.as_deref())?;
             let mut file = NewFile::create(&page)?;
             file.write_all(drawn.html.as_bytes()).map_err(|error| file.cannot(error))?;
             file.finish()?;
             Ok(drawn.json.to_string())
         })
+    }
+
+    /// By name, the numbers behind the pictures.
+    fn numbers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let (view, all) = (&self.0.view, PyDict::new(py));
+        let rows = |rows: &[Vec<u64>]| rows.concat();
+        let (mut edges, events): (Vec<_>, Vec<_>) = view.spans.iter().map(|(key, span)| (key, span.events)).unzip();
+        edges.extend(edges.last().map(|last| last + view.spans.width()));
+        for (name, values) in [
+            ("strips", view.strips.clone()),
+            ("charge_of_layer", rows(&view.charge_of_layer)),
+            ("size_of_layer", rows(&view.size_of_layer)),
+            ("spans", edges),
+            ("events", events),
+        ] {
+            all.set_item(name, Array::of_vec(values, "<u8").into_py_any(py)?)?;
+        }
+        Ok(all)
     }
 
     #[getter]
@@ -116,7 +136,8 @@ pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_p
     let task = check(py, request)?;
     let stop: Arc<AtomicBool> = Arc::default();
     let seen = Arc::clone(&stop);
-    let sums = wait_for(py, &stop, move || {
+    let progress = Arc::clone(&task.progress);
+    let sums = wait_for(py, &stop, Some(&progress), move || {
         let gatherer = Gatherer {
             tables: &detector.tables,
             options: task.options,
@@ -126,11 +147,17 @@ pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_p
             keep_going: task.keep_going,
             first_place,
         };
-        let mut gathered = gatherer.gather(&task.parts, &task.select, |_, _| !seen.load(Ordering::Relaxed))?;
+        let mut before = 0;
+        let mut gathered = gatherer.gather(&task.parts, &task.select, |events, bytes| {
+            task.progress.add(events - before, bytes);
+            before = events;
+            !seen.load(Ordering::Relaxed)
+        })?;
         let fails = |error: &WorkError| !(task.keep_going && error.is_of_input());
         if let Some(at) = gathered.failures.iter().position(fails) {
             return Err(gathered.failures.swap_remove(at).into());
         }
+        gathered.seen.check_makers(&detector.tables)?;
         Ok(Sums::new(&task.names, Arc::clone(&detector), task.options, gathered).of_part(part))
     })?;
     Ok(RunSums(Arc::new(sums)))
@@ -154,7 +181,7 @@ const fn name_of(against: Against) -> &'static str {
 pub fn count(py: Python<'_>, part: Part, keep_going: bool) -> PyResult<u64> {
     let part: InputPart = part.into();
     let stop = AtomicBool::new(false);
-    wait_for(py, &stop, move || match count_readable(&part) {
+    wait_for(py, &stop, None, move || match count_readable(&part) {
         (n, Some(_)) if keep_going => Ok(n),
         (_, Some(error)) => Err(error.into()),
         (n, None) => Ok(n),
@@ -166,7 +193,7 @@ impl Request {
     fn first_file(&self) -> Option<PathBuf> {
         self.parts.first().and_then(|part| match part {
             Part::File(path) | Part::Section(path, ..) => Some(path.clone()),
-            Part::Memory(..) => None,
+            Part::Memory(..) | Part::Object(..) => None,
         })
     }
 
@@ -180,7 +207,7 @@ impl Request {
                 section = Some([*start, *end, first_place]);
                 Some(path.clone())
             }
-            Part::Memory(..) => None,
+            Part::Memory(..) | Part::Object(..) => None,
         };
         let files: Vec<PathBuf> = self.parts.iter().map(file).collect::<Option<_>>()?;
         report::Part::of(&files, &self.select().ok()?, section)

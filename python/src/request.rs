@@ -1,10 +1,12 @@
 //! What Python asks for, checked.
 
+use std::io::{self, Read};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use ut_decoding::cli::decode::SelectArgs;
@@ -16,14 +18,34 @@ use ut_decoding::{DecodeOptions, DetectorTables, Flip, Position};
 use crate::failure::Failure;
 use crate::piece::Columns;
 use crate::tables::Tables;
-use crate::wait::wait_for;
+use crate::wait::{Progress, wait_for};
 
-/// A file, its name with its bytes, or a section of it: first and last byte, events before it.
+/// A file, its name with its bytes or with what has a method `read`, or a section of it: first and last byte, events before
+/// it.
 #[derive(FromPyObject)]
 pub enum Part {
     Section(PathBuf, u64, u64, u64),
-    Memory(String, PyBackedBytes),
+    Memory(PathBuf, PyBackedBytes),
+    Object(PathBuf, Py<PyAny>),
     File(PathBuf),
+}
+
+/// An object of Python that is read like a file.
+struct Object(Py<PyAny>);
+
+impl Read for Object {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = |py: Python<'_>| {
+            let bytes: PyBackedBytes = self.0.call_method1(py, "read", (buffer.len(),))?.extract(py)?;
+            let target = buffer.get_mut(..bytes.len());
+            target
+                .ok_or_else(|| PyValueError::new_err("read gave more bytes than were asked for"))?
+                .copy_from_slice(&bytes);
+            Ok::<_, PyErr>(bytes.len())
+        };
+        // Not when the interpreter ends.
+        Ok(Python::try_attach(read).ok_or_else(|| io::Error::other("Python has ended"))??)
+    }
 }
 
 impl Part {
@@ -32,6 +54,7 @@ impl Part {
         match self {
             Self::File(path) | Self::Section(path, ..) => !is_read_once(path),
             Self::Memory(..) => true,
+            Self::Object(..) => false,
         }
     }
 
@@ -41,6 +64,7 @@ impl Part {
             Self::File(path) => path.metadata().map_or(0, |meta| meta.len()),
             Self::Memory(_, bytes) => bytes.len() as u64,
             Self::Section(_, start, end, _) => end.saturating_sub(*start),
+            Self::Object(..) => 0,
         }
     }
 }
@@ -55,6 +79,7 @@ impl From<Part> for InputPart {
         match part {
             Part::File(path) => Self::file(path),
             Part::Memory(name, bytes) => Self::memory(name, bytes),
+            Part::Object(name, object) => Self::stream(name, Object(object)),
             Part::Section(path, start, end, first_event) => {
                 Self::section(path, Section { bytes: start..end, first_event, n_events: None })
             }
@@ -62,7 +87,7 @@ impl From<Part> for InputPart {
     }
 }
 
-/// The options with their defaults; what they mean and which types they have stands at `Options` in `_decode.py`.
+/// The options; what they mean, their types and their defaults stand at `Options` in `_options.py`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
@@ -70,39 +95,24 @@ pub struct Request {
     pub parts: Vec<Part>,
     pub tables: Py<Tables>,
     columns: Vec<String>,
-    #[pyo3(default = true)]
     clustering: bool,
-    #[pyo3(default = "adc".to_owned())]
     position: String,
-    #[pyo3(default = 128)]
     max_cluster_size: u32,
-    #[pyo3(default)]
     save_above_max: bool,
-    #[pyo3(default = 511)]
     flip: u32,
-    #[pyo3(default = "cpu".to_owned())]
     backend: String,
-    #[pyo3(default)]
     threads: usize,
-    /// Without it, what is best for what is asked.
-    #[pyo3(default)]
     pub batch: Option<usize>,
-    #[pyo3(default = true)]
     checksum: bool,
-    #[pyo3(default)]
     keep_going: bool,
-    #[pyo3(default)]
     events: Option<String>,
-    #[pyo3(default)]
     run: Option<u32>,
-    #[pyo3(default)]
     event_number: Option<u64>,
-    #[pyo3(default)]
+    run_events: Option<Vec<(u32, u64)>>,
     shard: Option<(u64, u64)>,
-    #[pyo3(default)]
     skip: u64,
-    #[pyo3(default)]
     limit: Option<u64>,
+    progress: Option<Py<PyAny>>,
 }
 
 /// Bytes of raw data that come with a hit, in files of UT banks.
@@ -136,11 +146,12 @@ pub struct Task {
     pub check: bool,
     pub keep_going: bool,
     pub select: Select,
+    pub progress: Arc<Progress>,
 }
 
 /// Checks a request. Its inputs may be counted, which takes as long as it takes to read them.
 pub fn check(py: Python<'_>, request: Request) -> PyResult<Task> {
-    wait_for(py, &AtomicBool::new(false), move || request.check())
+    wait_for(py, &AtomicBool::new(false), None, move || request.check())
 }
 
 impl Request {
@@ -187,11 +198,12 @@ impl Request {
         }
         let places = self.select()?.events;
         let bytes: u64 = self.parts.iter().map(Part::bytes).sum();
+        let total = self.parts.iter().all(Part::is_kept).then_some(bytes);
         let mut most_events = self.limit.unwrap_or(u64::MAX);
         let once = self.parts.iter().position(|part| !part.is_kept());
         let parts: Vec<InputPart> = self.parts.into_iter().map(Into::into).collect();
         let names: Vec<PathBuf> = parts.iter().map(|part| part.name().to_path_buf()).collect();
-        let mut select = Select::default().run(self.run).number(self.event_number);
+        let mut select = Select::default().run(self.run).number(self.event_number).pairs(self.run_events);
         if let Some(places) = &places {
             most_events = most_events.min(places.count());
             select = select.places(places);
@@ -222,6 +234,7 @@ impl Request {
             check: self.checksum,
             keep_going: self.keep_going,
             select: select.window(self.skip, self.limit),
+            progress: Arc::new(Progress::new(self.progress, total)),
         })
     }
 }

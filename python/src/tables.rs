@@ -43,9 +43,19 @@ pub fn version_of(name: &str) -> Result<BankVersion, Failure> {
 }
 
 impl Tables {
-    fn make(boards: Boards, geometry: Geometry, grouping: &str, files: Option<[PathBuf; 2]>) -> Result<Self, Failure> {
-        let detector = Arc::new(DetectorTables::new(boards, geometry, grouping_of(grouping)?)?);
-        Ok(Self { detector, files })
+    fn make(
+        (boards, geometry): (Boards, Geometry),
+        grouping: &str,
+        trust: bool,
+        files: Option<[PathBuf; 2]>,
+    ) -> Result<Self, Failure> {
+        let grouping = grouping_of(grouping)?;
+        let detector = match &files {
+            _ if trust => DetectorTables::trusting(boards, geometry, grouping)?,
+            Some(_) => DetectorTables::new(boards, geometry, grouping)?,
+            None => DetectorTables::new(boards, geometry, grouping)?.only_generated(),
+        };
+        Ok(Self { detector: Arc::new(detector), files })
     }
 
     fn name(&self, of: usize) -> &Path {
@@ -56,30 +66,35 @@ impl Tables {
 #[pymethods]
 impl Tables {
     #[new]
-    #[pyo3(signature = (boards, geometry, *, grouping = "y-rows"))]
-    fn new(py: Python<'_>, boards: PathBuf, geometry: PathBuf, grouping: &str) -> PyResult<Self> {
+    #[pyo3(signature = (boards, geometry, *, grouping = "y-rows", trust = false))]
+    fn new(py: Python<'_>, boards: PathBuf, geometry: PathBuf, grouping: &str, trust: bool) -> PyResult<Self> {
         let grouping = grouping.to_owned();
         // They may be pipes.
-        wait_for(py, &AtomicBool::new(false), move || {
+        wait_for(py, &AtomicBool::new(false), None, move || {
             let files = [boards, geometry];
-            Self::make(Boards::read(&files[0])?, Geometry::read(&files[1])?, &grouping, Some(files))
+            Self::make((Boards::read(&files[0])?, Geometry::read(&files[1])?), &grouping, trust, Some(files))
         })
     }
 
     #[staticmethod]
-    #[pyo3(signature = (version = "v5", *, grouping = "y-rows"))]
-    fn synthetic(version: &str, grouping: &str) -> PyResult<Self> {
-        let (boards, geometry) = synth::detector(version_of(version)?, 1);
-        Ok(Self::make(boards, geometry, grouping, None)?)
+    #[pyo3(signature = (version = "v5", *, grouping = "y-rows", trust = false))]
+    fn synthetic(version: &str, grouping: &str, trust: bool) -> PyResult<Self> {
+        Ok(Self::make(synth::detector(version_of(version)?, 1), grouping, trust, None)?)
     }
 
     /// `names`: of the files, or `None` for the synthetic detector.
     #[staticmethod]
-    fn from_bytes(boards: &[u8], geometry: &[u8], grouping: &str, names: Option<(PathBuf, PathBuf)>) -> PyResult<Self> {
+    fn from_bytes(
+        boards: &[u8],
+        geometry: &[u8],
+        grouping: &str,
+        names: Option<(PathBuf, PathBuf)>,
+        trust: bool,
+    ) -> PyResult<Self> {
         let files = names.map(<[PathBuf; 2]>::from);
         let [boards_name, geometry_name] = files.as_ref().map_or([SYNTHETIC; 2].map(str::to_owned), shown);
-        let (boards, geometry) = parse(boards, geometry, &boards_name, &geometry_name)?;
-        Ok(Self::make(boards, geometry, grouping, files)?)
+        let tables = parse(boards, geometry, &boards_name, &geometry_name)?;
+        Ok(Self::make(tables, grouping, trust, files)?)
     }
 
     #[getter]
@@ -121,6 +136,11 @@ impl Tables {
     #[getter]
     fn is_synthetic(&self) -> bool {
         self.files.is_none()
+    }
+
+    #[getter]
+    fn is_trusted(&self) -> bool {
+        self.detector.is_trusted()
     }
 
     /// By sector: its group.

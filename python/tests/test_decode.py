@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import json
 import os
+import pathlib
 import pickle
 import shutil
 import signal
@@ -25,7 +26,7 @@ def test_the_fixtures_give_the_numbers_that_the_reference_gave(fixtures, version
     folder = fixtures / version
     tables = ut.Tables(folder / "boards.bin", folder / "geometry.bin", grouping=grouping)
     hits = ut.decode(folder / "events.mdf", tables)
-    assert len(hits) == expected["hits"][grouping]["number"]
+    assert hits.n_hits == expected["hits"][grouping]["number"]
     assert hits.n_events == 4
     assert hits.n_groups == tables.n_groups
     assert {name: n for name, n in hits.report.items() if n} == {name: n for name, n in expected["report"].items() if n}
@@ -43,7 +44,7 @@ def test_columns_are_those_of_the_tools_csv(fixtures, v5, tmp_path):
     subprocess.run([sys.executable, "-m", "ut_decoding", "decode", file, *tables, "-o", csv, "-q"], check=True)
     rows = np.genfromtxt(csv, delimiter=",", names=True, dtype=None)
     hits = ut.decode(file, v5)
-    assert len(rows) == len(hits) > 0
+    assert len(rows) == hits.n_hits > 0
     assert np.array_equal(rows["event"], hits.event)
     assert np.array_equal(rows["group"], hits.group)
     for name in ut.Hits.COLUMNS:
@@ -57,7 +58,7 @@ def test_columns_are_read_only_views_of_the_decoders_memory(busy, synthetic):
         address = column.base.__array_interface__["data"][0]
         assert column.ctypes.data == address
         assert not column.flags.writeable and column.flags.c_contiguous
-        assert column.shape == (len(hits),)
+        assert column.shape == (hits.n_hits,)
     with pytest.raises(ValueError, match="read-only"):
         hits.x_at_y_eq0[0] = 1
 
@@ -87,10 +88,10 @@ def test_hits_of_iterate_stay_good_while_others_come(busy, synthetic):
         if len(kept) > 3:
             kept.pop(0)
         for hits in kept:
-            n = len(hits)
+            n = hits.n_hits
         first += 50
         assert kept[-1] == whole.of_events(first - 50, first)
-        assert n == len(kept[-1])
+        assert n == kept[-1].n_hits
 
 
 def test_files_folders_patterns_bytes_and_lists_are_inputs(busy, synthetic, tmp_path, monkeypatch):
@@ -160,7 +161,7 @@ def test_a_file_that_is_named_twice_is_one_word_in_arrow(busy, synthetic):
     splits = ut.plan(busy, synthetic, events=400)
     file = ut.decode([*splits, ut.generate(1)]).to_arrow()["file"].combine_chunks()
     assert file.dictionary.to_pylist() == [busy, "bytes"]
-    n = len(ut.decode(splits))
+    n = ut.decode(splits).n_hits
     assert set(file.to_pylist()[:n]) == {busy} and set(file.to_pylist()[n:]) == {"bytes"}
 
 
@@ -254,7 +255,7 @@ def test_names_that_are_not_utf8_are_known_again(busy, synthetic, fixtures, v5, 
     other = broken.replace("\udcff", "\udcfe")
     shutil.copy(broken, other)
     words = ut.decode([broken, other], v5).to_arrow()["file"].to_pylist()
-    assert {word: words.count(word) for word in words} == {rf"{tmp_path}/{name}.mdf": len(hits) for name in (r"\xff", r"\xfe")}
+    assert {word: words.count(word) for word in words} == {rf"{tmp_path}/{name}.mdf": hits.n_hits for name in (r"\xff", r"\xfe")}
 
 
 def test_only_the_columns_that_are_asked_for_are_kept(busy, synthetic):
@@ -262,11 +263,11 @@ def test_only_the_columns_that_are_asked_for_are_kept(busy, synthetic):
     hits = ut.decode(busy, synthetic, columns=["x_at_y_eq0", "lhcb_id", "lhcb_id"])
     assert list(hits.columns) == ["x_at_y_eq0", "lhcb_id"]
     assert np.array_equal(hits.lhcb_id, whole.lhcb_id)
-    assert len(hits) == len(whole)
+    assert hits.n_hits == whole.n_hits
     with pytest.raises(AttributeError, match="without the column weight"):
         _ = hits.weight
     none = ut.decode(busy, synthetic, columns=[])
-    assert none.report == whole.report and len(none) == len(whole) and none.columns == {}
+    assert none.report == whole.report and none.n_hits == whole.n_hits and none.columns == {}
 
 
 def test_columns_of_the_detector_come_on_request(fixtures, v5, v4, tmp_path):
@@ -278,7 +279,7 @@ def test_columns_of_the_detector_come_on_request(fixtures, v5, v4, tmp_path):
         assert np.array_equal(hits.columns[name], plain.columns[name])
     for name in ut.Hits.DETECTOR_COLUMNS:
         column = getattr(hits, name)
-        assert column is hits.columns[name] and column.shape == (len(hits),)
+        assert column is hits.columns[name] and column.shape == (hits.n_hits,)
     assert np.array_equal(hits.layer, hits.lhcb_id >> 18 & 3)
     assert np.array_equal(hits.strip, hits.lhcb_id & 511)
     assert set(hits.side) == {0, 1} and set(hits.face) == {0, 1} and hits.stave.max() <= 8 and hits.module.max() <= 7
@@ -291,10 +292,8 @@ def test_columns_of_the_detector_come_on_request(fixtures, v5, v4, tmp_path):
     together = ut.Hits.concatenate(steps)
     assert all(np.array_equal(together.columns[name], hits.columns[name]) for name in together.columns)
     unclustered = ut.decode(file, v5, clustering=False, columns=["n_strips", "charge"])
-    assert (unclustered.n_strips == 1).all() and len(unclustered) > len(hits)
+    assert (unclustered.n_strips == 1).all() and unclustered.n_hits > hits.n_hits
     assert unclustered.charge.sum() == hits.charge.sum()
-    with pytest.raises(ValueError, match="v4 banks do not tell charge"):
-        ut.decode(fixtures / "v4/events.mdf", v4, columns=["charge"])
     assert ut.decode(fixtures / "v4/events.mdf", v4, columns=["layer", "board"]).board.max() < 240
     with pytest.raises(ut.DecodeError, match="reference and cpu"):
         ut.decode(file, v5, columns=["charge"], backend="emulated")
@@ -302,7 +301,7 @@ def test_columns_of_the_detector_come_on_request(fixtures, v5, v4, tmp_path):
 
 def test_an_input_without_events_gives_no_hits_but_all_columns(synthetic):
     hits = ut.decode(b"", synthetic)
-    assert (hits.n_events, len(hits), hits.has_trouble) == (0, 0, False)
+    assert (hits.n_events, hits.n_hits, hits.has_trouble) == (0, 0, False)
     assert hits.x_at_y_eq0.shape == (0,) and hits.offsets.tolist() == [0]
     assert hits.events.counts.shape == (0, 15)
     assert list(ut.iterate(b"", synthetic)) == []
@@ -639,3 +638,29 @@ def test_lanes_and_sectors_are_looked_up_both_ways(v5):
     for c in of_board:
         assert c in v5.connections(sector=c.sector)
         assert sum(d.last_strip - d.first_strip + 1 for d in v5.connections(sector=c.sector)) == 512
+
+
+def test_events_and_tables_that_do_not_belong_together_are_refused(busy, fixtures, v4, v5, synthetic, tmp_path):
+    # Another trigger mask than that of generated events.
+    data = bytearray(ut.generate(1))
+    data[20] ^= 1
+    trusted = ut.Tables.synthetic(trust=True)
+    geometry = bytearray(pathlib.Path(v5.geometry).read_bytes())
+    geometry[4 + 4 * 6 * 1048] ^= 1
+    others = ut.Tables.from_bytes(pathlib.Path(v5.boards).read_bytes(), bytes(geometry))
+    for events, tables, part in [
+        (bytes(data), synthetic, "not made by ut-decode generate"),
+        (bytes(data), pickle.loads(pickle.dumps(synthetic)), "not made by ut-decode generate"),
+        (ut.generate(1), others, "were made by ut-decode generate"),
+        (ut.generate(1, version="v4"), v5, "board table's version"),
+    ]:
+        with pytest.raises(ut.InputError, match=part):
+            ut.decode(events, tables, checksum=False)
+        with pytest.raises(ut.InputError, match=part):
+            ut.decode_to_parquet(events, tmp_path / "hits.parquet", tables, checksum=False)
+    assert not (tmp_path / "hits.parquet").exists()
+    for tables in (trusted, pickle.loads(pickle.dumps(trusted))):
+        assert len(ut.decode(bytes(data), tables, checksum=False)) > 0
+    with pytest.raises(ut.TablesError, match="does not fit boards of format v5"):
+        ut.Tables(v5.boards, v4.geometry)
+    assert ut.Tables(v5.boards, v4.geometry, trust=True).bank_version == "v5"

@@ -40,7 +40,9 @@ def test_hits_do_not_depend_on_the_splits(busy, synthetic, events):
     assert together.n_events == whole.n_events and together.lhcb_id.tolist() == whole.lhcb_id.tolist()
 
 
-def test_packets_are_not_cut(packets, synthetic):
+def test_packets_are_not_cut(packets):
+    # Packets do not bear the mark of generated events.
+    synthetic = ut.Tables.synthetic(trust=True)
     whole = ut.decode(packets, synthetic)
     splits = ut.plan(packets, synthetic, events=10)
     assert [(split.first_event, split.n_events) for split in splits] == [(0, 700), (700, 700), (1400, 700)]
@@ -165,7 +167,8 @@ def test_the_metadata_of_a_file_are_those_of_the_tool(busy, fixtures, synthetic,
     measured = tmp_path / "measured.mdf"
     measured.write_bytes(data)
     files = ["--boards", v5.boards, "--geometry", v5.geometry]
-    for file, tables, args in ((busy, synthetic, []), (fixtures / "v5/events.mdf", v5, files), (measured, synthetic, [])):
+    trusted = (measured, ut.Tables.synthetic(trust=True), ["--synthetic-detector"])
+    for file, tables, args in ((busy, synthetic, []), (fixtures / "v5/events.mdf", v5, files), trusted):
         environment = {**os.environ, "UT_DECODE_CONFIG": ""}
         subprocess.run([*command, file, "--no-checksum", *args], check=True, env=environment, stderr=subprocess.DEVNULL)
         ut.decode_to_parquet(file, python, tables, checksum=False)

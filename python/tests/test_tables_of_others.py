@@ -59,17 +59,29 @@ def test_arrow_has_the_columns_of_the_files_without_a_copy(hits, fixtures, v5, t
     assert table.schema.field("run").nullable and not table.schema.field("event").nullable
 
 
-def test_columns_of_the_detector_are_those_of_the_file(fixtures, v5, tmp_path):
+@pytest.mark.parametrize("version", ["v4", "v5"])
+def test_columns_are_those_that_are_asked_for_in_memory_and_in_files(fixtures, v4, v5, tmp_path, version):
     from pyarrow import parquet
 
-    file, path, names = fixtures / "v5/events.mdf", tmp_path / "hits.parquet", ["detector", "sector_id"]
-    table = ut.decode(file, v5, columns=names).to_arrow()
-    ut.decode_to_parquet(file, path, v5, columns=names)
+    file, path, names = fixtures / version / "events.mdf", tmp_path / "hits.parquet", ["lhcb_id", "detector", "sector_id"]
+    tables = v4 if version == "v4" else v5
+    hits = ut.decode(file, tables, columns=names)
+    table = hits.to_arrow()
+    ut.decode_to_parquet(file, path, tables, columns=names)
     rows = parquet.read_table(path)
-    assert rows.num_columns == 12 + len(ut.Hits.DETECTOR_COLUMNS)
-    for name in ut.Hits.DETECTOR_COLUMNS:
+    some = {"event", "run", "event_number", "group", "file"}
+    assert set(rows.column_names) == set(table.column_names) == {"lhcb_id", *ut.Hits.DETECTOR_COLUMNS, *some}
+    for name in table.column_names:
         assert table[name].to_pylist() == rows[name].to_pylist(), name
     assert pa.types.is_boolean(table["flipped"].type)
+    # v4 banks do not tell the clusters, as the files say, too.
+    unknown = {"charge", "n_strips", "first_strip"} if version == "v4" else set()
+    assert {name for name in names[:1] + [*ut.Hits.DETECTOR_COLUMNS] if table[name].null_count} == unknown
+    for name in unknown:
+        assert hits[name].mask.all() and hits.to_awkward(groups=False)[0][name].tolist() == [None] * hits[0].n_hits
+        assert hits.to_pandas()[name].isna().all() and ut.Hits.concatenate([hits, hits])[name].mask.all()
+    ut.decode_to_parquet(file, path, tables, columns=["x_at_y_eq0"])
+    assert parquet.read_table(path).column_names == ["event", "run", "event_number", "group", "x_at_y_eq0", "file"]
 
 
 def test_what_arrow_holds_outlives_the_hits(fixtures, v5):
@@ -80,12 +92,12 @@ def test_what_arrow_holds_outlives_the_hits(fixtures, v5):
 
 def test_polars_and_duckdb_read_hits(hits):
     frame = pl.DataFrame(hits)
-    assert frame.shape == (len(hits), 12)
+    assert frame.shape == (hits.n_hits, 12)
     assert np.array_equal(frame["x_at_y_eq0"].to_numpy(), hits.x_at_y_eq0)
     assert pl.from_arrow(hits).struct.unnest().equals(frame)
     assert pl.from_arrow(hits.to_arrow())["lhcb_id"].equals(frame["lhcb_id"])
     rows = duckdb.sql("select count(*), sum(lhcb_id), count(distinct file) from hits").fetchall()
-    assert rows == [(len(hits), int(hits.lhcb_id.sum(dtype=np.uint64)), 2)]
+    assert rows == [(hits.n_hits, int(hits.lhcb_id.sum(dtype=np.uint64)), 2)]
 
 
 def test_nothing_is_a_table_of_no_rows(v5):
@@ -97,7 +109,48 @@ def test_nothing_is_a_table_of_no_rows(v5):
 def test_runs_that_nobody_knows_are_null(fixtures, v5):
     hits = ut.decode(fixtures / "v5/events.mdf", v5)
     hits.events = dataclasses.replace(hits.events, run=np.ma.masked_all_like(hits.events.run))
-    assert hits.to_arrow()["run"].null_count == len(hits)
+    assert hits.to_arrow()["run"].null_count == hits.n_hits
+
+
+def test_pandas_has_the_columns_of_arrow_and_unknown_runs(hits):
+    pd = pytest.importorskip("pandas")
+    table, frame = hits.to_arrow(), hits.to_pandas()
+    assert list(frame.columns) == table.column_names and frame["run"].dtype == "UInt32"
+    for name in table.column_names:
+        assert frame[name].tolist() == table[name].to_pylist(), name
+    hits = hits[:]
+    hits.events = dataclasses.replace(hits.events, run=np.ma.masked_all_like(hits.events.run))
+    assert hits.to_pandas()["run"].isna().all()
+    assert hits.to_polars().equals(pl.DataFrame(hits)) and pd.DataFrame(hits.troubles).columns[0] == "file"
+
+
+@pytest.mark.parametrize("format", ["rntuple", "ttree"])
+def test_root_has_hits_and_events(hits, fixtures, v4, v5, tmp_path, format):
+    uproot = pytest.importorskip("uproot")
+    inputs, path = [fixtures / "v5/events.mdf", fixtures / "v5/troubles.mdf"], tmp_path / "hits.root"
+    summary = ut.decode_to_root(inputs, path, v5, format=format, step=3)
+    assert summary == hits.summary and [one.name for one in tmp_path.iterdir()] == ["hits.root"]
+    with uproot.open(path) as file:
+        rows, events = file["hits"].arrays(), file["events"].arrays()
+        assert rows.fields == ["event_index", "group", *ut.Hits.COLUMNS] and str(file["files"]).split("\n") == hits.files
+        assert file["hits"].classname == ("TTree" if format == "ttree" else "ROOT::RNTuple")
+    for name in rows.fields:
+        assert rows[name].to_numpy().tobytes() == hits[name].tobytes(), name
+    assert events.event.tolist() == hits.events.event.tolist() and events.n_hits.tolist() == hits.hits_per_event.tolist()
+    assert events["index"].tolist() == list(range(len(hits))) and events.first_hit[1] == events.n_hits[0]
+    assert events.event_number[events.has_event_number].tolist() == hits.events.event_number.compressed().tolist()
+    again = tmp_path / "again.root"
+    hits.to_root(again, format=format)
+    with uproot.open(again) as file:
+        assert file["hits"].arrays().tolist() == rows.tolist()
+    ut.decode_to_root(fixtures / "v4/events.mdf", again, v4, columns=["charge"], format=format)
+    with uproot.open(again) as file:
+        assert set(file["hits"].arrays()["charge"].tolist()) == {65535}
+    with pytest.raises(ut.InputError):
+        ut.decode_to_root("no-such.mdf", tmp_path / "none.root", v5, format=format)
+    with pytest.raises(ValueError, match="would replace"):
+        ut.decode_to_root(again, again, v5)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["again.root", "hits.root"]
 
 
 def test_troubles_are_a_frame(hits):

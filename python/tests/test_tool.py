@@ -1,5 +1,8 @@
 """The command `ut-decode` of the wheel behaves as the program does."""
 
+import base64
+import hashlib
+import importlib.metadata
 import os
 import pathlib
 import signal
@@ -35,6 +38,15 @@ def test_manual_pages_and_completions_are_those_of_the_command(tmp_path):
     assert {"_ut-decode", "ut-decode", "ut-decode.fish", "ut-decode.1", "ut-decode-decode.1"} <= {name.name for name in names}
     for name in names:
         assert (pathlib.Path(sys.prefix, "share") / name).read_bytes() == (tmp_path / name).read_bytes(), name
+
+
+def test_every_file_of_the_wheel_is_in_its_record():
+    distribution = importlib.metadata.distribution("ut-decoding")
+    listed = {str(file): file.hash for file in distribution.files if "__pycache__" not in file.parts}
+    for name in ("ut_decoding/plot.py", "ut_decoding/_native.abi3.so"):
+        digest = hashlib.sha256(pathlib.Path(distribution.locate_file(name)).read_bytes()).digest()
+        assert listed[name].value == base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    assert any(name.endswith("share/man/man1/ut-decode.1") for name in listed)
 
 
 def test_a_reader_that_has_gone_is_no_error():

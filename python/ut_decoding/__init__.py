@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 # The command `ut-decode` goes through here, and starts itself again for each measurement of `tune`: what takes time to
 # import is imported when it is used.
 if TYPE_CHECKING:
-    from ._decode import Options as Options
-    from ._decode import SplitOptions as SplitOptions
+    from . import dask as dask
+    from . import plot as plot
     from ._decode import decode as decode
     from ._decode import iterate as iterate
     from ._errors import DecodeError as DecodeError
@@ -28,13 +28,18 @@ if TYPE_CHECKING:
     from ._hits import BrokenEvent as BrokenEvent
     from ._hits import Hits as Hits
     from ._hits import Summary as Summary
+    from ._histograms import charge as charge
+    from ._histograms import occupancy as occupancy
     from ._native import generate as generate
+    from ._options import Options as Options
+    from ._options import SplitOptions as SplitOptions
+    from ._options import SumsOptions as SumsOptions
     from ._plan import decode_to_parquet as decode_to_parquet
     from ._plan import plan as plan
     from ._report import RunSums as RunSums
-    from ._report import SumsOptions as SumsOptions
     from ._report import report as report
     from ._report import run_sums as run_sums
+    from ._root import decode_to_root as decode_to_root
     from ._split import Split as Split
     from ._tables import Connection as Connection
     from ._tables import Tables as Tables
@@ -46,19 +51,22 @@ _WHERE = {
     "Error": "_errors",
     "Hits": "_hits",
     "InputError": "_errors",
-    "Options": "_decode",
+    "Options": "_options",
     "OutputError": "_errors",
     "RunSums": "_report",
     "Split": "_split",
-    "SplitOptions": "_decode",
+    "SplitOptions": "_options",
     "Summary": "_hits",
-    "SumsOptions": "_report",
+    "SumsOptions": "_options",
     "Tables": "_tables",
     "TablesError": "_errors",
+    "charge": "_histograms",
     "decode": "_decode",
     "decode_to_parquet": "_plan",
+    "decode_to_root": "_root",
     "generate": "_native",
     "iterate": "_decode",
+    "occupancy": "_histograms",
     "plan": "_plan",
     "report": "_report",
     "run_sums": "_report",

@@ -2,19 +2,26 @@
 
 import atexit
 import glob
-import operator
+import io
 import os
+import re
 from collections.abc import Iterable, Iterator
-from typing import Any, TypedDict, Unpack, get_args, get_type_hints
+from typing import Any, Unpack
 
 from . import _native
 from ._errors import InputError
 from ._hits import Hits
+from ._options import DEFAULTS, Options, checked, integer, places, takes
 from ._split import Split
 from ._tables import Tables
 
 Name = str | os.PathLike[str]
 
+NO_FILE = re.compile(r"-|boards|geometry|bytes(-\d+)?")
+"""Names of inputs and tables that came as bytes, or from standard input."""
+
+_UNITS = {"B": 1, "kB": 1000, "MB": 1000**2, "GB": 1000**3, "KiB": 1024, "MiB": 1024**2, "GiB": 1024**3}
+_MOST = 2**63 - 1
 _OWNER = os.getpid()
 
 
@@ -25,74 +32,16 @@ def _remove_unfinished() -> None:
         _native.remove_unfinished()
 
 
-class EventOptions(TypedDict, total=False):
-    """Which events of a file to take, and how their strips become clusters."""
-
-    run: int | None
-    """Only events of this run."""
-    event_number: int | None
-    """Only events with this event number."""
-    clustering: bool
-    """Join neighbouring strips to clusters; otherwise every strip is a hit. v5 banks only, as the next four."""
-    position: str
-    """Position of a cluster: "adc", mean of the strips weighted by ADC counts, or "geometric", plain mean."""
-    max_cluster_size: int
-    """Strips that a cluster may have; larger ones are dropped. Default 128."""
-    save_above_max: bool
-    """Keep the first strips of larger clusters instead."""
-    flip: int
-    """Strips of flipped sectors count from 511 (default; Allen since v7r9) or from 512 (Allen before)."""
-    threads: int
-    """Threads that decode; 0 (default): one a core."""
-    checksum: bool
-    """Compare checksums. Default yes."""
-    keep_going: bool
-    """Where a file cannot be read further, go on with the next one; `failures` of the result has the errors."""
-
-
-class PlaceOptions(TypedDict, total=False):
-    """Which events to take, by their place counted over all inputs from 0."""
-
-    events: str | int | Iterable[int] | None
-    """Only these events: "3,10-20" (both ends are meant), or integers."""
-    skip: int
-    """Leave out the first so many of these places."""
-    limit: int | None
-    """Take at most so many places."""
-    shard: tuple[int, int] | None
-    """Part i of n parts of all events (i from 1): contiguous, and together the whole. Reads the inputs once more."""
-
-
-class SplitOptions(EventOptions, total=False):
-    """Options that mean the same for a whole job and for a part of it. None of them changes a hit, but for those of the
-    clustering."""
-
-    columns: Iterable[str] | None
-    """Columns of hits to keep, by name; default `Hits.COLUMNS`. Fewer take less memory and time. Those of
-    `Hits.DETECTOR_COLUMNS` come on request; "detector" stands for all of them but `sector_id`."""
-    backend: str
-    """"cpu" (default), "reference", "emulated" or "cuda": the same bits from each."""
-    batch: int | None
-    """Events that are decoded at a time. Default 64, whose bytes stay in a core's caches; on a device, and for a row group of
-    Parquet, 256."""
-
-
-class Options(SplitOptions, PlaceOptions, total=False):
-    """The options of `decode`, `iterate` and `decode_to_parquet`."""
-
-
-OPTIONS: dict[str, Any] = get_type_hints(Options)
-"""The types of the options by name; their defaults are in the compiled part."""
-
-
+@takes(Options)
 def decode(inputs: Any, tables: Tables | None = None, **options: Unpack[Options]) -> Hits:
     """Decodes all events of the inputs.
 
     Args:
-        inputs: a file, a folder (its files by name), a pattern ("run*.mdf"), the bytes of a file, a split of `plan`, or
-            several of these. MDF files, MEP packets and Allen-layout dumps, in zstd or gzip or not; "-" is standard input.
+        inputs: a file, a folder (its files by name), a pattern ("run*.mdf"), a URL ("root://…", by fsspec), a binary file object,
+            the bytes of a file, a split of `plan`, or several of these. MDF files, MEP packets and Allen-layout dumps, in zstd
+            or gzip or not; "-" is standard input.
         tables: the detector; not needed for splits that were planned with tables.
-        **options: see `Options`.
+        **options
 
     Returns:
         The hits, ordered by event, sector group, x and LHCbID. Damaged data cost only themselves and are counted:
@@ -106,43 +55,66 @@ def decode(inputs: Any, tables: Tables | None = None, **options: Unpack[Options]
         ValueError: an option is invalid.
     """
     request, files = request_of(inputs, tables, options)
-    piece = _native.Job(request).next()
+    job = _native.Job(request)
+    piece = job.next()
     if piece is None:
         raise KeyboardInterrupt
-    return Hits._of_piece(piece, files)
+    job.next()
+    return Hits._of_piece(piece, files, _first_place(inputs))
 
 
+@takes(Options)
 def iterate(
-    inputs: Any, tables: Tables | None = None, *, step: int = 10_000, **options: Unpack[Options]
+    inputs: Any, tables: Tables | None = None, *, step: int | str = "32 MB", **options: Unpack[Options]
 ) -> Iterator[Hits]:
-    """Decodes the inputs `step` events at a time, in bounded memory: while you work on some, the next are decoded.
+    """Decodes the inputs some events at a time, in bounded memory: while you work on some, the next are decoded.
 
     Args:
-        inputs, tables, **options: as of `decode`.
-        step: events of each but the last `Hits`.
+        inputs, tables: as of `decode`.
+        step: events of each but the last `Hits`, or the memory that it takes at most: "100 MB". What fits into a
+            processor's caches is fastest.
+        **options
 
     Raises:
         As `decode`; the hits before an InputError come first.
     """
-    step = integer("step", step)
-    if step < 1:
-        raise ValueError(f"step: {step} is less than 1")
+    limits = _step(step)
     request, files = request_of(inputs, tables, options)
-    job = _native.Job(request, step)
+    job = _native.Job(request, limits)
 
-    def pieces() -> Iterator[Hits]:
+    def pieces(place: int) -> Iterator[Hits]:
         try:
             while (piece := job.next()) is not None:
-                hits = Hits._of_piece(piece, files)
+                hits = Hits._of_piece(piece, files, place)
                 # A variable of ours would keep the columns while the caller waits for the next ones.
                 del piece
+                place += hits.n_events
                 if hits.n_events > 0 or hits.failures:
                     yield hits
                 del hits
         finally:
             job.close()
 
-    return pieces()
+    return pieces(_first_place(inputs))
+
+
+def _step(step: int | str) -> tuple[int, int]:
+    """Events and bytes of a step."""
+    if not isinstance(step, str):
+        events = integer("step", step)
+        if events < 1:
+            raise ValueError(f"step: {events} is less than 1")
+        return events, _MOST
+    found = re.fullmatch(r"\s*(\d+\.?\d*)\s*(\w+)\s*", step)
+    if found is None or found[2] not in _UNITS:
+        raise ValueError(f'step: {step!r} is neither a number of events nor an amount of memory such as "100 MB"')
+    return _MOST, min(int(float(found[1]) * _UNITS[found[2]]), _MOST)
+
+
+def _first_place(inputs: Any) -> int:
+    """Events before those of the first split, as far as they are known."""
+    first = inputs[0] if isinstance(inputs, list) and inputs else inputs
+    return first.first_place or 0 if isinstance(first, Split) else 0
 
 
 def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[str, Any], list[str]]:
@@ -162,24 +134,26 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
         raise TypeError("tables: which detector the banks come from is not known; Tables(boards, geometry)")
     if not isinstance(tables, Tables):
         raise TypeError(f"tables must be Tables, not {type(tables).__name__}")
-    request = checked(options)
-    parts = [part for one in several for part in _parts(one)]
-    names = [str(part[0]) if isinstance(part, tuple) else part for part in parts]
-    columns = request.get("columns")
+    request = DEFAULTS | checked(options)
+    parts = _named([part for one in several for part in _parts(one)])
+    names = [part[0] if isinstance(part, tuple) else part for part in parts]
     request |= {
         "parts": parts,
         "tables": tables._tables,
-        "columns": list(Hits.COLUMNS) if columns is None else _columns(columns),
-        "events": _places(request.get("events")),
-        "read": [*tables._files, *_files(parts)],
+        "columns": list(Hits.COLUMNS) if request["columns"] is None else list(request["columns"]),
+        "events": places(request["events"]),
+        "read": [*tables._files, *(os.path.abspath(name) for part, name in zip(parts, names, strict=True) if _is_file(part, name))],
     }
     return request, names
 
 
 def several_of(inputs: Any) -> list[Any]:
     """Inputs one by one, where there may be one or several."""
-    is_one = isinstance(inputs, str | os.PathLike | bytes | bytearray | memoryview | Split)
-    return [inputs] if is_one else list(inputs)
+    if isinstance(inputs, str | os.PathLike | Split) or hasattr(inputs, "read") or _is_bytes(inputs):
+        return [inputs]
+    if not isinstance(inputs, Iterable):
+        raise TypeError(f"an input is the name of a file, a binary file object, bytes or a split, not {type(inputs).__name__}")
+    return list(inputs)
 
 
 def spare(output: Name, files: Iterable[Name]) -> None:
@@ -189,76 +163,97 @@ def spare(output: Name, files: Iterable[Name]) -> None:
             raise ValueError(f"{os.fspath(output)} would replace {os.fspath(file)}, which is read")
 
 
-def _files(parts: list[Any]) -> Iterator[str]:
-    """Absolute paths of the files among inputs: the process may change its folder."""
-    for part in parts:
-        # Of a section, the file comes first; bytes come with a name that is no file's, and "-" is standard input.
-        name = part[0] if isinstance(part, tuple) else part
-        if name != "-" and not (isinstance(part, tuple) and isinstance(part[1], bytes)):
-            yield os.path.abspath(name)
+class _Remote:
+    """A URL that is opened when its first byte is read."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._file: Any = None
+
+    def read(self, n: int) -> Any:
+        if self._file is None:
+            import fsspec
+
+            self._file = fsspec.open(self._url, "rb").open()
+        return self._file.read(n)
 
 
-def _columns(names: Iterable[str]) -> list[str]:
-    """The columns that names stand for, each once."""
-    found: list[str] = []
-    for name in names:
-        found += Hits.DETECTOR_COLUMNS[:-1] if name == "detector" else [name]
-    return list(dict.fromkeys(found))
+def is_url(name: str) -> bool:
+    """Whether fsspec opens it."""
+    return "://" in name and not os.path.exists(name)
 
 
-def checked(options: Any) -> dict[str, Any]:
-    """The options as they are kept: integers of NumPy as those of Python, and columns to be read more than once."""
-    unknown = options.keys() - OPTIONS.keys()
-    if unknown:
-        raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(OPTIONS)}")
-    return {name: _checked(name, value) for name, value in options.items()}
-
-
-def _checked(name: str, value: Any) -> Any:
-    """The value, which is refused if it is of the wrong type, or a negative number."""
-    kinds = get_args(OPTIONS[name]) or (OPTIONS[name],)
-    if name == "events" or (value is None and type(None) in kinds):
-        return value
-    if name == "columns":
-        if isinstance(value, str):
-            raise TypeError('columns: several names, as ["lhcb_id"]')
-        return tuple(value)
-    if name == "shard":
-        if not isinstance(value, tuple | list) or len(value) != 2:
-            raise TypeError(f"shard: {value!r} is not a pair of ints, such as (1, 4)")
-        return tuple(integer(name, number) for number in value)
-    if kinds[0] is int:
-        return integer(name, value, 32 if name in ("run", "max_cluster_size", "flip") else 63)
-    if not isinstance(value, kinds[0]):
-        raise TypeError(f"{name}: {value!r} is no {kinds[0].__name__}")
-    return value
-
-
-def integer(name: str, value: Any, bits: int = 63) -> int:
-    """The value as an int, refused if it is not one, negative, or has more bits."""
-    # True is an int to Python, and no number of threads.
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name}: {value!r} is not an int")
-    number = operator.index(value)
-    if not 0 <= number < 1 << bits:
-        raise ValueError(f"{name}: {value} is out of range")
-    return number
+def part_of(split: Split) -> Any:
+    """A split as the compiled part takes it."""
+    return (split.file, _Remote(split.file)) if is_url(split.file) else (split.file, split.start, split.stop, split.first_event)
 
 
 def _parts(one: Any) -> list[Any]:
-    """An input as the compiled part takes it: files, or bytes with a name, or a section of a file."""
+    """An input as the compiled part takes it: files, or a name with bytes or a file object, or a section of a file."""
     if isinstance(one, Split):
-        return [(one.file, one.start, one.stop, one.first_event)]
-    if isinstance(one, bytes | bytearray | memoryview):
+        return [part_of(one)]
+    if _is_bytes(one):
         return [("bytes", bytes(one))]
-    return [*files_of(one)]
+    if hasattr(one, "read"):
+        if isinstance(one, io.TextIOBase) or not isinstance(one.read(0), bytes):
+            raise TypeError(f'{one!r} is not read as bytes: open(…, "rb")')
+        names = (getattr(one, name, None) for name in ("name", "full_name", "path"))
+        return [(next((name for name in names if isinstance(name, str) and name), "bytes"), one)]
+    return [(name, _Remote(name)) if is_url(name) else name for name in files_of(one)]
+
+
+def _is_bytes(one: Any) -> bool:
+    """Whether it is memory with bytes: bytes, memoryview, mmap, an array of uint8."""
+    try:
+        return memoryview(one).format in ("B", "b", "c")
+    except TypeError:
+        return False
+
+
+def _named(parts: list[Any]) -> list[Any]:
+    """The inputs, of which those that are no files have names that nothing else has."""
+    used = {part[0] if isinstance(part, tuple) else part for part in parts if not _is_read_here(part)}
+    found = []
+    for part in parts:
+        if _is_read_here(part):
+            name, n = part[0], 1
+            while name in used:
+                n += 1
+                name = f"{part[0]}-{n}"
+            used.add(name)
+            part = (name, part[1])
+        found.append(part)
+    return found
+
+
+def _is_file(part: Any, name: str) -> bool:
+    """Whether it comes from a file of this machine, as far as its name says."""
+    return name != "-" and not (_is_read_here(part) and NO_FILE.fullmatch(name))
+
+
+def _is_read_here(part: Any) -> bool:
+    return isinstance(part, tuple) and len(part) == 2 and not isinstance(part[1], _Remote)
 
 
 def files_of(one: Name) -> list[str]:
     """The files that a name stands for: a folder or a pattern for several, by name."""
+    if not isinstance(one, str | os.PathLike):
+        raise TypeError(f"an input is the name of a file, a binary file object, bytes or a split, not {type(one).__name__}")
     name = os.fspath(one)
     if not isinstance(name, str):
         raise TypeError(f"an input is a name or bytes, not {type(one).__name__}")
+    if is_url(name):
+        try:
+            from fsspec.core import url_to_fs
+        except ImportError:
+            raise InputError(f"{name}: fsspec is not installed, which opens URLs", name) from None
+        if "*" not in name:
+            return [name]
+        system, pattern = url_to_fs(name)
+        found = sorted(system.unstrip_protocol(path) for path in system.glob(pattern))
+        if not found:
+            raise InputError(f"{name}: no file fits this pattern", name)
+        return found
     if os.path.isdir(name):
         inside = sorted(entry.path for entry in os.scandir(name) if entry.is_file() and not entry.name.startswith("."))
         if not inside:
@@ -270,24 +265,3 @@ def files_of(one: Name) -> list[str]:
             raise InputError(f"{name}: no file fits this pattern", name)
         return fitting
     return [name]
-
-
-def _places(events: Any) -> str | None:
-    """Places as the tool writes them: "3,10-20"."""
-    if events is None or isinstance(events, str):
-        return events
-    if not isinstance(events, Iterable):
-        return str(_place(events))
-    if isinstance(events, range) and events.step == 1 and len(events) > 0:
-        return f"{events.start}-{events[-1]}"
-    places = [str(_place(place)) for place in events]
-    if not places:
-        raise ValueError("events: there are none; to take no event, say limit=0")
-    return ",".join(places)
-
-
-def _place(place: Any) -> int:
-    # True is an int to Python, and no place.
-    if isinstance(place, bool) or not hasattr(place, "__index__"):
-        raise TypeError(f"events: {place!r} is not an int")
-    return operator.index(place)

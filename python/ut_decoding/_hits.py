@@ -1,10 +1,12 @@
 """Hits as columns."""
 
+import html
+import operator
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, SupportsIndex, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -14,9 +16,13 @@ from ._errors import Error
 
 if TYPE_CHECKING:
     import awkward
+    import pandas
+    import polars
     import pyarrow
 
-Floats = npt.NDArray[np.float32]
+T = TypeVar("T", bound=np.generic)
+
+_OF_EVENTS = ("file", "event", "event_index", "run", "event_number")
 
 
 class BrokenEvent(NamedTuple):
@@ -48,30 +54,67 @@ class Events:
     """Event number, masked where ODIN does not tell it; uint64."""
     counts: npt.NDArray[np.uint32]
     """What was counted, shape (events, 15): the columns are `Hits.COUNTS`."""
+    index: npt.NDArray[np.uint64]
+    """Number of the event among those that a call gives of all its inputs, from 0: no two events have the same."""
 
     def __post_init__(self) -> None:
         for name in ("run", "event_number"):
             object.__setattr__(self, name, _frozen_masked(getattr(self, name)))
-        for array in (self.event, self.file, self.counts):
+        for array in (self.event, self.file, self.counts, self.index):
             array.setflags(write=False)
 
-    def _rows(self, rows: slice) -> "Events":
-        return Events(self.event[rows], self.file[rows], self.run[rows], self.event_number[rows], self.counts[rows])
+    def _arrays(self) -> tuple[Any, ...]:
+        return self.event, self.file, self.run, self.event_number, self.counts, self.index
+
+    def _rows(self, rows: Any) -> "Events":
+        return Events(*(array[rows] for array in self._arrays()))
+
+
+class _Column(Generic[T]):
+    """A column of hits as an attribute."""
+
+    def __init__(self, doc: str) -> None:
+        self.__doc__ = doc
+
+    def __set_name__(self, owner: object, name: str) -> None:
+        self._name = name
+        if name in _native.DETECTOR_COLUMNS:
+            self.__doc__ = f'{self.__doc__} On request: `columns=[…, "{name}"]`.'
+
+    @overload
+    def __get__(self, hits: None, owner: object) -> "_Column[T]": ...
+    @overload
+    def __get__(self, hits: "Hits", owner: object) -> npt.NDArray[T]: ...
+    def __get__(self, hits: "Hits | None", owner: object) -> "_Column[T] | npt.NDArray[T]":
+        if hits is None:
+            return self
+        if self._name not in hits.columns:
+            raise AttributeError(f"these hits were decoded without the column {self._name}: columns={hits.fields}")
+        return hits.columns[self._name]
+
+    def __set__(self, hits: "Hits", value: object) -> None:
+        raise AttributeError(f"{self._name} is read-only")
 
 
 class Hits:
     """The hits of events that follow each other, a NumPy array a column; ordered by event, sector group, x and LHCbID.
 
     Columns are read-only and lie in the memory that the decoder wrote: nothing is copied. They have one item a hit and are
-    attributes: `hits.x_at_y_eq0`. `len(hits)` is the number of hits.
+    attributes: `hits.x_at_y_eq0`, or `hits["x_at_y_eq0"]`. Of v4 banks, `charge`, `n_strips` and `first_strip` are masked.
 
-    `Hits` can be pickled, go to pyarrow, polars or duckdb through Arrow's C interface, and to awkward.
+    As in awkward, hits are a sequence of events: `len(hits)` is their number, `hits[3]` is the event at place 3, `hits[a:b]` and
+    `hits[[3, 5]]` are several, and `for event in hits` goes through them, each `Hits`, too. `hits[hits.layer == 2]` with a truth
+    value a hit keeps these hits, and all events. `hits.n_hits` is the number of hits.
+
+    `Hits` can be pickled, go to pyarrow, polars or duckdb through Arrow's C interface, and to awkward and pandas.
     """
 
     COLUMNS: ClassVar[tuple[str, ...]] = tuple(_native.COLUMNS)
     """Names of the columns that there are where none are asked for."""
     DETECTOR_COLUMNS: ClassVar[tuple[str, ...]] = tuple(_native.DETECTOR_COLUMNS)
     """Names of the columns that come on request (`columns=`), `docs/columns.md`."""
+    ALL_COLUMNS: ClassVar[tuple[str, ...]] = (*COLUMNS, *DETECTOR_COLUMNS)
+    """Names of all columns."""
     COUNTS: ClassVar[tuple[str, ...]] = tuple(name for name, _ in _native.COUNTS)
     """Names of what is counted."""
     TROUBLES: ClassVar[tuple[str, ...]] = tuple(name for name, kind in _native.COUNTS if kind == "trouble")
@@ -105,11 +148,12 @@ class Hits:
     ) -> None:
         self.columns, self.offsets, self.n_groups, self.events = columns, offsets, n_groups, events
         self.files, self.broken_events, self.failures = files, broken_events, failures
-        for array in [*columns.values(), offsets]:
-            array.setflags(write=False)
+        for name, column in columns.items():
+            columns[name] = _frozen_masked(column) if isinstance(column, np.ma.MaskedArray) else _frozen(column)
+        _frozen(offsets)
 
     @classmethod
-    def _of_piece(cls, piece: dict[str, Any], files: list[str]) -> "Hits":
+    def _of_piece(cls, piece: dict[str, Any], files: list[str], first: int) -> "Hits":
         def masked(name: str) -> Any:
             known = np.asarray(piece[f"has_{name}"])
             return np.ma.MaskedArray(np.asarray(piece[name]), mask=~known)
@@ -121,128 +165,99 @@ class Hits:
             masked("run"),
             masked("event_number"),
             asarray(piece["counts"]),
+            np.arange(first, first + len(asarray(piece["event"])), dtype=np.uint64),
         )
         columns = {name: asarray(column) for name, column in piece["columns"].items()}
+        columns |= {name: np.ma.MaskedArray(columns[name], mask=True) for name in piece["missing"]}
         broken = [BrokenEvent(*row) for row in piece["damages"]]
         return cls(columns, asarray(piece["offsets"]), piece["n_groups"], events, files, broken, piece["failures"])
 
-    def _column(self, name: str) -> Any:
-        if name not in self.columns:
-            raise AttributeError(f"these hits were decoded without the column {name}: columns={[*self.columns]}")
-        return self.columns[name]
-
-    @property
-    def lhcb_id(self) -> npt.NDArray[np.uint32]:
-        """LHCbID of the strip."""
-        return self._column("lhcb_id")
-
-    @property
-    def x_at_y_eq0(self) -> Floats:
-        """x at y = 0, mm."""
-        return self._column("x_at_y_eq0")
-
-    @property
-    def z_at_y_eq0(self) -> Floats:
-        """z at y = 0, mm."""
-        return self._column("z_at_y_eq0")
-
-    @property
-    def y_begin(self) -> Floats:
-        """y of the strip's lower end, mm."""
-        return self._column("y_begin")
-
-    @property
-    def y_end(self) -> Floats:
-        """y of the strip's upper end, mm."""
-        return self._column("y_end")
-
-    @property
-    def dx_dy(self) -> Floats:
-        """Slope dx/dy of the strip."""
-        return self._column("dx_dy")
-
-    @property
-    def weight(self) -> Floats:
-        """Inverse variance 12/pitch², 1/mm²."""
-        return self._column("weight")
-
-    @property
-    def layer(self) -> npt.NDArray[np.uint8]:
-        """Layer, 0 to 3: aX, aU, bV, bX. On request: `columns=[…, "layer"]`."""
-        return self._column("layer")
-
-    @property
-    def side(self) -> npt.NDArray[np.uint8]:
-        """Side: 0 is C, 1 is A. On request: `columns=[…, "side"]`."""
-        return self._column("side")
-
-    @property
-    def stave(self) -> npt.NDArray[np.uint8]:
-        """Stave of the half-layer, from the beam, 0 to 8. On request: `columns=[…, "stave"]`."""
-        return self._column("stave")
-
-    @property
-    def face(self) -> npt.NDArray[np.uint8]:
-        """Face of the stave, 0 or 1. On request: `columns=[…, "face"]`."""
-        return self._column("face")
-
-    @property
-    def module(self) -> npt.NDArray[np.uint8]:
-        """Module of the stave, 0 to 7. On request: `columns=[…, "module"]`."""
-        return self._column("module")
-
-    @property
-    def sector(self) -> npt.NDArray[np.uint8]:
-        """Sector of the module, 0 or 1. On request: `columns=[…, "sector"]`."""
-        return self._column("sector")
-
-    @property
-    def strip(self) -> npt.NDArray[np.uint16]:
-        """Strip of the id, 0 to 511. On request: `columns=[…, "strip"]`."""
-        return self._column("strip")
-
-    @property
-    def board(self) -> npt.NDArray[np.uint8]:
-        """Board that reads the strip. On request: `columns=[…, "board"]`."""
-        return self._column("board")
-
-    @property
-    def lane(self) -> npt.NDArray[np.uint8]:
-        """Lane of the board, 0 to 5. On request: `columns=[…, "lane"]`."""
-        return self._column("lane")
-
-    @property
-    def charge(self) -> npt.NDArray[np.uint16]:
-        """Sum of the ADC counts of the strips that the hit was made of. v5 banks only. On request: `columns=[…, "charge"]`."""
-        return self._column("charge")
-
-    @property
-    def n_strips(self) -> npt.NDArray[np.uint8]:
-        """Strips that the hit was made of. v5 banks only. On request: `columns=[…, "n_strips"]`."""
-        return self._column("n_strips")
-
-    @property
-    def first_strip(self) -> npt.NDArray[np.uint16]:
-        """Lowest strip of the cluster, 0 to 511. v5 banks only. On request: `columns=[…, "first_strip"]`."""
-        return self._column("first_strip")
-
-    @property
-    def flipped(self) -> npt.NDArray[np.bool_]:
-        """Whether the sector's strips are numbered against x. On request: `columns=[…, "flipped"]`."""
-        return self._column("flipped")
-
-    @property
-    def sector_id(self) -> npt.NDArray[np.uint16]:
-        """Sector id, 0 to 1047. On request: `columns=[…, "sector_id"]`."""
-        return self._column("sector_id")
+    lhcb_id = _Column[np.uint32]("LHCbID of the strip.")
+    x_at_y_eq0 = _Column[np.float32]("x at y = 0, mm.")
+    z_at_y_eq0 = _Column[np.float32]("z at y = 0, mm.")
+    y_begin = _Column[np.float32]("y of the strip's lower end, mm.")
+    y_end = _Column[np.float32]("y of the strip's upper end, mm.")
+    dx_dy = _Column[np.float32]("Slope dx/dy of the strip.")
+    weight = _Column[np.float32]("Inverse variance 12/pitch², 1/mm².")
+    layer = _Column[np.uint8]("Layer, 0 to 3: aX, aU, bV, bX.")
+    side = _Column[np.uint8]("Side: 0 is C, 1 is A.")
+    stave = _Column[np.uint8]("Stave of the half-layer, from the beam, 0 to 8.")
+    face = _Column[np.uint8]("Face of the stave, 0 or 1.")
+    module = _Column[np.uint8]("Module of the stave, 0 to 7.")
+    sector = _Column[np.uint8]("Sector of the module, 0 or 1.")
+    strip = _Column[np.uint16]("Strip of the id, 0 to 511.")
+    board = _Column[np.uint8]("Board that reads the strip.")
+    lane = _Column[np.uint8]("Lane of the board, 0 to 5.")
+    charge = _Column[np.uint16]("Sum of the ADC counts of the strips that the hit was made of. v5 banks only.")
+    n_strips = _Column[np.uint8]("Strips that the hit was made of. v5 banks only.")
+    first_strip = _Column[np.uint16]("Lowest strip of the cluster, 0 to 511. v5 banks only.")
+    flipped = _Column[np.bool_]("Whether the sector's strips are numbered against x.")
+    sector_id = _Column[np.uint16]("Sector id, 0 to 1047.")
 
     @property
     def n_events(self) -> int:
         """Events, those without hits included."""
         return len(self.events.event)
 
-    def __len__(self) -> int:
+    @property
+    def n_hits(self) -> int:
+        """Hits."""
         return int(self.offsets[-1])
+
+    @property
+    def fields(self) -> list[str]:
+        """Names of the columns."""
+        return [*self.columns]
+
+    def __len__(self) -> int:
+        return self.n_events
+
+    def __iter__(self) -> "Iterator[Hits]":
+        return (self.of_events(i, i + 1) for i in range(self.n_events))
+
+    @overload
+    def __getitem__(self, which: str) -> npt.NDArray[Any]: ...
+    @overload
+    def __getitem__(self, which: SupportsIndex | slice | Sequence[int] | npt.NDArray[Any]) -> "Hits": ...
+    def __getitem__(self, which: Any) -> Any:
+        """A column by its name; the event at a place; events of a slice, or at some places; or, of all events, the hits for which
+        an array has True."""
+        if isinstance(which, str):
+            if which not in (*self.columns, *_OF_EVENTS, "group"):
+                raise KeyError(f"there is no column {which!r}; there are {', '.join((*self.columns, *_OF_EVENTS, 'group'))}")
+            return getattr(self, which)
+        if isinstance(which, slice) and which.step in (None, 1):
+            return self.of_events(*which.indices(self.n_events)[:2])
+        if isinstance(which, SupportsIndex) and not isinstance(which, bool | np.ndarray):
+            place = range(self.n_events)[operator.index(which)]
+            return self.of_events(place, place + 1)
+        if isinstance(which, slice):
+            return self._at(np.arange(self.n_events)[which])
+        chosen = np.ma.filled(which, False) if isinstance(which, np.ma.MaskedArray) else np.asarray(which)
+        if chosen.dtype != np.bool_:
+            return self._at(np.arange(self.n_events)[chosen.astype(np.intp, casting="same_kind") if chosen.size else []])
+        if chosen.shape != (self.n_hits,):
+            raise IndexError(
+                f"a mask has a truth value for each of {self.n_hits} hits, this one has {chosen.shape}; events are chosen by "
+                "their places: hits[numpy.flatnonzero(mask)]"
+            )
+        before = np.concatenate([[0], np.cumsum(chosen, dtype=np.int64)])
+        return self._part(slice(None), chosen, before[self.offsets])
+
+    def _at(self, places: npt.NDArray[np.intp]) -> "Hits":
+        """The hits of the events at these places."""
+        sizes = np.diff(self.offsets).reshape(self.n_events, self.n_groups)[places]
+        offsets = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+        # Of each event: how far its hits move.
+        moves = self.offsets[: -1 : self.n_groups][places] - offsets[: -1 : self.n_groups]
+        hits = np.arange(offsets[-1]) + np.repeat(moves, sizes.sum(axis=1))
+        return self._part(places, hits, offsets)
+
+    def _part(self, rows: Any, hits: Any, offsets: npt.NDArray[np.int64]) -> "Hits":
+        columns = {name: column[hits] for name, column in self.columns.items()}
+        events = self.events._rows(rows)
+        broken = [one for one in self.broken_events if (_is_of(self.files, events, one.file) & (events.event == one.event)).any()]
+        return Hits(columns, offsets, self.n_groups, events, self.files, broken, self.failures)
 
     @property
     def hits_per_event(self) -> npt.NDArray[np.int64]:
@@ -256,6 +271,30 @@ class Hits:
     def event(self) -> npt.NDArray[np.uint64]:
         """Of each hit: the place of its event in its file, from 0. Made when it is asked for."""
         return self._per_hit(self.events.event)
+
+    @cached_property
+    def event_index(self) -> npt.NDArray[np.uint64]:
+        """Of each hit: `events.index` of its event, which no other event of all inputs has. Made when it is asked for."""
+        return self._per_hit(self.events.index)
+
+    @cached_property
+    def run(self) -> Any:
+        """Of each hit: the run number of its event, masked where it is unknown. Made when it is asked for."""
+        return self._masked(self.events.run)
+
+    @cached_property
+    def event_number(self) -> Any:
+        """Of each hit: the number of its event, masked where it is unknown. Made when it is asked for."""
+        return self._masked(self.events.event_number)
+
+    @cached_property
+    def file(self) -> npt.NDArray[np.object_]:
+        """Of each hit: the name of its file. Made when it is asked for."""
+        return self._per_hit(np.array(self.files or [""], object)[self.events.file])
+
+    def _masked(self, of_event: Any) -> Any:
+        known = self._per_hit(np.ma.getmaskarray(of_event))
+        return _frozen_masked(np.ma.MaskedArray(self._per_hit(np.ma.getdata(of_event)), known))
 
     @cached_property
     def group(self) -> npt.NDArray[np.uint16]:
@@ -292,34 +331,23 @@ class Hits:
     @property
     def summary(self) -> "Summary":
         """Events, hits and report in a few numbers, which can be added."""
-        return Summary(self.n_events, len(self), self.report, self.broken_events, self.failures)
+        return Summary(self.n_events, self.n_hits, self.report, self.broken_events, self.failures)
 
     def of_events(self, first: int, end: int) -> "Hits":
-        """The hits of events `first` to `end` - 1 of these, without a copy of the columns; of `broken_events` those among them,
-        and `failures` with the last event before each."""
+        """As `hits[first:end]`: the hits of events `first` to `end` - 1 of these, without a copy of the columns; of
+        `broken_events` those among them, and `failures` with the last event before each."""
         first, end, _ = slice(first, end).indices(self.n_events)
-        offsets = self.offsets[first * self.n_groups : max(first, end) * self.n_groups + 1]
-        hits = slice(int(offsets[0]), int(offsets[-1]))
-        columns = {name: column[hits] for name, column in self.columns.items()}
-        rows = slice(first, max(first, end))
-        events = self.events._rows(rows)
-        broken = [
-            one
-            for one in self.broken_events
-            if (self._is_of(one.file)[rows] & (events.event == one.event)).any()
-        ]
+        end = max(first, end)
+        offsets = self.offsets[first * self.n_groups : end * self.n_groups + 1]
+        part = self._part(slice(first, end), slice(int(offsets[0]), int(offsets[-1])), offsets - offsets[0])
         # A file without events has failed before the first of all.
-        last = [max(np.flatnonzero(self._is_of(one.file)), default=0) for one in self.failures]
-        failures = [one for one, row in zip(self.failures, last, strict=True) if first <= row < max(end, 1)]
-        return Hits(columns, offsets - offsets[0], self.n_groups, events, self.files, broken, failures)
-
-    def _is_of(self, file: str | None) -> npt.NDArray[np.bool_]:
-        """Which events are of a file."""
-        return np.isin(self.events.file, [place for place, name in enumerate(self.files) if name == file])
+        last = [max(np.flatnonzero(_is_of(self.files, self.events, one.file)), default=0) for one in self.failures]
+        part.failures = [one for one, row in zip(self.failures, last, strict=True) if first <= row < max(end, 1)]
+        return part
 
     @staticmethod
     def concatenate(parts: "Iterable[Hits]") -> "Hits":
-        """The hits of several, one behind the other."""
+        """The hits of several, one behind the other. Where their events are not numbered upwards, they are numbered anew."""
         parts = list(parts)
         if not parts:
             raise ValueError("there are no hits to concatenate")
@@ -330,11 +358,12 @@ class Hits:
         places = {name: place for place, name in enumerate(files)}
         # An input without a name of its own is one name, too.
         file = [np.array([places[name] for name in part.files] or [0], np.uint32)[part.events.file] for part in parts]
-        before = np.cumsum([0] + [len(part) for part in parts])
+        before = np.cumsum([0] + [part.n_hits for part in parts])
         ends = [np.zeros(1, np.int64)] + [part.offsets[1:] + n for part, n in zip(parts, before, strict=False)]
         events = [part.events for part in parts]
+        index = np.concatenate([table.index for table in events])
         return Hits(
-            {name: np.concatenate([part.columns[name] for part in parts]) for name in first.columns},
+            {name: _joined([part.columns[name] for part in parts]) for name in first.columns},
             np.concatenate(ends),
             first.n_groups,
             Events(
@@ -343,6 +372,8 @@ class Hits:
                 np.ma.concatenate([table.run for table in events]),
                 np.ma.concatenate([table.event_number for table in events]),
                 np.concatenate([table.counts for table in events]),
+                # Of different calls, events may have the same number.
+                index if (index[1:] > index[:-1]).all() else np.arange(len(index), dtype=np.uint64),
             ),
             files,
             [broken for part in parts for broken in part.broken_events],
@@ -371,11 +402,30 @@ class Hits:
 
     def __repr__(self) -> str:
         trouble = ", trouble" if self.has_trouble else ""
-        return f"Hits({self.n_events} events, {len(self)} hits{trouble})"
+        return f"Hits({self.n_events} events, {self.n_hits} hits{trouble})"
+
+    def _repr_html_(self) -> str:
+        """Counts, what is wrong, and the first and last hits, as a notebook shows them."""
+        rows = sorted({*range(min(5, self.n_hits)), *range(max(0, self.n_hits - 5), self.n_hits)})
+        names = ["file", "event", "group", *self.columns]
+        ends = self.offsets[:: self.n_groups]
+        lines = []
+        for row in rows:
+            event = int(np.searchsorted(ends, row, "right")) - 1
+            group = int(np.searchsorted(self.offsets, row, "right")) - 1 - event * self.n_groups
+            place = [self.files[self.events.file[event]], self.events.event[event], group]
+            cells = [html.escape(str(cell)) for cell in (*place, *(column[row] for column in self.columns.values()))]
+            lines.append(f"<tr><td>{'</td><td>'.join(cells)}</td></tr>")
+            if row == 4 and self.n_hits > 10:
+                lines.append("<tr>" + "<td>⋮</td>" * len(names) + "</tr>")
+        troubles = [f"{name} {n:,}" for name, n in self.report.items() if n > 0 and name in self.TROUBLES]
+        wrong = f"<br>trouble: {', '.join(troubles)}" if troubles else ""
+        numbers = {"event": self.n_events, "hit": self.n_hits, "input": len(self.files)}
+        head = "<b>Hits</b>: " + ", ".join(f"{n:,} {word}{'s' * (n != 1)}" for word, n in numbers.items()) + wrong
+        return f"{head}<table><tr><th>{'</th><th>'.join(names)}</th></tr>{''.join(lines)}</table>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        events = self.events
-        state = (events.event, events.file, events.run, events.event_number, events.counts)
+        state = self.events._arrays()
         return _unpickled, (
             self.columns,
             self.offsets,
@@ -386,14 +436,23 @@ class Hits:
             self.failures,
         )
 
-    def to_awkward(self) -> "awkward.Array":
-        """The hits as `events * groups * var * hit`: records with the columns. The columns are not copied."""
+    def to_awkward(self, groups: bool = True) -> "awkward.Array":
+        """The hits as `events * groups * var * hit`, records with the columns, or without `groups` as `events * var * hit`. The
+        columns are not copied."""
         import awkward as ak
 
-        columns = [ak.contents.NumpyArray(column) for column in self.columns.values()]
-        records = ak.contents.RecordArray(columns, list(self.columns), length=len(self))
-        groups = ak.contents.ListOffsetArray(ak.index.Index64(self.offsets), records)
-        return ak.Array(ak.contents.RegularArray(groups, self.n_groups, zeros_length=self.n_events))
+        def content(column: Any) -> Any:
+            values = ak.contents.NumpyArray(np.ma.getdata(column))
+            if not isinstance(column, np.ma.MaskedArray):
+                return values
+            return ak.contents.ByteMaskedArray(ak.index.Index8(np.ma.getmaskarray(column).view(np.int8)), values, False)
+
+        columns = [content(column) for column in self.columns.values()]
+        records = ak.contents.RecordArray(columns, self.fields, length=self.n_hits)
+        if not groups:
+            return ak.Array(ak.contents.ListOffsetArray(ak.index.Index64(self.offsets[:: self.n_groups]), records))
+        lists = ak.contents.ListOffsetArray(ak.index.Index64(self.offsets), records)
+        return ak.Array(ak.contents.RegularArray(lists, self.n_groups, zeros_length=self.n_events))
 
     def to_arrow(self) -> "pyarrow.Table":
         """The hits as a table of Arrow, a row a hit, with the columns of Parquet files (`docs/files.md`): `event`, `run`,
@@ -402,26 +461,41 @@ class Hits:
 
         return pyarrow.table(self)
 
-    def _arrow(self) -> list[tuple[str, str, npt.NDArray[Any], npt.NDArray[Any] | None, list[str] | None]]:
-        def masked(of_event: Any) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-            known = ~np.ma.getmaskarray(of_event)
-            return self._per_hit(of_event.data), self._per_hit(known)
+    def to_polars(self) -> "polars.DataFrame":
+        """The hits as a data frame of polars, with the columns of `to_arrow`. The columns are not copied."""
+        import polars
 
-        run, has_run = masked(self.events.run)
-        number, has_number = masked(self.events.event_number)
+        return polars.DataFrame(self)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The hits as a data frame of pandas, with the columns of `to_arrow`: what may be unknown as nullable integers, `file` as
+        a category."""
+        import pandas
+
+        def series(values: Any, known: Any, words: list[str] | None) -> Any:
+            if words is not None:
+                return pandas.Categorical.from_codes(values, words)
+            return values if known is None else pandas.arrays.IntegerArray(values, ~known)
+
+        columns = {name: series(values, known, words) for name, _, values, known, words in self._arrow()}
+        return pandas.DataFrame(columns, copy=False)
+
+    def to_root(self, path: str | os.PathLike[str], format: str = "rntuple") -> None:
+        """Writes the hits into a ROOT file, as `decode_to_root` does."""
+        from ._root import write
+
+        write(iter([self]), path, format)
+
+    def _arrow(self) -> list[tuple[str, str, npt.NDArray[Any], npt.NDArray[Any] | None, list[str] | None]]:
         # Arrow strings are UTF-8; file names need not be.
         words = [os.fsencode(name).decode(errors="backslashreplace") for name in dict.fromkeys(self.files)]
         # A file of several splits is one word: pandas takes no dictionary that has a word twice.
         places = {name: place for place, name in enumerate(dict.fromkeys(self.files))}
         of_file = np.array([places[name] for name in self.files] or [0], np.int32)
         file = self._per_hit(of_file[self.events.file])
-        columns = [(name, column.dtype.str, column, None, None) for name, column in self.columns.items()]
+        columns = {name: getattr(self, name) for name in ("event", "run", "event_number", "group")} | self.columns
         return [
-            ("event", "<u8", self.event, None, None),
-            ("run", "<u4", run, has_run, None),
-            ("event_number", "<u8", number, has_number, None),
-            ("group", "<u2", self.group, None, None),
-            *columns,
+            *((name, column.dtype.str, np.ma.getdata(column), _known(column), None) for name, column in columns.items()),
             ("file", "<i4", file, None, words),
         ]
 
@@ -437,6 +511,21 @@ class Hits:
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     array.setflags(write=False)
     return array
+
+
+def _known(column: Any) -> npt.NDArray[np.bool_] | None:
+    """Which values are there, where some may not be."""
+    return _frozen(~np.ma.getmaskarray(column)) if isinstance(column, np.ma.MaskedArray) else None
+
+
+def _is_of(files: list[str], events: Events, file: str | None) -> npt.NDArray[np.bool_]:
+    """Which events are of a file."""
+    return np.isin(events.file, [place for place, name in enumerate(files) if name == file])
+
+
+def _joined(columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    is_masked = any(isinstance(column, np.ma.MaskedArray) for column in columns)
+    return np.ma.concatenate(columns) if is_masked else np.concatenate(columns)
 
 
 def _frozen_masked(array: Any) -> Any:

@@ -10,23 +10,14 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from . import _native
-from ._decode import (
-    OPTIONS,
-    Name,
-    Options,
-    SplitOptions,
-    checked,
-    files_of,
-    integer,
-    request_of,
-    several_of,
-    spare,
-)
+from ._decode import Name, files_of, is_url, part_of, request_of, several_of, spare
 from ._hits import BrokenEvent, Hits, Summary
+from ._options import DEFAULTS, Options, SplitOptions, checked, integer, takes
 from ._split import Split
 from ._tables import Tables
 
 
+@takes(SplitOptions)
 def plan(
     files: Name | Iterable[Name],
     tables: Tables | None = None,
@@ -37,7 +28,7 @@ def plan(
 ) -> list[Split]:
     """Cuts files into splits of `events` events, the last of a file with fewer; MEP packets stay whole.
 
-    Looks at the headers of events only. A compressed file or a dump is one split, and nothing of it is read but its
+    Looks at the headers of events only. A compressed file, a dump or a URL is one split, and nothing of it is read but its
     beginning. A damaged file is cut as far as it can be followed; who decodes its last split gets the error.
 
     Args:
@@ -45,18 +36,19 @@ def plan(
             make them absolute if that is another folder.
         tables: the detector, which goes with each split.
         events: events of a split.
-        count: count the events of what is not read otherwise, too, as far as others come behind it, so that every split knows
-            its `first_place`: `run_sums` needs it. Compressed files are unpacked for it.
-        **options: see `SplitOptions`; they go with each split.
+        count: count the events of what is not read otherwise, too, so that every split knows its `n_events`, and its
+            `first_place`, which `run_sums` needs. Compressed files are unpacked for it.
+        **options
 
     Raises:
-        InputError: a file cannot be opened, or is of a format that is not taken.
+        InputError: a file cannot be opened, or is of a format that is not taken; or it is counted and damaged, without
+            `keep_going`.
         ValueError: an option is invalid, or a file is a pipe or standard input: who decodes a split opens it again.
     """
     events = integer("events", events)
     if events < 1:
         raise ValueError(f"events: {events} is less than 1")
-    for name in sorted(options.keys() & OPTIONS.keys() - SplitOptions.__annotations__.keys()):
+    for name in sorted(options.keys() & DEFAULTS.keys() - SplitOptions.__annotations__.keys()):
         raise TypeError(f"{name}: no option of a split, which does not know its place among all events")
     several = several_of(files)
     for one in several:
@@ -67,30 +59,30 @@ def plan(
         Split(file, *section, tables, asked)
         for one in several
         for file in files_of(one)
-        for section in _native.sections(file, events)
+        for section in ([(0, 0, 0, None)] if is_url(file) else _native.sections(file, events))
     ]
-    uncounted = [split for split in splits[:-1] if split.n_events is None] if count else []
+    uncounted = [split for split in splits if split.n_events is None] if count else []
     return placed(splits, {id(split): count_events(split) for split in uncounted})
 
 
 def count_events(split: Split) -> int:
     """The events of a split, which is read for it; with the option `keep_going`, those before damage."""
-    part = (split.file, split.start, split.stop, split.first_event)
-    return _native.count(part, bool(split.options.get("keep_going")))
+    return _native.count(part_of(split), bool(split.options.get("keep_going")))
 
 
 def placed(splits: list[Split], counts: dict[int, int]) -> list[Split]:
-    """The splits with their `first_place`, as far as their numbers of events are known, from `counts` by the `id` of a split,
-    if not otherwise."""
+    """The splits with `n_events` and `first_place`, as far as their numbers of events are known, from `counts` by the `id` of a
+    split, if not otherwise."""
     found: list[Split] = []
     place: int | None = 0
     for split in splits:
-        found.append(replace(split, first_place=place))
         n_events = counts.get(id(split), split.n_events)
+        found.append(replace(split, n_events=n_events, first_place=place))
         place = None if place is None or n_events is None else place + n_events
     return found
 
 
+@takes(Options)
 def decode_to_parquet(
     inputs: Any,
     path: Name,
@@ -99,15 +91,15 @@ def decode_to_parquet(
     compression: str = "zstd",
     **options: Unpack[Options],
 ) -> Summary:
-    """Decodes into a Parquet file with the columns of `docs/files.md`, without the hits in memory.
+    """Decodes into a Parquet file, without the hits in memory: `event`, `run`, `event_number`, `group`, `file` and the columns.
 
     The file appears under its name when it is whole, or not at all; a second attempt replaces it by the same rows.
 
     Args:
-        inputs, tables, **options: as of `decode`; a file has all of `Hits.COLUMNS`, and those of `Hits.DETECTOR_COLUMNS`
-            that `columns` names.
+        inputs, tables: as of `decode`.
         path: the file.
         compression: "zstd", or "lz4", which is faster and larger.
+        **options
 
     Raises:
         As `decode`, and OutputError where the file cannot be written; ValueError where it would replace an input or a table.

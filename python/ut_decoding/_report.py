@@ -3,17 +3,17 @@
 import json
 import os
 from collections.abc import Iterable
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from . import _native
-from ._decode import EventOptions, Name, PlaceOptions, request_of, several_of, spare
+from ._decode import NO_FILE, Name, request_of, several_of, spare
 from ._errors import InputError
+from ._options import SumsOptions, takes
 from ._split import Split
 from ._tables import Tables
 
-# The names of inputs and tables that came as bytes, or from standard input.
-_NO_FILES = ("bytes", "-", "boards", "geometry")
-
+if TYPE_CHECKING:
+    import hist
 
 class RunSums:
     """What the events of a run, or of a part of it, add up to: the numbers behind the page of `report`.
@@ -49,7 +49,7 @@ class RunSums:
         """
         sums = _native.RunSums.from_bytes(data, name)
         names = [os.fspath(name) for name in (*sums.files, *sums.tables)]
-        return cls._of(sums, (os.path.abspath(name) for name in names if name not in _NO_FILES))
+        return cls._of(sums, (os.path.abspath(name) for name in names if not NO_FILE.fullmatch(name)))
 
     def to_bytes(self) -> bytes:
         """The bytes of a file that `ut-decode report --merge` takes, some 100 kB."""
@@ -79,6 +79,13 @@ class RunSums:
     def failures(self) -> list[str]:
         """With `keep_going`: why files could not be read to their end."""
         return self._sums.failures
+
+    def histograms(self) -> "dict[str, hist.Hist[Any]]":
+        """The numbers behind the pictures: `strips`, hits by sector and strip; `charge` and `n_strips`, by layer, of v5 banks;
+        `events`, against time: against what `against` says."""
+        from ._histograms import of_sums
+
+        return of_sums(self._sums.numbers(), self.against)
 
     def write_page(self, page: Name, compare: "RunSums | None" = None) -> dict[str, Any]:
         """Draws the page into a file, whole or not at all; `compare`: a second run beside this one.
@@ -115,10 +122,7 @@ def _unpickled(data: bytes, files: tuple[str, ...]) -> RunSums:
     return RunSums._of(_native.RunSums.from_bytes(data, "bytes"), files)
 
 
-class SumsOptions(EventOptions, PlaceOptions, total=False):
-    """The options of `decode` that change what is summed up, or how."""
-
-
+@takes(SumsOptions)
 def run_sums(
     inputs: Any, tables: Tables | None = None, *, against: str | None = None, **options: Unpack[SumsOptions]
 ) -> RunSums:
@@ -129,7 +133,7 @@ def run_sums(
         tables: the detector; not needed for a split that was planned with tables.
         against: what pictures against time are over: "number", the event number; "place", the event's place among all;
             None: the number, if the first event of the first file has one. All parts of a run must have the same.
-        **options: see `SumsOptions`.
+        **options
 
     Raises:
         As `decode`; ValueError for a split of which nobody knows how many events come before it: see `plan`'s `count`.
@@ -149,6 +153,7 @@ def run_sums(
     return RunSums._of(_native.run_sums(request, against, first_place), request["read"])
 
 
+@takes(SumsOptions)
 def report(
     files: Any,
     tables: Tables,
@@ -168,7 +173,8 @@ def report(
         page: the HTML file to write, whole or not at all.
         compare: a second run, which is drawn beside the first: files, as the first. Places that `options` choose are those
             of the first.
-        against, **options: as of `run_sums`.
+        against: as of `run_sums`.
+        **options
 
     Returns:
         What stands out, and the sums, as `ut-decode report --json` writes them.
@@ -181,6 +187,6 @@ def report(
     first = run_sums(files, tables, against=against, **options)
     if compare is None:
         return first.write_page(page)
-    for name in ("events", "skip", "limit", "shard", "run", "event_number"):
+    for name in ("events", "skip", "limit", "shard", "run", "event_number", "run_events"):
         options.pop(name, None)  # type: ignore[misc]
     return first.write_page(page, run_sums(compare, tables, against=first.against, **options))

@@ -27,9 +27,11 @@ class Tables:
         geometry: geometry file of your detector, `ut_geometry*.bin`.
         grouping: how sectors form the groups in which hits are sorted: "y-rows", 18 rows in y a layer, or "unique-x",
             columns of distinct x.
+        trust: take boards and geometry that do not fit each other, and events that are not of their detector.
 
     Raises:
-        TablesError: a file cannot be read (a FileNotFoundError, too, where it is not there), or is no such table.
+        TablesError: a file cannot be read (a FileNotFoundError, too, where it is not there), is no such table, or the
+            geometry is not that of these boards.
 
     Tables are pickled by their content: a process on another machine does not need the files.
     """
@@ -40,9 +42,14 @@ class Tables:
     """Absolute paths of the files: the process may change its folder."""
 
     def __init__(
-        self, boards: str | os.PathLike[str], geometry: str | os.PathLike[str], *, grouping: str = "y-rows"
+        self,
+        boards: str | os.PathLike[str],
+        geometry: str | os.PathLike[str],
+        *,
+        grouping: str = "y-rows",
+        trust: bool = False,
     ) -> None:
-        self._tables = _native.Tables(boards, geometry, grouping=grouping)
+        self._tables = _native.Tables(boards, geometry, grouping=grouping, trust=trust)
         self._files = (os.path.abspath(boards), os.path.abspath(geometry))
 
     @classmethod
@@ -52,7 +59,7 @@ class Tables:
         return tables
 
     @classmethod
-    def synthetic(cls, version: str = "v5", *, grouping: str = "y-rows") -> "Tables":
+    def synthetic(cls, version: str = "v5", *, grouping: str = "y-rows", trust: bool = False) -> "Tables":
         """Tables of a synthetic detector, to which the events of `generate` and `ut-decode generate` belong.
 
         Its sectors lie where the real ones do, to a fraction of a millimetre; its cabling is not the real one, so real banks
@@ -61,13 +68,16 @@ class Tables:
         Args:
             version: format of the banks, "v4" (bank version 3) or "v5" (bank version 4).
             grouping: as of `Tables`.
+            trust: take events that do not bear the mark of `generate`, too, as those of MEP packets and dumps cannot.
         """
-        return cls._of(_native.Tables.synthetic(version, grouping=grouping))
+        return cls._of(_native.Tables.synthetic(version, grouping=grouping, trust=trust))
 
     @classmethod
-    def from_bytes(cls, boards: bytes, geometry: bytes, *, grouping: str = "y-rows") -> "Tables":
+    def from_bytes(
+        cls, boards: bytes, geometry: bytes, *, grouping: str = "y-rows", trust: bool = False
+    ) -> "Tables":
         """Tables from the bytes of the two files."""
-        return cls._of(_native.Tables.from_bytes(boards, geometry, grouping, ("boards", "geometry")))
+        return cls._of(_native.Tables.from_bytes(boards, geometry, grouping, ("boards", "geometry"), trust))
 
     def to_bytes(self) -> tuple[bytes, bytes]:
         """The bytes of the boards file and of the geometry file."""
@@ -126,13 +136,18 @@ class Tables:
 
     def __reduce__(self) -> tuple[Any, ...]:
         names = None if self.is_synthetic else (self.boards, self.geometry)
-        return _unpickled, (*self.to_bytes(), self.grouping, names, self._files)
+        return _unpickled, (*self.to_bytes(), self.grouping, names, self._tables.is_trusted, self._files)
 
     def __repr__(self) -> str:
         return repr(self._tables)
 
 
 def _unpickled(
-    boards: bytes, geometry: bytes, grouping: str, names: tuple[str, str] | None, files: tuple[str, ...] = ()
+    boards: bytes,
+    geometry: bytes,
+    grouping: str,
+    names: tuple[str, str] | None,
+    trust: bool,
+    files: tuple[str, ...] = (),
 ) -> Tables:
-    return Tables._of(_native.Tables.from_bytes(boards, geometry, grouping, names), files)
+    return Tables._of(_native.Tables.from_bytes(boards, geometry, grouping, names, trust), files)

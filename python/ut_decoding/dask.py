@@ -12,9 +12,10 @@ from contextlib import suppress
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Unpack
 
-from ._decode import Name, SplitOptions, checked, decode, request_of, several_of, spare
-from ._hits import Summary
+from ._decode import Name, decode, request_of, several_of, spare
+from ._hits import Hits, Summary
 from ._native import against_of
+from ._options import SplitOptions, takes
 from ._plan import count_events, decode_to_parquet, placed, plan
 from ._report import RunSums, run_sums
 from ._split import Split
@@ -22,6 +23,7 @@ from ._tables import Tables
 
 if TYPE_CHECKING:
     import awkward
+    import pandas
     from distributed import Client
 
 Files = Name | Iterable[Name]
@@ -30,28 +32,35 @@ ADDED_AT_A_TIME = 16
 """Sums that one task adds."""
 
 
-def from_files(files: Files, tables: Tables, *, events: int = 50_000, **options: Unpack[SplitOptions]) -> Any:
-    """The hits of files as a collection of Dask, a partition a split.
-
-    With dask-awkward a `dask_awkward.Array` of `events * groups * var * hit`, as `Hits.to_awkward`; without it a
-    `dask.bag.Bag` of `Hits`. Nothing is decoded before it is computed.
+@takes(SplitOptions)
+def from_files(
+    files: Files, tables: Tables, *, kind: str = "bag", events: int = 50_000, **options: Unpack[SplitOptions]
+) -> Any:
+    """The hits of files as a collection of Dask, a partition a split. Nothing is decoded before it is computed.
 
     Args:
         files: files, folders and patterns, under names that every worker knows.
         tables: the detector.
+        kind: "bag", a `dask.bag.Bag` of `Hits`; "dataframe", a `dask.dataframe.DataFrame` with the columns of `Hits.to_pandas`,
+            of which only those that are used are decoded; or "awkward", a `dask_awkward.Array` as of `Hits.to_awkward`,
+            which dask-awkward 2025.3.0 cannot compute with the dask of today (2026.8).
         events: events of a split.
-        **options: options of `decode`; say `threads=1` where workers have a core each.
+        **options
     """
-    asked = checked(options)
-    splits = plan(files, tables, events=events, **asked)
-    try:
-        import dask_awkward
-    except ImportError:
+    if kind not in ("bag", "dataframe", "awkward"):
+        raise ValueError(f"kind: {kind!r} is neither bag, dataframe nor awkward")
+    splits = plan(files, tables, events=events, **options)
+    if kind == "bag":
         return to_bag(splits)
-    import awkward as ak
+    nothing = decode(b"", tables, **options)
+    if kind == "dataframe":
+        import dask.dataframe
 
-    nothing = decode(b"", tables, **asked).to_awkward()
-    form = ak.Array(nothing.layout.to_typetracer(forget_length=True))
+        return dask.dataframe.from_map(_Frames(), splits, meta=nothing.to_pandas().astype({"file": str}))
+    import awkward as ak
+    import dask_awkward
+
+    form = ak.Array(nothing.to_awkward().layout.to_typetracer(forget_length=True))
     return dask_awkward.from_map(_awkward, splits, label="ut-hits", meta=form)
 
 
@@ -62,6 +71,7 @@ def to_bag(splits: list[Split]) -> Any:
     return dask.bag.from_sequence(splits, partition_size=1).map(decode)
 
 
+@takes(SplitOptions)
 def to_parquet(
     files: Files,
     folder: Name,
@@ -79,11 +89,12 @@ def to_parquet(
     the files of the other splits stay. Called again with the same arguments it writes the same rows.
 
     Args:
-        files, tables, events, **options: as of `from_files`.
+        files, tables, events: as of `from_files`.
         folder: a folder that every worker can write to; made if it is not there.
         client: the cluster; without it, processes of this machine; if one of them dies, the call fails.
         retries: how often a split that failed is tried again.
         compression: "zstd" or "lz4".
+        **options
 
     Returns:
         What was decoded and what was wrong, over all splits.
@@ -102,6 +113,7 @@ def to_parquet(
     return sum(client.gather(jobs), Summary())
 
 
+@takes(SplitOptions)
 def report(
     files: Files,
     tables: Tables,
@@ -122,7 +134,7 @@ def report(
         client: the cluster.
         events: events of a split.
         retries: how often a split that failed is tried again.
-        **options: as of `from_files`; columns and backend change nothing.
+        **options
 
     Returns:
         What stands out, and the sums.
@@ -154,6 +166,15 @@ def _sums(
 
 def _add(parts: list[RunSums]) -> RunSums:
     return reduce(operator.add, parts)
+
+
+class _Frames:
+    """Splits as data frames, with only the columns that Dask asks for."""
+
+    def __call__(self, split: Split, columns: list[str] | None = None) -> "pandas.DataFrame":
+        known = split.options.get("columns") if columns is None else [name for name in columns if name in Hits.ALL_COLUMNS]
+        frame = decode(split, columns=known).to_pandas().astype({"file": str})
+        return frame if columns is None else frame[columns]
 
 
 def _awkward(split: Split) -> "awkward.Array":

@@ -4,7 +4,7 @@
 //! kernel becomes PTX; `executor` implements it on the CPU and checks every access. Names follow CUDA and `cuda_std`.
 //!
 //! # Launch conventions
-//! - Grids are one-dimensional (`grid_dim_x`), blocks have one or two dimensions. `x * y` is a multiple of 32 and at most
+//! - Grids and blocks have one or two dimensions. `x * y` is a multiple of 32 and at most
 //!   1024, so every warp is full. Thread, warp and warp lane follow from `y * block_dim_x + x`.
 //! - Shared memory is one dynamic array per block, from byte 0, 16-byte aligned, *not* cleared.
 //!   [`SharedLayout`](crate::SharedLayout) cuts it into [`Shared`] arrays; the host computes the size to launch with from
@@ -13,6 +13,7 @@
 //! - Everything is inlined. A kernel may take switches by value; an entry point passes a constant, and the switches fold
 //!   away.
 
+use crate::atomics::{AtomicScalar, Update};
 use crate::memory::{Global, GlobalMut, NonEmpty, Plain, Scalar, Shared};
 
 /// Threads of a warp.
@@ -27,6 +28,56 @@ pub const fn blocks_of_warps(warps: u32, threads: u32) -> u32 {
 /// The mask of a whole warp.
 pub const FULL_MASK: u32 = u32::MAX;
 
+/// A shuffle: which warp lane's value the caller gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shuffle {
+    /// So many lanes below; below lane 0 the caller's own.
+    Up(u32),
+    /// So many lanes above; above lane 31 the caller's own.
+    Down(u32),
+    /// The lane with this number (0…31).
+    Index(u32),
+    /// The lane whose number is the caller's with these bits (0…31) flipped.
+    Xor(u32),
+}
+
+/// A method with a default, for each of some ways to do a thing.
+macro_rules! methods {
+    ($($(#[$doc:meta])* $name:ident<$bound:ident>($($argument:ident: $t:ty),*) $result:ty => |$own:ident| $body:expr;)*) => {$(
+        $(#[$doc])*
+        #[track_caller]
+        #[inline(always)]
+        fn $name<T: $bound>(&self, $($argument: $t),*) -> $result {
+            let $own = self;
+            $body
+        }
+    )*};
+}
+
+/// The atomics of global or of shared memory.
+macro_rules! updates {
+    ($update:ident($view:ident: $t:ty) $add:ident $min:ident $max:ident $and:ident $or:ident $exch:ident $cas:ident) => {
+        methods! {
+            /// Adds to element `i`; integers wrap. Gives what was there, as all atomics do.
+            $add<AtomicScalar>($view: $t, i: u32, value: T) T => |own| own.$update($view, i, Update::Add(value));
+            /// Lowers element `i` to `value`, if that is smaller.
+            $min<AtomicScalar>($view: $t, i: u32, value: T) T => |own| own.$update($view, i, Update::Min(value));
+            /// Raises element `i` to `value`, if that is larger.
+            $max<AtomicScalar>($view: $t, i: u32, value: T) T => |own| own.$update($view, i, Update::Max(value));
+            /// Keeps the bits of element `i` that `value` has, too.
+            $and<AtomicScalar>($view: $t, i: u32, value: T) T => |own| own.$update($view, i, Update::And(value));
+            /// Sets bits of element `i`.
+            $or<AtomicScalar>($view: $t, i: u32, value: T) T => |own| own.$update($view, i, Update::Or(value));
+            /// Replaces element `i`.
+            $exch<AtomicScalar>($view: $t, i: u32, value: T) T => |own| own.$update($view, i, Update::Exchange(value));
+            /// Replaces element `i` by `new` if it equals `expected` bit for bit.
+            $cas<AtomicScalar>($view: $t, i: u32, expected: T, new: T) T => |own| {
+                own.$update($view, i, Update::CompareExchange { expected, new })
+            };
+        }
+    };
+}
+
 /// What a thread of a block can see and do.
 ///
 /// **Collectives** (`*_sync`): the caller is in `mask`, and all warp lanes of `mask` must call the same collective, at the
@@ -34,7 +85,12 @@ pub const FULL_MASK: u32 = u32::MAX;
 ///
 /// **Memory order**: [`sync_threads`](Self::sync_threads) orders shared and global memory among the threads of the block,
 /// [`sync_warp`](Self::sync_warp) among the warp lanes of its mask. Nothing else does, not even shuffles and votes.
-/// Atomics are relaxed. Blocks of one launch may share an element only through atomics, and an atomic orders nothing else.
+/// Blocks of one launch share an element through atomics, which are relaxed and order nothing else; or one block hands it
+/// to another: what a thread did, or was ordered after, before a [`atomic_store_release`](Self::atomic_store_release) is
+/// ordered before what a thread does after the [`atomic_load_acquire`](Self::atomic_load_acquire) that reads the stored value,
+/// or one that atomics made of it. Relaxed atomics on both sides do the same with a [`fence`](Self::fence) before the one
+/// and after the other. Barriers hand on to the threads of the block what one of them has acquired. A relaxed load may give
+/// an older value than another block has stored: the executor does that on purpose.
 ///
 /// **Waiting for another block**: a block may wait only for a block that has already begun. A ticket taken by an atomic
 /// proves that; a block number does not. Wait in a loop of [`atomic_load`](Self::atomic_load) and [`pause`](Self::pause).
@@ -49,10 +105,14 @@ pub trait Block {
     fn block_dim_x(&self) -> u32;
     /// Threads of the block in y.
     fn block_dim_y(&self) -> u32;
-    /// Block number.
+    /// Block number in x.
     fn block_idx_x(&self) -> u32;
-    /// Blocks of the grid.
+    /// Block number in y.
+    fn block_idx_y(&self) -> u32;
+    /// Blocks of the grid in x.
     fn grid_dim_x(&self) -> u32;
+    /// Blocks of the grid in y.
+    fn grid_dim_y(&self) -> u32;
     /// Lane of the warp, 0…31: the thread's place in its warp.
     fn lane_id(&self) -> u32;
     /// Mask of the warp lanes below the caller's.
@@ -91,18 +151,34 @@ pub trait Block {
     /// Mask of the warp lanes of `mask` whose predicate holds.
     #[track_caller]
     fn ballot_sync(&self, mask: u32, predicate: bool) -> u32;
-    /// The value of the warp lane `delta` below, whatever `delta` is; below lane 0 the caller's own.
+    /// The bits of the value of another warp lane.
     #[track_caller]
-    fn shuffle_up_sync(&self, mask: u32, value: u32, delta: u32) -> u32;
-    /// The value of the warp lane `delta` above, whatever `delta` is; above lane 31 the caller's own.
+    fn shuffle_bits(&self, mask: u32, value: u32, shuffle: Shuffle) -> u32;
+    /// The value of another warp lane: of 8 bytes in two halves.
     #[track_caller]
-    fn shuffle_down_sync(&self, mask: u32, value: u32, delta: u32) -> u32;
-    /// The value of warp lane `lane` (0…31).
-    #[track_caller]
-    fn shuffle_idx_sync(&self, mask: u32, value: u32, lane: u32) -> u32;
-    /// The value of the warp lane whose number is the caller's with the bits of `lane_mask` (0…31) flipped.
-    #[track_caller]
-    fn shuffle_xor_sync(&self, mask: u32, value: u32, lane_mask: u32) -> u32;
+    #[inline(always)]
+    fn shuffle_sync<T: Scalar>(&self, mask: u32, value: T, shuffle: Shuffle) -> T {
+        let low = u64::from(self.shuffle_bits(mask, value.to_word(), shuffle));
+        let high =
+            if size_of::<T>() > 4 { self.shuffle_bits(mask, (value.to_bits() >> 32) as u32, shuffle) } else { 0 };
+        T::from_bits(u64::from(high) << 32 | low)
+    }
+    methods! {
+        /// The value of the warp lane `delta` below, whatever `delta` is; below lane 0 the caller's own.
+        shuffle_up_sync<Scalar>(mask: u32, value: T, delta: u32) T => |own| own.shuffle_sync(mask, value, Shuffle::Up(delta));
+        /// The value of the warp lane `delta` above, whatever `delta` is; above lane 31 the caller's own.
+        shuffle_down_sync<Scalar>(mask: u32, value: T, delta: u32) T => |own| {
+            own.shuffle_sync(mask, value, Shuffle::Down(delta))
+        };
+        /// The value of warp lane `lane` (0…31).
+        shuffle_idx_sync<Scalar>(mask: u32, value: T, lane: u32) T => |own| {
+            own.shuffle_sync(mask, value, Shuffle::Index(lane))
+        };
+        /// The value of the warp lane whose number is the caller's with the bits of `lane_mask` (0…31) flipped.
+        shuffle_xor_sync<Scalar>(mask: u32, value: T, lane_mask: u32) T => |own| {
+            own.shuffle_sync(mask, value, Shuffle::Xor(lane_mask))
+        };
+    }
     /// Mask of the warp lanes of `mask` that have the caller's value.
     #[track_caller]
     fn match_any_sync(&self, mask: u32, value: u32) -> u32;
@@ -128,19 +204,32 @@ pub trait Block {
     /// Writes element `i`.
     #[track_caller]
     fn store<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32, value: T);
-    /// Adds to element `i`, modulo 2³²; gives what was there.
+    /// Changes element `i` of global memory by one atomic, relaxed; gives what was there.
     #[track_caller]
-    fn atomic_add(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32;
-    /// Sets bits of element `i`; gives what was there.
-    #[track_caller]
-    fn atomic_or(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32;
+    fn atomic_update<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, update: Update<T>) -> T;
+    updates! { atomic_update(view: GlobalMut<'_, T>) atomic_add atomic_min atomic_max atomic_and atomic_or atomic_exch atomic_cas }
 
-    /// Element `i`, which other blocks may change at the same time.
+    /// Element `i`, which other blocks may change at the same time; with `acquire` as [`atomic_load_acquire`](Self::atomic_load_acquire).
     #[track_caller]
-    fn atomic_load(&self, view: GlobalMut<'_, u32>, i: u32) -> u32;
-    /// Writes element `i`, which other blocks may read at the same time.
+    fn atomic_read<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, acquire: bool) -> T;
+    /// Writes element `i`, which other blocks may read at the same time; with `release` as [`atomic_store_release`](Self::atomic_store_release).
     #[track_caller]
-    fn atomic_store(&self, view: GlobalMut<'_, u32>, i: u32, value: u32);
+    fn atomic_write<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T, release: bool);
+    methods! {
+        /// Element `i`, relaxed: other blocks may change it at the same time.
+        atomic_load<AtomicScalar>(view: GlobalMut<'_, T>, i: u32) T => |own| own.atomic_read(view, i, false);
+        /// Element `i`; what was done before it was stored with release is done for the caller.
+        atomic_load_acquire<AtomicScalar>(view: GlobalMut<'_, T>, i: u32) T => |own| own.atomic_read(view, i, true);
+        /// Writes element `i`, relaxed: other blocks may read it at the same time.
+        atomic_store<AtomicScalar>(view: GlobalMut<'_, T>, i: u32, value: T) () => |own| own.atomic_write(view, i, value, false);
+        /// Writes element `i`; what the caller has done before is done for whoever acquires the value.
+        atomic_store_release<AtomicScalar>(view: GlobalMut<'_, T>, i: u32, value: T) () => |own| {
+            own.atomic_write(view, i, value, true)
+        };
+    }
+    /// Makes the caller's relaxed atomics before it acquire, and those after it release.
+    #[track_caller]
+    fn fence(&self);
     /// Yields to other warps: the caller waits for something that another block provides.
     #[track_caller]
     fn pause(&self);
@@ -151,13 +240,12 @@ pub trait Block {
     /// Writes element `i` of shared memory.
     #[track_caller]
     fn shared_store<T: Scalar>(&self, array: Shared<T>, i: u32, value: T);
-    /// Adds to element `i` of shared memory, modulo 2³²; gives what was there.
+    /// Changes element `i` of shared memory by one atomic, relaxed; gives what was there.
     #[track_caller]
-    fn shared_atomic_add(&self, array: Shared<u32>, i: u32, value: u32) -> u32;
-    /// Lowers element `i` of shared memory to `value`, if that is smaller; gives what was there.
-    #[track_caller]
-    fn shared_atomic_min(&self, array: Shared<u32>, i: u32, value: u32) -> u32;
-    /// Sets bits of element `i` of shared memory; gives what was there.
-    #[track_caller]
-    fn shared_atomic_or(&self, array: Shared<u32>, i: u32, value: u32) -> u32;
+    fn shared_atomic_update<T: AtomicScalar>(&self, array: Shared<T>, i: u32, update: Update<T>) -> T;
+    updates! {
+        shared_atomic_update(array: Shared<T>)
+        shared_atomic_add shared_atomic_min shared_atomic_max shared_atomic_and shared_atomic_or shared_atomic_exch
+        shared_atomic_cas
+    }
 }

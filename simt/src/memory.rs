@@ -33,6 +33,8 @@ plain_numbers!(u8 u16 u32 u64 i8 i16 i32 i64 f32 f64);
 pub trait Scalar: Plain + sealed::Sealed {
     /// The value's bits, zero-extended.
     fn to_bits(self) -> u64;
+    /// The low 32 of the value's bits.
+    fn to_word(self) -> u32;
     /// The value of the low bits.
     fn from_bits(bits: u64) -> Self;
 }
@@ -51,6 +53,10 @@ macro_rules! integer_scalars {
                 u64::from(self as $unsigned)
             }
             #[inline(always)]
+            fn to_word(self) -> u32 {
+                self as $unsigned as u32
+            }
+            #[inline(always)]
             fn from_bits(bits: u64) -> Self {
                 bits as $t
             }
@@ -67,6 +73,10 @@ impl Scalar for f32 {
         u64::from(f32::to_bits(self))
     }
     #[inline(always)]
+    fn to_word(self) -> u32 {
+        f32::to_bits(self)
+    }
+    #[inline(always)]
     fn from_bits(bits: u64) -> Self {
         f32::from_bits(bits as u32)
     }
@@ -78,6 +88,10 @@ impl Scalar for f64 {
     #[inline(always)]
     fn to_bits(self) -> u64 {
         f64::to_bits(self)
+    }
+    #[inline(always)]
+    fn to_word(self) -> u32 {
+        f64::to_bits(self) as u32
     }
     #[inline(always)]
     fn from_bits(bits: u64) -> Self {
@@ -283,7 +297,7 @@ pub struct Shared<T> {
     offset: u32,
     len: u32,
     /// Place in the source where the array was laid out, for the executor's messages.
-    #[cfg(not(target_arch = "nvptx64"))]
+    #[cfg(feature = "executor")]
     location: &'static core::panic::Location<'static>,
     element: PhantomData<T>,
 }
@@ -345,7 +359,7 @@ impl SharedLayout {
     ///
     /// Once an array would end beyond 4 GiB, the layout stays at `u32::MAX` bytes, which no launch accepts.
     #[inline(always)]
-    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    #[cfg_attr(feature = "executor", track_caller)]
     pub const fn array<T: Scalar>(&mut self, len: u32) -> Shared<T> {
         let offset = self.bytes.saturating_add(7) & !7;
         let end = offset.saturating_add(len.saturating_mul(size_of::<T>() as u32));
@@ -353,7 +367,7 @@ impl SharedLayout {
         Shared {
             offset,
             len,
-            #[cfg(not(target_arch = "nvptx64"))]
+            #[cfg(feature = "executor")]
             location: core::panic::Location::caller(),
             element: PhantomData,
         }

@@ -120,13 +120,14 @@ fn parquet_holds_what_csv_holds_and_the_numbers_and_how_it_was_made() {
 }
 
 #[test]
-fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_were_generated() {
+fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_are_seen_to_be_generated() {
     let directory = &sample();
     write(directory, "measured.mdf", &event(&[bank(0, &ONE_HIT)]));
     // More than one piece of the job is generated.
     run_to(0, directory, &["generate", "--profile", "pp-low", "--events", "600", "--output", "many"]);
     for files in [&["measured.mdf"][..], &["events.mdf", "measured.mdf"], &["measured.mdf", "many/events.mdf"]] {
-        let (_, err) = run_to(0, directory, &[&["decode", "--output", "hits.parquet"], files].concat());
+        let args = [&["decode", "--output", "hits.parquet", "--synthetic-detector"], files].concat();
+        let (_, err) = run_to(0, directory, &args);
         assert!(err.contains("warning: these are the hits of a synthetic detector"), "{err}");
         let warning = metadata_of(&directory.join("hits.parquet"), "warning").unwrap();
         assert!(warning.contains("synthetic"), "{warning}");
@@ -180,13 +181,13 @@ fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
         // Where the file is not cut, a good event follows, which cannot be found.
         let after = if bad.len() < good.len() { &[] } else { &good[..] };
         write(directory, "bad.mdf", &[&good[..], &bad, after].concat());
-        let (json, err) = json_of(1, directory, &["decode", "bad.mdf", "--output", "hits.csv"]);
+        let (json, err) = json_of(1, directory, &["decode", "bad.mdf", "--synthetic-detector", "--output", "hits.csv"]);
         let place = format!("bad.mdf: event 1 at byte {}", good.len());
         assert!(err.contains(&place) && err.contains(message), "{message}: {err}");
         assert!(err.contains("hits.csv is incomplete"), "{err}");
         assert_eq!(rows_up_to(&read(directory, "hits.csv"), 9).len(), 1, "{message}");
         assert_eq!((&json["events"], &json["hits"], &json["complete"]), (&1.into(), &1.into(), &false.into()));
-        let (out, _) = run_to(1, directory, &["decode", "bad.mdf", "--output", "hits.parquet"]);
+        let (out, _) = run_to(1, directory, &["decode", "bad.mdf", "--synthetic-detector", "--output", "hits.parquet"]);
         assert!(out.contains("strips "), "{out}");
         let path = directory.join("hits.parquet");
         assert_eq!(metadata_of(&path, "complete").as_deref(), Some("false"));
@@ -222,11 +223,11 @@ fn a_damaged_event_costs_itself_and_is_counted() {
         ("block 0 of the compressed event", changed(16, 1), 4),
     ] {
         write(directory, "bad.mdf", &[&good[..], &bad, &good].concat());
-        let (json, err) = json_of(0, directory, &["decode", "bad.mdf"]);
+        let (json, err) = json_of(0, directory, &["decode", "bad.mdf", "--synthetic-detector"]);
         assert!(err.contains("bad.mdf: event 1 at byte") && err.contains(what), "{what}: {err}");
         assert_eq!((&json["events"], &json["hits"]), (&3.into(), &hits.into()), "{what}");
         assert_eq!((&json["report"]["broken_event"], &json["trouble"]), (&1.into(), &true.into()));
-        let (_, err) = run_to(1, directory, &["decode", "bad.mdf", "--strict"]);
+        let (_, err) = run_to(1, directory, &["decode", "bad.mdf", "--synthetic-detector", "--strict"]);
         assert!(err.contains("--strict"), "{err}");
     }
 }
@@ -252,7 +253,8 @@ fn troubles_and_statistics_are_counted_under_their_names_and_only_troubles_are_s
     ] {
         write(directory, "event.mdf", &event(&[bank, crate::support::bank(200, &ONE_HIT)]));
         for backend in ["cpu", "reference", "emulated"] {
-            let args = ["decode", "event.mdf", "--max-cluster-size", "2", "--backend", backend];
+            let synthetic = "--synthetic-detector";
+            let args = ["decode", "event.mdf", synthetic, "--max-cluster-size", "2", "--backend", backend];
             let (json, _) = json_of(0, directory, &args);
             for (row, value) in json["report"].as_object().unwrap() {
                 assert_eq!(value, if row == name { total } else { 0 }, "{row} in the case of {name}, {backend}");

@@ -137,8 +137,10 @@ fn what_a_program_reads_is_json_whatever_files_are_called_and_no_message_is_in_i
         assert!(String::from_utf8_lossy(&output.stderr).contains("written to"));
     }
     // The message of what was wrong has its cause in JSON, too.
-    let (json, _) = json_of(1, directory, &["inspect", "absent.mdf"]);
-    assert!(json["error"].as_str().unwrap().contains("No such file"), "{json}");
+    let packed = zstd::encode_all(&troubled()[..], 1).unwrap();
+    write(directory, "cut.zst", &packed[..packed.len() - 1]);
+    let (json, _) = json_of(1, directory, &["inspect", "cut.zst"]);
+    assert!(json["error"].as_str().unwrap().contains("the zstd stream ends before its last frame"), "{json}");
 }
 
 #[cfg(unix)]

@@ -24,6 +24,7 @@ mod made;
 mod memory;
 #[cfg(unix)]
 mod outputs;
+mod refusals;
 mod report;
 #[cfg(unix)]
 mod resume;

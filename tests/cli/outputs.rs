@@ -144,9 +144,11 @@ fn an_input_that_breaks_off_costs_its_own_file_only() {
     let whole = text(directory, "new/events.csv");
     assert!(whole == text(directory, "new/last.csv") && whole.starts_with(&text(directory, "new/cut.csv")));
     fs::remove_dir_all(directory.join("new")).unwrap();
-    // Without --keep-going nothing is made of the inputs after the failure.
-    let (_, err) =
-        run_to(1, directory, &[&["decode", "--output", "new", "--format", "csv"][..], &files, &TABLES].concat());
+    // Without --keep-going nothing is made of the inputs after the failure, nor of any if one is not there.
+    let args = ["decode", "--output", "new", "--format", "csv"];
+    let (_, err) = run_to(1, directory, &[&args[..], &files, &TABLES].concat());
+    assert!(err.contains("absent.mdf") && !directory.join("new").exists(), "{err}");
+    let (_, err) = run_to(1, directory, &[&args[..], &files[..3], &files[4..], &TABLES].concat());
     assert_eq!(tree(&directory.join("new")), ["cut.csv", "events.csv"], "{err}");
 }
 

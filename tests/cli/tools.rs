@@ -108,7 +108,7 @@ fn inspect_tells_what_is_wrong() {
     magic[48] = 0;
     write(directory, "a.mdf", &[&good[..], &magic, &good[..70]].concat());
     let (out, err) = run_to(1, directory, &["inspect", "a.mdf"]);
-    assert!(out.contains("0xcb00 instead of 0xcbcb") && out.contains("1 events are damaged"), "{out}");
+    assert!(out.contains("0xcb00 instead of 0xcbcb") && out.contains("1 damaged event"), "{out}");
     assert!(err.contains("event 2") && err.contains("beyond the file"), "{err}");
     let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--event", "1"]);
     assert!(out.contains("DAMAGED"), "{out}");

@@ -58,7 +58,7 @@ fn what_keeps_a_gpu_from_being_used_is_said() {
         (&[("FAKE_CUDA_REFUSE", "cuDeviceGetName")], "failed to describe a device: CUDA_ERROR_NOT_SUPPORTED"),
         (&[("FAKE_CUDA_DEVICES", "0")], "finds no GPU"),
         (&[("FAKE_CUDA_VERSION", "12030")], "it knows CUDA 12.3, needed is 12.4"),
-        (&[("FAKE_CUDA_CAPABILITY", "75")], "is of compute capability 7.5"),
+        (&[("FAKE_CUDA_CAPABILITY", "70")], "is of compute capability 7.0"),
         (&[("FAKE_CUDA_MEMORY", "1000")], "do not fit"),
     ];
     let fake = FakeDriver::new();

@@ -130,7 +130,7 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
 
 #[test]
 fn an_old_gpu_is_refused_and_one_beside_it_is_taken() {
-    well_on_the_fake(&[("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_CAPABILITY", "75,90")], || {
+    well_on_the_fake(&[("FAKE_CUDA_DEVICES", "2"), ("FAKE_CUDA_CAPABILITY", "70,90")], || {
         for ordinal in [0, 1] {
             let caller = Caller::on(ordinal);
             // SAFETY: `caller` holds its context, which it has made current, and is dropped after what is made in it.

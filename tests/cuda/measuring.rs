@@ -83,15 +83,6 @@ fn the_fused_kernels_are_measured_like_the_seven_and_as_graphs_where_the_driver_
 }
 
 #[test]
-fn several_batch_sizes_take_turns_and_each_has_its_modes() {
-    let (result, text) = json(&["throughput", "--batch", "1,2", "--threads", "1", "--duration", "0"]);
-    let batches = result["batches"].as_array().unwrap();
-    assert_eq!(batches.iter().map(|of| of["batch"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2]);
-    assert!(batches.iter().all(|of| of["modes"].as_array().unwrap().len() == 3), "{batches:?}");
-    assert!(text.contains("batches of 1\n") && text.contains("batches of 2\n"), "{text}");
-}
-
-#[test]
 fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
     let (result, text) = json(&["ablation", "--set", "batch=2", "--set", "streams=1", "--duration", "0"]);
     let rungs = result["rungs"].as_array().unwrap();

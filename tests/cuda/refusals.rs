@@ -22,6 +22,13 @@ fn batch() -> EventBatch {
     allen_batch(&events(BankVersion::V5, 1, 1))
 }
 
+/// Tables, a batch, and a decoder for it.
+fn small() -> (DetectorTables, EventBatch, CudaDecoder) {
+    let tables = tables();
+    let decoder = cuda(&tables, OPTIONS());
+    (tables, batch(), decoder)
+}
+
 fn on_gpu(ordinal: usize, tables: &DetectorTables) -> CudaDecoder {
     CudaDecoder::new(tables, OPTIONS(), CudaConfig { ordinal, ..CudaConfig::default() }).expect("the stand-in is a GPU")
 }
@@ -87,8 +94,7 @@ fn a_ticket_is_good_for_one_decoder() {
 #[test]
 fn streams_whose_tickets_were_lost_are_free_after_discarding() {
     well_on_the_fake(&[], || {
-        let (tables, batch) = (tables(), batch());
-        let mut decoder = cuda(&tables, OPTIONS());
+        let (tables, batch, mut decoder) = small();
         let tickets: Vec<_> =
             (0..decoder.streams()).map(|_| decoder.submit(batch.view(), Readback::Hits).unwrap()).collect();
         let kept = tickets.into_iter().next().expect("there is a stream");
@@ -109,8 +115,7 @@ fn streams_whose_tickets_were_lost_are_free_after_discarding() {
 #[test]
 fn decoder_and_tickets_go_to_another_thread_together() {
     well_on_the_fake(&[("FAKE_CUDA_SEED", "4")], || {
-        let (tables, batch) = (tables(), batch());
-        let mut decoder = cuda(&tables, OPTIONS());
+        let (tables, batch, mut decoder) = small();
         let resident = decoder.upload(batch.view()).unwrap();
         let tickets = [0, 1].map(|_| decoder.submit(&resident, Readback::Hits).unwrap());
         std::thread::scope(|scope| {
@@ -168,8 +173,7 @@ fn a_capacity_that_no_batch_can_have_is_refused() {
 #[test]
 fn a_batch_without_hits_has_seven_empty_arrays() {
     well_on_the_fake(&[], || {
-        let (tables, batch) = (tables(), batch());
-        let mut decoder = cuda(&tables, OPTIONS());
+        let (tables, batch, mut decoder) = small();
         for batch in [&allen_batch(&[]), &allen_batch(&[vec![]]), &batch, &allen_batch(&[vec![]]), &mep_batch(&[])] {
             // On the same stream each time.
             let ticket = decoder.submit(batch.view(), Readback::Hits).unwrap();
@@ -183,8 +187,7 @@ fn a_batch_without_hits_has_seven_empty_arrays() {
 #[test]
 fn hits_that_do_not_fit_are_an_error() {
     well_on_the_fake(&[], || {
-        let (tables, batch) = (tables(), batch());
-        let mut decoder = cuda(&tables, OPTIONS());
+        let (tables, batch, mut decoder) = small();
         let mut hits = UtHits::with_capacity(1, tables.n_groups(), 3);
         let error = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new()).unwrap_err().to_string();
         assert!(error.contains("were made for"), "{error}");
@@ -250,8 +253,7 @@ fn kernels_are_compiled_once_for_all_decoders_of_a_gpu() {
 #[test]
 fn a_driver_of_cuda_12_4_does() {
     well_on_the_fake(&[("FAKE_CUDA_VERSION", "12040")], || {
-        let (tables, batch) = (tables(), batch());
-        let mut decoder = cuda(&tables, OPTIONS());
+        let (tables, batch, mut decoder) = small();
         compare(&mut decoder, &tables, OPTIONS(), batch.view());
         let resident = decoder.upload(batch.view()).unwrap();
         assert!(decoder.repeat_resident(&[resident], 2).unwrap() > 0.0);

@@ -44,26 +44,53 @@ fn real_boards_are_read_and_written_back_and_their_sector_ids_are_one_to_one() {
 
 #[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
-fn real_sectors_are_where_stave_and_module_say() {
-    for (boards, _, _, _) in BOARDS {
-        for (geometry, _) in GEOMETRIES {
+fn real_boards_fit_the_geometry_of_their_format_alone() {
+    for (b, (boards, ..)) in BOARDS.into_iter().enumerate() {
+        for (g, (geometry, _)) in GEOMETRIES.into_iter().enumerate() {
             let [boards, geometry] = [boards, geometry].map(|file| needed(&format!("tables/{file}")));
             let (boards, geometry) = (Boards::read(boards).unwrap(), Geometry::read(geometry).unwrap());
-            for lane in boards.lanes.iter().filter(|lane| lane.is_connected()) {
-                let sector = &geometry.sectors[usize::from(sector_id(lane).unwrap())];
-                let x = sector.p0_x + 256.0 * sector.dp0di_x;
-                let y = sector.p0_y + 256.0 * sector.dp0di_y + sector.dy / 2.0;
-                assert_eq!(x > 0.0, lane.side == 1, "{lane:?}");
-                assert!((x.abs() - (47.0 + 95.6 * lane.stave as f32)).abs() < 30.0, "{lane:?} is at x = {x}");
-                // Rows 6 and 9 are the first on either side of y = 0; stave 0 has shorter sensors and rows 7 and 8 there.
-                let row = match 2 * lane.module + 1 - lane.face {
-                    m @ 0..7 => 95.6 * (m as f32 - 6.5),
-                    m @ 9.. => 95.6 * (m as f32 - 8.5),
-                    _ => 0.0,
-                };
-                assert!((y - row).abs() < 35.0, "{lane:?} is at y = {y}, not {row}");
-                assert!(sectors_of_layer(lane.layer as usize).contains(&sector_id(lane).unwrap().into()));
-            }
+            let made = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows);
+            assert_eq!(made.is_ok(), b == g, "{made:?}");
+            assert!(DetectorTables::trusting(boards, geometry, Grouping::YRows).is_ok());
+        }
+    }
+}
+
+#[test]
+fn a_geometry_that_cannot_be_that_of_the_boards_is_refused_unless_it_is_trusted() {
+    type Change = fn(&mut Geometry);
+    let cases: [(BankVersion, Change, &str); 8] = [
+        (BankVersion::V5, |_| {}, ""),
+        (BankVersion::V4, |_| {}, ""),
+        (BankVersion::V5, |geometry| geometry.sectors[3].p0_x += 20.0, ""),
+        (BankVersion::V5, |geometry| geometry.sectors[3].p0_x += 60.0, "sector 3 is at"),
+        (BankVersion::V5, |geometry| geometry.sectors[900].p0_y = 0.0, "sector 900 is at"),
+        (BankVersion::V5, |geometry| geometry.sectors[7].p0_z *= -1.0, "1 sectors would have"),
+        (BankVersion::V4, |geometry| geometry.sectors[7].p0_z *= -1.0, "1/0/0/0 sectors of the four layers"),
+        (BankVersion::V5, |geometry| geometry.sectors[248].p0_z = 2300.0, "UTaU begins at 2300 mm"),
+    ];
+    for (version, change, part) in cases {
+        let (boards, mut geometry) = synth::detector(version, 1);
+        change(&mut geometry);
+        let error = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows).err();
+        let text = error.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(text.contains(part) && error.is_none() == part.is_empty(), "{part}: {text}");
+        let trusted = DetectorTables::trusting(boards, geometry, Grouping::YRows).unwrap();
+        assert_eq!((trusted.is_trusted(), trusted.check_fit().is_err()), (true, !part.is_empty()));
+    }
+}
+
+#[test]
+fn a_boards_file_in_place_of_a_geometry_is_called_so_and_the_other_way_round() {
+    for version in [BankVersion::V4, BankVersion::V5] {
+        let (boards, geometry) = synth::detector(version, 1);
+        let errors = [
+            Boards::parse(&geometry.to_bytes(), "a").unwrap_err(),
+            Geometry::parse(&boards.to_bytes(), "a").unwrap_err(),
+        ];
+        let expected = ["a geometry file, and a boards file", "a boards file, and a geometry file"];
+        for (error, part) in errors.iter().zip(expected) {
+            assert!(error.to_string().starts_with(&format!("a: this is {part} is wanted here")), "{error}");
         }
     }
 }

@@ -169,6 +169,9 @@ fn outcomes(events: &[Event]) -> Vec<(usize, Vec<(&'static str, u32)>)> {
     expected.expect("there is the reference").1
 }
 
+/// An event, its hits, and its counts of trouble.
+type Case = (Event, usize, &'static [(&'static str, u32)]);
+
 #[test]
 fn every_row_of_the_policy_table_costs_what_it_says() {
     let n_boards = tables(BankVersion::V5).boards().n_boards() as u16;
@@ -192,7 +195,7 @@ fn every_row_of_the_policy_table_costs_what_it_says() {
     // The first of more banks than a small block has threads.
     let mut first = (0..100).map(|board| v5(board, &[0; 8])).collect::<Event>();
     first[0] = v5(0, &BANK[..63]);
-    let cases: [(Event, usize, &[(&str, u32)]); 24] = [
+    let cases: [Case; 24] = [
         (vec![], 0, &[]),
         (vec![v5(0, &[0; 8])], 0, &[]),
         (vec![v5(0, &[])], 0, &[]),

@@ -2,10 +2,8 @@
 //! same from every backend.
 
 use proptest::prelude::*;
-use ut_decoding::decoder::Pipeline;
-use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, UtHits, synth};
+use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, UtHits, synth};
 
 use crate::suite::backends::{backends, compare, takes_lists};
 use crate::suite::events::{allen_batch, generated, mep_batch, tables};
@@ -38,7 +36,7 @@ fn an_interval_a_list_and_one_version_for_all_banks_are_decoded_alike() {
 }
 
 #[test]
-fn an_event_that_the_batch_does_not_have_is_named_by_every_backend_that_takes_a_list() {
+fn an_event_that_the_batch_does_not_have_is_named_and_allens_kernels_refuse_a_list() {
     let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 2));
     let view = BatchView { selected: Some(&[1, 2]), ..batch.view() };
@@ -48,20 +46,10 @@ fn an_event_that_the_batch_does_not_have_is_named_by_every_backend_that_takes_a_
         let error = decoded.expect_err("there is no event 2");
         if takes_lists(name) {
             assert!(matches!(error, DecodeError::NoSuchEvent { place: 1, event: 2, events: 2 }), "{name}: {error}");
+        } else {
+            assert!(error.to_string().contains("needs the fused pipeline"), "{name}: {error}");
         }
     }
-}
-
-#[test]
-fn allens_kernels_refuse_a_list() {
-    let tables = tables(BankVersion::V5);
-    let batch = allen_batch(&generated(BankVersion::V5, 1));
-    let config = EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() };
-    let mut decoder = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect("good parameters");
-    let mut hits = UtHits::with_capacity(1, tables.n_groups(), batch.view().max_hits());
-    let view = BatchView { selected: Some(&[0]), ..batch.view() };
-    let error = decoder.decode(view, &mut hits, &mut BatchReport::new()).expect_err("a list").to_string();
-    assert!(error.contains("needs the fused pipeline"), "{error}");
 }
 
 proptest! {

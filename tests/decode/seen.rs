@@ -1,7 +1,7 @@
 //! What is seen of files while they are read, and what packets hold that nobody writes every day.
 
 use ut_decoding::EventMeta;
-use ut_decoding::input::{Apart, Damage, EventHeader, Events, InputPart, MdfWriter, MepWriter, Odin, Seen};
+use ut_decoding::input::{Apart, EventHeader, Events, InputPart, MdfWriter, MepWriter, Odin, Seen};
 
 use super::reading::{Found, How, bank, odin, read_all};
 
@@ -78,20 +78,6 @@ fn sources_may_lie_in_another_order_than_the_table_names_them() {
         bytes.swap(place(1) + i, place(3) + i);
     }
     assert_eq!(read("a.mep", &bytes, Apart::Nothing).0, straight);
-}
-
-#[test]
-fn a_damaged_source_is_told_and_its_events_are_broken() {
-    let mut bytes = packets();
-    // The magic of the second source of the first packet.
-    let at = 4 * u32::from_le_bytes(bytes[8 + 12 + 4..][..4].try_into().unwrap()) as usize;
-    bytes[at] ^= 1;
-    let (found, seen) = read("a.mep", &bytes, Apart::Nothing);
-    let broken: Vec<bool> = found.iter().flatten().map(|(meta, _)| meta.broken).collect();
-    assert_eq!(broken, [true, true, false, false, false, false]);
-    let damaged = |seen: &Seen| seen.damages.iter().map(|(_, damage)| damage.clone()).collect::<Vec<_>>();
-    assert!(matches!(&damaged(&seen[0])[..], [Damage::Fragments { mfp: 1, source_id: 0x2801, .. }, _]), "{seen:?}");
-    assert!(damaged(&seen[1]).is_empty());
 }
 
 #[test]

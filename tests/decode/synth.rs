@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ut_decoding::detector::{
-    BankVersion, Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD, Sector, sector_id,
-};
+use ut_decoding::detector::{BankVersion, Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD, sector_id};
 use ut_decoding::synth::{self, Generator, Profile, SynthEvent};
 
 use crate::suite::data::needed;
@@ -45,14 +43,6 @@ fn there_are_72_groups_in_y_rows_and_84_in_unique_x() {
         let tables = DetectorTables::new(boards.clone(), geometry.clone(), grouping).unwrap();
         assert_eq!(tables.n_groups(), n_groups);
     }
-}
-
-#[test]
-#[ignore = "needs the real events: UT_DECODE_DATA"]
-fn real_sectors_form_the_same_groups() {
-    let (_, geometry) = synth::detector(BankVersion::V5, 1);
-    let real = Geometry::read(needed("tables/ut_geometry_sim10.bin")).unwrap();
-    assert_eq!(Grouping::UniqueX.groups(&geometry), Grouping::UniqueX.groups(&real));
 }
 
 /// Sector → lanes that read it.
@@ -196,31 +186,6 @@ fn profiles_have_the_mean_strip_counts_that_their_docs_give() {
         eprintln!("{profile}: {} strips", f.strips / f.events);
         assert!((f.strips / f.events / wanted - 1.0).abs() < 0.05, "{profile}: {} strips", f.strips / f.events);
     }
-}
-
-#[test]
-fn strips_fall_with_the_distance_from_the_beam() {
-    let (boards, geometry) = synth::detector(BankVersion::V5, 0);
-    let mut strips = [0.0; 3];
-    let mut areas = [0.0; 3];
-    let ring = |sector: &Sector| {
-        let (x, y) = (sector.p0_x + 256.0 * sector.dp0di_x, sector.p0_y + sector.dy / 2.0);
-        [200.0, 500.0, f32::MAX].iter().position(|&r| x.hypot(y) < r).unwrap()
-    };
-    for sector in &geometry.sectors {
-        areas[ring(sector)] += f64::from(sector.pitch * sector.dy);
-    }
-    for event in Generator::new(Profile::PpNominal, BankVersion::V5, 3).take(20) {
-        for (board, (_, payload)) in event.banks.iter().enumerate() {
-            for (lane, hits) in v5_lanes(payload).iter().enumerate().filter(|(_, hits)| !hits.is_empty()) {
-                let id = sector_id(&boards.lanes[board * LANES_PER_BOARD + lane]).unwrap();
-                strips[ring(&geometry.sectors[usize::from(id)])] += hits.len() as f64;
-            }
-        }
-    }
-    let density: Vec<_> = strips.iter().zip(areas).map(|(strips, area)| strips / area).collect();
-    // The real events: 10 to 20 times as many clusters per area at 100 mm as at 500 mm.
-    assert!(density[0] > 3.0 * density[1] && density[1] > 2.0 * density[2], "{density:?}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn ruler(version: BankVersion, lane: usize) -> (DetectorTables, Lane) {
     let sector = &mut geometry.sectors[usize::from(sector_id(&lane).expect("the lane is connected"))];
     (sector.p0_x, sector.dp0di_x, sector.first_strip) = (0.0, 1.0, 1);
     sector.p0_z = sector.p0_z.abs();
-    (DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector"), lane)
+    (DetectorTables::trusting(boards, geometry, Grouping::YRows).expect("a good detector"), lane)
 }
 
 #[test]

@@ -189,7 +189,7 @@ fn needless(place: In, strips: u32, setups: &mut [FusedSetup]) -> Vec<(u32, u64)
                 Ok(()) => needless.push((n, seed)),
                 // (A number that is not there yet may be subtracted from.)
                 Err(Violation {
-                    fault: Fault::Race { .. } | Fault::UnwrittenShared { .. } | Fault::Panicked(_),
+                    fault: Fault::Race { .. } | Fault::UnwrittenShared { .. } | Fault::Panicked(..),
                     ..
                 }) => {}
                 Err(violation) => panic!("barrier {n}: {violation}"),
@@ -244,12 +244,14 @@ fn a_removed_warp_barrier_of_a_sort_is_caught() {
             let violation = violation.expect_err("lanes overwrite what others look at");
             assert!(matches!(violation.fault, Fault::Race { memory: "global element", .. }), "{violation}");
         }
-        // The keys of the group before, the keys, their ranges, the places, a column on its way, the next one.
-        for n in 1..8 {
-            let violation = FusedSetup::new(1).run(seed, Bug::NoWarpBarrier("repair.rs", n), ROOMY, EXPECTED.len());
+        // In registers, where hits are read; in shared memory the keys, a column that is read.
+        for (n, factor) in [(0, 1), (0, 2), (1, 2), (4, 2)] {
+            let mut setup = if factor == 1 { FusedSetup::new(1) } else { FusedSetup::crowded(1) };
+            let bug = Bug::NoWarpBarrier("repair.rs", n);
+            let violation = setup.run_with(seed, bug, In::Others, ROOMY, 2 * EXPECTED.len());
             let violation = violation.expect_err("lanes overwrite what others look at");
             let is_caught =
-                matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. } | Fault::Panicked(_));
+                matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. } | Fault::Panicked(..));
             assert!(is_caught, "{n}: {violation}");
         }
     }
@@ -296,7 +298,7 @@ fn a_block_number_in_place_of_a_ticket_is_a_deadlock_on_a_device_with_little_roo
 fn sums(own: &[u32], seed: u64, resident: u32) -> Vec<u32> {
     let mut executor = Executor::new(seed);
     executor.limit_resident(resident);
-    let (mut words, mut sums) = (vec![0; 2 + own.len()], vec![u32::MAX; own.len()]);
+    let (mut words, mut sums) = (vec![0; LookBack::words(own.len())], vec![u32::MAX; own.len()]);
     let (words, out) = (executor.writable(&mut words), executor.writable(&mut sums));
     executor
         .launch("look_back", own.len() as u32, (32, 1), 0, |block| {

@@ -2,7 +2,7 @@
 
 use crate::suite::backends::{as_reference, decode};
 use crate::suite::data::Real;
-use crate::suite::events::{Event, allen_batch, generated, mep_batch, tables, tables_in, v5, v5_payload};
+use crate::suite::events::{Event, allen_batch, changed, generated, mep_batch, tables, tables_in, v5, v5_payload};
 use crate::suite::nasty::{self, check};
 use proptest::prelude::{Just, Strategy, any, prop};
 use proptest::prop_oneof;
@@ -11,7 +11,7 @@ use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::decoder::parameters::{Parameters, launch_parameters};
 use ut_decoding::decoder::rank_tables::FusedStep;
 use ut_decoding::decoder::reference::ReferenceDecoder;
-use ut_decoding::detector::BankVersion;
+use ut_decoding::detector::{BankVersion, Lane};
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, UtHits};
 use ut_kernels::switches::{Layout, Switches};
 
@@ -195,7 +195,7 @@ fn a_group_with_thousands_of_hits_is_sorted() {
     let regular = tables(BankVersion::V5);
     let mut geometry = regular.geometry().clone();
     geometry.sectors.iter_mut().for_each(|sector| sector.p0_x = 0.0);
-    let tables = DetectorTables::new(regular.boards().clone(), geometry, Grouping::UniqueX).expect("valid tables");
+    let tables = DetectorTables::trusting(regular.boards().clone(), geometry, Grouping::UniqueX).expect("valid tables");
     assert_eq!(tables.n_groups(), 4);
     let falling: Vec<(u16, u8)> = (0..40).map(|i| (509 - 12 * i, 1 + (i % 31) as u8)).collect();
     let rising: Vec<_> = falling.iter().copied().rev().collect();
@@ -258,12 +258,22 @@ fn hits_with_equal_keys_come_out_in_one_order() {
             continue;
         }
         n_boards += 1;
+        // The same from boards that all read these six sectors: ordinary events, of groups large and small.
+        let copies = changed(BankVersion::V5, |boards, _| {
+            let lanes = boards.lanes[6 * usize::from(board)..][..6].to_vec();
+            boards.lanes.fill(Lane::default());
+            boards.lanes[..6 * 150].chunks_mut(6).for_each(|copy| copy.copy_from_slice(&lanes));
+            boards.strips_per_hybrid.fill(512);
+        });
+        let banks: Vec<_> = (0..150).map(|board| v5(board, &v5_payload(&std::array::from_fn(|_| lane())))).collect();
+        let of_copies = allen_batch(&[150, 50, 9].map(|n| banks[..n].to_vec()));
         for (seed, strips) in [(0, 256), (1, 4096), (2, 1024), (3, 3264)] {
             for pipeline in Pipeline::ALL {
                 let mut launch = Parameters::default();
                 launch.set("fused.strips", strips).expect("valid");
                 let config = EmulatedConfig { pipeline, launch, schedule_seed: seed, ..EmulatedConfig::default() };
                 compare(&tables, options, config, batch.view()).unwrap();
+                compare(&copies, options, config, of_copies.view()).unwrap();
             }
         }
         if n_boards == 3 {

@@ -4,63 +4,7 @@
 //! measured here against the default, in turns; if it fails or is slower, the next best is tried. If nothing is left, it
 //! tunes (where that is allowed and there is something to measure with), and keeps the result; else the default is used.
 //! Whichever it is, [`Tuned`] says so.
-//!
-//! ```
-//! use tuner::budget::Budget;
-//! use tuner::session::Session;
-//! use tuner::store::{DeviceIdentity, Locations, Matching, Task, TunableIdentity, Workload};
-//! use tuner::strategy::StrategyKind;
-//! use tuner::tuned::{Request, Source, stub, tuned};
-//! use tuner::{Config, Device, Outcome, SpaceBuilder, Value};
-//!
-//! /// Anything that can be measured: here, a kernel that is fastest with blocks of 128 threads.
-//! struct Kernel;
-//!
-//! impl Device for Kernel {
-//!     fn name(&self) -> String {
-//!         "my device".to_owned()
-//!     }
-//!
-//!     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-//!         let Value::Int(block) = config.0[0] else { return Outcome::Times(Vec::new()) };
-//!         Outcome::Times(vec![1.0 + (block as f64 / 128.0).log2().abs(); launches])
-//!     }
-//! }
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let folder = tempfile::tempdir()?;
-//! # let file = folder.path().join("tune.sqlite");
-//! let space = SpaceBuilder::new().powers_of_two("block", 32, 1024).build()?;
-//! let (device, tunable) = (DeviceIdentity::named("my device", "mine"), TunableIdentity::new("my kernel", 1));
-//! // The place of the call is part of the workload: the same kernel called elsewhere is tuned for itself.
-//! let workload = Workload::new().with("items", 1_000_000)?.at_caller();
-//! let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
-//! let session = Session {
-//!     default: Some(space.config(0)),
-//!     ..Session::new(task, StrategyKind::Exhaustive, 1, Budget::evaluations(50))
-//! };
-//! let request = Request::new(session);
-//! // Or Locations::choose(Application("my-tool"), None, None): the user's store, by the environment.
-//! let stores = Locations { user: file, matching: Matching::Nearest };
-//! let mut make = || Ok(Box::new(Kernel) as Box<dyn Device>);
-//!
-//! // The first time it is tuned, and from then on found: also by the next process.
-//! let first = tuned(&request, &stores, Some(&mut make), &mut |_| true)?;
-//! assert!(matches!(first.source, Source::TunedNow(_)));
-//! assert_eq!(first.config, Some(Config(vec![Value::Int(128)])));
-//! let again = tuned(&request, &stores, Some(&mut make), &mut |_| true)?;
-//! assert!(matches!(again.source, Source::Found(_)));
-//! assert_eq!(again.config, first.config);
-//!
-//! // In tests of what uses it: the default, at once, whatever is in the stores; unless the test forces it.
-//! stub();
-//! let in_a_test = tuned(&request, &stores, Some(&mut make), &mut |_| true)?;
-//! assert_eq!((in_a_test.source, in_a_test.config), (Source::Stub, Some(space.config(0))));
-//! let forced = Request { force: true, ..request };
-//! assert_eq!(tuned(&forced, &stores, Some(&mut make), &mut |_| true)?.config, first.config);
-//! # Ok(())
-//! # }
-//! ```
+//! [`first_use`](crate::first_use) is the short form for a closure.
 //!
 //! Tests must not depend on what a machine has in its stores, nor wait for a tuning: inside this crate's own tests, and
 //! after [`stub`], everything is answered with the default, unless the request forces it.

@@ -447,7 +447,6 @@ fn counted(work: &Work, plain: Option<&Work>, before: Option<&CountedWork>) -> C
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ut_decoders::occupancy::Architecture;
 
     #[test]
     fn every_rung_has_its_published_step_and_the_steps_are_in_its_order() {
@@ -466,41 +465,5 @@ mod tests {
         assert_eq!(percent(0.0, 0.0), 0.0);
         assert!(percent(0.0, 1.0).is_infinite());
         assert_eq!(percent(2.0, 1.0), -50.0);
-    }
-
-    #[test]
-    fn rungs_that_are_measured_have_a_rate_and_a_change_to_the_rung_before() {
-        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, ut_data::Grouping::YRows).unwrap();
-        let mut builder = ut_data::input::BatchBuilder::new();
-        builder.push(ut_data::input::EventMeta::default(), []).unwrap();
-        let mut events = ut_data::input::EventBatch::default();
-        builder.finish(&mut events);
-        let ladder = Ladder {
-            sample: &Sample::of(&[events], 1, 1),
-            tables: &tables,
-            options: DecodeOptions::default(),
-            launch: Parameters::default(),
-            chip: &Chip::of(Architecture::named("sm_86").unwrap()),
-        };
-        let asked = std::cell::RefCell::new(Vec::new());
-        let variant = |i: usize, expected: &Expected| {
-            asked.borrow_mut().push(i);
-            let decoder = || ut_decoders::Backend::Cpu.decoder(&tables, DecodeOptions::default(), 1);
-            Variant::checked(ladder.sample, &tables, 1, decoder, false, Some(expected))
-        };
-        let rungs = ladder.measure(&variant, Duration::ZERO, |_| ()).unwrap();
-        assert_eq!(*asked.borrow(), (0..RUNGS).collect::<Vec<_>>());
-        for (i, rung) in rungs.iter().enumerate() {
-            let measured = rung.measured.as_ref().unwrap();
-            assert!(measured.events_per_second.median > 0.0 && rung.work.is_none());
-            assert_eq!(measured.change.is_some(), i > 0);
-            assert!(measured.change.as_ref().is_none_or(|change| change.blocks == 4));
-            assert!(!rung.resources.is_empty(), "{}", rung.rung);
-        }
-        let refuse =
-            |_: usize, _: &Expected| Err(DecodeError::Device { backend: "cuda", message: "no GPU".to_owned() });
-        let error = ladder.measure(&refuse, Duration::ZERO, |_| ()).unwrap_err();
-        assert_eq!(error.to_string(), "rung board-table");
     }
 }

@@ -285,12 +285,4 @@ mod tests {
             }
         }
     }
-
-    #[test]
-    fn another_layout_has_the_same_events() {
-        let sample = Sample::new(&[batch_of(5)], 100);
-        let mep = sample.transposed(ut_data::input::to_mep).unwrap();
-        assert_eq!((mep.events, mep.distinct_events), (1000, 5));
-        assert_eq!(mep.batches.len(), 1000, "a sourceID of its own in every event");
-    }
 }

@@ -171,7 +171,7 @@ impl HitStyle {
         columns: Columns,
     ) -> Result<Self, OutputError> {
         let path = path.into();
-        let form = Form::new(packing, &columns.detector, true).map_err(|source| parquet_error(&path, source))?;
+        let form = Form::new(packing, &columns.detector, Vec::new()).map_err(|source| parquet_error(&path, source))?;
         let mut names: Vec<String> = inputs.iter().map(|input| input.display().to_string()).collect();
         if format == HitFormat::Csv {
             for name in &mut names {
@@ -187,7 +187,15 @@ impl HitStyle {
     /// When the library of the format fails.
     pub fn without_run(mut self) -> Result<Self, OutputError> {
         self.columns.run = false;
-        let form = Form::new(self.packing, &self.columns.detector, false);
+        self.without(vec!["run".to_owned()])
+    }
+
+    /// The same without some of the columns of Parquet: `run`, and those from `lhcb_id` to `weight`.
+    ///
+    /// # Errors
+    /// When the library of the format fails.
+    pub fn without(mut self, names: Vec<String>) -> Result<Self, OutputError> {
+        let form = Form::new(self.packing, &self.columns.detector, names);
         self.form = form.map_err(|source| parquet_error(&self.path, source))?;
         Ok(self)
     }

@@ -17,7 +17,7 @@ type Result<T> = std::result::Result<T, NotBuilt>;
 pub struct Form;
 
 impl Form {
-    pub fn new(_: Packing, _: &[DetectorColumn], _: bool) -> Result<Self> {
+    pub fn new(_: Packing, _: &[DetectorColumn], _: Vec<String>) -> Result<Self> {
         Ok(Self)
     }
 }

@@ -27,11 +27,11 @@ macro_rules! one_of {
 pub(crate) use one_of;
 
 /// Which detector the banks come from.
-#[derive(Debug, Default, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Detector")]
 pub struct DetectorArgs {
-    /// Boards file of your detector (ut_boards*.bin). Without it and --geometry, the tables of ut-decode.toml; without
-    /// those, the embedded synthetic detector, whose hits are right only for banks that `ut-decode generate` made.
+    /// Boards file of your detector (ut_boards*.bin). Without it and --geometry, the tables of ut-decode.toml; for events
+    /// that `ut-decode generate` made, those of its synthetic detector.
     #[arg(long, value_name = "FILE", requires = "geometry")]
     pub boards: Option<PathBuf>,
     /// Geometry file of your detector (ut_geometry*.bin).
@@ -41,6 +41,14 @@ pub struct DetectorArgs {
     /// [default: y-rows].
     #[arg(long, value_parser = one_of!(Grouping::ALL, Grouping::name))]
     grouping: Option<Grouping>,
+    /// Take the synthetic detector, of the format of the banks, also for events that are not seen to be made by `ut-decode
+    /// generate`: for those of pipes, MEP packets and dumps. Hits of real events are then wrong.
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, value_parser = bank_format(),
+        conflicts_with_all = ["boards", "geometry"])]
+    pub synthetic_detector: Option<Option<BankVersion>>,
+    /// Take boards and geometry that do not fit each other, or events that are not of their detector: you know better.
+    #[arg(long)]
+    pub trust_tables: bool,
 }
 
 impl DetectorArgs {
@@ -61,7 +69,7 @@ pub struct ClusterArgs {
     #[arg(long, default_value = "adc", value_parser = one_of!([Position::Adc, Position::Geometric], position_name))]
     pub position: Position,
     /// Drop clusters of more strips than this (at least 1).
-    #[arg(long, value_name = "N", default_value = "128")]
+    #[arg(long, value_name = "N", default_value = "128", value_parser = cluster_size)]
     pub max_cluster_size: NonZeroU32,
     /// Keep the first strips of clusters above the maximum size instead of dropping them.
     #[arg(long)]
@@ -224,6 +232,11 @@ pub fn seconds(seconds: f64) -> Result<Duration, String> {
     } else {
         Err("must be a number of seconds, not negative and at most a year".to_owned())
     }
+}
+
+/// The largest size of a cluster from the command line.
+fn cluster_size(text: &str) -> Result<NonZeroU32, String> {
+    text.parse().map_err(|_| format!("it is a number of strips, 1 to {}", u32::MAX))
 }
 
 /// A parser for a bank format.

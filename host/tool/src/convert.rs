@@ -10,7 +10,7 @@ use ut_data::input::{
 use ut_files::NewFile;
 
 use crate::args::bank_format;
-use crate::inputs::check_standard_input;
+use crate::inputs::{InputArgs, check_files};
 use crate::output::{cannot_write, count, is_stdout, print, write_failure};
 use crate::paths::Protected;
 use crate::progress::Progress;
@@ -22,14 +22,13 @@ use crate::{Failure, usage};
 /// directory with a dump RUN_EVENT.bin for each event. Reports what is lost or invented in the conversion.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// MDF files, MEP packets or Allen-layout dumps, in zstd or gzip or not.
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
+    #[command(flatten)]
+    inputs: InputArgs,
     /// A file that ends in .mdf, .mdf.zst or .mep, or a directory for dumps.
     #[arg(long, short, value_name = "PATH")]
     output: PathBuf,
     /// Format of the banks in dumps, which do not record it: required to convert dumps into anything else.
-    #[arg(long, value_parser = bank_format())]
+    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", value_parser = bank_format())]
     format: Option<BankVersion>,
     /// Events of a MEP packet.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
@@ -40,12 +39,15 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    check_standard_input(args.files.iter());
-    let mut events = Events::new(&args.files);
+    let kind = Kind::of(&args.output);
+    let files = args.inputs.expand()?;
+    check_files(&files)?;
+    Protected::inputs(&files).check(&args.output).unwrap_or_else(|message| usage(&message));
+    let mut events = Events::new(&files);
     let mut progress = Progress::new(events.total_bytes(), "converting {wide_bar} {bytes}/{total_bytes}, {eta} left");
-    let said = match Kind::of(&args.output) {
+    let said = match kind {
         Some(kind) => into_file(&mut events, args, kind, &mut progress)?,
-        None => into_dumps(&mut events, &args.files, &args.output, &mut progress)?,
+        None => into_dumps(&mut events, &files, &args.output, &mut progress)?,
     };
     drop(progress);
     print(&said)?;
@@ -164,6 +166,18 @@ impl Kind {
         let kind = kinds.into_iter().find_map(|(ending, kind)| name.ends_with(ending).then_some(kind));
         if is_stdout(path) {
             usage("--output -: convert writes to files only");
+        }
+        let is_folder = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
+        if kind.is_none()
+            && path.extension().is_some()
+            && !is_folder
+            && ![".zst", ".gz"].iter().any(|end| name.ends_with(end))
+        {
+            usage(&format!(
+                "--output {}: convert makes .mdf, .mdf.zst and .mep files, and folders of dumps; the name of a new folder with a \
+                 dot in it ends in /",
+                path.display()
+            ));
         }
         if kind.is_none() && [".zst", ".gz"].iter().any(|ending| name.ends_with(ending)) {
             usage(&format!("--output {}: the only compressed output is .mdf.zst", path.display()));

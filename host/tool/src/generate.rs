@@ -42,10 +42,10 @@ pub struct Args {
     #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name))]
     profile: Profile,
     /// Bank format: v4 (clusters, bank version 3) or v5 (strips of six lanes, bank version 4).
-    #[arg(long, default_value = "v5", value_parser = bank_format())]
+    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", default_value = "v5", value_parser = bank_format())]
     format: BankVersion,
     /// Number of events.
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    #[arg(long = "n-events", alias = "events", value_name = "N", default_value_t = 100)]
     events: u64,
     /// Seed: another seed gives other events.
     #[arg(long, value_name = "S", default_value_t = 1)]

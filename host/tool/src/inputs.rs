@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::{Failure, usage};
+use ut_data::input::check_file;
 use ut_data::memory::read_text;
 
 /// Bytes and lines of the longest list of inputs.
@@ -48,6 +49,11 @@ impl InputArgs {
         check_standard_input(files.iter().chain(&self.files_from));
         Ok(files)
     }
+}
+
+/// Checks that files can be opened and may hold raw data, before the first of them is worked through.
+pub fn check_files<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
+    Ok(files.into_iter().try_for_each(|file| check_file(file))?)
 }
 
 /// Ends the program if two of the files are standard input.

@@ -11,6 +11,7 @@ use serde::Serialize;
 use ut_data::input::WriteError;
 use ut_files::{NewFile, names_stdout};
 
+use crate::decode::made_by;
 use crate::{Failure, usage};
 
 /// Prints to standard output. A reader that has gone (`| head`) is not an error.
@@ -157,17 +158,19 @@ pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
 /// Version of the JSON that commands write. It rises when a field goes or changes its meaning, not when one is added.
 const SCHEMA_VERSION: u32 = 1;
 
-/// An object with the version of its fields.
+/// An object with the version of its fields, and of the program that wrote it.
 #[derive(Serialize)]
 struct Versioned<'a, T> {
     schema_version: u32,
+    made_by: serde_json::Map<String, serde_json::Value>,
     #[serde(flatten)]
     value: &'a T,
 }
 
 /// Writes `value`, which serializes as an object, as JSON into a file, or to standard output when the path is `-`.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
-    let mut text = serde_json::to_string_pretty(&Versioned { schema_version: SCHEMA_VERSION, value })?;
+    let made_by = made_by(true).into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+    let mut text = serde_json::to_string_pretty(&Versioned { schema_version: SCHEMA_VERSION, made_by, value })?;
     text.push('\n');
     if is_stdout(path) {
         return print_data(&escaped_json(&text)).map(|_| ());
@@ -196,9 +199,16 @@ fn painted(text: &str) -> String {
     painted
 }
 
-/// A number of things in words: "1 run", "2 runs".
+/// A number of things in words: "1 run", "2,000 runs".
 pub fn count(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+    format!("{} {what}{}", number(n as u64), if n == 1 { "" } else { "s" })
+}
+
+/// A number with thousands separators.
+pub fn number(n: u64) -> String {
+    let digits = n.to_string();
+    let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();
+    groups.iter().map(|group| String::from_utf8_lossy(group)).collect::<Vec<_>>().join(",")
 }
 
 /// Whether an option's file is standard output.
@@ -208,7 +218,16 @@ pub fn is_stdout(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{escaped, escaped_json};
+    use super::{count, escaped, escaped_json};
+
+    #[test]
+    fn numbers_have_separators_and_things_their_plural() {
+        for (n, text) in
+            [(0, "0 runs"), (1, "1 run"), (999, "999 runs"), (1000, "1,000 runs"), (1_234_567, "1,234,567 runs")]
+        {
+            assert_eq!(count(n, "run"), text);
+        }
+    }
 
     #[test]
     fn what_acts_on_a_terminal_is_escaped() {

@@ -41,13 +41,13 @@ pub struct SampleArgs {
     pub files: Vec<PathBuf>,
     /// Events of a pass; repeated if there are fewer [default: all of FILE or 1000, whichever is more; 20 on the
     /// emulated backend].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long = "n-events", alias = "events", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub events: Option<u32>,
     /// How busy the events of the embedded sample are.
     #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
     pub profile: Profile,
     /// Bank format of the embedded sample.
-    #[arg(long, default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
+    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
     pub format: BankVersion,
 }
 
@@ -111,10 +111,9 @@ impl Loaded {
             let source = format!("embedded {} {} events, seed {SEED}", args.profile.name(), args.format.name());
             let n = asked.unwrap_or(default).min(MAX_EVENTS);
             let events = vec![embedded(args.profile, args.format, n)?];
-            let detector = if detector.boards.is_some() {
-                Detector::load(detector, &[])?
-            } else {
-                Detector::embedded(args.format, detector)?
+            let detector = match detector.boards.clone().zip(detector.geometry.clone()) {
+                Some((boards, geometry)) => Detector::read(boards, geometry, detector)?,
+                None => Detector::embedded(args.format, detector)?,
             };
             (detector, events, source)
         } else {
@@ -220,11 +219,11 @@ pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<E
         }
     }
     // Banks that are skipped are decoded very fast.
-    source.seen().check_versions(detector.tables.boards().version)?;
+    detector.check_versions(source.seen()).next().map_or(Ok(()), Err)?;
+    detector.check_makers(source.seen())?;
     if detector.is_embedded() && source.seen().measured > 0 {
         say(&format!("warning: {SYNTHETIC}"));
     }
-    detector.check_generated(source.seen().generated).iter().for_each(|warning| say(&format!("warning: {warning}")));
     Ok(all)
 }
 

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use crate::args::flip_of;
 use serde_json::{Map, Value, json};
+
+use crate::output::number;
 use ut_data::detector::N_LAYERS;
 use ut_data::input::{Origin, kind};
 use ut_data::pipeline::{Fill, Flow, Stage};
@@ -133,8 +135,8 @@ impl Totals {
         self.of_kind(Kind::Trouble).any(|(_, total)| total.sum > 0)
     }
 
-    /// For a person; `error_banks` are those of [`Seen`](ut_data::input::Seen).
-    pub fn text(&self, elapsed: Duration, flow: &Flow, error_banks: &BTreeMap<u8, u64>) -> String {
+    /// For a person; events are counted over `several` files, and `error_banks` are those of [`Seen`](ut_data::input::Seen).
+    pub fn text(&self, elapsed: Duration, flow: &Flow, several: bool, error_banks: &BTreeMap<u8, u64>) -> String {
         let mut text = String::new();
         let mut row = |name: &str, value: &str| {
             // Writing to a String cannot fail.
@@ -142,9 +144,9 @@ impl Totals {
         };
         let per_event = |n: u64| {
             let mean = n as f64 / self.events.max(1) as f64;
-            format!("{n:<12}{mean:.1} an event")
+            format!("{:<12}{mean:.1} an event", number(n))
         };
-        row("events", &self.events.to_string());
+        row("events", &number(self.events));
         row("banks", &per_event(self.total(Count::Banks).sum));
         row("strips", &per_event(self.total(Count::Strips).sum));
         row("clusters (hits)", &per_event(self.hits));
@@ -172,8 +174,14 @@ impl Totals {
                 }
 
                 let Total { sum, events: n, first } = total;
-                let place = if n == 1 { format!("event {first}") } else { format!("{n} events, the first is {first}") };
-                row(&format!("  {}", count.name()), &format!("{sum:<12}{} ({place})", meaning(count)));
+                // Warnings name events of a file.
+                let of = if several { " of all inputs" } else { "" };
+                let (first, n_events) = (number(first), number(n));
+                let place = match n {
+                    1 => format!("event {first}{of}"),
+                    _ => format!("{n_events} events, the first is {first}{of}"),
+                };
+                row(&format!("  {}", count.name()), &format!("{:<12}{} ({place})", number(sum), meaning(count)));
             }
             if none && kind == Kind::Trouble {
                 row(title, "none");

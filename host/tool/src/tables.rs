@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use crate::Failure;
 use crate::args::{DetectorArgs, bank_format, flip_name, flip_of};
 use crate::config;
-use crate::detector::Detector;
+use crate::detector::{Detector, hash};
 use crate::output::{print_beside, write_json};
 use serde_json::json;
 use ut_data::DetectorTables;
@@ -29,7 +29,7 @@ pub struct Args {
     #[command(flatten)]
     detector: DetectorArgs,
     /// Show the embedded synthetic detector, of this bank format [default: v5, where neither options nor settings name tables].
-    #[arg(long, value_parser = bank_format(), conflicts_with = "boards")]
+    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", value_parser = bank_format(), conflicts_with = "boards")]
     format: Option<BankVersion>,
     /// Look up which board and lane read this sector, instead.
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(0..N_SECTORS as i64))]
@@ -46,7 +46,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let DetectorArgs { boards, geometry, .. } = &args.detector;
     let set = || config::tables().filter(|_| args.format.is_none());
     let detector = match boards.clone().zip(geometry.clone()).or_else(set) {
-        Some((boards, geometry)) => Detector::read(boards, geometry, &args.detector)?,
+        // What does not fit is odd, and the rest is shown beside it.
+        Some((boards, geometry)) => {
+            let mut trusting = args.detector.clone();
+            trusting.trust_tables = true;
+            Detector::read(boards, geometry, &trusting)?
+        }
         None => Detector::embedded(args.format.unwrap_or(BankVersion::V5), &args.detector)?,
     };
     let tables = &detector.tables;
@@ -62,6 +67,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let name = |slot: usize| format!("board {} lane {}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
     let mut odd = Vec::new();
+    odd.extend(tables.check_fit().err().filter(|_| !args.detector.trust_tables).map(|error| error.to_string()));
     let unread: Vec<usize> = (0..N_SECTORS).filter(|&sector| lanes[sector] == 0).collect();
     if !unread.is_empty() {
         odd.push(format!("{} sectors that no lane reads out: {}", unread.len(), list(&unread)));
@@ -112,6 +118,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let value = json!({
         "boards_file": of(&detector.boards),
         "geometry_file": of(&detector.geometry),
+        "boards_hash": hash(&boards.to_bytes()),
+        "geometry_hash": hash(&geometry.to_bytes()),
         "bank_version": boards.version.byte(),
         "format": boards.version.name(),
         "boards": boards.n_boards(),
@@ -176,7 +184,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let _ = writeln!(text, "  {line}");
     }
     print_beside(args.json.as_deref(), &text)?;
-    if odd.is_empty() { Ok(()) } else { Err("the tables are odd: they would decode, and lose or double hits".into()) }
+    if odd.is_empty() { Ok(()) } else { Err("the tables are odd: they would lose, double or misplace hits".into()) }
 }
 
 /// Says which lanes read a sector, or which sectors a board reads.

@@ -33,7 +33,7 @@ pub struct SampleArgs {
     #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
     pub profile: Profile,
     /// Bank format of the synthetic events.
-    #[arg(long, default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
+    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
     pub format: BankVersion,
 }
 

@@ -33,3 +33,9 @@ pub const fn fraction(word: u16) -> u32 {
 pub const fn channel(word: u16) -> u32 {
     ((word >> 2) & 0xFFF) as u32
 }
+
+/// Lane of the board, 0…7, if lanes have 512 strips.
+#[inline(always)]
+pub const fn lane(word: u16) -> u32 {
+    (word >> 11 & 0x7) as u32
+}

@@ -258,7 +258,8 @@ impl Banks<'_> {
         is_good.then_some(())
     }
 
-    /// v4: the words of a bank, lane by lane.
+    /// v4: where the words of each lane begin, by bisection: the words of a bank rise from lane to lane. Where they do
+    /// not, [`strips::read`](super::strips::read) finds a word of another lane.
     #[inline(always)]
     fn note_words<B: Block>(
         &self,
@@ -277,33 +278,40 @@ impl Banks<'_> {
         if size < v4::HEADER + 2 * n || n > 0xFF || record.strips_per_hybrid != 512 {
             return None;
         }
-        let mut i = 0;
-        let mut current = 0;
-        let mut first = 0;
-        // A step a word, and one for the end.
-        while i <= n {
-            let lane = if i < n {
-                v4::channel(block.load_within(self.raw.as_u16(), 2 * payload + v4::HEADER / 2 + i)) / 512
-            } else {
-                v5::LANES
-            };
-            if lane != current || i == n {
-                if lane < current || i < n && lane >= v5::LANES {
-                    return None;
+        let words = 2 * payload + v4::HEADER / 2;
+        // Words of the lanes before each lane but the first, and of all six.
+        let mut ends = [0; v5::LANES as usize];
+        let mut step = if n == 0 { 0 } else { 1 << n.ilog2() };
+        while step > 0 {
+            let mut lane = 0;
+            while lane < v5::LANES {
+                let end = &mut ends[lane as usize];
+                let next = (*end + step).min(n);
+                if v4::lane(block.load_within(self.raw.as_u16(), words + next - 1)) <= lane {
+                    *end = next;
                 }
-                if i > first {
-                    let rank = record.rank_of(current);
-                    if rank == UNCONNECTED {
-                        return None;
-                    }
-                    put(block, shared, i - first, current, bank, rank);
-                    block.shared_store(shared.first_words, 8 * bank + current, first as u8);
-                }
-                (current, first) = (lane, i);
+                lane += 1;
             }
-            i += 1;
+            step /= 2;
         }
-        Some(())
+        let mut is_good = ends[v5::LANES as usize - 1] == n;
+        let mut first = 0;
+        let mut lane = 0;
+        while lane < v5::LANES {
+            let (end, rank) = (ends[lane as usize], record.ranks[lane as usize]);
+            // (Where words do not rise, an end may lie before the one of the lane before.)
+            if end != first {
+                if end > first && rank != UNCONNECTED {
+                    put(block, shared, end - first, lane, bank, rank);
+                    block.shared_store(shared.first_words, 8 * bank + lane, first as u8);
+                } else {
+                    is_good = false;
+                }
+            }
+            first = end;
+            lane += 1;
+        }
+        is_good.then_some(())
     }
 }
 

@@ -36,22 +36,6 @@ pub struct BoardRecord {
     pub spare: u16,
 }
 
-impl BoardRecord {
-    /// The rank of a lane, 0…5. (An index that is not known beforehand would make the array local memory.)
-    #[inline(always)]
-    pub const fn rank_of(&self, lane: u32) -> u16 {
-        let [a, b, c, d, e, f] = self.ranks;
-        match lane {
-            0 => a,
-            1 => b,
-            2 => c,
-            3 => d,
-            4 => e,
-            _ => f,
-        }
-    }
-}
-
 // SAFETY: `repr(C)`, eight u16, size 16, alignment 16: no padding; integers only.
 unsafe impl Plain for BoardRecord {}
 

@@ -21,12 +21,17 @@ pub const LIMIT: u32 = (1 << 30) - 1;
 const OWN: u32 = 1 << 30;
 const UP_TO: u32 = 2 << 30;
 
-/// The ticket counter, the states of all blocks, and how many events are left for another kernel: `2 + blocks` words, zero
-/// before the launch.
+/// The ticket counter, the states of all blocks, and how many groups and events are left for another kernel:
+/// [`words`](Self::words), zero before the launch.
 #[derive(Clone, Copy, Debug)]
 pub struct LookBack<'a>(pub GlobalMut<'a, u32>);
 
 impl LookBack<'_> {
+    /// Words for a launch of so many blocks.
+    pub const fn words(blocks: usize) -> usize {
+        3 + blocks
+    }
+
     /// The caller's ticket: 0 for the first block that asks. One thread of the block calls.
     #[inline(always)]
     pub fn ticket<B: Block>(&self, block: &B) -> u32 {
@@ -40,7 +45,19 @@ impl LookBack<'_> {
         block.store(others, place, event);
     }
 
-    /// How many are on the list, after the launch.
+    /// Takes `n` places of the list of groups that are left for another kernel; returns the first. One thread calls.
+    #[inline(always)]
+    pub fn leave_groups<B: Block>(&self, block: &B, n: u32) -> u32 {
+        block.atomic_add(self.0, self.0.len() - 2, n)
+    }
+
+    /// Groups that are left, after the launch.
+    #[inline(always)]
+    pub fn groups<B: Block>(block: &B, words: Global<'_, u32>) -> u32 {
+        block.load(words, words.len() - 2)
+    }
+
+    /// Events that are left, after the launch.
     #[inline(always)]
     pub fn others<B: Block>(block: &B, words: Global<'_, u32>) -> u32 {
         block.load(words, words.len() - 1)

@@ -16,7 +16,7 @@
 //!       base           the hits of all events before: look-back over the blocks, or known                    look_back.rs
 //!     5 make           a thread a cluster: one division, the constants of its rank, seven stores;
 //!                      x is compared with the x before while it is in a register                             hits.rs
-//!     6 repair         the few groups in which x does not rise: sorted in place                              repair.rs
+//!     6 leave          the few groups in which x does not rise: listed for the other kernel                  mod.rs
 //!
 //!     where the event has more strips than the window has room for: 3 and 4 window by window, to count;
 //!                      then 3, 4 and 5 window by window, to write
@@ -33,20 +33,20 @@
 //! # The other events
 //!
 //! Whatever is unusual (a bank with trouble or of another type, a board that is named twice, an unsorted lane, a strip
-//! without charge, a cluster above the maximum size, two equal keys, an address that is not aligned, tables that do not
-//! fit the records) makes the whole event one for the other kernel, [`others`], which knows every rule. There is no path
+//! without charge, a cluster above the maximum size, an address that is not aligned, tables that do not fit the records) makes the whole event one for the other kernel, [`others`], which knows every rule. There is no path
 //! for it here but one: its hits are counted, slowly and without being kept (`count.rs`), so that
 //!
 //! ```text
 //! launch 1    fused           a block an event, in the order of tickets: counts its hits, ordinary or not, tells how many,
 //!                             looks back, and so knows where they begin: offsets[event * groups]. Writes the hits of an
 //!                             ordinary event; appends an unusual one to the list
-//! launch 2    fused_others    blocks share the list: each event's hits to the place that the first launch left
+//!                             its groups in which x does not rise to another list
+//! launch 2    fused_others    warps share the list of groups: the hits of each to their places; blocks the list of events:
+//!                             each event's hits to the place that the first launch left
 //! ```
 //!
-//! and no block waits for anything that a later launch does. An event that turns out to be unusual only when its hits are
-//! written (equal keys) is appended then; the second launch writes all of it again. How long the list is, only the device
-//! knows: the second launch has as many blocks as are worth having, and they stop at the list's end.
+//! and no block waits for anything that a later launch does. How long the lists are, only the device knows: the second
+//! launch has as many blocks as are worth having, and they stop at the lists' ends.
 //!
 //! # What a block waits for
 //!
@@ -66,7 +66,6 @@ pub mod look_back;
 pub mod others;
 pub mod pipeline;
 mod places;
-mod repair;
 pub mod select;
 mod shared;
 mod strips;
@@ -80,7 +79,6 @@ use hit_tables::HitTables;
 use hits::{Maker, place_groups};
 use lane::Hits;
 use look_back::{LIMIT, LookBack};
-use repair::Repair;
 use shared::FusedShared;
 use strips::Window;
 use tables::LaneTables;
@@ -92,7 +90,7 @@ use crate::hit::HitArrays;
 use crate::report::{Count, N_COUNTS};
 use crate::status::HITS_OVERFLOW;
 use crate::switches::Switches;
-use simt::{Block, FULL_MASK, Global, GlobalMut, Kernel};
+use simt::{Block, FULL_MASK, Global, GlobalMut, Kernel, WARP_SIZE};
 
 /// Numbers of a launch.
 #[repr(C)]
@@ -148,8 +146,11 @@ unsafe impl simt::Argument for Written<'_> {}
 pub struct FusedOutput<'a> {
     /// The result.
     pub to: Written<'a>,
-    /// Ticket and states of the look-back, and how many events are left; `2 + events` words, zero before the launch.
+    /// Ticket and states of the look-back, and how many groups and events are left: [`LookBack::words`], zero before the
+    /// launch.
     pub look_back: GlobalMut<'a, u32>,
+    /// The groups that are left, numbered among those of all events; a word a group.
+    pub groups: GlobalMut<'a, u32>,
     /// The events that are left; a word an event.
     pub others: GlobalMut<'a, u32>,
     /// Where the hits of each event begin, if that is known; else empty.
@@ -301,9 +302,31 @@ pub fn fused<B: Block>(
         publish(block, &shared, output, tables.n_groups, event(), n_hits, true);
         return;
     }
-    // All hits are there before some are moved.
+    // All groups are noted.
     block.sync_threads();
-    Repair { shared, base: block.shared_load(shared.base, 0), output }.groups(block);
+    leave_groups(block, &shared, output, tables.n_groups, event());
+}
+
+/// Lists the groups that are noted for the other kernel. All warps call, after a barrier since the last was noted.
+#[inline(always)]
+fn leave_groups<B: Block>(block: &B, shared: &FusedShared, output: &FusedOutput<'_>, n_groups: u32, event: u32) {
+    let mut word = block.warp_id();
+    while word < shared.bad_groups.len() {
+        let bits = block.shared_load(shared.bad_groups, word);
+        // The same for all lanes of the warp.
+        if bits != 0 {
+            let lane = block.lane_id();
+            let mut place = 0;
+            if lane == 0 {
+                place = LookBack(output.look_back).leave_groups(block, bits.count_ones());
+            }
+            let place = block.shuffle_idx_sync(FULL_MASK, place, 0) + (bits & block.lanemask_lt()).count_ones();
+            if bits >> lane & 1 != 0 {
+                block.store(output.groups, place, event * n_groups + word * WARP_SIZE + lane);
+            }
+        }
+        word += block.warps();
+    }
 }
 
 /// Whether an event is to be decoded.

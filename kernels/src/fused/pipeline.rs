@@ -63,8 +63,10 @@ pub struct FusedBuffers<L: Launcher> {
     pub bases: L::Buffer<u32>,
     /// Where hits are counted first: a word a tile of a prefix sum over the events. Else unused.
     pub tile_totals: L::Buffer<u32>,
-    /// A word an event, and two more.
+    /// [`LookBack::words`](super::look_back::LookBack::words).
     pub look_back: L::Buffer<u32>,
+    /// A word a group of an event.
+    pub groups: L::Buffer<u32>,
     /// A word an event.
     pub others: L::Buffer<u32>,
     /// Empty.
@@ -140,11 +142,13 @@ fn count_gathered<L: Launcher>(
 ) -> Result<(), L::Error> {
     let FusedSetup { switches, options, shapes, .. } = *setup;
     let Some(sum) = shapes.count_first else { return Ok(()) };
-    let FusedBuffers { selected, bank_words, counts, bases, tile_totals, look_back, others, nothing, .. } = buffers;
+    let FusedBuffers { selected, bank_words, counts, bases, tile_totals, look_back, groups, others, nothing, .. } =
+        buffers;
     let input = FusedInput { batch, bank_words: launcher.read(bank_words), selected: launcher.read(selected) };
     let to = FusedOutput {
         to: written(launcher, output),
         look_back: launcher.write(look_back),
+        groups: launcher.write(groups),
         others: launcher.write(others),
         bases: launcher.read(nothing),
         counts: launcher.write(counts),
@@ -167,18 +171,20 @@ pub fn write<L: Launcher>(
     output: &mut Output<L>,
 ) -> Result<(), L::Error> {
     let FusedSetup { switches, options, n_events, shapes, .. } = *setup;
-    let FusedBuffers { selected, bank_words, bases, look_back, others, nothing, .. } = buffers;
+    let FusedBuffers { selected, bank_words, bases, look_back, groups, others, nothing, .. } = buffers;
     launcher.zero(look_back)?;
     let input = FusedInput { batch, bank_words: launcher.read(bank_words), selected: launcher.read(selected) };
     let to = FusedOutput {
         to: written(launcher, output),
         look_back: launcher.write(look_back),
+        groups: launcher.write(groups),
         others: launcher.write(others),
         bases: launcher.read(bases),
         counts: launcher.write(nothing),
     };
     launcher.launch(Fused { switches }, shapes.fused, (options, input, tables.records, tables.lanes, to))?;
-    let left = Left { others: launcher.read(others), look_back: launcher.read(look_back), n_events };
+    let (others, groups, look_back) = (launcher.read(others), launcher.read(groups), launcher.read(look_back));
+    let left = Left { others, groups, look_back, n_events };
     let arguments = (options, batch, tables.lanes, left, written(launcher, output));
     launcher.launch(FusedOthers { switches }, shapes.others, arguments)
 }

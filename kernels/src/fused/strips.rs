@@ -6,6 +6,7 @@
 use super::lane::{Hits, Lane, Sums, Word};
 use super::places::before_and_all;
 use super::shared::FusedShared;
+use crate::bank::v4;
 use crate::clustering::ClusterOptions;
 use crate::detector::BankVersion;
 use simt::{Block, FULL_MASK, WARP_SIZE};
@@ -240,6 +241,8 @@ pub(super) fn read<B: Block>(
             }
             head = block.shuffle_idx_sync(FULL_MASK, own_head, WARP_SIZE - 1);
         } else if is_there {
+            // (The word of a lane that does not rise from lane to lane.)
+            least = least.min(u32::from(v4::lane(word.0 as u16) == lane.lane()).cast_signed());
             block.shared_store(shared.strips, strip, word.0);
         }
         place += found.count_ones();

@@ -4,11 +4,15 @@
 //! (`schedule.rs`) answers when all warp lanes of the mask are there. A thread that broke a rule never runs again.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
+use std::mem::discriminant;
 use std::panic::Location;
 
-use crate::{Block, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared};
+use crate::{AtomicScalar, Block, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared, Shuffle, Update};
 use corosensei::Yielder;
 
+use super::known::{Known, LatestWrite};
+use super::schedule::Order;
 use super::shadow::{Record, Shadow, Touch, Toucher};
 use super::stats::{Access, Coalescer, LaunchStats, Touched};
 use super::violation::{Fault, Violation, describe};
@@ -18,10 +22,7 @@ use super::violation::{Fault, Violation, describe};
 pub enum Operation {
     SyncWarp,
     Ballot,
-    ShuffleUp,
-    ShuffleDown,
-    ShuffleIdx,
-    ShuffleXor,
+    Shuffle(Shuffle),
     MatchAny,
     ReduxAdd,
     ActiveMask,
@@ -32,13 +33,21 @@ impl Operation {
         match self {
             Self::SyncWarp => "sync_warp",
             Self::Ballot => "ballot_sync",
-            Self::ShuffleUp => "shuffle_up_sync",
-            Self::ShuffleDown => "shuffle_down_sync",
-            Self::ShuffleIdx => "shuffle_idx_sync",
-            Self::ShuffleXor => "shuffle_xor_sync",
+            Self::Shuffle(Shuffle::Up(_)) => "shuffle_up_sync",
+            Self::Shuffle(Shuffle::Down(_)) => "shuffle_down_sync",
+            Self::Shuffle(Shuffle::Index(_)) => "shuffle_idx_sync",
+            Self::Shuffle(Shuffle::Xor(_)) => "shuffle_xor_sync",
             Self::MatchAny => "match_any_sync",
             Self::ReduxAdd => "redux_add_sync",
             Self::ActiveMask => "active_mask",
+        }
+    }
+
+    /// Returns true if two lanes are at the same collective; their operands may differ.
+    pub fn is_same(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Shuffle(a), Self::Shuffle(b)) => discriminant(&a) == discriminant(&b),
+            (a, b) => discriminant(&a) == discriminant(&b),
         }
     }
 }
@@ -49,8 +58,6 @@ pub struct Request {
     pub operation: Operation,
     pub mask: u32,
     pub value: u32,
-    /// Delta, warp lane or lane mask of a shuffle.
-    pub argument: u32,
     pub location: &'static Location<'static>,
 }
 
@@ -70,17 +77,24 @@ pub enum Status {
 }
 
 /// One thread: what it does, and what it is ordered after.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ThreadState {
     pub status: Status,
     /// The answer to the last collective.
     pub answer: u32,
     pub clock: u32,
     pub seen: [u32; 32],
+    /// Accesses of other blocks that it has acquired.
+    pub known: Known,
+    /// Accesses that a fence would let it acquire.
+    pub pending: Known,
+    /// Accesses that its relaxed atomics release since its last fence.
+    pub fenced: Known,
 }
 
 impl ThreadState {
-    pub const NEW: Self = Self { status: Status::Runnable, answer: 0, clock: 1, seen: [0; 32] };
+    pub const NEW: Self =
+        Self { status: Status::Runnable, answer: 0, clock: 1, seen: [0; 32], known: None, pending: None, fenced: None };
 
     /// What the thread does, for a message.
     pub fn doing(&self) -> String {
@@ -182,6 +196,10 @@ pub struct LaunchState {
     pub first_tag: u32,
     /// How many of `views` belong to this launch.
     pub n_views: u32,
+    /// The elements of writable views that atomics have written, by view and place.
+    pub atomics: HashMap<(u32, u32), LatestWrite>,
+    /// Decides which loads give a value that is on its way out.
+    pub luck: Order,
     /// Where constant tables lie: address of the first element.
     pub tables: Vec<usize>,
 }
@@ -192,7 +210,7 @@ impl LaunchState {
         describe(record, self.numbers[(record.serial() - self.oldest) as usize])
     }
 
-    const fn toucher<'a>(
+    fn toucher<'a>(
         own: &'a ThreadState,
         thread: u32,
         oldest: u32,
@@ -200,7 +218,8 @@ impl LaunchState {
         epoch: u32,
         location: &'static Location<'static>,
     ) -> Toucher<'a> {
-        Toucher { oldest, serial, epoch, clock: own.clock, thread: thread as u16, seen: &own.seen, location }
+        let (thread, known) = (thread as u16, own.known.as_deref());
+        Toucher { oldest, serial, epoch, clock: own.clock, thread, seen: &own.seen, known, location }
     }
 }
 
@@ -208,8 +227,9 @@ impl LaunchState {
 #[derive(Debug)]
 pub struct BlockContext<'a> {
     pub kernel: &'a str,
+    /// Number of the block, x fastest.
     pub block: u32,
-    pub grid: u32,
+    pub grid: (u32, u32),
     pub block_dim: (u32, u32),
     pub launch: &'a RefCell<LaunchState>,
 }
@@ -233,7 +253,6 @@ impl EmulatedBlock<'_> {
                 block: self.context.block,
                 thread: self.thread,
                 location: Some(location),
-                panicked_at: None,
                 fault,
             });
         }
@@ -254,13 +273,13 @@ impl EmulatedBlock<'_> {
         }
     }
 
-    fn collective(&self, request: Request) -> u32 {
-        self.step(request.location);
-        if request.mask & (1 << self.lane_id()) == 0 {
-            let Request { operation, mask, location, .. } = request;
+    fn collective(&self, operation: Operation, mask: u32, value: u32, location: &'static Location<'static>) -> u32 {
+        self.step(location);
+        if mask & (1 << self.lane_id()) == 0 {
             self.fail(location, Fault::NotInMask { operation: operation.name(), mask });
         }
-        self.context.launch.borrow_mut().block.threads[self.thread as usize].status = Status::AtCollective(request);
+        self.context.launch.borrow_mut().block.threads[self.thread as usize].status =
+            Status::AtCollective(Request { operation, mask, value, location });
         self.yielder.suspend(());
         self.context.launch.borrow().block.threads[self.thread as usize].answer
     }
@@ -321,7 +340,8 @@ impl EmulatedBlock<'_> {
                         access: touch.name(),
                         memory: "global element",
                         place: i,
-                        array: format!("of the view of {} {} made at {made}", view.len(), std::any::type_name::<T>()),
+                        array: format!("of the view of {} {} made at {made}", view.len(), std::any::type_name::<T>())
+                            .into(),
                         other: launch.describe(&other),
                     })
                 }
@@ -381,7 +401,7 @@ impl EmulatedBlock<'_> {
                         access: touch.name(),
                         memory: "shared byte",
                         place: byte,
-                        array: array.describe(i),
+                        array: array.describe(i).into(),
                         other: launch.describe(&other),
                     })
                 }
@@ -405,38 +425,32 @@ impl EmulatedBlock<'_> {
         *word = (*word & !(mask << shift)) | (value.to_bits() << shift);
     }
 
-    fn shared_atomic(
+    /// Reads element `i` by an atomic, or makes a change that gives the thread the old value or not; `ordered`: with acquire
+    /// or release.
+    fn exchange<T: AtomicScalar>(
         &self,
-        array: Shared<u32>,
+        view: GlobalMut<'_, T>,
         i: u32,
         location: &'static Location<'static>,
-        change: impl FnOnce(u32) -> u32,
-    ) -> u32 {
-        let byte = self.touch_shared(array, i, Touch::Atomic, location);
-        let before: u32 = self.read_shared(byte);
-        self.write_shared(byte, change(before));
-        before
-    }
-
-    fn global_atomic(
-        &self,
-        view: GlobalMut<'_, u32>,
-        i: u32,
-        location: &'static Location<'static>,
-        change: impl FnOnce(u32) -> u32,
-    ) -> u32 {
+        (reads, ordered): (bool, bool),
+        change: Option<&dyn Fn(T) -> T>,
+    ) -> T {
         self.touch_global(view, i, Touch::Atomic, location);
-        self.context.launch.borrow_mut().writes += 1;
         let element = view.as_ptr().wrapping_add(i as usize);
         // SAFETY:
         // - Aligned, good for reads and writes: `touch_global` returned, so `i` is below the view's length, and
         //   `GlobalMut::new`, or the slice in `Executor::writable`, gives `len` such elements.
         // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
-        unsafe {
-            let before = element.read();
-            element.write(change(before));
-            before
-        }
+        let before = unsafe { element.read() };
+        let mut launch = self.context.launch.borrow_mut();
+        let key = (view.tag(), i);
+        let Some(change) = change else {
+            return T::from_bits(launch.read(self.thread, key, before.to_bits(), ordered));
+        };
+        launch.write(self.thread, key, before.to_bits(), (reads, ordered), location);
+        // SAFETY: as above.
+        unsafe { element.write(change(before)) };
+        before
     }
 }
 
@@ -454,10 +468,16 @@ impl Block for EmulatedBlock<'_> {
         self.context.block_dim.1
     }
     fn block_idx_x(&self) -> u32 {
-        self.context.block
+        self.context.block % self.context.grid.0
+    }
+    fn block_idx_y(&self) -> u32 {
+        self.context.block / self.context.grid.0
     }
     fn grid_dim_x(&self) -> u32 {
-        self.context.grid
+        self.context.grid.0
+    }
+    fn grid_dim_y(&self) -> u32 {
+        self.context.grid.1
     }
     fn lane_id(&self) -> u32 {
         self.thread % 32
@@ -479,50 +499,27 @@ impl Block for EmulatedBlock<'_> {
     }
     #[track_caller]
     fn sync_warp(&self, mask: u32) {
-        let location = Location::caller();
-        self.collective(Request { operation: Operation::SyncWarp, mask, value: 0, argument: 0, location });
+        self.collective(Operation::SyncWarp, mask, 0, Location::caller());
     }
     #[track_caller]
     fn ballot_sync(&self, mask: u32, predicate: bool) -> u32 {
-        let location = Location::caller();
-        let value = u32::from(predicate);
-        self.collective(Request { operation: Operation::Ballot, mask, value, argument: 0, location })
+        self.collective(Operation::Ballot, mask, u32::from(predicate), Location::caller())
     }
     #[track_caller]
-    fn shuffle_up_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
-        let location = Location::caller();
-        self.collective(Request { operation: Operation::ShuffleUp, mask, value, argument: delta, location })
-    }
-    #[track_caller]
-    fn shuffle_down_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
-        let location = Location::caller();
-        self.collective(Request { operation: Operation::ShuffleDown, mask, value, argument: delta, location })
-    }
-    #[track_caller]
-    fn shuffle_idx_sync(&self, mask: u32, value: u32, lane: u32) -> u32 {
-        let location = Location::caller();
-        self.collective(Request { operation: Operation::ShuffleIdx, mask, value, argument: lane, location })
-    }
-    #[track_caller]
-    fn shuffle_xor_sync(&self, mask: u32, value: u32, lane_mask: u32) -> u32 {
-        let location = Location::caller();
-        self.collective(Request { operation: Operation::ShuffleXor, mask, value, argument: lane_mask, location })
+    fn shuffle_bits(&self, mask: u32, value: u32, shuffle: Shuffle) -> u32 {
+        self.collective(Operation::Shuffle(shuffle), mask, value, Location::caller())
     }
     #[track_caller]
     fn match_any_sync(&self, mask: u32, value: u32) -> u32 {
-        let location = Location::caller();
-        self.collective(Request { operation: Operation::MatchAny, mask, value, argument: 0, location })
+        self.collective(Operation::MatchAny, mask, value, Location::caller())
     }
     #[track_caller]
     fn redux_add_sync(&self, mask: u32, value: u32) -> u32 {
-        let location = Location::caller();
-        self.collective(Request { operation: Operation::ReduxAdd, mask, value, argument: 0, location })
+        self.collective(Operation::ReduxAdd, mask, value, Location::caller())
     }
     #[track_caller]
     fn active_mask(&self) -> u32 {
-        let location = Location::caller();
-        let mask = u32::MAX;
-        self.collective(Request { operation: Operation::ActiveMask, mask, value: 0, argument: 0, location })
+        self.collective(Operation::ActiveMask, u32::MAX, 0, Location::caller())
     }
 
     #[track_caller]
@@ -573,26 +570,22 @@ impl Block for EmulatedBlock<'_> {
         unsafe { view.as_ptr().add(i as usize).write(value) };
     }
     #[track_caller]
-    fn atomic_add(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
-        self.global_atomic(view, i, Location::caller(), |before| before.wrapping_add(value))
+    fn atomic_update<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, update: Update<T>) -> T {
+        let update = T::lower(update);
+        self.exchange(view, i, Location::caller(), (true, false), Some(&|before| update.apply(before)))
     }
     #[track_caller]
-    fn atomic_or(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
-        self.global_atomic(view, i, Location::caller(), |before| before | value)
-    }
-
-    #[track_caller]
-    fn atomic_load(&self, view: GlobalMut<'_, u32>, i: u32) -> u32 {
-        self.touch_global(view, i, Touch::Atomic, Location::caller());
-        // SAFETY:
-        // - Aligned and readable: `touch_global` returned, so `i` is below the view's length, and `GlobalMut::new`, or the
-        //   slice in `Executor::writable`, gives `len` such elements.
-        // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
-        unsafe { view.as_ptr().add(i as usize).read() }
+    fn atomic_read<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, acquire: bool) -> T {
+        self.exchange(view, i, Location::caller(), (true, acquire), None)
     }
     #[track_caller]
-    fn atomic_store(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) {
-        self.global_atomic(view, i, Location::caller(), |_| value);
+    fn atomic_write<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T, release: bool) {
+        self.exchange(view, i, Location::caller(), (false, release), Some(&|_| value));
+    }
+    #[track_caller]
+    fn fence(&self) {
+        self.step(Location::caller());
+        self.context.launch.borrow_mut().fence(self.thread);
     }
     #[track_caller]
     fn pause(&self) {
@@ -613,15 +606,10 @@ impl Block for EmulatedBlock<'_> {
         self.write_shared(byte, value);
     }
     #[track_caller]
-    fn shared_atomic_add(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
-        self.shared_atomic(array, i, Location::caller(), |before| before.wrapping_add(value))
-    }
-    #[track_caller]
-    fn shared_atomic_min(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
-        self.shared_atomic(array, i, Location::caller(), |before| before.min(value))
-    }
-    #[track_caller]
-    fn shared_atomic_or(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
-        self.shared_atomic(array, i, Location::caller(), |before| before | value)
+    fn shared_atomic_update<T: AtomicScalar>(&self, array: Shared<T>, i: u32, update: Update<T>) -> T {
+        let byte = self.touch_shared(array, i, Touch::Atomic, Location::caller());
+        let before: T = self.read_shared(byte);
+        self.write_shared(byte, T::lower(update).apply(before));
+        before
     }
 }

@@ -46,11 +46,30 @@ pub struct Executor {
     max_resident: u32,
 }
 
+/// Blocks of a launch in x and y.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid(pub u32, pub u32);
+
+impl From<u32> for Grid {
+    fn from(x: u32) -> Self {
+        Self(x, 1)
+    }
+}
+
+impl From<(u32, u32)> for Grid {
+    fn from((x, y): (u32, u32)) -> Self {
+        Self(x, y)
+    }
+}
+
 /// Most blocks that have begun and are not done, unless a test says otherwise.
 const MAX_RESIDENT: u32 = 4;
 
 /// Largest grid of any device.
 const MAX_GRID: u32 = i32::MAX as u32;
+
+/// Largest grid in y.
+const MAX_GRID_Y: u32 = 65_535;
 
 /// Largest shared memory of a block on any device: 227 KiB.
 const MAX_SHARED: u32 = 227 << 10;
@@ -65,7 +84,7 @@ impl Executor {
             order: Order::new(seed),
             stacks: Stacks::default(),
             spare: Vec::new(),
-            state: RefCell::default(),
+            state: RefCell::new(LaunchState { luck: Order::new(!seed), ..LaunchState::default() }),
             next_serial: 1,
             max_steps: MAX_STEPS,
             max_resident: MAX_RESIDENT,
@@ -106,7 +125,8 @@ impl Executor {
         GlobalMut::tagged(slice, tag)
     }
 
-    /// Runs `kernel` on `grid` blocks of `block` = (x, y) threads, each with `shared_bytes` bytes of shared memory.
+    /// Runs `kernel` on `grid` blocks, in x or (x, y), of `block` = (x, y) threads, each with `shared_bytes` bytes of shared
+    /// memory.
     ///
     /// Blocks begin in an order drawn from the seed and take turns; threads of a block interleave at their collectives.
     ///
@@ -115,12 +135,12 @@ impl Executor {
     pub fn launch(
         &mut self,
         name: &str,
-        grid: u32,
+        grid: impl Into<Grid>,
         block: (u32, u32),
         shared_bytes: u32,
         kernel: impl Fn(&EmulatedBlock<'_>),
     ) -> Result<LaunchStats, Violation> {
-        let result = self.run(name, grid, block, shared_bytes, &kernel);
+        let result = self.run(name, grid.into(), block, shared_bytes, &kernel);
         // Views of this launch end here: later launches refuse their tags.
         let state = self.state.get_mut();
         state.first_tag = state.first_tag.wrapping_add(state.n_views);
@@ -131,7 +151,7 @@ impl Executor {
     fn run(
         &mut self,
         name: &str,
-        grid: u32,
+        Grid(grid_x, grid_y): Grid,
         block: (u32, u32),
         shared_bytes: u32,
         kernel: &impl Fn(&EmulatedBlock<'_>),
@@ -141,7 +161,6 @@ impl Executor {
             block: 0,
             thread: 0,
             location: None,
-            panicked_at: None,
             fault: Fault::BadLaunch(what),
         };
         let threads =
@@ -149,9 +168,13 @@ impl Executor {
         let Some(threads) = threads else {
             return Err(bad(format!("a block of {}x{} threads is not one of full warps", block.0, block.1)));
         };
-        if grid > MAX_GRID {
-            return Err(bad(format!("a grid of {grid} blocks: a device takes at most {MAX_GRID}")));
-        }
+        let grid = grid_x.checked_mul(grid_y).filter(|&grid| grid <= MAX_GRID && grid_y <= MAX_GRID_Y);
+        let Some(grid) = grid else {
+            return Err(bad(format!(
+                "a grid of {grid_x}x{grid_y} blocks: a device takes at most {MAX_GRID} in x and {MAX_GRID_Y} in y, and the \
+                 executor {MAX_GRID} in all"
+            )));
+        };
         if shared_bytes > MAX_SHARED {
             return Err(bad(format!("{shared_bytes} bytes of shared memory: a block has at most {MAX_SHARED}")));
         }
@@ -167,6 +190,7 @@ impl Executor {
         state.stats = LaunchStats { blocks: u64::from(grid), ..LaunchStats::default() };
         state.touched.clear();
         state.numbers.clear();
+        state.atomics.clear();
         state.violation = None;
         note_panics();
 
@@ -185,8 +209,13 @@ impl Executor {
             let place = if can_begin && (able.is_empty() || self.order.below(2) == 0) {
                 let mut block_state = self.spare.pop().unwrap_or_default();
                 block_state.begin(self.next_serial, threads, shared_bytes, self.max_steps);
-                let context =
-                    BlockContext { kernel: name, block: number as u32, grid, block_dim: block, launch: &self.state };
+                let context = BlockContext {
+                    kernel: name,
+                    block: number as u32,
+                    grid: (grid_x, grid_y),
+                    block_dim: block,
+                    launch: &self.state,
+                };
                 self.state.borrow_mut().numbers.push(number as u32);
                 self.next_serial += 1;
                 begun += 1;
@@ -200,7 +229,7 @@ impl Executor {
                 let waiting = blocks.len() as u32;
                 let fault = Fault::Deadlock { waiting, finished: begun - waiting, resident, grid };
                 let (block, thread) = (first.number(), thread.unwrap_or(0));
-                return Err(Violation { kernel: name.to_owned(), block, thread, location, panicked_at: None, fault });
+                return Err(Violation { kernel: name.to_owned(), block, thread, location, fault });
             } else {
                 break;
             };

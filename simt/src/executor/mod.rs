@@ -6,7 +6,9 @@
 //! - a barrier that not all threads of the block reach;
 //! - a read of shared memory that no thread wrote;
 //! - a race: two threads access an element of shared or global memory, one of them writes, and neither a barrier nor
-//!   atomics order them;
+//!   atomics order them, nor a release and the acquire that reads it;
+//! - a value that another block has stored and not handed over by release and acquire: loads give the older one half of the
+//!   time;
 //! - an access out of bounds;
 //! - blocks that wait for each other forever, and loops without end.
 //!
@@ -16,6 +18,7 @@
 //! A kernel that recurses without end overflows its thread's stack, whose guard page ends the process.
 
 mod block;
+mod known;
 mod launch;
 mod schedule;
 mod shadow;
@@ -23,6 +26,6 @@ mod stats;
 mod violation;
 
 pub use block::EmulatedBlock;
-pub use launch::Executor;
+pub use launch::{Executor, Grid};
 pub use stats::LaunchStats;
 pub use violation::{Fault, Violation};

@@ -13,7 +13,10 @@ use std::sync::Once;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 
+use crate::Shuffle;
+
 use super::block::{BlockContext, BlockState, EmulatedBlock, LaunchState, Operation, Request, Status, ThreadState};
+use super::known::join;
 use super::violation::{Fault, Violation};
 
 /// Bytes of a thread's stack. Only touched pages cost memory; formatting a panic message needs some. A guard page ends
@@ -27,7 +30,7 @@ const MOST_ROUNDS: u32 = 4;
 const BARRIERS_A_TURN: u32 = 4;
 
 /// The order in which things happen: SplitMix64, small and fast; it decides schedules and nothing else.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Order(u64);
 
 impl Order {
@@ -196,10 +199,7 @@ fn run_warp(context: &BlockContext<'_>, routines: &mut [ThreadRoutine], warp: u3
                     .cloned()
                     .or_else(|| payload.downcast_ref::<&str>().map(|text| (*text).to_owned()))
                     .unwrap_or_else(|| "with a payload that is not text".to_owned());
-                fail(context, thread, None, Fault::Panicked(message));
-                if let Some(violation) = &mut context.launch.borrow_mut().violation {
-                    violation.panicked_at = PANICKED_AT.take();
-                }
+                fail(context, thread, None, Fault::Panicked(message, PANICKED_AT.take()));
             }
         }
         if context.launch.borrow().violation.is_some() {
@@ -222,7 +222,6 @@ fn fail(
         block: context.block,
         thread,
         location,
-        panicked_at: None,
         fault,
     });
 }
@@ -300,7 +299,7 @@ fn lanes_at(lanes: &[ThreadState], candidates: u32, request: &Request) -> u32 {
     let mut same = 0;
     for i in bits(candidates) {
         if let Status::AtCollective(other) = lanes[i].status
-            && other.operation == request.operation
+            && other.operation.is_same(request.operation)
             && other.mask == request.mask
             && other.location == request.location
         {
@@ -323,12 +322,12 @@ type ThreadFault = (u32, &'static std::panic::Location<'static>, Fault);
 
 /// All warp lanes of the mask are there: gives each its answer and lets it run.
 fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault> {
-    let mut asked = [(0, 0); 32];
+    let mut asked = [(0, request.operation); 32];
     let mut ballot = 0;
     let mut sum = 0u32;
     for i in bits(request.mask) {
         if let Status::AtCollective(own) = lanes[i].status {
-            asked[i] = (own.value, own.argument);
+            asked[i] = (own.value, own.operation);
             ballot |= u32::from(own.value != 0) << i;
             sum = sum.wrapping_add(own.value);
         }
@@ -337,7 +336,7 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
     let mut fault = None;
     for i in bits(request.mask) {
         let lane = i as u32;
-        let (value, argument) = asked[i];
+        let (value, operation) = asked[i];
         let mut shuffle = |source: Option<u32>| match source.filter(|&source| source < 32) {
             // Beyond the warp: the thread's own value.
             None => value,
@@ -348,30 +347,36 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
                 0
             }
         };
-        lanes[i].answer = match request.operation {
+        lanes[i].answer = match operation {
             Operation::SyncWarp | Operation::ActiveMask => 0,
             Operation::Ballot => ballot,
             Operation::ReduxAdd => sum,
             Operation::MatchAny => {
                 bits(request.mask).filter(|&other| asked[other].0 == value).fold(0, |peers, other| peers | 1 << other)
             }
-            Operation::ShuffleUp => shuffle(lane.checked_sub(argument)),
-            Operation::ShuffleDown => shuffle(lane.checked_add(argument)),
-            Operation::ShuffleIdx => shuffle(Some(argument % 32)),
-            Operation::ShuffleXor => shuffle(Some((lane ^ argument) % 32)),
+            Operation::Shuffle(Shuffle::Up(delta)) => shuffle(lane.checked_sub(delta)),
+            Operation::Shuffle(Shuffle::Down(delta)) => shuffle(lane.checked_add(delta)),
+            Operation::Shuffle(Shuffle::Index(source)) => shuffle(Some(source % 32)),
+            Operation::Shuffle(Shuffle::Xor(flipped)) => shuffle(Some((lane ^ flipped) % 32)),
         };
     }
     if request.operation == Operation::SyncWarp {
-        let mut seen = [0; 32];
+        let (mut seen, mut known) = ([0; 32], None);
+        // Their clocks go on together: records of several lanes keep the highest.
+        let clock = bits(request.mask).map(|k| lanes[k].clock).max().unwrap_or(0);
         for k in bits(request.mask) {
             for (latest, &known) in seen.iter_mut().zip(&lanes[k].seen) {
                 *latest = known.max(*latest);
             }
-            seen[k] = seen[k].max(lanes[k].clock);
+            join(&mut known, &lanes[k].known);
+        }
+        for k in bits(request.mask) {
+            seen[k] = clock;
         }
         for k in bits(request.mask) {
             lanes[k].seen = seen;
-            lanes[k].clock += 1;
+            lanes[k].clock = clock + 1;
+            lanes[k].known.clone_from(&known);
         }
     }
     fault
@@ -387,8 +392,11 @@ fn pass_barrier(context: &BlockContext<'_>) -> Turn {
     }
     let first = block.threads[0].status;
     if matches!(first, Status::AtBarrier(_)) && block.threads.iter().all(|thread| thread.status == first) {
+        let mut known = None;
+        block.threads.iter().for_each(|thread| join(&mut known, &thread.known));
         for thread in &mut block.threads {
             thread.status = Status::Runnable;
+            thread.known.clone_from(&known);
         }
         block.epoch += 1;
         stats.barriers += 1;

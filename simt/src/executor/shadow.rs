@@ -3,12 +3,15 @@
 //! Each element of writable global and of shared memory has a [`Shadow`]: its last write, atomics and reads. Two accesses
 //! race when different threads make them, at least one writes, not both are atomic, and nothing orders them. What orders:
 //! `sync_threads` among the threads of a block (the *epoch* counts them), `sync_warp` among the warp lanes of its mask
-//! (each thread has a *clock*, and notes up to which clock of each other thread of its warp it has *seen*). Nothing orders blocks of a launch.
+//! (each thread has a *clock*, and notes up to which clock of each other thread of its warp it has *seen*); a release and the
+//! acquire that reads it among blocks (`known.rs`). What several blocks did to an element is not over before the launch is.
 //!
 //! Blocks are numbered through all launches of an executor (*serial*), so that records need not be cleared: a record
 //! of an earlier launch counts as none.
 
 use std::panic::Location;
+
+use super::known::Knowledge;
 
 /// How an element is touched.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,7 +34,7 @@ impl Touch {
 
 /// How many made the accesses that a record stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sharers {
+pub enum Sharers {
     One,
     LanesOfAWarp,
     Warps,
@@ -69,6 +72,26 @@ impl Record {
     pub const fn serial(&self) -> u32 {
         self.serial
     }
+    pub const fn epoch(&self) -> u32 {
+        self.epoch
+    }
+    pub const fn clock(&self) -> u32 {
+        self.clock
+    }
+    pub const fn sharers(&self) -> Sharers {
+        self.sharers
+    }
+    /// An access of one thread.
+    pub const fn one(
+        serial: u32,
+        epoch: u32,
+        clock: u32,
+        thread: u16,
+        touch: Touch,
+        location: &'static Location<'static>,
+    ) -> Self {
+        Self { serial, epoch, clock, thread, sharers: Sharers::One, touch, location: Some(location) }
+    }
     pub const fn location(&self) -> Option<&'static Location<'static>> {
         self.location
     }
@@ -88,6 +111,8 @@ pub struct Toucher<'a> {
     pub thread: u16,
     /// Clocks of the threads of the warp up to which this thread is ordered after them.
     pub seen: &'a [u32; 32],
+    /// Accesses of other blocks that it has acquired.
+    pub known: Option<&'a Knowledge>,
     pub location: &'static Location<'static>,
 }
 
@@ -98,10 +123,13 @@ impl Toucher<'_> {
         if record.serial < self.oldest {
             return true;
         }
-        if record.serial != self.serial {
+        if record.sharers == Sharers::Blocks {
             return false;
         }
-        if record.sharers == Sharers::Blocks {
+        if self.known.is_some_and(|known| known.covers(record)) {
+            return true;
+        }
+        if record.serial != self.serial {
             return false;
         }
         if record.epoch < self.epoch {
@@ -122,15 +150,7 @@ impl Toucher<'_> {
     }
 
     const fn record(&self, touch: Touch) -> Record {
-        Record {
-            serial: self.serial,
-            epoch: self.epoch,
-            clock: self.clock,
-            thread: self.thread,
-            sharers: Sharers::One,
-            touch,
-            location: Some(self.location),
-        }
+        Record::one(self.serial, self.epoch, self.clock, self.thread, touch, self.location)
     }
 
     /// The record after this thread has touched too.

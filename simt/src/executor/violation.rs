@@ -7,7 +7,7 @@ use super::shadow::Record;
 /// A rule that a kernel broke: which, where, and in which thread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("kernel {kernel}, block {block}, warp {}, lane {} (thread {thread}), at {}: {fault}",
-    thread / 32, thread % 32, Place(*location, panicked_at.as_deref()))]
+    thread / 32, thread % 32, Place(*location, fault.panic_place()))]
 pub struct Violation {
     /// The kernel's name.
     pub kernel: String,
@@ -17,8 +17,6 @@ pub struct Violation {
     pub thread: u32,
     /// Where in the source; `None` of a panic, and where it is not known.
     pub location: Option<&'static Location<'static>>,
-    /// Where in the source the kernel panicked.
-    pub panicked_at: Option<String>,
     /// What happened.
     pub fault: Fault,
 }
@@ -84,7 +82,7 @@ pub enum Fault {
         /// Byte (shared) or element (global).
         place: u32,
         /// Element and array, and where the array was laid out, or its view made.
-        array: String,
+        array: Box<str>,
         /// The access before.
         other: String,
     },
@@ -121,9 +119,15 @@ pub enum Fault {
     /// The kernel used a view that was not made for this launch, or more shared memory than it was launched with.
     #[error("{0}")]
     BadLaunch(String),
-    /// The kernel panicked, at [`Violation::panicked_at`].
+    /// The kernel panicked: what it said, and where in the source, if that is known.
     #[error("panicked: {0}")]
-    Panicked(String),
+    Panicked(String, Option<String>),
+}
+
+impl Fault {
+    fn panic_place(&self) -> Option<&str> {
+        if let Self::Panicked(_, place) = self { place.as_deref() } else { None }
+    }
 }
 
 /// Shows a source location, or that there is none.

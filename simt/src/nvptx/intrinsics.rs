@@ -7,6 +7,8 @@
 
 use core::arch::asm;
 
+use crate::atomics::{BitOp, BitUpdate};
+
 // Where the compiler takes an operand as `i32`, masks and values keep their bits.
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.read.ptx.sreg.tid.x"]
@@ -19,8 +21,12 @@ unsafe extern "C" {
     pub(super) safe fn ntid_y() -> u32;
     #[link_name = "llvm.nvvm.read.ptx.sreg.ctaid.x"]
     pub(super) safe fn ctaid_x() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.ctaid.y"]
+    pub(super) safe fn ctaid_y() -> u32;
     #[link_name = "llvm.nvvm.read.ptx.sreg.nctaid.x"]
     pub(super) safe fn nctaid_x() -> u32;
+    #[link_name = "llvm.nvvm.read.ptx.sreg.nctaid.y"]
+    pub(super) safe fn nctaid_y() -> u32;
     #[link_name = "llvm.nvvm.read.ptx.sreg.laneid"]
     pub(super) safe fn laneid() -> u32;
     #[link_name = "llvm.nvvm.read.ptx.sreg.lanemask.lt"]
@@ -41,8 +47,6 @@ unsafe extern "C" {
     pub(super) safe fn shfl_sync_bfly(mask: u32, value: u32, lane_mask: u32, clamp: u32) -> u32;
     #[link_name = "llvm.nvvm.match.any.sync.i32"]
     pub(super) safe fn match_any_sync(mask: u32, value: u32) -> u32;
-    #[link_name = "llvm.nvvm.redux.sync.add"]
-    pub(super) safe fn redux_sync_add(value: u32, mask: u32) -> u32;
     #[link_name = "llvm.nvvm.activemask"]
     pub(super) safe fn activemask() -> u32;
 }
@@ -131,56 +135,106 @@ pub(super) unsafe fn load_nc_u32_four(pointer: *const u8) -> [u32; 4] {
     [a, b, c, d]
 }
 
-macro_rules! global_atomics {
-    ($($name:ident $instruction:literal;)*) => {$(
-        /// Changes a word of global memory, relaxed, and gives what was there.
+/// The instruction of an update in a space of memory.
+macro_rules! update {
+    ($space:literal, $class:ident, $address:expr, $from:ident, $update:ident, $type:ty, $u:literal, $s:literal, $f:literal, $b:literal) => {{
+        let old: $type;
+        macro_rules! one {
+            ($name:literal, $ty:literal) => {
+                asm!(concat!("atom.", $space, ".", $name, ".", $ty, " {}, [{}], {};"), out($class) old,
+                     in($from) $address, in($class) $update.value, options(nostack))
+            };
+        }
+        match $update.op {
+            BitOp::Add => one!("add", $u),
+            BitOp::AddFloat => one!("add", $f),
+            BitOp::MinUnsigned => one!("min", $u),
+            BitOp::MinSigned => one!("min", $s),
+            BitOp::MaxUnsigned => one!("max", $u),
+            BitOp::MaxSigned => one!("max", $s),
+            BitOp::And => one!("and", $b),
+            BitOp::Or => one!("or", $b),
+            BitOp::Xor => one!("xor", $b),
+            BitOp::Exchange => one!("exch", $b),
+            BitOp::CompareExchange => {
+                asm!(concat!("atom.", $space, ".cas.", $b, " {}, [{}], {}, {};"), out($class) old, in($from) $address,
+                     in($class) $update.expected, in($class) $update.value, options(nostack));
+            }
+        }
+        old
+    }};
+}
+
+macro_rules! atomics {
+    ($global:ident $shared:ident $relaxed:ident $acquire:ident $store:ident $release:ident $type:ty, $class:ident,
+     $u:literal, $s:literal, $f:literal, $b:literal) => {
+        /// Changes an element of global memory, relaxed, and gives what was there.
         ///
         /// # Safety
         /// - `pointer` is aligned and good for reads and writes.
-        /// - During the launch the word is changed by atomics only.
+        /// - Nothing but atomics changes the element at the same time.
         #[inline(always)]
-        pub(super) unsafe fn $name(pointer: *mut u32, value: u32) -> u32 {
-            let old: u32;
-            // SAFETY: changes one aligned word, good for reads and writes, required of `pointer`.
-            unsafe {
-                asm!(concat!($instruction, " {}, [{}], {};"), out(reg32) old, in(reg64) pointer,
-                     in(reg32) value, options(nostack));
-            }
-            old
+        pub(super) unsafe fn $global(pointer: *mut $type, update: BitUpdate<$type>) -> $type {
+            // SAFETY: changes one aligned element, good for reads and writes, required of `pointer`.
+            unsafe { update!("global", $class, pointer, reg64, update, $type, $u, $s, $f, $b) }
         }
-    )*};
+
+        /// Changes an element at `offset` bytes into the block's shared memory, relaxed, and gives what was there.
+        ///
+        /// # Safety
+        /// `offset` is aligned and inside what the launch gave.
+        #[inline(always)]
+        pub(super) unsafe fn $shared(offset: u32, update: BitUpdate<$type>) -> $type {
+            // SAFETY: touches one aligned element of the block's shared memory, required of `offset`.
+            unsafe { update!("shared", $class, shared_base() + offset, reg32, update, $type, $u, $s, $f, $b) }
+        }
+
+        atomics!(load $relaxed $type, $class, concat!("ld.relaxed.gpu.global.", $u));
+        atomics!(load $acquire $type, $class, concat!("ld.acquire.gpu.global.", $u));
+        atomics!(store $store $type, $class, concat!("st.relaxed.gpu.global.", $u));
+        atomics!(store $release $type, $class, concat!("st.release.gpu.global.", $u));
+    };
+    (load $name:ident $type:ty, $class:ident, $instruction:expr) => {
+        /// Loads an element that other blocks may change at the same time.
+        ///
+        /// # Safety
+        /// - `pointer` is aligned and readable.
+        /// - Nothing but atomics changes the element at the same time.
+        #[inline(always)]
+        pub(super) unsafe fn $name(pointer: *const $type) -> $type {
+            let value: $type;
+            // SAFETY: reads one aligned, readable element, required of `pointer`. Not `pure`: the value may differ each time.
+            unsafe { asm!(concat!($instruction, " {}, [{}];"), out($class) value, in(reg64) pointer, options(nostack)) };
+            value
+        }
+    };
+    (store $name:ident $type:ty, $class:ident, $instruction:expr) => {
+        /// Stores an element that other blocks may read at the same time.
+        ///
+        /// # Safety
+        /// - `pointer` is aligned and writable.
+        /// - Nothing but atomics changes the element at the same time.
+        #[inline(always)]
+        pub(super) unsafe fn $name(pointer: *mut $type, value: $type) {
+            // SAFETY: writes one aligned, writable element, required of `pointer`.
+            unsafe { asm!(concat!($instruction, " [{}], {};"), in(reg64) pointer, in($class) value, options(nostack)) };
+        }
+    };
 }
-global_atomics! {
-    atomic_add "atom.global.add.u32";
-    atomic_or "atom.global.or.b32";
+atomics! {
+    atomic_u32 shared_atomic_u32 load_relaxed_u32 load_acquire_u32 store_relaxed_u32 store_release_u32 u32, reg32,
+    "u32", "s32", "f32", "b32"
+}
+atomics! {
+    atomic_u64 shared_atomic_u64 load_relaxed_u64 load_acquire_u64 store_relaxed_u64 store_release_u64 u64, reg64,
+    "u64", "s64", "f64", "b64"
 }
 
-/// Loads a word that other blocks may change at the same time, relaxed.
-///
-/// # Safety
-/// - `pointer` is aligned and readable.
-/// - During the launch the word is changed by atomics only.
+/// Orders the thread's accesses before among all threads of the device before those after, where relaxed atomics meet.
 #[inline(always)]
-pub(super) unsafe fn atomic_load(pointer: *const u32) -> u32 {
-    let value: u32;
-    // SAFETY: reads one aligned, readable word, required of `pointer`. Not `pure`: the value may differ each time.
-    unsafe {
-        asm!("ld.relaxed.gpu.global.u32 {}, [{}];", out(reg32) value, in(reg64) pointer, options(nostack));
-    }
-    value
-}
-
-/// Stores a word that other blocks may read at the same time, relaxed.
-///
-/// # Safety
-/// - `pointer` is aligned and writable.
-/// - During the launch the word is changed by atomics only.
-#[inline(always)]
-pub(super) unsafe fn atomic_store(pointer: *mut u32, value: u32) {
-    // SAFETY: writes one aligned, writable word, required of `pointer`.
-    unsafe {
-        asm!("st.relaxed.gpu.global.u32 [{}], {};", in(reg64) pointer, in(reg32) value, options(nostack));
-    }
+pub(super) fn fence() {
+    // SAFETY: orders accesses and makes none.
+    unsafe { asm!("fence.acq_rel.gpu;", options(nostack)) };
 }
 
 /// Leaves the multiprocessor to other warps for some tens of nanoseconds.
@@ -226,28 +280,4 @@ shared_accesses! {
     load_shared_u16 store_shared_u16 u16, reg16, "u16";
     load_shared_u32 store_shared_u32 u32, reg32, "u32";
     load_shared_u64 store_shared_u64 u64, reg64, "u64";
-}
-
-macro_rules! shared_atomics {
-    ($($name:ident $instruction:literal;)*) => {$(
-        /// Changes the word at `offset` bytes into the block's shared memory, relaxed, and gives what was there.
-        ///
-        /// # Safety
-        /// `offset` is a multiple of 4 and inside what the launch gave.
-        #[inline(always)]
-        pub(super) unsafe fn $name(offset: u32, value: u32) -> u32 {
-            let old: u32;
-            // SAFETY: touches one aligned element of the block's shared memory, required of `offset`.
-            unsafe {
-                asm!(concat!($instruction, " {}, [{}], {};"), out(reg32) old, in(reg32) shared_base() + offset,
-                     in(reg32) value, options(nostack));
-            }
-            old
-        }
-    )*};
-}
-shared_atomics! {
-    shared_atomic_add "atom.shared.add.u32";
-    shared_atomic_min "atom.shared.min.u32";
-    shared_atomic_or "atom.shared.or.b32";
 }

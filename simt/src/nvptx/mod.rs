@@ -29,7 +29,8 @@ macro_rules! declare_shared_memory {
 
 use core::mem::MaybeUninit;
 
-use crate::block::{Block, WARP_SIZE};
+use crate::atomics::{AtomicScalar, BitUpdate, Update};
+use crate::block::{Block, FULL_MASK, Shuffle, WARP_SIZE};
 use crate::memory::{Global, GlobalMut, NonEmpty, Plain, Scalar, Shared};
 
 /// With `panic=immediate-abort` a panic is a trap, which ends the launch; this is never called.
@@ -84,8 +85,16 @@ impl Block for Hardware {
         intrinsics::ctaid_x()
     }
     #[inline(always)]
+    fn block_idx_y(&self) -> u32 {
+        intrinsics::ctaid_y()
+    }
+    #[inline(always)]
     fn grid_dim_x(&self) -> u32 {
         intrinsics::nctaid_x()
+    }
+    #[inline(always)]
+    fn grid_dim_y(&self) -> u32 {
+        intrinsics::nctaid_y()
     }
     #[inline(always)]
     fn lane_id(&self) -> u32 {
@@ -109,21 +118,14 @@ impl Block for Hardware {
         intrinsics::vote_ballot_sync(mask, predicate)
     }
     #[inline(always)]
-    fn shuffle_up_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
-        // The instruction takes `delta` modulo 32, and 0 gives the caller's own value.
-        intrinsics::shfl_sync_up(mask, value, delta.min(WARP_SIZE), 0)
-    }
-    #[inline(always)]
-    fn shuffle_down_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
-        intrinsics::shfl_sync_down(mask, value, delta.min(WARP_SIZE), LAST_LANE)
-    }
-    #[inline(always)]
-    fn shuffle_idx_sync(&self, mask: u32, value: u32, lane: u32) -> u32 {
-        intrinsics::shfl_sync_idx(mask, value, lane, LAST_LANE)
-    }
-    #[inline(always)]
-    fn shuffle_xor_sync(&self, mask: u32, value: u32, lane_mask: u32) -> u32 {
-        intrinsics::shfl_sync_bfly(mask, value, lane_mask, LAST_LANE)
+    fn shuffle_bits(&self, mask: u32, value: u32, shuffle: Shuffle) -> u32 {
+        match shuffle {
+            // The instruction takes `delta` modulo 32, and 0 gives the caller's own value.
+            Shuffle::Up(delta) => intrinsics::shfl_sync_up(mask, value, delta.min(WARP_SIZE), 0),
+            Shuffle::Down(delta) => intrinsics::shfl_sync_down(mask, value, delta.min(WARP_SIZE), LAST_LANE),
+            Shuffle::Index(lane) => intrinsics::shfl_sync_idx(mask, value, lane, LAST_LANE),
+            Shuffle::Xor(lane_mask) => intrinsics::shfl_sync_bfly(mask, value, lane_mask, LAST_LANE),
+        }
     }
     #[inline(always)]
     fn match_any_sync(&self, mask: u32, value: u32) -> u32 {
@@ -131,7 +133,23 @@ impl Block for Hardware {
     }
     #[inline(always)]
     fn redux_add_sync(&self, mask: u32, value: u32) -> u32 {
-        intrinsics::redux_sync_add(value, mask)
+        // (`redux.sync` would keep the PTX off sm_75.)
+        let mut sum = value;
+        if mask == FULL_MASK {
+            let mut bit = WARP_SIZE / 2;
+            while bit > 0 {
+                sum += intrinsics::shfl_sync_bfly(mask, sum, bit, LAST_LANE);
+                bit /= 2;
+            }
+        } else {
+            let mut others = mask;
+            sum = 0;
+            while others != 0 {
+                sum += intrinsics::shfl_sync_idx(mask, value, others.trailing_zeros(), LAST_LANE);
+                others &= others - 1;
+            }
+        }
+        sum
     }
     #[inline(always)]
     fn active_mask(&self) -> u32 {
@@ -209,46 +227,67 @@ impl Block for Hardware {
     }
 
     #[inline(always)]
-    fn atomic_add(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
+    fn atomic_update<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, update: Update<T>) -> T {
         if i >= view.len() {
-            return 0;
+            return T::default();
         }
+        let update = T::lower(update);
         // SAFETY:
         // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change the word during the launch: `Hardware::new` requires race-free kernels.
-        unsafe { intrinsics::atomic_add(view.as_ptr().add(i as usize), value) }
+        // - Only atomics change the element unless a barrier, or a release and an acquire, are between: `Hardware::new`
+        //   requires race-free kernels.
+        T::from_bits(unsafe {
+            let element = view.as_ptr().add(i as usize);
+            match size_of::<T>() {
+                4 => u64::from(intrinsics::atomic_u32(element.cast(), word(update))),
+                _ => intrinsics::atomic_u64(element.cast(), long(update)),
+            }
+        })
     }
 
     #[inline(always)]
-    fn atomic_or(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
+    fn atomic_read<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, acquire: bool) -> T {
         if i >= view.len() {
-            return 0;
+            return T::default();
         }
         // SAFETY:
         // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change the word during the launch: `Hardware::new` requires race-free kernels.
-        unsafe { intrinsics::atomic_or(view.as_ptr().add(i as usize), value) }
+        // - Only atomics change the element unless a barrier, or a release and an acquire, are between: `Hardware::new`
+        //   requires race-free kernels.
+        T::from_bits(unsafe {
+            let element = view.as_ptr().add(i as usize);
+            match (size_of::<T>(), acquire) {
+                (4, false) => u64::from(intrinsics::load_relaxed_u32(element.cast())),
+                (4, true) => u64::from(intrinsics::load_acquire_u32(element.cast())),
+                (_, false) => intrinsics::load_relaxed_u64(element.cast()),
+                (_, true) => intrinsics::load_acquire_u64(element.cast()),
+            }
+        })
     }
 
     #[inline(always)]
-    fn atomic_load(&self, view: GlobalMut<'_, u32>, i: u32) -> u32 {
+    fn atomic_write<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T, release: bool) {
         if i >= view.len() {
-            return 0;
+            return;
         }
         // SAFETY:
         // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change the word during the launch: `Hardware::new` requires race-free kernels.
-        unsafe { intrinsics::atomic_load(view.as_ptr().add(i as usize)) }
+        // - Only atomics change the element unless a barrier, or a release and an acquire, are between: `Hardware::new`
+        //   requires race-free kernels.
+        unsafe {
+            let element = view.as_ptr().add(i as usize);
+            match (size_of::<T>(), release) {
+                (4, false) => intrinsics::store_relaxed_u32(element.cast(), value.to_word()),
+                (4, true) => intrinsics::store_release_u32(element.cast(), value.to_word()),
+                (_, false) => intrinsics::store_relaxed_u64(element.cast(), value.to_bits()),
+                (_, true) => intrinsics::store_release_u64(element.cast(), value.to_bits()),
+            }
+        }
     }
 
     #[inline(always)]
-    fn atomic_store(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) {
-        if i < view.len() {
-            // SAFETY:
-            // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-            // - Only atomics change the word during the launch: `Hardware::new` requires race-free kernels.
-            unsafe { intrinsics::atomic_store(view.as_ptr().add(i as usize), value) };
-        }
+    fn fence(&self) {
+        intrinsics::fence();
     }
 
     #[inline(always)]
@@ -294,34 +333,32 @@ impl Block for Hardware {
     }
 
     #[inline(always)]
-    fn shared_atomic_add(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
+    fn shared_atomic_update<T: AtomicScalar>(&self, array: Shared<T>, i: u32, update: Update<T>) -> T {
         if i >= array.len() {
-            return 0;
+            return T::default();
         }
+        let (offset, update) = (element(array, i), T::lower(update));
         // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
         // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
-        unsafe { intrinsics::shared_atomic_add(element(array, i), value) }
+        T::from_bits(unsafe {
+            match size_of::<T>() {
+                4 => u64::from(intrinsics::shared_atomic_u32(offset, word(update))),
+                _ => intrinsics::shared_atomic_u64(offset, long(update)),
+            }
+        })
     }
+}
 
-    #[inline(always)]
-    fn shared_atomic_min(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
-        if i >= array.len() {
-            return 0;
-        }
-        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
-        // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
-        unsafe { intrinsics::shared_atomic_min(element(array, i), value) }
-    }
+/// An update of four bytes.
+#[inline(always)]
+fn word<T: AtomicScalar>(update: BitUpdate<T>) -> BitUpdate<u32> {
+    BitUpdate { op: update.op, value: update.value.to_word(), expected: update.expected.to_word() }
+}
 
-    #[inline(always)]
-    fn shared_atomic_or(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
-        if i >= array.len() {
-            return 0;
-        }
-        // SAFETY: `i` is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
-        // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
-        unsafe { intrinsics::shared_atomic_or(element(array, i), value) }
-    }
+/// An update of eight bytes.
+#[inline(always)]
+fn long<T: AtomicScalar>(update: BitUpdate<T>) -> BitUpdate<u64> {
+    BitUpdate { op: update.op, value: update.value.to_bits(), expected: update.expected.to_bits() }
 }
 
 /// Byte offset of element `i` in the block's shared memory.

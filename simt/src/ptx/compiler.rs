@@ -5,15 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Oldest architecture that has all collectives of [`Block`](crate::Block) (`redux.sync`); the driver compiles from here
-/// for newer ones.
-pub const TARGET: &str = "sm_80";
+use super::check::check;
+
+/// Oldest architecture that the assembler of CUDA 13 knows; the driver compiles from here for newer ones.
+pub const TARGET: &str = "sm_75";
 
 /// Flags of every crate: `core`, this one, and the kernels.
 const COMMON_FLAGS: [&str; 8] = [
     "--target=nvptx64-nvidia-cuda",
     "--edition=2024",
-    "-Ctarget-cpu=sm_80",
+    "-Ctarget-cpu=sm_75",
     "-Copt-level=3",
     // A panic is a `trap`: no formatting, no `.func`, no strings.
     "-Cpanic=immediate-abort",
@@ -28,7 +29,8 @@ const KERNEL_FLAGS: [&str; 5] =
     ["--crate-type=cdylib", "-Clto=fat", "-Ccodegen-units=1", "-Clinker=true", "-Dwarnings"];
 
 /// Folders and files under `src` of this crate that device code is compiled from.
-const DEVICE_SOURCES: [&str; 6] = ["lib.rs", "block.rs", "kernel.rs", "memory.rs", "primitives", "nvptx"];
+const DEVICE_SOURCES: [&str; 8] =
+    ["lib.rs", "atomics.rs", "block.rs", "kernel.rs", "math.rs", "memory.rs", "primitives", "nvptx"];
 
 /// A crate of kernels.
 #[derive(Clone, Copy, Debug)]
@@ -39,9 +41,9 @@ pub struct KernelCrate<'a> {
     pub folder: &'a Path,
     /// The folder of this crate, where it lies in the same repository. `None`: where cargo has compiled it from.
     pub simt: Option<&'a Path>,
-    /// Beginnings of entry names, and the threads that a block of such a kernel may have: the driver then gives it no
-    /// more registers than so many threads can have. Other kernels get as many as they like.
-    pub max_threads: &'a [(&'a str, u32)],
+    /// Beginnings of entry names, and the registers that a thread of such a kernel may have. Other kernels get as many as
+    /// they like.
+    pub max_registers: &'a [(&'a str, u32)],
     /// How to make the PTX again, for the header of each file.
     pub rebuild: &'a str,
 }
@@ -137,12 +139,35 @@ impl Compiler {
     /// each compiler) and for intermediate files.
     ///
     /// # Errors
-    /// What the compiler says, or the file that could not be read or written.
+    /// What the compiler says, or the file that could not be read or written; or what [`check()`](super::check()) finds, with
+    /// places in the source.
     pub fn compile(&self, kernels: &KernelCrate<'_>, unit: &str, work: &Path) -> Result<String, String> {
+        let text = self.compile_unchecked(kernels, unit, work, &[])?;
+        if check(&text, &[]).is_empty() {
+            return Ok(text);
+        }
+        let located = self.compile_unchecked(kernels, unit, work, &["-Cdebuginfo=line-tables-only"])?;
+        let findings = check(&located, &[]).into_iter().map(|finding| format!("\n  {finding}"));
+        Err(format!("{}: not fit for a GPU:{}", kernels.name, findings.collect::<String>()))
+    }
+
+    /// Compiles as [`compile`](Self::compile) does, with more flags, and without the check.
+    ///
+    /// # Errors
+    /// What the compiler says, or the file that could not be read or written.
+    pub fn compile_unchecked(
+        &self,
+        kernels: &KernelCrate<'_>,
+        unit: &str,
+        work: &Path,
+        flags: &[&str],
+    ) -> Result<String, String> {
         let libraries = self.libraries(kernels, work)?;
         let ptx = work.join(format!("{}-{unit}.s", kernels.name));
         let mut command = clean(&self.rustc);
-        command.args(COMMON_FLAGS).args(KERNEL_FLAGS).args(["--crate-name", kernels.name]);
+        // (Where intermediate files go: two compilers may run in one folder.)
+        command.arg("--out-dir").arg(work);
+        command.args(COMMON_FLAGS).args(KERNEL_FLAGS).args(flags).args(["--crate-name", kernels.name]);
         command.arg(format!("--cfg=ptx_unit=\"{unit}\"")).arg(format!("--emit=asm={}", ptx.display()));
         command.arg(format!("--remap-path-prefix={}=.", kernels.folder.display()));
         // A sysroot without libraries: another `core` for the target, should one be installed, is not in the way.
@@ -150,25 +175,45 @@ impl Compiler {
         command.arg(format!("--extern=simt={}", libraries.join("libsimt.rlib").display()));
         succeed(command.arg(kernels.folder.join("src/lib.rs")))?;
         let mut text = self.header(kernels, unit, &kernels.source_hash()?);
-        let mut max_threads = None;
+        let mut max_registers = None;
         for line in fs::read_to_string(&ptx).map_err(|e| format!("{}: {e}", ptx.display()))?.lines() {
             // A fifth of the file otherwise, saying nothing.
             if !line.ends_with("inline asm") && !line.trim().is_empty() {
                 text.push_str(line);
                 text.push('\n');
                 if let Some(name) = line.strip_prefix(".visible .entry ") {
-                    let limit = kernels.max_threads.iter().find(|(beginning, _)| name.starts_with(beginning));
-                    max_threads = limit.map(|(_, threads)| threads);
+                    let limit = kernels.max_registers.iter().find(|(beginning, _)| name.starts_with(beginning));
+                    max_registers = limit.map(|(_, registers)| registers);
                 }
                 // The end of an entry's parameters.
                 if line == ")"
-                    && let Some(threads) = max_threads
+                    && let Some(registers) = max_registers
                 {
-                    _ = writeln!(text, ".maxntid {threads}");
+                    _ = writeln!(text, ".maxnreg {registers}");
                 }
             }
         }
         Ok(text)
+    }
+
+    /// Makes sure that the compiler neither moves nor merges shared loads across barriers, nor barriers.
+    fn probe(&self, libraries: &Path) -> Result<(), String> {
+        let (source, ptx) = (libraries.join("probe.rs"), libraries.join("probe.s"));
+        let io = |e: std::io::Error| format!("{}: {e}", libraries.display());
+        fs::write(&source, PROBE).map_err(io)?;
+        let mut command = clean(&self.rustc);
+        command.args(COMMON_FLAGS).args(KERNEL_FLAGS).args(["--crate-name=probe", "--sysroot"]).arg(libraries);
+        command.arg("--out-dir").arg(libraries);
+        command.arg(format!("--emit=asm={}", ptx.display())).arg("-L").arg(libraries);
+        command.arg(format!("--extern=simt={}", libraries.join("libsimt.rlib").display()));
+        succeed(command.arg(&source))?;
+        let text = fs::read_to_string(&ptx).map_err(io)?;
+        let names = text.lines().filter_map(|line| line.split_whitespace().next());
+        let found: Vec<_> = names.filter(|name| PROBED.contains(name)).collect();
+        if found == PROBED {
+            return Ok(());
+        }
+        Err(format!("{} moves shared loads across barriers: {found:?}; take another compiler", self.version))
     }
 
     fn header(&self, kernels: &KernelCrate<'_>, unit: &str, hash: &str) -> String {
@@ -215,12 +260,48 @@ impl Compiler {
         fs::write(&stub, attributes).map_err(io)?;
         library("compiler_builtins", &stub)?;
         library("simt", &kernels.own_sources().join("lib.rs"))?;
+        self.probe(&folder)?;
         match fs::rename(&folder, &done) {
             Err(e) if !done.is_dir() => Err(io(e)),
             _ => Ok(done),
         }
     }
 }
+
+/// A kernel with a shared load between any two barriers.
+const PROBE: &str = "#![no_std]
+#![feature(abi_ptx, asm_experimental_arch)]
+simt::declare_shared_memory!();
+#[unsafe(no_mangle)]
+pub unsafe extern \"ptx-kernel\" fn probe(to: simt::GlobalMut<'_, u32>) {
+    use simt::{Block, FULL_MASK, SharedLayout};
+    let block = unsafe { simt::nvptx::Hardware::new() };
+    let (array, t) = (SharedLayout::new().array::<u32>(64), block.thread());
+    block.shared_store(array, t, t);
+    block.sync_warp(FULL_MASK);
+    let mut sum = block.shared_load(array, t ^ 1);
+    block.sync_warp(FULL_MASK);
+    sum += block.shared_load(array, t ^ 1);
+    block.sync_threads();
+    sum += block.shared_load(array, t ^ 1);
+    block.sync_threads();
+    if t > 3 {
+        block.store(to, t, sum);
+    }
+}
+";
+
+/// The barriers and shared accesses of the probe, in order.
+const PROBED: [&str; 8] = [
+    "st.shared.u32",
+    "bar.warp.sync",
+    "ld.shared.u32",
+    "bar.warp.sync",
+    "ld.shared.u32",
+    "bar.sync",
+    "ld.shared.u32",
+    "bar.sync",
+];
 
 /// A command that nothing of the surrounding cargo or rustup reaches.
 fn clean(program: &Path) -> Command {

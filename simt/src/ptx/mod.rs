@@ -2,21 +2,24 @@
 //!
 //! [`Compiler`] calls `rustc` directly for `core`, an empty `compiler_builtins`, this crate and the kernels: no cargo runs
 //! inside cargo, nothing is downloaded, and nothing but the sources and the compiler decides what comes out, so the same
-//! compiler gives the same bytes everywhere. [`Ptxas`] assembles PTX for an architecture and tells what each kernel uses.
+//! compiler gives the same bytes everywhere. [`check()`] refuses what compiles and should not: a stack, calls, panics, generic
+//! accesses. [`Ptxas`] assembles PTX for an architecture and tells what each kernel uses.
 //!
 //! The compiler must be able to make `core` for `nvptx64-nvidia-cuda`, so the source of its own library must be
 //! installed: Debian's `rustc-web` with `rust-web-src`, or a rustup nightly with `rust-src`.
 //!
 //! | flag | why |
 //! |---|---|
-//! | `-Ctarget-cpu=sm_80` | the oldest architecture with `redux.sync`; the driver compiles from here for newer ones |
+//! | `-Ctarget-cpu=sm_75` | the oldest architecture that CUDA 13 knows; the driver compiles from here for newer ones |
 //! | `-Cpanic=immediate-abort` | a panic is a `trap`; otherwise `.func`s and strings for messages that nothing prints |
 //! | `-Zmir-enable-passes=-JumpThreading` | MIR jump threading duplicates barriers |
 //! | `-Clto=fat`, `-Ccodegen-units=1` | one module, everything inlined, the same text every time |
 //! | `-Clinker=true` | there is nothing to link: the assembly is the result |
 
+pub mod check;
 mod compiler;
 pub mod ptxas;
 
+pub use check::{Finding, check};
 pub use compiler::{Compiler, KernelCrate, TARGET, header_field};
 pub use ptxas::{ARCHS, Ptxas, Usage};

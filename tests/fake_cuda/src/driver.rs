@@ -1,6 +1,6 @@
 //! The state of the driver, and what is done with it.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -413,7 +413,7 @@ impl Driver {
     /// A stream with nothing on it.
     pub fn new_stream(&mut self, device: usize) -> usize {
         let id = self.handle();
-        self.streams.insert(id, Stream { device, queue: VecDeque::new(), capture: None });
+        self.streams.insert(id, Stream::of(device));
         id
     }
 }

@@ -63,6 +63,13 @@ pub struct Stream {
     pub capture: Option<Capture>,
 }
 
+impl Stream {
+    /// A stream with nothing on it.
+    pub const fn of(device: usize) -> Self {
+        Self { device, queue: VecDeque::new(), capture: None }
+    }
+}
+
 /// A graph that is being made of what is asked of a stream.
 pub struct Capture {
     pub ops: Vec<Op>,

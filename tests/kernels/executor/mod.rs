@@ -58,6 +58,10 @@ fn collectives_answer_as_cuda_says() {
         assert_eq!(block.shuffle_idx_sync(FULL_MASK, 7 * lane, 5), 35);
         assert_eq!(block.shuffle_idx_sync(FULL_MASK, lane, 31 - lane), 31 - lane);
         assert_eq!(block.shuffle_xor_sync(FULL_MASK, lane, 1), lane ^ 1);
+        assert_eq!(block.shuffle_xor_sync(FULL_MASK, lane as f32 / 4.0, 3), (lane ^ 3) as f32 / 4.0);
+        let wide = |lane: u32| u64::from(lane) << 33 | u64::from(!lane);
+        assert_eq!(block.shuffle_down_sync(FULL_MASK, wide(lane), 1), wide(if lane == 31 { 31 } else { lane + 1 }));
+        assert_eq!(block.shuffle_up_sync(FULL_MASK, lane as i8 - 16, 1), if lane == 0 { -16 } else { lane as i8 - 17 });
         assert_eq!(block.match_any_sync(FULL_MASK, lane % 2), if lane % 2 == 1 { odd } else { !odd });
         assert_eq!(block.redux_add_sync(FULL_MASK, lane), 496);
         if lane % 2 == 1 {
@@ -68,8 +72,8 @@ fn collectives_answer_as_cuda_says() {
         block.sync_threads();
     })
     .unwrap();
-    assert_eq!((stats.barriers, stats.collectives), (1, 2 * 11));
-    assert_eq!(stats.collective_lanes, 2 * (8 * 32 + 3 * 16));
+    assert_eq!((stats.barriers, stats.collectives), (1, 2 * 15));
+    assert_eq!(stats.collective_lanes, 2 * (12 * 32 + 3 * 16));
 }
 
 #[test]
@@ -121,6 +125,25 @@ fn atomics_give_what_was_there_and_leave_the_result() {
         })
         .unwrap();
     assert_eq!(memory, [4, 7, 8]);
+}
+
+#[test]
+fn threads_of_a_grid_of_two_dimensions_know_their_place() {
+    let mut seen = vec![0u32; 3 * 2 * 32];
+    let mut executor = Executor::new(1);
+    let view = executor.writable(&mut seen);
+    let stats = executor.launch("place", (3, 2), (8, 4), 0, |block| {
+        assert_eq!((block.grid_dim_x(), block.grid_dim_y()), (3, 2));
+        assert!(block.block_idx_x() < 3 && block.block_idx_y() < 2);
+        let number = block.block_idx_y() * 3 + block.block_idx_x();
+        block.atomic_add(view, number * 32 + block.thread(), 1);
+    });
+    assert_eq!(stats.unwrap().blocks, 6);
+    assert!(seen.iter().all(|&n| n == 1));
+    for grid in [(1, 65_536), (1 << 16, 1 << 15), (u32::MAX, 3)] {
+        let result = Executor::new(0).launch("tiny", grid, (32, 1), 0, |_| panic!("no thread begins"));
+        assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)), "{grid:?}");
+    }
 }
 
 #[test]
@@ -212,8 +235,8 @@ fn lanes_that_wait_at_different_collectives_or_at_different_places_do_not_meet_a
         }
     };
     let vote = ["ballot_sync waits", "lane 16 waits at redux_add_sync with mask 0xffffffff at tests/"];
-    let kernels: [(&dyn Fn(&EmulatedBlock<'_>), [&str; 2]); 3] = [
-        (&at_two_places, vote),
+    let kernels = [
+        (&at_two_places as &dyn Fn(&EmulatedBlock<'_>), vote),
         (&|block| vote_or_sum(block), vote),
         (&the_same_at_two_places, ["sync_warp waits", "lane 1 waits at sync_warp"]),
     ];

@@ -1,7 +1,7 @@
 //! Races: which accesses meet, and what orders them.
 
 use simt::executor::{EmulatedBlock, Executor, Fault};
-use simt::{Block, FULL_MASK, Shared, SharedLayout};
+use simt::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout};
 
 use super::{run, words};
 
@@ -295,5 +295,106 @@ fn what_blocks_did_is_not_over_when_one_of_them_goes_on() {
             }
         });
         assert!(matches!(result.unwrap_err().fault, Fault::Race { .. }));
+    }
+}
+
+/// Blocks hand element 0 of an array to each other, in the order of their tickets, by `tell` and `ask`: how many of 30 schedules
+/// find that wrong. Every thread of a block works on it.
+fn hand_over(
+    tell: impl Fn(&EmulatedBlock<'_>, GlobalMut<'_, u32>, u32),
+    ask: impl Fn(&EmulatedBlock<'_>, GlobalMut<'_, u32>) -> u32,
+) -> usize {
+    let outcome = |seed| {
+        let (mut data, mut told) = (vec![0u32; 64], vec![0u32; 2]);
+        let mut executor = Executor::new(seed);
+        let (view, words_view) = (executor.writable(&mut data), executor.writable(&mut told));
+        let ticket = words(1);
+        let result = executor.launch("hand_over", 6, (64, 1), 4, |block| {
+            if block.thread() == 0 {
+                let own = block.atomic_add(words_view, 1, 1);
+                while ask(block, words_view) < own {
+                    block.pause();
+                }
+                block.shared_store(ticket, 0, own);
+            }
+            block.sync_threads();
+            let i = block.thread();
+            // Not the thread that wrote it in the block before.
+            let i = if block.shared_load(ticket, 0) % 2 == 0 { i } else { 63 - i };
+            block.store(view, i, block.load_mut(view, i) + 1);
+            block.sync_threads();
+            if block.thread() == 40 {
+                tell(block, words_view, block.shared_load(ticket, 0) + 1);
+            }
+        });
+        if result.is_ok() {
+            assert_eq!(data, [6; 64]);
+        }
+        result.is_err_and(|violation| matches!(violation.fault, Fault::Race { .. }))
+    };
+    (0..30).filter(|&seed| outcome(seed)).count()
+}
+
+#[test]
+fn release_and_acquire_order_blocks_and_nothing_less_does() {
+    let release = |block: &EmulatedBlock<'_>, words: GlobalMut<'_, u32>, n| block.atomic_store_release(words, 0, n);
+    let acquire = |block: &EmulatedBlock<'_>, words: GlobalMut<'_, u32>| block.atomic_load_acquire(words, 0);
+    assert_eq!(hand_over(release, acquire), 0);
+    assert_eq!(hand_over(release, |block, words| block.atomic_load(words, 0)), 30);
+    assert_eq!(hand_over(|block, words, n| block.atomic_store(words, 0, n), acquire), 30);
+    let fence_before = |block: &EmulatedBlock<'_>, words: GlobalMut<'_, u32>, _| {
+        block.fence();
+        block.atomic_add(words, 0, 1);
+    };
+    let fence_after = |block: &EmulatedBlock<'_>, words: GlobalMut<'_, u32>| {
+        let told = block.atomic_load(words, 0);
+        block.fence();
+        told
+    };
+    assert_eq!(hand_over(fence_before, fence_after), 0);
+    assert_eq!(hand_over(fence_before, acquire), 0);
+    assert_eq!(hand_over(|block, words, _| _ = block.atomic_add(words, 0, 1), fence_after), 30);
+}
+
+#[test]
+fn what_a_thread_does_after_its_release_is_not_handed_over() {
+    let outcome = |seed| {
+        let (mut data, mut told) = (vec![0u32; 1], vec![0u32; 1]);
+        let mut executor = Executor::new(seed);
+        let (view, flag) = (executor.writable(&mut data), executor.writable(&mut told));
+        let result = executor.launch("late", 2, (32, 1), 0, |block| {
+            if block.thread() == 0 && block.atomic_load_acquire(flag, 0) == 0 {
+                block.atomic_store_release(flag, 0, 1);
+                block.store(view, 0, 1);
+            } else if block.thread() == 0 {
+                block.load_mut(view, 0);
+            }
+        });
+        result.is_err()
+    };
+    assert_eq!((0..30).filter(|&seed| outcome(seed)).count(), 30);
+}
+
+#[test]
+fn a_value_read_once_does_not_go_back() {
+    for seed in 0..50 {
+        let mut counter = vec![0u32; 1];
+        let mut executor = Executor::new(seed);
+        let view = executor.writable(&mut counter);
+        let result = executor.launch("counter", 5, (32, 1), 0, |block| {
+            if block.thread() == 0 {
+                let mut last = 0;
+                for _ in 0..5 {
+                    block.atomic_add(view, 0, 1);
+                    block.sync_warp(1);
+                    let now = block.atomic_load(view, 0);
+                    assert!(now > last, "own additions are seen, and nothing older than before");
+                    last = now;
+                    block.pause();
+                }
+            }
+        });
+        result.unwrap_or_else(|violation| panic!("{violation}"));
+        assert_eq!(counter, [25]);
     }
 }

@@ -7,7 +7,7 @@ use super::decoder::{Launched, PtxDecoder};
 use crate::suite::backends::decode;
 use crate::suite::data::Real;
 use crate::suite::events::{Event, allen_batch, generated_as, mep_batch};
-use ptx_machine::{Counts, Launch, Memory, Program};
+use ptx_machine::{Counts, Issued, Launch, Memory, Program};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::DeviceConfig;
 use ut_decoding::synth::{self, Profile};
@@ -139,9 +139,32 @@ fn a_sector_is_fresh_once_in_a_launch_and_once_more_where_it_is_written() {
     assert_eq!(fresh(counts_of(launch, &format!("{read}\nst.global.u32 [%rd3], %r3;"))), [8, 0, 0]);
 }
 
+#[test]
+fn lanes_that_leave_a_loop_by_two_ways_are_counted_apart_until_both_meet() {
+    // Lane 0, 1, … leaves the loop in turn 1, 2, …: by the end, or in the middle, to `label`, where the count is `last`.
+    let loop_with = |last: u32, label: &str| {
+        counts(&format!(
+            "mov.u32 %r1, %laneid;\nmov.u32 %r2, 0;\nAGAIN:\nsetp.eq.u32 %p2, %r2, {last};\n@%p2 bra {label};\n\
+             add.s32 %r2, %r2, 1;\nsetp.le.u32 %p1, %r2, %r1;\n@%p1 bra AGAIN;\nBEHIND:\nadd.s32 %r3, %r2, 1;\nbra END;\n\
+             EARLY:\nadd.s32 %r3, %r2, 2;\nEND:"
+        ))
+    };
+    // Of each of the two warps: three before, 32 turns of five, two behind the loop, one at the end.
+    let one_way = loop_with(99, "BEHIND");
+    assert_eq!((one_way.issued, one_way.reconverged), (2 * (3 + 32 * 5 + 2 + 1), 2 * (3 + 32 * 5 + 2 + 1)));
+    let turns: u64 = (1..=32).sum();
+    assert_eq!(one_way.lanes, 2 * (32 * 4 + 5 * turns + 2 * 32));
+    // Two ways out: all lanes but the last sixteen do their last two by themselves, since what they wait for is the end.
+    let two_ways = loop_with(16, "EARLY");
+    assert_eq!(two_ways.issued, 2 * (3 + 16 * 5 + 2 + 2 + 1 + 1));
+    assert_eq!(two_ways.reconverged, 2 * (3 + 16 * 5 + 16 * 2 + 2 + 1 + 1));
+    assert_eq!(two_ways.path_reconverged, two_ways.reconverged / 2);
+}
+
 /// Events of a kind, and the detector that they are of.
 struct Sample {
     name: &'static str,
+    grouping: Grouping,
     tables: DetectorTables,
     events: Vec<Event>,
 }
@@ -149,28 +172,36 @@ struct Sample {
 fn samples() -> Vec<Sample> {
     let mut samples = Vec::new();
     for (name, real) in [("real v5", Real::V5), ("real v4", Real::V4)] {
-        let (tables, events) = real.needed(Grouping::YRows);
-        samples.push(Sample { name, tables, events });
+        for grouping in [Grouping::YRows, Grouping::UniqueX] {
+            let (tables, events) = real.needed(grouping);
+            samples.push(Sample { name, grouping, tables, events });
+        }
     }
-    samples.push(generated("pp-low", Profile::PpLow));
-    samples.push(generated("pp-nominal", Profile::PpNominal));
-    samples.push(generated("pp-high", Profile::PpHigh));
-    samples.push(generated("pbpb-low", Profile::PbpbLow));
+    let profiles = [
+        ("pp-low", Profile::PpLow),
+        ("pp-nominal", Profile::PpNominal),
+        ("pp-high", Profile::PpHigh),
+        ("pbpb-low", Profile::PbpbLow),
+        ("pbpb-high", Profile::PbpbHigh),
+    ];
+    samples.extend(profiles.map(|(name, profile)| generated(name, profile)));
     samples
 }
 
 fn generated(name: &'static str, profile: Profile) -> Sample {
-    let version = BankVersion::V5;
+    let (version, grouping) = (BankVersion::V5, Grouping::YRows);
     let (boards, geometry) = synth::detector(version, 1);
-    let events = generated_as(profile, version, 1, 10);
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("they go together");
-    Sample { name, tables, events }
+    // (An event of the busiest profile is counted for a second.)
+    let events = generated_as(profile, version, 1, if profile == Profile::PbpbHigh { 3 } else { 10 });
+    let tables = DetectorTables::new(boards, geometry, grouping).expect("they go together");
+    Sample { name, grouping, tables, events }
 }
 
 /// A mean event in one of the pipelines, as `kernels/ptx/counts.json` has it.
 #[derive(serde::Serialize)]
 struct Row {
     events: &'static str,
+    grouping: &'static str,
     layout: String,
     pipeline: String,
     /// Events of the sample; all that follows is of a mean one.
@@ -196,6 +227,10 @@ struct Launches {
     issued: f64,
     path: f64,
     path_worst: u64,
+    reconverged: f64,
+    path_reconverged: f64,
+    /// Lanes that do an instruction that a warp issues, where they meet at the post-dominator.
+    lanes: f64,
     barriers: f64,
     shared: f64,
     conflicts: f64,
@@ -213,8 +248,9 @@ fn bytes(batch: &EventBatch) -> usize {
     batch.raw.len() + 4 * (batch.offsets.len() + batch.sizes.len() + batch.types.len() + versions)
 }
 
-fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> Row {
-    let Sample { name, tables, events } = sample;
+/// Counts a mean event; also returns how often each instruction of each kernel was issued in all.
+fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Row, Vec<Lines>) {
+    let Sample { name, grouping, tables, events } = sample;
     let options = DecodeOptions::default();
     let batch = if layout == Layout::Allen { allen_batch(events) } else { mep_batch(events) };
     let config = DeviceConfig { pipeline, ..DeviceConfig::default() };
@@ -238,6 +274,9 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> Row {
             issued: mean(sum.issued),
             path: mean(sum.path),
             path_worst: blocks.iter().map(|block| block.path).max().unwrap_or(0),
+            reconverged: mean(sum.reconverged),
+            path_reconverged: mean(sum.path_reconverged),
+            lanes: (sum.lanes as f64 / sum.reconverged as f64 * 100.0).round() / 100.0,
             barriers: mean(sum.barriers),
             shared: mean(sum.shared),
             conflicts: mean(sum.conflicts),
@@ -252,8 +291,9 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> Row {
     // Of the second kernel a block an event that is left: the others pass no barrier.
     let others = all.iter().filter(|(entry, _)| entry.starts_with("fused_others__"));
     let left = others.flat_map(|(_, of)| &of.blocks).filter(|block| block.barriers > 0).count();
-    Row {
+    let row = Row {
         events: name,
+        grouping: grouping.name(),
         layout: format!("{layout:?}"),
         pipeline: pipeline.to_string(),
         sample: events.len(),
@@ -262,24 +302,36 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> Row {
         bytes_in: mean(bytes(&batch) as u64),
         left,
         kernels: kernels.collect(),
-    }
+    };
+    let lines = all.iter().map(|(entry, of)| (entry.clone(), of.instructions.clone()));
+    (row, lines.collect())
 }
 
+/// A kernel and its instructions.
+type Lines = (String, Vec<(String, Issued)>);
+
 impl Row {
+    fn title(&self) -> String {
+        let Self { events, grouping, layout, pipeline, .. } = self;
+        format!("{events} | {grouping} | {layout} | {pipeline}")
+    }
+
     /// A row of the table of `docs/fused.md`.
     fn markdown(&self) -> String {
         let sum = |of: fn(&Launches) -> f64| Some(self.kernels.iter().map(of).sum::<f64>());
         // Of the kernel with a block an event.
         let fused = self.kernels.iter().find(|of| of.kernel.starts_with("fused__"));
         let one = |of: fn(&Launches) -> f64| fused.map(of);
-        let Self { events, layout, pipeline, .. } = self;
-        let mut row = format!("| {events} | {layout} | {pipeline} ");
+        let lanes = sum(|of| of.lanes * of.reconverged).zip(sum(|of| of.reconverged)).map(|(lanes, of)| lanes / of);
+        let mut row = format!("| {} ", self.title());
         for number in [
             Some(self.strips),
             Some(self.hits),
             sum(|of| of.issued),
+            sum(|of| of.reconverged),
+            lanes,
             one(|of| of.path),
-            one(|of| of.path_worst as f64),
+            one(|of| of.path_reconverged),
             one(|of| of.barriers),
             one(|of| of.chain_told),
             one(|of| of.waits_told),
@@ -305,44 +357,48 @@ fn the_committed_counts_are_those_of_the_committed_kernels() {
     let text = std::fs::read_to_string(COMMITTED).expect("it is committed");
     let committed: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     for (layout, pipeline) in [(Layout::Allen, Pipeline::Fused), (Layout::Mep, Pipeline::Allen)] {
-        let row = serde_json::to_value(row(&sample, layout, pipeline)).expect("numbers");
-        let same = |of: &&serde_json::Value| ["events", "layout", "pipeline"].iter().all(|key| of[key] == row[key]);
+        let row = serde_json::to_value(row(&sample, layout, pipeline).0).expect("numbers");
+        let same = |of: &&serde_json::Value| {
+            ["events", "grouping", "layout", "pipeline"].iter().all(|key| of[key] == row[key])
+        };
         let found = committed["rows"].as_array().and_then(|rows| rows.iter().find(same));
         assert_eq!(found, Some(&row), "the kernels have changed: docs/fused.md says how they are counted");
     }
 }
 
 #[test]
-#[ignore = "needs the real events (UT_DECODE_DATA) and minutes of counting; prints the table of docs/fused.md and writes kernels/ptx/counts.json"]
+#[ignore = "needs the real events (UT_DECODE_DATA) and minutes of counting: benches/kernel-counts.sh"]
 fn table() {
     println!(
-        "| events | layout | pipeline | strips | hits | issued | path | worst | barriers | chain | waits | all waits | shared | conflicts | sectors | fresh | left |"
+        "| events | grouping | layout | pipeline | strips | hits | issued | reconverged | lanes | path | reconverged | \
+         barriers | chain | waits | all waits | shared | conflicts | sectors | fresh | left |"
     );
-    println!("|{}", "---|".repeat(17));
+    println!("|{}", "---|".repeat(20));
+    let wanted = std::env::var("UT_DECODE_COUNTS").unwrap_or_default();
     let mut rows = Vec::new();
     for sample in samples() {
         for layout in [Layout::Allen, Layout::Mep] {
             for pipeline in Pipeline::ALL {
-                let row = row(&sample, layout, pipeline);
+                let title = format!("{} {} {layout:?} {pipeline}", sample.name, sample.grouping);
+                if !wanted.split(',').all(|word| title.contains(word)) {
+                    continue;
+                }
+                let (row, kernels) = row(&sample, layout, pipeline);
                 println!("{}", row.markdown());
                 rows.push(row);
+                let events = sample.events.len() as f64;
+                for (kernel, lines) in kernels.into_iter().filter(|_| !wanted.is_empty()) {
+                    println!("{kernel}: at once, at the post-dominator, lanes an instruction");
+                    for (line, Issued { at_once, reconverged, lanes }) in lines {
+                        let (at_once, each) = (at_once as f64 / events, lanes as f64 / reconverged.max(1) as f64);
+                        println!("{at_once:8.1} {:8.1} {each:5.1} {line}", reconverged as f64 / events);
+                    }
+                }
             }
         }
     }
-    let text = serde_json::to_string_pretty(&serde_json::json!({ "rows": rows })).expect("numbers");
-    std::fs::write(COMMITTED, text + "\n").expect("a place in the source");
-}
-
-#[test]
-#[ignore = "needs the real events (UT_DECODE_DATA); prints where the instructions of the fused kernel go"]
-fn instructions_of_the_fused_kernel() {
-    let (tables, events) = Real::V5.needed(Grouping::YRows);
-    let config = DeviceConfig { pipeline: Pipeline::Fused, ..DeviceConfig::default() };
-    let (mut decoder, all) = PtxDecoder::counting(&tables, DecodeOptions::default(), config);
-    decode(&mut decoder, &tables, allen_batch(&events).view());
-    let all = all.lock().expect("no thread panicked");
-    let (_, fused) = all.iter().find(|(entry, _)| entry.starts_with("fused__")).expect("it was launched");
-    for (line, issued) in &fused.instructions {
-        println!("{:8.1} {line}", *issued as f64 / events.len() as f64);
+    if wanted.is_empty() {
+        let text = serde_json::to_string_pretty(&serde_json::json!({ "rows": rows })).expect("numbers");
+        std::fs::write(COMMITTED, text + "\n").expect("a place in the source");
     }
 }

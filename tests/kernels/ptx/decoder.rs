@@ -5,7 +5,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use ptx_machine::{Counts, Launch, Memory, Program, copied};
+use ptx_machine::{Counts, Issued as Line, Launch, Memory, Program, copied};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
 use ut_decoding::decoder::parameters::Parameters;
@@ -37,7 +37,7 @@ pub struct Launched {
     /// Block by block.
     pub blocks: Vec<Counts>,
     /// Each instruction of the kernel, and how often warps issued it.
-    pub instructions: Vec<(String, u64)>,
+    pub instructions: Vec<(String, Line)>,
 }
 
 /// Memory of the host.

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::panic::Location;
 
-use simt::{Block, FULL_MASK, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared};
+use simt::{AtomicScalar, Block, FULL_MASK, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared, Shuffle, Update};
 
 /// What is wrong with a faulty block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +62,14 @@ impl<B: Block> Block for Faulty<'_, B> {
     fn block_idx_x(&self) -> u32 {
         self.inner.block_idx_x()
     }
+    fn block_idx_y(&self) -> u32 {
+        self.inner.block_idx_y()
+    }
     fn grid_dim_x(&self) -> u32 {
         self.inner.grid_dim_x()
+    }
+    fn grid_dim_y(&self) -> u32 {
+        self.inner.grid_dim_y()
     }
     fn lane_id(&self) -> u32 {
         self.inner.lane_id()
@@ -93,20 +99,8 @@ impl<B: Block> Block for Faulty<'_, B> {
         self.inner.ballot_sync(mask, predicate)
     }
     #[track_caller]
-    fn shuffle_up_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
-        self.inner.shuffle_up_sync(self.shuffle_mask(mask), value, delta)
-    }
-    #[track_caller]
-    fn shuffle_down_sync(&self, mask: u32, value: u32, delta: u32) -> u32 {
-        self.inner.shuffle_down_sync(self.shuffle_mask(mask), value, delta)
-    }
-    #[track_caller]
-    fn shuffle_idx_sync(&self, mask: u32, value: u32, lane: u32) -> u32 {
-        self.inner.shuffle_idx_sync(self.shuffle_mask(mask), value, lane)
-    }
-    #[track_caller]
-    fn shuffle_xor_sync(&self, mask: u32, value: u32, lane_mask: u32) -> u32 {
-        self.inner.shuffle_xor_sync(self.shuffle_mask(mask), value, lane_mask)
+    fn shuffle_bits(&self, mask: u32, value: u32, shuffle: Shuffle) -> u32 {
+        self.inner.shuffle_bits(self.shuffle_mask(mask), value, shuffle)
     }
     #[track_caller]
     fn match_any_sync(&self, mask: u32, value: u32) -> u32 {
@@ -141,23 +135,23 @@ impl<B: Block> Block for Faulty<'_, B> {
         self.inner.store(view, i, value);
     }
     #[track_caller]
-    fn atomic_add(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
-        if self.bug == Bug::NumberForTicket {
-            return self.inner.block_idx_x();
+    fn atomic_update<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, update: Update<T>) -> T {
+        if self.bug == Bug::NumberForTicket && i == 0 && matches!(update, Update::Add(_)) {
+            return T::from_bits(self.inner.block_idx_x().into());
         }
-        self.inner.atomic_add(view, i, value)
+        self.inner.atomic_update(view, i, update)
     }
     #[track_caller]
-    fn atomic_or(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) -> u32 {
-        self.inner.atomic_or(view, i, value)
+    fn atomic_read<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, acquire: bool) -> T {
+        self.inner.atomic_read(view, i, acquire)
     }
     #[track_caller]
-    fn atomic_load(&self, view: GlobalMut<'_, u32>, i: u32) -> u32 {
-        self.inner.atomic_load(view, i)
+    fn atomic_write<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T, release: bool) {
+        self.inner.atomic_write(view, i, value, release);
     }
     #[track_caller]
-    fn atomic_store(&self, view: GlobalMut<'_, u32>, i: u32, value: u32) {
-        self.inner.atomic_store(view, i, value);
+    fn fence(&self) {
+        self.inner.fence();
     }
     #[track_caller]
     fn pause(&self) {
@@ -172,20 +166,12 @@ impl<B: Block> Block for Faulty<'_, B> {
         self.inner.shared_store(array, i, value);
     }
     #[track_caller]
-    fn shared_atomic_add(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
-        if self.bug == Bug::PlainAdd {
+    fn shared_atomic_update<T: AtomicScalar>(&self, array: Shared<T>, i: u32, update: Update<T>) -> T {
+        if let (Bug::PlainAdd, Update::Add(value)) = (self.bug, update) {
             let before = self.inner.shared_load(array, i);
-            self.inner.shared_store(array, i, before.wrapping_add(value));
+            self.inner.shared_store(array, i, before.sum(value));
             return before;
         }
-        self.inner.shared_atomic_add(array, i, value)
-    }
-    #[track_caller]
-    fn shared_atomic_min(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
-        self.inner.shared_atomic_min(array, i, value)
-    }
-    #[track_caller]
-    fn shared_atomic_or(&self, array: Shared<u32>, i: u32, value: u32) -> u32 {
-        self.inner.shared_atomic_or(array, i, value)
+        self.inner.shared_atomic_update(array, i, update)
     }
 }

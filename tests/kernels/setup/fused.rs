@@ -9,6 +9,7 @@ use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::LANES_PER_BOARD;
 use ut_kernels::fused::gather::{GATHER_THREADS, gather_banks, gather_blocks, gather_shared_bytes};
+use ut_kernels::fused::look_back::LookBack;
 use ut_kernels::fused::others::{Left, fused_others, others_shared_bytes};
 use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room, Written, fused, fused_shared_bytes};
 use ut_kernels::hit::HitArrays;
@@ -169,7 +170,8 @@ impl FusedSetup {
         self.offsets = vec![u32::MAX; n_events * self.tables.n_groups() + 1];
         self.report = vec![u32::MAX; n_events * N_COUNTS];
         let mut status = [0];
-        let (mut look_back, mut others) = (vec![0; 2 + n_events], vec![u32::MAX; n_events]);
+        let (mut look_back, mut others) = (vec![0; LookBack::words(n_events)], vec![u32::MAX; n_events]);
+        let mut groups = vec![u32::MAX; n_events * self.tables.n_groups()];
         let [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight] = &mut floats[..] else { unreachable!() };
         let to = Written {
             hits: HitArrays {
@@ -188,6 +190,7 @@ impl FusedSetup {
         let output = FusedOutput {
             to,
             look_back: executor.writable(&mut look_back),
+            groups: executor.writable(&mut groups),
             others: executor.writable(&mut others),
             bases: Global::from_slice(&[]),
             counts: executor.writable(&mut []),
@@ -201,7 +204,7 @@ impl FusedSetup {
         });
         self.status = status[0];
         let stats = stats?;
-        self.left = look_back[1 + n_events];
+        self.left = look_back[look_back.len() - 1];
         let to = Written {
             hits: HitArrays {
                 y_begin: executor.writable(y_begin),
@@ -218,6 +221,7 @@ impl FusedSetup {
         };
         let left = Left {
             others: Global::from_slice(&others),
+            groups: Global::from_slice(&groups),
             look_back: Global::from_slice(&look_back),
             n_events: n_events as u32,
         };

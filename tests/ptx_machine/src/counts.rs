@@ -11,10 +11,16 @@ const BANKS: u64 = 32;
 /// What one block did, or several in sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Instructions that its warps issued.
+    /// Instructions that its warps issue, if lanes that part meet again at once.
     pub issued: u64,
-    /// The sum over the intervals between barriers of the most that one warp issued.
+    /// The sum over the intervals between barriers of the most that one warp issues, by the same rule.
     pub path: u64,
+    /// As `issued`, if lanes meet again at the post-dominator.
+    pub reconverged: u64,
+    /// As `path`, by this rule.
+    pub path_reconverged: u64,
+    /// Instructions that its lanes do.
+    pub lanes: u64,
     /// Barriers that it passed.
     pub barriers: u64,
     /// Accesses to shared memory, one a warp.
@@ -42,6 +48,9 @@ impl Counts {
     pub const fn add(&mut self, other: &Self) {
         self.issued += other.issued;
         self.path += other.path;
+        self.reconverged += other.reconverged;
+        self.path_reconverged += other.path_reconverged;
+        self.lanes += other.lanes;
         self.barriers += other.barriers;
         self.shared += other.shared;
         self.conflicts += other.conflicts;

@@ -6,9 +6,9 @@
 //! there with the same mask, as independent thread scheduling allows. Anything that hardware leaves undefined, and any
 //! access outside an allocation or not aligned to its size, is a panic that quotes the line.
 //!
-//! On demand the instructions are counted that warps issue: between two collectives each instruction as often as the
-//! lane that does it most often. Lanes that diverge are taken to meet again at once, so the true number is not smaller.
-//! With them are counted the critical path (between two barriers of a block, the most that one of its warps issues), the
+//! On demand the instructions are counted that warps issue, by two rules. If lanes that part meet again at once: between
+//! two collectives each instruction as often as the lane that does it most often. If they meet at the post-dominator
+//! (`reconvergence.rs`): what a GPU issues is between the two. With them are counted the critical path (between two barriers of a block, the most that one of its warps issues), the
 //! bank conflicts of shared memory, the sectors of global memory, and how many of its loads wait for one another
 //! (`chains.rs`).
 
@@ -18,6 +18,7 @@ mod compute;
 mod counts;
 mod memory;
 mod parse;
+mod reconvergence;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -30,6 +31,8 @@ use counts::{Accesses, Seen, Where};
 use memory::Touch;
 pub use memory::{Address, Memory};
 use parse::{Instruction, Kind, Operand, Shuffle, Space, Special};
+use reconvergence::Flow;
+pub use reconvergence::Issued;
 
 /// Instructions that a lane may need from one collective to the next.
 const MAX_STEPS: u32 = 50_000_000;
@@ -46,8 +49,9 @@ struct Entry {
     parameters: Vec<usize>,
     n_registers: usize,
     code: Vec<Instruction>,
-    /// How often each was issued by a warp, in all launches in which that was counted.
-    issued: Mutex<Vec<u64>>,
+    flow: Flow,
+    /// How often each instruction was issued, in all launches in which that was counted.
+    issued: Mutex<Vec<Issued>>,
 }
 
 /// Shape of a launch.
@@ -77,7 +81,7 @@ impl Program {
     }
 
     /// The instructions of an entry, and how often warps issued each in all launches in which that was counted.
-    pub fn issued(&self, name: &str) -> Vec<(&str, u64)> {
+    pub fn issued(&self, name: &str) -> Vec<(&str, Issued)> {
         let Some(entry) = self.entries.get(name) else { return Vec::new() };
         let issued = entry.issued.lock().expect("no thread panicked");
         entry.code.iter().map(|of| of.line.as_str()).zip(issued.iter().copied()).collect()
@@ -86,6 +90,18 @@ impl Program {
     /// Runs an entry to its end. `arguments` are the bytes of each parameter. Gives what the warps issue, block by block in
     /// the order in which they ran, if that is to be counted.
     pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> Vec<Counts> {
+        self.launch_rows(memory, name, launch, launch.grid, arguments)
+    }
+
+    /// Runs an entry as [`launch`](Self::launch) does, on a grid of two dimensions: with `grid_x` blocks in a row.
+    pub fn launch_rows(
+        &self,
+        memory: &mut Memory,
+        name: &str,
+        launch: Launch,
+        grid_x: u32,
+        arguments: &[Vec<u8>],
+    ) -> Vec<Counts> {
         let entry = self.entries.get(name).unwrap_or_else(|| panic!("no entry {name}"));
         let sizes: Vec<_> = arguments.iter().map(Vec::len).collect();
         assert_eq!(sizes, entry.parameters, "sizes of the arguments of {name}");
@@ -102,6 +118,7 @@ impl Program {
                 memory,
                 arguments,
                 launch,
+                grid_x,
                 index,
                 // Nothing may depend on what was there.
                 shared: vec![0xA5; launch.shared_bytes as usize],
@@ -125,6 +142,8 @@ struct Block<'a> {
     memory: &'a mut Memory,
     arguments: &'a [Vec<u8>],
     launch: Launch,
+    /// Blocks in a row of the grid.
+    grid_x: u32,
     index: u32,
     shared: Vec<u8>,
     lanes: Vec<Lane>,
@@ -145,6 +164,8 @@ struct Lane {
     registers: Vec<u64>,
     /// How often it did each instruction since its warp's last collective; empty where that is not counted.
     done: Vec<u32>,
+    /// The basic blocks that it passed, where that is counted.
+    passed: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -158,7 +179,7 @@ enum State {
 impl Lane {
     fn new(entry: &Entry, thread: u32, counts: bool) -> Self {
         let done = vec![0; if counts { entry.code.len() } else { 0 }];
-        Self { thread, pc: 0, state: State::Running, registers: vec![0; entry.n_registers], done }
+        Self { thread, pc: 0, state: State::Running, registers: vec![0; entry.n_registers], done, passed: Vec::new() }
     }
 }
 
@@ -175,6 +196,7 @@ impl Block<'_> {
             if self.lanes.iter().all(|lane| lane.state == State::Done) {
                 (0..n / 32).for_each(|warp| self.count(warp));
                 self.end_path();
+                self.reconverge();
                 return;
             }
             let collected = (0..n / 32).map(|warp| self.warp_collectives(warp)).fold(false, |any, did| any | did);
@@ -194,6 +216,7 @@ impl Block<'_> {
             let pc = self.lanes[lane].pc;
             if let Some(done) = self.lanes[lane].done.get_mut(pc) {
                 *done += 1;
+                self.lanes[lane].passed.extend(entry.flow.begins(pc));
             }
             let instruction = &entry.code[pc];
             if let Some(chains) = &mut self.chains {
@@ -248,8 +271,10 @@ impl Block<'_> {
                 Special::ThreadY => thread / x,
                 Special::BlockDimX => x,
                 Special::BlockDimY => y,
-                Special::BlockX => self.index,
-                Special::GridX => self.launch.grid,
+                Special::BlockX => self.index % self.grid_x,
+                Special::BlockY => self.index / self.grid_x,
+                Special::GridX => self.grid_x,
+                Special::GridY => self.launch.grid / self.grid_x,
                 Special::Lane => thread % 32,
                 Special::LanesBelow => (1 << (thread % 32)) - 1,
             }),
@@ -307,13 +332,14 @@ impl Block<'_> {
                 let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
                 bytes.copy_from_slice(&value.to_le_bytes()[..bytes.len()]);
             }
-            Kind::Atomic { space, op, ty, to, from, .. } => {
+            Kind::Atomic { space, op, ty, to, from, new, .. } => {
                 let address = self.address(lane, &instruction.kind);
                 let value = self.value(lane, from);
+                let new = new.as_ref().map_or(0, |new| self.value(lane, new));
                 self.touch(lane, *space, true, address, ty.bytes());
                 let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
                 let old = little_endian(bytes);
-                let new = compute(*op, *ty, [old, value, 0, 0]);
+                let new = compute(*op, *ty, [old, value, new, 0]);
                 bytes.copy_from_slice(&new.to_le_bytes()[..bytes.len()]);
                 self.lanes[lane].registers[*to] = old;
             }
@@ -345,10 +371,30 @@ impl Block<'_> {
             let most = lanes.iter_mut().map(|lane| std::mem::take(&mut lane.done[pc])).max();
             let most = u64::from(most.expect("32 lanes"));
             self.counts.issued += most;
-            issued[pc] += most;
+            issued[pc].at_once += most;
             self.paths[warp] += most;
         }
         self.accesses[warp].count(&mut self.counts, self.seen);
+    }
+
+    /// Adds what the warps issue if lanes meet again at post-dominators. The block is at its end.
+    fn reconverge(&mut self) {
+        if !self.launch.counts {
+            return;
+        }
+        let mut all = self.entry.issued.lock().expect("no thread panicked");
+        let sum = |all: &[Issued]| all.iter().map(|of| of.lanes).sum::<u64>();
+        let before = sum(&all);
+        let mut longest = Vec::new();
+        for warp in self.lanes.chunks_mut(32) {
+            let passed: Vec<_> = warp.iter_mut().map(|lane| std::mem::take(&mut lane.passed)).collect();
+            let paths = self.entry.flow.replay(&passed, &mut all);
+            self.counts.reconverged += paths.iter().sum::<u64>();
+            longest.resize(paths.len().max(longest.len()), 0);
+            longest.iter_mut().zip(paths).for_each(|(longest, path)| *longest = path.max(*longest));
+        }
+        self.counts.lanes += sum(&all) - before;
+        self.counts.path_reconverged += longest.iter().sum::<u64>();
     }
 
     /// The block is at a barrier, or at its end.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::Entry;
+use super::reconvergence::{Flow, Issued};
 
 pub struct Instruction {
     /// Register and the value it must have.
@@ -26,7 +27,9 @@ pub enum Special {
     BlockDimX,
     BlockDimY,
     BlockX,
+    BlockY,
     GridX,
+    GridY,
     Lane,
     LanesBelow,
 }
@@ -65,6 +68,7 @@ pub enum Op {
     MulWide,
     MulHigh,
     Mad,
+    MadWide,
     Div,
     Rem,
     Min,
@@ -74,16 +78,33 @@ pub enum Op {
     Xor,
     Not,
     Negate,
+    Abs,
     LeadingZeros,
+    Reverse,
     Shl,
     Shr,
+    /// Of two words as one: left or right, and whether the distance is taken modulo 32.
+    FunnelShift(bool, bool),
     BitField,
+    InsertBits,
+    Permute,
     CountOnes,
     Select,
+    /// Two halves of a value.
+    Pack,
+    Exchange,
+    CompareExchange,
     Convert(Type),
     IntToFloat(Type),
+    /// The source's bits, and how it is rounded.
+    FloatToInt(u32, Round),
+    FloatToFloat(u32),
     Float(Float),
     Compare(Cmp),
+    /// Of floats, and what it is if one of them is not a number.
+    CompareFloat(Cmp, bool),
+    /// Test that both floats are numbers, or that one is not.
+    AreNumbers(bool),
 }
 
 #[derive(Clone, Copy)]
@@ -92,6 +113,35 @@ pub enum Float {
     Sub,
     Mul,
     Div,
+    Fma,
+    Min,
+    Max,
+    Negate,
+    Abs,
+    Sqrt,
+    ReciprocalSqrt,
+    Reciprocal,
+    Round(Round),
+}
+
+#[derive(Clone, Copy)]
+pub enum Round {
+    Nearest,
+    Zero,
+    Down,
+    Up,
+}
+
+impl Round {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "rni" => Self::Nearest,
+            "rzi" => Self::Zero,
+            "rmi" => Self::Down,
+            "rpi" => Self::Up,
+            _ => return None,
+        })
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -102,6 +152,20 @@ pub enum Cmp {
     Le,
     Gt,
     Ge,
+}
+
+impl Cmp {
+    fn of(name: &str) -> Option<Self> {
+        Some(match name {
+            "eq" => Self::Eq,
+            "ne" => Self::Ne,
+            "lt" | "lo" => Self::Lt,
+            "le" | "ls" => Self::Le,
+            "gt" | "hi" => Self::Gt,
+            "ge" | "hs" => Self::Ge,
+            _ => return None,
+        })
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -158,10 +222,12 @@ pub enum Kind {
         base: Operand,
         offset: i64,
         from: Operand,
+        /// Value that a compare-exchange puts there.
+        new: Option<Operand>,
     },
     Branch(usize),
     BranchByIndex(Operand, Vec<usize>),
-    /// What a thread may wait for has ended: blocks run one by one.
+    /// A pause or a fence: what a thread may wait for has ended, and is there, as blocks run one by one.
     Pause,
     Return,
     Barrier,
@@ -231,8 +297,8 @@ fn entry(text: &str) -> (String, Entry) {
         Parser { parameters: names, registers: HashMap::new(), labels: HashMap::new(), tables: HashMap::new() };
     let statements = parser.statements(body);
     let code: Vec<_> = statements.iter().map(|statement| parser.instruction(statement)).collect();
-    let issued = vec![0; code.len()].into();
-    (name.to_owned(), Entry { parameters: sizes, n_registers: parser.registers.len(), code, issued })
+    let (flow, issued) = (Flow::new(&code), vec![Issued::default(); code.len()].into());
+    (name.to_owned(), Entry { parameters: sizes, n_registers: parser.registers.len(), code, flow, issued })
 }
 
 struct Parser {
@@ -286,14 +352,17 @@ impl Parser {
             "%ntid.x" => Special::BlockDimX,
             "%ntid.y" => Special::BlockDimY,
             "%ctaid.x" => Special::BlockX,
+            "%ctaid.y" => Special::BlockY,
             "%nctaid.x" => Special::GridX,
+            "%nctaid.y" => Special::GridY,
             "%laneid" => Special::Lane,
             "%lanemask_lt" => Special::LanesBelow,
             // The block's shared memory begins at 0.
             "block_shared" => return Operand::Value(0),
             _ if text.starts_with('%') => return Operand::Register(self.register(text)),
+            "WARP_SZ" => return Operand::Value(32),
             _ => {
-                let value = if let Some(hex) = text.strip_prefix("0f").or_else(|| text.strip_prefix("0x")) {
+                let value = if let Some(hex) = ["0f", "0d", "0x"].iter().find_map(|prefix| text.strip_prefix(prefix)) {
                     u64::from_str_radix(hex, 16)
                 } else {
                     text.parse::<u64>().or_else(|_| text.parse::<i64>().map(|value| value as u64))
@@ -342,7 +411,7 @@ impl Parser {
                 Kind::BranchByIndex(self.operand(operands[0]), targets)
             }
             ("ret", _) => Kind::Return,
-            ("nanosleep", _) => Kind::Pause,
+            ("nanosleep" | "fence", _) => Kind::Pause,
             ("bar", "sync") => Kind::Barrier,
             ("bar", "warp") => Kind::WarpBarrier(self.operand(operands[0])),
             ("vote", _) => {
@@ -378,7 +447,7 @@ impl Parser {
                 let parameter = self.parameters.iter().position(|name| name == parameter).expect("a parameter");
                 Kind::LoadParameter { ty: ty(), to: self.register(operands[0]), parameter, offset: offset as usize }
             }
-            ("ld", "global" | "shared" | "relaxed") => {
+            ("ld", "global" | "shared" | "relaxed" | "acquire") => {
                 let mut register = |text: &str| Some(self.register(text.trim_matches(['{', '}', ' '])));
                 let to = match operands {
                     [to, _] => [register(to), None, None, None],
@@ -390,21 +459,29 @@ impl Parser {
                 let base = self.operand(base);
                 Kind::Load { space: space(), read_only: parts[2] == "nc", ty: ty(), to, base, offset }
             }
-            ("st", "global" | "shared" | "relaxed") => {
+            ("st", "global" | "shared" | "relaxed" | "release") => {
                 let (base, offset) = Self::address(operands[0]);
                 let (base, from) = (self.operand(base), self.operand(operands[1]));
-                Kind::Store { space: space(), relaxed: parts[1] == "relaxed", ty: ty(), base, offset, from }
+                let relaxed = matches!(parts[1], "relaxed" | "release");
+                Kind::Store { space: space(), relaxed, ty: ty(), base, offset, from }
             }
             ("atom", "global" | "shared") => {
                 let (base, offset) = Self::address(operands[1]);
                 let op = match parts[2] {
+                    "add" if parts[3].starts_with('f') => Op::Float(Float::Add),
                     "add" => Op::Add,
+                    "and" => Op::And,
                     "or" => Op::Or,
+                    "xor" => Op::Xor,
                     "min" => Op::Min,
+                    "max" => Op::Max,
+                    "exch" => Op::Exchange,
+                    "cas" => Op::CompareExchange,
                     other => panic!("atomic {other}"),
                 };
                 let (to, base) = (self.register(operands[0]), self.operand(base));
-                Kind::Atomic { space: space(), op, ty: ty(), to, base, offset, from: self.operand(operands[2]) }
+                let (from, new) = (self.operand(operands[2]), operands.get(3).map(|new| self.operand(new)));
+                Kind::Atomic { space: space(), op, ty: ty(), to, base, offset, from, new }
             }
             ("mov", _) if operands[0].starts_with('{') => {
                 let mut half = |text: &str| {
@@ -415,9 +492,12 @@ impl Parser {
                 Kind::Unpack { low, high, from: self.operand(operands[2]), half_bits: ty().bits / 2 }
             }
             _ => {
-                let (op, ty) = operation(&parts).unwrap_or_else(|| panic!("this machine does not know {line:?}"));
+                let is_pack = parts[0] == "mov" && operands.get(1).is_some_and(|text| text.starts_with('{'));
+                let of = |parts| if is_pack { Some((Op::Pack, ty())) } else { operation(parts) };
+                let (op, ty) = of(&parts).unwrap_or_else(|| panic!("this machine does not know {line:?}"));
                 let to = self.register(operands[0]);
-                Kind::Compute { op, ty, to, from: operands[1..].iter().map(|text| self.operand(text)).collect() }
+                let from = operands[1..].iter().map(|text| self.operand(text.trim_matches(['{', '}', ' '])));
+                Kind::Compute { op, ty, to, from: from.collect() }
             }
         }
     }
@@ -426,14 +506,12 @@ impl Parser {
 /// Operation and type of an instruction that only computes.
 fn operation(parts: &[&str]) -> Option<(Op, Type)> {
     let last = *parts.last()?;
-    if let ["add" | "sub" | "mul" | "div", "rn", "f32"] = parts {
-        let op = match parts[0] {
-            "add" => Float::Add,
-            "sub" => Float::Sub,
-            "mul" => Float::Mul,
-            _ => Float::Div,
-        };
-        return Some((Op::Float(op), Type::of(last)));
+    let is_float = |name: &str| matches!(name, "f32" | "f64");
+    if is_float(last)
+        && let Some(op) = float_operation(parts)
+    {
+        let ty = if parts[0] == "cvt" { parts[parts.len() - 2] } else { last };
+        return Some((op, Type::of(ty)));
     }
     let op = match parts {
         // Addresses in global memory are the same in generic space.
@@ -442,10 +520,11 @@ fn operation(parts: &[&str]) -> Option<(Op, Type)> {
         ["sub", _] => Op::Sub,
         ["mul", "lo", _] => Op::Mul,
         ["mul", "wide", _] => Op::MulWide,
-        ["mul", "hi", ty] if !ty.starts_with('s') => Op::MulHigh,
+        ["mul", "hi", _] => Op::MulHigh,
         ["mad", "lo", _] => Op::Mad,
-        ["div", ty] if ty.starts_with('u') => Op::Div,
-        ["rem", ty] if ty.starts_with('u') => Op::Rem,
+        ["mad", "wide", _] => Op::MadWide,
+        ["div", _] => Op::Div,
+        ["rem", _] => Op::Rem,
         ["min", _] => Op::Min,
         ["max", _] => Op::Max,
         ["and", _] => Op::And,
@@ -453,26 +532,51 @@ fn operation(parts: &[&str]) -> Option<(Op, Type)> {
         ["xor", _] => Op::Xor,
         ["not", _] => Op::Not,
         ["neg", ty] if ty.starts_with('s') => Op::Negate,
+        ["abs", _] => Op::Abs,
         ["clz", _] => Op::LeadingZeros,
+        ["brev", _] => Op::Reverse,
         ["shl", _] => Op::Shl,
         ["shr", _] => Op::Shr,
-        ["bfe", "u32"] => Op::BitField,
+        ["shf", side, mode, _] => Op::FunnelShift(*side == "l", *mode == "wrap"),
+        ["bfe", _] => Op::BitField,
+        ["bfi", _] => Op::InsertBits,
+        ["prmt", _] => Op::Permute,
         ["popc", _] => Op::CountOnes,
         ["selp", _] => Op::Select,
-        ["cvt", "rn", "f32", from] if from.starts_with('u') => Op::IntToFloat(Type::of(from)),
-        ["cvt", to, from] if !to.starts_with('f') && !from.starts_with('f') => {
-            return Some((Op::Convert(Type::of(from)), Type::of(to)));
-        }
-        ["setp", cmp, _] => Op::Compare(match *cmp {
-            "eq" => Cmp::Eq,
-            "ne" => Cmp::Ne,
-            "lt" => Cmp::Lt,
-            "le" => Cmp::Le,
-            "gt" => Cmp::Gt,
-            "ge" => Cmp::Ge,
-            _ => return None,
-        }),
+        ["cvt", "rn", to, from] if is_float(to) => return Some((Op::IntToFloat(Type::of(from)), Type::of(to))),
+        ["cvt", to, from] => return Some((Op::Convert(Type::of(from)), Type::of(to))),
+        ["setp", cmp, _] => Op::Compare(Cmp::of(cmp)?),
         _ => return None,
     };
-    Some((op, Type::of(if matches!(op, Op::IntToFloat(_)) { parts[3] } else { last })))
+    Some((op, Type::of(last)))
+}
+
+/// Returns the operation of an instruction that takes floats.
+fn float_operation(parts: &[&str]) -> Option<Op> {
+    let bits = |name: &str| Type::of(name).bits;
+    let op = match parts {
+        ["add", "rn", _] => Float::Add,
+        ["sub", "rn", _] => Float::Sub,
+        ["mul", "rn", _] => Float::Mul,
+        ["div", "rn", _] => Float::Div,
+        ["fma", "rn", _] => Float::Fma,
+        ["min", _] => Float::Min,
+        ["max", _] => Float::Max,
+        ["neg", _] => Float::Negate,
+        ["abs", _] => Float::Abs,
+        ["sqrt", "rn", _] => Float::Sqrt,
+        ["rsqrt", "approx", _] => Float::ReciprocalSqrt,
+        ["rcp", "rn", _] => Float::Reciprocal,
+        ["cvt", round, to, from] if to == from && Round::of(round).is_some() => Float::Round(Round::of(round)?),
+        ["cvt", round, to, from] if !to.starts_with('f') => return Some(Op::FloatToInt(bits(from), Round::of(round)?)),
+        ["cvt", "rn", _, from] | ["cvt", _, from] => return Some(Op::FloatToFloat(bits(from))),
+        ["setp", "num" | "nan", _] => return Some(Op::AreNumbers(parts[1] == "num")),
+        ["setp", cmp, _] => {
+            let ordered = Cmp::of(cmp);
+            let unordered = || cmp.strip_suffix('u').and_then(Cmp::of);
+            return Some(Op::CompareFloat(ordered.or_else(unordered)?, ordered.is_none()));
+        }
+        _ => return None,
+    };
+    Some(Op::Float(op))
 }

@@ -105,7 +105,7 @@ pub unsafe extern "C" fn tuner_new(
 /// - `kernel` is of `tuner_new`, not freed, and no other thread uses it now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tuner_begin(kernel: *mut TunerKernel) {
-    // SAFETY: the caller's.
+    // SAFETY: the kernel is alive, and no other thread uses it now.
     unsafe { &mut *kernel }.worker.begin();
 }
 
@@ -115,7 +115,7 @@ pub unsafe extern "C" fn tuner_begin(kernel: *mut TunerKernel) {
 /// - as [`tuner_begin`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tuner_param(kernel: *const TunerKernel, parameter: usize) -> i64 {
-    // SAFETY: the caller's.
+    // SAFETY: the kernel is alive, and no other thread uses it now.
     let config = unsafe { &*kernel }.worker.param();
     if let Some(Value::Int(number)) = config.0.get(parameter) { *number } else { 0 }
 }
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn tuner_param(kernel: *const TunerKernel, parameter: usiz
 /// - as [`tuner_begin`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tuner_is_timed(kernel: *const TunerKernel) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the kernel is alive, and no other thread uses it now.
     c_int::from(unsafe { &*kernel }.worker.is_timed())
 }
 
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn tuner_is_timed(kernel: *const TunerKernel) -> c_int {
 /// - as [`tuner_begin`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tuner_end(kernel: *mut TunerKernel, ms: f64) {
-    // SAFETY: the caller's.
+    // SAFETY: the kernel is alive, and no other thread uses it now.
     let worker = &mut unsafe { &mut *kernel }.worker;
     if ms < 0.0 {
         worker.fail(Failure { kind: FailureKind::Launch, message: "the launch failed".to_owned() });
@@ -152,7 +152,7 @@ pub unsafe extern "C" fn tuner_end(kernel: *mut TunerKernel, ms: f64) {
 /// - `poll` takes `event` until it returns anything but 0, or until `tuner_free`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tuner_end_event(kernel: *mut TunerKernel, poll: Poll, event: *mut c_void) {
-    // SAFETY: the caller's.
+    // SAFETY: the kernel is alive, and no other thread uses it now.
     unsafe { &mut *kernel }.worker.end(Launch::Event(poll, event));
 }
 
@@ -162,18 +162,18 @@ pub unsafe extern "C" fn tuner_end_event(kernel: *mut TunerKernel, poll: Poll, e
 /// - as [`tuner_begin`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tuner_is_complete(kernel: *const TunerKernel) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the kernel is alive, and no other thread uses it now.
     c_int::from(unsafe { &*kernel }.tuner.is_complete())
 }
 
 /// Ends a tuner.
 ///
 /// # Safety
-/// - `kernel` is null, or of `tuner_new` and not freed; nobody uses it any more.
+/// - `kernel` is null, or of `tuner_new` and not freed; no thread uses it any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tuner_free(kernel: *mut TunerKernel) {
     if !kernel.is_null() {
-        // SAFETY: it is of `Box::into_raw`, and nobody else's.
+        // SAFETY: it is of `Box::into_raw`, and no thread uses it any more.
         drop(unsafe { Box::from_raw(kernel) });
     }
 }

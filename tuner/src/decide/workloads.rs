@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use crate::Config;
-use crate::quoted;
 use crate::watch::State;
 use serde::{Deserialize, Serialize};
 
@@ -177,26 +176,6 @@ impl Matrix {
         let of_workload = (0..self.workloads.len()).map(best).collect();
         Ok((chosen, of_workload))
     }
-
-    /// The matrix as CSV: a row a set, its regret in % on each workload.
-    pub fn csv(&self) -> String {
-        let mut text = String::from("set");
-        for workload in &self.workloads {
-            text.push(',');
-            text += &quoted(workload);
-        }
-        text.push('\n');
-        for (set, config) in self.sets.iter().enumerate() {
-            let values: Vec<String> = config.0.iter().map(ToString::to_string).collect();
-            text += &quoted(&values.join(" "));
-            for (workload, time) in self.times[set].iter().enumerate() {
-                let regret = time.and_then(|time| Some(100.0 * (time / self.best(workload).ok()?.1 - 1.0)));
-                text += &regret.map_or_else(|| ",failed".to_owned(), |regret| format!(",{regret:.3}"));
-            }
-            text.push('\n');
-        }
-        text
-    }
 }
 
 /// What a batch of work looks like, as far as a rule may use it: named quantities, none of them negative, that the
@@ -347,7 +326,6 @@ mod tests {
         );
         // No set beyond those that gain something.
         assert_eq!(matrix(&[&[Some(1.0)], &[Some(2.0)]]).portfolio(2, -1.0).unwrap(), (vec![0], vec![0]));
-        assert_eq!(m.csv().lines().nth(4), Some("3,0.000,failed"));
     }
 
     #[test]

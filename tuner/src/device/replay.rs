@@ -82,13 +82,6 @@ impl Record {
     }
 }
 
-impl Recording {
-    /// The smallest mean, in ms; `None` where everything failed.
-    pub fn best_ms(&self) -> Option<f64> {
-        self.records.iter().filter_map(Record::mean_ms).min_by(f64::total_cmp)
-    }
-}
-
 /// What a replayed launch gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noise {

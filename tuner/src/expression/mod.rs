@@ -170,7 +170,9 @@ impl Expr {
             Self::Binary(_, left, right) => [left, right].into_iter().for_each(|side| side.visit(look)),
             Self::Compare(first, rest) => {
                 first.visit(look);
-                rest.iter().for_each(|(_, operand)| operand.visit(look));
+                for (_, operand) in rest {
+                    operand.visit(look);
+                }
             }
             Self::Choice(parts) => parts.iter().for_each(|part| part.visit(look)),
             Self::Call(_, operands) => operands.iter().for_each(|operand| operand.visit(look)),

@@ -170,7 +170,7 @@ impl Store {
                     .query_row([record.run], |row| Ok((row.get::<_, i64>(0)? as usize, row.get::<_, i64>(1)? as usize)))
             });
             let (measured, failed) = counts.map_err(|error| self.failure(error))?;
-            Ok(RunSummary { measured, failed, record })
+            Ok(RunSummary { record, measured, failed })
         };
         self.heads("ORDER BY runs.id", &[])?.into_iter().map(summary).collect()
     }

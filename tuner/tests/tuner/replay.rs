@@ -34,7 +34,6 @@ fn rows_become_the_space_and_its_records() {
     let slow = recording.space.index_of(&config(64, "b")).expect("it is there");
     assert!(matches!(recording.records[slow].measured, Measured::Summary(summary) if summary.median_ms == 2.4));
     assert_eq!(recording.records[slow].compile_ms, Some(100.0));
-    assert_eq!(recording.best_ms(), Some(1.5));
 }
 
 #[test]
@@ -125,7 +124,6 @@ fn a_parameter_that_would_be_taken_for_the_number_of_samples_is_refused() {
 fn an_empty_recording_has_no_configuration() {
     let recording = parse_csv("a,status,mean_ms\n").expect("a header is enough");
     assert!(recording.space.is_empty());
-    assert_eq!(recording.best_ms(), None);
     // Without parameters there is one configuration.
     let recording = parse_csv("status,mean_ms\nok,1\n").expect("it is well formed");
     assert_eq!(recording.space.len(), 1);

@@ -1,16 +1,11 @@
 //! The report: complete, well-formed, self-contained, whatever the tuning was like.
 
-use flate2::read::GzDecoder;
-use std::io::Read as _;
-use std::path::PathBuf;
 use tuner::compare::{Plan, decide};
 use tuner::goals::{Front, Goal};
 use tuner::objective::Objective;
 use tuner::report::{Evaluation, Report};
 use tuner::watch::NoWatch;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
-
-use crate::recordings::recorded;
 
 /// Checks that every element is closed in order, every attribute is quoted, and nothing is fetched or run.
 fn check(html: &str) {
@@ -231,44 +226,6 @@ fn pairs_of_very_many_values_have_no_map_and_the_page_says_so() {
     assert!(html.contains("Not shown: 1 of 3 pairs."));
     assert_eq!(html.matches("\"heat\":{").count(), 2);
     assert!(html.len() < 7_000_000, "{} bytes", html.len());
-}
-
-/// A real space, for a person to look at: with TUNER_REPORT naming a directory, the page is written there.
-#[test]
-#[ignore = "needs the recorded spaces"]
-fn a_recorded_space_has_a_page() {
-    let file = std::fs::File::open(recorded("compact/convolution_milo_A4000.csv.gz")).unwrap();
-    let mut text = String::new();
-    GzDecoder::new(file).read_to_string(&mut text).unwrap();
-    let mut lines = text.lines().skip(1);
-    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
-    let status = header.iter().position(|name| *name == "status").unwrap();
-    let column = |name: &str| header.iter().position(|found| found.starts_with(name)).unwrap();
-    let (mean, least) = (column("mean"), column("min"));
-    let mut evaluations: Vec<Evaluation> = lines
-        .map(|line| {
-            let cells: Vec<&str> = line.split(',').collect();
-            let config = Config(cells[..status].iter().map(|c| Value::Int(c.parse().unwrap())).collect());
-            let number = |i: usize| cells[i].parse::<f64>().unwrap();
-            let outcome = if cells[status] == "ok" {
-                Outcome::Times(vec![number(mean), number(least)])
-            } else {
-                Outcome::Failed(Failure { kind: FailureKind::Launch, message: cells[status].into() })
-            };
-            Evaluation { config, outcome }
-        })
-        .collect();
-    // A walk through the space that has no order.
-    let n = evaluations.len();
-    evaluations = (0..220).map(|i| evaluations[i * 7919 % n].clone()).collect();
-    let parameters = header[..status].iter().map(|name| ((*name).to_owned(), Vec::new())).collect();
-    let report = Report { title: "convolution".into(), parameters, evaluations, ..tuned() };
-    let report = Report { default: Some(report.evaluations[3].config.clone()), ..report };
-    check(&report.html());
-    if let Some(directory) = std::env::var_os("TUNER_REPORT") {
-        report.write(&PathBuf::from(&directory), "recorded").unwrap();
-        tuned().write(&PathBuf::from(directory), "small").unwrap();
-    }
 }
 
 #[test]

@@ -289,23 +289,3 @@ fn alices_interval_is_the_normal_one_of_all_samples() {
         assert_eq!(judgement.verdict, Verdict::CannotTell(Reason::TooFewBlocks));
     }
 }
-
-#[test]
-fn by_alices_rule_nothing_is_the_same_where_the_interval_is_no_interval() {
-    let alice = Rules { method: tuner::verdict::Method::Alice, ..Rules::default() };
-    // So much apart that nothing is left of A beside B.
-    let blocks: Vec<Block> =
-        [1e120, 1e121].map(|b| Block { a: vec![1e-200], b: vec![b], ..Block::default() }).into_iter().collect();
-    let judgement = judged(&blocks, &alice);
-    assert!(!judgement.high.is_finite(), "{judgement:?}");
-    assert_eq!(judgement.verdict, TOO_NOISY);
-}
-
-#[test]
-fn a_judgement_reads_back_whichever_of_its_numbers_is_none() {
-    let mut judgement = judged(&one_round_each([0.05; 4]), &Rules::default());
-    (judgement.chance, judgement.level, judgement.effective_blocks) = (f64::NAN, f64::NAN, f64::NAN);
-    let text = serde_json::to_string(&judgement).unwrap();
-    let read: Judgement = serde_json::from_str(&text).unwrap();
-    assert!(read.chance.is_nan() && read.level.is_nan() && read.effective_blocks.is_nan());
-}

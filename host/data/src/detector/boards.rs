@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, MAX_SLOTS};
 
-use super::error::{Array, TablesError, check_length, header_word, read_file, word, write_file};
+use super::error::{Array, BOARDS, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
 use super::{STRIPS_PER_SECTOR, sector_id};
 
 /// Boards that a table may have: what the kernels are dimensioned for.
@@ -62,6 +62,7 @@ impl Boards {
     /// When the bytes are too few or too many for the count, the version is neither 3 nor 4, or the table is refused by
     /// [`Boards::validate`].
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, TablesError> {
+        check_kind(bytes, name, BOARDS)?;
         let n_boards = header_word(bytes, name, 0, "n_boards")? as usize;
         check_count(n_boards, name)?;
         let byte = header_word(bytes, name, 1, "version")?;
@@ -156,6 +157,13 @@ impl Boards {
         self.validate(&path.display().to_string())?;
         write_file(path, &self.to_bytes())
     }
+}
+
+/// Number of bytes of the boards file with this header.
+pub(super) fn n_bytes(header: &[u8]) -> Option<usize> {
+    let n_boards = word(header, 0).map(|n| n as usize).filter(|n| (1..=MAX_BOARDS).contains(n))?;
+    word(header, 1).and_then(|version| BankVersion::from_byte(u8::try_from(version).ok()?))?;
+    Some(lane_offset(n_boards, LANE_ARRAYS.len(), 0))
 }
 
 fn check_count(n_boards: usize, name: &str) -> Result<(), TablesError> {

@@ -79,6 +79,26 @@ pub enum TablesError {
         /// What is wrong with it.
         why: String,
     },
+    /// A boards file where a geometry file is wanted, or the other way round.
+    #[error("{file}: this is {found}, and {wanted} is wanted here: are the two swapped?")]
+    Swapped {
+        /// The file.
+        file: String,
+        /// The kind of table that it holds.
+        found: &'static str,
+        /// The kind of table that was wanted.
+        wanted: &'static str,
+    },
+    /// Boards and geometry that cannot be of one detector.
+    #[error("{file}: does not fit boards of format {version}: {why}")]
+    Unfit {
+        /// The geometry file.
+        file: String,
+        /// Format of the boards' banks.
+        version: &'static str,
+        /// What contradicts the boards.
+        why: String,
+    },
 }
 
 impl TablesError {
@@ -90,14 +110,16 @@ impl TablesError {
             | Self::TrailingBytes { file, .. }
             | Self::WrongCount { file, .. }
             | Self::WrongVersion { file, .. }
-            | Self::BadValue { file, .. } => file,
+            | Self::BadValue { file, .. }
+            | Self::Swapped { file, .. }
+            | Self::Unfit { file, .. } => file,
         }
     }
 
     /// The byte of the file at which it is wrong.
     pub const fn byte(&self) -> Option<u64> {
         match self {
-            Self::Io { .. } => None,
+            Self::Io { .. } | Self::Swapped { .. } | Self::Unfit { .. } => None,
             Self::TooShort { len: byte, .. }
             | Self::TrailingBytes { offset: byte, .. }
             | Self::WrongCount { offset: byte, .. }
@@ -106,6 +128,27 @@ impl TablesError {
         }
     }
 }
+
+/// Refuses bytes that are a whole table of another kind than `wanted`.
+pub(super) fn check_kind(bytes: &[u8], file: &str, wanted: &'static str) -> Result<(), TablesError> {
+    match table_of(bytes, bytes.len() as u64) {
+        Some(found) if found != wanted => Err(TablesError::Swapped { file: file.into(), found, wanted }),
+        _ => Ok(()),
+    }
+}
+
+/// The kind of table that a file of `length` bytes holds, by its header.
+pub(crate) fn table_of(header: &[u8], length: u64) -> Option<&'static str> {
+    let has = |bytes: Option<usize>| bytes.is_some_and(|bytes| bytes as u64 == length);
+    if has(super::boards::n_bytes(header)) {
+        return Some(BOARDS);
+    }
+    has(super::geometry::n_bytes(header)).then_some(GEOMETRY)
+}
+
+/// Kinds of tables in words.
+pub(super) const BOARDS: &str = "a boards file";
+pub(super) const GEOMETRY: &str = "a geometry file";
 
 /// Bytes beyond which a file is not a table; the largest has a few dozen kB.
 const MAX_FILE: u64 = 1 << 24;

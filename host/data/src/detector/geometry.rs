@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::error::{Array, TablesError, check_length, header_word, read_file, word, write_file};
+use super::error::{Array, GEOMETRY, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
 use super::{N_SECTORS, STRIPS_PER_SECTOR, layer_of};
 
 /// Bytes of the header word.
@@ -106,6 +106,7 @@ impl Geometry {
     /// When the count is not 1048, the version is neither 0 nor 1, the bytes are too few or too many, or the table is
     /// refused by [`Geometry::validate`].
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, TablesError> {
+        check_kind(bytes, name, GEOMETRY)?;
         let header = header_word(bytes, name, 0, "n_sectors")?;
         check_count((header & 0xFFFF) as usize, name)?;
         let version = (header >> 16) as u16;
@@ -184,6 +185,12 @@ impl Geometry {
         self.validate(&path.display().to_string())?;
         write_file(path, &self.to_bytes())
     }
+}
+
+/// Number of bytes of the geometry file with this header.
+pub(super) fn n_bytes(header: &[u8]) -> Option<usize> {
+    let header = word(header, 0).filter(|word| (word & 0xFFFF) as usize == N_SECTORS)?;
+    Some(offset(n_arrays((header >> 16) as u16), 0))
 }
 
 const fn n_arrays(version: u16) -> usize {

@@ -91,6 +91,11 @@ impl Mask {
         Ok(Self::of(named))
     }
 
+    /// The mask as bytes, which differ between masks of different strips.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.bits.iter().flat_map(|bits| bits.to_le_bytes()).collect()
+    }
+
     /// Strips of the mask.
     pub fn n_strips(&self) -> u64 {
         self.bits.iter().map(|bits| u64::from(bits.count_ones())).sum()

@@ -6,6 +6,7 @@
 mod boards;
 mod channel;
 mod error;
+mod fit;
 mod geometry;
 mod groups;
 mod mask;
@@ -16,6 +17,9 @@ mod tables;
 pub use boards::{Boards, MAX_BOARDS};
 pub use channel::{ChannelId, LhcbId};
 pub use error::TablesError;
+pub(crate) use error::table_of;
+#[cfg(feature = "synth")]
+pub(crate) use fit::is_mounted_flipped;
 #[cfg(feature = "synth")]
 pub use geometry::DX_DY;
 pub use geometry::{Geometry, Sector};
@@ -24,8 +28,11 @@ pub use mask::{Mask, MaskError};
 #[cfg(feature = "synth")]
 pub use sector_id::is_cut_in_two;
 pub use sector_id::{layer_of, sector_id, sectors_of_layer};
+#[cfg(feature = "synth")]
+pub(crate) use sectors::lanes_by_sector;
 pub use sectors::{BoardAndLane, Connection, SectorPlace};
 pub use tables::DetectorTables;
+pub(crate) use tables::Makers;
 pub use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, SectorConstants, Slot};
 
 /// Sectors of the UT.

@@ -48,6 +48,32 @@ pub struct Connection {
     pub strips: (u16, u16),
 }
 
+/// Every channel that exists, by sector id.
+pub(crate) fn lanes_by_sector() -> Vec<Lane> {
+    let mut lanes = vec![Lane::default(); N_SECTORS];
+    for bits in 0..N_CHANNELS as u32 {
+        let lane = lane_of(ChannelId(2 << 21 | bits << 9));
+        if let Some(id) = sector_id(&lane) {
+            lanes[usize::from(id)] = lane;
+        }
+    }
+    lanes
+}
+
+/// The fields of a channel, one by one.
+fn lane_of(channel: ChannelId) -> Lane {
+    Lane {
+        sector: channel.sector().into(),
+        module: channel.module().into(),
+        face: channel.face().into(),
+        stave: channel.stave().into(),
+        layer: channel.layer().into(),
+        side: channel.side().into(),
+        kind: 2,
+        chan_id: channel.0,
+    }
+}
+
 /// The places of all sectors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SectorPlaces {
@@ -60,28 +86,12 @@ pub struct SectorPlaces {
 impl SectorPlaces {
     /// Of tables that were checked.
     pub fn new(boards: &Boards, geometry: &Geometry) -> Self {
-        let nowhere = SectorPlace { channel: ChannelId(0), flipped: false, lanes: [None; 2] };
-        let mut places = vec![nowhere; N_SECTORS];
         let mut of_channel = vec![NONE; N_CHANNELS];
-        for (bits, of_channel) in (0..).zip(&mut of_channel) {
-            let channel = ChannelId(2 << 21 | bits << 9);
-            let lane = Lane {
-                sector: channel.sector().into(),
-                module: channel.module().into(),
-                face: channel.face().into(),
-                stave: channel.stave().into(),
-                layer: channel.layer().into(),
-                side: channel.side().into(),
-                kind: 2,
-                chan_id: channel.0,
-            };
-            if let Some(sector) = sector_id(&lane) {
-                *of_channel = sector;
-                let place = &mut places[usize::from(sector)];
-                place.channel = channel;
-                place.flipped = geometry.sectors[usize::from(sector)].is_flipped();
-            }
-        }
+        let places = (0..).zip(&geometry.sectors).zip(lanes_by_sector()).map(|((id, sector), lane)| {
+            of_channel[(lane.chan_id >> 9) as usize % N_CHANNELS] = id;
+            SectorPlace { channel: ChannelId(lane.chan_id), flipped: sector.is_flipped(), lanes: [None; 2] }
+        });
+        let places = places.collect();
         let mut this = Self { places, of_channel };
         let connected = boards.lanes.iter().enumerate().filter(|(_, lane)| lane.is_connected());
         let (in_use, off): (Vec<_>, Vec<_>) =

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+#[cfg(feature = "synth")]
+use super::BankVersion;
+use super::fit;
 use super::sectors::{BoardAndLane, Connection, SectorPlaces};
 use super::{
     Boards, ChannelId, Geometry, Grouping, LANES_PER_BOARD, Sector, SectorConstants, SectorPlace, Slot, TablesError,
@@ -11,7 +14,7 @@ use super::{
 /// Everything a decoder looks up: built once, checked, immutable.
 ///
 /// Decoders index these tables without checking again, the fast path of the CPU without bounds checks at all. So only
-/// [`DetectorTables::new`] can make one, and it makes sure that
+/// [`DetectorTables::new`] and [`DetectorTables::trusting`] can make one, and they make sure that
 /// - there are 1 to [`MAX_BOARDS`](super::MAX_BOARDS) boards, and [`slots`](Self::slots) has
 ///   [`LANES_PER_BOARD`](super::LANES_PER_BOARD) entries a board;
 /// - [`sectors`](Self::sectors) and [`groups`](Self::groups) have [`N_SECTORS`](super::N_SECTORS) entries, and every
@@ -34,7 +37,7 @@ use super::{
 ///     tables.slots().fill(Default::default());
 /// }
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct DetectorTables {
     boards: Boards,
     geometry: Geometry,
@@ -45,15 +48,88 @@ pub struct DetectorTables {
     sectors: Vec<SectorConstants>,
     places: SectorPlaces,
     layers: Vec<usize>,
+    makers: Makers,
+}
+
+// Everything else follows from these.
+impl PartialEq for DetectorTables {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.boards, &self.geometry, self.grouping) == (&other.boards, &other.geometry, other.grouping)
+    }
+}
+
+/// Who must have made the events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Makers {
+    /// Whoever: the caller knows better.
+    Any,
+    /// A detector: not `ut-decode generate`.
+    Detector,
+    /// Nobody who marks events: either boards or geometry are synthetic.
+    Unknown,
+    /// `ut-decode generate`, unless an event bears the mark of neither.
+    SyntheticOrUnknown,
+    /// `ut-decode generate`.
+    Synthetic,
 }
 
 impl DetectorTables {
-    /// Builds the tables.
+    /// Builds the tables of boards and geometry that fit each other.
     ///
     /// # Errors
-    /// When boards or geometry, whose fields are public, do not pass [`Boards::validate`] and
-    /// [`Geometry::validate`]; the errors call them "boards" and "geometry".
+    /// - When boards or geometry, whose fields are public, do not pass [`Boards::validate`] and [`Geometry::validate`];
+    ///   the errors call them "boards" and "geometry".
+    /// - [`TablesError::Unfit`] when they are not of one detector: every sector is within 35 mm of where its stave and
+    ///   module say; of v5 the sectors are flipped that are mounted so, and of v4 none is.
     pub fn new(boards: Boards, geometry: Geometry, grouping: Grouping) -> Result<Self, TablesError> {
+        let tables = Self::trusting(boards, geometry, grouping)?;
+        tables.check_fit()?;
+        let makers = match tables.are_synthetic() {
+            (true, true) => Makers::SyntheticOrUnknown,
+            (false, false) => Makers::Detector,
+            _ => Makers::Unknown,
+        };
+        Ok(Self { makers, ..tables })
+    }
+
+    /// Builds the tables of the synthetic detector of [`synth`](crate::synth), only for events that bear its mark.
+    #[cfg(feature = "synth")]
+    pub fn synthetic(version: BankVersion, grouping: Grouping) -> Self {
+        let (boards, geometry) = crate::synth::detector(version, 1);
+        Self::trusting(boards, geometry, grouping).expect("the synthetic detector is sound").only_generated()
+    }
+
+    /// The same tables, only for events that bear the mark of `ut-decode generate`.
+    #[must_use]
+    pub fn only_generated(self) -> Self {
+        Self { makers: Makers::Synthetic, ..self }
+    }
+
+    /// Whether boards and geometry are those of the synthetic detector, whatever they are called.
+    fn are_synthetic(&self) -> (bool, bool) {
+        #[cfg(feature = "synth")]
+        {
+            let theirs = crate::synth::detector(self.boards.version, self.geometry.version);
+            // As files, because reading fills in what a geometry of the first version lacks.
+            (theirs.0 == self.boards, theirs.1.to_bytes() == self.geometry.to_bytes())
+        }
+        #[cfg(not(feature = "synth"))]
+        (false, false)
+    }
+
+    /// Checks that boards and geometry fit each other, as [`Self::new`] does.
+    ///
+    /// # Errors
+    /// [`TablesError::Unfit`].
+    pub fn check_fit(&self) -> Result<(), TablesError> {
+        fit::check(self.boards.version, &self.geometry)
+    }
+
+    /// Builds the tables of boards and geometry that need not fit each other, nor the events, for callers who know better.
+    ///
+    /// # Errors
+    /// When boards or geometry do not pass [`Boards::validate`] and [`Geometry::validate`].
+    pub fn trusting(boards: Boards, geometry: Geometry, grouping: Grouping) -> Result<Self, TablesError> {
         boards.validate("boards")?;
         geometry.validate("geometry")?;
         let (groups, n_groups) = grouping.groups(&geometry);
@@ -73,7 +149,23 @@ impl DetectorTables {
         for (sector, &group) in groups.iter().enumerate() {
             layers[usize::from(group)] = layer_of(sector);
         }
-        Ok(Self { boards, geometry, grouping, groups, n_groups, slots, sectors, places, layers })
+        Ok(Self { boards, geometry, grouping, groups, n_groups, slots, sectors, places, layers, makers: Makers::Any })
+    }
+
+    /// The same tables, for whatever events.
+    #[must_use]
+    pub fn trusted(self) -> Self {
+        Self { makers: Makers::Any, ..self }
+    }
+
+    /// Returns true if [`Self::trusting`] made the tables: events are not refused because they look like those of another
+    /// detector.
+    pub const fn is_trusted(&self) -> bool {
+        matches!(self.makers, Makers::Any)
+    }
+
+    pub(crate) const fn makers(&self) -> Makers {
+        self.makers
     }
 
     /// The boards that the tables were made from.

@@ -12,14 +12,18 @@ use super::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, La
 /// Collects the banks of event `e` of the arrays into `banks`; false when the event is broken, with what came before the break.
 pub fn banks_of<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> bool {
     banks.clear();
-    match batch.layout {
-        Layout::Allen => allen_banks(batch, e, banks),
-        Layout::Mep => mep_banks(batch, e, banks),
-    }
-    .is_some()
+    each_bank(batch, e, |bank| banks.push(bank)).is_some()
 }
 
-fn allen_banks<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> Option<()> {
+/// Hands over the banks of event `e` of the arrays; `None` when the event is broken, after what came before the break.
+pub(super) fn each_bank<'a>(batch: BatchView<'a>, e: usize, take: impl FnMut(Bank<'a>)) -> Option<()> {
+    match batch.layout {
+        Layout::Allen => allen_banks(batch, e, take),
+        Layout::Mep => mep_banks(batch, e, take),
+    }
+}
+
+fn allen_banks<'a>(batch: BatchView<'a>, e: usize, mut take: impl FnMut(Bank<'a>)) -> Option<()> {
     let block = *batch.offsets.get(e)? as usize;
     let n_banks = word(batch.raw, block)? as usize;
     let rel = block.checked_add(4)?;
@@ -31,12 +35,12 @@ fn allen_banks<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) ->
         let fragment = batch.raw.get(from..to)?;
         let (size, kind, version) = entry(batch, e, bank)?;
         let payload = fragment.get(4..4 + size)?;
-        banks.push(Bank { kind, version, source_id: word(fragment, 0)?, payload });
+        take(Bank { kind, version, source_id: word(fragment, 0)?, payload });
     }
     Some(())
 }
 
-fn mep_banks<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> Option<()> {
+fn mep_banks<'a>(batch: BatchView<'a>, e: usize, mut take: impl FnMut(Bank<'a>)) -> Option<()> {
     let n_banks = *batch.offsets.first()? as usize;
     batch.offsets.get(..n_banks.checked_add(2)?)?;
     let row = n_banks.checked_mul(e.checked_add(1)?)?.checked_add(2)?;
@@ -45,7 +49,7 @@ fn mep_banks<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> O
         let from = batch.offsets[row + bank] as usize;
         let (size, kind, version) = entry(batch, bank, e)?;
         let payload = batch.raw.get(from..from.checked_add(size)?)?;
-        banks.push(Bank { kind, version, source_id: batch.offsets[2 + bank], payload });
+        take(Bank { kind, version, source_id: batch.offsets[2 + bank], payload });
     }
     Some(())
 }

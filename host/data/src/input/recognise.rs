@@ -14,6 +14,7 @@ use super::event::Format;
 use super::file_at::FileAt;
 use super::mdf_format::{u16_at, u32_at};
 use super::packet;
+use crate::detector::table_of;
 
 /// Bytes that are looked at.
 const BEGIN: usize = 16;
@@ -118,6 +119,33 @@ pub(super) fn open(path: &Path, read: &Arc<AtomicU64>) -> Result<Opened, InputEr
     open_file(&file, Arc::clone(&file), length, path, read)
 }
 
+/// Checks that a regular file can be opened, and is not of a format that is not taken. What can be read only once is left alone.
+///
+/// # Errors
+/// If it cannot be opened, or is of such a format.
+pub fn check_file(path: &Path) -> Result<(), InputError> {
+    let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
+    if path.as_os_str() == "-" || !path.metadata().map_err(cannot)?.is_file() {
+        return Ok(());
+    }
+    let mut begin = Vec::with_capacity(BEGIN);
+    let mut file = File::open(path).map_err(cannot)?;
+    let length = file.metadata().map_err(cannot)?.len();
+    file.by_ref().take(BEGIN as u64).read_to_end(&mut begin).map_err(cannot)?;
+    match table_of(&begin, length) {
+        Some(what) => Err(InputError::NotTaken { file: path.to_path_buf(), what }),
+        None => refuse(&begin, path),
+    }
+}
+
+/// Refuses a file that begins as those of a format that is not taken.
+fn refuse(begin: &[u8], path: &Path) -> Result<(), InputError> {
+    match NOT_TAKEN.iter().find(|(magic, _)| begin.starts_with(magic) && !sizes_agree(begin)) {
+        Some((_, what)) => Err(InputError::NotTaken { file: path.to_path_buf(), what }),
+        None => Ok(()),
+    }
+}
+
 /// Opens `bytes`, which are those of `file` from where it stands to its byte `length`, if that is known.
 pub(super) fn open_file(
     file: &Arc<File>,
@@ -147,13 +175,11 @@ pub(super) fn open_bytes(
         let mut begin = Vec::with_capacity(BEGIN);
         input.by_ref().take(BEGIN as u64).read_to_end(&mut begin).map_err(cannot)?;
         let compression = Compression::of(&begin);
-        let not_taken = NOT_TAKEN.iter().find(|(magic, _)| begin.starts_with(magic) && !sizes_agree(&begin));
+        let not_taken = refuse(&begin, path);
         let format = format_of(&begin, length, path);
         let whole = Cursor::new(begin).chain(input);
         let Some(compression) = compression else {
-            if let Some((_, what)) = not_taken {
-                return Err(InputError::NotTaken { file: path.to_path_buf(), what });
-            }
+            not_taken?;
             let input = BufReader::with_capacity(BUFFER, Input(Box::new(whole)));
             return Ok(Opened { input, length, format, file: None });
         };

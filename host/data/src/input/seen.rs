@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::event::kind;
-use super::versions::{FileVersions, WrongVersion};
+use super::versions::{FileVersions, Stranger};
 use super::{Damage, Place, RawEvent};
-use crate::detector::BankVersion;
+use crate::detector::{DetectorTables, Makers};
 
 /// How many events' damage [`Seen`] keeps in words.
 const MAX_DAMAGES: usize = 16;
@@ -20,8 +20,10 @@ pub struct Seen {
     pub files: Vec<FileVersions>,
     /// Events with such banks that `ut-decode generate` made.
     pub generated: u64,
-    /// Events with such banks that it did not make.
+    /// Events with such banks that do not bear its mark.
     pub measured: u64,
+    /// Those of them that bear the mark of a trigger, in a container that can bear one.
+    pub triggered: u64,
     /// What was wrong with events, of the first few.
     pub damages: Vec<(Place, Damage)>,
     /// Banks that say that a board of the UT failed, by type.
@@ -31,12 +33,34 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Checks that no file has banks of which none has the version of the board table.
+    /// Checks that the events belong to the tables.
     ///
     /// # Errors
-    /// The first file that has.
-    pub fn check_versions(&self, table: BankVersion) -> Result<(), WrongVersion> {
-        self.files.iter().try_for_each(|file| file.check(table))
+    /// - [`Stranger::Version`] if a file has banks, and none of the boards' version: the first such file.
+    /// - Unless the tables are [trusted](DetectorTables::is_trusted): if the events or the tables are synthetic, and the
+    ///   others are not. Events whose origin cannot be seen belong to any detector but the synthetic one.
+    pub fn check(&self, tables: &DetectorTables) -> Result<(), Stranger> {
+        self.check_makers(tables)?;
+        Ok(self.files.iter().try_for_each(|file| file.check(tables.boards().version))?)
+    }
+
+    /// Checks what can be said before all events were seen: who made them, and which format the banks of dumps have.
+    ///
+    /// # Errors
+    /// As [`Self::check`], but not for files that say the versions of their banks.
+    pub fn check_makers(&self, tables: &DetectorTables) -> Result<(), Stranger> {
+        if !tables.is_trusted() {
+            let mut dumps = self.files.iter().filter(|file| file.versions.contains_key(&None));
+            dumps.try_for_each(|file| file.check(tables.boards().version))?;
+        }
+        match tables.makers() {
+            Makers::Synthetic if self.measured > 0 => Err(Stranger::Measured(self.measured)),
+            Makers::SyntheticOrUnknown | Makers::Unknown if self.triggered > 0 => {
+                Err(Stranger::Measured(self.triggered))
+            }
+            Makers::Detector | Makers::Unknown if self.generated > 0 => Err(Stranger::Generated(self.generated)),
+            _ => Ok(()),
+        }
     }
 
     /// What was wrong with the first damaged events, in words.
@@ -62,6 +86,7 @@ impl Seen {
         self.events += later.events;
         self.generated += later.generated;
         self.measured += later.measured;
+        self.triggered += later.triggered;
         self.unidentified += later.unidentified;
         for (kind, n) in later.error_banks {
             *self.error_banks.entry(kind).or_default() += n;
@@ -71,9 +96,7 @@ impl Seen {
                 self.files.push(file);
                 continue;
             };
-            for (version, n) in file.versions {
-                *last.versions.entry(version).or_default() += n;
-            }
+            last.merge(&file);
         }
         let room = MAX_DAMAGES - self.damages.len().min(MAX_DAMAGES);
         self.damages.extend(later.damages.into_iter().take(room));
@@ -87,7 +110,7 @@ impl Seen {
         if measured > 0 {
             let mut file = self.versions_of(file);
             for &(version, n) in banks {
-                count(&mut file, version, n);
+                file.add(version, n);
             }
             self.files.push(file);
         }
@@ -96,7 +119,7 @@ impl Seen {
     /// The versions of the banks of a file so far, taken out of the list if it is the last one there.
     fn versions_of(&mut self, file: &Path) -> FileVersions {
         let known = self.files.pop_if(|last| last.file == file);
-        known.unwrap_or_else(|| FileVersions { file: file.to_path_buf(), versions: BTreeMap::new() })
+        known.unwrap_or_else(|| FileVersions::new(file))
     }
 
     /// Counts a bank if it says that a board of the UT failed.
@@ -114,17 +137,21 @@ impl Seen {
         let mut banks = event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).peekable();
         if banks.peek().is_some() {
             *(if event.is_generated() { &mut self.generated } else { &mut self.measured }) += 1;
+            self.triggered += u64::from(!event.is_generated() && event.trigger_mask.is_some_and(|mask| mask != [0; 4]));
             let mut file = self.versions_of(event.file);
             // Neighbours have the same version: count them together.
             let (mut last, mut n) = (None, 0);
             for bank in banks {
                 if last != bank.version {
-                    count(&mut file, last, n);
+                    file.add(last, n);
                     (last, n) = (bank.version, 0);
                 }
                 n += 1;
             }
-            count(&mut file, last, n);
+            file.add(last, n);
+            if last.is_none() {
+                event.banks().filter(|bank| kind::is_decoded(bank.kind)).for_each(|bank| file.look(bank.payload));
+            }
             self.files.push(file);
         }
         if let Some(damage) = event.damage {
@@ -142,12 +169,5 @@ impl Seen {
         if self.damages.len() < MAX_DAMAGES {
             self.damages.push((place(), damage.clone()));
         }
-    }
-}
-
-/// Adds `n` banks of a version.
-fn count(file: &mut FileVersions, version: Option<u8>, n: u64) {
-    if n > 0 {
-        *file.versions.entry(version).or_default() += n;
     }
 }

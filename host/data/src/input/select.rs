@@ -1,7 +1,9 @@
 //! Which events of the inputs are wanted.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::odin::{Crossing, Odin};
 
@@ -18,6 +20,8 @@ pub struct Select {
     /// In microseconds since 1970.
     time: Option<Range<u64>>,
     crossings: Option<Vec<Crossing>>,
+    /// Runs with event numbers; `None`: all.
+    pairs: Option<Arc<BTreeSet<(u32, u64)>>>,
 }
 
 impl Select {
@@ -46,6 +50,13 @@ impl Select {
     #[must_use]
     pub fn crossings(mut self, crossings: Option<Vec<Crossing>>) -> Self {
         self.crossings = crossings;
+        self
+    }
+
+    /// Only events with one of these runs and numbers; events that do not tell both are left out.
+    #[must_use]
+    pub fn pairs(mut self, pairs: Option<Vec<(u32, u64)>>) -> Self {
+        self.pairs = pairs.map(|pairs| Arc::new(pairs.into_iter().collect()));
         self
     }
 
@@ -98,6 +109,11 @@ impl Select {
     }
 
     fn takes_numbers(&self, run: Option<u32>, number: Option<u64>) -> bool {
+        let has_pair = |pairs: &Arc<BTreeSet<_>>| run.zip(number).is_some_and(|pair| pairs.contains(&pair));
+        self.takes_each(run, number) && self.pairs.as_ref().is_none_or(has_pair)
+    }
+
+    fn takes_each(&self, run: Option<u32>, number: Option<u64>) -> bool {
         self.run.is_none_or(|wanted| run == Some(wanted)) && self.number.is_none_or(|wanted| number == Some(wanted))
     }
 
@@ -115,14 +131,20 @@ impl Select {
 
     /// Whether an event is left out only because its run, its number or its ODIN bank is unknown.
     pub fn lacks_numbers(&self, run: Option<u32>, number: Option<u64>, odin: Option<Odin>) -> bool {
+        let may_be = |&(r, n): &(u32, u64)| run.is_none_or(|run| run == r) && number.is_none_or(|number| number == n);
         !self.takes_event(run, number, odin)
-            && self.takes_numbers(run.or(self.run), number.or(self.number))
+            && self.takes_each(run.or(self.run), number.or(self.number))
+            && self.pairs.as_ref().is_none_or(|pairs| pairs.iter().any(may_be))
             && (odin.is_none() || self.takes_odin(odin))
     }
 
     /// Whether nothing is asked for that ODIN says.
     pub const fn takes_all_numbers(&self) -> bool {
-        self.run.is_none() && self.number.is_none() && self.time.is_none() && self.crossings.is_none()
+        self.run.is_none()
+            && self.number.is_none()
+            && self.pairs.is_none()
+            && self.time.is_none()
+            && self.crossings.is_none()
     }
 }
 
@@ -240,10 +262,11 @@ mod tests {
 
     #[test]
     fn runs_and_numbers_must_be_there_to_be_taken() {
+        let pairs = Select::default().pairs(Some(vec![(7, 9), (7, 9)]));
         let select = Select::default().run(Some(7)).number(Some(9));
-        assert!(select.takes_numbers(Some(7), Some(9)));
+        assert!(select.takes_numbers(Some(7), Some(9)) && pairs.takes_numbers(Some(7), Some(9)));
         for (run, number) in [(None, Some(9)), (Some(7), None), (Some(8), Some(9)), (Some(7), Some(8))] {
-            assert!(!select.takes_numbers(run, number));
+            assert!(!select.takes_numbers(run, number) && !pairs.takes_numbers(run, number));
         }
         for (run, number, expected) in [
             (None, Some(9), true),
@@ -255,6 +278,7 @@ mod tests {
             (Some(7), Some(9), false),
         ] {
             assert_eq!(select.lacks_numbers(run, number, None), expected, "{run:?} {number:?}");
+            assert_eq!(pairs.lacks_numbers(run, number, None), expected, "{run:?} {number:?}");
         }
         assert!(!Select::default().lacks_numbers(None, None, None));
     }

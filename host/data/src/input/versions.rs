@@ -1,9 +1,18 @@
-//! The versions of a file's banks, beside the version of a board table.
+//! Whether events belong to a detector's tables: by the versions of their banks, and by who made them.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use ut_kernels::bank::v5;
+
+use super::BatchView;
+use super::event::kind;
+use super::mep::each_bank;
 use crate::detector::BankVersion;
+
+/// Banks without a version byte that must have the shape of one format, and none that of the other, before a file counts as
+/// one of that format: one or two damaged banks may look like anything.
+const MANY: u64 = 4;
 
 /// The versions of a file's banks.
 #[derive(Clone, Debug)]
@@ -12,21 +21,124 @@ pub struct FileVersions {
     pub file: PathBuf,
     /// Its banks of the types that are decoded (66, 68), by version byte; `None` where the file has none.
     pub versions: BTreeMap<Option<u8>, u64>,
+    /// Banks without a version byte and with hits that have the shape of format v4, and of v5.
+    pub shapes: [u64; 2],
+}
+
+/// Index into [`FileVersions::shapes`].
+const fn shape(version: BankVersion) -> usize {
+    matches!(version, BankVersion::V5) as usize
 }
 
 impl FileVersions {
+    /// A file of which nothing was seen yet.
+    pub fn new(file: &Path) -> Self {
+        Self { file: file.to_path_buf(), versions: BTreeMap::new(), shapes: [0; 2] }
+    }
+
+    /// Adds banks of a version.
+    pub(super) fn add(&mut self, version: Option<u8>, n: u64) {
+        if n > 0 {
+            *self.versions.entry(version).or_default() += n;
+        }
+    }
+
+    /// Looks at a bank without a version byte.
+    pub(super) fn look(&mut self, payload: &[u8]) {
+        if let Some(version) = shape_of(payload) {
+            self.shapes[shape(version)] += 1;
+        }
+    }
+
+    /// Adds what was seen later in the same file.
+    pub(super) fn merge(&mut self, later: &Self) {
+        later.versions.iter().for_each(|(&version, &n)| self.add(version, n));
+        self.shapes.iter_mut().zip(later.shapes).for_each(|(sum, n)| *sum += n);
+    }
+
+    /// The banks by version byte, those without one by the format that they clearly have.
+    pub fn judged(&self) -> BTreeMap<Option<u8>, u64> {
+        let mut versions = self.versions.clone();
+        let clear = |version: &BankVersion| self.shapes[shape(*version)] >= MANY && self.shapes.contains(&0);
+        if let Some(version) = [BankVersion::V4, BankVersion::V5].into_iter().find(clear)
+            && let Some(n) = versions.remove(&None)
+        {
+            *versions.entry(Some(version.byte())).or_default() += n;
+        }
+        versions
+    }
+
     /// Checks that one of the banks, if there are any, has the version of the board table.
     ///
     /// # Errors
     /// When none has.
     pub fn check(&self, table: BankVersion) -> Result<(), WrongVersion> {
+        let versions = self.judged();
         let fits = |version: &Option<u8>| version.is_none_or(|version| version == table.byte());
-        if self.versions.is_empty() || self.versions.keys().any(fits) {
+        if versions.is_empty() || versions.keys().any(fits) {
             return Ok(());
         }
-        let words: Vec<String> = self.versions.keys().flatten().map(|&version| version_in_words(version)).collect();
+        let words: Vec<String> = versions.keys().flatten().map(|&version| version_in_words(version)).collect();
         Err(WrongVersion { file: self.file.clone(), found: words.join(" and "), table: version_in_words(table.byte()) })
     }
+}
+
+/// The format that a payload with hits has by its size, which no payload has in both: its counts say how long it is.
+pub fn shape_of(payload: &[u8]) -> Option<BankVersion> {
+    let at = |byte: usize| payload.get(byte).copied().unwrap_or_default();
+    let most = usize::from(v5::COUNT_BYTES.map(at).into_iter().max().unwrap_or_default());
+    let rows = 32 * most.div_ceil(2);
+    if most > 0 && (rows..=rows + 8).contains(&payload.len()) {
+        return Some(BankVersion::V5);
+    }
+    // Cluster words; then a byte and one to four ADC bytes for each, of which dumps lose up to three.
+    let n = usize::from(u16::from_le_bytes([at(0), at(1)]));
+    let least = 4 + 2 * n;
+    (n > 0 && (least..=least + 5 * n + 5).contains(&payload.len())).then_some(BankVersion::V4)
+}
+
+/// The other format, if banks of a batch that does not say its version have clearly that by their sizes.
+pub fn shape_of_batch(batch: BatchView<'_>, table: BankVersion) -> Option<BankVersion> {
+    if batch.version.is_some() || batch.versions.is_some() {
+        return None;
+    }
+    let mut shapes = [0; 2];
+    let mut look = |event: usize| {
+        // A broken event is the decoder's business.
+        let _ = each_bank(batch, batch.first_event.saturating_add(event), |bank| {
+            if let Some(version) = shape_of(bank.payload).filter(|_| kind::is_decoded(bank.kind)) {
+                shapes[shape(version)] += 1;
+            }
+        });
+        // One that fits is enough, and nearly always the first.
+        shapes[shape(table)] > 0
+    };
+    let _ = match batch.selected {
+        Some(selected) => selected.iter().any(|&event| look(event as usize)),
+        None => (0..batch.n_events).any(look),
+    };
+    let other = if table == BankVersion::V4 { BankVersion::V5 } else { BankVersion::V4 };
+    (shapes[shape(table)] == 0 && shapes[shape(other)] >= MANY).then_some(other)
+}
+
+/// Events that do not belong to the tables.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stranger {
+    /// No bank of a file has the version of the board table.
+    #[error(transparent)]
+    Version(#[from] WrongVersion),
+    /// Generated events, and the tables of a real detector.
+    #[error(
+        "{0} of the events were made by ut-decode generate: they belong to its synthetic detector, and these are the tables \
+         of another"
+    )]
+    Generated(u64),
+    /// Measured events, and the tables of the synthetic detector.
+    #[error(
+        "{0} of the events were not made by ut-decode generate, as far as can be seen: their hits would be at the places of an \
+         invented detector"
+    )]
+    Measured(u64),
 }
 
 /// No bank of a file has the version of the board table.

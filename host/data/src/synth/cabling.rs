@@ -7,8 +7,8 @@
 //! v4: 30 board ids for each half-layer, of which the first 22 (first two layers) or 23 are used; the sectors are dealt
 //! out in the order of their ids, five or six to a board.
 
-use super::geometry::{geometry, lanes_by_sector};
-use crate::detector::{BankVersion, Boards, LANES_PER_BOARD, Lane, STRIPS_PER_SECTOR, Sector};
+use super::geometry::geometry;
+use crate::detector::{BankVersion, Boards, LANES_PER_BOARD, Lane, STRIPS_PER_SECTOR, Sector, lanes_by_sector};
 
 /// Bit 8 of a `ChannelID`: the second half-sector.
 pub(super) const SUB_SECTOR_BIT: u32 = 1 << 8;
@@ -50,7 +50,7 @@ pub(super) fn has_two_lanes(lane: &Lane) -> bool {
 
 fn v5() -> Boards {
     let sectors = lanes_by_sector();
-    let places = geometry(0).sectors;
+    let places = geometry(BankVersion::V5, 0).sectors;
     let mut lanes = Vec::new();
     for side in 0..2 {
         for layer in 0..4 {

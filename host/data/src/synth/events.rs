@@ -73,7 +73,7 @@ impl Generator {
             sum += area * density(cabling::radius2(sector));
             sum
         };
-        let weights = geometry::geometry(0).sectors.iter().map(weight).collect();
+        let weights = geometry::geometry(BankVersion::V5, 0).sectors.iter().map(weight).collect();
         Self { profile, seed, boards, sectors, weights, next: 0, plants: Vec::new() }
     }
 

@@ -10,7 +10,9 @@
 //!
 //! All of it in f64, with constants for the functions of 5°: the same bits on every machine.
 
-use crate::detector::{DX_DY, Geometry, Lane, N_SECTORS, STRIPS_PER_SECTOR, Sector, is_cut_in_two, sector_id};
+use crate::detector::{
+    BankVersion, DX_DY, Geometry, Lane, STRIPS_PER_SECTOR, Sector, is_cut_in_two, is_mounted_flipped, lanes_by_sector,
+};
 
 /// cos 5° and sin 5°.
 const COS: f64 = 0.996_194_698_091_745_5;
@@ -47,30 +49,15 @@ const PITCH: f64 = 0.1873;
 /// Distance between the middles of two sectors that share a row, mm.
 const HALF_WIDTH: f64 = 47.95;
 
-/// Every sector that exists, by sector id.
-pub(super) fn lanes_by_sector() -> Vec<Lane> {
-    let mut lanes = vec![Lane::default(); N_SECTORS];
-    for bits in 0..1_u32 << 12 {
-        let lane = Lane {
-            sector: bits & 1,
-            face: bits >> 1 & 1,
-            module: bits >> 2 & 7,
-            stave: bits >> 5 & 15,
-            layer: bits >> 9 & 3,
-            side: bits >> 11 & 1,
-            kind: 2,
-            chan_id: 0,
-        };
-        if let Some(id) = sector_id(&lane) {
-            lanes[usize::from(id)] = Lane { chan_id: lane.channel(), ..lane };
+/// The geometry in file version 0 or 1 for a bank format. As in the simulation that wrote v4 banks, no sector is flipped there.
+pub(super) fn geometry(banks: BankVersion, version: u16) -> Geometry {
+    let mut sectors: Vec<Sector> = lanes_by_sector().iter().map(place).collect();
+    if banks == BankVersion::V4 {
+        for sector in &mut sectors {
+            sector.p0_z = sector.p0_z.abs();
         }
     }
-    lanes
-}
-
-/// The geometry in file version 0 or 1.
-pub(super) fn geometry(version: u16) -> Geometry {
-    Geometry { version, sectors: lanes_by_sector().iter().map(place).collect() }
+    Geometry { version, sectors }
 }
 
 fn place(lane: &Lane) -> Sector {
@@ -80,8 +67,7 @@ fn place(lane: &Lane) -> Sector {
     let (cos, sin) = if turn == 0.0 { (1.0, 0.0) } else { (COS, turn * SIN) };
     let upper = module >= 4;
     let outward = if side == 1 { 1.0 } else { -1.0 };
-    let flipped = (face == 1) != upper;
-    let flipped = if side == 1 { !flipped } else { flipped };
+    let flipped = is_mounted_flipped(lane);
     let half_width = is_cut_in_two(stave, 2 * module + (1 - face));
 
     // Middle of the sector in the frame of its stave: u across, v along.

@@ -26,5 +26,5 @@ use crate::detector::{BankVersion, Boards, Geometry};
 /// The sectors are where the UT's are, to within 0.05 mm of the geometry that LHCb's simulation uses since its version
 /// 10. The cabling, which board reads which sectors, is our own.
 pub fn detector(version: BankVersion, geometry_version: u16) -> (Boards, Geometry) {
-    (cabling::boards(version), geometry::geometry(geometry_version.min(1)))
+    (cabling::boards(version), geometry::geometry(version, geometry_version.min(1)))
 }

@@ -7,6 +7,7 @@
 use simt::Global;
 use ut_kernels::fused::FusedOptions;
 use ut_kernels::fused::gather::bank_words;
+use ut_kernels::fused::look_back::LookBack;
 use ut_kernels::fused::pipeline::{self, FusedBuffers, FusedSetup};
 use ut_kernels::hit::Output;
 use ut_kernels::switches::Switches;
@@ -31,6 +32,7 @@ pub(super) struct FusedPlaces {
     bases: Place,
     tile_totals: Place,
     look_back: Place,
+    groups: Place,
     others: Place,
     /// Bytes of it all.
     pub(super) bytes: usize,
@@ -49,7 +51,8 @@ impl FusedPlaces {
             counts: place(counts, events),
             bases: place(counts, events + 1),
             tile_totals: place(counts, plan.event_tiles() as usize),
-            look_back: place(true, 2 + events),
+            look_back: place(true, LookBack::words(events)),
+            groups: place(true, plan.counters as usize),
             others: place(true, events),
             bytes: places.bytes,
         }
@@ -73,6 +76,7 @@ impl FusedPlaces {
             bases: of(self.bases),
             tile_totals: of(self.tile_totals),
             look_back: of(self.look_back),
+            groups: of(self.groups),
             others: of(self.others),
             nothing: of(Place { len: 0, ..self.others }),
         }

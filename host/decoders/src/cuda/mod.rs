@@ -43,7 +43,7 @@ pub use facts::{Compiled, Facts};
 pub use gpu::CudaDevice;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};
-pub use sequence::{DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork};
+pub use sequence::{DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, SequenceWork, WRONG_VERSION};
 pub use start::{Gpu, StartError, choose};
 pub use stream::Readback;
 

@@ -8,7 +8,7 @@
 
 use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::report::N_COUNTS;
-pub use ut_kernels::status::{HITS_OVERFLOW, NO_SUCH_EVENT};
+pub use ut_kernels::status::{HITS_OVERFLOW, NO_SUCH_EVENT, WRONG_VERSION};
 
 use super::batch::DeviceBatch;
 use super::buffer::LINE;
@@ -22,7 +22,7 @@ use crate::parameters::Parameters;
 use crate::plan::{DeviceTables, Plan, check_list, cluster_options};
 use crate::ptx::Unit;
 use crate::rank_tables::RankTables;
-use ut_data::detector::DetectorTables;
+use ut_data::detector::{BankVersion, DetectorTables};
 use ut_data::input::Layout;
 use ut_data::{DecodeError, DecodeOptions};
 
@@ -33,7 +33,7 @@ pub struct SequenceWork {
     /// [`scratch_bytes`](DeviceSequence::scratch_bytes).
     pub scratch: (u64, usize),
     /// Two words of pinned host memory, or null. They are there when the stream has come to the end of a call: the number of
-    /// hits, and 0, or [`NO_SUCH_EVENT`] after the count, or [`HITS_OVERFLOW`] after the writing.
+    /// hits, and 0, or [`NO_SUCH_EVENT`] after the count, or [`HITS_OVERFLOW`] and [`WRONG_VERSION`] after the writing.
     pub result: *mut u32,
 }
 
@@ -127,6 +127,11 @@ impl<D: Device> DeviceSequence<D> {
     /// What has the kernels for a layout.
     pub(super) fn unit(&self, layout: Layout) -> Unit {
         Unit::fused(self.setup.tables.host.version, layout)
+    }
+
+    /// The format of the banks that the tables are for.
+    pub const fn version(&self) -> BankVersion {
+        self.setup.tables.host.version
     }
 
     /// Sector groups of an event.

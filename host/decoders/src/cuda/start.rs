@@ -11,7 +11,7 @@ use ut_data::DecodeError;
 const MIN_DRIVER: i32 = 12040;
 
 /// Oldest compute capability: that of the PTX.
-const MIN_CAPABILITY: (i32, i32) = (8, 0);
+const MIN_CAPABILITY: (i32, i32) = (7, 5);
 
 /// A GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,11 +32,11 @@ pub struct Gpu {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
     /// `libcuda` cannot be opened.
-    #[error("there is no NVIDIA driver: libcuda cannot be opened. Install the driver, or take --backend cpu")]
+    #[error("there is no NVIDIA driver: libcuda cannot be opened. Install the driver, or decode on the CPU")]
     NoDriver,
     /// The driver is older than what is used of it.
     #[error(
-        "the NVIDIA driver is too old: it knows CUDA {}, needed is {}. Update the driver, or take --backend cpu",
+        "the NVIDIA driver is too old: it knows CUDA {}, needed is {}. Update the driver, or decode on the CPU",
         release(*found), release(MIN_DRIVER)
     )]
     OldDriver {
@@ -46,7 +46,7 @@ pub enum StartError {
     /// The driver is there, but finds no device.
     #[error(
         "the NVIDIA driver finds no GPU: see what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES or the container \
-         hides it; or take --backend cpu"
+         hides it; or decode on the CPU"
     )]
     NoDevice,
     /// Another device was asked for than there is.
@@ -59,8 +59,8 @@ pub enum StartError {
     },
     /// The GPU lacks instructions that the kernels use.
     #[error(
-        "GPU {}, {}, is of compute capability {}.{}; the kernels need {}.{} (A100 and newer). Choose another GPU, or take \
-         --backend cpu", gpu.ordinal, gpu.name, gpu.capability.0, gpu.capability.1, MIN_CAPABILITY.0, MIN_CAPABILITY.1
+        "GPU {}, {}, is of compute capability {}.{}; the kernels need {}.{} (RTX 2080 Ti and newer). Choose another GPU, or \
+         decode on the CPU", gpu.ordinal, gpu.name, gpu.capability.0, gpu.capability.1, MIN_CAPABILITY.0, MIN_CAPABILITY.1
     )]
     OldDevice {
         /// Which.

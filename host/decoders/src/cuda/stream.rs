@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use ut_kernels::detector::BankVersion;
 use ut_kernels::fused::look_back::LIMIT;
-use ut_kernels::status::NO_SUCH_EVENT;
+use ut_kernels::status::{NO_SUCH_EVENT, WRONG_VERSION};
 
 use super::batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 use super::buffer::{HostBuffer, LINE};
@@ -427,7 +427,7 @@ impl<D: Device> BatchStream<D> {
                 if found & NO_SUCH_EVENT != 0 {
                     return failure(NOT_THERE.to_owned());
                 }
-                if found != 0 || hits as usize > self.output.stride() {
+                if found & !WRONG_VERSION != 0 || hits as usize > self.output.stride() {
                     return failure(format!("the device reports status {found} with {hits} hits, which cannot be"));
                 }
                 break hits as usize;

@@ -8,6 +8,7 @@ use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::BankVersion;
 use ut_kernels::fused::FusedOptions;
 use ut_kernels::fused::gather::bank_words;
+use ut_kernels::fused::look_back::LookBack;
 use ut_kernels::fused::pipeline::{self as fused, FusedBuffers, FusedSetup, FusedTables};
 use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::status;
@@ -231,7 +232,8 @@ fn run_fused<'h>(
         counts: HostBuffer::of_len(counted)?,
         bases: HostBuffer::of_len(if counted == 0 { 0 } else { counted + 1 })?,
         tile_totals: HostBuffer::of_len(if counted == 0 { 0 } else { plan.event_tiles() as usize })?,
-        look_back: HostBuffer::of_len(2 + events)?,
+        look_back: HostBuffer::of_len(LookBack::words(events))?,
+        groups: HostBuffer::of_len(plan.counters as usize)?,
         others: HostBuffer::of_len(events)?,
         selected: HostBuffer::of_len(batch.selected.map_or(0, |_| events.div_ceil(32)))?,
         nothing: HostBuffer::of_len(0)?,

@@ -1,7 +1,7 @@
 //! A limit of registers, written into the PTX when it is loaded.
 //!
-//! The driver's own option for it (`CU_JIT_MAX_REGISTERS`) counts for no entry with `.maxntid`, which the fused kernel has,
-//! and for all others of a module, also for those that only spill.
+//! The driver's own option for it (`CU_JIT_MAX_REGISTERS`) counts for all entries of a module, also for those that only
+//! spill.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -17,8 +17,8 @@ impl Kernel {
 }
 
 impl Unit {
-    /// Returns the text with at most `registers` registers a thread in every kernel that has a limit; 0 is no limit. Such
-    /// an entry loses its `.maxntid`, which would limit the registers as well.
+    /// Returns the text with at most `registers` registers a thread in every kernel that has a limit; 0 is no limit. It
+    /// takes the place of the limit that the fused kernel has.
     pub fn limited(&self, registers: u32) -> Cow<'static, str> {
         if registers == 0 {
             return self.text.into();
@@ -34,7 +34,7 @@ impl Unit {
                 let _ = writeln!(text, ".maxnreg {registers}");
                 in_head = false;
             }
-            if !(in_head && line.starts_with(".maxntid")) {
+            if !(in_head && line.starts_with(".maxnreg")) {
                 text.push_str(line);
             }
         }

@@ -14,14 +14,15 @@ use super::sets::Sets;
 use super::work::Batch;
 use crate::Failure;
 use crate::args::{flip_of, layout_name, position_name};
-use crate::detector::{Detector, SYNTHETIC};
+use crate::detector::{Detector, SYNTHETIC, hash};
 use crate::output::{count, is_quiet, on_stdout, print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::signals;
 use crate::summary::{self, Totals};
 use ut_bench::Machine;
+use ut_data::detector::Mask;
 use ut_data::error::{WorkError, with_causes};
-use ut_data::input::{Apart, Seen, kind, version_in_words};
+use ut_data::input::{Apart, Seen, kind};
 use ut_data::pipeline::Flow;
 use ut_data::{DecodeOptions, Layout};
 use ut_decoders::Backend;
@@ -177,6 +178,8 @@ impl<'a> Taker<'a> {
         let Done { seen, made, copied } = done;
         let measured = seen.measured > 0;
         self.copied += copied;
+        // Before its hits are written.
+        self.detector.check_makers(&seen)?;
         self.seen.merge(seen);
         for Batch { part, run, mut runs, encoded, rows } in made {
             self.runs.append(&mut runs);
@@ -208,7 +211,8 @@ impl<'a> Taker<'a> {
         if let Some(progress) = &mut self.progress {
             let events = self.totals.events;
             let rate = events as f64 / self.start.elapsed().max(Duration::from_millis(1)).as_secs_f64();
-            progress.message(&format!("{} files, {events} events, {rate:.0}/s", self.seen.files.len()));
+            let (files, events) = (count(self.seen.files.len(), "file"), count(events as usize, "event"));
+            progress.message(&format!("{files}, {events}, {rate:.0}/s"));
             progress.set(reached.bytes);
         }
         Ok(())
@@ -262,7 +266,8 @@ impl<'a> Taker<'a> {
             write_json(path, &self.json(elapsed, flow, incomplete))?;
         }
         if !is_quiet() && !self.files.is_empty() && (self.failures.is_empty() || self.totals.events > 0) {
-            print_beside(on_stdout([output, json]), &self.totals.text(elapsed, flow, &self.seen.error_banks))?;
+            let text = self.totals.text(elapsed, flow, self.files.len() > 1, &self.seen.error_banks);
+            print_beside(on_stdout([output, json]), &text)?;
         }
         for path in self.written.incomplete.iter().take(LISTED) {
             let events = count(self.totals.events as usize, "event");
@@ -287,13 +292,13 @@ impl<'a> Taker<'a> {
             }
         };
         drop((self.outputs.take(), self.table.take()));
-        say(&format!("interrupted after {n} events{left}"));
+        say(&format!("interrupted after {}{left}", count(n as usize, "event")));
         signals::end()
     }
 
     /// Warns of what is odd about the inputs, and adds files of another version to what failed.
     fn warn(&mut self) {
-        let Self { detector, seen, failures, args, unknown_odin, .. } = self;
+        let Self { detector, seen, failures, unknown_odin, .. } = self;
         let warning = |text: &dyn std::fmt::Display| say(&format!("warning: {text}"));
         for text in seen.warnings() {
             warning(&text);
@@ -303,14 +308,9 @@ impl<'a> Taker<'a> {
                 "ODIN banks of version {version}: their layout is not known, so the event table lacks what they say"
             ));
         }
-        detector.check_generated(seen.generated).iter().for_each(|text| warning(text));
         failures.extend(detector.check_versions(seen).take(LISTED_FAILURES));
-        if seen.events == 0 && failures.is_empty() && !self.files.is_empty() {
-            let which = if self.takes_all { "there is no event" } else { "the selection matches no event" };
-            warning(&format!("{which} in the input"));
-        }
-        if failures.is_empty() && self.stop.is_none() {
-            args.select.warning(seen.events).iter().for_each(|text| warning(text));
+        if self.failures.is_empty() && self.stop.is_none() {
+            self.missing().iter().for_each(|text| say(&format!("warning: {text}")));
         }
     }
 
@@ -340,22 +340,42 @@ impl<'a> Taker<'a> {
 
     /// The failure of the job; what is wrong beside it is said.
     fn verdict(self) -> Result<(), Failure> {
+        let missing = self.missing();
         let say_error = |failure: Failure| say(&format!("error: {}", with_causes(failure.as_ref())));
         let mut failures = self.failures.into_iter();
         if self.args.keep_going && self.failed > 0 {
             failures.for_each(say_error);
             let n = self.files.len();
-            return Err(format!("{} of {n} files could not be read to their end", self.failed).into());
+            return Err(format!("{} of {} could not be read to their end", self.failed, count(n, "file")).into());
         }
         if let Some(failure) = failures.next() {
             // That hits could not be written, beside what was wrong with the input.
             failures.for_each(say_error);
             return Err(failure);
         }
-        if self.args.strict && (self.totals.has_trouble() || self.seen.unidentified > 0) {
+        if !self.args.strict {
+            return Ok(());
+        }
+        if self.totals.has_trouble() || self.seen.unidentified > 0 {
             return Err("there is trouble in the data (see the summary), and --strict was given".into());
         }
-        Ok(())
+        match missing {
+            Some(missing) => Err(format!("{missing}, and --strict was given").into()),
+            None => Ok(()),
+        }
+    }
+
+    /// What the inputs lack of what was asked for. A part of a job may be empty, and so may be what is left to resume.
+    fn missing(&self) -> Option<String> {
+        if self.files.is_empty() || self.args.select.shard.is_some() {
+            return None;
+        }
+        let which = if self.takes_all { "there is no event" } else { "the selection matches no event" };
+        match (self.seen.events, self.seen.files.is_empty()) {
+            (0, _) => Some(format!("{which} in the input")),
+            (_, true) => Some("no event of the input has a bank to decode".to_owned()),
+            (n, false) => self.args.select.warning(n),
+        }
     }
 }
 
@@ -377,37 +397,48 @@ pub fn story(
     options: DecodeOptions,
     (backend, layout): (Backend, Option<Layout>),
     detector: &Detector,
-    mask: Option<&Path>,
+    mask: Option<(&Path, &Mask)>,
     files: Arc<[PathBuf]>,
     is_told: bool,
 ) -> Story {
-    let table = |path: &Option<PathBuf>| {
-        path.as_deref().map_or_else(|| "embedded synthetic detector".to_owned(), |path| path.display().to_string())
-    };
-    let mut entries = vec![
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-        ("commit", is_told.then(Machine::this).and_then(|machine| machine.commit).unwrap_or_default()),
-        ("backend", backend.name().to_owned()),
-        ("layout", layout.map_or("as read", layout_name).to_owned()),
-        ("clustering", options.clustering.to_string()),
-        ("position", position_name(options.position).to_owned()),
-        ("max_cluster_size", options.max_cluster_size.to_string()),
-        ("save_above_max", options.save_above_max.to_string()),
-        ("flip", flip_of(detector.tables.boards().version, options.flip).to_owned()),
-        ("grouping", detector.tables.grouping().name().to_owned()),
-        ("boards", table(&detector.boards)),
-        ("geometry", table(&detector.geometry)),
-        ("bank_version", version_in_words(detector.tables.boards().version.byte())),
-        ("geometry_version", detector.tables.geometry().version.to_string()),
-    ];
-    if let Some(mask) = mask {
-        entries.push(("mask", mask.display().to_string()));
-    }
+    let mut entries = made_by(is_told);
+    entries.push(("backend", backend.name().to_owned()));
+    entries.push(("layout", layout.map_or("as read", layout_name).to_owned()));
+    entries.extend(facts(options, detector, mask));
     Story {
         entries: entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         files,
         warning: detector.is_embedded().then_some(SYNTHETIC),
     }
+}
+
+/// Version and, if it `is_told` to someone, commit of this program.
+pub fn made_by(is_told: bool) -> Vec<(&'static str, String)> {
+    let commit = is_told.then(Machine::this).and_then(|machine| machine.commit).unwrap_or_default();
+    vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("commit", commit)]
+}
+
+/// The same in words.
+pub fn in_words() -> String {
+    let machine = Machine::this();
+    format!("{}, commit {}", machine.version, machine.commit.as_deref().unwrap_or("unknown"))
+}
+
+/// What hits depend on beside their banks.
+pub fn facts(options: DecodeOptions, detector: &Detector, mask: Option<(&Path, &Mask)>) -> Vec<(&'static str, String)> {
+    let mut facts = vec![
+        ("clustering", options.clustering.to_string()),
+        ("position", position_name(options.position).to_owned()),
+        ("max_cluster_size", options.max_cluster_size.to_string()),
+        ("save_above_max", options.save_above_max.to_string()),
+        ("flip", flip_of(detector.tables.boards().version, options.flip).to_owned()),
+    ];
+    facts.extend(detector.facts());
+    if let Some((file, mask)) = mask {
+        facts.push(("mask", file.display().to_string()));
+        facts.push(("mask_hash", hash(&mask.to_bytes())));
+    }
+    facts
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use self::job::Taker;
-pub use self::job::{LISTED_FAILURES, is_broken_pipe, story};
+pub use self::job::{LISTED_FAILURES, facts, in_words, is_broken_pipe, made_by, story};
 pub use self::outputs::Story;
 use self::outputs::{Outputs, Wanted};
 use self::resume::made_with;
@@ -21,7 +21,7 @@ use self::sets::Sets;
 use self::work::{Worker, decoder};
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs};
 use crate::detector::Detector;
-use crate::inputs::InputArgs;
+use crate::inputs::{InputArgs, check_files};
 use crate::output::{count, detail, on_stdout, say};
 use crate::paths::Protected;
 use crate::signals;
@@ -205,6 +205,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if n_skipped > 0 {
         say(&format!("skipped {n_skipped} of {}: the hits are there already", count(n_files, "file")));
     }
+    if !args.keep_going {
+        check_files(&files)?;
+    }
     let select = args.select.select(&files, args.keep_going)?;
     let mut asked = usize::from(args.backend.threads());
     if backend == Backend::Cpu {
@@ -216,7 +219,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         args.json.is_some() || args.event_table.is_some() || format.is_some_and(|format| format != HitFormat::Csv);
     let options = args.clustering.options();
     let files: Arc<[PathBuf]> = files.into();
-    let mask_file = args.mask.as_deref();
+    let mask_file = args.mask.as_deref().zip(mask.as_ref());
     let story = Arc::new(story(options, (backend, layout), &detector, mask_file, Arc::clone(&files), is_told));
     let outputs = planned.map(|(wanted, plan)| Outputs::begin(wanted, plan, Arc::clone(&story))).transpose()?;
     let table = args.event_table.as_ref().map(|path| EventTable::create(path, &files)).transpose()?;

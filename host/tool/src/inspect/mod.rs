@@ -9,10 +9,10 @@ mod troubles;
 
 use std::path::PathBuf;
 
-use crate::args::{bank_format, one_of};
-use crate::detector::{first_version, is_generated};
-use crate::inputs::InputArgs;
-use crate::output::{print, print_beside, say};
+use crate::args::{DetectorArgs, bank_format, one_of};
+use crate::detector::{Detector, Maker, first_version};
+use crate::inputs::{InputArgs, check_files};
+use crate::output::{count, print, print_beside, say};
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, config, usage};
@@ -56,8 +56,11 @@ pub struct Args {
     /// Boards file of your detector (ut_boards*.bin), to tell which banks and lanes it does not have.
     #[arg(long, value_name = "FILE")]
     boards: Option<PathBuf>,
+    /// Geometry file of your detector, to be checked against the boards; nothing else here needs it.
+    #[arg(long, value_name = "FILE", requires = "boards")]
+    geometry: Option<PathBuf>,
     /// Format of the banks if the file does not record it (Allen-layout dumps).
-    #[arg(long, value_parser = bank_format())]
+    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", value_parser = bank_format())]
     format: Option<BankVersion>,
     /// Write the overview as JSON here; - is standard output.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["event", "event_number", "bank"])]
@@ -66,6 +69,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let files = args.inputs.expand()?;
+    check_files(&files)?;
     let inputs = Protected::inputs(&files);
     for to in args.extract.iter().chain(&args.json) {
         inputs.check(to).unwrap_or_else(|message| usage(&message));
@@ -165,7 +169,7 @@ fn list(mut events: Events, finder: &Finder, format: ListFormat, remark: &str) -
     if !list.flush()? {
         return Ok(());
     }
-    say(&format!("{} troubles in {n} events. {remark}", list.n));
+    say(&format!("{} in {}. {remark}", count(list.n as usize, "trouble"), count(n as usize, "event")));
     error.map_or(Ok(()), |error| Err(error.into()))
 }
 
@@ -175,7 +179,7 @@ fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), F
     let mut finder = Finder { boards: None, format: args.format };
     // A pipe can be read only once.
     let files: Vec<PathBuf> = files.iter().filter(|file| file.is_file()).cloned().collect();
-    let generated = || is_generated(&files).then(|| first_version(&files).ok().flatten()).flatten();
+    let generated = || matches!(Maker::of(&files), Maker::Generate).then(|| first_version(&files)).flatten();
     let mut table = match (&args.boards, generated()) {
         (Some(path), _) => Some(path.clone()),
         (None, Some(version)) => {
@@ -184,6 +188,9 @@ fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), F
         }
         (None, None) => config::tables().map(|(boards, _)| boards),
     };
+    if let (Some(boards), Some(geometry)) = (&args.boards, &args.geometry) {
+        Detector::read(boards.clone(), geometry.clone(), &DetectorArgs::default())?;
+    }
     if let Some(path) = &table {
         let boards = Boards::read(path)?;
         match args.format.filter(|&format| format != boards.version) {

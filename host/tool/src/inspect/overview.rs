@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::Failure;
-use crate::output::{print_beside, write_json};
+use crate::output::{count, print_beside, write_json};
 use crate::progress::Progress;
 use serde_json::json;
 use ut_data::detector::BankVersion;
@@ -66,8 +66,9 @@ pub fn overview(
     };
     let size = events.total_bytes();
     drop(progress);
-    let several = if files.len() > 1 { format!("{} files, ", files.len()) } else { String::new() };
-    let mut text = format!("{}, {several}{size} bytes, {n} events\n\n", format.map_or("No event", Format::name));
+    let several = if files.len() > 1 { count(files.len(), "file") + ", " } else { String::new() };
+    let (size_text, n_events) = (count(size as usize, "byte"), count(n as usize, "event"));
+    let mut text = format!("{}, {several}{size_text}, {n_events}\n\n", format.map_or("No event", Format::name));
     if n > 0 {
         let _ = write!(text, "{}\n{}", kinds_table(&kinds, n), list.trim_end());
         let _ = writeln!(
@@ -85,11 +86,12 @@ pub fn overview(
     if damaged > 0 {
         let _ = writeln!(
             text,
-            "{damaged} events are damaged: their banks before the damage are decoded, the rest is given up.",
+            "{}: banks before the damage are decoded, the rest is given up.",
+            count(damaged as usize, "damaged event"),
         );
     }
     if generated > 0 {
-        let _ = writeln!(text, "{generated} events were made by ut-decode generate.");
+        let _ = writeln!(text, "{} made by ut-decode generate.", count(generated as usize, "event"));
     }
     if let Some(path) = json {
         let value = json!({

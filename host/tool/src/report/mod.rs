@@ -25,10 +25,10 @@ use self::names::{place_json, place_text};
 use self::run::Run;
 pub use self::sums::{Part, Sums, SumsError};
 use crate::args::{ClusterArgs, DetectorArgs, one_of};
-use crate::decode::SelectArgs;
+use crate::decode::{SelectArgs, facts};
 pub use crate::detector::Detector;
 use crate::detector::SYNTHETIC;
-use crate::inputs::{InputArgs, check_standard_input};
+use crate::inputs::{InputArgs, check_files, check_standard_input};
 use crate::output::{count, is_quiet, on_stdout, print_beside, say, write_file, write_json};
 use crate::paths::Protected;
 use crate::progress::Progress;
@@ -118,7 +118,7 @@ pub fn draw(first: &Sums, second: Option<&Sums>) -> Result<Drawn, SumsError> {
         .map(|(second, verdicts, differences)| (run(other_name, *second, verdicts), differences.as_slice()));
     let drawn = run(name, first, &verdicts);
     let html = page::html(detector, first.options, &drawn, compared.as_ref().map(|(run, d)| (run, *d)));
-    let json = json_of(&drawn, tables);
+    let json = json_of(&drawn, detector);
     Ok(Drawn { html, json, verdicts })
 }
 
@@ -132,8 +132,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for output in outputs.into_iter().flatten() {
         inputs.check(output).unwrap_or_else(|message| usage(&message));
     }
+    if let Some(output) = &args.output
+        && output
+            .extension()
+            .is_some_and(|extension| !["html", "htm"].iter().any(|html| extension.eq_ignore_ascii_case(html)))
+        && (output.is_file() || !output.exists())
+    {
+        usage(&format!("--output {}: the page is HTML, so its name ends in .html", output.display()));
+    }
     for output in [&args.output, &args.sums].into_iter().flatten() {
         NewFile::check(output)?;
+    }
+    if !args.keep_going && !args.merge {
+        check_files(files.iter().chain(&others))?;
     }
     let start = Instant::now();
     let (first, second) = if args.merge {
@@ -190,7 +201,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Reads the files of a run, and of the one that it is compared with.
 fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, Option<Sums>), Failure> {
-    let detector = Arc::new(Detector::load(&args.detector, files)?);
+    let all: Vec<PathBuf> = files.iter().chain(others).cloned().collect();
+    let detector = Arc::new(Detector::load(&args.detector, &all)?);
     let threads = match args.threads.unwrap_or_else(config::threads) {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         n => usize::from(n),
@@ -208,6 +220,7 @@ fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, O
         args.output.as_ref().or(args.sums.as_ref()).map_or_else(String::new, |path| path.display().to_string());
     let sums = |files: &[PathBuf], select: &Select| -> Result<Sums, Failure> {
         let gathered = with_progress(&gatherer, files, select, &output)?;
+        detector.check_makers(&gathered.seen)?;
         Ok(Sums::new(files, Arc::clone(&detector), gatherer.options, gathered))
     };
     let first = sums(files, &args.select.select(files, args.keep_going)?)?;
@@ -274,7 +287,6 @@ fn warn(sums: &Sums) {
     if sums.detector.is_embedded() && sums.measured > 0 {
         say(&format!("warning: {SYNTHETIC}"));
     }
-    sums.detector.check_generated(sums.generated).iter().for_each(|warning| say(&format!("warning: {warning}")));
     if sums.view.events == 0 && sums.troubles().is_empty() {
         say("warning: there is no event in the input, or none was selected");
     }
@@ -308,7 +320,9 @@ fn names_of(a: &Sums, b: Option<&Sums>) -> [String; 2] {
 }
 
 /// What stands out, and the sums, for a program.
-fn json_of(run: &Run<'_>, tables: &ut_data::DetectorTables) -> Value {
+fn json_of(run: &Run<'_>, detector: &Detector) -> Value {
+    let tables = &detector.tables;
+    let facts = facts(run.gathered.options, detector, None).into_iter();
     let view = &run.gathered.view;
     let outliers = run.verdicts.outliers.iter().map(|outlier| place_json(outlier, tables));
     let counts = ut_data::Count::ALL.into_iter().map(|count| (count.name().to_owned(), view.count(count).into()));
@@ -329,5 +343,6 @@ fn json_of(run: &Run<'_>, tables: &ut_data::DetectorTables) -> Value {
         "unjudged_sectors": run.verdicts.judged.iter().filter(|judged| !**judged).count(),
         "troubles": troubles.collect::<Vec<_>>(),
         "error_banks": errors.collect::<Vec<_>>(),
+        "provenance": facts.map(|(key, value)| (key.to_owned(), value.into())).collect::<serde_json::Map<_, _>>(),
     })
 }

@@ -8,7 +8,8 @@ use super::names::{lanes_of_sectors, place_text, short};
 use super::run::Run;
 use super::{compare, maps, spectra, time};
 use crate::args::{flip_of, position_name};
-use crate::detector::{Detector, SYNTHETIC};
+use crate::decode::in_words;
+use crate::detector::{Detector, SYNTHETIC, hash};
 use crate::summary::meaning;
 use ut_data::input::{kind, version_in_words};
 use ut_data::{DecodeOptions, DetectorTables};
@@ -90,10 +91,11 @@ fn facts(page: &mut Page, detector: &Detector, options: DecodeOptions, run: &Run
         None => of(run),
     };
     let per_event = |n: u64, events: u64| format!("{n}, {} an event", short(n as f64 / events.max(1) as f64));
-    let table = |path: &Option<PathBuf>| {
-        path.as_ref().map_or_else(|| "the embedded synthetic detector".to_owned(), |path| path.display().to_string())
-    };
     let tables = &detector.tables;
+    let table = |path: &Option<PathBuf>, bytes: &[u8]| match path {
+        Some(path) => format!("{} ({})", path.display(), hash(bytes)),
+        None => format!("the embedded synthetic detector ({})", hash(bytes)),
+    };
     let mut facts = vec![
         ("files".to_owned(), both(&|run| files(&run.gathered.files))),
         ("events".to_owned(), both(&|run| run.gathered.view.events.to_string())),
@@ -116,8 +118,8 @@ fn facts(page: &mut Page, detector: &Detector, options: DecodeOptions, run: &Run
         ),
         ("troubles".to_owned(), both(&trouble_text)),
         ("error banks".to_owned(), both(&error_banks)),
-        ("boards".to_owned(), table(&detector.boards)),
-        ("geometry".to_owned(), table(&detector.geometry)),
+        ("boards".to_owned(), table(&detector.boards, &tables.boards().to_bytes())),
+        ("geometry".to_owned(), table(&detector.geometry, &tables.geometry().to_bytes())),
         ("banks' version".to_owned(), version_in_words(tables.boards().version.byte())),
         (
             "clustering".to_owned(),
@@ -133,16 +135,13 @@ fn facts(page: &mut Page, detector: &Detector, options: DecodeOptions, run: &Run
                 "none: every strip is a hit".to_owned()
             },
         ),
-        ("made by".to_owned(), format!("ut-decode {}", env!("CARGO_PKG_VERSION"))),
+        ("made by".to_owned(), format!("ut-decode {}", in_words())),
     ];
     facts.retain(|(_, value)| !value.is_empty());
     page.facts(facts);
     for run in [Some(run), second].into_iter().flatten() {
         if detector.is_embedded() && run.gathered.measured > 0 {
             page.text(&format!("Warning: {SYNTHETIC}."));
-        }
-        if let Some(warning) = detector.check_generated(run.gathered.generated) {
-            page.text(&format!("Warning: {warning}."));
         }
         for trouble in run.gathered.troubles() {
             page.text(&format!("Incomplete: {trouble}."));

@@ -168,7 +168,8 @@ impl Sums {
         let warnings = seen.warnings().collect();
         let mut versions: BTreeMap<PathBuf, BTreeMap<Option<u8>, u64>> = BTreeMap::new();
         for file in seen.files {
-            add_versions(versions.entry(file.file).or_default(), file.versions);
+            let judged = file.judged();
+            add_versions(versions.entry(file.file).or_default(), judged);
         }
         let mut sums = Self {
             files: Vec::new(),
@@ -255,7 +256,7 @@ impl Sums {
     pub fn wrong_version(&self) -> Option<String> {
         let table = self.detector.tables.boards().version;
         let wrong = |(file, versions): (&PathBuf, &BTreeMap<Option<u8>, u64>)| {
-            let file = FileVersions { file: file.clone(), versions: versions.clone() };
+            let file = FileVersions { versions: versions.clone(), ..FileVersions::new(file) };
             file.check(table).err().map(|error| error.to_string())
         };
         self.versions.iter().find_map(wrong)
@@ -327,7 +328,8 @@ impl Sums {
         let no_tables = |error: ut_data::TablesError| refused(error.to_string());
         let boards = Boards::parse(&kept.boards, "boards").map_err(no_tables)?;
         let geometry = Geometry::parse(&kept.geometry, "geometry").map_err(no_tables)?;
-        let tables = DetectorTables::new(boards, geometry, kept.grouping).map_err(no_tables)?;
+        // What was summed was checked then.
+        let tables = DetectorTables::trusting(boards, geometry, kept.grouping).map_err(no_tables)?;
         if !kept.view.is_of(&tables) {
             return Err(refused("the numbers do not fit the detector".to_owned()));
         }

@@ -150,6 +150,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("sample".to_owned(), source.clone().into());
             map.insert("repeated_events".to_owned(), results.iter().any(|r| r.distinct_events < r.events).into());
             map.insert("layout".to_owned(), layout_name(args.backend.layout()).into());
+            map.extend(detector.facts().into_iter().map(|(key, value)| (format!("detector_{key}"), value.into())));
             map.insert("embedded_detector".to_owned(), detector.is_embedded().into());
             map.insert("grouping".to_owned(), detector.tables.grouping().name().into());
             map.insert("bank_version".to_owned(), detector.tables.boards().version.byte().into());

@@ -54,7 +54,7 @@ pub fn head(
     for (name, value) in environment.in_words() {
         row(name, value);
     }
-    row("version", format!("{}, commit {}", machine.version, machine.commit.as_deref().unwrap_or("unknown")));
+    row("version", crate::decode::in_words());
     row("repetitions", result.repetitions.to_string());
     let distinct = result.distinct_events;
     if distinct < ENOUGH_DISTINCT {

@@ -1,7 +1,11 @@
-//! The events that [`fused`](super::fused()) leaves: every rule of the policy, whatever the event is.
+//! What [`fused`](super::fused()) leaves: groups of hits in which x does not rise, and events of which it knows too little,
+//! with every rule of the policy.
 //!
 //! ```text
-//! for each event of the list:
+//! for some groups of the list, a warp:
+//!     0 repair         their hits to their places                                              repair.rs
+//!
+//! for each event of the list, a block:
 //!     1 look           every bank against the policy: the hits of each lane                   bank/headers.rs
 //!     2 list           the lanes with hits, large ones first                                  lanes.rs
 //!     3 count          warps fetch 32 lanes whenever they are done; the clusters of each rank
@@ -10,13 +14,14 @@
 //!                      keys do not rise are sorted there, then the hits worked out            scattered.rs
 //! ```
 //!
-//! Few events come here, so it is small and not fast: it needs no memory but its lists and the event's own places in the
+//! Few events come to the list, so it is small and not fast: it needs no memory but its lists and the event's own places in the
 //! output, however busy the event is, and one path takes unsorted lanes, repeated boards and equal keys alike, because
 //! the keys decide.
 //!
 //! Launch: blocks of any number share the list; [`others_shared_bytes`] of shared memory.
 
 mod lanes;
+mod repair;
 mod scattered;
 mod shared;
 mod sort;
@@ -24,8 +29,9 @@ mod sort;
 pub use shared::others_shared_bytes;
 
 use lanes::{Found, Lanes, Sink};
+use repair::{PACK, Repair};
 use scattered::ScatteredHits;
-use shared::OthersShared;
+use shared::{MAX_WARPS, OthersShared};
 
 use super::look_back::{LIMIT, LookBack};
 use super::tables::LaneTables;
@@ -33,19 +39,21 @@ use super::{FusedOptions, Written};
 use crate::allen::count_hits::copy_out;
 use crate::bank::headers::Headers;
 use crate::bank::layout::{Batch, FoundEvent};
-use crate::report::N_COUNTS;
-use crate::status::HITS_OVERFLOW;
+use crate::report::{Count as Report, N_COUNTS};
+use crate::status::{HITS_OVERFLOW, WRONG_VERSION};
 use crate::switches::Switches;
 use simt::primitives::block_scan::block_exclusive;
 use simt::{Block, Global, Kernel, Shared};
 
-/// Which events are left.
+/// Which groups and events are left.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
     /// Their numbers, in any order.
     pub others: Global<'a, u32>,
-    /// As [`FusedOutput::look_back`](super::FusedOutput::look_back): its last word is how many.
+    /// Numbers of the groups to repair among those of all events, in any order.
+    pub groups: Global<'a, u32>,
+    /// As [`FusedOutput::look_back`](super::FusedOutput::look_back): its last two words are how many groups and events.
     pub look_back: Global<'a, u32>,
     /// Events of the batch.
     pub n_events: u32,
@@ -82,6 +90,7 @@ pub fn fused_others<B: Block>(
     to: &Written<'_>,
 ) {
     let shared = OthersShared::of(switches.version, tables);
+    repair_groups(block, tables, &shared, left, to);
     let n_others = LookBack::others(block, left.look_back).min(left.n_events);
     let mut i = block.block_idx_x();
     // The same for all threads.
@@ -97,6 +106,34 @@ pub fn fused_others<B: Block>(
         decode_event(block, switches, options, batch, tables, &shared, to, (event, left.n_events));
         // (What the next event clears was last looked at before barriers that are behind all threads.)
         i += block.grid_dim_x();
+    }
+}
+
+/// Sorts the groups of the list, [`PACK`] a warp at a time. All warps call.
+#[inline(always)]
+fn repair_groups<B: Block>(
+    block: &B,
+    tables: &LaneTables<'_>,
+    shared: &OthersShared,
+    left: &Left<'_>,
+    to: &Written<'_>,
+) {
+    let Some(hits) = to.hits.of_one_length() else { return };
+    let n_groups = LookBack::groups(block, left.look_back).min(left.groups.len());
+    let warps = block.warps().min(MAX_WARPS);
+    let repair = Repair { block, tables, shared: *shared, hits };
+    let mut first = (block.block_idx_x() * warps + block.warp_id()) * PACK;
+    // The same for all lanes of the warp.
+    while block.warp_id() < warps && first < n_groups {
+        let i = first + block.lane_id();
+        let (mut start, mut n) = (0, 0);
+        if block.lane_id() < PACK && i < n_groups {
+            let group = block.load(left.groups, i);
+            start = block.load_mut(to.offsets, group);
+            n = block.load_mut(to.offsets, group + 1) - start;
+        }
+        repair.sort(start, n);
+        first += block.grid_dim_x() * warps * PACK;
     }
 }
 
@@ -128,6 +165,9 @@ fn decode_event<B: Block>(
     // All clusters counted, and all that the report has.
     block.sync_threads();
     copy_out(block, shared.counters.report, to.report, event * N_COUNTS as u32);
+    if block.thread() == 0 && block.shared_load(shared.counters.report, Report::WrongVersion as u32) > 0 {
+        block.atomic_or(to.status, 0, WRONG_VERSION);
+    }
     let n_hits = place_ranks(block, shared, tables);
 
     let n_groups = tables.n_groups();
@@ -141,7 +181,8 @@ fn decode_event<B: Block>(
     // Every thread has read where the event begins, and no place is overwritten before it is read.
     block.sync_threads();
     let is_last = event + 1 == n_events;
-    let mut group = block.thread();
+    // (Where the first group begins is there, and other blocks may look at it.)
+    let mut group = block.thread() + 1;
     // The start of the next event closes the last group, or the end of the last event.
     while group < n_groups + u32::from(is_last) {
         let start = base.saturating_add(block.shared_load(shared.group_starts, group));

@@ -1,5 +1,6 @@
 //! The kernel's shared memory.
 
+use super::repair::ROOM;
 use crate::bank::headers::{HeaderCounters, UtBanks, items_capacity};
 use crate::bank::layout::FoundEvent;
 use crate::detector::{BankVersion, LANES_PER_BOARD};
@@ -21,7 +22,13 @@ pub(super) struct OthersShared {
     pub banks: UtBanks,
     /// The lanes (v5) or banks (v4) that have hits.
     pub items: Shared<u16>,
+    /// Of each warp, [`ROOM`] words: the keys of a group that is sorted, and which hits have them.
+    pub keys: Shared<u32>,
+    pub order: Shared<u16>,
 }
+
+/// Most warps of a block that sort groups.
+pub(super) const MAX_WARPS: u32 = 8;
 
 impl OthersShared {
     #[inline(always)]
@@ -31,12 +38,14 @@ impl OthersShared {
         let bins = layout.array(SizeBins::COUNTERS);
         let found = layout.array(FoundEvent::WORDS);
         let next_item = layout.array(1);
+        let keys = layout.array(MAX_WARPS * ROOM);
+        let order = layout.array(MAX_WARPS * ROOM);
         let counters = HeaderCounters::layout(&mut layout, n_boards);
         let group_starts = layout.array(n_groups + 1);
         let places = layout.array(n_boards * LANES_PER_BOARD as u32 + 1);
         let banks = UtBanks::layout(&mut layout, version, n_boards);
         let items = layout.array(items_capacity(version, n_boards));
-        (Self { counters, bins, found, next_item, group_starts, places, banks, items }, layout.bytes())
+        (Self { counters, bins, found, next_item, group_starts, places, banks, items, keys, order }, layout.bytes())
     }
 
     #[inline(always)]

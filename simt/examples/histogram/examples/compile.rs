@@ -11,7 +11,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         name: "histogram_kernel",
         folder: Path::new(env!("CARGO_MANIFEST_DIR")),
         simt: Some(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")),
-        max_threads: &[],
+        max_registers: &[],
         rebuild: "cargo run --example compile",
     };
     let work = tempfile::tempdir()?;

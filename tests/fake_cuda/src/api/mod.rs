@@ -12,7 +12,7 @@ use std::ffi::{CString, c_char, c_int, c_uint};
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUevent, CUresult, CUstream};
 
 use crate::driver::{Done, Driver, NAME, call, complain};
-use crate::stream::Event;
+use crate::stream::{Event, Stream};
 
 /// Contexts are numbered from here, by device.
 const CONTEXTS: usize = 0x4000_0000;
@@ -86,11 +86,19 @@ fn same(device: usize, other: usize, what: &str) -> Done {
     Err(CUresult::CUDA_ERROR_INVALID_CONTEXT)
 }
 
-/// The stream of a handle, and its device. The default stream is not to be used: it waits for others.
-fn stream_of(driver: &Driver, stream: CUstream) -> Done<(usize, usize)> {
+/// Handles below this are default streams.
+const FIRST_HANDLE: usize = 16;
+
+/// The stream of a handle, and its device. NULL is one more stream: those of programs that do not wait for it, nor it for
+/// them. Other default streams are not to be used.
+fn stream_of(driver: &mut Driver, stream: CUstream) -> Done<(usize, usize)> {
     let device = current(driver)?;
-    if (stream as usize) < 16 {
-        complain("the default stream is used");
+    if stream.is_null() {
+        driver.streams.entry(device + 1).or_insert_with(|| Stream::of(device));
+        return Ok((device + 1, device));
+    }
+    if (stream as usize) < FIRST_HANDLE {
+        complain("a default stream of a thread is used");
         return Err(BAD_HANDLE);
     }
     let owner = driver.streams.get(&(stream as usize)).ok_or(BAD_HANDLE)?.device;
@@ -243,7 +251,7 @@ unsafe extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult 
         let left = [
             ("allocations", driver.allocations.values().filter(|(owner, _)| of(*owner)).count()),
             ("pieces of pinned memory", driver.pinned.live()),
-            ("streams", driver.streams.values().filter(|stream| of(stream.device)).count()),
+            ("streams", driver.streams.iter().filter(|(id, stream)| **id >= FIRST_HANDLE && of(stream.device)).count()),
             ("events", driver.events.values().filter(|event| of(event.device)).count()),
             ("modules", driver.modules.values().filter(|module| module.live && of(module.device)).count()),
             ("operations in flight", driver.in_flight(device)),

@@ -139,17 +139,6 @@ fn devices_are_told_apart_by_name_and_those_of_one_name_by_their_multiprocessors
 }
 
 #[test]
-fn of_equally_near_results_the_newest_counts() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
-    for block in [32, 128, 64] {
-        key.decided(&mut store, block);
-        assert_eq!(key.found(&store, Matching::Exact).unwrap().0, Value::Int(block));
-    }
-}
-
-#[test]
 fn the_latest_decision_is_the_one_that_is_found_also_of_a_run_that_began_earlier() {
     let folder = Folder::new();
     let mut store = folder.store();

@@ -295,30 +295,6 @@ fn a_run_that_another_process_has_continued_is_taken() {
 }
 
 #[test]
-fn what_hung_in_a_run_is_not_measured_again_in_it() {
-    struct Hangs(usize);
-    impl Device for Hangs {
-        fn name(&self) -> String {
-            "hangs".to_owned()
-        }
-
-        fn measure(&mut self, _: &Config, _: usize) -> Outcome {
-            self.0 += 1;
-            Outcome::Failed(Failure { kind: FailureKind::TimeOut, message: "killed after 3 s".to_owned() })
-        }
-    }
-    let folder = Folder::new();
-    let key = Key::new();
-    let (mut device, mut store) = (Hangs(0), folder.store());
-    let mut recorder = Recorder::start(&mut device, &mut store, &key.task(), &plan(), false).unwrap();
-    for (block, launches) in [(32, 1), (32, 1), (32, 2), (64, 1)] {
-        assert!(matches!(recorder.measure(&config(block, "a"), launches), Outcome::Failed(_)));
-    }
-    drop(recorder);
-    assert_eq!(device.0, 2, "one of each configuration");
-}
-
-#[test]
 fn fewer_launches_than_those_that_hung_are_measured() {
     let folder = Folder::new();
     let (key, mut synthetic) = synthetic_key();

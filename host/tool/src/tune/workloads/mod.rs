@@ -83,7 +83,7 @@ pub struct Args {
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name), conflicts_with = "command")]
     backend: Backend,
     /// Bank format of the synthetic events.
-    #[arg(long, default_value = "v5", value_parser = bank_format())]
+    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", default_value = "v5", value_parser = bank_format())]
     format: BankVersion,
     /// Give up a launch of a program that takes longer than this (seconds).
     #[arg(long, value_name = "S", default_value_t = 60.0)]

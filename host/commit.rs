@@ -1,0 +1,28 @@
+//! For build scripts: has the commit compiled into optimised programs, which may run far from the checkout.
+//!
+//! Where `UT_DECODE_COMMIT` is set, that is taken. Programs of other profiles ask git when they run: the crates that know the
+//! commit would be compiled again after each.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Has rustc set `UT_DECODE_COMMIT`, if git knows the commit of `root`.
+pub fn commit(root: &Path) {
+    println!("cargo::rerun-if-env-changed=UT_DECODE_COMMIT");
+    if std::env::var_os("UT_DECODE_COMMIT").is_some() || std::env::var("PROFILE").as_deref() != Ok("release") {
+        return;
+    }
+    let git = |args: &[&str]| {
+        let output = Command::new("git").arg("-C").arg(root).args(args).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
+        (output.status.success() && !text.is_empty()).then_some(text)
+    };
+    let Some(commit) = git(&["describe", "--always", "--dirty", "--abbrev=12"]) else { return };
+    println!("cargo::rustc-env=UT_DECODE_COMMIT={commit}");
+    let head = git(&["rev-parse", "--git-path", "logs/HEAD"]).map(|head| root.join(head));
+    let sources =
+        ["capi", "host", "kernels", "page", "python/src", "simt", "tuner", "Cargo.lock"].map(|of| root.join(of));
+    for path in head.into_iter().chain(sources).filter(|path| path.exists()) {
+        println!("cargo::rerun-if-changed={}", path.display());
+    }
+}

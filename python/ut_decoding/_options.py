@@ -1,0 +1,181 @@
+"""The options, each defined once: type, default and meaning; and functions that take them."""
+
+import inspect
+import operator
+import textwrap
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_type_hints
+
+from ._hits import Hits
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class EventOptions(TypedDict, total=False):
+    """Which events of a file to take, and how their strips become clusters."""
+
+    run: Annotated[int | None, None, "Only events of this run."]
+    event_number: Annotated[int | None, None, "Only events with this event number."]
+    run_events: Annotated[
+        Iterable[tuple[int, int]] | None, None, "Only these events: pairs of run and event number, in any order."
+    ]
+    clustering: Annotated[
+        bool, True, "Join neighbouring strips to clusters; otherwise every strip is a hit. v5 banks only, as the next four."
+    ]
+    position: Annotated[
+        str, "adc", 'Position of a cluster: "adc", mean of the strips weighted by ADC counts, or "geometric", plain mean.'
+    ]
+    max_cluster_size: Annotated[int, 128, "Strips that a cluster may have; larger ones are dropped."]
+    save_above_max: Annotated[bool, False, "Keep the first strips of larger clusters instead."]
+    flip: Annotated[int, 511, "Strips of flipped sectors count from 511 (Allen since v7r9) or from 512 (Allen before)."]
+    threads: Annotated[int, 0, "Threads that decode; 0: one a core."]
+    checksum: Annotated[bool, True, "Compare checksums."]
+    keep_going: Annotated[
+        bool, False, "Where a file cannot be read further, go on with the next one; `failures` of the result has the errors."
+    ]
+
+
+class PlaceOptions(TypedDict, total=False):
+    """Which events to take, by their place counted over all inputs from 0; and who hears how far the call has come."""
+
+    events: Annotated[
+        str | int | Iterable[int] | None, None, 'Only these events, by place: "3,10-20" (both ends are meant), or integers.'
+    ]
+    skip: Annotated[int, 0, "Leave out the first so many of these places."]
+    limit: Annotated[int | None, None, "Take at most so many places."]
+    shard: Annotated[
+        tuple[int, int] | None,
+        None,
+        "Part i of n parts of all events (i from 1): contiguous, and together the whole. Reads the inputs once more.",
+    ]
+    progress: Annotated[
+        Callable[[int, float | None], object] | None,
+        None,
+        "Called some 20 times a second with the number of events, and the share of the inputs' bytes that are read, or None "
+        "where their size is not known. What it raises ends the call.",
+    ]
+
+
+class SplitOptions(EventOptions, total=False):
+    """Options that mean the same for a whole job and for a part of it. None of them changes a hit, but for those of the
+    clustering."""
+
+    columns: Annotated[
+        Iterable[str] | None,
+        None,
+        "Columns of hits to keep, and no others; default `Hits.COLUMNS`. Fewer take less memory and time. Those of "
+        '`Hits.DETECTOR_COLUMNS` come on request; "detector" stands for all of them but `sector_id`.',
+    ]
+    backend: Annotated[str, "cpu", '"cpu", "reference", "emulated" or "cuda": the same bits from each.']
+    batch: Annotated[
+        int | None,
+        None,
+        "Events that are decoded at a time. Default 64, whose bytes stay in a core's caches; on a device, and for a row group "
+        "of Parquet, 256.",
+    ]
+
+
+class Options(SplitOptions, PlaceOptions, total=False):
+    """The options of `decode`, `iterate` and whatever writes files."""
+
+
+class SumsOptions(EventOptions, PlaceOptions, total=False):
+    """The options of `decode` that change what is summed up, or how."""
+
+
+HINTS = get_type_hints(Options, include_extras=True)
+DEFAULTS: dict[str, Any] = {name: hint.__metadata__[0] for name, hint in HINTS.items()}
+
+
+def takes(options: type) -> Callable[[F], F]:
+    """Shows each of the options in the signature and the docstring of a function that takes them as `**options`."""
+
+    def shown(function: F) -> F:
+        signature = inspect.signature(function)
+        names = get_type_hints(options)
+        keywords = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name], annotation=HINTS[name].__origin__)
+            for name in names
+        ]
+        others = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        function.__dict__["__signature__"] = signature.replace(parameters=others + keywords)
+        texts = [textwrap.fill(f"{name}: {HINTS[name].__metadata__[1]}", 110, subsequent_indent="    ") for name in names]
+        lines = textwrap.indent("\n".join(texts), " " * 8)
+        function.__doc__ = (function.__doc__ or "").replace("        **options\n", lines + "\n")
+        return function
+
+    return shown
+
+
+def checked(options: Any) -> dict[str, Any]:
+    """The options as they are kept: integers of NumPy as those of Python, and what is read more than once as a tuple."""
+    unknown = options.keys() - DEFAULTS.keys()
+    if unknown:
+        raise TypeError(f"there is no option {min(unknown)!r}; there are {', '.join(DEFAULTS)}")
+    return {name: _checked(name, value) for name, value in options.items()}
+
+
+def _checked(name: str, value: Any) -> Any:
+    """The value, which is refused if it is of the wrong type, or a negative number."""
+    kinds = get_args(HINTS[name].__origin__) or (HINTS[name].__origin__,)
+    if name == "events" or (value is None and type(None) in kinds):
+        return value
+    if name == "columns":
+        return _columns(value)
+    if name == "run_events":
+        return tuple(_pair(name, pair, "run and event number, such as (3000, 17)", (32, 63)) for pair in value)
+    if name == "shard":
+        return _pair(name, value, "ints, such as (1, 4)", (63, 63))
+    if name == "progress":
+        if not callable(value):
+            raise TypeError(f"progress: {value!r} cannot be called")
+        return value
+    if kinds[0] is int:
+        return integer(name, value, 32 if name in ("run", "max_cluster_size", "flip") else 63)
+    if not isinstance(value, kinds[0]):
+        raise TypeError(f"{name}: {value!r} is no {kinds[0].__name__}")
+    return value
+
+
+def _columns(names: Any) -> tuple[str, ...]:
+    """The columns that names stand for, each once."""
+    if isinstance(names, str):
+        raise TypeError('columns: several names, as ["lhcb_id"]')
+    found: list[str] = []
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"columns: {name!r} is not the name of a column")
+        known = (*Hits.ALL_COLUMNS, "detector")
+        if name not in known:
+            raise ValueError(f"columns: there is no column {name!r}; there are {', '.join(known)}")
+        found += Hits.DETECTOR_COLUMNS[:-1] if name == "detector" else [name]
+    return tuple(dict.fromkeys(found))
+
+
+def _pair(name: str, value: Any, of: str, bits: tuple[int, int]) -> tuple[int, ...]:
+    if isinstance(value, str) or not hasattr(value, "__len__") or len(value) != 2:
+        raise TypeError(f"{name}: {value!r} is not a pair of {of}")
+    return tuple(integer(name, number, most) for number, most in zip(value, bits, strict=True))
+
+
+def integer(name: str, value: Any, bits: int = 63) -> int:
+    """The value as an int, refused if it is not one, negative, or has more bits."""
+    # True is an int to Python, and no number of threads.
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name}: {value!r} is not an int")
+    number = operator.index(value)
+    if not 0 <= number < 1 << bits:
+        raise ValueError(f"{name}: {value} is {'negative' if number < 0 else 'out of range'}")
+    return number
+
+
+def places(events: Any) -> str | None:
+    """Places as the tool writes them: "3,10-20"."""
+    if events is None or isinstance(events, str):
+        return events
+    if isinstance(events, range) and events.step == 1 and len(events) > 0:
+        return f"{integer('events', events.start)}-{events[-1]}"
+    found = [str(integer("events", place)) for place in (events if isinstance(events, Iterable) else [events])]
+    if not found:
+        raise ValueError("events: there are none; to take no event, say limit=0")
+    return ",".join(found)
