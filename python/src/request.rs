@@ -160,7 +160,7 @@ impl Request {
         let &Self { run, event_number, shard, skip, limit, .. } = self;
         let events = self.events.as_ref().map(|places| places.parse()).transpose();
         let events = events.map_err(|error| Failure::Value(format!("events: {error}")))?;
-        Ok(SelectArgs { events, run, event_number, shard, skip, limit })
+        Ok(SelectArgs { events, run, event_number, shard, skip, limit, ..SelectArgs::default() })
     }
 
     fn check(self) -> Result<Task, Failure> {

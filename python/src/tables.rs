@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use ut_decoding::detector::{BankVersion, Boards, Geometry};
+use ut_decoding::detector::{BankVersion, Boards, Connection, Geometry};
 use ut_decoding::{DetectorTables, Grouping, synth};
 
 use crate::array::Array;
@@ -146,6 +146,12 @@ impl Tables {
     /// By sector: its group.
     fn groups(&self) -> Array {
         Array::of_vec(self.detector.groups().to_vec(), "<u2")
+    }
+
+    /// Which lane reads which strips of which sector: (board, lane, sector, first strip, last strip).
+    fn connections(&self) -> Vec<(u8, u8, u16, u16, u16)> {
+        let of = |c: Connection| (c.lane.board, c.lane.lane, c.sector, c.strips.0, c.strips.1);
+        self.detector.connections().map(of).collect()
     }
 
     fn __repr__(&self) -> String {

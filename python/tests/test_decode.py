@@ -630,6 +630,16 @@ def test_generated_events_are_the_same_for_the_same_seed():
         ut.generate(1, profile="pp")
 
 
+def test_lanes_and_sectors_are_looked_up_both_ways(v5):
+    every = v5.connections()
+    assert len(every) == 1192 and every[0] == (0, 0, every[0].sector, every[0].first_strip, every[0].last_strip)
+    of_board = v5.connections(board=17)
+    assert of_board and {c.board for c in of_board} == {17}
+    for c in of_board:
+        assert c in v5.connections(sector=c.sector)
+        assert sum(d.last_strip - d.first_strip + 1 for d in v5.connections(sector=c.sector)) == 512
+
+
 def test_events_and_tables_that_do_not_belong_together_are_refused(busy, fixtures, v4, v5, synthetic, tmp_path):
     # Another trigger mask than that of generated events.
     data = bytearray(ut.generate(1))

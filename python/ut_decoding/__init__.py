@@ -41,10 +41,12 @@ if TYPE_CHECKING:
     from ._report import run_sums as run_sums
     from ._root import decode_to_root as decode_to_root
     from ._split import Split as Split
+    from ._tables import Connection as Connection
     from ._tables import Tables as Tables
 
 _WHERE = {
     "BrokenEvent": "_hits",
+    "Connection": "_tables",
     "DecodeError": "_errors",
     "Error": "_errors",
     "Hits": "_hits",

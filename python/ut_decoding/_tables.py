@@ -1,12 +1,22 @@
 """A detector's tables."""
 
 import os
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _native
+
+
+class Connection(NamedTuple):
+    """A lane of a board, and the strips of a sector that it reads."""
+
+    board: int
+    lane: int
+    sector: int
+    first_strip: int
+    last_strip: int
 
 
 class Tables:
@@ -112,6 +122,11 @@ class Tables:
     def groups(self) -> npt.NDArray[np.uint16]:
         """Group of each sector, shape (1048,)."""
         return np.asarray(self._tables.groups())
+
+    def connections(self, *, sector: int | None = None, board: int | None = None) -> list[Connection]:
+        """Which lane reads which strips of which sector: all, or those of a sector, or of a board."""
+        found = (Connection(*found) for found in self._tables.connections())
+        return [c for c in found if sector in (None, c.sector) and board in (None, c.board)]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Tables) and self._tables == other._tables

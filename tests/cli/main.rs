@@ -9,6 +9,7 @@ mod columns;
 mod compare;
 mod conventions;
 mod decode;
+mod event_table;
 mod faults;
 #[cfg(unix)]
 mod files;

@@ -92,7 +92,7 @@ fn runs_and_numbers_are_chosen_and_kept_apart() {
     ];
     for select in &selections {
         let wanted = |(origin, meta, _): &&(Origin, EventMeta, _)| {
-            select.takes(origin.place) && select.takes_numbers(meta.run, meta.event)
+            select.takes(origin.place) && select.takes_event(meta.run, meta.event, meta.odin)
         };
         let some: Vec<_> = whole.iter().filter(wanted).cloned().collect();
         for apart in [Apart::Nothing, Apart::Runs] {

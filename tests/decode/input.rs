@@ -401,7 +401,7 @@ fn borrowed(banks: &[OwnedBank]) -> impl Iterator<Item = Bank<'_>> + Clone {
 fn batch_of(events: &[Vec<OwnedBank>]) -> EventBatch {
     let mut builder = BatchBuilder::new();
     for (i, banks) in events.iter().enumerate() {
-        let meta = EventMeta { run: Some(1), event: Some(i as u64), other_banks: 0, broken: i % 5 == 4 };
+        let meta = EventMeta { run: Some(1), event: Some(i as u64), broken: i % 5 == 4, ..EventMeta::default() };
         builder.push(meta, borrowed(banks)).unwrap();
     }
     let mut batch = EventBatch::default();

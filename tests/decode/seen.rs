@@ -1,7 +1,7 @@
 //! What is seen of files while they are read, and what packets hold that nobody writes every day.
 
 use ut_decoding::EventMeta;
-use ut_decoding::input::{Apart, EventHeader, Events, InputPart, MdfWriter, MepWriter, Seen};
+use ut_decoding::input::{Apart, EventHeader, Events, InputPart, MdfWriter, MepWriter, Odin, Seen};
 
 use super::reading::{Found, How, bank, odin, read_all};
 
@@ -40,7 +40,8 @@ fn all_packets_behind_their_padding_are_read_with_the_first_odin_and_the_number_
     let events: Vec<(EventMeta, Banks)> = found.into_iter().flatten().collect();
     assert_eq!(events.len(), 6);
     for (e, ((meta, banks), run)) in events.into_iter().zip([1, 1, 2, 1, 2, 2]).enumerate() {
-        let expected = EventMeta { run: Some(run), event: Some(100 + e as u64), other_banks: 3, broken: false };
+        let odin = Odin::of(Some(7), &odin(run, 100 + e as u64));
+        let expected = EventMeta { run: Some(run), event: Some(100 + e as u64), other_banks: 3, broken: false, odin };
         let payload = |i: u8| vec![10 * i + e as u8; 24];
         assert_eq!((meta, banks), (expected, vec![(0x2801, 66, payload(1)), (0x2802, 66, payload(2))]));
     }

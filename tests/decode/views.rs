@@ -349,6 +349,7 @@ fn event_of(run: u32, entries: &[BankEntry]) -> RawEvent<'_> {
         offset: 0,
         run: Some(run),
         number: Some(11),
+        odin: None,
         trigger_mask: None,
         data: &[],
         stored: &[],

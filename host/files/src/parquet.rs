@@ -17,6 +17,8 @@ use parquet::file::writer::{SerializedFileWriter, SerializedPageWriter, TrackedW
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, TypePtr};
 
+use ut_data::output::{EventColumn, EventColumnType, EventRow};
+
 use super::{ColumnType, DetectorColumn, NULL, OutputError, Packing, Provenance, Rows};
 
 /// The columns of the CSV output with where the event comes from; null where the input does not tell it. `event` is the
@@ -224,11 +226,97 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// # Errors
     /// When writing fails.
     pub fn finish(mut self, provenance: &Provenance) -> Result<W> {
-        let complete = [("complete".to_owned(), provenance.incomplete.is_none().to_string())];
-        let incomplete = provenance.incomplete.iter().map(|why| ("incomplete".to_owned(), why.clone()));
-        for (key, value) in provenance.entries.iter().cloned().chain(complete).chain(incomplete) {
-            self.file.append_key_value_metadata(KeyValue::new(format!("ut-decode.{key}"), value));
+        append_metadata(&mut self.file, provenance);
+        self.file.into_inner()
+    }
+}
+
+fn append_metadata<W: Write + Send>(file: &mut SerializedFileWriter<W>, provenance: &Provenance) {
+    let complete = [("complete".to_owned(), provenance.incomplete.is_none().to_string())];
+    let incomplete = provenance.incomplete.iter().map(|why| ("incomplete".to_owned(), why.clone()));
+    for (key, value) in provenance.entries.iter().cloned().chain(complete).chain(incomplete) {
+        file.append_key_value_metadata(KeyValue::new(format!("ut-decode.{key}"), value));
+    }
+}
+
+/// Writes tables of events, a row group at a time.
+pub struct EventGroups<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+}
+
+impl<W: Write + Send> EventGroups<W> {
+    /// A writer on `output`.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn new(output: W) -> Result<Self> {
+        let fields = EventColumn::all().map(|column| {
+            let presence = if column.may_be_null { "optional" } else { "required" };
+            let kind = match column.kind {
+                EventColumnType::Integer(64) => ("int64", "INTEGER(64,false)".to_owned()),
+                EventColumnType::Integer(bits) => ("int32", format!("INTEGER({bits},false)")),
+                EventColumnType::Time => ("int64", "TIMESTAMP(MICROS,true)".to_owned()),
+                EventColumnType::Text(_) => ("binary", "STRING".to_owned()),
+            };
+            format!("{presence} {} {} ({});", kind.0, column.name, kind.1)
+        });
+        let fields: Vec<String> = fields.collect();
+        let schema = format!("message events {{ required binary file (STRING); {} }}", fields.join(" "));
+        let schema = parse_message_type(&schema)?;
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
+            .set_created_by(concat!("ut-decoding version ", env!("CARGO_PKG_VERSION")).to_owned());
+        Ok(Self { file: SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties.build()))? })
+    }
+
+    /// Writes the rows of events of the inputs with these names.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn append(&mut self, rows: &[EventRow], names: &[String]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
         }
+        let mut group = self.file.next_row_group()?;
+        let files: Vec<ByteArray> = names.iter().map(|name| ByteArray::from(name.as_str())).collect();
+        let files: Vec<ByteArray> =
+            rows.iter().filter_map(|row| files.get(row.origin.file as usize).cloned()).collect();
+        let mut columns = EventColumn::all();
+        let mut first = true;
+        while let Some(mut writer) = group.next_column()? {
+            if std::mem::take(&mut first) {
+                writer.typed::<ByteArrayType>().write_batch(&files, None, None)?;
+            } else if let Some(column) = columns.next() {
+                let present: Vec<i16> = rows.iter().map(|row| i16::from(column.value(row).is_some())).collect();
+                let present = column.may_be_null.then_some(&present[..]);
+                let values = rows.iter().filter_map(|row| column.value(row));
+                match column.kind {
+                    EventColumnType::Integer(64) | EventColumnType::Time => {
+                        let values: Vec<i64> = values.map(|value| value as i64).collect();
+                        writer.typed::<Int64Type>().write_batch(&values, present, None)?;
+                    }
+                    EventColumnType::Integer(_) => {
+                        let values: Vec<i32> = values.map(|value| value as i32).collect();
+                        writer.typed::<Int32Type>().write_batch(&values, present, None)?;
+                    }
+                    EventColumnType::Text(texts) => {
+                        let values: Vec<ByteArray> = values.map(|value| texts[value as usize].into()).collect();
+                        writer.typed::<ByteArrayType>().write_batch(&values, present, None)?;
+                    }
+                }
+            }
+            writer.close()?;
+        }
+        group.close()?;
+        Ok(())
+    }
+
+    /// Writes the metadata, closes the file and hands the output back.
+    ///
+    /// # Errors
+    /// When writing fails.
+    pub fn finish(mut self, provenance: &Provenance) -> Result<W> {
+        append_metadata(&mut self.file, provenance);
         self.file.into_inner()
     }
 }

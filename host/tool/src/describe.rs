@@ -52,6 +52,9 @@ impl Words {
         words.lanes = counts;
         let most = counts.into_iter().max().unwrap_or_default();
         words.line(format_args!("header, hits of lanes 0 to 5: {}", list(counts)));
+        if let &[_, _, b2, b3, ..] = payload {
+            words.line(format_args!("header, bytes 2 and 3: 0x{b2:02x} 0x{b3:02x}"));
+        }
         if payload.len() < 24 {
             if most > 0 {
                 words.remark(format!("{} bytes: too short for any hit, but {most} in a lane announced", payload.len()));

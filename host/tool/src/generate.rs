@@ -13,7 +13,7 @@ use ut_data::input::{
 };
 use ut_data::pipeline::paced;
 use ut_data::synth::corrupt::{Corruptor, Entry, Fault, Ledger, Packing, Payload};
-use ut_data::synth::{self, Generator, Profile};
+use ut_data::synth::{self, Generator, Plant, Profile};
 use ut_files::NewFile;
 
 use crate::args::{bank_format, one_of};
@@ -67,6 +67,11 @@ pub struct Args {
     /// --pack zstd also stream.
     #[arg(long, value_name = "KIND=RATE,…", value_delimiter = ',', value_parser = rate)]
     corrupt: Vec<(Fault, f64)>,
+    /// Let sectors fail, or strips of them (sector=N/FIRST-LAST), from an event on or in a range of events: dead, quiet (half
+    /// of the hits are lost), hot (a hit more an event), half (of the charge) or noise (four hits of little charge more an
+    /// event). For tests, and to train shifters.
+    #[arg(long, value_name = "sector=N:WHAT[@EVENT[-EVENT]],…", value_delimiter = ',')]
+    plant: Vec<Plant>,
     /// Events per second, to feed a decoder at the pace of a detector: `ut-decode generate --rate 1000 -o - | ut-decode
     /// decode -`, with the tables of an earlier `generate`.
     #[arg(long, value_name = "RATE", value_parser = per_second)]
@@ -302,7 +307,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut progress = Progress::new(args.events, "generating {wide_bar} {pos}/{len} events, {eta} left");
     let mut maker = Maker {
         args,
-        generator: Generator::new(args.profile, args.format, args.seed),
+        generator: Generator::new(args.profile, args.format, args.seed).plant(args.plant.clone()),
         corruptor: Corruptor::new(args.corrupt.clone(), detector.0.clone(), args.seed),
         payload: 0,
     };

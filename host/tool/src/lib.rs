@@ -88,6 +88,7 @@ struct Common {
 }
 
 #[derive(Debug, Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one of them")]
 enum Command {
     Decode(decode::Args),
     Inspect(inspect::Args),

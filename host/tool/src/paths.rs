@@ -18,7 +18,7 @@ use crate::{Failure, config};
 use tuner::store::Locations;
 
 /// Options that name a file to write.
-const OUTPUTS: [&str; 7] = ["output", "json", "csv", "report", "extract", "sums", "mask_out"];
+const OUTPUTS: [&str; 8] = ["output", "json", "csv", "report", "extract", "sums", "mask-out", "event-table"];
 
 /// Of them, those that are written when the work is done.
 const WRITTEN_LAST: [&str; 2] = ["json", "csv"];
@@ -136,7 +136,7 @@ fn values(matches: &ArgMatches) -> Vec<(String, OsString)> {
         for id in matches.ids() {
             // Groups of options have names, too, but no values.
             let raw = matches.try_get_raw(id.as_str()).ok().flatten().into_iter().flatten();
-            values.extend(raw.map(|value| (id.as_str().to_owned(), value.to_owned())));
+            values.extend(raw.map(|value| (id.as_str().replace('_', "-"), value.to_owned())));
         }
         level = matches.subcommand().map(|(_, matches)| matches);
     }

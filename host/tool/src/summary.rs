@@ -1,5 +1,6 @@
 //! What `decode` says at its end: to a person, and as JSON.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::output::number;
 use ut_data::detector::N_LAYERS;
-use ut_data::input::Origin;
+use ut_data::input::{Origin, kind};
 use ut_data::pipeline::{Fill, Flow, Stage};
 use ut_data::{BatchReport, DetectorTables, Flip, UtHits};
 use ut_decoders::{Count, EventReport, Kind};
@@ -135,8 +136,8 @@ impl Totals {
         self.of_kind(Kind::Trouble).any(|(_, total)| total.sum > 0)
     }
 
-    /// For a person; events are counted over `several` files.
-    pub fn text(&self, elapsed: Duration, flow: &Flow, several: bool) -> String {
+    /// For a person; events are counted over `several` files, and `error_banks` are those of [`Seen`](ut_data::input::Seen).
+    pub fn text(&self, elapsed: Duration, flow: &Flow, several: bool, error_banks: &BTreeMap<u8, u64>) -> String {
         let mut text = String::new();
         let mut row = |name: &str, value: &str| {
             // Writing to a String cannot fail.
@@ -186,6 +187,17 @@ impl Totals {
             if none && kind == Kind::Trouble {
                 row(title, "none");
             }
+        }
+        if !error_banks.is_empty() {
+            row("error banks", "");
+        }
+        for (&kind, n) in error_banks {
+            let what = if kind == kind::UT_ERROR {
+                "the board reported an error, decoded"
+            } else {
+                "the fragment of a board was lost"
+            };
+            row(&format!("  {}", kind::name(kind)), &format!("{n:<12}{what}"));
         }
         text
     }

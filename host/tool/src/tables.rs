@@ -10,7 +10,8 @@ use crate::config;
 use crate::detector::{Detector, hash};
 use crate::output::{print_beside, write_json};
 use serde_json::json;
-use ut_data::detector::{BankVersion, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of};
+use ut_data::DetectorTables;
+use ut_data::detector::{BankVersion, Connection, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of};
 
 /// The layers, in the order in which particles cross them.
 const LAYERS: [&str; N_LAYERS] = ["aX", "aU", "bV", "bX"];
@@ -30,6 +31,12 @@ pub struct Args {
     /// Show the embedded synthetic detector, of this bank format [default: v5, where neither options nor settings name tables].
     #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", value_parser = bank_format(), conflicts_with = "boards")]
     format: Option<BankVersion>,
+    /// Look up which board and lane read this sector, instead.
+    #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(0..N_SECTORS as i64))]
+    sector: Option<u16>,
+    /// Look up which sectors the lanes of this board read, instead.
+    #[arg(long, value_name = "N")]
+    board: Option<u8>,
     /// Write the same as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -48,6 +55,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         None => Detector::embedded(args.format.unwrap_or(BankVersion::V5), &args.detector)?,
     };
     let tables = &detector.tables;
+    if args.sector.is_some() || args.board.is_some() {
+        return look_up(args, tables);
+    }
     let slots = tables.slots();
     let mut lanes = vec![0usize; N_SECTORS];
     let mut by_channel: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
@@ -175,6 +185,40 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     print_beside(args.json.as_deref(), &text)?;
     if odd.is_empty() { Ok(()) } else { Err("the tables are odd: they would lose, double or misplace hits".into()) }
+}
+
+/// Says which lanes read a sector, or which sectors a board reads.
+fn look_up(args: &Args, tables: &DetectorTables) -> Result<(), Failure> {
+    let of_sector = |connection: &Connection| args.sector.is_none_or(|sector| connection.sector == sector);
+    let of_board = |connection: &Connection| args.board.is_none_or(|board| connection.lane.board == board);
+    let found: Vec<Connection> = tables.connections().filter(of_sector).filter(of_board).collect();
+    let mut text = String::from("board  lane  sector  strips   layer  side  stave  face  module  part  x/mm    y/mm\n");
+    let mut lanes = Vec::new();
+    for Connection { lane, sector, strips: (first, last) } in &found {
+        let (place, geometry) =
+            (tables.places()[usize::from(*sector)], &tables.geometry().sectors[usize::from(*sector)]);
+        let channel = place.channel;
+        let (layer, side) = (LAYERS[usize::from(channel.layer())], ["C", "A"][usize::from(channel.side())]);
+        let (stave, face, module, part) = (channel.stave(), channel.face(), channel.module(), channel.sector());
+        let (x, y, strips) = (geometry.p0_x, geometry.p0_y, format!("{first}-{last}"));
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "{:<5}  {:<4}  {sector:<6}  {strips:<7}  {layer:<5}  {side:<4}  {stave:<5}  {face:<4}  {module:<6}  {part:<4}  {x:<6.0}  {y:.0}",
+            lane.board, lane.lane
+        );
+        lanes.push(json!({
+            "board": lane.board, "lane": lane.lane, "sector": sector, "first_strip": first, "last_strip": last,
+            "layer": layer, "side": side, "stave": stave, "face": face, "module": module, "part": part, "x": x, "y": y,
+        }));
+    }
+    if let Some(path) = &args.json {
+        write_json(path, &json!({ "lanes": lanes }))?;
+    }
+    if found.is_empty() {
+        return Err("no lane of the tables does".into());
+    }
+    print_beside(args.json.as_deref(), &text)
 }
 
 /// Numbers, the first few of them.

@@ -30,7 +30,7 @@ pub use sector_id::is_cut_in_two;
 pub use sector_id::{layer_of, sector_id, sectors_of_layer};
 #[cfg(feature = "synth")]
 pub(crate) use sectors::lanes_by_sector;
-pub use sectors::{BoardAndLane, SectorPlace};
+pub use sectors::{BoardAndLane, Connection, SectorPlace};
 pub use tables::DetectorTables;
 pub(crate) use tables::Makers;
 pub use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, SectorConstants, Slot};

@@ -37,6 +37,17 @@ impl SectorPlace {
     }
 }
 
+/// Part of a sector that a lane reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connection {
+    /// The lane.
+    pub lane: BoardAndLane,
+    /// Sector id, 0…1047.
+    pub sector: u16,
+    /// First and last strip of the sector that the lane reads.
+    pub strips: (u16, u16),
+}
+
 /// Every channel that exists, by sector id.
 pub(crate) fn lanes_by_sector() -> Vec<Lane> {
     let mut lanes = vec![Lane::default(); N_SECTORS];

@@ -5,9 +5,10 @@ use std::ops::Range;
 #[cfg(feature = "synth")]
 use super::BankVersion;
 use super::fit;
-use super::sectors::SectorPlaces;
+use super::sectors::{BoardAndLane, Connection, SectorPlaces};
 use super::{
-    Boards, ChannelId, Geometry, Grouping, Sector, SectorConstants, SectorPlace, Slot, TablesError, layer_of, sector_id,
+    Boards, ChannelId, Geometry, Grouping, LANES_PER_BOARD, Sector, SectorConstants, SectorPlace, Slot, TablesError,
+    layer_of, sector_id,
 };
 
 /// Everything a decoder looks up: built once, checked, immutable.
@@ -225,6 +226,23 @@ impl DetectorTables {
     /// By sector id: where the sector is mounted, and which lanes read it out.
     pub const fn places(&self) -> &[SectorPlace] {
         self.places.places.as_slice()
+    }
+
+    /// Looks up which lane reads which sector: all connections, by board and lane. Those of a sector, or of a board, are
+    /// found by filtering.
+    pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
+        let connected = self.slots.iter().enumerate().filter(|(_, slot)| slot.chan_id != 0);
+        connected.map(|(i, slot)| {
+            let sector = slot.sector;
+            let [low, high] = self.places()[usize::from(sector)].lanes;
+            let strips = match (ChannelId(slot.chan_id).strip() >= 256, low == high) {
+                (true, _) => (256, 511),
+                (false, true) => (0, 511),
+                (false, false) => (0, 255),
+            };
+            let lane = BoardAndLane { board: (i / LANES_PER_BOARD) as u8, lane: (i % LANES_PER_BOARD) as u8 };
+            Connection { lane, sector, strips }
+        })
     }
 
     /// The sector id, 0…1047, of a channel; `None` where the UT has no such sector.

@@ -76,6 +76,7 @@ impl AllenDump {
             offset: 0,
             run,
             number,
+            odin: None,
             trigger_mask: None,
             data: &self.data,
             stored: &self.data,

@@ -6,6 +6,7 @@
 
 use ut_kernels::switches::Layout;
 
+use super::odin::Odin;
 use super::room::make_room;
 
 /// What is known of an event beside its banks.
@@ -20,6 +21,8 @@ pub struct EventMeta {
     pub other_banks: u32,
     /// The container gave this event up before its end. Every decoder counts it as `broken_event`.
     pub broken: bool,
+    /// The ODIN bank; `None` without one.
+    pub odin: Option<Odin>,
 }
 
 /// A borrowed batch. The words and bytes are not trusted: a decoder checks each of them before it uses it.

@@ -268,6 +268,12 @@ pub enum Damage {
         /// What is wrong.
         what: String,
     },
+    /// The header of a time alignment event does not say where the banks of the central crossing are.
+    #[error("its TAEHeader, bank {bank}, does not say where the banks of the central crossing are")]
+    Tae {
+        /// Bank of the event, from 0.
+        bank: usize,
+    },
     /// Entry of a dump's table that ends before it begins, or is too short for a sourceID, or too long for a bank.
     #[error(
         "bank {bank} at byte {byte} of the event has {length} bytes by the table of banks; 4 to 65539 are possible"
@@ -289,6 +295,7 @@ impl Damage {
             Self::Magic { bank, .. }
             | Self::BankTooSmall { bank, .. }
             | Self::BankBeyond { bank, .. }
+            | Self::Tae { bank }
             | Self::Entry { bank, .. } => Some(*bank),
             Self::Checksum { .. } | Self::Unpack(_) | Self::Fragments { .. } => None,
         }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Damage, EventMeta, Place};
+use super::{Damage, EventMeta, Odin, Place};
 
 /// Bank types of the UT.
 pub mod kind {
@@ -10,6 +10,8 @@ pub mod kind {
     pub const ODIN: u8 = 16;
     /// UT hits.
     pub const UT: u8 = 66;
+    /// Places of the crossings of a time alignment event (TAE) in the event.
+    pub const TAE_HEADER: u8 = 48;
     /// UT, not zero-suppressed; not decoded.
     pub const UT_FULL: u8 = 67;
     /// UT hits from a board that reported an error; decoded as [`UT`].
@@ -46,10 +48,17 @@ pub mod kind {
         matches!(kind, 89..=96 | 100 | 101)
     }
 
+    /// Returns true for a bank that says that a board of the UT failed: UTError, or one that the read-out sent in place of
+    /// a fragment of the UT.
+    pub const fn is_error(kind: u8, source_id: u32) -> bool {
+        kind == UT_ERROR || is_daq_error(kind) && matches!(source_id >> 11, 5 | 6)
+    }
+
     /// What LHCb calls the types that matter here; empty for the others.
     pub fn name(kind: u8) -> &'static str {
         match kind {
             ODIN => "ODIN",
+            TAE_HEADER => "TAEHeader",
             UT => "UT",
             UT_FULL => "UTFull",
             UT_ERROR => "UTError",
@@ -126,6 +135,8 @@ pub struct RawEvent<'a> {
     pub run: Option<u32>,
     /// Event number: from the ODIN bank or the name of the dump.
     pub number: Option<u64>,
+    /// The ODIN bank: of several, the first with a run and a number.
+    pub odin: Option<Odin>,
     /// Trigger mask of the MDF sub-header.
     pub trigger_mask: Option<[u32; 4]>,
     /// The event's bytes, headers included and out of their compression; for packets, those of the packet that were kept, with
@@ -187,6 +198,7 @@ impl<'a> RawEvent<'a> {
             event: self.number,
             other_banks: self.skipped + self.entries.iter().filter(|entry| !kind::is_ut(entry.kind)).count() as u32,
             broken: self.damage.is_some(),
+            odin: self.odin,
         }
     }
 }

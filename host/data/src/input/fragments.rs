@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use super::event::kind;
 use super::file_at::FileAt;
-use super::mdf_format::run_and_event;
+use super::odin::Odin;
 use super::packet::{Packet, PacketError, Sender, cut};
 use super::room::make_room;
 use super::seen::Seen;
@@ -154,17 +154,20 @@ impl<'a> Fragments<'a> {
         self.senders().skip(self.packet.odin.len())
     }
 
-    /// Run and number of event `e`; no number where it would be beyond what the packet's first one leaves.
-    pub fn numbers(&self, e: usize) -> (Option<u32>, Option<u64>) {
+    /// Run and number of event `e`, and its ODIN bank; no number where it would be beyond what the packet's first one
+    /// leaves.
+    pub fn numbers(&self, e: usize) -> (Option<u32>, Option<u64>, Option<Odin>) {
         let packet = self.packet;
         // The first that can be read counts, as in an event of MDF. A source may send another type in ODIN's place.
-        let mut odin = packet.odin.iter().enumerate().filter(|(_, odin)| odin.types[e] == kind::ODIN);
-        let odin = odin.find_map(|(i, odin)| {
+        let odin = packet.odin.iter().enumerate().filter(|(_, odin)| odin.types[e] == kind::ODIN);
+        let odin = odin.filter_map(|(i, odin)| {
             let start = self.base(i, odin).wrapping_add(odin.starts[e]) as usize;
-            run_and_event(Some(odin.version), &self.raw[start..start + usize::from(odin.sizes[e])])
+            Odin::of(Some(odin.version), &self.raw[start..start + usize::from(odin.sizes[e])])
         });
+        let odin = odin.clone().find(|odin| odin.numbers.is_some()).or_else(|| odin.clone().next());
+        let numbers = odin.and_then(|odin| odin.numbers);
         let next = || packet.first.checked_add(e as u64);
-        (odin.map(|(run, _)| run), odin.map_or_else(next, |(_, number)| Some(number)))
+        (numbers.map(|(run, _)| run), numbers.map_or_else(next, |(_, number)| Some(number)), odin)
     }
 
     /// The banks of event `e` that were kept: ODIN's, then the UT's.
@@ -185,6 +188,9 @@ impl<'a> Fragments<'a> {
         let mut any = vec![false; events.len()];
         let banks = self.ut().map(|(_, source)| {
             let kinds = &source.types[events.clone()];
+            for &kind in kinds {
+                seen.add_error_bank(kind, source.source_id);
+            }
             for (any, &kind) in any.iter_mut().zip(kinds) {
                 *any |= kind::is_decoded(kind);
             }
@@ -212,8 +218,8 @@ impl<'a> Fragments<'a> {
         }
         tables.meta.clear();
         tables.meta.extend(events.clone().map(|e| {
-            let (run, event) = self.numbers(e);
-            EventMeta { run, event, other_banks: self.packet.others, broken: self.packet.damage.is_some() }
+            let (run, event, odin) = self.numbers(e);
+            EventMeta { run, event, other_banks: self.packet.others, broken: self.packet.damage.is_some(), odin }
         }));
         let ut = || self.packet.ut.iter();
         rows(&mut tables.sizes, n, ut().map(|source| &source.sizes[events.clone()]));

@@ -1,7 +1,8 @@
 //! One event of MDF: its banks, and what it says beside them (`docs/format.md`, "MDF files").
 
 use super::event::kind;
-use super::mdf_format::{BANK_HEADER, HEADER, MAGIC, run_and_event, u16_at, u32_at};
+use super::mdf_format::{BANK_HEADER, HEADER, MAGIC, u16_at, u32_at};
+use super::odin::Odin;
 use super::unpack::{MAX_EVENT, claimed, unpack};
 use super::{BankEntry, Damage};
 
@@ -14,6 +15,8 @@ pub struct Facts {
     pub run: Option<u32>,
     /// Event number.
     pub number: Option<u64>,
+    /// The ODIN bank.
+    pub odin: Option<Odin>,
     /// Trigger mask.
     pub trigger_mask: Option<[u32; 4]>,
     /// The event was compressed: its banks lie in the buffer for unpacked bytes.
@@ -48,10 +51,11 @@ impl Facts {
         };
         let banks = find_banks(data, body, entries);
         // Blocks that are not there explain banks that end too early.
-        facts.damage = found.map_err(Damage::Unpack).and(banks).err();
+        facts.damage = found.map_err(Damage::Unpack).and(banks).and(keep_central(data, entries)).err();
         let odin = entries.iter().filter(|entry| entry.kind == kind::ODIN);
-        let mut odin = odin.map(|entry| (entry.version, &data[entry.start..entry.start + entry.length]));
-        if let Some((run, number)) = odin.find_map(|(version, payload)| run_and_event(version, payload)) {
+        let odin = odin.filter_map(|entry| Odin::of(entry.version, &data[entry.start..entry.start + entry.length]));
+        facts.odin = odin.clone().find(|odin| odin.numbers.is_some()).or_else(|| odin.clone().next());
+        if let Some((run, number)) = facts.odin.and_then(|odin| odin.numbers) {
             facts.run = Some(run);
             facts.number = Some(number);
         }
@@ -62,6 +66,30 @@ impl Facts {
 /// Bytes that the blocks of an event say they hold; 0 if it is not compressed.
 pub fn unpacked_bytes(data: &[u8]) -> usize {
     if data[16] == 0 { 0 } else { claimed(&data[HEADER + 4 * usize::from(data[17] & 0xF)..]) }
+}
+
+/// Keeps of a time alignment event the banks of the central crossing, and those in front of all crossings. Its TAEHeader has
+/// three words for each crossing: which one, counted from the central one, where its banks begin, counted from the end of
+/// the header, and how many bytes they have.
+fn keep_central(data: &[u8], entries: &mut Vec<BankEntry>) -> Result<(), Damage> {
+    let Some(bank) = entries.iter().position(|entry| entry.kind == kind::TAE_HEADER) else { return Ok(()) };
+    let BankEntry { start, length, .. } = entries[bank];
+    let base = start + length.next_multiple_of(4);
+    let mut crossings = data[start..start + length].chunks_exact(12).filter(|row| u32_at(row, 0) == 0);
+    let central = crossings.next().and_then(|row| {
+        let begin = base.checked_add(u32_at(row, 4) as usize)?;
+        Some(begin..begin.checked_add(u32_at(row, 8) as usize)?)
+    });
+    let Some(central) = central.filter(|central| central.end <= data.len() && length.is_multiple_of(12)) else {
+        entries.truncate(bank);
+        return Err(Damage::Tae { bank });
+    };
+    let mut i = 0;
+    entries.retain(|entry| {
+        i += 1;
+        i <= bank + 1 || central.contains(&(entry.start - BANK_HEADER))
+    });
+    Ok(())
 }
 
 /// Lists the banks of an event from byte `at` to its end, up to the first that is damaged.

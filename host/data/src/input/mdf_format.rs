@@ -117,19 +117,6 @@ pub(super) const fn sub_header_bytes(header_type: u8) -> u32 {
     4 * (header_type & 0xF) as u32
 }
 
-/// Run and event number of an ODIN bank; `None` for a version whose layout is not known, or a payload too short.
-pub(super) fn run_and_event(version: Option<u8>, payload: &[u8]) -> Option<(u32, u64)> {
-    match version? {
-        6 if payload.len() >= 20 => {
-            Some((u32_at(payload, 0), u64::from(u32_at(payload, 12)) << 32 | u64::from(u32_at(payload, 16))))
-        }
-        7 if payload.len() >= 40 => {
-            Some((u32_at(payload, 0), u64::from(u32_at(payload, 36)) << 32 | u64::from(u32_at(payload, 32))))
-        }
-        _ => None,
-    }
-}
-
 /// The little-endian u32 at a byte that the caller has checked.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -142,20 +129,7 @@ pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::{Checksum, add_words, run_and_event};
-
-    #[test]
-    fn an_odin_bank_that_ends_before_its_numbers_has_none() {
-        let bank: Vec<u8> = (0..40).collect();
-        let (run, six, seven) = (0x0302_0100, 0x0F0E_0D0C_1312_1110, 0x2726_2524_2322_2120);
-        for (version, needed, number) in [(6, 20, six), (7, 40, seven)] {
-            for n in 0..=bank.len() {
-                let expected = (n >= needed).then_some((run, number));
-                assert_eq!(run_and_event(Some(version), &bank[..n]), expected, "version {version}, {n} bytes");
-            }
-        }
-        assert_eq!([None, Some(5), Some(8)].map(|version| run_and_event(version, &bank)), [None; 3]);
-    }
+    use super::{Checksum, add_words};
 
     #[test]
     fn sums_side_by_side_are_those_of_one_after_the_other_at_every_level_of_this_cpu() {

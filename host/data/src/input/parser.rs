@@ -144,8 +144,9 @@ impl Parser {
                 }
                 let Some((event, _)) = self.cursor.event() else { break };
                 let select = &self.cursor.select;
-                if !select.takes_numbers(event.run, event.number) {
-                    if let Some(damage) = event.damage.filter(|_| select.lacks_numbers(event.run, event.number)) {
+                if !select.takes_event(event.run, event.number, event.odin) {
+                    let lacks = |_: &&_| select.lacks_numbers(event.run, event.number, event.odin);
+                    if let Some(damage) = event.damage.filter(lacks) {
                         seen.leave_out(damage, || event.place());
                     }
                     continue;
@@ -283,8 +284,8 @@ impl Cursor {
                 let fragments = self.slice.fragments(packet);
                 if let Some(damage) = packet.damage() {
                     for e in events.iter().flat_map(Clone::clone) {
-                        let (run, number) = fragments.numbers(e);
-                        if self.select.lacks_numbers(run, number) {
+                        let (run, number, odin) = fragments.numbers(e);
+                        if self.select.lacks_numbers(run, number, odin) {
                             seen.leave_out(damage, || place(first.event + e as u64));
                         }
                     }
@@ -328,8 +329,8 @@ impl Cursor {
         if let Some(Chunk { content: Content::Packet { packet, .. }, .. }) = &self.chunk {
             let fragments = self.slice.fragments(packet);
             fragments.entries(e, &mut self.entries);
-            let (run, number) = fragments.numbers(e);
-            self.facts = Facts { run, number, ..Facts::default() };
+            let (run, number, odin) = fragments.numbers(e);
+            self.facts = Facts { run, number, odin, ..Facts::default() };
             self.next = e + 1;
         }
     }
@@ -352,7 +353,7 @@ impl Cursor {
     /// The current event; `None` before the first, and after the last.
     fn event(&self) -> Option<(RawEvent<'_>, Origin)> {
         let (Chunk { files, content }, at) = (self.chunk.as_ref()?, self.next.checked_sub(1)?);
-        let Facts { run, number, trigger_mask, ref damage, unpacked } = self.facts;
+        let Facts { run, number, odin, trigger_mask, ref damage, unpacked } = self.facts;
         match content {
             Content::Mdf { data, spans, .. } => {
                 let span = &spans[at];
@@ -364,6 +365,7 @@ impl Cursor {
                     offset: span.offset,
                     run,
                     number,
+                    odin,
                     trigger_mask,
                     data: if unpacked { &self.unpacked } else { bytes },
                     stored: bytes,
@@ -384,6 +386,7 @@ impl Cursor {
                     offset: *offset,
                     run,
                     number,
+                    odin,
                     trigger_mask,
                     data: raw,
                     stored: raw,
@@ -420,8 +423,8 @@ fn numbered(select: &Select, apart: Apart, packet: Fragments<'_>, events: &Range
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut last_run = None;
     for e in events.clone() {
-        let (run, number) = packet.numbers(e);
-        if !select.takes_numbers(run, number) {
+        let (run, number, odin) = packet.numbers(e);
+        if !select.takes_event(run, number, odin) {
             continue;
         }
         match found.last_mut() {

@@ -1,5 +1,6 @@
 //! What was seen in the files on the way into the batches.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::event::kind;
@@ -25,6 +26,8 @@ pub struct Seen {
     pub triggered: u64,
     /// What was wrong with events, of the first few.
     pub damages: Vec<(Place, Damage)>,
+    /// Banks that say that a board of the UT failed, by type.
+    pub error_banks: BTreeMap<u8, u64>,
     /// Damaged events that were left out because a run or number was asked for and theirs is unknown.
     pub unidentified: u64,
 }
@@ -83,6 +86,9 @@ impl Seen {
         self.measured += later.measured;
         self.triggered += later.triggered;
         self.unidentified += later.unidentified;
+        for (kind, n) in later.error_banks {
+            *self.error_banks.entry(kind).or_default() += n;
+        }
         for file in later.files {
             let Some(last) = self.files.last_mut().filter(|last| last.file == file.file) else {
                 self.files.push(file);
@@ -114,8 +120,18 @@ impl Seen {
         known.unwrap_or_else(|| FileVersions::new(file))
     }
 
+    /// Counts a bank if it says that a board of the UT failed.
+    pub(super) fn add_error_bank(&mut self, kind: u8, source_id: u32) {
+        if kind::is_error(kind, source_id) {
+            *self.error_banks.entry(kind).or_default() += 1;
+        }
+    }
+
     pub(super) fn add(&mut self, event: &RawEvent<'_>) {
         self.events += 1;
+        for bank in event.entries {
+            self.add_error_bank(bank.kind, bank.source_id);
+        }
         let mut banks = event.entries.iter().filter(|bank| kind::is_decoded(bank.kind)).peekable();
         if banks.peek().is_some() {
             *(if event.is_generated() { &mut self.generated } else { &mut self.measured }) += 1;

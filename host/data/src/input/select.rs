@@ -5,6 +5,8 @@ use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use super::odin::{Crossing, Odin};
+
 /// Every place.
 const ALL: Range<u64> = 0..u64::MAX;
 
@@ -15,6 +17,9 @@ pub struct Select {
     places: Option<Vec<Range<u64>>>,
     run: Option<u32>,
     number: Option<u64>,
+    /// In microseconds since 1970.
+    time: Option<Range<u64>>,
+    crossings: Option<Vec<Crossing>>,
     /// Runs with event numbers; `None`: all.
     pairs: Option<Arc<BTreeSet<(u32, u64)>>>,
 }
@@ -31,6 +36,20 @@ impl Select {
     #[must_use]
     pub const fn number(mut self, number: Option<u64>) -> Self {
         self.number = number;
+        self
+    }
+
+    /// Only events of this time, in microseconds since 1970, by ODIN; events that do not tell theirs are left out.
+    #[must_use]
+    pub fn time(mut self, time: Option<Range<u64>>) -> Self {
+        self.time = time;
+        self
+    }
+
+    /// Only events of these types of crossings, by ODIN; events that do not tell theirs are left out.
+    #[must_use]
+    pub fn crossings(mut self, crossings: Option<Vec<Crossing>>) -> Self {
+        self.crossings = crossings;
         self
     }
 
@@ -89,8 +108,7 @@ impl Select {
         self.places.as_ref().is_some_and(|places| places.last().is_none_or(|last| last.end <= place))
     }
 
-    /// Whether an event with this run and number is wanted, as far as they say.
-    pub fn takes_numbers(&self, run: Option<u32>, number: Option<u64>) -> bool {
+    fn takes_numbers(&self, run: Option<u32>, number: Option<u64>) -> bool {
         let has_pair = |pairs: &Arc<BTreeSet<_>>| run.zip(number).is_some_and(|pair| pairs.contains(&pair));
         self.takes_each(run, number) && self.pairs.as_ref().is_none_or(has_pair)
     }
@@ -99,17 +117,34 @@ impl Select {
         self.run.is_none_or(|wanted| run == Some(wanted)) && self.number.is_none_or(|wanted| number == Some(wanted))
     }
 
-    /// Whether an event is left out only because its run or number is unknown.
-    pub fn lacks_numbers(&self, run: Option<u32>, number: Option<u64>) -> bool {
-        let may_be = |&(r, n): &(u32, u64)| run.is_none_or(|run| run == r) && number.is_none_or(|number| number == n);
-        !self.takes_numbers(run, number)
-            && self.takes_each(run.or(self.run), number.or(self.number))
-            && self.pairs.as_ref().is_none_or(|pairs| pairs.iter().any(may_be))
+    fn takes_odin(&self, odin: Option<Odin>) -> bool {
+        let facts = odin.and_then(|odin| odin.facts);
+        let time = facts.and_then(|facts| facts.time);
+        self.time.as_ref().is_none_or(|wanted| time.is_some_and(|time| wanted.contains(&time)))
+            && self.crossings.as_ref().is_none_or(|wanted| facts.is_some_and(|facts| wanted.contains(&facts.crossing)))
     }
 
-    /// Whether run and number are not asked for.
+    /// Whether an event with this run, number and ODIN bank is wanted, as far as they say.
+    pub fn takes_event(&self, run: Option<u32>, number: Option<u64>, odin: Option<Odin>) -> bool {
+        self.takes_numbers(run, number) && self.takes_odin(odin)
+    }
+
+    /// Whether an event is left out only because its run, its number or its ODIN bank is unknown.
+    pub fn lacks_numbers(&self, run: Option<u32>, number: Option<u64>, odin: Option<Odin>) -> bool {
+        let may_be = |&(r, n): &(u32, u64)| run.is_none_or(|run| run == r) && number.is_none_or(|number| number == n);
+        !self.takes_event(run, number, odin)
+            && self.takes_each(run.or(self.run), number.or(self.number))
+            && self.pairs.as_ref().is_none_or(|pairs| pairs.iter().any(may_be))
+            && (odin.is_none() || self.takes_odin(odin))
+    }
+
+    /// Whether nothing is asked for that ODIN says.
     pub const fn takes_all_numbers(&self) -> bool {
-        self.run.is_none() && self.number.is_none() && self.pairs.is_none()
+        self.run.is_none()
+            && self.number.is_none()
+            && self.pairs.is_none()
+            && self.time.is_none()
+            && self.crossings.is_none()
     }
 }
 
@@ -173,7 +208,7 @@ impl FromStr for Places {
 
 #[cfg(test)]
 mod tests {
-    use super::{Places, Select};
+    use super::{Crossing, Odin, Places, Select};
 
     fn taken(select: &Select) -> Vec<u64> {
         (0..30).filter(|&place| select.takes(place)).collect()
@@ -201,6 +236,31 @@ mod tests {
     }
 
     #[test]
+    fn times_and_crossings_must_be_there_to_be_taken() {
+        // A bank of version 7: the time is words 2 and 3, the crossing in word 6.
+        let odin = |time: u32, crossing: u32| {
+            let words = [1, 0, time, 0, 0, 0, crossing << 12, 0, 0, 0];
+            Odin::of(Some(7), &words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect::<Vec<_>>())
+        };
+        let timed = Select::default().time(Some(10..20));
+        let crossed = Select::default().crossings(Some(vec![Crossing::Beam1, Crossing::BeamCrossing]));
+        for (select, odin, expected) in [
+            (&timed, odin(10, 0), true),
+            (&timed, odin(20, 0), false),
+            (&timed, odin(0, 0), false),
+            (&timed, None, false),
+            (&crossed, odin(0, 1), true),
+            (&crossed, odin(0, 3), true),
+            (&crossed, odin(0, 2), false),
+            (&crossed, None, false),
+        ] {
+            assert_eq!(select.takes_event(None, None, odin), expected, "{select:?} {odin:?}");
+            assert_eq!(select.lacks_numbers(None, None, odin), odin.is_none());
+            assert!(!select.takes_all_numbers());
+        }
+    }
+
+    #[test]
     fn runs_and_numbers_must_be_there_to_be_taken() {
         let pairs = Select::default().pairs(Some(vec![(7, 9), (7, 9)]));
         let select = Select::default().run(Some(7)).number(Some(9));
@@ -217,9 +277,9 @@ mod tests {
             (Some(8), Some(9), false),
             (Some(7), Some(9), false),
         ] {
-            assert_eq!(select.lacks_numbers(run, number), expected, "{run:?} {number:?}");
-            assert_eq!(pairs.lacks_numbers(run, number), expected, "{run:?} {number:?}");
+            assert_eq!(select.lacks_numbers(run, number, None), expected, "{run:?} {number:?}");
+            assert_eq!(pairs.lacks_numbers(run, number, None), expected, "{run:?} {number:?}");
         }
-        assert!(!Select::default().lacks_numbers(None, None));
+        assert!(!Select::default().lacks_numbers(None, None, None));
     }
 }

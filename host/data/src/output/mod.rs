@@ -2,9 +2,11 @@
 
 mod columns;
 mod csv;
+mod events;
 
 pub use columns::{ColumnType, Columns, DetectorColumn, NULL};
 pub use csv::{CsvRows, CsvWriter, quoted};
+pub use events::{EventColumn, EventColumnType, EventRow};
 
 use crate::detector::DetectorTables;
 use crate::hits::UtHits;

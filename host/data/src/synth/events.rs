@@ -2,7 +2,7 @@
 
 use super::encode::{MAX_HITS_OF_LANE, Strip, V4Cluster, encode_v4, encode_v5};
 use super::spectra::{Dice, activity, density};
-use super::{Profile, cabling, geometry};
+use super::{Plant, Profile, cabling, geometry};
 use crate::detector::{BankVersion, Boards, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR, Sector, sector_id};
 
 /// Run number of synthetic events.
@@ -56,7 +56,11 @@ pub struct Generator {
     weights: Vec<f64>,
     /// Index of the event that the iterator gives next.
     next: u64,
+    plants: Vec<Plant>,
 }
+
+/// Seed of what plants draw, apart from that of the events: what is not planted stays as it is.
+const PLANTED: u64 = 0x5EED_0F91_A275;
 
 impl Generator {
     /// The events of a profile and a seed in a bank format.
@@ -70,7 +74,14 @@ impl Generator {
             sum
         };
         let weights = geometry::geometry(BankVersion::V5, 0).sectors.iter().map(weight).collect();
-        Self { profile, seed, boards, sectors, weights, next: 0 }
+        Self { profile, seed, boards, sectors, weights, next: 0, plants: Vec::new() }
+    }
+
+    /// With parts of the detector that fail.
+    #[must_use]
+    pub fn plant(mut self, plants: Vec<Plant>) -> Self {
+        self.plants = plants;
+        self
     }
 
     /// The bank format of the events.
@@ -82,7 +93,11 @@ impl Generator {
     pub fn event(&self, index: u64) -> SynthEvent {
         let mut dice = Dice::new(self.seed, index);
         let activity = activity(self.seed, index, self.profile.is_ions());
-        let sectors = self.strips(activity, &mut dice);
+        let mut sectors = self.strips(activity, &mut dice);
+        for (i, plant) in (0..).zip(&self.plants).filter(|(_, plant)| plant.events.contains(&index)) {
+            let mut dice = Dice::new(self.seed ^ PLANTED.wrapping_mul(i + 1), index);
+            plant.ailment.act(&mut sectors[usize::from(plant.sector)], &plant.strips, &mut dice);
+        }
         let banks = match self.boards.version {
             BankVersion::V4 => self.v4_banks(&sectors, &mut dice),
             BankVersion::V5 => self.v5_banks(&sectors),

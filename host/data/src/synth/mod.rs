@@ -10,10 +10,12 @@ pub mod corrupt;
 pub mod encode;
 mod events;
 mod geometry;
+mod plant;
 mod profile;
 mod spectra;
 
 pub use events::{Generator, SynthEvent};
+pub use plant::{Ailment, Plant};
 pub use profile::{Profile, UnknownProfile};
 
 use crate::detector::{BankVersion, Boards, Geometry};

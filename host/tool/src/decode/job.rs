@@ -1,6 +1,6 @@
 //! Everything that goes from piece to piece of the inputs, in their order: sums, what was wrong, and the output.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,11 +22,12 @@ use crate::summary::{self, Totals};
 use ut_bench::Machine;
 use ut_data::detector::Mask;
 use ut_data::error::{WorkError, with_causes};
-use ut_data::input::{Apart, Seen};
+use ut_data::input::{Apart, Seen, kind};
 use ut_data::pipeline::Flow;
 use ut_data::{DecodeOptions, Layout};
 use ut_decoders::Backend;
 use ut_decoders::job::{Done, Reached};
+use ut_files::EventTable;
 
 /// Files that could not be read which are listed at the end.
 pub const LISTED_FAILURES: usize = 100;
@@ -53,6 +54,8 @@ pub struct Taker<'a> {
     /// Parameter sets of several workloads, if there are.
     pub sets: Option<Arc<Sets>>,
     pub outputs: Option<Outputs>,
+    /// The table of events, if it is wanted.
+    pub table: Option<EventTable>,
     /// What an output that failed had written before.
     written: Written,
     /// Events that do not share a batch.
@@ -63,6 +66,8 @@ pub struct Taker<'a> {
     warned: bool,
     copied: u64,
     runs: BTreeSet<u32>,
+    /// Versions of ODIN banks whose layout is not known, where there is a table of events.
+    unknown_odin: BTreeSet<u8>,
     failures: Vec<Failure>,
     /// Files that could not be read to their end.
     failed: usize,
@@ -102,6 +107,7 @@ impl<'a> Taker<'a> {
             takes_all: true,
             sets: None,
             outputs: None,
+            table: None,
             written: Written::default(),
             apart: Apart::default(),
             progress: None,
@@ -109,6 +115,7 @@ impl<'a> Taker<'a> {
             warned: !detector.is_embedded(),
             copied: 0,
             runs: BTreeSet::new(),
+            unknown_odin: BTreeSet::new(),
             failures: Vec::new(),
             failed: 0,
             last_failed: None,
@@ -142,10 +149,12 @@ impl<'a> Taker<'a> {
             }
         });
         if let Err(error) = result {
-            self.stop = Some(if is_broken_pipe(error.as_ref()) { Stop::ReaderLeft } else { Stop::Failure });
+            let has_left = is_broken_pipe(error.as_ref());
+            self.stop = Some(if has_left { Stop::ReaderLeft } else { Stop::Failure });
             // What could not be decoded or written is not completed.
             self.fail(error);
             self.written = self.outputs.take().map(Outputs::into_written).unwrap_or_default();
+            self.table = self.table.take().filter(|_| has_left);
         }
         self.stop.is_none() && !signals::interrupted()
     }
@@ -172,8 +181,18 @@ impl<'a> Taker<'a> {
         // Before its hits are written.
         self.detector.check_makers(&seen)?;
         self.seen.merge(seen);
-        for Batch { part, run, mut runs, encoded } in made {
+        for Batch { part, run, mut runs, encoded, rows } in made {
             self.runs.append(&mut runs);
+            if let Some(table) = &mut self.table {
+                table.append(&rows)?;
+            }
+            for odin in rows
+                .iter()
+                .filter_map(|row| row.meta.odin)
+                .filter(|odin| odin.numbers.is_none() && odin.facts.is_none())
+            {
+                self.unknown_odin.insert(odin.version);
+            }
             self.totals.add(&part);
             if let (Some(outputs), Some(encoded)) = (&mut self.outputs, encoded) {
                 outputs.append(run, encoded, part.hits() > 0, measured)?;
@@ -215,7 +234,7 @@ impl<'a> Taker<'a> {
         // As for what is printed, a reader that has gone (`| head`) is not an error. But a summary that was asked for is
         // written, and files that could not be read are reported.
         let Args { output, json, keep_going, .. } = self.args;
-        if self.stop == Some(Stop::ReaderLeft) && json.is_none() {
+        if self.stop == Some(Stop::ReaderLeft) && json.is_none() && self.table.is_none() {
             if self.failed == 0 {
                 return Ok(());
             }
@@ -237,11 +256,18 @@ impl<'a> Taker<'a> {
             }
             self.written = outputs.into_written();
         }
+        if let Some(table) = self.table.take() {
+            let provenance = self.story.provenance(&self.files, self.seen.measured > 0, incomplete.clone());
+            if let Err(error) = table.finish(&provenance) {
+                self.failures.push(error.into());
+            }
+        }
         if let Some(path) = json {
             write_json(path, &self.json(elapsed, flow, incomplete))?;
         }
         if !is_quiet() && !self.files.is_empty() && (self.failures.is_empty() || self.totals.events > 0) {
-            print_beside(on_stdout([output, json]), &self.totals.text(elapsed, flow, self.files.len() > 1))?;
+            let text = self.totals.text(elapsed, flow, self.files.len() > 1, &self.seen.error_banks);
+            print_beside(on_stdout([output, json]), &text)?;
         }
         for path in self.written.incomplete.iter().take(LISTED) {
             let events = count(self.totals.events as usize, "event");
@@ -265,17 +291,22 @@ impl<'a> Taker<'a> {
                 format!("; {} in {} are whole, the rest was not written", count(n, "file"), path.display())
             }
         };
-        drop(self.outputs.take());
+        drop((self.outputs.take(), self.table.take()));
         say(&format!("interrupted after {}{left}", count(n as usize, "event")));
         signals::end()
     }
 
     /// Warns of what is odd about the inputs, and adds files of another version to what failed.
     fn warn(&mut self) {
-        let Self { detector, seen, failures, .. } = self;
+        let Self { detector, seen, failures, unknown_odin, .. } = self;
         let warning = |text: &dyn std::fmt::Display| say(&format!("warning: {text}"));
         for text in seen.warnings() {
             warning(&text);
+        }
+        for version in unknown_odin.iter() {
+            warning(&format!(
+                "ODIN banks of version {version}: their layout is not known, so the event table lacks what they say"
+            ));
         }
         failures.extend(detector.check_versions(seen).take(LISTED_FAILURES));
         if self.failures.is_empty() && self.stop.is_none() {
@@ -297,6 +328,7 @@ impl<'a> Taker<'a> {
             "skipped_files": self.n_skipped,
             "failed_files": self.failed,
             "damaged_left_out": self.seen.unidentified,
+            "error_banks": self.seen.error_banks.iter().map(|(&kind, &n)| (kind::name(kind), n)).collect::<BTreeMap<_, _>>(),
             "runs": self.runs,
             "payload_bytes_copied": self.copied,
             "pipeline": summary::flow_json(flow),
@@ -458,7 +490,7 @@ mod tests {
             for (runs, copied) in [(500..590, 3), (1..60, 4)] {
                 let hits = UtHits::with_capacity(0, 1, 0);
                 let part = Part::of(&[0], &[], &hits, &BatchReport::new(), 0, Duration::ZERO);
-                let batch = Batch { part, run: None, runs: runs.collect(), encoded: None };
+                let batch = Batch { part, run: None, runs: runs.collect(), encoded: None, rows: Vec::new() };
                 assert!(taker.take(
                     Reached::default(),
                     0,

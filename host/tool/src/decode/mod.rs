@@ -35,7 +35,7 @@ use ut_data::input::{InputPart, Select};
 use ut_data::pipeline::Flow;
 use ut_decoders::job::{BATCH_SIZE, Job, LARGE_BATCH_SIZE, threads};
 use ut_decoders::{Backend, DecodeError, Parameters};
-use ut_files::{Columns, HitFormat, Packing};
+use ut_files::{Columns, EventTable, HitFormat, Packing};
 
 /// Decode files into hits.
 ///
@@ -73,6 +73,10 @@ pub struct Args {
     /// Write the summary as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write a table with one row an event here, .csv or .parquet, also of events without hits: file, run, number, ODIN's
+    /// time, bunch crossing, trigger, orbit and TCK, and how many hits, banks and troubles it has.
+    #[arg(long, value_name = "PATH", conflicts_with = "resume")]
+    event_table: Option<PathBuf>,
     /// Fail (exit code 1) when anything is wrong with the data.
     #[arg(long)]
     strict: bool,
@@ -171,10 +175,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let format = wanted.as_ref().map(Wanted::format);
     let mut files = args.inputs.expand()?;
     let mut protected = Protected::inputs(&files);
-    for output in [&args.output, &args.json].into_iter().flatten() {
+    for output in [&args.output, &args.json, &args.event_table].into_iter().flatten() {
         protected.check(output).unwrap_or_else(|message| usage(&message));
     }
     let BackendArgs { backend, layout, .. } = args.backend;
+    args.event_table.iter().try_for_each(|table| HitFormat::of(table).map(|_| ()))?;
     let mut config = args.backend.config(usize::from(args.backend.threads()));
     let start = Instant::now();
     let detector = Detector::load(&args.detector, &files)?;
@@ -191,7 +196,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let read = [&detector.boards, &detector.geometry, &args.mask, &args.sets, &args.inputs.files_from];
         protected.add_unnamed();
         protected.add(read.into_iter().chain([&args.tuned.tune_db]).flatten(), what);
-        args.json.iter().for_each(|json| protected.add_output(json, what));
+        args.json.iter().chain(&args.event_table).for_each(|path| protected.add_output(path, what));
         wanted.protected = protected;
         let plan = wanted.plan(&mut files, || made_with(args, &detector, mask.as_ref()));
         (wanted, plan)
@@ -210,12 +215,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         config = config.with_cpu_threads(1);
     }
     let n_workers = threads(backend, asked)?;
-    let is_told = args.json.is_some() || format.is_some_and(|format| format != HitFormat::Csv);
+    let is_told =
+        args.json.is_some() || args.event_table.is_some() || format.is_some_and(|format| format != HitFormat::Csv);
     let options = args.clustering.options();
     let files: Arc<[PathBuf]> = files.into();
     let mask_file = args.mask.as_deref().zip(mask.as_ref());
     let story = Arc::new(story(options, (backend, layout), &detector, mask_file, Arc::clone(&files), is_told));
     let outputs = planned.map(|(wanted, plan)| Outputs::begin(wanted, plan, Arc::clone(&story))).transpose()?;
+    let table = args.event_table.as_ref().map(|path| EventTable::create(path, &files)).transpose()?;
     let is_device = matches!(backend, Backend::Emulated | Backend::Cuda);
     let is_large = is_device || format == Some(HitFormat::Parquet);
     let batch = batch.unwrap_or(if is_large { LARGE_BATCH_SIZE } else { BATCH_SIZE });
@@ -243,11 +250,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             mask: mask.as_ref(),
             encoder: outputs.as_ref().map(Outputs::encoder),
             sets: sets.as_deref().map(|sets| (sets, 0)),
+            has_table: args.event_table.is_some(),
         })
     };
     let workers = (0..n_workers).map(worker).collect::<Result<Vec<_>, _>>()?;
     let mut taker = Taker::new(args, &detector, files, story, totals, start);
-    (taker.outputs, taker.sets, taker.n_skipped) = (outputs, sets.clone(), n_skipped);
+    (taker.outputs, taker.table, taker.sets, taker.n_skipped) = (outputs, table, sets.clone(), n_skipped);
     (taker.apart, taker.takes_all) = (apart, select == Select::default());
     taker.show_progress();
     signals::end_gently();

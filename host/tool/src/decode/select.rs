@@ -1,9 +1,13 @@
 //! Which events are decoded: the options, and what they mean.
 
+use std::ops::Range;
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
 use crate::Failure;
-use ut_data::input::{InputPart, Places, Select, count_events, count_readable};
+use crate::args::one_of;
+use ut_data::input::{Crossing, InputPart, Places, Select, count_events, count_readable, from_utc};
 
 /// Which events.
 #[derive(Debug, Default, clap::Args)]
@@ -18,6 +22,13 @@ pub struct SelectArgs {
     /// Only events with this event number.
     #[arg(long, value_name = "N")]
     pub event_number: Option<u64>,
+    /// Only events of this time by ODIN, UTC, as 2026-02-03T04:05..2026-02-03T05:00; the end is not meant, and either may be
+    /// missing.
+    #[arg(long, value_name = "FROM..TO", value_parser = time)]
+    pub time: Option<Range<u64>>,
+    /// Only events of these types of bunch crossings by ODIN.
+    #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = one_of!(Crossing::ALL, Crossing::name))]
+    pub crossing: Option<Vec<Crossing>>,
     /// Only part i of n contiguous parts that together hold all events. The inputs are read an extra time to count them.
     #[arg(long, value_name = "i/n", value_parser = shard)]
     pub shard: Option<(u64, u64)>,
@@ -37,20 +48,35 @@ fn shard(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
+fn time(text: &str) -> Result<Range<u64>, String> {
+    let (from, to) = text.split_once("..").ok_or("it is FROM..TO, as 2026-02-03T04:05..2026-02-03T05:00")?;
+    let time = |text: &str, open: u64| {
+        let found = if text.is_empty() { Some(open) } else { from_utc(text) };
+        found.ok_or_else(|| format!("{text:?} is not a time, as 2026-02-03T04:05:06"))
+    };
+    let range = time(from, 0)?..time(to, u64::MAX)?;
+    if range.is_empty() { Err("it ends before it begins".to_owned()) } else { Ok(range) }
+}
+
 impl SelectArgs {
     /// The shard, 1 of 1 if none is named, and the other options that choose events, in words.
     pub fn part(&self) -> ((u64, u64), String) {
-        let Self { events, run, event_number, shard, skip, limit } = self;
-        (shard.unwrap_or((1, 1)), format!("{:?}", (events, run, event_number, skip, limit)))
+        let Self { events, run, event_number, time, crossing, shard, skip, limit } = self;
+        let odin = (time, crossing);
+        let others = format!("{:?}", (events, run, event_number, skip, limit));
+        (shard.unwrap_or((1, 1)), if odin == (&None, &None) { others } else { format!("{others} {odin:?}") })
     }
 
     /// What to warn of where only `n` of the events that `--events` names were found. Other options choose among them, so
     /// that nobody can say how many there should be.
     pub fn warning(&self, n: u64) -> Option<String> {
-        let Self { events: Some(places), run: None, event_number: None, shard: None, skip: 0, limit: None } = self
+        let Self { events: Some(places), run: None, event_number: None, shard: None, skip: 0, limit: None, .. } = self
         else {
             return None;
         };
+        if self.time.is_some() || self.crossing.is_some() {
+            return None;
+        }
         let wanted = places.count();
         // Without any event there is a warning already.
         (0 < n && n < wanted).then(|| format!("--events names {wanted} events, the input has only {n} of them"))
@@ -60,6 +86,7 @@ impl SelectArgs {
     /// more do not count.
     pub fn select(&self, files: &[PathBuf], keep_going: bool) -> Result<Select, Failure> {
         let mut select = Select::default().run(self.run).number(self.event_number);
+        select = select.time(self.time.clone()).crossings(self.crossing.clone());
         if let Some(places) = &self.events {
             select = select.places(places);
         }

@@ -9,6 +9,7 @@ use crate::summary::Part;
 use ut_bench::features;
 use ut_data::detector::Mask;
 use ut_data::error::WorkError;
+use ut_data::output::EventRow;
 use ut_data::{BatchReport, BatchView, DetectorTables, UtHits};
 use ut_decoders::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoders::job::{Decoded, Work};
@@ -36,6 +37,8 @@ pub struct Worker<'a> {
     pub encoder: Option<Encoder>,
     /// The sets of several workloads, and which of them the decoder has.
     pub sets: Option<(&'a Sets, usize)>,
+    /// Whether a table of the events is wanted.
+    pub has_table: bool,
 }
 
 /// What became of a batch.
@@ -45,6 +48,8 @@ pub struct Batch {
     pub run: Option<u32>,
     pub runs: BTreeSet<u32>,
     pub encoded: Option<Encoded>,
+    /// Rows of the table of events, if it is wanted.
+    pub rows: Vec<EventRow>,
 }
 
 impl Work for Worker<'_> {
@@ -72,16 +77,20 @@ impl Work for Worker<'_> {
         let part = Part::of(&self.layers, origins, hits, report, masked, decoding);
         let rows = Rows { files: &[], origins, meta: batch.meta, hits, tables: self.tables };
         let encoded = self.encoder.as_mut().map(|encoder| encoder.encode(&rows)).transpose()?;
+        let table =
+            if self.has_table { EventRow::of_batch(origins, batch.meta, hits, report).collect() } else { Vec::new() };
         let runs = batch.meta.iter().filter_map(|meta| meta.run).collect();
-        Ok(Batch { part, run: batch.meta_of(0).run, runs, encoded })
+        Ok(Batch { part, run: batch.meta_of(0).run, runs, encoded, rows: table })
     }
 
     fn bytes(batch: &Batch) -> u64 {
-        match &batch.encoded {
-            Some(Encoded::Text(text)) => text.len() as u64,
-            // Seven columns, and some that were asked for.
-            Some(Encoded::RowGroup(_)) => 40 * batch.part.hits(),
-            None => 0,
-        }
+        let of_rows = size_of_val(&batch.rows[..]) as u64;
+        of_rows
+            + match &batch.encoded {
+                Some(Encoded::Text(text)) => text.len() as u64,
+                // Seven columns, and some that were asked for.
+                Some(Encoded::RowGroup(_)) => 40 * batch.part.hits(),
+                None => 0,
+            }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::Failure;
 use crate::describe::{Words, hex, source_in_words};
 use ut_data::detector::{BankVersion, LANES_PER_BOARD};
-use ut_data::input::{Bank, Format, RawEvent, kind};
+use ut_data::input::{Bank, Format, Odin, OdinFacts, RawEvent, Tae, kind, utc};
 use ut_kernels::bank::board_of;
 
 use super::kinds::{Kinds, add_kinds, kinds_table};
@@ -48,6 +48,11 @@ pub fn one_event(event: &RawEvent<'_>, format: Option<BankVersion>) -> String {
         let mut remarks = words.remarks;
         if version.is_none() && bank.version.is_some() {
             remarks.push("unknown version".to_owned());
+        }
+        if let (Some(BankVersion::V5), &[_, _, b2, b3, ..]) = (version, bank.payload)
+            && (b2, b3) != (0, 0)
+        {
+            remarks.push(format!("header bytes 2 and 3 are 0x{b2:02x} 0x{b3:02x}"));
         }
         let board = board_of(bank.source_id);
         match board {
@@ -112,6 +117,19 @@ pub fn one_bank(event: &RawEvent<'_>, number: usize, format: Option<BankVersion>
         let number = |n: Option<u64>| n.map_or_else(|| "not known".to_owned(), |n| n.to_string());
         let (run, event) = (number(event.run.map(u64::from)), number(event.number));
         let _ = writeln!(text, "run {run}, event number {event}");
+        match Odin::of(bank.version, payload) {
+            Some(Odin { facts: Some(facts), .. }) => {
+                let OdinFacts { time, bcid, crossing, trigger_type, event_type, orbit, tck, tae } = facts;
+                let time = time.map_or_else(|| "not known".to_owned(), utc);
+                let tae = tae.map_or("no", Tae::name);
+                let _ = writeln!(text, "time {time}, bunch crossing {bcid} ({}), orbit {orbit}", crossing.name());
+                let _ = writeln!(
+                    text,
+                    "trigger type {trigger_type}, event type 0x{event_type:04x}, TCK 0x{tck:08x}, TAE {tae}"
+                );
+            }
+            _ => text += "NOTE: the layout of this version is not known, or the bank is too short\n",
+        }
     }
     text += "payload\n";
     text += &hex(payload, SHOWN_BYTES);

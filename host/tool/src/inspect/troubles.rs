@@ -82,6 +82,7 @@ impl Finder {
                 | Damage::BankTooSmall { bank, byte, .. }
                 | Damage::BankBeyond { bank, byte, .. }
                 | Damage::Entry { bank, byte, .. } => (Some(bank), Some(byte as u64)),
+                Damage::Tae { bank } => (Some(bank), None),
                 Damage::Checksum { .. } | Damage::Unpack(_) | Damage::Fragments { .. } => (None, None),
             };
             let (count, what) = (Count::BrokenEvent, damage.to_string());

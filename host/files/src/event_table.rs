@@ -1,0 +1,104 @@
+//! A table of events as CSV or Parquet: a row an event, also of events without hits.
+
+use std::fmt::Write as _;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use ut_data::input::utc;
+use ut_data::output::{EventColumn, EventColumnType, EventRow};
+
+use super::parquet::{EventGroups, output_error};
+use super::{HitFormat, NewFile, OutputError, Provenance, quoted};
+
+/// Rows of a row group.
+const ROWS: usize = 1 << 16;
+
+/// Writes a table of events. Dropped without [`Self::finish`], it leaves nothing behind.
+pub struct EventTable {
+    path: PathBuf,
+    names: Vec<String>,
+    waiting: Vec<EventRow>,
+    writer: Writer,
+}
+
+enum Writer {
+    Csv(NewFile),
+    Parquet(Box<EventGroups<NewFile>>),
+}
+
+impl EventTable {
+    /// Begins the table of the events of `inputs`, in the format that the extension says.
+    ///
+    /// # Errors
+    /// If the extension says no format, or the file cannot be created.
+    pub fn create(path: &Path, inputs: &[PathBuf]) -> Result<Self, OutputError> {
+        let format = HitFormat::of(path)?;
+        let mut file = NewFile::create(path)?;
+        let writer = match format {
+            HitFormat::Csv => {
+                let names: Vec<&str> = EventColumn::all().map(|column| column.name).collect();
+                writeln!(file, "file,{}", names.join(",")).map_err(|source| file.cannot(source))?;
+                Writer::Csv(file)
+            }
+            HitFormat::Parquet => {
+                let groups = EventGroups::new(file).map_err(|source| output_error(path, source))?;
+                Writer::Parquet(Box::new(groups))
+            }
+        };
+        let names = inputs.iter().map(|input| input.display().to_string()).collect();
+        Ok(Self { path: path.to_path_buf(), names, waiting: Vec::new(), writer })
+    }
+
+    /// Adds rows, in the order of the inputs.
+    ///
+    /// # Errors
+    /// If they cannot be written.
+    pub fn append(&mut self, rows: &[EventRow]) -> Result<(), OutputError> {
+        self.waiting.extend_from_slice(rows);
+        if self.waiting.len() < ROWS { Ok(()) } else { self.write() }
+    }
+
+    fn write(&mut self) -> Result<(), OutputError> {
+        let rows = std::mem::take(&mut self.waiting);
+        match &mut self.writer {
+            Writer::Csv(file) => {
+                let mut text = String::new();
+                for row in &rows {
+                    push_row(&mut text, row, &self.names);
+                }
+                file.write_all(text.as_bytes()).map_err(|source| file.cannot(source))
+            }
+            Writer::Parquet(groups) => {
+                groups.append(&rows, &self.names).map_err(|source| output_error(&self.path, source))
+            }
+        }
+    }
+
+    /// Completes the table and gives it its name.
+    ///
+    /// # Errors
+    /// If writing or renaming fails; nothing is left then.
+    pub fn finish(mut self, provenance: &Provenance) -> Result<(), OutputError> {
+        self.write()?;
+        let file = match self.writer {
+            Writer::Csv(file) => file,
+            Writer::Parquet(groups) => groups.finish(provenance).map_err(|source| output_error(&self.path, source))?,
+        };
+        file.finish()
+    }
+}
+
+fn push_row(text: &mut String, row: &EventRow, names: &[String]) {
+    *text += &names.get(row.origin.file as usize).map(|name| quoted(name)).unwrap_or_default();
+    for column in EventColumn::all() {
+        text.push(',');
+        // Writing to a String cannot fail.
+        let _ = match (column.value(row), column.kind) {
+            (None, _) => Ok(()),
+            (Some(value), EventColumnType::Integer(_)) => write!(text, "{value}"),
+            (Some(value), EventColumnType::Time) => write!(text, "{}", utc(value)),
+            (Some(value), EventColumnType::Text(texts)) => write!(text, "{}", texts[value as usize]),
+        };
+    }
+    text.push('\n');
+}
