@@ -45,6 +45,7 @@ pub struct DetectorArgs {
     /// generate`: for those of pipes, MEP packets and dumps. Hits of real events are then wrong.
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, value_parser = bank_format(),
         conflicts_with_all = ["boards", "geometry"])]
+    #[expect(clippy::option_option, reason = "the option, and the format that it may name")]
     pub synthetic_detector: Option<Option<BankVersion>>,
     /// Take boards and geometry that do not fit each other, or events that are not of their detector: you know better.
     #[arg(long)]

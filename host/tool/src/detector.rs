@@ -144,7 +144,7 @@ impl Maker {
             match Self::of_file(file) {
                 Self::Unknown => {}
                 Self::Generate => all = Self::Generate,
-                other => return other,
+                other @ Self::Other(_) => return other,
             }
         }
         all
