@@ -30,6 +30,12 @@ pub struct Detector {
     pub geometry: Option<PathBuf>,
 }
 
+impl From<&ut_report::Detector> for Detector {
+    fn from(of: &ut_report::Detector) -> Self {
+        Self { tables: of.tables.clone(), boards: of.boards.clone(), geometry: of.geometry.clone() }
+    }
+}
+
 impl Detector {
     /// The detector that `args` ask for. Without tables, the embedded one if `ut-decode generate` made the events of all
     /// `files`, or if it was asked for: for the format of the first UT banks in the files, v5 where that cannot be seen.
@@ -42,14 +48,14 @@ impl Detector {
         }
         if let Some(format) = args.synthetic_detector {
             let version = format.or_else(|| first_version(files)).unwrap_or(BankVersion::V5);
-            return Self::embedded(version, args);
+            return Ok(Self::embedded(version, args));
         }
         let maker = Maker::of(files);
         let set = config::tables().filter(|_| !files.is_empty() && !matches!(maker, Maker::Generate));
         match (set, maker) {
             (Some((boards, geometry)), _) => Self::read(boards, geometry, args),
             (None, Maker::Other(why)) => Err(format!("{why}: {NAME_TABLES}").into()),
-            (None, _) => Self::embedded(first_version(files).unwrap_or(BankVersion::V5), args),
+            (None, _) => Ok(Self::embedded(first_version(files).unwrap_or(BankVersion::V5), args)),
         }
     }
 
@@ -71,13 +77,13 @@ impl Detector {
     }
 
     /// The embedded detector of a bank format.
-    pub fn embedded(version: BankVersion, args: &DetectorArgs) -> Result<Self, Failure> {
+    pub fn embedded(version: BankVersion, args: &DetectorArgs) -> Self {
         detail("tables: the embedded synthetic detector");
         let mut tables = DetectorTables::synthetic(version, args.grouping());
         if args.synthetic_detector.is_some() || args.trust_tables {
             tables = tables.of_any_maker();
         }
-        Ok(Self { tables, boards: None, geometry: None })
+        Self { tables, boards: None, geometry: None }
     }
 
     /// Whether these are the tables of the synthetic detector that is part of the program.

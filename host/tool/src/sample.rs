@@ -113,7 +113,7 @@ impl Loaded {
             let events = vec![embedded(args.profile, args.format, n)?];
             let detector = match detector.boards.clone().zip(detector.geometry.clone()) {
                 Some((boards, geometry)) => Detector::read(boards, geometry, detector)?,
-                None => Detector::embedded(args.format, detector)?,
+                None => Detector::embedded(args.format, detector),
             };
             (detector, events, source)
         } else {

@@ -52,7 +52,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             trusting.trust_tables = true;
             Detector::read(boards, geometry, &trusting)?
         }
-        None => Detector::embedded(args.format.unwrap_or(BankVersion::V5), &args.detector)?,
+        None => Detector::embedded(args.format.unwrap_or(BankVersion::V5), &args.detector),
     };
     let tables = &detector.tables;
     if args.sector.is_some() || args.board.is_some() {

@@ -41,7 +41,10 @@ impl SampleArgs {
     /// The detector alone: that of the settings, or the embedded one.
     pub fn detector(&self) -> Result<Detector, Failure> {
         let args = DetectorArgs::default();
-        if self.files.is_empty() { Detector::embedded(self.format, &args) } else { Detector::load(&args, &self.files) }
+        if self.files.is_empty() {
+            return Ok(Detector::embedded(self.format, &args));
+        }
+        Detector::load(&args, &self.files)
     }
 
     /// The detector, the events, and what they are called.

@@ -49,7 +49,10 @@ fn entries(text: &str) -> Vec<(&str, Vec<&str>)> {
 
 /// Everything in a PTX text that must not be there, in words.
 fn faults(text: &str) -> String {
-    let mut faults: String = check(text, &[]).iter().map(|finding| format!("{finding}\n")).collect();
+    let mut faults = String::new();
+    for finding in check(text, &[]) {
+        _ = writeln!(faults, "{finding}");
+    }
     let mut fault = |what: &str, line: &str| _ = writeln!(faults, "{what}: {}", line.trim());
     if !text.contains(&format!("\n.target {TARGET}\n")) {
         fault("not for", TARGET);

@@ -153,7 +153,7 @@ fn text(drawing: &Drawing<'_>) -> String {
     let (mut text, tables) = (String::new(), drawing.tables());
     let mut list = |what: &str, lines: &[String]| {
         let (n, more) = (lines.len(), lines.len().saturating_sub(SAID));
-        let shown = lines.iter().take(SAID).map(|line| format!("\n  {line}")).collect::<String>();
+        let shown = lines.iter().take(SAID).flat_map(|line| ["\n  ", line]).collect::<String>();
         let more = if more > 0 { format!("\n  and {} more", whole(more as u64)) } else { String::new() };
         // Writing to a String cannot fail.
         let _ = if n > 0 { writeln!(text, "{what}:{shown}{more}") } else { writeln!(text, "{what}") };

@@ -543,7 +543,7 @@ fn a_mask_of_what_stands_out_is_one_and_leaves_what_has_good_hits() {
     let text = mask("a\nboard 7.mdf", &verdicts, tables);
     let mask = Mask::parse(&text, tables).unwrap();
     let (_, two) = of_two_lanes(tables);
-    let of = |slot: usize, strip: u32| 3 << 28 | (tables.slots()[slot].chan_id & !511) + strip;
+    let of = |slot: usize, strip: u32| (3 << 28) | ((tables.slots()[slot].chan_id & !511) + strip);
     assert!(mask.contains(of(lanes[EMPTY][0], 0)) && mask.contains(of(lanes[20][0], 77)));
     assert!(mask.contains(of(two[0], 10)) && mask.contains(of(two[1], 300)));
     assert_eq!(mask.n_strips(), 512 + 2 * 256 + 1, "{text}");

@@ -459,7 +459,7 @@ mod tests {
     /// What `check` finds of a job with these options.
     fn with_taker(options: &[&str], check: impl FnOnce(&mut Taker<'_>)) {
         let args = Line::parse_from([&["decode", "file"], options].concat()).args;
-        let detector = Detector::embedded(BankVersion::V5, &args.detector).unwrap();
+        let detector = Detector::embedded(BankVersion::V5, &args.detector);
         let story = story(DecodeOptions::default(), (Backend::Cpu, None), &detector, None, Arc::default(), false);
         let totals = Totals::new(&detector.tables, Flip::default(), false);
         check(&mut Taker::new(&args, &detector, Arc::default(), Arc::new(story), totals, Instant::now()));

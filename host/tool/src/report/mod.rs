@@ -86,7 +86,7 @@ const fn against_name(against: Against) -> &'static str {
 /// # Errors
 /// If the two are of different detectors or options.
 pub fn draw(run: &Sums, reference: Option<&Sums>) -> Result<Drawn, SumsError> {
-    let (options, detector) = (run.options, tool_detector(&run.detector));
+    let (options, detector) = (run.options, crate::detector::Detector::from(&*run.detector));
     let table = |path: &Option<PathBuf>, bytes: &[u8]| {
         let name = path.as_ref().map(|path| path.display().to_string());
         format!("{} ({})", name.unwrap_or_else(|| "the embedded synthetic detector".to_owned()), hash(bytes))
@@ -117,12 +117,6 @@ pub fn draw(run: &Sums, reference: Option<&Sums>) -> Result<Drawn, SumsError> {
     let provenance = facts(options, &detector, None).into_iter().map(|(key, value)| (key.to_owned(), value.into()));
     drawn.json["provenance"] = provenance.collect::<serde_json::Map<_, _>>().into();
     Ok(drawn)
-}
-
-/// The tables of some sums, as the rest of the tool knows them.
-fn tool_detector(detector: &Detector) -> crate::detector::Detector {
-    let Detector { tables, boards, geometry } = detector.clone();
-    crate::detector::Detector { tables, boards, geometry }
 }
 
 /// True if events that are not of the synthetic detector were decoded with its tables.

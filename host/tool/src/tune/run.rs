@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     target.space.report().warnings().for_each(|warning| say(&format!("warning: {warning}")));
     let mut watcher = Watcher::new(target.objective);
     signals::keeps("every finished measurement is kept; the same command goes on from here");
-    let mut watch = target.watch(args);
+    let mut watch = Target::watch(args);
     let tuning = tune_watched(&session, device, &mut store, &mut *watch, &mut |step| {
         watcher.step(step, |config| target.space.named(config).to_string());
         true

@@ -121,7 +121,7 @@ impl Target {
     }
 
     /// A watch over what is measured; a recording needs none.
-    pub fn watch(&self, args: &Args) -> Box<dyn Watch> {
+    pub fn watch(args: &Args) -> Box<dyn Watch> {
         match args.backend {
             DeviceSpec::Decoder(backend) => args.watch.watch(backend),
             DeviceSpec::Replay(_) => Box::new(NoWatch),

@@ -122,7 +122,7 @@ fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
     let files: Vec<PathBuf> = args.workloads.iter().filter(|name| profile(name).is_none()).map(PathBuf::from).collect();
     let default = DetectorArgs::default();
     let detector =
-        if files.is_empty() { Detector::embedded(args.format, &default)? } else { Detector::load(&default, &files)? };
+        if files.is_empty() { Detector::embedded(args.format, &default) } else { Detector::load(&default, &files)? };
     let mut loads: Vec<Load> = Vec::new();
     for text in &args.workloads {
         let (name, source, events) = if let Some(profile) = profile(text) {
@@ -160,6 +160,9 @@ fn space(backend: Backend, cores: u32) -> Result<Space, Failure> {
     Ok(Space::recorded(&names, &rows.collect::<Vec<_>>())?.0)
 }
 
+/// Makes the device of the workload with a number.
+type MakeDevice<'d> = dyn Fn(usize) -> Result<Box<dyn Device + 'd>, Failure> + 'd;
+
 /// What is tuned.
 struct Subject<'d> {
     this: DeviceIdentity,
@@ -170,7 +173,7 @@ struct Subject<'d> {
     any: Workload,
     loads: &'d [Load],
     /// Makes the device of a workload. Each holds every configuration that was tried.
-    device: Box<dyn Fn(usize) -> Result<Box<dyn Device + 'd>, Failure> + 'd>,
+    device: Box<MakeDevice<'d>>,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
