@@ -101,12 +101,13 @@ fn decode_fused(input: &str, more: &[&str]) -> (Vec<u8>, String) {
 #[test]
 fn registers_and_carve_out_are_the_fused_kernels_alone_and_change_no_hit() {
     let (hits, said) = decode_fused("events.mdf", &[]);
-    assert!(!said.contains("registers a thread"), "{said}");
+    // The PTX says so itself.
+    assert!(said.contains("fused__v5_allen_fused has at most 48 registers"), "{said}");
     let prefers: Vec<&str> = said.lines().filter(|line| line.contains("shared memory")).collect();
     assert!(matches!(prefers[..], [one] if one.contains("fused__v5_allen_fused prefers") && !one.contains(" 100 %")));
-    let limits = ["--set", "cuda.registers=48", "--set", "fused.carve_out=58"];
+    let limits = ["--set", "cuda.registers=56", "--set", "fused.carve_out=58"];
     let (limited, said) = decode_fused("events.mdf", &limits);
-    assert!(said.contains("fused__v5_allen_fused has at most 48 registers"), "{said}");
+    assert!(said.contains("fused__v5_allen_fused has at most 56 registers"), "{said}");
     assert!(!said.contains("fused_others__v5_allen_fused has") && said.contains("prefers 58 %"), "{said}");
     assert!(limited == hits);
     let (unset, said) = decode_fused("events.mdf", &["--set", "fused.carve_out=1"]);

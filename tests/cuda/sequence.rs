@@ -10,6 +10,7 @@ use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchView, DecodeError, DecodeOptions, DetectorTables, Grouping, Layout};
 use ut_kernels::report::N_COUNTS;
+use ut_kernels::status::WRONG_VERSION;
 
 use crate::fake_driver::{on_the_fakes, well_on_the_fake};
 use crate::interop::{Caller, send};
@@ -145,7 +146,8 @@ fn check_all(tables: &DetectorTables, batches: &[BatchView<'_>]) {
         flight.write(&mut stage, (&mut device, &stream), n);
     }
     for ((flight, &batch), &(n, _)) in flying.iter_mut().zip(batches).zip(&counted) {
-        assert_eq!(flight.result(&mut device, &stream), (n, 0));
+        let status = if batch.version == Some(3) { WRONG_VERSION } else { 0 };
+        assert_eq!(flight.result(&mut device, &stream), (n, status));
         flight.check((&mut device, &stream), tables, batch, n);
     }
     drop((flying, stream, stage, device));

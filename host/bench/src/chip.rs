@@ -133,7 +133,7 @@ mod tests {
             blocks,
             shared,
         };
-        for (capability, name) in [((8, 0), "sm_80"), ((8, 7), "sm_86"), ((10, 0), "sm_90")] {
+        for (capability, name) in [((8, 0), "sm_80"), ((8, 7), "sm_86"), ((9, 5), "sm_90"), ((12, 0), "sm_100")] {
             let chip = Chip::at_hand(&facts(capability, None, None, None), &[]);
             let known = Architecture::named(name).unwrap();
             assert_eq!((chip.architecture, chip.name.as_str()), (known, "Some GPU"));

@@ -268,7 +268,7 @@ mod tests {
         change(&mut boards);
         let sector = Sector { pitch: 0.1, dy: 1.0, ..Sector::default() };
         let geometry = Geometry { version: 1, sectors: vec![sector; N_SECTORS] };
-        (DetectorTables::new(boards, geometry, Grouping::YRows).unwrap(), [a, b, c])
+        (DetectorTables::trusting(boards, geometry, Grouping::YRows).unwrap(), [a, b, c])
     }
 
     fn masked(text: &str) -> Vec<(usize, u32)> {
