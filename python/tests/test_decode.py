@@ -357,10 +357,13 @@ def test_what_is_not_there_is_a_file_not_found_error_too(v5, fixtures):
     assert isinstance(copy, FileNotFoundError) and str(copy) == str(caught.value)
 
 
-def test_tables_that_are_none_are_refused_with_their_byte(fixtures):
+def test_tables_that_are_none_are_refused_with_their_byte(fixtures, tmp_path):
+    damaged = bytearray((fixtures / "v5/boards.bin").read_bytes())
+    damaged[-1] ^= 0xFF
+    (tmp_path / "boards.bin").write_bytes(damaged)
     with pytest.raises(ut.TablesError) as caught:
-        ut.Tables(fixtures / "v5/geometry.bin", fixtures / "v5/geometry.bin")
-    assert caught.value.file.endswith("geometry.bin") and caught.value.byte is not None
+        ut.Tables(tmp_path / "boards.bin", fixtures / "v5/geometry.bin")
+    assert caught.value.file.endswith("boards.bin") and caught.value.byte is not None
     with pytest.raises(ValueError, match="y-rows or unique-x"):
         ut.Tables.synthetic(grouping="rows")
     with pytest.raises(ValueError, match="v4 or v5"):

@@ -24,7 +24,7 @@ def run(*args, **options):
 def test_results_go_to_standard_output_and_errors_to_standard_error():
     version = run("--version")
     assert (version.returncode, version.stderr) == (0, "")
-    assert version.stdout == f"ut-decode {ut.__version__}\n"
+    assert version.stdout.startswith(f"ut-decode {ut.__version__}, commit ")
     wrong = run("decode", "--no-such-option")
     assert (wrong.returncode, wrong.stdout) == (2, "") and "--no-such-option" in wrong.stderr
     absent = run("decode", "no-such.mdf")
