@@ -70,7 +70,7 @@ impl Backend {
         options: DecodeOptions,
         threads: usize,
     ) -> Result<Box<dyn Decoder>, DecodeError> {
-        let parameters = Parameters::default().with_pipeline(Pipeline::default_for(self, tables));
+        let parameters = Parameters::default().with_pipeline(Pipeline::default_for(self));
         self.decoder_with(tables, options, &parameters.with_cpu_threads(threads))
     }
 

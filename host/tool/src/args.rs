@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tuner::budget::LONGEST;
-use ut_data::detector::{BankVersion, DetectorTables, Grouping};
+use ut_data::detector::{BankVersion, Grouping};
 use ut_data::{DecodeOptions, Flip, Layout, Position};
 use ut_decoders::cpu::Simd;
 use ut_decoders::{Backend, ParameterError, Parameters, Pipeline};
@@ -126,8 +126,7 @@ pub struct BackendArgs {
     #[arg(long, value_name = "LEVEL", value_parser = one_of!(Simd::ALL, Simd::name))]
     pub simd: Option<Simd>,
     /// Which kernels emulated and cuda run: allen, seven kernels in nine launches, or fused, one for ordinary events that
-    /// keeps everything in shared memory and one for the others. Results are the same [default: on a GPU fused for v5 banks in
-    /// y-rows; else allen].
+    /// keeps everything in shared memory and one for the others. Results are the same [default: on a GPU fused, else allen].
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
     pub pipeline: Option<Pipeline>,
     /// Set a parameter of the backend, as --set cluster.block_x=64; hits never change. `ut-decode sweep --list` shows
@@ -137,9 +136,9 @@ pub struct BackendArgs {
 }
 
 impl BackendArgs {
-    /// Which kernels run for these tables.
-    pub fn pipeline(&self, tables: &DetectorTables) -> Pipeline {
-        self.pipeline.unwrap_or_else(|| Pipeline::default_for(self.backend, tables))
+    /// Which kernels run.
+    pub fn pipeline(&self) -> Pipeline {
+        self.pipeline.unwrap_or_else(|| Pipeline::default_for(self.backend))
     }
 
     /// The parameters, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the program

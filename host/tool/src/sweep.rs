@@ -104,7 +104,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Loaded { detector, events, wanted, sample, source } =
         Loaded::new(&args.sample, &DetectorArgs::default(), feeding)?;
     if !args.backend.set.iter().any(|set| set.starts_with("pipeline=")) {
-        base = base.with_pipeline(Pipeline::default_for(backend, &detector.tables));
+        base = base.with_pipeline(Pipeline::default_for(backend));
     }
     let mut environment = Environment::of(backend);
     let chip = Chip::of_environment(environment.facts(), &Unit::PRODUCTION);

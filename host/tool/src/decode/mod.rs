@@ -184,7 +184,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let start = Instant::now();
     let detector = Detector::load(&args.detector, &files)?;
     let tables = &detector.tables;
-    config = config.with_pipeline(args.backend.pipeline(tables));
+    config = config.with_pipeline(args.backend.pipeline());
     let mask = args.mask.as_ref().map(|path| Mask::read(path, tables)).transpose()?;
     if let (Some(path), Some(mask)) = (&args.mask, &mask) {
         detail(&format!("mask: {}, {} strips", path.display(), mask.n_strips()));

@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
             _ => (),
         }
-        let pipeline = args.backend.pipeline(&detector.tables);
+        let pipeline = args.backend.pipeline();
         if backend.runs_kernels() {
             default.push(format!("pipeline={pipeline}"));
         }
@@ -118,7 +118,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let tuned = tuned(args, &loaded.detector);
     let mut measurement = measurement(args, tuned, duration);
-    measurement.decoder = measurement.decoder.with_pipeline(args.backend.pipeline(&loaded.detector.tables));
+    measurement.decoder = measurement.decoder.with_pipeline(args.backend.pipeline());
     let expected = loaded.expected(args.backend.layout(), measurement.options)?;
     let as_tuned = tuned.filter(|_| args.batches.is_empty()).map(|tuned| [tuned.batch()]);
     let sizes = as_tuned.as_ref().map_or(sizes, |sizes| &sizes[..]);
@@ -190,7 +190,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// What was tuned for this backend, unless a parameter is set by hand.
 fn tuned(args: &Args, detector: &Detector) -> Option<Parameters> {
-    let what = (args.backend.backend, args.backend.pipeline(&detector.tables));
+    let what = (args.backend.backend, args.backend.pipeline());
     let tuned = || args.tuned.configuration(what, &detector.tables, &args.clustering.options());
     if args.backend.by_hand() { None } else { tuned() }
 }

@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "BACKEND", default_value = "cpu", conflicts_with = "command")]
     pub backend: DeviceSpec,
     /// Which kernels of cuda and emulated: fused, two launches, or allen, seven kernels in nine launches [default: on a GPU
-    /// fused for v5 banks in y-rows; else allen].
+    /// fused, else allen].
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
     pub pipeline: Option<Pipeline>,
     /// How to search; by default exhaustive for small spaces, else bayesian.

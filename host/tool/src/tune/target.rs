@@ -15,7 +15,6 @@ use tuner::watch::{NoWatch, Watch};
 use tuner::{Config, Device, Noise, Recording, Replay, Space};
 use ut_bench::tunable::{self, Subject};
 use ut_data::Layout;
-use ut_data::detector::DetectorTables;
 use ut_decoders::{Backend, Pipeline};
 
 use super::run_args::{Args, DeviceSpec};
@@ -75,7 +74,7 @@ impl Target {
                 // First what this machine cannot do, then what is wrong with the files.
                 tunable::device(*backend)?;
                 let detector = args.sample.detector()?;
-                Self::decoder(subject(*backend, args, &detector.tables), &args.sample, &detector)
+                Self::decoder(subject(*backend, args), &args.sample, &detector)
             }
             DeviceSpec::Replay(file) => Ok(Self::recorded(file)?.0),
         }
@@ -157,8 +156,8 @@ fn measuring(args: &[OsString]) -> Vec<OsString> {
 }
 
 /// The backend with the requested kernels.
-fn subject(backend: Backend, args: &Args, tables: &DetectorTables) -> Subject {
-    Subject { backend, pipeline: args.pipeline.unwrap_or_else(|| Pipeline::default_for(backend, tables)) }
+fn subject(backend: Backend, args: &Args) -> Subject {
+    Subject { backend, pipeline: args.pipeline.unwrap_or_else(|| Pipeline::default_for(backend)) }
 }
 
 /// Measures on standard input's request: the other side of [`Target::process`].
@@ -173,7 +172,7 @@ fn serve(args: &Args) -> Result<(), Failure> {
         DeviceSpec::Decoder(backend) => {
             let (detector, events, _) = args.sample.load()?;
             let Target { space, default, .. } = Target::of(args)?;
-            let varied = tunable::varied(subject(*backend, args, &detector.tables), &space)?;
+            let varied = tunable::varied(subject(*backend, args), &space)?;
             let mut device = trial::device(varied, &detector, events).keeping(KEPT);
             device.expect(Layout::Allen).map_err(|failure| failure.message)?;
             if let (Backend::Cuda, Some(default)) = (backend, &default) {
