@@ -19,7 +19,7 @@ Examples:
   ut-decode inspect run.mdf --event 3
 
   # No data at hand? Make some, and decode it
-  ut-decode generate --events 100 -o sample
+  ut-decode generate --n-events 100 -o sample
   ut-decode decode sample/events.mdf -o hits.parquet
 
   # How fast is this machine, and how long does a batch take?
