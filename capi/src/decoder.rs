@@ -97,7 +97,7 @@ struct State {
 }
 
 impl State {
-    /// The caller's report, or one that nobody sees.
+    /// The caller's report, or one that is thrown away.
     fn report<'a>(
         &'a mut self,
         report: Option<&'a mut [EventReport]>,

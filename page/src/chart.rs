@@ -173,7 +173,7 @@ fn shown(values: &[f64], low: &[f64], high: &[f64]) -> (f64, f64) {
     (lowest.max(first - room), highest.min(last + room))
 }
 
-/// To six digits: nobody sees more, and the page is smaller.
+/// Rounds to six digits: more cannot be seen, and the page is smaller.
 pub(crate) fn rounded(value: f64) -> f64 {
     if value.fract() == 0.0 { value } else { format!("{value:.5e}").parse().unwrap_or(value) }
 }

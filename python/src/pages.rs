@@ -18,7 +18,7 @@ const LARGE: usize = 1 << 28;
 /// Maps that are kept for the next columns.
 const KEPT: usize = 16;
 
-/// Maps that nobody uses any more, with their pages.
+/// Maps that are out of use, with their pages.
 #[derive(Default)]
 pub struct Pool(Mutex<Vec<Used>>);
 
@@ -70,7 +70,7 @@ impl Pages {
         let options = RemapOptions::new().may_move(true);
         // SAFETY:
         // - there is no file behind the map, beyond whose end it could reach;
-        // - nobody has a pointer into it: that takes a shared reference, and this one is not shared.
+        // - there is no pointer into it: that takes a shared reference, and this one is not shared.
         unsafe { self.map.remap(wanted, options) }?;
         advise(&self.map);
         Ok(())
@@ -110,7 +110,7 @@ impl Drop for Pages {
     fn drop(&mut self) {
         let Some(pool) = self.pool.upgrade() else { return };
         let Ok(empty) = MmapMut::map_anon(1) else { return };
-        // Without waiting: in a forked process, nobody may be left to open the lock.
+        // Without waiting: in a forked process, the thread that would open the lock may be gone.
         if let Ok(mut maps) = pool.0.try_lock()
             && maps.len() < KEPT
         {

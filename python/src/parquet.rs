@@ -73,7 +73,7 @@ fn write(task: &Task, path: PathBuf, packing: Packing, story: &Story, stop: &Ato
         return Err(failure);
     }
     if stop.load(Ordering::Relaxed) {
-        // Nobody waits for the answer; the file is dropped.
+        // The answer is no longer wanted; the file is dropped.
         return Ok(written);
     }
     all.check(&task.tables)?;

@@ -61,7 +61,7 @@ pub fn wait_for<T: Send + 'static>(
     let (send, result) = sync_channel(1);
     let result = Mutex::new(result);
     let thread = start(move || {
-        // Nobody may wait for it any more.
+        // The waiting thread may have gone.
         let _ = send.send(work());
     })?;
     loop {

@@ -243,7 +243,7 @@ fn of_packets(bytes: &[u8]) -> Events {
     Events::new([InputPart::memory("a.mep", bytes.to_vec())])
 }
 
-/// The events of MDF that comes from a pipe: nobody knows how long it is.
+/// The events of MDF that comes from a pipe: its length is unknown.
 fn of_mdf(bytes: &[u8]) -> Events {
     Events::new([InputPart::stream("a.mdf", Cursor::new(bytes.to_vec()))])
 }
@@ -395,7 +395,7 @@ fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_f
 fn an_event_that_is_cut_out_stays_compressed_with_what_is_wrong_with_it() {
     let directory = &empty();
     let good = packed(&event(&[bank(1, &ONE_HIT), bank(2, &ONE_HIT)]), 40, zlib_block);
-    // A wrong checksum; and a last block that cannot be unpacked, where nobody compares checksums.
+    // A wrong checksum; and a last block that cannot be unpacked, where checksums are not compared.
     let (mut sum, mut block) = (good.clone(), good.clone());
     sum[12] ^= 1;
     block[12..16].fill(0);

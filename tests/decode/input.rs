@@ -47,7 +47,7 @@ fn first_of_two(first: &[u8]) -> (usize, Option<Damage>) {
     (banks, damage)
 }
 
-/// Events before the error of a file, or of bytes whose number nobody knows.
+/// Events before the error of a file, or of bytes whose number is unknown.
 fn error_of(bytes: &[u8], is_stream: bool) -> (usize, InputError) {
     let stream = || Events::new([InputPart::stream("test.mdf", Cursor::new(bytes.to_vec()))]);
     let mut reader = if is_stream { stream() } else { reader(bytes) };

@@ -19,7 +19,7 @@ fn decoder(tables: &DetectorTables, threads: usize) -> CpuDecoder {
     CpuDecoder::new(tables, DecodeOptions::default(), config).expect("a decoder")
 }
 
-/// Seven arrays back to back at a stride, offsets and report, all of them full of what nobody wrote.
+/// Seven arrays back to back at a stride, offsets and report, all of them full of a pattern that no decoder writes.
 struct Arrays {
     words: Vec<u32>,
     stride: usize,

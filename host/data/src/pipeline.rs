@@ -241,7 +241,7 @@ struct Source<P> {
 }
 
 impl<T, P: FnMut() -> Option<T>> Source<P> {
-    /// The next item and its number; `None` after the last, or when nobody wants more.
+    /// The next item and its number; `None` after the last, or when no more are wanted.
     fn next(&mut self) -> Option<(u64, T)> {
         // Ended, unless it turns out well: a source that panicked is not asked again.
         if std::mem::replace(&mut self.ended, true) {

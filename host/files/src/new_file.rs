@@ -37,7 +37,7 @@ pub fn remove_unfinished() {
     }
 }
 
-/// Removes the temporary files in `folder` that processes have left behind: those that nobody has locked. A file that cannot
+/// Removes the temporary files in `folder` that processes have left behind: those without a lock. A file that cannot
 /// be opened or locked stays.
 pub fn remove_abandoned(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

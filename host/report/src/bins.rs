@@ -1,4 +1,4 @@
-//! Bins over numbers whose range nobody knows beforehand: they double their width when there are too many of them.
+//! Bins over numbers whose range is not known beforehand: they double their width when there are too many of them.
 //!
 //! A bin of width 2^s holds the keys that agree in all but their last s bits. The width is the smallest for which the
 //! bins from the least to the greatest key are no more than [`MOST`]; so it depends on the keys alone, not on their

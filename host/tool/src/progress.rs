@@ -34,7 +34,7 @@ impl Progress {
             self.shown = true;
         }
         self.bar.set_position(position);
-        // More was read than files have: of a pipe among them nobody knows the length.
+        // More was read than files have: the length of a pipe among them is unknown.
         signals::reached(position, self.bar.length().filter(|&length| position <= length).unwrap_or_default());
     }
 

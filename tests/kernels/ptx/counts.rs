@@ -113,7 +113,7 @@ fn chains_go_on_through_shared_memory_shuffles_and_barriers() {
     let shuffle = "shfl.sync.idx.b32 %r1, %r1, 0, 31, 4294967295;\n";
     let one = "mov.u32 %r1, 0;\nmov.u32 %r4, %laneid;\nsetp.ne.s32 %p1, %r4, 0;\n@%p1 bra TOLD;\n";
     assert_eq!(loads(&format!("{one}{load}TOLD:\n{shuffle}{FOLLOW}")), (2, 2));
-    // Behind a barrier nobody goes on before the last has come.
+    // Behind a barrier no warp goes on before the last has come.
     let warp_0 = "mov.u32 %r4, %tid.x;\nsetp.ge.u32 %p1, %r4, 32;\n@%p1 bra AT;\n";
     let use_it = "add.s32 %r3, %r1, 1;\nAT:\nbar.sync 0;\nmov.u32 %r1, 0;\n";
     assert_eq!(loads(&format!("{warp_0}{load}{use_it}{FOLLOW}")), (1, 2));

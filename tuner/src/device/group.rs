@@ -109,7 +109,7 @@ impl Group {
     pub(crate) fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>> {
         match state(self.0.id()) {
             State::Runs => return Ok(None),
-            // As long as nobody has waited for it, its number is nobody else's.
+            // As long as it has not been waited for, no other process gets its number.
             State::Ended => kill(self.0.id()),
             State::Unknown => {}
         }
@@ -151,7 +151,7 @@ impl Drop for Group {
 #[derive(PartialEq, Eq)]
 enum State {
     Runs,
-    /// It has ended, and nobody has waited for it.
+    /// It has ended, and has not been waited for.
     Ended,
     /// Somebody has waited for it, or the system does not say.
     Unknown,

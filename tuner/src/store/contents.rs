@@ -225,7 +225,7 @@ impl Store {
             if !named && !chosen {
                 continue;
             }
-            // Nobody continues one that is over.
+            // A run that is over is not continued.
             if !finished {
                 match self.lock_run(run) {
                     Ok(lock) => locks.push(lock),

@@ -158,7 +158,7 @@ fn connect(file: &Path, wait: Duration, flags: OpenFlags) -> Result<Connection, 
     let failure = |error| failure(file, wait, error);
     let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(failure)?;
     connection.busy_timeout(wait).map_err(failure)?;
-    // The file may come from anybody: what its schema says is not to be run.
+    // The file may come from anywhere: what its schema says is not to be run.
     for (setting, on) in [
         (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),

@@ -67,7 +67,7 @@ pub(crate) enum Makers {
     Any,
     /// A detector: not `ut-decode generate`.
     Detector,
-    /// Nobody who marks events: either boards or geometry are synthetic.
+    /// No maker that marks events: either boards or geometry are synthetic.
     Unknown,
     /// `ut-decode generate`, unless an event bears the mark of neither.
     SyntheticOrUnknown,

@@ -396,7 +396,7 @@ pub(super) fn of_packet(place: &Place, error: PacketError) -> InputError {
     }
 }
 
-/// An event that goes on behind its packet, which ends at byte `byte`: nobody knows how many events are lost there.
+/// An event that goes on behind its packet, which ends at byte `byte`: how many events are lost there is unknown.
 fn behind_packet(place: Place, byte: u64) -> InputError {
     let what = "the packet ends here, and its MDF event goes on with bytes that are not zeros".to_owned();
     InputError::Packet { place, byte, what }

@@ -44,7 +44,7 @@ pub struct Section {
     pub bytes: Range<u64>,
     /// Events of the file before it.
     pub first_event: u64,
-    /// Its events; `None` where nobody has counted them.
+    /// Its events; `None` where they have not been counted.
     pub n_events: Option<u64>,
 }
 

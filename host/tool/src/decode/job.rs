@@ -379,7 +379,7 @@ impl<'a> Taker<'a> {
     }
 }
 
-/// Whether an output is a pipe that nobody reads any more.
+/// Tells whether an output is a pipe without a reader.
 pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut error = Some(error);
     while let Some(this) = error {

@@ -68,7 +68,7 @@ impl SelectArgs {
     }
 
     /// What to warn of where only `n` of the events that `--events` names were found. Other options choose among them, so
-    /// that nobody can say how many there should be.
+    /// that their number cannot be known.
     pub fn warning(&self, n: u64) -> Option<String> {
         let Self { events: Some(places), run: None, event_number: None, shard: None, skip: 0, limit: None, .. } = self
         else {

@@ -35,14 +35,14 @@ unsafe extern "C" fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph) -
             stream.capture = Some(capture);
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
         }
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(graph, std::ptr::null_mut()) }?;
         if capture.invalid {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
         }
         let id = driver.handle();
         driver.graphs.insert(id, Graph { device, ops: capture.ops, nodes: capture.nodes });
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(graph, id as CUgraph) }
     })
 }
@@ -65,7 +65,7 @@ unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
         }
         let stream = driver.streams.get(&stream).ok_or(BAD_HANDLE)?;
         let Some(capture) = &stream.capture else {
-            // SAFETY: the caller gives a place.
+            // SAFETY: by the contract of the driver, this place can be written.
             return unsafe { give(status, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE) };
         };
         if capture.invalid {
@@ -73,7 +73,7 @@ unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
         }
         // One stream: each node depends on the one before.
         let last = &capture.nodes[capture.nodes.len().saturating_sub(1)..];
-        // SAFETY: the caller gives places.
+        // SAFETY: by the contract of the driver, these places can be written.
         unsafe {
             give(status, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE)?;
             give(dependencies, last.as_ptr().cast())?;
@@ -95,7 +95,7 @@ unsafe extern "C" fn cuGraphInstantiateWithFlags(
         let new = Executable { device: *device, graph: graph as usize, ops: ops.clone() };
         let id = driver.handle();
         driver.executables.insert(id, new);
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(executable, id as CUgraphExec) }
     })
 }
@@ -115,7 +115,7 @@ unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
         };
         same(device, graph.device, "a graph")?;
         let place = graph.nodes.iter().position(|found| *found == node as usize).ok_or(BAD_VALUE)?;
-        // SAFETY: the caller gives a description of a launch.
+        // SAFETY: by the contract of the driver, this is a description of a launch.
         let p = unsafe { &*parameters };
         if !p.kern.is_null() || !p.ctx.is_null() {
             complain("a launch of a kind that is not played");

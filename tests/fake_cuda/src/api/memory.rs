@@ -13,7 +13,7 @@ unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUr
     call("cuMemGetInfo", |driver| {
         let device = current(driver)?;
         let memory = driver.settings.memory;
-        // SAFETY: the caller gives places.
+        // SAFETY: by the contract of the driver, these places can be written.
         unsafe { give(free, memory - driver.used(device)).and_then(|()| give(total, memory)) }
     })
 }
@@ -32,7 +32,7 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) -> C
         driver.counts.allocations += 1;
         let found = driver.memory.allocate(bytes);
         driver.allocations.insert(found, (device, bytes));
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(address, found) }
     })
 }
@@ -60,7 +60,7 @@ unsafe extern "C" fn cuMemHostAlloc(to: *mut *mut c_void, bytes: usize, _flags: 
         driver.not_while_capturing("memory is pinned")?;
         driver.counts.pinned += 1;
         let found = driver.pinned.allocate(bytes).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(to, found as *mut c_void) }
     })
 }
@@ -114,7 +114,7 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
 unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D, stream: CUstream) -> CUresult {
     call("cuMemcpy2DAsync", |driver| {
         let (stream, _) = stream_of(driver, stream)?;
-        // SAFETY: the caller gives a description of a copy.
+        // SAFETY: by the contract of the driver, this is a description of a copy.
         let copy = unsafe { &*copy };
         let (n, width) = (copy.Height, copy.WidthInBytes);
         let from_device = copy.srcMemoryType == CUmemorytype::CU_MEMORYTYPE_DEVICE;

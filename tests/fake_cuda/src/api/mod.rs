@@ -129,7 +129,7 @@ unsafe extern "C" fn cuInit(_flags: c_uint) -> CUresult {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> CUresult {
-    // SAFETY: the caller gives a place.
+    // SAFETY: by the contract of the driver, this place can be written.
     call("cuDriverGetVersion", |driver| unsafe { give(version, driver.settings.version) })
 }
 
@@ -137,19 +137,19 @@ unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> CUresult {
 unsafe extern "C" fn cuGetErrorName(error: CUresult, name: *mut *const c_char) -> CUresult {
     // A few strings, for good: they must outlive the caller.
     let text = CString::new(format!("{error:?}")).unwrap_or_default().into_raw();
-    // SAFETY: the caller gives a place.
+    // SAFETY: by the contract of the driver, this place can be written.
     call("cuGetErrorName", |_| unsafe { give(name, text.cast_const()) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGetErrorString(_error: CUresult, text: *mut *const c_char) -> CUresult {
-    // SAFETY: the caller gives a place.
+    // SAFETY: by the contract of the driver, this place can be written.
     call("cuGetErrorString", |_| unsafe { give(text, c"said by the fake driver".as_ptr()) })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> CUresult {
-    // SAFETY: the caller gives a place.
+    // SAFETY: by the contract of the driver, this place can be written.
     call("cuDeviceGetCount", |driver| unsafe { give(count, driver.contexts.len() as c_int) })
 }
 
@@ -157,7 +157,7 @@ unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> CUresult {
 unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> CUresult {
     call("cuDeviceGet", |driver| {
         device_of(driver, ordinal)?;
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(device, ordinal) }
     })
 }
@@ -166,7 +166,7 @@ unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> CUres
 unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice) -> CUresult {
     call("cuDeviceGetName", |driver| {
         device_of(driver, device)?;
-        // SAFETY: the caller gives room for so many.
+        // SAFETY: by the contract of the driver, so many elements can be written here.
         unsafe { give_text(name, len, NAME) }
     })
 }
@@ -175,7 +175,7 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUde
 unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: CUdevice) -> CUresult {
     call("cuDeviceGetUuid", |driver| {
         device_of(driver, device)?;
-        // SAFETY: the caller gives a place for 16 bytes.
+        // SAFETY: by the contract of the driver, 16 bytes can be written here.
         unsafe { give(uuid, [0xfa; 16]) }
     })
 }
@@ -184,7 +184,7 @@ unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: CUdevice) -
 unsafe extern "C" fn cuDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: CUdevice) -> CUresult {
     call("cuDeviceGetPCIBusId", |driver| {
         device_of(driver, device)?;
-        // SAFETY: the caller gives room for so many.
+        // SAFETY: by the contract of the driver, so many elements can be written here.
         unsafe { give_text(id, len, "FFFF:FF:FF.F") }
     })
 }
@@ -193,7 +193,7 @@ unsafe extern "C" fn cuDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: CU
 unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice) -> CUresult {
     call("cuDeviceTotalMem", |driver| {
         device_of(driver, device)?;
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(bytes, driver.settings.memory) }
     })
 }
@@ -222,7 +222,7 @@ unsafe extern "C" fn cuDeviceGetAttribute(
             // Of caches, and of what it was not told, a fake has none.
             _ => 0,
         };
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(value, found) }
     })
 }
@@ -232,7 +232,7 @@ unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: C
     call("cuDevicePrimaryCtxRetain", |driver| {
         let device = device_of(driver, device)?;
         driver.contexts[device].0 += 1;
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(context, (CONTEXTS + device) as CUcontext) }
     })
 }
@@ -283,7 +283,7 @@ unsafe extern "C" fn cuCtxSetCurrent(context: CUcontext) -> CUresult {
 unsafe extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> CUresult {
     call("cuCtxGetCurrent", |_| {
         let current = CURRENT.get().map_or(std::ptr::null_mut(), |device| (CONTEXTS + device) as CUcontext);
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(context, current) }
     })
 }
@@ -292,7 +292,7 @@ unsafe extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> CUresult {
 unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
     call("cuCtxGetDevice", |driver| {
         let current = current(driver)? as CUdevice;
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(device, current) }
     })
 }

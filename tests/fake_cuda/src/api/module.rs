@@ -29,10 +29,10 @@ unsafe extern "C" fn cuModuleLoadDataEx(
     call("cuModuleLoadDataEx", |driver| {
         let device = current(driver)?;
         driver.not_while_capturing("a module is loaded")?;
-        // SAFETY: the caller gives a text with its end.
+        // SAFETY: by the contract of the driver, this text ends with a zero.
         let text = unsafe { CStr::from_ptr(image.cast()) };
         let text = text.to_str().map_err(|_| CUresult::CUDA_ERROR_INVALID_IMAGE)?;
-        // SAFETY: the caller gives so many options.
+        // SAFETY: by the contract of the driver, there are so many options.
         let mut given = (0..n_options as usize).map(|i| unsafe { *options.add(i) });
         if given.any(|option| option == CUjit_option::CU_JIT_MAX_REGISTERS) && text.contains("\n.maxntid") {
             complain("a limit of registers for a module with .maxntid, which overrides it");
@@ -53,7 +53,7 @@ unsafe extern "C" fn cuModuleLoadDataEx(
         complain("note: a module is compiled");
         let id = driver.handle();
         driver.modules.insert(id, Module { device, program: Arc::new(program), registers, live: true });
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(module, id as CUmodule) }
     })
 }
@@ -74,14 +74,14 @@ unsafe extern "C" fn cuModuleGetFunction(function: *mut CUfunction, module: CUmo
     call("cuModuleGetFunction", |driver| {
         let module = module as usize;
         let found = driver.modules.get(&module).filter(|module| module.live).ok_or(BAD_HANDLE)?;
-        // SAFETY: the caller gives a text with its end.
+        // SAFETY: by the contract of the driver, this text ends with a zero.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
         if found.program.parameters(&name).is_none() || driver.settings.broken(&name) == Some(Break::Missing) {
             return Err(CUresult::CUDA_ERROR_NOT_FOUND);
         }
         let id = driver.handle();
         driver.functions.insert(id, Function { module, entry: name, max_shared: 48 << 10 });
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(function, id as CUfunction) }
     })
 }
@@ -103,7 +103,7 @@ unsafe extern "C" fn cuFuncGetAttribute(
             }
             _ => 0,
         };
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(value, found) }
     })
 }
@@ -139,7 +139,7 @@ unsafe extern "C" fn cuFuncGetParamInfo(
         let sizes = program.parameters(&function.entry).ok_or(BAD_HANDLE)?;
         let Some(&found) = sizes.get(index) else { return Err(BAD_VALUE) };
         let before = sizes[..index].iter().map(|size| size.next_multiple_of(8)).sum();
-        // SAFETY: the caller gives places.
+        // SAFETY: by the contract of the driver, these places can be written.
         unsafe { give(offset, before).and_then(|()| give(size, found)) }
     })
 }

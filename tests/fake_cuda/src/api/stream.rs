@@ -13,7 +13,7 @@ unsafe extern "C" fn cuStreamCreate(stream: *mut CUstream, _flags: c_uint) -> CU
     call("cuStreamCreate", |driver| {
         let device = current(driver)?;
         let id = driver.new_stream(device);
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(stream, id as CUstream) }
     })
 }
@@ -71,7 +71,7 @@ unsafe extern "C" fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> CUresu
         let id = driver.handle();
         let timing = flags & CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint == 0;
         driver.events.insert(id, Event { device, timing, asked: 0, reached: 0, time: 0 });
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(event, id as CUevent) }
     })
 }
@@ -134,7 +134,7 @@ unsafe extern "C" fn cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUeve
             Ok(event.time)
         };
         let (start, end) = (time(start)?, time(end)?);
-        // SAFETY: the caller gives a place.
+        // SAFETY: by the contract of the driver, this place can be written.
         unsafe { give(ms, end.saturating_sub(start) as f32) }
     })
 }
