@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 counts=benches/results/instructions.txt
 compiler=$(rustc --version)
-cargo build --release --quiet --bin ut-decode
+cargo build --release --quiet --bin ut-decode --features full
 tool=$(cargo metadata --format-version 1 --no-deps | sed 's/.*"target_directory":"\([^"]*\)".*/\1/')/release/ut-decode
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

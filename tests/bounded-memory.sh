@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 gb=${1:-20} threads=${THREADS:-4} limit_kb=$((512 * 1000))
 tool=${UT_DECODE:-$PWD/target/release/ut-decode}
-[[ -x $tool ]] || { echo "no $tool: cargo build --release"; exit 1; }
+[[ -x $tool ]] || { echo "no $tool: cargo build --release --features full"; exit 1; }
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 cd "$here"
