@@ -261,6 +261,11 @@ pub fn fused<B: Block>(
             if block.shared_load(shared.unusual, 0) != 0 {
                 break true;
             }
+            // Before the groups are placed: the events behind wait for nothing else.
+            if Window::of(block, &shared).is_last(n_strips()) && looks_back(block) {
+                let (_, hits) = places::before_and_all(block, shared.warp_hits);
+                tell(block, output, event(), Window::of(block, &shared).hits_before + hits);
+            }
             let n_hits = place_groups(block, tables, &shared, all_tables.first_ranks, n_strips());
             if Window::of(block, &shared).is_last(n_strips()) {
                 if !publish(block, &shared, output, tables.n_groups, event(), n_hits, false) {
@@ -299,6 +304,9 @@ pub fn fused<B: Block>(
         let slow = Slow { switches, options: options.cluster, batch: &input.batch, tables: all_tables };
         // (Where it is known where they begin, nobody asks how many they are.)
         let n_hits = if output.bases.is_empty() { slow.count(block, &shared, event()) } else { 0 };
+        if looks_back(block) {
+            tell(block, output, event(), n_hits);
+        }
         publish(block, &shared, output, tables.n_groups, event(), n_hits, true);
         return;
     }
@@ -336,8 +344,22 @@ fn is_selected<B: Block>(block: &B, selected: Global<'_, u32>, event: u32) -> bo
     selected.is_empty() || word < selected.len() && block.load(selected, word) >> (event % 32) & 1 != 0
 }
 
-/// Tells the events behind how many hits this one has, and writes where its groups begin. All threads of the block call;
-/// ends with a barrier. Gives whether the hits are to be written by this kernel.
+/// Whether the caller's warp is the one that looks back: the last, which has no groups to place where there are many warps.
+#[inline(always)]
+fn looks_back<B: Block>(block: &B) -> bool {
+    block.warp_id() + 1 == block.warps()
+}
+
+/// Tells the events behind how many hits this one has, if they ask. The warp that looks back calls.
+#[inline(always)]
+fn tell<B: Block>(block: &B, output: &FusedOutput<'_>, event: u32, n_hits: u32) {
+    if block.lane_id() == 0 && output.bases.is_empty() && output.counts.is_empty() {
+        LookBack(output.look_back).publish_own(block, event, n_hits);
+    }
+}
+
+/// Finds where the event's hits begin, and writes where those of its groups do. All threads of the block call, after
+/// [`tell`]; ends with a barrier. Gives whether the hits are to be written by this kernel.
 #[inline(always)]
 fn publish<B: Block>(
     block: &B,
@@ -356,11 +378,8 @@ fn publish<B: Block>(
         return false;
     }
     let look_back = LookBack(output.look_back);
-    if block.warp_id() == 0 {
+    if looks_back(block) {
         let base = if bases.is_empty() {
-            if block.lane_id() == 0 {
-                look_back.publish_own(block, event, n_hits);
-            }
             look_back.sum_before(block, event, n_hits)
         } else {
             block.load(*bases, event)
