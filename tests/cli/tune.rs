@@ -1,7 +1,7 @@
 //! `ut-decode tune`, `store` and `explain`, as a person uses them.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use tuner::store::Store;
@@ -393,16 +393,6 @@ fn what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-#[ignore = "needs the recorded spaces: UT_DECODE_DATA"]
-fn real_recorded_spaces_are_devices() {
-    let folder = std::env::var_os("UT_DECODE_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let file = folder.join("tuning/compact/dedispersion_milo_MI250X.csv.gz");
-    let text = Place::new().says(&tune(&format!("replay:{}", file.display()), &[]));
-    assert!(text.contains("Tried 12 of "), "{text}");
-}
-
-#[test]
 fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() {
     use tuner::store::{Contender, Evidence, Plan, Task};
     use ut_decoding::Backend::Cpu;
@@ -599,16 +589,6 @@ fn explain_and_the_page_of_a_run_give_the_same_importance() {
 }
 
 #[test]
-fn a_budget_of_time_is_for_the_final_rounds_too() {
-    let place = Place::new();
-    let [space, _] = program(&place);
-    let run =
-        ["tune", "run", "--space", &space, "--command", "sleep 0.0{tile}", "--budget", "time=3", "--others", "100"];
-    let text = place.says(&run);
-    assert!(text.contains("(time=3)") || text.contains("everything was tried"), "{text}");
-}
-
-#[test]
 fn a_named_store_that_is_not_there_is_said_and_a_kept_default_is_called_so() {
     let place = Place::new();
     let output = place.run(&["throughput", "--events", "2", "--duration", "0", "--tune-db", "/nowhere/x.db"]);
@@ -641,21 +621,6 @@ fn explain_without_a_run_says_that_it_took_the_latest_of_several_devices() {
     place.says(&run);
     assert!(place.says(&["tune", "explain"]).contains(said));
     assert!(!place.says(&["tune", "explain", "1"]).contains(said), "the run was named");
-}
-
-#[test]
-fn the_latest_decision_is_explained_also_of_a_run_that_began_earlier() {
-    let place = Place::new();
-    for seed in ["1", "2"] {
-        place.says(&tune("synthetic:seed=1", &["--finalists", "0", "--seed", seed, "--fresh"]));
-    }
-    let mut export: serde_json::Value = serde_json::from_str(&place.says(&["tune", "store", "export"])).unwrap();
-    export["runs"][0]["finished"] = "2999-01-01T00:00:00.000Z".into();
-    std::fs::write(place.path("export.json"), export.to_string()).unwrap();
-    let [file, store] = ["export.json", "other.sqlite"].map(|name| place.path(name).to_str().unwrap().to_owned());
-    let of_other = |arguments: &[&str]| place.says(&[arguments, &["--tune-db", store.as_str()]].concat());
-    of_other(&["tune", "store", "import", file.as_str()]);
-    assert!(of_other(&["tune", "explain"]).starts_with("Run 1:"));
 }
 
 #[test]
