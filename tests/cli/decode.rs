@@ -154,20 +154,6 @@ fn a_row_group_has_more_events_than_a_batch_for_the_cpu() {
 }
 
 #[test]
-fn generated_events_behind_a_damaged_one_do_not_get_the_tables_of_the_settings() {
-    let directory = &empty();
-    run_to(0, directory, &["generate", "--events", "3", "--format", "v4", "--output", "."]);
-    let mut bytes = read(directory, "events.mdf");
-    // The trigger mask marks an event as generated.
-    bytes[20] ^= 1;
-    write(directory, "events.mdf", &bytes);
-    write(directory, "my.toml", b"boards = \"absent.bin\"\ngeometry = \"absent.bin\"\n");
-    let (json, _) = json_of(0, directory, &["decode", "events.mdf", "--config", "my.toml"]);
-    assert_eq!((&json["events"], &json["report"]["broken_event"]), (&3.into(), &1.into()));
-    assert!(json["hits"].as_u64().unwrap() > 0);
-}
-
-#[test]
 fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
     let directory = &empty();
     let good = unchecked(event(&[bank(0, &ONE_HIT)]));

@@ -1,54 +1,10 @@
 //! `ut-decode tune`, `store` and `explain`, as a person uses them.
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-use tuner::store::Store;
+use crate::made::Place;
 use tuner::{FailureKind, Outcome};
-
-struct Place {
-    folder: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ut-decode"));
-        let arguments = arguments.iter().map(|argument| crate::made::argument(self.folder.path(), argument));
-        command.args(arguments).env("UT_DECODE_TUNE_DB", self.path("tune.sqlite")).env_remove("UT_DECODE_TUNE_MATCH");
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    /// What a successful command prints.
-    fn says(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// What a failing command says.
-    fn fails(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
-        String::from_utf8(output.stderr).unwrap()
-    }
-
-    fn store(&self) -> Store {
-        Store::open(&self.path("tune.sqlite")).unwrap()
-    }
-}
 
 /// A quick tuning, with its options replaced by those given.
 fn tune<'a>(device: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -260,7 +216,7 @@ fn killed_it_goes_on_where_it_was_and_says_so() {
     assert_eq!(csv.lines().count(), store.observations(1).unwrap().len() + 1, "{csv}");
 }
 
-/// Whether a process still runs.
+/// Returns true if a process still runs.
 #[cfg(target_os = "linux")]
 fn runs(pid: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
@@ -403,19 +359,7 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
     let place = Place::new();
     let sample = place.path("sample");
     let sample = sample.to_str().unwrap();
-    place.says(&[
-        "generate",
-        "--profile",
-        "pp-low",
-        "--format",
-        "v5",
-        "--events",
-        "5",
-        "--seed",
-        "1",
-        "--output",
-        sample,
-    ]);
+    place.says(&["generate", "--profile", "pp-low", "--events", "5", "--output", sample]);
     let [events, boards, geometry] =
         ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{sample}/{name}"));
     let decode = |name: &str, more: &[&str]| {

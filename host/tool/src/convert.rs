@@ -145,7 +145,7 @@ impl Lost {
     }
 }
 
-/// What is said of `n` things, if there are any; `*` stands where the plural has its s.
+/// Returns what is said of `n` things, if there are any; `*` stands where the plural has its s.
 fn line(n: u64, what: &str) -> Option<String> {
     (n > 0).then(|| format!("  {n} {}", what.replace('*', if n == 1 { "" } else { "s" })))
 }
@@ -230,7 +230,7 @@ impl Writer {
     }
 }
 
-/// What an MDF file is to hold of an event; `format` is that of banks that do not say it.
+/// Returns what an MDF file is to hold of an event; `format` is that of banks that do not say it.
 pub fn for_mdf<'a>(
     event: &RawEvent<'a>,
     format: Option<BankVersion>,
