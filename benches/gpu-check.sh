@@ -6,7 +6,7 @@
 #
 #   gpu-check.sh [--call 1|2] [--only PART,…] [--quick] [--events N] [--budget S] [RESULTS]
 #
-# --call 1, 220 s: alone, real, again, sanitizer, throughput, profile, copy. --call 2, 300 s: tune, count-first, batches,
+# --call 1, 240 s: alone, real, again, sanitizer, throughput, profile, copy. --call 2, 300 s: tune, count-first, batches,
 # graphs, inputs, ladder, suite. What one wants most comes first; --only takes parts of either call. Every step has a limit,
 # none more than what is left of --budget; what there was no time for is listed. In "alone" each pipeline decodes by itself:
 # one that is wrong, hangs or fails is looked at by memcheck at once, and the rest goes on without it.
@@ -38,7 +38,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 case $call in
-1) only=${only:-$parts1} budget=${budget:-220} ;;
+1) only=${only:-$parts1} budget=${budget:-240} ;;
 2) only=${only:-$parts2} budget=${budget:-300} ;;
 *) usage ;;
 esac
@@ -132,7 +132,7 @@ save() {
         echo
         echo "- result: $1"
         echo "- GPU: $gpu"
-        echo "- date: $(date -u +%Y-%m-%dT%H:%M:%SZ); commit $(cat "$bundle/commit"); $(uname -srm)"
+        echo "- date: $(date -u +%Y-%m-%dT%H:%M:%SZ); commit $(cat "$bundle/commit"); $(uname -sm)"
         [ -z "$absent" ] || echo "- this machine has no:$absent"
         [ -s nvidia-smi.csv ] && printf '\n```\n%s\n```\n' "$(cat nvidia-smi.csv)"
         echo
@@ -154,7 +154,11 @@ save() {
     return 0
 }
 
-noted() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "${4//$bundle\//}" >>steps.tsv; }
+noted() {
+    local command=${4//$bundle\//}
+    [[ $command == *$'\n'* ]] && command="${command%%$'\n'*}…"
+    printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "${command//|/\\|}" >>steps.tsv
+}
 
 # within S: the steps that follow have S seconds together.
 until=0
@@ -371,7 +375,7 @@ if part profile; then
         # The kernel with the largest share of the time.
         kernel=$([ -s throughput-$pipeline.json ] && awk '/"kernel":/ { gsub(/[",]/, "", $2); name = $2 } /"share":/ && $2 + 0 > most { most = $2 + 0; found = name } END { print found }' throughput-$pipeline.json)
         kernel=${kernel:-$([ $pipeline = fused ] && echo fused || echo cluster_and_predecode)}
-        step profile-$pipeline 12 "$ncu" --clock-control none --cache-control none --set full --import-source yes \
+        step profile-$pipeline 25 "$ncu" --clock-control none --cache-control none --set full --import-source yes \
             -k "regex:^${kernel}__" -s 3 -c 1 -f -o $pipeline "$tool" throughput "${measured[@]}" --untuned --pipeline $pipeline \
             --batch "$batch" --duration 0 || continue
         "$ncu" --import $pipeline.ncu-rep --page source --csv >stalls-$pipeline.csv 2>stalls-$pipeline.log
@@ -385,7 +389,7 @@ if part profile; then
 fi
 if part copy; then
     if [ $torch -eq 1 ]; then
-        step copy 15 python3 -c '
+        step copy 20 python3 -c '
 import torch
 a = torch.zeros(1 << 30, dtype=torch.uint8, device="cuda"); b = torch.empty_like(a)
 b.copy_(a); torch.cuda.synchronize()

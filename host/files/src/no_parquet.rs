@@ -17,6 +17,7 @@ type Result<T> = std::result::Result<T, NotBuilt>;
 pub struct Form;
 
 impl Form {
+    #[expect(clippy::unnecessary_wraps, reason = "as the other one, which can fail")]
     pub fn new(_: Packing, _: &[DetectorColumn], _: Vec<String>) -> Result<Self> {
         Ok(Self)
     }

@@ -89,6 +89,9 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let backend = args.backend.backend;
     let mut base = args.backend.parameters();
+    if !args.backend.set.iter().any(|set| set.starts_with("pipeline=")) {
+        base = base.with_pipeline(Pipeline::default_for(backend));
+    }
     if args.list {
         return print(&list(backend, &base));
     }
@@ -103,9 +106,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let feeding = Feeding { backend, threads, layout, sizes };
     let Loaded { detector, events, wanted, sample, source } =
         Loaded::new(&args.sample, &DetectorArgs::default(), feeding)?;
-    if !args.backend.set.iter().any(|set| set.starts_with("pipeline=")) {
-        base = base.with_pipeline(Pipeline::default_for(backend));
-    }
     let mut environment = Environment::of(backend);
     let chip = Chip::of_environment(environment.facts(), &Unit::PRODUCTION);
     let limits = Limits {

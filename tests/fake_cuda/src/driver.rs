@@ -96,13 +96,12 @@ pub fn call(name: &str, action: impl FnOnce(&mut Driver) -> Done) -> CUresult {
     }
     match catch_unwind(AssertUnwindSafe(|| action(driver))) {
         Ok(Ok(())) => CUresult::CUDA_SUCCESS,
-        // These are answers, not mistakes. Who wants to know all parameters asks until there is none.
+        // These are answers, not mistakes.
         Ok(Err(
             error @ (CUresult::CUDA_ERROR_NOT_READY
             | CUresult::CUDA_ERROR_NO_DEVICE
             | CUresult::CUDA_ERROR_OUT_OF_MEMORY),
         )) => error,
-        Ok(Err(error)) if name == "cuFuncGetParamInfo" => error,
         Ok(Err(error)) => {
             complain(&format!("{name}: {error:?}"));
             error

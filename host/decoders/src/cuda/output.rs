@@ -8,7 +8,7 @@ use simt::GlobalMut;
 use ut_kernels::hit::HitArrays;
 use ut_kernels::report::N_COUNTS;
 
-use super::buffer::{Buffer, LINE};
+use super::buffer::Buffer;
 use super::device::Device;
 use crate::plan::{Plan, add_meta, too_many_hits};
 use ut_data::input::EventMeta;
@@ -46,7 +46,8 @@ pub(super) struct Results {
 impl Results {
     pub(super) const fn of(plan: &Plan) -> Self {
         let n_events = plan.events as usize;
-        let offsets = (n_events * N_COUNTS).next_multiple_of(LINE / WORD);
+        // No gap: copied with the rest, it would be memory that nothing has written.
+        let offsets = n_events * N_COUNTS;
         Self { n_events, offsets, n_offsets: plan.counters as usize + 1 }
     }
 

@@ -42,6 +42,12 @@ macro_rules! unit {
 }
 
 impl Unit {
+    /// Counts the parameters of an entry; 0 where the unit has no such entry.
+    pub fn parameters(&self, entry: &str) -> usize {
+        let head = self.text.split(".entry ").find_map(|text| text.strip_prefix(entry)?.strip_prefix('('));
+        head.and_then(|head| head.split('{').next()).map_or(0, |head| head.matches(".param ").count())
+    }
+
     /// The production variants: a module for each format and layout.
     pub const PRODUCTION: [Self; 4] = [
         unit!("v4_allen", V4, Allen),

@@ -126,7 +126,7 @@ impl Modules {
         let (key, module) = self.module(unit, registers)?;
         let place = (key, entry.to_owned());
         if !self.entries.contains_key(&place) {
-            let function = find(module, entry)?;
+            let function = find(module, unit, entry)?;
             self.entries.insert(place.clone(), Entry { function, shared_bytes: SHARED_WITHOUT_ASKING });
         }
         let Some(entry) = self.entries.get_mut(&place) else { unreachable!("inserted above") };
@@ -164,7 +164,7 @@ fn compile(unit: Unit, registers: u32) -> Result<sys::CUmodule, CallError> {
 }
 
 /// An entry of a module that is loaded in the calling thread's context.
-fn find(module: sys::CUmodule, entry: &str) -> Result<Function, CallError> {
+fn find(module: sys::CUmodule, unit: Unit, entry: &str) -> Result<Function, CallError> {
     let action = "find a kernel";
     let name = CString::new(entry).map_err(|error| CallError::of_message(action, error.to_string()))?;
     let mut handle = std::ptr::null_mut();
@@ -179,14 +179,13 @@ fn find(module: sys::CUmodule, entry: &str) -> Result<Function, CallError> {
     };
     let parameter = |i: usize| {
         let (mut offset, mut size) = (0, 0);
-        // SAFETY: the function was found in a loaded module just now; the places are ours. The driver refuses an index
-        // beyond the last parameter.
+        // SAFETY: the function was found in a loaded module just now; the places are ours.
         let code = unsafe { sys::cuFuncGetParamInfo(handle, i, &raw mut offset, &raw mut size) };
-        (code == sys::CUresult::CUDA_SUCCESS).then_some(size)
+        check("describe a kernel", code).map(|()| size)
     };
     Ok(Function {
         handle: Handle(handle),
-        parameters: (0..).map_while(parameter).collect(),
+        parameters: (0..unit.parameters(entry)).map(parameter).collect::<Result<_, _>>()?,
         max_threads: attribute(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         registers: attribute(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
         static_shared: attribute(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,

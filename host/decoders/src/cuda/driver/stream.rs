@@ -14,6 +14,10 @@ use crate::plan::Shape;
 /// Most bytes from row to row of a copy: CUDA's limit on every device there is.
 const MAX_PITCH: usize = i32::MAX as usize;
 
+/// Longer rows are copied one by one: a call each costs them nothing, and copies of such rectangles do not overlap with those
+/// of other streams.
+const MAX_WIDTH: usize = 1 << 22;
+
 /// A stream of a GPU; unless it is borrowed, finished and given back when dropped.
 #[derive(Debug)]
 pub struct CudaStream {
@@ -84,7 +88,7 @@ impl CudaStream {
     /// - There is room for them in the host's memory at `to`, which no one reads or writes until then.
     pub(in super::super) unsafe fn read(&self, from: u64, to: *mut u8, rows: Rows) -> Result<(), CallError> {
         let action = "copy from the GPU";
-        if rows.n > 1 && rows.device.max(rows.host) <= MAX_PITCH {
+        if rows.n > 1 && rows.width <= MAX_WIDTH && rows.device.max(rows.host) <= MAX_PITCH {
             let copy = sys::CUDA_MEMCPY2D {
                 srcXInBytes: 0,
                 srcY: 0,
