@@ -33,9 +33,6 @@ pub struct Args {
     /// Events of a MEP packet.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
     packet_events: u16,
-    /// Level of zstd.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
-    level: i32,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -199,7 +196,7 @@ impl Writer {
         Ok(match kind {
             Kind::Mdf => Self::Mdf(MdfWriter::new(file)),
             Kind::MdfZst => {
-                let encoder = zstd::Encoder::new(file, args.level).and_then(|mut encoder| {
+                let encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL).and_then(|mut encoder| {
                     encoder.include_checksum(true)?;
                     Ok(encoder)
                 });
