@@ -154,20 +154,6 @@ fn a_row_group_has_more_events_than_a_batch_for_the_cpu() {
 }
 
 #[test]
-fn generated_events_behind_a_damaged_one_do_not_get_the_tables_of_the_settings() {
-    let directory = &empty();
-    run_to(0, directory, &["generate", "--events", "3", "--format", "v4", "--output", "."]);
-    let mut bytes = read(directory, "events.mdf");
-    // The trigger mask marks an event as generated.
-    bytes[20] ^= 1;
-    write(directory, "events.mdf", &bytes);
-    write(directory, "my.toml", b"boards = \"absent.bin\"\ngeometry = \"absent.bin\"\n");
-    let (json, _) = json_of(0, directory, &["decode", "events.mdf", "--config", "my.toml"]);
-    assert_eq!((&json["events"], &json["report"]["broken_event"]), (&3.into(), &1.into()));
-    assert!(json["hits"].as_u64().unwrap() > 0);
-}
-
-#[test]
 fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
     let directory = &empty();
     let good = unchecked(event(&[bank(0, &ONE_HIT)]));
@@ -266,27 +252,6 @@ fn troubles_and_statistics_are_counted_under_their_names_and_only_troubles_are_s
 }
 
 #[test]
-fn a_file_without_a_bank_of_the_tables_version_fails_and_names_both() {
-    let directory = &sample();
-    run_to(0, directory, &["generate", "--format", "v4", "--events", "2", "--output", "old"]);
-    let old = ["--boards", "old/boards.bin", "--geometry", "old/geometry.bin"];
-    let (json, err) = json_of(1, directory, &[&["decode", "events.mdf", "--output", "hits.csv"][..], &old].concat());
-    assert!(
-        err.contains("events.mdf: none of its UT banks") && err.contains("version 4") && err.contains("version 3"),
-        "{err}"
-    );
-    assert_eq!(json["report"]["wrong_version"], 5 * 216);
-    assert!(!directory.join("hits.csv").exists());
-    // One such file among good ones fails, too; the hits of the good one are kept.
-    let (_, err) = run_to(1, directory, &["decode", "events.mdf", "old/events.mdf", "--output", "hits.csv"]);
-    assert!(err.contains("old/events.mdf: none of its UT banks"), "{err}");
-    assert!(!rows_up_to(&read(directory, "hits.csv"), 4).is_empty());
-    // v4 events find their embedded detector by themselves.
-    let (json, err) = json_of(0, directory, &["decode", "old/events.mdf", "--strict"]);
-    assert!(json["hits"].as_u64().unwrap() > 0 && !err.contains("warning"));
-}
-
-#[test]
 fn wrong_usage_ends_with_2() {
     let directory = sample();
     let file = "events.mdf";
@@ -309,51 +274,4 @@ fn wrong_usage_ends_with_2() {
         assert_eq!(out, "");
         assert!(err.contains("error: "), "{err}");
     }
-}
-
-#[test]
-fn bad_tables_fail_and_are_named() {
-    let directory = &sample();
-    let boards = read(directory, "boards.bin");
-    write(directory, "cut.bin", &boards[..boards.len() - 4]);
-    let mut version = boards.clone();
-    version[4] = 5;
-    write(directory, "version.bin", &version);
-    for (table, message) in [("cut.bin", "too short"), ("version.bin", "version"), ("absent.bin", "No such file")] {
-        let args = ["decode", "events.mdf", "--boards", table, "--geometry", "geometry.bin", "--output", "hits.csv"];
-        let (_, err) = run_to(1, directory, &args);
-        assert!(err.contains(table) && err.contains(message), "{err}");
-        assert!(!directory.join("hits.csv").exists());
-    }
-    let (_, err) = run_to(1, directory, &["decode", "events.mdf", "--boards", "boards.bin", "--geometry", "cut.bin"]);
-    assert!(err.contains("cut.bin"), "{err}");
-}
-
-#[test]
-fn output_that_cannot_be_written_fails() {
-    let directory = sample();
-    let (_, err) = run_to(1, directory.path(), &["decode", "events.mdf", "--output", "nowhere/hits.csv"]);
-    assert!(err.contains("cannot write nowhere/hits.csv") && err.contains("because: "), "{err}");
-    let (_, err) = run_to(1, directory.path(), &["decode", "events.mdf", "--json", "nowhere/report.json"]);
-    assert!(err.contains("nowhere/report.json"), "{err}");
-}
-
-#[test]
-fn dumps_need_tables() {
-    let directory = &sample();
-    run_to(0, directory, &["convert", "events.mdf", "--output", "dumps"]);
-    let (_, err) = run_to(1, directory, &["decode", "dumps/1_0.bin"]);
-    assert!(err.contains("--boards and --geometry"), "{err}");
-    let (json, _) = json_of(0, directory, &[&["decode", "dumps/1_0.bin"][..], &TABLES].concat());
-    assert!(json["hits"].as_u64().unwrap() > 0);
-}
-
-#[test]
-fn an_empty_file_is_no_failure_but_said() {
-    let directory = tempfile::tempdir().unwrap();
-    write(directory.path(), "empty.mdf", &[]);
-    let (json, err) = json_of(0, directory.path(), &["decode", "empty.mdf", "--output", "hits.csv"]);
-    assert_eq!(json["events"], 0);
-    assert!(err.contains("there is no event"), "{err}");
-    assert!(rows_up_to(&read(directory.path(), "hits.csv"), 0).is_empty());
 }

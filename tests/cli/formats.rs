@@ -1,11 +1,10 @@
 //! Every format of input: the same hits from each, and a name for what is not taken or not whole.
 
 use std::io::{Cursor, Write};
-use std::path::Path;
 
 use crate::support::{ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, shell, write};
 use proptest::prelude::*;
-use ut_decoding::input::{Bank, Damage, Events, InputError, InputPart, MepWriter, checksum, kind};
+use ut_decoding::input::{Bank, Damage, Events, InputError, InputPart, MepWriter, checksum};
 
 /// An MFP: types and payloads of one source.
 struct Mfp<'a> {
@@ -599,57 +598,6 @@ proptest! {
         let mut reader = of_mdf(&bytes);
         while let Ok(Some(event)) = reader.next_event() {
             prop_assert!(event.banks().count() == event.entries.len());
-        }
-    }
-}
-
-/// The files of the shared data through every container.
-#[test]
-#[ignore = "needs the shared data (UT_DECODE_DATA)"]
-fn real_events_come_out_of_every_container() {
-    let data = crate::support::data();
-    let directory = &empty();
-    for mdf in ["minibrunel/MiniBrunel_2018_minbias_10events.mdf", "v5/ut_v5_minbias_20events.mdf"] {
-        let mdf = data.join(mdf);
-        for name in ["a.mdf.zst", "a.mep"] {
-            run_to(0, directory, &["convert", mdf.to_str().unwrap(), "--output", name]);
-            let ut = |path: &Path| {
-                let mut banks = Vec::new();
-                let mut events = Events::new([path]);
-                while let Some(event) = events.next_event().unwrap() {
-                    let ut = event.banks().filter(|bank| kind::is_ut(bank.kind));
-                    banks.push(ut.map(|bank| (bank.source_id, bank.payload.to_vec())).collect::<Vec<_>>());
-                }
-                banks
-            };
-            assert!(ut(&mdf) == ut(&directory.join(name)), "{name}");
-        }
-    }
-}
-
-#[test]
-fn fragments_at_odd_places_give_the_same_hits_on_every_backend() {
-    let directory = &sample();
-    // Trailing bytes after the last row are ignored, and put the next fragment at an odd place.
-    let payloads: Vec<Vec<u8>> = (0..9).map(|n| [&ONE_HIT[..], &vec![0; n % 4]].concat()).collect();
-    let banks = |source: u32| payloads.iter().map(move |payload| (66, &payload[..])).skip(source as usize % 2);
-    for align in [0, 1, 3] {
-        let mfps: Vec<Mfp<'_>> = [1u16, 3, 5]
-            .into_iter()
-            .map(|source_id| Mfp { source_id, version: 4, fragments: banks(u32::from(source_id)).collect() })
-            .collect();
-        write(directory, "odd.mep", &packet(1, align, &mfps));
-        let hits = |options: &[&str]| {
-            let args = [&["decode", "odd.mep", "--output", "hits.csv"], options, &TABLES].concat();
-            let (json, _) = json_of(0, directory, &args);
-            (json["hits"].clone(), json["report"].clone(), read(directory, "hits.csv"))
-        };
-        let expected = hits(&["--backend", "reference"]);
-        assert_eq!(expected.0, 24, "align {align}");
-        for options in
-            [&["--backend", "cpu"][..], &["--backend", "cpu", "--layout", "allen"], &["--backend", "emulated"]]
-        {
-            assert!(hits(options) == expected, "align {align}, {options:?}");
         }
     }
 }

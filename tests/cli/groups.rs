@@ -1,52 +1,15 @@
 //! `ut-decode groups` and `ut-decode workloads`, as a person uses them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use assert_cmd::Command;
+use crate::made::Place;
 use predicates::prelude::*;
 use serde_json::{Value, json};
-use tuner::store::{Locations, Matching, Store};
+use tuner::store::{Locations, Matching};
 use ut_decoding::bench::tunable;
 use ut_decoding::decoder::Backend;
 use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
 use ut_decoding::{DecodeOptions, synth};
-
-struct Place {
-    folder: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) -> String {
-        std::fs::write(self.path(name), text).unwrap();
-        self.path(name).display().to_string()
-    }
-
-    fn tool(&self, arguments: &[&str]) -> Command {
-        let mut tool = Command::cargo_bin("ut-decode").unwrap();
-        let arguments = arguments.iter().map(|argument| crate::made::argument(self.folder.path(), argument));
-        tool.current_dir(self.folder.path()).args(arguments);
-        tool.env("UT_DECODE_TUNE_DB", self.path("tune.sqlite")).env_remove("UT_DECODE_TUNE_MATCH");
-        tool
-    }
-
-    /// The JSON that a successful command prints.
-    fn json(&self, arguments: &[&str]) -> Value {
-        let run = self.tool(arguments).args(["--json", "-"]).assert().code(0);
-        serde_json::from_slice(&run.get_output().stdout).unwrap()
-    }
-
-    fn store(&self) -> Store {
-        Store::open(&self.path("tune.sqlite")).unwrap()
-    }
-}
 
 /// A recorded space of `width` 1 to 4 with these times, as compact CSV.
 fn recording(times: [f64; 4]) -> String {

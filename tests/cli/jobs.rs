@@ -258,17 +258,6 @@ fn shards_that_keep_going_share_what_can_be_read() {
 }
 
 #[test]
-fn the_last_shard_that_keeps_going_finds_that_the_last_file_is_cut() {
-    let directory = &empty();
-    run_to(0, directory, &["generate", "--events", "9", "--corrupt", "cut=1", "--output", "."]);
-    for (shard, code, events) in [("1/3", 0, 2), ("2/3", 0, 3), ("3/3", 1, 3)] {
-        let (json, err) = json_of(code, directory, &["decode", "events.mdf", "--keep-going", "--shard", shard]);
-        assert_eq!((&json["events"], &json["complete"]), (&events.into(), &(code == 0).into()), "{shard}");
-        assert_eq!(err.contains("error: events.mdf: event 8"), code == 1, "{err}");
-    }
-}
-
-#[test]
 fn the_first_event_with_a_fault_is_counted_over_all_inputs_whatever_is_chosen() {
     let directory = &empty();
     let faults = ["--corrupt", "truncated=0.001", "--seed", "5"];

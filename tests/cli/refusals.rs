@@ -142,6 +142,7 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
         ("v4-dumps --synthetic-detector=v4", v4),
         ("v4-dumps --synthetic-detector", v4),
         ("v5/events.mdf", v5),
+        ("v4/events.mdf", v4),
     ] {
         assert_eq!(hits(line), expected, "{line}");
     }

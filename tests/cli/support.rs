@@ -120,7 +120,7 @@ pub const ONE_HIT: [u8; 32] = {
     payload
 };
 
-/// Where the real events are, for tests that are ignored without them.
+/// Returns where the real events are, for tests that are ignored without them.
 #[track_caller]
 pub fn data() -> PathBuf {
     let data = std::env::var_os("UT_DECODE_DATA").map_or_else(|| PathBuf::from("../shared/data"), PathBuf::from);

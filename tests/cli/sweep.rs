@@ -27,7 +27,7 @@ fn lines(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
-/// How many measurements the journal of a sweep holds.
+/// Returns how many measurements the journal of a sweep holds.
 fn measured(folder: &Path) -> usize {
     let Ok(store) = Store::open_read_only(&folder.join("journal.sqlite")) else { return 0 };
     let runs = store.runs().unwrap_or_default();

@@ -4,19 +4,6 @@ use crate::support::{ONE_HIT, TABLES, bank, empty, event, json_of, read, run, ru
 use ut_decoding::input::{Bank, Events, kind, write_allen_dump};
 
 #[test]
-fn help_teaches_and_every_subcommand_has_some() {
-    let directory = tempfile::tempdir().unwrap();
-    let (out, _) = run_to(0, directory.path(), &["--help"]);
-    assert!(out.contains("Examples:") && out.contains("Exit codes:"));
-    for command in ["decode", "inspect", "generate", "convert", "throughput", "share"] {
-        let (out, _) = run_to(0, directory.path(), &[command, "--help"]);
-        assert!(out.contains(&format!("Usage: ut-decode {command}")), "{out}");
-    }
-    let (out, _) = run_to(0, directory.path(), &["--version"]);
-    assert!(out.starts_with("ut-decode "), "{out}");
-}
-
-#[test]
 fn generate_gives_the_same_bytes_for_the_same_seed() {
     let directory = &empty();
     let names = ["events.mdf", "boards.bin", "geometry.bin"];

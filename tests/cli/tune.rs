@@ -1,54 +1,10 @@
 //! `ut-decode tune`, `store` and `explain`, as a person uses them.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-use tuner::store::Store;
+use crate::made::Place;
 use tuner::{FailureKind, Outcome};
-
-struct Place {
-    folder: tempfile::TempDir,
-}
-
-impl Place {
-    fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_ut-decode"));
-        let arguments = arguments.iter().map(|argument| crate::made::argument(self.folder.path(), argument));
-        command.args(arguments).env("UT_DECODE_TUNE_DB", self.path("tune.sqlite")).env_remove("UT_DECODE_TUNE_MATCH");
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
-    /// What a successful command prints.
-    fn says(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// What a failing command says.
-    fn fails(&self, arguments: &[&str]) -> String {
-        let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", String::from_utf8_lossy(&output.stdout));
-        String::from_utf8(output.stderr).unwrap()
-    }
-
-    fn store(&self) -> Store {
-        Store::open(&self.path("tune.sqlite")).unwrap()
-    }
-}
 
 /// A quick tuning, with its options replaced by those given.
 fn tune<'a>(device: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -260,7 +216,7 @@ fn killed_it_goes_on_where_it_was_and_says_so() {
     assert_eq!(csv.lines().count(), store.observations(1).unwrap().len() + 1, "{csv}");
 }
 
-/// Whether a process still runs.
+/// Returns true if a process still runs.
 #[cfg(target_os = "linux")]
 fn runs(pid: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
@@ -393,16 +349,6 @@ fn what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-#[ignore = "needs the recorded spaces: UT_DECODE_DATA"]
-fn real_recorded_spaces_are_devices() {
-    let folder = std::env::var_os("UT_DECODE_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"), PathBuf::from);
-    let file = folder.join("tuning/compact/dedispersion_milo_MI250X.csv.gz");
-    let text = Place::new().says(&tune(&format!("replay:{}", file.display()), &[]));
-    assert!(text.contains("Tried 12 of "), "{text}");
-}
-
-#[test]
 fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() {
     use tuner::store::{Contender, Evidence, Plan, Task};
     use ut_decoding::Backend::Cpu;
@@ -413,19 +359,7 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
     let place = Place::new();
     let sample = place.path("sample");
     let sample = sample.to_str().unwrap();
-    place.says(&[
-        "generate",
-        "--profile",
-        "pp-low",
-        "--format",
-        "v5",
-        "--events",
-        "5",
-        "--seed",
-        "1",
-        "--output",
-        sample,
-    ]);
+    place.says(&["generate", "--profile", "pp-low", "--events", "5", "--output", sample]);
     let [events, boards, geometry] =
         ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{sample}/{name}"));
     let decode = |name: &str, more: &[&str]| {
@@ -599,16 +533,6 @@ fn explain_and_the_page_of_a_run_give_the_same_importance() {
 }
 
 #[test]
-fn a_budget_of_time_is_for_the_final_rounds_too() {
-    let place = Place::new();
-    let [space, _] = program(&place);
-    let run =
-        ["tune", "run", "--space", &space, "--command", "sleep 0.0{tile}", "--budget", "time=3", "--others", "100"];
-    let text = place.says(&run);
-    assert!(text.contains("(time=3)") || text.contains("everything was tried"), "{text}");
-}
-
-#[test]
 fn a_named_store_that_is_not_there_is_said_and_a_kept_default_is_called_so() {
     let place = Place::new();
     let output = place.run(&["throughput", "--events", "2", "--duration", "0", "--tune-db", "/nowhere/x.db"]);
@@ -641,21 +565,6 @@ fn explain_without_a_run_says_that_it_took_the_latest_of_several_devices() {
     place.says(&run);
     assert!(place.says(&["tune", "explain"]).contains(said));
     assert!(!place.says(&["tune", "explain", "1"]).contains(said), "the run was named");
-}
-
-#[test]
-fn the_latest_decision_is_explained_also_of_a_run_that_began_earlier() {
-    let place = Place::new();
-    for seed in ["1", "2"] {
-        place.says(&tune("synthetic:seed=1", &["--finalists", "0", "--seed", seed, "--fresh"]));
-    }
-    let mut export: serde_json::Value = serde_json::from_str(&place.says(&["tune", "store", "export"])).unwrap();
-    export["runs"][0]["finished"] = "2999-01-01T00:00:00.000Z".into();
-    std::fs::write(place.path("export.json"), export.to_string()).unwrap();
-    let [file, store] = ["export.json", "other.sqlite"].map(|name| place.path(name).to_str().unwrap().to_owned());
-    let of_other = |arguments: &[&str]| place.says(&[arguments, &["--tune-db", store.as_str()]].concat());
-    of_other(&["tune", "store", "import", file.as_str()]);
-    assert!(of_other(&["tune", "explain"]).starts_with("Run 1:"));
 }
 
 #[test]

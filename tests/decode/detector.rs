@@ -156,18 +156,6 @@ fn a_gap_of_exactly_20_mm_in_x_starts_no_group() {
 }
 
 #[test]
-fn groupings_are_called_by_their_names() {
-    for grouping in Grouping::ALL {
-        assert_eq!(grouping.to_string().parse(), Ok(grouping));
-        assert_eq!(serde_json::to_string(&grouping).unwrap(), format!("\"{grouping}\""));
-    }
-    assert_eq!(
-        "Y-rows".parse::<Grouping>().unwrap_err().to_string(),
-        r#"no grouping is called "Y-rows": it is y-rows or unique-x"#
-    );
-}
-
-#[test]
 fn tables_hold_what_the_hit_formulas_take() {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards.clone(), geometry.clone(), Grouping::YRows).unwrap();

@@ -229,7 +229,7 @@ fn in_bins(tables: &DetectorTables, first: u64, events: &[u64], hits: impl Fn(us
     view
 }
 
-/// What stands out, which is silent boards alone: each with its events.
+/// Returns what stands out, which is silent boards alone: each with its events.
 fn silent(view: &RunView, tables: &DetectorTables) -> Vec<(usize, (u64, u64))> {
     let found = outliers(view, tables).outliers;
     assert!(found.iter().all(|found| found.kind == OutlierKind::SilentBoard), "{found:?}");

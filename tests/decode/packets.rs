@@ -57,7 +57,7 @@ fn slices_of_a_packet_hold_what_the_whole_packet_holds() {
     }
 }
 
-/// Where the MFP of each source of [`packet`] begins, with its sourceID.
+/// Returns where the MFP of each source of [`packet`] begins, with its sourceID.
 fn sources(packet: &[u8]) -> Vec<(usize, u32)> {
     let half = |at: usize| u16::from_le_bytes([packet[at], packet[at + 1]]);
     let word = |at: usize| u32::from(half(at)) | u32::from(half(at + 2)) << 16;

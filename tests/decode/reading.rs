@@ -60,7 +60,7 @@ pub struct How {
     pub select: Select,
     pub apart: Apart,
     pub together: bool,
-    /// Whether each event is looked at, too.
+    /// True if each event is looked at, too.
     pub look: bool,
 }
 

@@ -247,12 +247,3 @@ fn v4_events_have_the_strips_of_the_v5_events() {
         assert_eq!(adc_bytes, strips);
     }
 }
-
-#[test]
-fn profiles_are_called_by_their_names() {
-    for profile in Profile::ALL {
-        assert_eq!(profile.to_string().parse(), Ok(profile));
-        assert_eq!(serde_json::to_string(&profile).unwrap(), format!("\"{profile}\""));
-    }
-    assert!("pp".parse::<Profile>().unwrap_err().to_string().contains("pbpb-high"));
-}

@@ -218,11 +218,3 @@ fn the_arrays_of_a_batch_are_those_of_the_table() {
         }
     }
 }
-
-#[test]
-fn sector_ids_are_those_of_the_examples() {
-    let lane = Lane { side: 0, layer: 0, stave: 0, face: 0, module: 3, sector: 1, ..Lane::default() };
-    assert_eq!(sector_id(&lane), Some(112));
-    let lane = Lane { side: 1, layer: 3, stave: 8, face: 0, module: 7, sector: 0, ..Lane::default() };
-    assert_eq!(sector_id(&lane), Some(1047));
-}

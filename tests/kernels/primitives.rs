@@ -56,7 +56,7 @@ fn saturating_offsets(counts: &[u32]) -> Vec<u32> {
     sums
 }
 
-/// What the prefix sum over the device makes of `counts`.
+/// Returns what the prefix sum over the device makes of `counts`.
 fn offsets_of(seed: u64, block_x: u32, counts: &[u32]) -> Vec<u32> {
     let mut executor = Executor::new(seed);
     let n = counts.len() as u32;

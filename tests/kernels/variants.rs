@@ -88,7 +88,7 @@ struct Part {
     first_event: usize,
     n_events: usize,
     selected: Option<Vec<u32>>,
-    /// Whether it has one version for all banks.
+    /// True if it has one version for all banks.
     has_one_version: bool,
     version: Option<u8>,
 }

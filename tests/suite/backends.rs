@@ -12,7 +12,7 @@ use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables
 /// A backend of the list: what it is called here, and how it is made.
 pub type Backend = (&'static str, fn(&DetectorTables, DecodeOptions) -> Box<dyn Decoder>);
 
-/// Whether there is a GPU to test on; asked once. `decode::backends::a_gpu_is_among_the_backends` fails where a GPU was
+/// True if there is a GPU to test on; asked once. `decode::backends::a_gpu_is_among_the_backends` fails where a GPU was
 /// meant to be tested and is not found.
 static HAS_GPU: LazyLock<bool> = LazyLock::new(|| {
     let found = cuda::choose(0).is_ok();
@@ -96,12 +96,12 @@ pub fn decode(decoder: &mut dyn Decoder, tables: &DetectorTables, batch: BatchVi
     (hits, report)
 }
 
-/// Whether a backend of the list gives the clusters of its hits.
+/// Returns true if a backend of the list gives the clusters of its hits.
 pub fn gives_clusters(name: &str) -> bool {
     name == "reference" || name.starts_with("cpu")
 }
 
-/// Whether a backend of the list takes a list of events: Allen's kernels do not.
+/// Returns true if a backend of the list takes a list of events: Allen's kernels do not.
 pub fn takes_lists(name: &str) -> bool {
     !["emulated", "cuda", "cuda, graphs"].contains(&name)
 }

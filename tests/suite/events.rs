@@ -182,7 +182,7 @@ impl Rows {
     }
 }
 
-/// Whether all events have the same sequence of sourceIDs, as a MEP batch needs.
+/// Returns true if all events have the same sequence of sourceIDs, as a MEP batch needs.
 pub fn fits_mep(events: &[Event]) -> bool {
     events
         .windows(2)

@@ -131,7 +131,7 @@ pub struct MeasuredRate {
 /// One rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
-    /// Its name.
+    /// Name.
     pub rung: String,
     /// Counted, on `emulated`.
     pub work: Option<CountedWork>,
@@ -141,7 +141,7 @@ pub struct Rung {
     pub resources: Vec<KernelResources>,
     /// The merge request's rate on an RTX A5000, events a second of the whole sequence.
     pub published_events_per_second: Option<u32>,
-    /// Its change to the step before, in %.
+    /// Change to the step before, in %.
     pub published_change_percent: Option<f64>,
 }
 
@@ -357,7 +357,7 @@ impl Ladder<'_> {
         Ok(rungs)
     }
 
-    /// Whether there are kernels of the rungs for this sample.
+    /// Returns true if there are kernels of the rungs for this sample.
     pub fn is_compiled(&self) -> bool {
         self.tables.boards().version == BankVersion::V5 && self.layout() == Layout::Allen
     }

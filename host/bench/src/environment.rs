@@ -172,7 +172,7 @@ impl Environment {
         self.last = Some(Instant::now());
     }
 
-    /// What was seen so far, with a last look, and the GPU.
+    /// Returns what was seen so far, with a last look, and the GPU.
     pub fn seen(&mut self) -> (&Seen, Option<&GpuReport>) {
         self.look();
         (&self.seen, self.gpu.as_ref().map(|(report, _)| report))
@@ -190,7 +190,7 @@ impl Environment {
         in_words(seen, gpu)
     }
 
-    /// What the driver reports about the GPU.
+    /// Returns what the driver reports about the GPU.
     pub fn facts(&self) -> Option<&Facts> {
         self.gpu.as_ref().map(|(_, facts)| facts)
     }

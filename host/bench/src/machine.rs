@@ -15,7 +15,7 @@ pub struct Machine {
     pub version: String,
     /// Commit it was built from, with `-dirty` when files differ from it; `None` if unknown.
     pub commit: Option<String>,
-    /// Whether the compiler optimised it.
+    /// True if the compiler optimised it.
     pub optimised: bool,
 }
 

@@ -117,7 +117,7 @@ pub struct KernelTime {
     pub kernel: String,
     /// Nanoseconds an event, over all its launches of a pass.
     pub ns_per_event: Spread,
-    /// Its share of all kernels' time, 0…1, by the medians.
+    /// Share of all kernels' time, 0…1, by the medians.
     pub share: f64,
 }
 
@@ -152,7 +152,7 @@ impl OnGpu<'_> {
         }
     }
 
-    /// What a pass decodes, as a first one shows.
+    /// Returns what a pass decodes, as a first one shows.
     fn contents(&self, expected: Option<&Expected>) -> Result<Result<Contents, String>, DecodeError> {
         let decoder = || Ok(Box::new(self.decoder()?) as _);
         Ok(Variant::cold(self.sample, self.tables, 1, decoder, false, expected)?.map(|variant| variant.contents))

@@ -21,13 +21,13 @@ const KERNEL_PASSES: usize = 10;
 pub struct Measurement {
     /// The backend.
     pub backend: Backend,
-    /// Its options.
+    /// Options.
     pub options: DecodeOptions,
-    /// Its parameters.
+    /// Parameters.
     pub decoder: Parameters,
     /// Threads, each with its own decoder; on a GPU streams of one decoder, each with a batch in flight.
     pub threads: usize,
-    /// Whether hits are decoded [with clusters](ut_data::UtHits::with_clusters), in turn with plain ones.
+    /// True if hits are decoded [with clusters](ut_data::UtHits::with_clusters), in turn with plain ones.
     pub clusters: bool,
     /// How long, altogether.
     pub duration: Duration,

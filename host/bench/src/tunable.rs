@@ -42,7 +42,7 @@ const GPU_STREAMS: [i64; 4] = [1, 2, 3, 4];
 pub struct Subject {
     /// The backend.
     pub backend: Backend,
-    /// Its kernels.
+    /// Kernels.
     pub pipeline: Pipeline,
 }
 
@@ -59,7 +59,7 @@ impl From<(Backend, Pipeline)> for Subject {
     }
 }
 
-/// What is used where nothing is tuned.
+/// Returns what is used where nothing is tuned.
 pub fn base(what: impl Into<Subject>) -> Parameters {
     let Subject { backend, pipeline } = what.into();
     varied::base(backend).with_pipeline(pipeline)

@@ -26,7 +26,7 @@ pub enum WorkError {
 }
 
 impl WorkError {
-    /// Whether the fault is in a file, so that the next file may still be readable.
+    /// Returns true if the fault is in a file, so that the next file may still be readable.
     pub const fn is_of_input(&self) -> bool {
         matches!(self, Self::Input(_))
     }

@@ -76,7 +76,7 @@ fn of_machine() -> Option<u64> {
     Some(1024 * line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?)
 }
 
-/// What the control group (version 2) of this process and those above it leave.
+/// Returns what the control group (version 2) of this process and those above it leave.
 fn of_control_groups() -> Option<u64> {
     let text = fs::read_to_string("/proc/self/cgroup").ok()?;
     let mut group = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
@@ -107,7 +107,7 @@ fn cached(stat: &str) -> u64 {
     of("file").saturating_sub(of("shmem"))
 }
 
-/// What the limit on the address space (`ulimit -v`) leaves.
+/// Returns what the limit on the address space (`ulimit -v`) leaves.
 #[cfg(unix)]
 fn of_address_space() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };

@@ -314,7 +314,7 @@ impl<T> Drop for Fetching<'_, T> {
     }
 }
 
-/// What is counted is whole whenever the lock is free.
+/// Locks the counts, which are whole whenever the lock is free.
 fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -84,7 +84,7 @@ impl HitFormat {
         }
     }
 
-    /// Its name, which is also the extension of its files.
+    /// Returns the name, which is also the extension of its files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Csv => "csv",
@@ -235,7 +235,7 @@ impl HitStyle {
 }
 
 impl HitFile {
-    /// What the file will be called.
+    /// Returns what the file will be called.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -206,7 +206,7 @@ pub fn names_stdout(path: &Path) -> bool {
     matches!(numbered(path), Some(Numbered::Own(1)))
 }
 
-/// Whether what is written to `path` goes to standard output.
+/// Returns true if what is written to `path` goes to standard output.
 #[cfg(not(unix))]
 pub fn names_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"

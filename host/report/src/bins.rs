@@ -109,7 +109,7 @@ impl<T> Bins<T> {
         self.row.len()
     }
 
-    /// Whether nothing was counted.
+    /// Returns true if nothing was counted.
     pub const fn is_empty(&self) -> bool {
         self.row.is_empty()
     }

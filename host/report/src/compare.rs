@@ -99,7 +99,7 @@ pub fn mean_charge(view: &RunView, sector: usize) -> (f64, f64) {
 /// How a distribution differs between two runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// χ² between them, as shares.
     pub chi2: f64,

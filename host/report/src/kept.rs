@@ -20,7 +20,7 @@ const fn is_board(board: u32) -> bool {
     board < BOARDS
 }
 
-/// Whether these are `n` numbers, and not too large to be added.
+/// Returns true if these are `n` numbers, and not too large to be added.
 fn fits(numbers: &[u64], n: usize) -> bool {
     numbers.len() == n && can_be_added(numbers.iter().copied())
 }
@@ -83,7 +83,7 @@ impl RunView {
 }
 
 impl<T> Bins<T> {
-    /// Whether there are no more bins than there may be, and every key of them is a number.
+    /// Returns true if there are no more bins than there may be, and every key of them is a number.
     fn is_sound(&self) -> bool {
         let (shift, first, n) = self.place();
         // Where there is no bin, too, the width is asked for.

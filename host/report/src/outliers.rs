@@ -320,7 +320,7 @@ pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     }
 }
 
-/// What a quarter of the values exceeds; 0 of nothing.
+/// Returns what a quarter of the values exceeds; 0 of nothing.
 fn upper_quartile(values: impl Iterator<Item = f64>) -> f64 {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

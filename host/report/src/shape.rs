@@ -16,7 +16,7 @@ impl SectorShape {
         (sum.0 / 4.0, sum.1 / 4.0)
     }
 
-    /// Its area, mm².
+    /// Returns the area, mm².
     pub fn area(&self) -> f32 {
         let [a, b, c, d] = self.corners;
         let triangle = |a: (f32, f32), b: (f32, f32), c: (f32, f32)| {

@@ -282,7 +282,7 @@ impl Sums {
         Ok(())
     }
 
-    /// What to say where a file has banks of which none has the version of the board table.
+    /// Returns what to say where a file has banks of which none has the version of the board table.
     pub fn wrong_version(&self) -> Option<String> {
         let wrong = |(file, versions): (&PathBuf, &BTreeMap<Option<u8>, u64>)| {
             let file = FileVersions { versions: versions.clone(), ..FileVersions::new(file) };
@@ -443,7 +443,7 @@ struct Known {
 }
 
 impl Job {
-    /// What messages call a part of it.
+    /// Returns what messages call a part of it.
     fn called(&self, part: &Known) -> String {
         let name = match &self.inputs[..] {
             [(name, _)] => PathBuf::from(name.clone()).display().to_string(),

@@ -84,7 +84,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether the board is in use.
+    /// Returns true if the board is in use.
     fn has(self, board: u32, version: BankVersion) -> bool {
         match self {
             Self::Table(boards) => boards.strips_per_hybrid.get(board as usize).is_some_and(|&strips| strips != 0),
@@ -92,7 +92,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Whether something is connected to a lane; a lane above 5 is none.
+    /// Returns true if something is connected to a lane; a lane above 5 is none.
     fn is_connected(self, board: u32, lane: usize) -> bool {
         lane < LANES_PER_BOARD
             && match self {

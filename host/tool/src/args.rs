@@ -136,7 +136,7 @@ pub struct BackendArgs {
 }
 
 impl BackendArgs {
-    /// Which kernels run.
+    /// Returns which kernels run.
     pub fn pipeline(&self) -> Pipeline {
         self.pipeline.unwrap_or_else(|| Pipeline::default_for(self.backend))
     }
@@ -163,12 +163,12 @@ impl BackendArgs {
         config
     }
 
-    /// Whether a parameter is set by hand. Then its effect is wanted, not that of tuned values.
+    /// Returns true if a parameter is set by hand. Then its effect is wanted, not that of tuned values.
     pub const fn by_hand(&self) -> bool {
         !self.set.is_empty() || self.simd.is_some()
     }
 
-    /// What was asked for: the option, else the settings, else 0.
+    /// Returns what was asked for: the option, else the settings, else 0.
     pub fn threads(&self) -> u16 {
         self.threads.unwrap_or_else(config::threads)
     }

@@ -96,7 +96,7 @@ impl Subject {
     }
 }
 
-/// Whether a file is a program of this system, or a script, rather than samples.
+/// Returns true if a file is a program of this system, or a script, rather than samples.
 fn is_program(path: &Path) -> bool {
     let mut magic = [0; 4];
     let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic));
@@ -206,7 +206,7 @@ impl Builds {
         Self { arguments, decoded: BTreeMap::new() }
     }
 
-    /// What was decoded, and how far it was compared.
+    /// Returns what was decoded, and how far it was compared.
     fn what(&self) -> String {
         let sample = "what the builds' throughput decodes";
         match self.decoded.values().find(|decoded| decoded.digest.is_none()) {

@@ -33,9 +33,6 @@ pub struct Args {
     /// Events of a MEP packet.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u16).range(1..))]
     packet_events: u16,
-    /// Level of zstd.
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(i32).range(1..=19))]
-    level: i32,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -145,7 +142,7 @@ impl Lost {
     }
 }
 
-/// What is said of `n` things, if there are any; `*` stands where the plural has its s.
+/// Returns what is said of `n` things, if there are any; `*` stands where the plural has its s.
 fn line(n: u64, what: &str) -> Option<String> {
     (n > 0).then(|| format!("  {n} {}", what.replace('*', if n == 1 { "" } else { "s" })))
 }
@@ -199,7 +196,7 @@ impl Writer {
         Ok(match kind {
             Kind::Mdf => Self::Mdf(MdfWriter::new(file)),
             Kind::MdfZst => {
-                let encoder = zstd::Encoder::new(file, args.level).and_then(|mut encoder| {
+                let encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL).and_then(|mut encoder| {
                     encoder.include_checksum(true)?;
                     Ok(encoder)
                 });
@@ -230,7 +227,7 @@ impl Writer {
     }
 }
 
-/// What an MDF file is to hold of an event; `format` is that of banks that do not say it.
+/// Returns what an MDF file is to hold of an event; `format` is that of banks that do not say it.
 pub fn for_mdf<'a>(
     event: &RawEvent<'a>,
     format: Option<BankVersion>,

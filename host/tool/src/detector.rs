@@ -86,7 +86,7 @@ impl Detector {
         Self { tables, boards: None, geometry: None }
     }
 
-    /// Whether these are the tables of the synthetic detector that is part of the program.
+    /// Returns true if these are the tables of the synthetic detector that is part of the program.
     pub const fn is_embedded(&self) -> bool {
         self.boards.is_none()
     }
@@ -113,12 +113,12 @@ impl Detector {
         seen.check_makers(&self.tables).map_err(|error| format!("{error}: {}", self.remedy()).into())
     }
 
-    /// What to do about events that are not of this detector.
+    /// Returns what to do about events that are not of this detector.
     fn remedy(&self) -> &'static str {
         if self.is_embedded() { NAME_TABLES } else { "name their own tables, or --trust-tables if you know better" }
     }
 
-    /// What to say of a file that was read if it has UT banks of which none has the board table's version.
+    /// Returns what to say of a file that was read if it has UT banks of which none has the board table's version.
     pub fn check_file(&self, seen: &Seen, file: &Path) -> Option<String> {
         let found = seen.files.iter().rev().find(|seen| seen.file == file)?;
         Some(found.check(&self.tables).err()?.to_string())

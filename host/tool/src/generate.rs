@@ -269,7 +269,7 @@ impl Maker<'_> {
     }
 }
 
-/// What was done to the events.
+/// Returns what was done to the events.
 fn faults(ledger: &Ledger) -> Value {
     let mut faults: BTreeMap<&str, u64> = BTreeMap::new();
     for entry in &ledger.entries {

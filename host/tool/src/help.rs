@@ -112,7 +112,7 @@ pub fn called(root: &Command, args: &[OsString]) -> Vec<String> {
     names
 }
 
-/// What `--color` says, for the messages about a command line that cannot be parsed, too.
+/// Returns what `--color` says, for the messages about a command line that cannot be parsed, too.
 pub fn color(args: &[OsString]) -> ColorChoice {
     let next = args.iter().position(|arg| arg == "--color").and_then(|place| args.get(place + 1)?.to_str());
     let joined = args.iter().find_map(|arg| arg.to_str()?.strip_prefix("--color="));
@@ -123,7 +123,7 @@ pub fn color(args: &[OsString]) -> ColorChoice {
     }
 }
 
-/// What to type instead.
+/// Returns what to type instead.
 pub fn hint(error: &clap::Error, called: &[String]) -> Option<String> {
     match error.kind() {
         ErrorKind::InvalidSubcommand => {

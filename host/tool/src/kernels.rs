@@ -117,7 +117,7 @@ fn head(text: &mut String, unit: &Unit, boards: u32, groups: u32) {
     );
 }
 
-/// What the variant is beyond its module, in brackets.
+/// Returns what the variant is beyond its module, in brackets.
 fn remark(variant: &str) -> String {
     match variant.split_once("__") {
         Some((_, "wide")) => " (32-bit sums)".to_owned(),

@@ -60,7 +60,7 @@ pub fn set_verbosity(quiet: bool, verbose: bool) {
     VERBOSITY.store(i8::from(verbose) - i8::from(quiet), Relaxed);
 }
 
-/// Whether only results, warnings and errors are printed.
+/// Returns true if only results, warnings and errors are printed.
 pub fn is_quiet() -> bool {
     VERBOSITY.load(Relaxed) < 0
 }
@@ -211,7 +211,7 @@ pub fn number(n: u64) -> String {
     groups.iter().map(|group| String::from_utf8_lossy(group)).collect::<Vec<_>>().join(",")
 }
 
-/// Whether an option's file is standard output.
+/// Returns true if an option's file is standard output.
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }

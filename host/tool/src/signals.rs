@@ -20,7 +20,7 @@ pub fn end_gently() {
     GENTLY.store(true, Ordering::SeqCst);
 }
 
-/// Whether the program was told to end.
+/// Returns true if the program was told to end.
 pub fn interrupted() -> bool {
     SIGNAL.load(Ordering::SeqCst) != 0
 }

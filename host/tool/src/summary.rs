@@ -131,7 +131,7 @@ impl Totals {
         Count::ALL.into_iter().filter(move |count| count.kind() == kind).map(|count| (count, self.total(count)))
     }
 
-    /// Whether anything is wrong with the data.
+    /// Returns true if anything is wrong with the data.
     pub fn has_trouble(&self) -> bool {
         self.of_kind(Kind::Trouble).any(|(_, total)| total.sum > 0)
     }
@@ -235,7 +235,7 @@ impl Totals {
 /// The stages of `decode`, as [`Flow::stages`] has them.
 const STAGES: [&str; 3] = ["reading", "decoding", "writing"];
 
-/// Which stage limits the rate.
+/// Returns which stage limits the rate.
 fn flow_text(flow: &Flow) -> String {
     let stage = |(name, stage): (&str, Stage)| {
         let threads = if stage.threads > 1 { format!(" of {} threads", stage.threads) } else { String::new() };
@@ -244,7 +244,7 @@ fn flow_text(flow: &Flow) -> String {
     STAGES.into_iter().zip(flow.stages()).map(stage).collect::<Vec<_>>().join(", ")
 }
 
-/// Where the time of `decode` went.
+/// Returns where the time of `decode` went.
 pub fn flow_json(flow: &Flow) -> Value {
     let stage = |(name, stage): (&str, Stage)| {
         let share = stage.share(flow.elapsed);

@@ -326,7 +326,7 @@ fn dry_run(plan: &Plan) -> String {
     table(&rows)
 }
 
-/// How the program was called, its own name without the path.
+/// Returns how the program was called, its own name without the path.
 fn command() -> String {
     let mut words = vec!["ut-decode".to_owned()];
     let quoted = |word: String| if word.contains([' ', '[', '*', '"']) { format!("'{word}'") } else { word };

@@ -61,7 +61,7 @@ impl SampleArgs {
         Ok((detector, events, name))
     }
 
-    /// What the events are called.
+    /// Returns what the events are called.
     pub fn source(&self) -> String {
         if self.files.is_empty() {
             return format!("embedded {} {} events", self.profile.name(), self.format.name());
@@ -149,7 +149,7 @@ impl RuleArgs {
     }
 }
 
-/// What a watch sees now, if that is trouble: the usual cause of discarded samples.
+/// Returns what a watch sees now, if that is trouble: the usual cause of discarded samples.
 pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
     let state = watch.look();
     if judgement.discarded == 0 || state.trouble(&watch.limits()).is_none() {
@@ -163,7 +163,7 @@ fn probability(p: f64) -> String {
     if p > 0.0 && p < 1e-4 { format!("{p:.0e}") } else { format!("{p:.4}") }
 }
 
-/// What a judgement rests on, a line each.
+/// Returns what a judgement rests on, a line each.
 pub fn evidence(judgement: &Judgement) -> String {
     let interval = if judgement.low.is_finite() && judgement.high.is_finite() {
         format!("interval {} to {}", percent(judgement.low), percent(judgement.high))

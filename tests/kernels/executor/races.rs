@@ -186,7 +186,7 @@ fn atomics_of_several_blocks_race_with_a_plain_read() {
     }
 }
 
-/// What a kernel does once thread 0 has written element 0: for 30 schedules, whether it races.
+/// Runs what a kernel does once thread 0 has written element 0 in 30 schedules; returns whether each races.
 fn races(threads: u32, kernel: impl Fn(&EmulatedBlock<'_>, Shared<u32>)) -> Vec<bool> {
     let array = words(1);
     let outcome = |seed| {

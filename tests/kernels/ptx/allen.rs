@@ -44,7 +44,7 @@ fn detectors(grouping: Grouping) -> impl Iterator<Item = (DetectorTables, Vec<Ev
         .map(move |version| (tables_in(version, grouping), generated_as(Profile::PpNominal, version, 1, 3)))
 }
 
-/// Those of format v5.
+/// Returns those of format v5.
 fn v5_detectors(grouping: Grouping) -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
     detectors(grouping).filter(|(tables, _)| tables.boards().version == BankVersion::V5)
 }

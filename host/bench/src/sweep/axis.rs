@@ -21,7 +21,7 @@ const MAX_VALUES: usize = 10_000;
 pub struct Axis {
     /// The parameter.
     pub name: String,
-    /// Its values, in order, each once.
+    /// Values, in order, each once.
     pub values: Vec<u32>,
 }
 

@@ -339,19 +339,6 @@ mod tests {
     }
 
     #[test]
-    fn the_journal_of_another_sweep_is_left_alone() {
-        with_sweep(Backend::Emulated, &["count.block_x=32"], 1, |sweep| {
-            let folder = tempfile::tempdir().unwrap();
-            let file = folder.path().join("journal.sqlite");
-            let facts = |seed: &str| BTreeMap::from([("seed".to_owned(), seed.to_owned())]);
-            sweep.run(&Journal::open(&file, sweep.plan, facts("1")).unwrap(), |_| ()).unwrap();
-            let error = Journal::open(&file, sweep.plan, facts("2")).unwrap_err().to_string();
-            assert!(error.contains("its seed is 1, now it would be 2"), "{error}");
-            assert!(Journal::open(&file, sweep.plan, facts("1")).is_ok());
-        });
-    }
-
-    #[test]
     fn another_sample_than_the_one_expected_is_found_out() {
         with_sweep(Backend::Cpu, &["cpu.chunk=16"], 1, |sweep| {
             let sample = (sweep.samples)(&sweep.plan.points[0].parameters).unwrap();

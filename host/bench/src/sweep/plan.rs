@@ -84,7 +84,7 @@ pub struct Point {
     pub values: Vec<u32>,
     /// All that it sets.
     pub parameters: Parameters,
-    /// Whether it is one of the axes' combinations; the default runs even if it is not.
+    /// True if it is one of the axes' combinations; the default runs even if it is not.
     pub on_grid: bool,
 }
 

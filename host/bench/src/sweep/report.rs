@@ -24,7 +24,7 @@ pub struct About {
     pub events: usize,
     /// What the values are: `events/s`, or the name of a metric, a count an event.
     pub unit: String,
-    /// Whether less is better.
+    /// True if less is better.
     pub less_is_better: bool,
     /// Rounds.
     pub rounds: usize,
@@ -42,7 +42,7 @@ pub struct About {
 pub struct PointReport {
     /// The axes' values.
     pub values: Vec<u32>,
-    /// Whether it is one of the axes' combinations.
+    /// True if it is one of the axes' combinations.
     pub on_grid: bool,
     /// The measurements; `None`: it failed.
     pub measured: Option<Spread>,
@@ -266,7 +266,7 @@ impl Report {
         self.axes.iter().zip(values).map(|(axis, &value)| value_text(&axis.name, value)).collect()
     }
 
-    /// What is to be said of a point.
+    /// Returns what is to be said of a point.
     pub(super) fn marks(&self, i: usize) -> Vec<&'static str> {
         let mut marks = Vec::new();
         if Some(i) == self.best {
@@ -278,7 +278,7 @@ impl Report {
         marks
     }
 
-    /// How it was measured.
+    /// Returns how it was measured.
     pub(super) fn facts(&self) -> Vec<(&str, String)> {
         let About { command, sample, events, rounds, seed, machine, .. } = &self.about;
         let rounds = match rounds {

@@ -73,7 +73,7 @@ impl ChannelId {
         self.bits(21, 2)
     }
 
-    /// Whether it names the UT.
+    /// Returns true if it names the UT.
     pub const fn is_ut(self) -> bool {
         self.0 >> 21 == UT
     }
@@ -117,7 +117,7 @@ impl LhcbId {
         (self.0 >> 28) as u8
     }
 
-    /// Whether it names the UT.
+    /// Returns true if it names the UT.
     pub const fn is_ut(self) -> bool {
         self.0 >> 28 == UT_IN_LHCB
     }

@@ -54,7 +54,7 @@ impl Sector {
         12.0 / (self.pitch * self.pitch)
     }
 
-    /// Whether the strip numbering runs against the coordinate: the sign of p0Z.
+    /// Returns true if the strip numbering runs against the coordinate: the sign of p0Z.
     pub fn is_flipped(&self) -> bool {
         self.p0_z < 0.0
     }

@@ -101,7 +101,7 @@ impl Mask {
         self.bits.iter().map(|bits| u64::from(bits.count_ones())).sum()
     }
 
-    /// Whether hits with this LHCbID are left out.
+    /// Returns true if hits with this LHCbID are left out.
     pub fn contains(&self, lhcb_id: u32) -> bool {
         let channel = lhcb_id & CHANNEL;
         lhcb_id >> 28 == UT && self.bits.get(channel as usize / 64).is_some_and(|bits| bits >> (channel % 64) & 1 != 0)

@@ -107,7 +107,7 @@ impl DetectorTables {
         Self { makers: Makers::Synthetic, ..self }
     }
 
-    /// Whether boards and geometry are those of the synthetic detector, whatever they are called.
+    /// Returns true if boards and geometry are those of the synthetic detector, whatever they are called.
     fn are_synthetic(&self) -> (bool, bool) {
         #[cfg(feature = "synth")]
         {

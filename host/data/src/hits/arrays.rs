@@ -30,7 +30,7 @@ pub struct UtHits {
     max_events: usize,
     /// A word a hit, where asked for.
     clusters: Option<Block>,
-    /// Whether the last batch has set those.
+    /// True if the last batch has set those.
     has_clusters: bool,
 }
 
@@ -323,7 +323,7 @@ impl UtHits {
         self.offsets.last().map_or(0, |&end| end as usize)
     }
 
-    /// Whether the batch has no hit.
+    /// Returns true if the batch has no hit.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -398,7 +398,7 @@ impl UtHits {
         &self.block[6 * self.stride..6 * self.stride + self.len()]
     }
 
-    /// Whether clusters were asked for.
+    /// Returns true if clusters were asked for.
     pub const fn wants_clusters(&self) -> bool {
         self.clusters.is_some()
     }

@@ -95,7 +95,7 @@ pub enum DecodeError {
     /// The work space that the caller lends is too small for the events of a batch.
     #[error("the work space has {bytes} bytes, and the batch needs {needed}")]
     WorkSpace {
-        /// Its size.
+        /// Size.
         bytes: usize,
         /// What is needed.
         needed: usize,

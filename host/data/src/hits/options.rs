@@ -43,13 +43,13 @@ impl Flip {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DecodeOptions {
-    /// Whether neighbouring strips are joined at all; if not, every strip is a hit.
+    /// Joins neighbouring strips; otherwise every strip is a hit.
     pub clustering: bool,
     /// How a cluster's position is made.
     pub position: Position,
     /// Strips that a cluster may have, at least 1.
     pub max_cluster_size: NonZeroU32,
-    /// Whether a cluster that grows beyond the maximum is kept, cut to its first strips, or dropped.
+    /// Keeps a cluster that grows beyond the maximum, cut to its first strips; otherwise drops it.
     pub save_above_max: bool,
     /// The convention for flipped sectors.
     pub flip: Flip,

@@ -26,7 +26,7 @@ impl BatchReport {
         self.events.iter().map(|event| u64::from(event.get(count))).sum()
     }
 
-    /// Whether any event has a trouble (T of the policy table).
+    /// Returns true if any event has a trouble (T of the policy table).
     pub fn has_trouble(&self) -> bool {
         self.events.iter().any(EventReport::has_trouble)
     }

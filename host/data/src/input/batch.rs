@@ -141,7 +141,7 @@ impl BatchView<'_> {
         meta
     }
 
-    /// What is known of event `e` of the arrays; nothing where the batch has no meta data.
+    /// Returns what is known of event `e` of the arrays; nothing where the batch has no meta data.
     pub fn meta_of(&self, e: usize) -> EventMeta {
         self.meta.get(e).copied().unwrap_or_default()
     }

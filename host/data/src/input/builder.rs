@@ -40,9 +40,9 @@ pub struct BatchBuilder {
     types: Vec<u8>,
     versions: Vec<u8>,
     meta: Vec<EventMeta>,
-    /// Whether the banks have version bytes; unknown before the first.
+    /// True if the banks have version bytes; unknown before the first.
     versioned: Option<bool>,
-    /// Whether banks of other types than the UT's are kept.
+    /// True if banks of other types than the UT's are kept.
     keep_all: bool,
     /// If the events stay where they were read, the byte after their tables; 0 if they are copied into `raw`.
     tables: usize,
@@ -121,7 +121,7 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Whether events stay where they were read: see [`Self::push_in_place`].
+    /// Returns true if events stay where they were read: see [`Self::push_in_place`].
     pub(super) const fn is_in_place(&self) -> bool {
         self.tables > 0
     }

@@ -99,7 +99,7 @@ struct Current {
     packet: Arc<Packet>,
     /// The next of its events.
     next: usize,
-    /// Its first byte in the file.
+    /// First byte in the file.
     offset: u64,
     /// Events of the file before it.
     before: u64,
@@ -123,7 +123,7 @@ pub struct Chunks {
     events: u64,
     /// Bytes of an event, in the last chunk or as a guess.
     event_bytes: usize,
-    /// Whether the next ones can probably be read as a block.
+    /// True if the next ones can probably be read as a block.
     blocks: bool,
     error: Option<InputError>,
     ahead: Ahead,
@@ -197,7 +197,7 @@ impl Chunks {
         self.next_file.saturating_sub(1)
     }
 
-    /// How many of the inputs were opened so far: behind the last event that is wanted, none is.
+    /// Returns how many of the inputs were opened so far: behind the last event that is wanted, none is.
     pub const fn opened(&self) -> usize {
         self.next_file
     }

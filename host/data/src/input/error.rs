@@ -238,7 +238,7 @@ pub enum Damage {
         bank: usize,
         /// Where it begins.
         byte: usize,
-        /// Its size.
+        /// Size.
         size: u16,
     },
     /// A bank ends beyond the event, or its header does.
@@ -263,7 +263,7 @@ pub enum Damage {
     Fragments {
         /// MFP of the packet, from 0.
         mfp: usize,
-        /// Its sourceID.
+        /// SourceID.
         source_id: u16,
         /// What is wrong.
         what: String,
@@ -283,7 +283,7 @@ pub enum Damage {
         bank: usize,
         /// Where it begins.
         byte: usize,
-        /// Its length by the table; negative when the table descends.
+        /// Length by the table; negative when the table descends.
         length: i64,
     },
 }

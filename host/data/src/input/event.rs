@@ -32,12 +32,12 @@ pub mod kind {
         (101, "DaqErrorFEfragSizeWrong"),
     ];
 
-    /// Whether banks of this type go into a batch.
+    /// Returns true if banks of this type go into a batch.
     pub const fn is_ut(kind: u8) -> bool {
         matches!(kind, UT..=UT_PEDESTAL)
     }
 
-    /// Whether banks of this type are decoded into hits.
+    /// Returns true if banks of this type are decoded into hits.
     pub const fn is_decoded(kind: u8) -> bool {
         matches!(kind, UT | UT_ERROR)
     }
@@ -54,7 +54,7 @@ pub mod kind {
         kind == UT_ERROR || is_daq_error(kind) && matches!(source_id >> 11, 5 | 6)
     }
 
-    /// What LHCb calls the types that matter here; empty for the others.
+    /// Returns what LHCb calls the types that matter here; empty for the others.
     pub fn name(kind: u8) -> &'static str {
         match kind {
             ODIN => "ODIN",
@@ -125,7 +125,7 @@ impl Format {
 pub struct RawEvent<'a> {
     /// The file.
     pub file: &'a Path,
-    /// Its format.
+    /// Format.
     pub format: Format,
     /// Event of the file, from 0.
     pub index: u64,
@@ -144,7 +144,7 @@ pub struct RawEvent<'a> {
     pub data: &'a [u8],
     /// The same as the file holds them: an event of MDF that is compressed inside is not unpacked here.
     pub stored: &'a [u8],
-    /// Its banks, up to the damage if there is one.
+    /// Banks, up to the damage if there is one.
     pub entries: &'a [BankEntry],
     /// Banks of other detectors that were not read (MEP packets).
     pub skipped: u32,
@@ -181,17 +181,17 @@ impl<'a> RawEvent<'a> {
         }
     }
 
-    /// Where the event is, for a message.
+    /// Returns where the event is, for a message.
     pub fn place(&self) -> Place {
         Place { file: self.file.to_path_buf(), event: self.index, byte: self.offset }
     }
 
-    /// Whether `ut-decode generate` made the event.
+    /// Returns true if `ut-decode generate` made the event.
     pub fn is_generated(&self) -> bool {
         self.trigger_mask == Some(GENERATED_MASK)
     }
 
-    /// What a batch keeps of the event beside its UT banks.
+    /// Returns what a batch keeps of the event beside its UT banks.
     pub fn meta(&self) -> EventMeta {
         EventMeta {
             run: self.run,

@@ -59,7 +59,7 @@ impl Events {
         Ok(Some(self.parser.part()))
     }
 
-    /// What was seen in the events of the batches so far, and perhaps of an event that is in the next.
+    /// Returns what was seen in the events of the batches so far, and perhaps of an event that is in the next.
     pub const fn seen(&self) -> &Seen {
         &self.seen
     }

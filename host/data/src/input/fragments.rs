@@ -139,7 +139,7 @@ impl<'a> Fragments<'a> {
         self.raw
     }
 
-    /// What is added to the starts of the fragments of a sender: ODIN's come first.
+    /// Returns what is added to the starts of the fragments of a sender: ODIN's come first.
     fn base(&self, i: usize, sender: &Sender) -> u32 {
         self.bases.map_or(sender.begin as u32, |bases| bases[i])
     }

@@ -124,7 +124,7 @@ impl Frames {
         self.pass = Some(Source::pass);
     }
 
-    /// Whether the checksums of packets are compared. Those of events are the caller's business.
+    /// Returns true if the checksums of packets are compared. Those of events are the caller's business.
     pub const fn check(&mut self, check: bool) {
         self.check = check;
     }
@@ -174,7 +174,7 @@ impl Frames {
         frame
     }
 
-    /// Whether all was read that the file had when it was opened; more may have been appended.
+    /// Returns true if all was read that the file had when it was opened; more may have been appended.
     fn is_at_end(&self) -> bool {
         self.length == Some(self.position)
     }

@@ -81,7 +81,7 @@ fn place(batch: BatchView<'_>, e: usize) -> (usize, EventMeta) {
     (place, batch.meta_of(place))
 }
 
-/// Whether the copy of a batch has version bytes.
+/// Returns true if the copy of a batch has version bytes.
 fn is_versioned(batch: BatchView<'_>) -> Result<bool, BuildError> {
     if batch.selected.is_some() {
         return Err(BuildError::Selected);

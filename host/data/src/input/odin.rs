@@ -30,7 +30,7 @@ pub struct OdinFacts {
     pub orbit: u32,
     /// Trigger configuration key.
     pub tck: u32,
-    /// Whether the event is the central one of a time alignment event (TAE) or a neighbour of it; `None` if neither.
+    /// Place in a time alignment event (TAE): the central event or a neighbour; `None` if neither.
     pub tae: Option<Tae>,
 }
 

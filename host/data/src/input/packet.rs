@@ -395,7 +395,7 @@ impl Packet {
         self.bytes
     }
 
-    /// What was wrong with the packet.
+    /// Returns what was wrong with the packet.
     pub(super) const fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
     }

@@ -44,7 +44,7 @@ pub struct Section {
     pub bytes: Range<u64>,
     /// Events of the file before it.
     pub first_event: u64,
-    /// Its events; `None` where they have not been counted.
+    /// Events; `None` where they have not been counted.
     pub n_events: Option<u64>,
 }
 
@@ -69,7 +69,7 @@ impl InputPart {
         Self { name: name.into(), content: Content::Stream(Arc::new(Mutex::new(Some(Box::new(input))))) }
     }
 
-    /// What messages call it.
+    /// Returns what messages call it.
     pub fn name(&self) -> &Path {
         &self.name
     }
@@ -82,7 +82,7 @@ impl InputPart {
         }
     }
 
-    /// Whether it is a whole file that is compressed, and can be opened again.
+    /// Returns true if it is a whole file that is compressed, and can be opened again.
     pub(super) fn is_compressed_file(&self) -> bool {
         matches!(self.content, Content::File) && is_compressed_file(&self.name)
     }

@@ -189,7 +189,7 @@ pub(super) fn open_bytes(
     }
 }
 
-/// Whether a file is a regular one that is compressed.
+/// Returns true if a file is a regular one that is compressed.
 pub(super) fn is_compressed_file(path: &Path) -> bool {
     let begin = || -> io::Result<Vec<u8>> {
         let mut begin = Vec::new();
@@ -207,7 +207,7 @@ pub(super) fn open_sparingly(path: &Path, read: &Arc<AtomicU64>) -> Result<Opene
     open_bytes(file, None, path, read, Some(SMALL_WINDOW))
 }
 
-/// Whether reading after [`open_sparingly`] failed for lack of memory. (The library tells by the message only.)
+/// Returns true if reading after [`open_sparingly`] failed for lack of memory. (The library tells by the message only.)
 pub(super) fn takes_more_memory(error: &io::Error) -> bool {
     error.to_string().contains("requires too much memory")
 }
@@ -263,7 +263,7 @@ pub fn without_compression(name: &str) -> &str {
     name
 }
 
-/// Whether a file begins with the three equal words of an MDF event.
+/// Returns true if a file begins with the three equal words of an MDF event.
 fn sizes_agree(begin: &[u8]) -> bool {
     begin.len() >= 12 && begin[..4] == begin[4..8] && begin[..4] == begin[8..12] && u32_at(begin, 0) != 0
 }
@@ -285,7 +285,7 @@ fn format_of(begin: &[u8], length: Option<u64>, path: &Path) -> Format {
     }
 }
 
-/// Whether the first 8 bytes can be those of a dump of `length` bytes: a table that fits and begins with 0.
+/// Returns true if the first 8 bytes can be those of a dump of `length` bytes: a table that fits and begins with 0.
 fn looks_like_dump(begin: &[u8], length: Option<u64>) -> bool {
     begin.len() >= 8
         && u32_at(begin, 4) == 0

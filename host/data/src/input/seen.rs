@@ -61,7 +61,7 @@ impl Seen {
         }
     }
 
-    /// What was wrong with the first damaged events, in words.
+    /// Returns what was wrong with the first damaged events, in words.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let damages = self.damages.iter().map(|(place, damage)| {
             let cost = match damage {

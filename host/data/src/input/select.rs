@@ -96,14 +96,14 @@ impl Select {
         self
     }
 
-    /// Whether the event at this place is wanted, as far as its place says.
+    /// Returns true if the event at this place is wanted, as far as its place says.
     pub fn takes(&self, place: u64) -> bool {
         let Some(places) = &self.places else { return true };
         let next = places.partition_point(|range| range.end <= place);
         places.get(next).is_some_and(|range| range.start <= place)
     }
 
-    /// Whether no event from this place on is wanted.
+    /// Returns true if no event from this place on is wanted.
     pub fn is_past(&self, place: u64) -> bool {
         self.places.as_ref().is_some_and(|places| places.last().is_none_or(|last| last.end <= place))
     }
@@ -124,12 +124,12 @@ impl Select {
             && self.crossings.as_ref().is_none_or(|wanted| facts.is_some_and(|facts| wanted.contains(&facts.crossing)))
     }
 
-    /// Whether an event with this run, number and ODIN bank is wanted, as far as they say.
+    /// Returns true if an event with this run, number and ODIN bank is wanted, as far as they say.
     pub fn takes_event(&self, run: Option<u32>, number: Option<u64>, odin: Option<Odin>) -> bool {
         self.takes_numbers(run, number) && self.takes_odin(odin)
     }
 
-    /// Whether an event is left out only because its run, its number or its ODIN bank is unknown.
+    /// Returns true if an event is left out only because its run, its number or its ODIN bank is unknown.
     pub fn lacks_numbers(&self, run: Option<u32>, number: Option<u64>, odin: Option<Odin>) -> bool {
         let may_be = |&(r, n): &(u32, u64)| run.is_none_or(|run| run == r) && number.is_none_or(|number| number == n);
         !self.takes_event(run, number, odin)
@@ -138,7 +138,7 @@ impl Select {
             && (odin.is_none() || self.takes_odin(odin))
     }
 
-    /// Whether nothing is asked for that ODIN says.
+    /// Returns true if nothing is asked for that ODIN says.
     pub const fn takes_all_numbers(&self) -> bool {
         self.run.is_none()
             && self.number.is_none()
@@ -153,7 +153,7 @@ impl Select {
 pub struct Places(Vec<Range<u64>>);
 
 impl Places {
-    /// How many.
+    /// Returns how many.
     pub fn count(&self) -> u64 {
         // (They lie apart: at most u64::MAX.)
         self.0.iter().map(|range| range.end - range.start).sum()

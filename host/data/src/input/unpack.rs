@@ -22,7 +22,7 @@ pub struct UnpackError {
     pub what: String,
 }
 
-/// Whether the packed bytes begin with a block of an algorithm that is known and not taken.
+/// Returns true if the packed bytes begin with a block of an algorithm that is known and not taken.
 pub fn is_xz(packed: &[u8]) -> bool {
     packed.starts_with(b"XZ")
 }

@@ -19,7 +19,7 @@ const MANY: u64 = 4;
 pub struct FileVersions {
     /// The file.
     pub file: PathBuf,
-    /// Its banks of the types that are decoded (66, 68), by version byte; `None` where the file has none.
+    /// Banks of the types that are decoded (66, 68), by version byte; `None` where the file has none.
     pub versions: BTreeMap<Option<u8>, u64>,
     /// Banks without a version byte and with hits that have the shape of format v4, and of v5.
     pub shapes: [u64; 2],

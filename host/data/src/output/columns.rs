@@ -96,7 +96,7 @@ impl DetectorColumn {
         }
     }
 
-    /// Whether the hits must have been decoded [with clusters](UtHits::with_clusters).
+    /// Returns true if the hits must have been decoded [with clusters](UtHits::with_clusters).
     pub const fn needs_clusters(self) -> bool {
         matches!(self, Self::Charge | Self::NStrips | Self::FirstStrip)
     }
@@ -107,7 +107,7 @@ impl DetectorColumn {
         self.needs_clusters() || matches!(self, Self::Board | Self::Lane | Self::Flipped | Self::SectorId)
     }
 
-    /// How its values are stored.
+    /// Returns how its values are stored.
     pub const fn kind(self) -> ColumnType {
         match self {
             Self::Strip | Self::Charge | Self::FirstStrip | Self::SectorId => ColumnType::U16,
@@ -167,7 +167,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Whether a column needs hits that were decoded [with clusters](UtHits::with_clusters); the first that does.
+    /// Returns the first column that needs hits decoded [with clusters](UtHits::with_clusters).
     pub fn needs_clusters(&self) -> Option<DetectorColumn> {
         self.detector.iter().copied().find(|column| column.needs_clusters())
     }

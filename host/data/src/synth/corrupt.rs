@@ -35,7 +35,7 @@ macro_rules! faults {
             /// All of them.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$fault),*];
 
-            /// Its name; that of the counter, where it has one of its own.
+            /// Returns the name; that of the counter, where it has one of its own.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$fault => $name,)* }
             }
@@ -76,7 +76,7 @@ pub enum Packing {
 }
 
 impl Fault {
-    /// Whether files of MEP packets (else MDF files) with banks of a version can have it.
+    /// Returns true if files of MEP packets (else MDF files) with banks of a version can have it.
     pub fn is_possible(self, version: BankVersion, packets: bool, packing: Packing) -> bool {
         match self {
             Self::Short | Self::BadHeader | Self::UnsortedLanes => version == BankVersion::V5,
@@ -88,7 +88,7 @@ impl Fault {
         }
     }
 
-    /// Whether it is made in the bytes of an event after they were compressed.
+    /// Returns true if it is made in the bytes of an event after they were compressed.
     pub const fn is_of_packed_event(self) -> bool {
         matches!(self, Self::Checksum | Self::Block)
     }
@@ -107,7 +107,7 @@ impl Fault {
 pub struct Payload {
     /// Which board sends it.
     pub source_id: u16,
-    /// Its version byte.
+    /// Version byte.
     pub version: u8,
     /// The payload.
     pub bytes: Vec<u8>,
@@ -153,12 +153,12 @@ impl Corruptor {
         Self { rates, boards, seed: seed ^ SALT, ledger }
     }
 
-    /// What was done.
+    /// Returns what was done.
     pub fn into_ledger(self) -> Ledger {
         self.ledger
     }
 
-    /// Whether the file is to end in its last event or packet, and how.
+    /// Returns the fault by which the file is to end in its last event or packet.
     pub fn end(&self) -> Option<Fault> {
         self.draw(&mut Dice::new(self.seed, u64::MAX), |fault| matches!(fault, Fault::Cut | Fault::Stream))
     }
@@ -428,12 +428,12 @@ fn lanes_of(bytes: &[u8]) -> [Vec<Strip>; LANES_PER_BOARD] {
     })
 }
 
-/// Where the headers of an MDF event end.
+/// Returns where the headers of an MDF event end.
 fn body_of(bytes: &[u8]) -> usize {
     20 + 4 * usize::from(bytes[17] & 0xf)
 }
 
-/// Where the banks of an MDF event that is whole begin.
+/// Returns where the banks of an MDF event that is whole begin.
 fn banks_of(bytes: &[u8]) -> Vec<usize> {
     let mut at = body_of(bytes);
     let mut starts = Vec::new();

@@ -23,9 +23,9 @@ pub struct V4Cluster {
     pub channel: u16,
     /// Position beyond the channel in quarter strips, 0…3.
     pub fraction: u8,
-    /// Whether the cluster is wider than two strips.
+    /// True if the cluster is wider than two strips.
     pub wide: bool,
-    /// Whether the charge is above the spill-over threshold.
+    /// True if the charge is above the spill-over threshold.
     pub high_threshold: bool,
     /// Charge of the two neighbouring strips.
     pub neighbour_sum: i8,

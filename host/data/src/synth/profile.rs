@@ -53,7 +53,7 @@ impl Profile {
         }
     }
 
-    /// Whether the spread between events is that of ions, whose collisions go from grazing to head on.
+    /// Returns true if the spread between events is that of ions, whose collisions go from grazing to head on.
     pub(super) const fn is_ions(self) -> bool {
         matches!(self, Self::PbpbLow | Self::PbpbHigh)
     }

@@ -56,7 +56,7 @@ pub struct Drawn {
 
 /// A run, with what was found in it.
 pub struct Run<'a> {
-    /// Its name, and its letter where there are two.
+    /// Name, and its letter where there are two.
     name: String,
     letter: &'static str,
     sums: &'a Sums,
@@ -148,7 +148,7 @@ fn json(drawing: &Drawing<'_>) -> Value {
     json.into()
 }
 
-/// What stands out and what differs, in a few lines.
+/// Returns what stands out and what differs, in a few lines.
 fn text(drawing: &Drawing<'_>) -> String {
     let (mut text, tables) = (String::new(), drawing.tables());
     let mut list = |what: &str, lines: &[String]| {
@@ -184,7 +184,7 @@ fn text(drawing: &Drawing<'_>) -> String {
     text
 }
 
-/// What to say where nothing stands out: it may be that there was nothing to look at.
+/// Returns what to say where nothing stands out: it may be that there was nothing to look at.
 const fn nothing(view: &RunView) -> &'static str {
     match view {
         RunView { events: 0, .. } => "There was no event to look at",
@@ -193,7 +193,7 @@ const fn nothing(view: &RunView) -> &'static str {
     }
 }
 
-/// How many sectors cannot be judged, where there are any.
+/// Returns how many sectors cannot be judged, where there are any.
 fn unjudged(run: &Run<'_>, tables: &DetectorTables) -> Option<String> {
     let (view, judged) = (&run.sums.view, &run.verdicts.judged);
     let lanes = lanes_of_sectors(tables);

@@ -361,39 +361,6 @@ fn the_facts_and_troubles_are_those_of_the_sums() {
 }
 
 #[test]
-fn what_there_is_none_of_is_said() {
-    let detector = Arc::new(detector());
-    let tables = &detector.tables;
-    let mut view = view(tables);
-    (view.clusters, view.runs) = (0, Vec::new());
-    (view.troubles, view.error_banks) = (Vec::new(), Vec::new());
-    view.counts.fill(0);
-    let (mut sums, mut verdicts) = (sums(&detector, view), verdicts(tables));
-    sums.measured = 0;
-    sums.failures.clear();
-    sums.numbers = None;
-    verdicts.outliers.clear();
-    let html = html_of(&sums, &verdicts);
-    for (name, value) in
-        [("runs", "none named"), ("event numbers", "none"), ("troubles", "none"), ("error banks", "none")]
-    {
-        assert_eq!(fact(&html, name), value, "{name}");
-    }
-    assert!(!html.contains("Incomplete: "));
-    assert!(
-        html.contains("These banks do not say the charge of a hit.") && html.contains("<p>Nothing stands out.</p>")
-    );
-    assert!(rows(&html, "All sectors").iter().all(|(stands_out, cells)| !stands_out && cells[12].is_empty()));
-    // No hit at all: no sector can be judged, and that need not be said.
-    sums.view = RunView::new(tables, Against::Number);
-    sums.view.events = 1;
-    let html = html_of(&sums, &verdicts);
-    assert!(html.contains("There was no hit to look at") && !html.contains("so few hits expected"));
-    assert!(by_sector(&charts(&html)[..4], tables).iter().all(|number| *number == Some(0.0)));
-    assert!(html.contains("No event has an event number; --against place takes the order of reading instead."));
-}
-
-#[test]
 fn distributions_are_shares_in_per_cent_and_have_gaps_where_there_is_nothing() {
     let detector = Arc::new(detector());
     let mut view = view(&detector.tables);

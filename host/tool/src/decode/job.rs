@@ -424,7 +424,7 @@ pub fn in_words() -> String {
     format!("{}, commit {}", machine.version, machine.commit.as_deref().unwrap_or("unknown"))
 }
 
-/// What hits depend on beside their banks.
+/// Returns what hits depend on beside their banks.
 pub fn facts(options: DecodeOptions, detector: &Detector, mask: Option<(&Path, &Mask)>) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("clustering", options.clustering.to_string()),
@@ -465,7 +465,7 @@ mod tests {
         check(&mut Taker::new(&args, &detector, Arc::default(), Arc::new(story), totals, Instant::now()));
     }
 
-    /// Whether a job goes on after it was told that a file cannot be opened.
+    /// Returns true if a job goes on after it was told that a file cannot be opened.
     fn is_broken(taker: &mut Taker<'_>, file: usize) -> bool {
         let error = InputError::Open { file: "file".into(), source: io::ErrorKind::NotFound.into() };
         taker.take(Reached::default(), file, Err(error.into()))

@@ -117,7 +117,7 @@ fn packing() -> impl TypedValueParser<Value = Packing> {
     PossibleValuesParser::new(["zstd", "lz4"]).map(of)
 }
 
-/// What the user wants written, checked before anything is read. Ends the program where it makes no sense.
+/// Returns what the user wants written, checked before anything is read. Ends the program where it makes no sense.
 fn wanted(args: &Args) -> Option<Wanted<'_>> {
     let columns = args.columns.clone().unwrap_or_default();
     let backend = args.backend.backend;

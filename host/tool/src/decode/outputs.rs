@@ -113,7 +113,7 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Whether the path is a folder of files: it is one, or ends as one, or says no format itself.
+    /// Returns true if the path is a folder of files: it is one, or ends as one, or says no format itself.
     pub fn is_folder(&self) -> bool {
         let says_none = self.format.is_some() && self.path.extension().is_none() && !self.path.exists();
         let ends_as_one = self.path.as_os_str().as_encoded_bytes().ends_with(b"/");
@@ -203,7 +203,7 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Which events must not share a batch.
+    /// Returns which events must not share a batch.
     pub const fn apart(&self) -> Apart {
         match self.plan {
             Plan::One(_) => Apart::Nothing,

@@ -100,7 +100,7 @@ impl Sets {
         }
     }
 
-    /// What there is to be said since it was last asked for.
+    /// Returns what there is to be said since it was last asked for.
     pub fn news(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().news)
     }

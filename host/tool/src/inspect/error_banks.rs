@@ -108,12 +108,12 @@ impl ErrorBanks {
     }
 }
 
-/// Whether a bank is certainly the UT's: the read-out uses the types of DAQ errors for all detectors.
+/// Returns true if a bank is certainly the UT's: the read-out uses the types of DAQ errors for all detectors.
 fn is_of_ut(kind: u8, source: u32) -> bool {
     !kind::is_daq_error(kind) || matches!(source >> 11, 5 | 6)
 }
 
-/// What is known of a bank's first bytes.
+/// Returns what is known of a bank's first bytes.
 fn known(kind: u8, version: Option<u8>, bytes: &[u8]) -> String {
     if kind != kind::UT_ERROR {
         return String::new();

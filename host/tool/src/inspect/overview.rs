@@ -114,7 +114,7 @@ pub fn overview(
     error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// What to make of the banks.
+/// Returns what to make of the banks.
 fn advice(kinds: &Kinds, sources: &BTreeSet<u32>, is_dump: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let versions: BTreeSet<_> = kinds.keys().filter(|key| kind::is_decoded(key.0)).filter_map(|key| key.1).collect();

@@ -107,7 +107,7 @@ impl Finder {
         }
     }
 
-    /// Whether anything is wrong with an event.
+    /// Returns true if anything is wrong with an event.
     pub fn has_trouble(&self, event: &RawEvent<'_>) -> bool {
         let mut any = false;
         self.find(event, |_| any = true);
@@ -290,7 +290,7 @@ fn boards_text(boards: &BTreeMap<Option<(u32, Option<u32>)>, u64>) -> String {
     named.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
-/// What to say of a search without a board table.
+/// Returns what to say of a search without a board table.
 pub fn remark(finder: &Finder, table: Option<&Path>) -> String {
     match (&finder.boards, table) {
         (Some(_), Some(path)) => format!("Troubles by the board table {}.", path.display()),

@@ -188,14 +188,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was tuned for this backend, unless a parameter is set by hand.
+/// Returns what was tuned for this backend, unless a parameter is set by hand.
 fn tuned(args: &Args, detector: &Detector) -> Option<Parameters> {
     let what = (args.backend.backend, args.backend.pipeline());
     let tuned = || args.tuned.configuration(what, &detector.tables, &args.clustering.options());
     if args.backend.by_hand() { None } else { tuned() }
 }
 
-/// Which of the backend's decoders it is: the vector instructions of a CPU, the pipeline of kernels.
+/// Returns which of the backend's decoders it is: the vector instructions of a CPU, the pipeline of kernels.
 fn variant(measurement: &Measurement) -> Option<&'static str> {
     let decoder = &measurement.decoder;
     match measurement.backend {
@@ -205,7 +205,7 @@ fn variant(measurement: &Measurement) -> Option<&'static str> {
     }
 }
 
-/// How it is measured: with what was tuned, as far as options do not say otherwise.
+/// Returns how it is measured: with what was tuned, as far as options do not say otherwise.
 fn measurement(args: &Args, tuned: Option<Parameters>, duration: Duration) -> Measurement {
     let backend = args.backend.backend;
     let mut measurement = Measurement {

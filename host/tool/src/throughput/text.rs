@@ -166,7 +166,7 @@ pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Coun
     text
 }
 
-/// Where the time of the CPU decoder goes.
+/// Returns where the time of the CPU decoder goes.
 pub fn stages_text(stages: &[(Stage, f64)]) -> String {
     let total: f64 = stages.iter().map(|(_, time)| time).sum();
     let mut text = "\nstages, on one thread, the clock's own time included\n".to_owned();

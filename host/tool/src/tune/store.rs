@@ -26,7 +26,7 @@ pub struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// Where the stores are; `matching` as on the command line.
+    /// Returns where the stores are; `matching` as on the command line.
     pub fn locations(&self, matching: Option<Matching>) -> Result<Locations, Failure> {
         Ok(Locations::choose(APPLICATION, self.tune_db.clone(), matching)?)
     }

@@ -26,7 +26,7 @@ pub struct Found<'a> {
     pub kept: Option<&'a str>,
 }
 
-/// What differs from the default, in words.
+/// Returns what differs from the default, in words.
 fn in_short(names: &[String], default: &Config, config: &Config) -> String {
     let parts = names.iter().zip(default.0.iter().zip(&config.0)).filter(|(_, (default, value))| default != value);
     let parts: Vec<String> = parts.map(|(name, (_, value))| format!("{name}={value}")).collect();

@@ -110,7 +110,7 @@ struct Load {
 }
 
 impl Load {
-    /// What its batches look like in the mean.
+    /// Returns what its batches look like in the mean.
     fn features(&self) -> Features {
         Features::mean(&self.looks)
     }
