@@ -362,7 +362,7 @@ if part sanitizer; then
 fi
 if part throughput; then
     for pipeline in $good; do
-        step throughput-$pipeline 22 "$tool" throughput "${measured[@]}" --untuned --pipeline $pipeline --batch $sizes \
+        step throughput-$pipeline 32 "$tool" throughput "${measured[@]}" --untuned --pipeline $pipeline --batch $sizes \
             --duration $seconds --json throughput-$pipeline.json
     done
 fi

@@ -379,11 +379,8 @@ fn publish<B: Block>(
     }
     let look_back = LookBack(output.look_back);
     if looks_back(block) {
-        let base = if bases.is_empty() {
-            look_back.sum_before(block, event, n_hits)
-        } else {
-            block.load(*bases, event)
-        };
+        let base =
+            if bases.is_empty() { look_back.sum_before(block, event, n_hits) } else { block.load(*bases, event) };
         if block.lane_id() == 0 {
             block.shared_store(shared.base, 0, base);
         }
