@@ -105,7 +105,7 @@ fn stages(c: &mut Criterion) {
     group.finish();
 }
 
-/// What comes before decoding: banks into a batch, and the other layout.
+/// Measures what comes before decoding: banks into a batch, and the other layout.
 fn batches(c: &mut Criterion) {
     let batch = events(BankVersion::V5);
     let mut group = c.benchmark_group("batch");

@@ -11,7 +11,7 @@ use ut_decoding::{
     Grouping, Layout, UtHits,
 };
 
-/// What a framework holds of a batch: bytes, and words that say where things are in them.
+/// Memory in which a framework holds a batch: bytes, and words that say where things are in them.
 #[derive(Clone)]
 struct Memory {
     n_events: usize,

@@ -31,7 +31,7 @@ struct Track {
     ty: f32,
 }
 
-/// How far from a track a hit may be, mm.
+/// Maximum distance of a hit from a track, mm.
 #[derive(Clone, Copy, Debug)]
 struct Window {
     /// In x, at the track's y.
@@ -41,7 +41,7 @@ struct Window {
 }
 
 impl Window {
-    /// Whether hit `i` is near the track.
+    /// Returns true if hit `i` is near the track.
     fn has(self, hits: &UtHits, i: usize, track: Track) -> bool {
         let z = hits.z_at_y_eq0()[i];
         let (x, y) = (track.x0 + track.tx * z, track.y0 + track.ty * z);

@@ -75,10 +75,10 @@ typedef struct UtDecoder UtDecoder;
 // them at the same time.
 typedef struct UtTables UtTables;
 
-// How a call ended: UT_OK, or one of the errors below. `ut_message()` says more.
+// Result of a call: UT_OK, or one of the errors below. `ut_message()` says more.
 typedef int32_t UtStatus;
 
-// Where a hit was: the fields of its LHCbID, and what the tables know of its strip. docs/columns.md says what each means.
+// Place of a hit: the fields of its LHCbID, and what the tables know of its strip. docs/columns.md says what each means.
 typedef struct {
   // Sector id, 0 to 1047; 65535 where the detector has no such sector.
   uint16_t sector_id;
@@ -106,7 +106,7 @@ typedef struct {
   uint8_t reserved;
 } UtPlace;
 
-// Where the results of a batch go: arrays of the caller, each aligned to 4 bytes, none overlapping another. Set everything
+// Arrays of the caller for the results of a batch, each aligned to 4 bytes, none overlapping another. Set everything
 // to 0, then `size`, and what is wanted.
 //
 // Hits lie event by event, in an event group by group (see UT_GROUPS_Y_ROWS), and in a group by ascending x and id. An event
@@ -132,7 +132,7 @@ typedef struct {
   float *weight;
   // LHCbID: 3 in the top four bits, then the channel: sector, and strip counted from 0 (docs/columns.md).
   uint32_t *id;
-  // What the strips of each hit were, in a word: bits 0 to 12 the sum of their ADC counts, 13 to 20 their number, 21 to 29
+  // Strips of each hit, in a word: bits 0 to 12 the sum of their ADC counts, 13 to 20 their number, 21 to 29
   // the first of them. Of format v5 and on the CPU only; NULL: not wanted.
   uint32_t *clusters;
   // Ends of groups: those of group `g` of event `e` are the hits from `offsets[e * n_groups + g]` to
@@ -149,7 +149,7 @@ typedef struct {
   size_t n_hits;
 } UtHits;
 
-// How banks become hits. Set everything to 0, then `size`: these are the production values of 2026. The banks of
+// Rules by which banks become hits. Set everything to 0, then `size`: these are the production values of 2026. The banks of
 // format v4 come clustered, and none of this changes their hits, nor anything the results of another field.
 typedef struct {
   // sizeof(UtOptions).
@@ -196,7 +196,7 @@ typedef struct {
   const uint8_t *raw;
   // Bytes of `raw`; on a GPU less than 4 GiB.
   size_t raw_bytes;
-  // Where events or fragments are, as said above.
+  // Positions of events or fragments, as said above.
   const uint32_t *offsets;
   // Words of `offsets`: one for each event up to the last one that is decoded (Allen), or
   // 2 + n_banks * (1 + first_event + n_events) (MEP). There may be more.
@@ -215,7 +215,7 @@ typedef struct {
   const uint32_t *versions;
   // Words of `versions`.
   size_t n_versions;
-  // Where `versions` is NULL, the version of all banks: UT_VERSION_V4, UT_VERSION_V5, or 0 where it is not known: then it
+  // Version of all banks where `versions` is NULL: UT_VERSION_V4, UT_VERSION_V5, or 0 where it is not known: then it
   // is taken to be that of the tables. Banks of a version other than the tables' have no hits, and are counted; if all
   // are, that is UT_WRONG_VERSION.
   uint32_t version;
@@ -223,7 +223,7 @@ typedef struct {
   uint32_t reserved;
 } UtBatch;
 
-// What a call has written once the stream has reached it. Lies in pinned memory of the host.
+// Result of a call, written once the stream has reached it. Lies in pinned memory of the host.
 typedef struct {
   // The number of hits of the batch.
   uint32_t n_hits;
@@ -292,7 +292,8 @@ const char *ut_vector_level(void);
 // The name of a counter of the report, as docs/policy.md has it, or NULL where there is no such counter. Do not free it.
 const char *ut_count_name(size_t count);
 
-// What was wrong with the last call of this thread that did not return UT_OK: one line, ended by 0, "" before the first
+// Returns what was wrong with the last call of this thread that did not return UT_OK: one line, ended by 0, "" before the
+// first
 // one. Good until the thread's next call that fails; do not free it.
 const char *ut_message(void);
 
@@ -335,17 +336,14 @@ size_t ut_tables_n_groups(const UtTables *tables);
 // - `tables` is NULL, or was made by this library and is not given back.
 uint32_t ut_tables_bank_version(const UtTables *tables);
 
-// Where hits were: of each of the `n` LHCbIDs at `ids`, as decoding gave them, the place to `places`. Charge and strips of a
+// Writes the place of each of the `n` LHCbIDs at `ids`, as decoding gave them, to `places`. Charge and strips of a
 // cluster are in `UtHits.clusters`.
 //
 // Preconditions:
 // - `tables` is NULL, or was made by this library and is not given back.
 // - `ids` is NULL or can be read for `n` words.
 // - `places` is NULL or can be written for `n` places, and nobody else uses them during the call.
-UtStatus ut_tables_places(const UtTables *tables,
-                          const uint32_t *ids,
-                          size_t n,
-                          UtPlace *places);
+UtStatus ut_tables_places(const UtTables *tables, const uint32_t *ids, size_t n, UtPlace *places);
 
 // Lays out the seven arrays of `hits` back to back in `memory`, which has `bytes` bytes: y_begin, y_end, z_at_y_eq0,
 // x_at_y_eq0, dx_dy, weight, id, each with room for `n_hits` hits, together n_hits * UT_HIT_BYTES bytes. Sets `max_hits`.

@@ -47,7 +47,7 @@ pub struct UtBatch {
     pub raw: *const u8,
     /// Bytes of `raw`; on a GPU less than 4 GiB.
     pub raw_bytes: usize,
-    /// Where events or fragments are, as said above.
+    /// Positions of events or fragments, as said above.
     pub offsets: *const u32,
     /// Words of `offsets`: one for each event up to the last one that is decoded (Allen), or
     /// 2 + n_banks * (1 + first_event + n_events) (MEP). There may be more.
@@ -66,7 +66,7 @@ pub struct UtBatch {
     pub versions: *const u32,
     /// Words of `versions`.
     pub n_versions: usize,
-    /// Where `versions` is NULL, the version of all banks: UT_VERSION_V4, UT_VERSION_V5, or 0 where it is not known: then it
+    /// Version of all banks where `versions` is NULL: UT_VERSION_V4, UT_VERSION_V5, or 0 where it is not known: then it
     /// is taken to be that of the tables. Banks of a version other than the tables' have no hits, and are counted; if all
     /// are, that is UT_WRONG_VERSION.
     pub version: u32,

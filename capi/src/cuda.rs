@@ -35,7 +35,7 @@ pub struct UtCuda {
     sequence: Mutex<CudaSequence>,
 }
 
-/// What a call has written once the stream has reached it. Lies in pinned memory of the host.
+/// Result of a call, written once the stream has reached it. Lies in pinned memory of the host.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UtCudaResult {
@@ -250,7 +250,7 @@ pub unsafe extern "C" fn ut_cuda_write(
     })
 }
 
-/// What both calls are given, checked.
+/// Checks and reads what both calls are given.
 ///
 /// # Safety
 /// - `cuda` is as [`sequence`] asks for; `batch` and `work` are each null, or a struct as [`read_struct`] reads it.

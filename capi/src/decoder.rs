@@ -19,7 +19,7 @@ use crate::tables::UtTables;
 /// Most threads of a decoder.
 const MAX_THREADS: u32 = 1024;
 
-/// How banks become hits. Set everything to 0, then `size`: these are the production values of 2026. The banks of
+/// Rules by which banks become hits. Set everything to 0, then `size`: these are the production values of 2026. The banks of
 /// format v4 come clustered, and none of this changes their hits, nor anything the results of another field.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,7 @@ const _: () = assert!(size_of::<EventReport>() == 60, "the header says so");
 struct State {
     decoder: CpuDecoder,
     tables: Arc<DetectorTables>,
-    /// Where the caller wants no report.
+    /// Report of a call whose caller wants none.
     reports: Vec<EventReport>,
 }
 

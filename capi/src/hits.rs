@@ -1,4 +1,4 @@
-//! Where hits, their groups and the report go: the caller's arrays.
+//! Hits, their groups and the report: the caller's arrays.
 
 use std::mem::offset_of;
 
@@ -13,7 +13,7 @@ pub const UT_N_COUNTS: usize = 15;
 /// Bytes of a hit: seven numbers of four.
 pub const UT_HIT_BYTES: usize = 28;
 
-/// Where the results of a batch go: arrays of the caller, each aligned to 4 bytes, none overlapping another. Set everything
+/// Arrays of the caller for the results of a batch, each aligned to 4 bytes, none overlapping another. Set everything
 /// to 0, then `size`, and what is wanted.
 ///
 /// Hits lie event by event, in an event group by group (see UT_GROUPS_Y_ROWS), and in a group by ascending x and id. An event
@@ -41,7 +41,7 @@ pub struct UtHits {
     pub weight: *mut f32,
     /// LHCbID: 3 in the top four bits, then the channel: sector, and strip counted from 0 (docs/columns.md).
     pub id: *mut u32,
-    /// What the strips of each hit were, in a word: bits 0 to 12 the sum of their ADC counts, 13 to 20 their number, 21 to 29
+    /// Strips of each hit, in a word: bits 0 to 12 the sum of their ADC counts, 13 to 20 their number, 21 to 29
     /// the first of them. Of format v5 and on the CPU only; NULL: not wanted.
     pub clusters: *mut u32,
     /// Ends of groups: those of group `g` of event `e` are the hits from `offsets[e * n_groups + g]` to
@@ -110,7 +110,7 @@ impl HitArrays {
         of_offsets.min(of_report)
     }
 
-    /// Whether clusters are wanted.
+    /// Returns true if clusters are wanted.
     pub(crate) const fn has_clusters(&self) -> bool {
         !self.clusters.is_null()
     }

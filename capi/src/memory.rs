@@ -13,7 +13,7 @@ const MAX_STRUCT: usize = 4096;
 /// # Safety
 /// - `repr(C)`, its first field is a `usize`, and all bytes 0 are a value of it.
 pub unsafe trait Versioned: Copy {
-    /// Its name in the header.
+    /// Name in the header.
     const NAME: &'static str;
     /// Bytes that it had in version 1 of the interface.
     const FIRST_SIZE: usize;
@@ -100,7 +100,7 @@ impl<T> Array<T> {
         self.at.is_null()
     }
 
-    /// Its name and addresses.
+    /// Returns the array's name and addresses.
     pub fn place(self) -> Place {
         let begin = self.at.addr();
         Place { name: self.name, bytes: begin..begin + self.len * size_of::<T>() }
@@ -128,7 +128,7 @@ impl<T> Array<T> {
     }
 }
 
-/// Where an array is.
+/// Addresses of an array.
 pub struct Place {
     name: &'static str,
     bytes: Range<usize>,

@@ -1,4 +1,4 @@
-//! What is known of where a hit was.
+//! Place of a hit in the detector.
 
 use ut_decoding::detector::{DetectorTables, LhcbId};
 
@@ -6,7 +6,7 @@ use crate::memory::{Array, check_apart, reference};
 use crate::status::{UtStatus, guarded};
 use crate::tables::UtTables;
 
-/// Where a hit was: the fields of its LHCbID, and what the tables know of its strip. docs/columns.md says what each means.
+/// Place of a hit: the fields of its LHCbID, and what the tables know of its strip. docs/columns.md says what each means.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UtPlace {
@@ -57,7 +57,7 @@ fn place(tables: &DetectorTables, id: u32) -> UtPlace {
     }
 }
 
-/// Where hits were: of each of the `n` LHCbIDs at `ids`, as decoding gave them, the place to `places`. Charge and strips of a
+/// Writes the place of each of the `n` LHCbIDs at `ids`, as decoding gave them, to `places`. Charge and strips of a
 /// cluster are in `UtHits.clusters`.
 ///
 /// # Safety

@@ -1,4 +1,4 @@
-//! How a call ends: a status, and in words what was wrong, kept for the thread that called.
+//! Result of a call: a status, and in words what was wrong, kept for the thread that called.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -8,7 +8,7 @@ use std::sync::Once;
 
 use ut_decoding::{DecodeError, TablesError};
 
-/// How a call ended: UT_OK, or one of the errors below. `ut_message()` says more.
+/// Result of a call: UT_OK, or one of the errors below. `ut_message()` says more.
 pub type UtStatus = i32;
 
 /// The call did what it says.
@@ -41,7 +41,7 @@ thread_local! {
     static MESSAGE: RefCell<[u8; MESSAGE_BYTES]> = const { RefCell::new([0; MESSAGE_BYTES]) };
 }
 
-/// What went wrong.
+/// Error of a call.
 #[derive(Debug)]
 pub struct Failure {
     pub status: UtStatus,
@@ -79,7 +79,7 @@ impl From<DecodeError> for Failure {
     }
 }
 
-/// What a call has in the end to return: its status. Whatever goes wrong in `body`, a panic too, becomes that.
+/// Runs `body` and returns the status of the call. Whatever goes wrong in `body`, a panic too, becomes that.
 pub fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> UtStatus {
     static SILENCE: Once = Once::new();
     // The library has a Rust runtime of its own: no other code's panics are silenced.
@@ -109,7 +109,8 @@ fn keep(message: &str) {
     });
 }
 
-/// What was wrong with the last call of this thread that did not return UT_OK: one line, ended by 0, "" before the first
+/// Returns what was wrong with the last call of this thread that did not return UT_OK: one line, ended by 0, "" before the
+/// first
 /// one. Good until the thread's next call that fails; do not free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_message() -> *const c_char {

@@ -1,4 +1,4 @@
-//! What decoding allocates.
+//! Allocations of decoding.
 
 use std::ffi::CString;
 use std::path::Path;

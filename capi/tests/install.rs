@@ -1,4 +1,4 @@
-//! What `install.sh` installs, whatever the folders are called.
+//! Files that `install.sh` installs, whatever the folders are called.
 #![cfg(unix)]
 
 use std::path::Path;

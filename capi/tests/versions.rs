@@ -29,7 +29,7 @@ fn tables(boards: &str, geometry: &str, grouping: u32) -> Result<*mut UtTables, 
     if status == UT_OK { Ok(tables) } else { Err(status) }
 }
 
-/// How counting a batch ends, with `version` and with its versions or without, and the number of hits.
+/// Counts a batch with `version` and with its versions or without; returns status and number of hits.
 fn count(
     decoder: *mut UtDecoder,
     n_groups: usize,

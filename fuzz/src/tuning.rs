@@ -1,4 +1,4 @@
-//! What people and programs write for the tuner and the tool.
+//! Text that people and programs write for the tuner and the tool.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -74,7 +74,7 @@ pub fn store(data: &[u8]) {
     }
 }
 
-/// What is imported can be exported, and importing that again changes nothing.
+/// Exports what was imported; importing that again must change nothing.
 fn import(data: &[u8]) {
     let Ok(read) = read_import(&file_of("import", data)) else { return };
     let mut store = Store::open(&store_of(b"")).expect("an empty store");

@@ -50,7 +50,7 @@ impl Array {
 
 #[pymethods]
 impl Array {
-    /// What NumPy asks for. The memory does not move and is not written any more: the array is frozen.
+    /// Array interface of NumPy. The memory does not move and is not written any more: the array is frozen.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let bytes = self.bytes();

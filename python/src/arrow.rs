@@ -9,7 +9,7 @@ use arrow_array::{
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
-use arrow_schema::{ArrowError, DataType, Field, Schema, ffi::FFI_ArrowSchema};
+use arrow_schema::{ArrowError, DataType, Field, Schema, TimeUnit, ffi::FFI_ArrowSchema};
 use bytes::Bytes;
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyBufferError, PyRuntimeError};
@@ -60,6 +60,7 @@ fn type_of(kind: &str) -> PyResult<DataType> {
         "<i4" => DataType::Int32,
         "<u4" => DataType::UInt32,
         "<u8" => DataType::UInt64,
+        "<M8[us]" => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
         _ => return Err(PyBufferError::new_err(format!("no column has items of type {kind}"))),
     })
 }

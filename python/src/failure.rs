@@ -32,7 +32,7 @@ pub enum Failure {
     Versions(#[from] Stranger),
 }
 
-/// What fails with one of these is the work on a piece of the inputs.
+/// Makes these errors failures of the work on a piece of the inputs.
 macro_rules! of_work {
     ($($error:ty),*) => {
         $(impl From<$error> for Failure {
@@ -56,7 +56,7 @@ impl From<GatherError> for Failure {
 }
 
 impl Failure {
-    /// Whether a file is to blame, so that the next one can be read all the same.
+    /// Returns true if a file is to blame, so that the next one can be read all the same.
     pub const fn is_of_input(&self) -> bool {
         matches!(self, Self::Work(error) if error.is_of_input())
     }

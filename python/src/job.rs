@@ -34,7 +34,7 @@ struct Worker<'a> {
     spare: &'a Spare,
 }
 
-/// What became of a batch.
+/// Result of a batch.
 pub struct Made {
     pub batch: Batch,
     pub encoded: Option<Encoded>,
@@ -246,7 +246,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Whether this is the copy that a fork made: without the thread, and maybe with locks that nobody will open.
+    /// Returns true if this is the copy that a fork made: without the thread, and maybe with locks that stay closed.
     fn is_forked(&self) -> bool {
         self.process != std::process::id()
     }

@@ -85,6 +85,7 @@ mod _native {
         let [columns, detector] = crate::piece::names();
         module.add("COLUMNS", columns)?;
         module.add("DETECTOR_COLUMNS", detector)?;
+        module.add("FACTS", crate::piece::facts())?;
         module.add("BACKENDS", Backend::ALL.map(Backend::name))?;
         module.add("VERSION", env!("CARGO_PKG_VERSION"))
     }

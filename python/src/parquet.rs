@@ -18,7 +18,7 @@ use crate::piece::damages;
 use crate::request::{Request, Task, check};
 use crate::wait::wait_for;
 
-/// What was written.
+/// Number of bytes and rows written.
 #[derive(Default)]
 struct Written {
     events: u64,

@@ -11,14 +11,14 @@ use pyo3::types::{PyDict, PyList};
 use ut_decoding::decoder::{Count, EventReport};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Damage, EventMeta, Origin, Place};
-use ut_decoding::output::{ColumnType, DetectorColumn};
+use ut_decoding::output::{ColumnType, DetectorColumn, EventColumn, EventColumnType, EventRow};
 use ut_decoding::{DetectorTables, UtHits};
 
 use crate::array::{Array, item_size};
 use crate::failure::Failure;
 use crate::pages::{Pages, Pool};
 
-/// Where the bytes of a column come from.
+/// Bytes of a column.
 #[derive(Clone, Copy)]
 enum Source {
     /// The decoder wrote them.
@@ -93,7 +93,7 @@ impl Columns {
         self.all.iter().map(|column| item_size(column.kind) as u64).sum()
     }
 
-    /// Those of them that are made for each batch.
+    /// Returns the columns that are made for each batch.
     pub fn detector(&self) -> impl Iterator<Item = DetectorColumn> {
         self.all.iter().filter_map(|column| match column.source {
             Source::Detector(column) => Some(column),
@@ -101,7 +101,7 @@ impl Columns {
         })
     }
 
-    /// Whether the decoder must say what the hits were made of, which v4 banks do not tell.
+    /// Returns true if the decoder must say what the hits were made of, which v4 banks do not tell.
     pub fn need_clusters(&self) -> bool {
         self.version == BankVersion::V5 && self.detector().any(DetectorColumn::needs_clusters)
     }
@@ -118,6 +118,35 @@ impl Columns {
         };
         self.detector().map(make).collect()
     }
+}
+
+/// Column of the table of events: run, event number, and the facts of ODIN.
+struct Fact {
+    column: EventColumn,
+    values: Vec<u64>,
+    known: Vec<u8>,
+}
+
+impl Fact {
+    fn all() -> Vec<Self> {
+        // An event has the other columns in any case.
+        let facts = EventColumn::all().filter(|column| column.may_be_null);
+        facts.map(|column| Self { column, values: Vec::new(), known: Vec::new() }).collect()
+    }
+}
+
+/// Returns name, NumPy's name of the type, and words (none of numbers) of the facts about events.
+pub fn facts() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+    let kind = |column: EventColumn| match column.kind {
+        EventColumnType::Integer(8) => ("|u1", Vec::new()),
+        EventColumnType::Integer(16) => ("<u2", Vec::new()),
+        EventColumnType::Integer(32) => ("<u4", Vec::new()),
+        EventColumnType::Integer(_) => ("<u8", Vec::new()),
+        EventColumnType::Time => ("<M8[us]", Vec::new()),
+        EventColumnType::Text(words) => ("<i4", words.to_vec()),
+    };
+    let of = |Fact { column, .. }: Fact| (column.name, kind(column).0, kind(column).1);
+    Fact::all().into_iter().map(of).collect()
 }
 
 /// A decoded batch, and what is known of its events.
@@ -138,10 +167,7 @@ pub struct Piece {
     offsets: Vec<i64>,
     events: Vec<u64>,
     files: Vec<u32>,
-    runs: Vec<u32>,
-    has_run: Vec<u8>,
-    numbers: Vec<u64>,
-    has_number: Vec<u8>,
+    facts: Vec<Fact>,
     counts: Vec<u32>,
     pub damages: Vec<(Place, Damage)>,
     pub failures: Vec<Failure>,
@@ -161,10 +187,7 @@ impl Piece {
             offsets: vec![0],
             events: Vec::new(),
             files: Vec::new(),
-            runs: Vec::new(),
-            has_run: Vec::new(),
-            numbers: Vec::new(),
-            has_number: Vec::new(),
+            facts: Fact::all(),
             counts: Vec::new(),
             damages: Vec::new(),
             failures: Vec::new(),
@@ -185,8 +208,8 @@ impl Piece {
     /// where there is none yet.
     pub fn end(&self, batch: &Batch, first: usize, events: usize, bytes: u64) -> usize {
         let of_hit: usize = self.columns.iter().map(|(column, _)| item_size(column.kind)).sum();
-        // An end a group, place, file, run, number and counts.
-        let of_event = 8 * self.n_groups + 26 + 4 * Count::ALL.len();
+        // An end a group, place, file, facts and counts.
+        let of_event = 8 * self.n_groups + 12 + 9 * self.facts.len() + 4 * Count::ALL.len();
         let (ends, n) = (batch.hits.offsets(), batch.origins.len());
         let fits = |end: usize| {
             let hits = self.n_hits() + (ends[end * self.n_groups] - ends[first * self.n_groups]) as usize;
@@ -218,14 +241,16 @@ impl Piece {
         let before = self.n_hits() as i64 - first as i64;
         self.offsets.extend(ends[1..].iter().map(|&end| before + i64::from(end)));
         for e in events {
-            self.events.push(origins[e].event);
-            self.files.push(origins[e].file);
-            let EventMeta { run, event, .. } = meta.get(e).copied().unwrap_or_default();
-            self.runs.push(run.unwrap_or_default());
-            self.has_run.push(u8::from(run.is_some()));
-            self.numbers.push(event.unwrap_or_default());
-            self.has_number.push(u8::from(event.is_some()));
-            self.counts.extend(reports[e].counts);
+            let meta = meta.get(e).copied().unwrap_or_default();
+            let row = EventRow { origin: origins[e], meta, hits: 0, report: reports[e] };
+            self.events.push(row.origin.event);
+            self.files.push(row.origin.file);
+            for fact in &mut self.facts {
+                let value = fact.column.value(&row);
+                fact.values.push(value.unwrap_or_default());
+                fact.known.push(u8::from(value.is_some()));
+            }
+            self.counts.extend(row.report.counts);
         }
         Ok(())
     }
@@ -246,10 +271,12 @@ impl Piece {
         all.set_item("offsets", Array::of_vec(self.offsets, "<i8").into_py_any(py)?)?;
         all.set_item("event", Array::of_vec(self.events, "<u8").into_py_any(py)?)?;
         all.set_item("file", Array::of_vec(self.files, "<u4").into_py_any(py)?)?;
-        all.set_item("run", Array::of_vec(self.runs, "<u4").into_py_any(py)?)?;
-        all.set_item("has_run", Array::of_vec(self.has_run, "|b1").into_py_any(py)?)?;
-        all.set_item("event_number", Array::of_vec(self.numbers, "<u8").into_py_any(py)?)?;
-        all.set_item("has_event_number", Array::of_vec(self.has_number, "|b1").into_py_any(py)?)?;
+        let facts = PyDict::new(py);
+        for Fact { column, values, known } in self.facts {
+            let (values, known) = (Array::of_vec(values, "<u8"), Array::of_vec(known, "|b1"));
+            facts.set_item(column.name, (values.into_py_any(py)?, known.into_py_any(py)?))?;
+        }
+        all.set_item("facts", facts)?;
         let counts = Array::of_vec(self.counts, "<u4").with_rows(Count::ALL.len());
         all.set_item("counts", counts.into_py_any(py)?)?;
         all.set_item("damages", damages(py, &self.damages)?)?;
@@ -262,7 +289,7 @@ impl Piece {
     }
 }
 
-/// What was wrong with events: file, event, bank, byte of the file, message.
+/// Lists the damage of events: file, event, bank, byte of the file, message.
 pub fn damages<'py>(py: Python<'py>, damages: &[(Place, Damage)]) -> PyResult<Bound<'py, PyList>> {
     let rows = damages.iter().map(|(place, damage)| {
         // As the inputs are named.

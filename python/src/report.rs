@@ -1,4 +1,4 @@
-//! What the events of a run add up to, and the page that is drawn of it.
+//! Sums over the events of a run, and the page that is drawn of them.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::failure::Failure;
 use crate::request::{Part, Request, check};
 use crate::wait::wait_for;
 
-/// What the events of a run, or of a part of it, add up to.
+/// Sums over the events of a run, or of a part of it.
 #[pyclass(frozen, module = "ut_decoding._native", name = "RunSums")]
 pub struct RunSums(Arc<Sums>);
 
@@ -163,7 +163,7 @@ pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_p
     Ok(RunSums(Arc::new(sums)))
 }
 
-/// What pictures against time are over, where nobody says it, of a run with this first file.
+/// Returns the abscissa of pictures against time, of a run with this first file, unless one is named.
 #[pyfunction]
 pub fn against_of(py: Python<'_>, path: PathBuf) -> &'static str {
     name_of(py.detach(|| report::against_of(Some(&path))))
@@ -197,7 +197,7 @@ impl Request {
         })
     }
 
-    /// Which part of a job this is. `None` of bytes, which have no name of their own, and of pipes.
+    /// Returns the part of a job that this is. `None` of bytes, which have no name of their own, and of pipes.
     fn part(&self, first_place: u64) -> Option<report::Part> {
         let mut section = None;
         let file = |part: &Part| match part {

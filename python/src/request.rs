@@ -1,4 +1,4 @@
-//! What Python asks for, checked.
+//! Arguments from Python, checked.
 
 use std::io::{self, Read};
 use std::num::NonZeroU32;
@@ -49,7 +49,7 @@ impl Read for Object {
 }
 
 impl Part {
-    /// Whether it can be read a second time.
+    /// Returns true if the input can be read a second time.
     fn is_kept(&self) -> bool {
         match self {
             Self::File(path) | Self::Section(path, ..) => !is_read_once(path),
@@ -58,7 +58,7 @@ impl Part {
         }
     }
 
-    /// Its bytes, of files those on the disk.
+    /// Returns the number of bytes, of files those on the disk.
     fn bytes(&self) -> u64 {
         match self {
             Self::File(path) => path.metadata().map_or(0, |meta| meta.len()),
@@ -69,7 +69,8 @@ impl Part {
     }
 }
 
-/// Whether a file gives its bytes only once: standard input, pipes, devices. One that is not there is an error of who opens it.
+/// Returns true if a file gives its bytes only once: standard input, pipes, devices. One that is not there is an error of
+/// who opens it.
 pub fn is_read_once(path: &Path) -> bool {
     path.as_os_str() == "-" || path.metadata().is_ok_and(|meta| !meta.is_file())
 }
@@ -155,7 +156,7 @@ pub fn check(py: Python<'_>, request: Request) -> PyResult<Task> {
 }
 
 impl Request {
-    /// Which events are chosen, as the tool says it.
+    /// Returns the selection of events, as the tool writes it.
     pub fn select(&self) -> Result<SelectArgs, Failure> {
         let &Self { run, event_number, shard, skip, limit, .. } = self;
         let events = self.events.as_ref().map(|places| places.parse()).transpose();

@@ -14,7 +14,7 @@ use crate::array::Array;
 use crate::failure::Failure;
 use crate::wait::wait_for;
 
-/// Which sensor hangs on which lane of which board, where it is, and how sensors form groups.
+/// Detector tables: the sensor on each lane of each board, its position, and the groups of sectors.
 #[pyclass(frozen, eq, module = "ut_decoding._native", name = "Tables")]
 pub struct Tables {
     pub detector: Arc<DetectorTables>,
@@ -29,7 +29,7 @@ impl PartialEq for Tables {
     }
 }
 
-/// What the tables of the synthetic detector are called.
+/// Name of the tables of the synthetic detector.
 const SYNTHETIC: &str = "synthetic detector";
 
 fn grouping_of(name: &str) -> Result<Grouping, Failure> {
@@ -148,7 +148,7 @@ impl Tables {
         Array::of_vec(self.detector.groups().to_vec(), "<u2")
     }
 
-    /// Which lane reads which strips of which sector: (board, lane, sector, first strip, last strip).
+    /// Returns the strips of the sector that each lane reads: (board, lane, sector, first strip, last strip).
     fn connections(&self) -> Vec<(u8, u8, u16, u16, u16)> {
         let of = |c: Connection| (c.lane.board, c.lane.lane, c.sector, c.strips.0, c.strips.1);
         self.detector.connections().map(of).collect()

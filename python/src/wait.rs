@@ -12,10 +12,10 @@ use pyo3::prelude::*;
 
 use crate::failure::{Failure, panicked};
 
-/// How often the caller looks for signals.
+/// Interval at which the caller looks for signals.
 pub const LOOK: Duration = Duration::from_millis(50);
 
-/// How far a job has come, and who wants to hear it.
+/// Progress of a job, and its listener.
 pub struct Progress {
     listener: Option<Py<PyAny>>,
     /// Bytes of all inputs, where they are known.

@@ -1,6 +1,10 @@
 """Hits in awkward, Arrow, polars and duckdb: the same numbers, without a copy of the columns."""
 
 import dataclasses
+import pickle
+import struct
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -157,3 +161,39 @@ def test_troubles_are_a_frame(hits):
     frame = pl.DataFrame(hits.troubles)
     assert frame.columns == ["file", "event", "trouble", "count"]
     assert frame["count"].sum() == sum(hits.report[name] for name in ut.Hits.TROUBLES)
+
+
+def odin(number: int, time: int, crossing: int, version: int = 7) -> bytes:
+    """An MDF event with an ODIN bank."""
+    words = (8, 0x10, time & 0xFFFFFFFF, time >> 32, 0xAB, 0, 0x63 | crossing << 12 | 4 << 23, 77, number, 0)
+    bank = struct.pack("<HHBBH10I", 0xCBCB, 48, 16, version, 0, *words)
+    size = 48 + len(bank)
+    return struct.pack("<5I7I", size, size, size, 0, 0x0137 << 8, 0, 0, 0, 0, 5, 6, 7) + bank
+
+
+def test_the_table_of_events_has_odins_facts(tmp_path):
+    noon = 1_722_513_600_000_000
+    path = tmp_path / "odin.mdf"
+    path.write_bytes(odin(1, noon, 3) + odin(2, 0, 1) + odin(3, noon, 0, version=9) + ut.generate(2))
+    hits = ut.decode(path, ut.Tables.synthetic(trust=True))
+    events = hits.events
+    assert events.time.dtype == "datetime64[us]" and events.time.tolist()[1:] == [None] * 4
+    assert events.time[0] == np.datetime64("2024-08-01T12:00") and events.crossing.tolist()[:3] == [3, 1, None]
+    assert events.bcid[0] == 0x63 and events.orbit[1] == 77 and events.odin_version.tolist()[:3] == [7, 7, 9]
+    with pytest.raises(ValueError, match="read-only"):
+        events.time[0] = 0
+    again = pickle.loads(pickle.dumps(ut.Hits.concatenate([hits[:2], hits[2:]])))
+    assert again == hits and again.events.to_polars().equals(events.to_polars())
+    few = hits[hits.x_at_y_eq0 > 0].events
+    assert few.hits.sum() == (hits.x_at_y_eq0 > 0).sum() and few.time[0] == events.time[0]
+    # The table of the tool, column by column.
+    command = ["decode", path, "--synthetic-detector", "-o", tmp_path / "hits.csv"]
+    subprocess.run([sys.executable, "-m", "ut_decoding", *command, "--event-table", tmp_path / "events.parquet"], check=True)
+    theirs = pl.read_parquet(tmp_path / "events.parquet")
+    mine = events.to_polars()
+    assert mine.columns == theirs.columns and len(mine) == len(hits) == 5
+    for name in mine.columns:
+        assert mine[name].to_list() == theirs[name].to_list(), name
+    frame = events.to_pandas()
+    assert str(frame["time"][0]) == "2024-08-01 12:00:00+00:00" and frame["crossing"].tolist()[:2] == ["beam-crossing", "beam1"]
+    assert frame["run"].tolist()[:2] == [8, 8] and frame["crossing"].isna()[2] and events.to_arrow().num_rows == 5

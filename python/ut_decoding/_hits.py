@@ -4,7 +4,7 @@ import html
 import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, SupportsIndex, TypeVar, overload
 
@@ -13,12 +13,10 @@ import numpy.typing as npt
 
 from . import _native
 from ._errors import Error
+from ._table import Columns, Table, file_column, frozen, known
 
 if TYPE_CHECKING:
     import awkward
-    import pandas
-    import polars
-    import pyarrow
 
 T = TypeVar("T", bound=np.generic)
 
@@ -41,33 +39,78 @@ class BrokenEvent(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Events:
-    """What is known of each event. All arrays have a row an event and are read-only."""
+class Events(Table):
+    """Facts about each event. All arrays have a row an event and are read-only; facts that an event does not tell are masked.
+
+    `to_polars()`, `to_pandas()` and `to_arrow()` give a table with the columns of `ut-decode decode --event-table`
+    (`docs/files.md`).
+    """
 
     event: npt.NDArray[np.uint64]
     """Place of the event in its file, from 0."""
     file: npt.NDArray[np.uint32]
-    """Its file, as a place in `Hits.files`."""
-    run: Any
-    """Run number, masked where neither ODIN nor the container tells it; uint32."""
-    event_number: Any
-    """Event number, masked where ODIN does not tell it; uint64."""
+    """File of the event, as a place in `files`."""
     counts: npt.NDArray[np.uint32]
-    """What was counted, shape (events, 15): the columns are `Hits.COUNTS`."""
+    """Counters of the event, shape (events, 15): the columns are `Hits.COUNTS`."""
     index: npt.NDArray[np.uint64]
     """Number of the event among those that a call gives of all its inputs, from 0: no two events have the same."""
+    hits: npt.NDArray[np.int64]
+    """Number of hits."""
+    run: Any
+    """Run number, from ODIN or the container; uint32."""
+    event_number: Any
+    """Event number, from ODIN or the container; uint64."""
+    time: Any
+    """Time in UTC, from ODIN like everything below; datetime64 in microseconds."""
+    bcid: Any
+    """Bunch crossing of the orbit, 0 to 3563; uint16."""
+    crossing: Any
+    """Bunches that crossed: 0 none, 1 of beam 1, 2 of beam 2, 3 of both; int32. Tables have words."""
+    trigger_type: Any
+    """Type of the trigger, a number of ODIN's; uint8."""
+    event_type: Any
+    """Bits of the event type; uint16."""
+    orbit: Any
+    """Orbit of the LHC, counted within the run; uint32."""
+    tck: Any
+    """Trigger configuration key; uint32."""
+    tae: Any
+    """Place in a time alignment event: 0 the central crossing, 1 a neighbour; int32. Tables have words."""
+    odin_version: Any
+    """Version of the ODIN bank; uint8."""
+    files: list[str]
+    """Names of the inputs."""
 
     def __post_init__(self) -> None:
-        for name in ("run", "event_number"):
+        for name, *_ in _native.FACTS:
             object.__setattr__(self, name, _frozen_masked(getattr(self, name)))
-        for array in (self.event, self.file, self.counts, self.index):
+        for array in (self.event, self.file, self.counts, self.index, self.hits):
             array.setflags(write=False)
 
-    def _arrays(self) -> tuple[Any, ...]:
-        return self.event, self.file, self.run, self.event_number, self.counts, self.index
+    def __len__(self) -> int:
+        return len(self.event)
 
-    def _rows(self, rows: Any) -> "Events":
-        return Events(*(array[rows] for array in self._arrays()))
+    def _rows(self, rows: Any, hits: npt.NDArray[np.int64]) -> "Events":
+        arrays = {one.name: getattr(self, one.name)[rows] for one in fields(self) if one.name not in ("files", "hits")}
+        return Events(**arrays, hits=hits, files=self.files)
+
+    def _arrow(self) -> Columns:
+        def fact(name: str, kind: str, words: list[str]) -> Any:
+            column = getattr(self, name)
+            values = np.ma.getdata(column)
+            # The buffer protocol has no times.
+            values = values.view(np.int64) if kind.startswith("<M8") else values
+            return name, kind, values, known(column), words or None
+
+        file, words = file_column(self.files, self.file)
+        counts = [(name, "<u4", frozen(self.counts[:, i].copy()), None, None) for i, name in enumerate(Hits.COUNTS)]
+        return [
+            ("file", "<i4", file, None, words),
+            ("event", "<u8", self.event, None, None),
+            *(fact(*one) for one in _native.FACTS),
+            ("hits", "<u4", frozen(self.hits.astype(np.uint32)), None, None),
+            *counts,
+        ]
 
 
 class _Column(Generic[T]):
@@ -96,7 +139,7 @@ class _Column(Generic[T]):
         raise AttributeError(f"{self._name} is read-only")
 
 
-class Hits:
+class Hits(Table):
     """The hits of events that follow each other, a NumPy array a column; ordered by event, sector group, x and LHCbID.
 
     Columns are read-only and lie in the memory that the decoder wrote: nothing is copied. They have one item a hit and are
@@ -129,8 +172,6 @@ class Hits:
     """Sector groups of an event."""
     events: Events
     """What is known of each event."""
-    files: list[str]
-    """Names of the inputs."""
     broken_events: list[BrokenEvent]
     """Of the first events that were given up before their end, why. `report["broken_event"]` counts all."""
     failures: list[Error]
@@ -142,35 +183,36 @@ class Hits:
         offsets: npt.NDArray[np.int64],
         n_groups: int,
         events: Events,
-        files: list[str],
         broken_events: list[BrokenEvent],
         failures: list[Error],
     ) -> None:
         self.columns, self.offsets, self.n_groups, self.events = columns, offsets, n_groups, events
-        self.files, self.broken_events, self.failures = files, broken_events, failures
+        self.broken_events, self.failures = broken_events, failures
         for name, column in columns.items():
-            columns[name] = _frozen_masked(column) if isinstance(column, np.ma.MaskedArray) else _frozen(column)
-        _frozen(offsets)
+            columns[name] = _frozen_masked(column) if isinstance(column, np.ma.MaskedArray) else frozen(column)
+        frozen(offsets)
 
     @classmethod
     def _of_piece(cls, piece: dict[str, Any], files: list[str], first: int) -> "Hits":
-        def masked(name: str) -> Any:
-            known = np.asarray(piece[f"has_{name}"])
-            return np.ma.MaskedArray(np.asarray(piece[name]), mask=~known)
+        def fact(name: str, kind: str) -> Any:
+            values, known = map(np.asarray, piece["facts"][name])
+            return np.ma.MaskedArray(values.view(kind) if kind.startswith("<M8") else values.astype(kind), mask=~known)
 
         asarray = np.asarray
+        offsets, event = asarray(piece["offsets"]), asarray(piece["event"])
         events = Events(
-            asarray(piece["event"]),
-            asarray(piece["file"]),
-            masked("run"),
-            masked("event_number"),
-            asarray(piece["counts"]),
-            np.arange(first, first + len(asarray(piece["event"])), dtype=np.uint64),
+            event=event,
+            file=asarray(piece["file"]),
+            counts=asarray(piece["counts"]),
+            index=np.arange(first, first + len(event), dtype=np.uint64),
+            hits=np.diff(offsets[:: piece["n_groups"]]),
+            files=files,
+            **{name: fact(name, kind) for name, kind, _ in _native.FACTS},
         )
         columns = {name: asarray(column) for name, column in piece["columns"].items()}
         columns |= {name: np.ma.MaskedArray(columns[name], mask=True) for name in piece["missing"]}
         broken = [BrokenEvent(*row) for row in piece["damages"]]
-        return cls(columns, asarray(piece["offsets"]), piece["n_groups"], events, files, broken, piece["failures"])
+        return cls(columns, offsets, piece["n_groups"], events, broken, piece["failures"])
 
     lhcb_id = _Column[np.uint32]("LHCbID of the strip.")
     x_at_y_eq0 = _Column[np.float32]("x at y = 0, mm.")
@@ -193,6 +235,11 @@ class Hits:
     first_strip = _Column[np.uint16]("Lowest strip of the cluster, 0 to 511. v5 banks only.")
     flipped = _Column[np.bool_]("Whether the sector's strips are numbered against x.")
     sector_id = _Column[np.uint16]("Sector id, 0 to 1047.")
+
+    @property
+    def files(self) -> list[str]:
+        """Names of the inputs."""
+        return self.events.files
 
     @property
     def n_events(self) -> int:
@@ -255,9 +302,9 @@ class Hits:
 
     def _part(self, rows: Any, hits: Any, offsets: npt.NDArray[np.int64]) -> "Hits":
         columns = {name: column[hits] for name, column in self.columns.items()}
-        events = self.events._rows(rows)
+        events = self.events._rows(rows, np.diff(offsets[:: self.n_groups]))
         broken = [one for one in self.broken_events if (_is_of(self.files, events, one.file) & (events.event == one.event)).any()]
-        return Hits(columns, offsets, self.n_groups, events, self.files, broken, self.failures)
+        return Hits(columns, offsets, self.n_groups, events, broken, self.failures)
 
     @property
     def hits_per_event(self) -> npt.NDArray[np.int64]:
@@ -265,7 +312,7 @@ class Hits:
         return np.diff(self.offsets[:: self.n_groups])
 
     def _per_hit(self, of_event: Any) -> Any:
-        return _frozen(np.repeat(of_event, self.hits_per_event))
+        return frozen(np.repeat(of_event, self.hits_per_event))
 
     @cached_property
     def event(self) -> npt.NDArray[np.uint64]:
@@ -300,7 +347,7 @@ class Hits:
     def group(self) -> npt.NDArray[np.uint16]:
         """Of each hit: its sector group. Made when it is asked for."""
         groups = np.tile(np.arange(self.n_groups, dtype=np.uint16), self.n_events)
-        return _frozen(np.repeat(groups, np.diff(self.offsets)))
+        return frozen(np.repeat(groups, np.diff(self.offsets)))
 
     @property
     def report(self) -> dict[str, int]:
@@ -367,15 +414,15 @@ class Hits:
             np.concatenate(ends),
             first.n_groups,
             Events(
-                np.concatenate([table.event for table in events]),
-                np.concatenate(file),
-                np.ma.concatenate([table.run for table in events]),
-                np.ma.concatenate([table.event_number for table in events]),
-                np.concatenate([table.counts for table in events]),
+                event=np.concatenate([table.event for table in events]),
+                file=np.concatenate(file),
+                counts=np.concatenate([table.counts for table in events]),
                 # Of different calls, events may have the same number.
-                index if (index[1:] > index[:-1]).all() else np.arange(len(index), dtype=np.uint64),
+                index=index if (index[1:] > index[:-1]).all() else np.arange(len(index), dtype=np.uint64),
+                hits=np.concatenate([table.hits for table in events]),
+                files=files,
+                **{name: np.ma.concatenate([getattr(table, name) for table in events]) for name, *_ in _native.FACTS},
             ),
-            files,
             [broken for part in parts for broken in part.broken_events],
             [failure for part in parts for failure in part.failures],
         )
@@ -392,8 +439,7 @@ class Hits:
             and np.array_equal(self.offsets, other.offsets)
             and np.array_equal(mine.event, others.event)
             and np.array_equal(mine.counts, others.counts)
-            and _same_masked(mine.run, others.run)
-            and _same_masked(mine.event_number, others.event_number)
+            and all(_same_masked(getattr(mine, name), getattr(others, name)) for name, *_ in _native.FACTS)
             and np.array_equal(names[0], names[1])
             and all(column.tobytes() == other.columns[name].tobytes() for name, column in self.columns.items())
         )
@@ -425,16 +471,8 @@ class Hits:
         return f"{head}<table><tr><th>{'</th><th>'.join(names)}</th></tr>{''.join(lines)}</table>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        state = self.events._arrays()
-        return _unpickled, (
-            self.columns,
-            self.offsets,
-            self.n_groups,
-            state,
-            self.files,
-            self.broken_events,
-            self.failures,
-        )
+        events = {one.name: getattr(self.events, one.name) for one in fields(self.events)}
+        return _unpickled, (self.columns, self.offsets, self.n_groups, events, self.broken_events, self.failures)
 
     def to_awkward(self, groups: bool = True) -> "awkward.Array":
         """The hits as `events * groups * var * hit`, records with the columns, or without `groups` as `events * var * hit`. The
@@ -454,68 +492,20 @@ class Hits:
         lists = ak.contents.ListOffsetArray(ak.index.Index64(self.offsets), records)
         return ak.Array(ak.contents.RegularArray(lists, self.n_groups, zeros_length=self.n_events))
 
-    def to_arrow(self) -> "pyarrow.Table":
-        """The hits as a table of Arrow, a row a hit, with the columns of Parquet files (`docs/files.md`): `event`, `run`,
-        `event_number`, `group`, the columns, and `file`. The columns are not copied, the others are made."""
-        import pyarrow
-
-        return pyarrow.table(self)
-
-    def to_polars(self) -> "polars.DataFrame":
-        """The hits as a data frame of polars, with the columns of `to_arrow`. The columns are not copied."""
-        import polars
-
-        return polars.DataFrame(self)
-
-    def to_pandas(self) -> "pandas.DataFrame":
-        """The hits as a data frame of pandas, with the columns of `to_arrow`: what may be unknown as nullable integers, `file` as
-        a category."""
-        import pandas
-
-        def series(values: Any, known: Any, words: list[str] | None) -> Any:
-            if words is not None:
-                return pandas.Categorical.from_codes(values, words)
-            return values if known is None else pandas.arrays.IntegerArray(values, ~known)
-
-        columns = {name: series(values, known, words) for name, _, values, known, words in self._arrow()}
-        return pandas.DataFrame(columns, copy=False)
-
     def to_root(self, path: str | os.PathLike[str], format: str = "rntuple") -> None:
         """Writes the hits into a ROOT file, as `decode_to_root` does."""
         from ._root import write
 
         write(iter([self]), path, format)
 
-    def _arrow(self) -> list[tuple[str, str, npt.NDArray[Any], npt.NDArray[Any] | None, list[str] | None]]:
-        # Arrow strings are UTF-8; file names need not be.
-        words = [os.fsencode(name).decode(errors="backslashreplace") for name in dict.fromkeys(self.files)]
-        # A file of several splits is one word: pandas takes no dictionary that has a word twice.
-        places = {name: place for place, name in enumerate(dict.fromkeys(self.files))}
-        of_file = np.array([places[name] for name in self.files] or [0], np.int32)
-        file = self._per_hit(of_file[self.events.file])
+    def _arrow(self) -> Columns:
+        """A row a hit, with the columns of Parquet files (`docs/files.md`)."""
+        of_file, words = file_column(self.files, self.events.file)
         columns = {name: getattr(self, name) for name in ("event", "run", "event_number", "group")} | self.columns
         return [
-            *((name, column.dtype.str, np.ma.getdata(column), _known(column), None) for name, column in columns.items()),
-            ("file", "<i4", file, None, words),
+            *((name, column.dtype.str, np.ma.getdata(column), known(column), None) for name, column in columns.items()),
+            ("file", "<i4", self._per_hit(of_file), None, words),
         ]
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Arrow's C stream, in a capsule; as the protocol allows, it does not convert to a requested schema."""
-        return _native.arrow_stream(self._arrow())
-
-    def __arrow_c_schema__(self) -> object:
-        """The schema of the stream, in a capsule."""
-        return _native.arrow_schema(self._arrow())
-
-
-def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    array.setflags(write=False)
-    return array
-
-
-def _known(column: Any) -> npt.NDArray[np.bool_] | None:
-    """Which values are there, where some may not be."""
-    return _frozen(~np.ma.getmaskarray(column)) if isinstance(column, np.ma.MaskedArray) else None
 
 
 def _is_of(files: list[str], events: Events, file: str | None) -> npt.NDArray[np.bool_]:
@@ -530,7 +520,7 @@ def _joined(columns: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 def _frozen_masked(array: Any) -> Any:
     mask, data = np.ma.getmaskarray(array).view(), np.ma.getdata(array).view()
-    return np.ma.MaskedArray(_frozen(data), mask=_frozen(mask))
+    return np.ma.MaskedArray(frozen(data), mask=frozen(mask))
 
 
 def _same_masked(a: Any, b: Any) -> bool:
@@ -538,7 +528,7 @@ def _same_masked(a: Any, b: Any) -> bool:
 
 
 def _unpickled(columns: Any, offsets: Any, n_groups: int, events: Any, *rest: Any) -> Hits:
-    return Hits(columns, offsets, n_groups, Events(*events), *rest)
+    return Hits(columns, offsets, n_groups, Events(**events), *rest)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ BACKENDS: list[str]
 COLUMNS: list[str]
 DETECTOR_COLUMNS: list[str]
 COUNTS: list[tuple[str, str]]
+FACTS: list[tuple[str, str, list[str]]]
 VERSION: str
 
 class Array:

@@ -1,4 +1,4 @@
-//! What a thread of a block sees: its place in the block, barriers, warp collectives and memory.
+//! A thread's view of its block: its place in the block, barriers, warp collectives and memory.
 //!
 //! A kernel is a function generic over [`Block`]. `nvptx` implements the trait with NVIDIA's instructions, so that the
 //! kernel becomes PTX; `executor` implements it on the CPU and checks every access. Names follow CUDA and `cuda_std`.
@@ -78,7 +78,7 @@ macro_rules! updates {
     };
 }
 
-/// What a thread of a block can see and do.
+/// Operations of a thread of a block.
 ///
 /// **Collectives** (`*_sync`): the caller is in `mask`, and all warp lanes of `mask` must call the same collective, at the
 /// same place in the source, with the same mask. A mask comes from a ballot in converged code or is [`FULL_MASK`].

@@ -37,10 +37,10 @@ pub trait Kernel: Copy {
     /// The name: an entry point is called by it, or begins with it.
     const NAME: &'static str;
 
-    /// What a launch passes, in the order of the entry point's parameters: a tuple.
+    /// Arguments of a launch, in the order of the entry point's parameters: a tuple.
     type Arguments<'a>: Arguments;
 
-    /// What one thread does. To be `#[inline(always)]`.
+    /// Does the work of one thread. To be `#[inline(always)]`.
     fn run<B: Block>(self, block: &B, arguments: &Self::Arguments<'_>);
 }
 
@@ -100,7 +100,7 @@ pub struct Shape {
     pub shared_bytes: u32,
 }
 
-/// What runs kernels, one after the other, and has the memory between them.
+/// Runs kernels, one after the other, and has the memory between them.
 pub trait Launcher {
     /// Why a launch failed.
     type Error;

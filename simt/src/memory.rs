@@ -27,7 +27,7 @@ macro_rules! plain_numbers {
 }
 plain_numbers!(u8 u16 u32 u64 i8 i16 i32 i64 f32 f64);
 
-/// What one instruction can load or store: a number of 1, 2, 4 or 8 bytes, aligned to its size.
+/// Number that one instruction can load or store: of 1, 2, 4 or 8 bytes, aligned to its size.
 ///
 /// Sealed: shared memory and unaligned loads rely on the size.
 pub trait Scalar: Plain + sealed::Sealed {
@@ -144,7 +144,7 @@ impl<'a, T: Plain> Global<'a, T> {
         self.len
     }
 
-    /// Whether the view has no element.
+    /// Returns true if the view has no element.
     #[inline(always)]
     pub const fn is_empty(self) -> bool {
         self.len == 0
@@ -187,7 +187,7 @@ impl<'a, T> NonEmpty<'a, T> {
 }
 
 impl<'a> NonEmpty<'a, u32> {
-    /// As [`Global::as_u16`].
+    /// Returns the view [as u16](Global::as_u16).
     #[inline(always)]
     pub const fn as_u16(self) -> NonEmpty<'a, u16> {
         NonEmpty(self.0.as_u16())
@@ -265,7 +265,7 @@ impl<T: Plain> GlobalMut<'_, T> {
         self.len
     }
 
-    /// Whether the view has no element.
+    /// Returns true if the view has no element.
     #[inline(always)]
     pub const fn is_empty(self) -> bool {
         self.len == 0
@@ -320,7 +320,7 @@ impl<T: Scalar> Shared<T> {
         self.len
     }
 
-    /// Whether the array has no element.
+    /// Returns true if the array has no element.
     #[inline(always)]
     pub const fn is_empty(self) -> bool {
         self.len == 0
@@ -375,8 +375,8 @@ impl SharedLayout {
         }
     }
 
-    /// What both need, for arrays that are not used at the same time: hand out the ones from here, and the others from a
-    /// copy of what is here now.
+    /// Returns an allocator of what both need, for arrays that are not used at the same time: the ones are handed out from
+    /// here, the others from a copy of what is here now.
     #[must_use]
     #[inline(always)]
     pub const fn or(self, other: Self) -> Self {

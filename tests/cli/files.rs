@@ -1,4 +1,4 @@
-//! What the tool does to files when things go wrong: whole or not at all, never over an input, and said with a name.
+//! Files when things go wrong: written whole or not at all, never over an input, and reported with a name.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;

@@ -221,7 +221,7 @@ fn groups_that_cannot_be_meant_are_named() {
     place.tool(&["tune", "groups", "nowhere.toml"]).assert().code(1).stderr(predicate::str::contains("nowhere.toml"));
 }
 
-/// What a lookup for these banks finds, of a workload or of any.
+/// Returns true if a lookup for these banks finds a result, of a workload or of any.
 fn found(store: &Path, workload: Option<&str>) -> bool {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();

@@ -13,7 +13,7 @@ use crate::support::{TABLES, bank, empty, event, read, run_to, write};
 /// Anonymous memory that a job with 4 threads may take.
 const MOST: u64 = 512 << 20;
 
-/// What one thread may take, if every event has as many hits as an event can have.
+/// Maximum memory of one thread, if every event has as many hits as an event can have.
 const MOST_OF_THREAD: u64 = 384 << 20;
 
 /// Anonymous memory of a process, in bytes; `None` once it has ended.

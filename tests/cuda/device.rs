@@ -1,4 +1,4 @@
-//! What a device tells, and what becomes of one that fails.
+//! Facts that a device tells, and devices that fail.
 
 use ut_decoding::decoder::cuda::Readback;
 use ut_decoding::detector::BankVersion;

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 /// Set in processes that have the fake.
 const INSIDE: &str = "UT_DECODE_TEST_ON_FAKE";
 
-/// What the fake says once in every process.
+/// Line that the fake prints once in every process.
 const BANNER: &str = "fake cuda: this is not a GPU";
 
 /// A folder with the fake under the name of the driver.
@@ -65,7 +65,7 @@ impl FakeDriver {
     }
 }
 
-/// What the fake found wrong, as it said in the output of a process.
+/// Returns the complaints of the fake in the output of a process.
 pub fn complaints(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     let said = text.lines().filter(|line| line.contains("fake cuda:"));
@@ -96,7 +96,7 @@ pub fn on_the_fake<F: Fn()>(settings: &[(&str, &str)], body: &F) -> Option<Outpu
     Some(output)
 }
 
-/// As [`on_the_fake`], once with each of these settings, and the fake must have found nothing wrong.
+/// Runs [on the fake](on_the_fake) once with each of these settings, and the fake must have found nothing wrong.
 pub fn on_the_fakes<F: Fn(), S: AsRef<[(&'static str, &'static str)]>>(all: &[S], body: F) {
     for settings in all {
         if let Some(output) = on_the_fake(settings.as_ref(), &body) {
@@ -105,7 +105,7 @@ pub fn on_the_fakes<F: Fn(), S: AsRef<[(&'static str, &'static str)]>>(all: &[S]
     }
 }
 
-/// As [`on_the_fake`], and the fake must have found nothing wrong.
+/// Runs [on the fake](on_the_fake), and the fake must have found nothing wrong.
 pub fn well_on_the_fake<F: Fn()>(settings: &[(&str, &str)], body: F) {
     if let Some(output) = on_the_fake(settings, &body) {
         assert_eq!(complaints(&output), [""; 0], "{settings:?}");

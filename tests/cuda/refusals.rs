@@ -1,4 +1,4 @@
-//! What safe code must not be able to do to a GPU: it is refused with an error, and nothing of the decoder suffers.
+//! Things that safe code must not be able to do to a GPU: refused with an error, and nothing of the decoder suffers.
 
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ use crate::{detector, events};
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// As late as possible, and streams that run ahead.
+/// Orders of work: as late as possible, and streams that run ahead.
 const SEEDS: [[(&str, &str); 1]; 3] = [[("FAKE_CUDA_SEED", "0")], [("FAKE_CUDA_SEED", "1")], [("FAKE_CUDA_SEED", "2")]];
 
 /// A caller, and what it has made: a stage, a device and the stream of both.

@@ -121,10 +121,10 @@ fn eight(device: &mut CudaDevice) -> (CudaMemory, CudaHost) {
     (device.allocate(8).unwrap(), host(device, [1; 8]))
 }
 
-/// Which of [`BROKEN`] a child process does.
+/// Names the one of [`BROKEN`] that a child process does.
 const CASE: &str = "UT_DECODE_TEST_CASE";
 
-/// What is broken on purpose, and the words of the fake's complaint; nothing else is there to suffer.
+/// Misuse of the driver, and the words of the fake's complaint; nothing else is there to suffer.
 type Broken = (&'static str, fn(CudaDevice, CudaStream));
 
 const BROKEN: [Broken; 11] = [

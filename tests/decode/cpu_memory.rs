@@ -1,4 +1,4 @@
-//! What memory the CPU decoder takes, counted by the allocator.
+//! Memory of the CPU decoder, counted by the allocator.
 
 use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::detector::BankVersion;

@@ -14,7 +14,7 @@ use crate::suite::table;
 
 const FORMATS: [HitFormat; 2] = [HitFormat::Csv, HitFormat::Parquet];
 
-/// What a test says of an event: its hits, all in the first group, file, and number in the file; run and event number.
+/// Event of a test: its hits, all in the first group, file, and number in the file; run and event number.
 #[derive(Clone, Copy)]
 struct Event {
     hits: usize,

@@ -1,4 +1,4 @@
-//! What a framework that holds its own memory asks of a decoder: results in its arrays, some of the events, one version for
+//! Decoding for a framework that holds its own memory: results in its arrays, some of the events, one version for
 //! all banks, other tables for the next run.
 
 use proptest::prelude::*;

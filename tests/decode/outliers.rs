@@ -1,4 +1,4 @@
-//! What stands out in a run, and what differs between two: views made by hand, in which every lane does the same but for
+//! Outliers in a run, and differences between two: views made by hand, in which every lane does the same but for
 //! what a test changes.
 
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What the batches of some inputs hold, read as programs with several threads do.
+//! Batches of some inputs, read as programs with several threads do.
 
 use std::path::PathBuf;
 
@@ -54,7 +54,7 @@ pub fn file(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
 /// A bank of a batch: sourceID, type, version, payload.
 pub type Found = (u32, u8, Option<u8>, Vec<u8>);
 
-/// How inputs are read.
+/// Settings of a reading.
 #[derive(Clone, Debug, Default)]
 pub struct How {
     pub select: Select,
@@ -64,7 +64,7 @@ pub struct How {
     pub look: bool,
 }
 
-/// What was read.
+/// Events and findings of a reading.
 #[derive(Debug, Default)]
 pub struct Read {
     /// The events of each batch.

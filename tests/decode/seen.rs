@@ -1,4 +1,4 @@
-//! What is seen of files while they are read, and what packets hold that is rarely written.
+//! Findings in files while they are read, and rare contents of packets.
 
 use ut_decoding::EventMeta;
 use ut_decoding::input::{Apart, EventHeader, Events, InputPart, MdfWriter, MepWriter, Odin, Seen};

@@ -1,4 +1,4 @@
-//! What people look at: troubles bank by bank, and what the hits of a run add up to.
+//! Views for people: troubles bank by bank, and the sums over the hits of a run.
 
 use crate::suite::backends::decode;
 use crate::suite::events::{Event, allen_batch, generated, tables, v4_payload};

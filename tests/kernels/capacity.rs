@@ -1,4 +1,4 @@
-//! What the kernels do when the host gave them too little room: nothing, and they say so.
+//! Kernels that the host gave too little room: they write nothing, and say so.
 
 use crate::setup::{Bug, NO_CLUSTER, Setup};
 use ut_kernels::status::STRIPS_OVERFLOW;

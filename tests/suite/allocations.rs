@@ -12,7 +12,7 @@ thread_local! {
     pub static BYTES: Cell<isize> = const { Cell::new(0) };
     /// The most that it held.
     pub static MOST_BYTES: Cell<isize> = const { Cell::new(0) };
-    /// How often it has allocated.
+    /// Number of allocations so far.
     pub static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -23,7 +23,7 @@ static HAS_GPU: LazyLock<bool> = LazyLock::new(|| {
     found
 });
 
-/// What the names of backends begin with that are left out, in `UT_DECODE_TEST_WITHOUT`: under a sanitizer, which does
+/// Prefixes of names of backends that are left out, in `UT_DECODE_TEST_WITHOUT`: under a sanitizer, which does
 /// not know the stacks of coroutines, or on an emulated CPU, where time is short.
 static WITHOUT: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("UT_DECODE_TEST_WITHOUT").ok());
 

@@ -17,7 +17,7 @@ pub fn needed(path: &str) -> PathBuf {
     path
 }
 
-/// Which of the two real detectors.
+/// One of the two real detectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Real {
     V4,

@@ -1,4 +1,4 @@
-//! What the tests of all decoders share: real and made-up events, batches in both layouts, and comparisons.
+//! Events, batches in both layouts, and comparisons for the tests of all decoders.
 //!
 //! Nothing here uses the library's readers or builders: a fault in them must not hide behind itself.
 #![allow(dead_code, reason = "each test program uses a part")]

@@ -23,7 +23,7 @@ use ut_decoders::ptx::{Kernel, Unit};
 use ut_decoders::rank_tables::FusedStep;
 use ut_decoders::{DecodeError, DecodeOptions, Pipeline};
 
-/// How many rungs there are.
+/// Number of rungs.
 pub const RUNGS: usize = 11;
 
 /// Passes over which the kernels are timed one by one.
@@ -33,7 +33,7 @@ const KERNEL_PASSES: usize = 10;
 /// `trackmatching_veloscifi_and_utdecoding` on an RTX A5000, of which the decoding is a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Published {
-    /// What was added.
+    /// Name of the step that was added.
     pub step: &'static str,
     /// Our rung that ends there; `None`: before the ladder begins.
     pub rung: Option<&'static str>,
@@ -75,7 +75,7 @@ fn percent(before: f64, after: f64) -> f64 {
     if before == 0.0 { if after == 0.0 { 0.0 } else { f64::INFINITY } } else { 100.0 * (after / before - 1.0) }
 }
 
-/// What a kernel of a rung uses on an architecture.
+/// Resources of a rung's kernel on an architecture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KernelResources {
     /// The kernel.
@@ -88,7 +88,7 @@ pub struct KernelResources {
     pub shared: u32,
     /// Warps of a multiprocessor that are occupied, 0…1.
     pub occupancy: f32,
-    /// What limits them.
+    /// Resource that limits them.
     pub limit: String,
 }
 
@@ -145,7 +145,7 @@ pub struct Rung {
     pub published_change_percent: Option<f64>,
 }
 
-/// What the ladder is climbed with.
+/// Settings of an ablation.
 #[derive(Clone, Copy, Debug)]
 pub struct Ladder<'a> {
     /// The events.
@@ -156,7 +156,7 @@ pub struct Ladder<'a> {
     pub options: DecodeOptions,
     /// Launch parameters of all rungs.
     pub launch: Parameters,
-    /// What registers and occupancy belong to.
+    /// Architecture to which registers and occupancy belong.
     pub chip: &'a Chip,
 }
 
@@ -173,7 +173,7 @@ pub enum AblationError {
     /// A decoder failed.
     #[error("rung {rung}")]
     Decode {
-        /// Which rung.
+        /// Name of the rung.
         rung: &'static str,
         /// Why.
         source: DecodeError,
@@ -181,9 +181,9 @@ pub enum AblationError {
     /// A rung gives other bits.
     #[error("rung {rung} gives other bits than the reference: {difference}")]
     Wrong {
-        /// Which rung.
+        /// Name of the rung.
         rung: &'static str,
-        /// What differs first.
+        /// First difference.
         difference: String,
     },
     /// The reference failed.

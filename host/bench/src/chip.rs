@@ -1,5 +1,5 @@
-//! What the kernels use of a multiprocessor, and how much of it they fill: for an architecture, or for the GPU of this
-//! machine.
+//! Resources of a multiprocessor that the kernels use, and how much of it they fill: for an architecture, or for the GPU of
+//! this machine.
 
 use ut_data::detector::DetectorTables;
 use ut_decoders::cuda::{Compiled, Facts};
@@ -11,15 +11,15 @@ use ut_decoders::ptx::{Kernel, KernelUse, Resources, Unit};
 /// A kind of multiprocessor, and what each compiled kernel uses of it.
 #[derive(Clone, Debug)]
 pub struct Chip {
-    /// What it is called: `sm_86`, or the name of a GPU.
+    /// Name: `sm_86`, or that of a GPU.
     pub name: String,
-    /// What a multiprocessor has.
+    /// Resources of a multiprocessor.
     pub architecture: Architecture,
     /// By entry point.
     kernels: Vec<KernelUse>,
 }
 
-/// What a launch of a kernel uses and fills.
+/// Resources that a launch of a kernel uses and fills.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Filled {
     /// The kernel.
@@ -30,7 +30,7 @@ pub struct Filled {
     pub registers: u32,
     /// Bytes of shared memory a block.
     pub shared: u32,
-    /// What a multiprocessor holds of it.
+    /// Blocks and warps that a multiprocessor holds.
     pub occupancy: Occupancy,
 }
 
@@ -75,8 +75,8 @@ impl Chip {
         chip
     }
 
-    /// What the kernels of a variant fill at these launch parameters, in the order of launch; none for a variant that
-    /// was not compiled.
+    /// Returns what the kernels of a variant fill at these launch parameters, in the order of launch; nothing for a variant
+    /// that was not compiled.
     pub fn filled(&self, variant: &str, launch: Parameters, tables: &DetectorTables) -> Vec<Filled> {
         let Ok(tables) = DeviceTables::new("cuda", tables) else { return Vec::new() };
         let plan = Plan::new(&tables, launch, 1);

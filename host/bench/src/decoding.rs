@@ -47,7 +47,7 @@ pub struct DecodeDevice<'t> {
     events: Vec<EventBatch>,
     varied: Varied,
     mode: Mode,
-    /// What is measured of a configuration, and how many passes a time is of.
+    /// Prepared variant of a configuration, and the passes of one timing.
     prepared: BTreeMap<String, (Variant, usize)>,
     /// The keys of `prepared`, the latest used last.
     recent: Vec<String>,
@@ -186,7 +186,7 @@ impl Device for DecodeDevice<'_> {
     }
 }
 
-/// What is measured with these parameters, not warmed up: the decoders that decode `sample`, on a GPU in a mode. The first
+/// Prepares a measurement with these parameters, not warmed up: decoders that decode `sample`, on a GPU in a mode. The first
 /// pass is compared with `expected`; the inner error says what differs.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! What the machine was like while it was measured: clocks, temperature, throttling, others; and which GPU it has.
+//! State of the machine while it is measured: clocks, temperature, throttling, other programs; and which GPU it has.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use ut_decoders::cuda::{CudaDevice, Facts};
 /// The least between two looks, which take a little of the time that is measured.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What the watch saw over a measurement; `None` where it cannot be known.
+/// Observations over a measurement; `None` where they cannot be made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     /// Lowest and highest clock of the device, MHz (CPU: of the slowest core).
@@ -24,7 +24,7 @@ pub struct Seen {
     pub others: Option<f64>,
     /// Why the clock was held down, in the words of its source.
     pub throttled: Vec<String>,
-    /// How often it was looked.
+    /// Number of observations.
     pub looks: usize,
 }
 
@@ -79,7 +79,7 @@ impl Link {
 /// The GPU that was measured; `None` where neither driver nor NVML tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GpuReport {
-    /// What it calls itself.
+    /// Name, as the driver gives it.
     pub name: String,
     /// Compute capability.
     pub capability: String,

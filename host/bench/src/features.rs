@@ -1,4 +1,4 @@
-//! What a batch looks like, for the rule that picks a parameter set.
+//! Features of a batch, for the rule that picks a parameter set.
 
 use super::sample::Sample;
 use tuner::workloads::Features;
@@ -22,7 +22,7 @@ pub fn features(hits: &UtHits, report: &BatchReport) -> Features {
     ])
 }
 
-/// What the batches of some events look like, of the first `most` batches of `batch` events.
+/// Returns the features of the first `most` batches of `batch` events.
 ///
 /// # Errors
 /// Events that cannot be decoded.

@@ -1,4 +1,4 @@
-//! What a measurement was made on, and of what: a number without it is worth nothing.
+//! Machine and program of a measurement: a number without them is worth nothing.
 
 use std::path::Path;
 use std::process::Command;
@@ -47,7 +47,7 @@ fn commit() -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// Whether a file that `program` was built from, as cargo lists them beside it, has changed or gone since: after a
+/// Returns true if a file that `program` was built from, as cargo lists them beside it, has changed or gone since: after a
 /// `git pull`, for instance.
 fn is_outdated(program: &Path, top: &Path) -> bool {
     let modified = |path: &Path| path.metadata().and_then(|of| of.modified());

@@ -1,4 +1,4 @@
-//! How a GPU is measured: its kernels alone, with the copies in, with the copies in and out.
+//! Modes of measuring a GPU: its kernels alone, with the copies in, with the copies in and out.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, GraphUse, PinnedBat
 use ut_decoders::ptx::Kernel;
 use ut_decoders::{DecodeError, DecodeOptions};
 
-/// What is measured.
+/// Part of the way that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -30,7 +30,7 @@ impl Mode {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::DeviceResident, Self::HitsOnDevice, Self::EndToEnd];
 
-    /// As in the JSON.
+    /// Name in the JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::DeviceResident => "device-resident",
@@ -40,7 +40,7 @@ impl Mode {
     }
 }
 
-/// What is decoded, and how.
+/// Work of a GPU.
 #[derive(Clone, Copy, Debug)]
 pub struct OnGpu<'a> {
     /// The events.
@@ -49,13 +49,13 @@ pub struct OnGpu<'a> {
     pub tables: &'a DetectorTables,
     /// Clustering.
     pub options: DecodeOptions,
-    /// Which GPU, launch parameters, rung.
+    /// GPU, launch parameters, rung.
     pub config: &'a CudaConfig,
     /// Streams of the decoder, each with its own buffers; as many batches are in flight.
     pub streams: usize,
 }
 
-/// Where the batches are, and what is wanted of them.
+/// Place of the batches and of their results.
 enum Way {
     Resident(Vec<Arc<ResidentBatch<CudaDevice>>>),
     Leaving(Vec<Arc<PinnedBatch<CudaDevice>>>),
@@ -126,7 +126,7 @@ impl OnGpu<'_> {
         CudaDecoder::new(self.tables, self.options, CudaConfig { streams: self.streams.max(1), ..self.config.clone() })
     }
 
-    /// What is measured in a mode, not warmed up. A first pass is compared with `expected`; the inner
+    /// Prepares the measurement of a mode, not warmed up. A first pass is compared with `expected`; the inner
     /// error says what differs.
     ///
     /// # Errors
@@ -170,7 +170,7 @@ impl OnGpu<'_> {
         Ok(Variant::of(vec![Box::new(job)], contents))
     }
 
-    /// What comes of launching the kernels of the first batch as a graph, over some passes, where that is wanted.
+    /// Returns the use of graphs over some passes, if the kernels of the first batch are launched as one.
     ///
     /// # Errors
     /// When the GPU cannot decode the batch.
@@ -184,7 +184,7 @@ impl OnGpu<'_> {
         Ok(decoder.device().graph_use().cloned())
     }
 
-    /// How long each kernel takes, by the device's own clock, over `passes` passes with one batch in flight, after a
+    /// Measures the time of each kernel, by the device's own clock, over `passes` passes with one batch in flight, after a
     /// first one that is not counted.
     ///
     /// # Errors

@@ -160,7 +160,7 @@ impl Expected {
     }
 }
 
-/// Whether an event of the one has the same groups with the same bits as an event of the other.
+/// Compares the groups of two events, bit for bit; the error says what differs.
 fn same_hits((hits, event): (&UtHits, usize), (expected, place): (&UtHits, usize)) -> Result<(), &'static str> {
     let n_groups = expected.n_groups();
     let ends = |hits: &'_ UtHits, event: usize| -> Vec<u32> {

@@ -1,9 +1,9 @@
-//! How repeated measurements spread, and what a change between two series of them is worth.
+//! Spread of repeated measurements, and the significance of a change between two series.
 
 use tuner::statistics::{median, quantile};
 use tuner::verdict::{Block, Rules, Verdict, judge};
 
-/// How measurements of the same thing spread.
+/// Spread of measurements of the same thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Spread {
     /// The middle one.
@@ -35,7 +35,7 @@ impl Spread {
     }
 }
 
-/// How much more one contestant makes than another, from rounds in which both were measured, weighed by the tuner's
+/// Relative difference of two contestants, from rounds in which both were measured, weighed by the tuner's
 /// rules.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Change {

@@ -16,7 +16,7 @@ use ut_decoders::{Backend, Count, DecodeError, DecodeOptions, Parameters};
 /// Passes over which the kernels are timed one by one.
 const KERNEL_PASSES: usize = 10;
 
-/// What is measured, and how long.
+/// Settings of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Measurement {
     /// The backend.
@@ -29,11 +29,11 @@ pub struct Measurement {
     pub threads: usize,
     /// True if hits are decoded [with clusters](ut_data::UtHits::with_clusters), in turn with plain ones.
     pub clusters: bool,
-    /// How long, altogether.
+    /// Duration, altogether.
     pub duration: Duration,
 }
 
-/// How long a batch takes a single decoder, from the batch in memory to the hits, µs.
+/// Latency of a batch in a single decoder, from the batch in memory to the hits, µs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Over all batches of some passes.
@@ -54,13 +54,13 @@ impl Latency {
 /// The result in one mode of a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModeResult {
-    /// Which.
+    /// Mode of measuring.
     pub mode: Mode,
     /// Repetitions, interleaved with those of the other modes.
     pub repetitions: usize,
     /// Events a second, all streams together.
     pub events_per_second: Spread,
-    /// How long a batch takes.
+    /// Latency of a batch.
     pub latency: Latency,
 }
 
@@ -73,7 +73,7 @@ pub struct Throughput {
     pub threads: usize,
     /// Events that each thread decodes in a pass.
     pub events: usize,
-    /// How many of them differ.
+    /// Number of distinct events.
     pub distinct_events: usize,
     /// Events of the largest batch.
     pub batch: usize,
@@ -87,7 +87,7 @@ pub struct Throughput {
     pub strips_per_second: Spread,
     /// 10⁹ bytes of raw banks a second, all threads together.
     pub gigabytes_per_second: Spread,
-    /// How long a batch takes; on a GPU end to end.
+    /// Latency of a batch; on a GPU end to end.
     pub latency: Latency,
     /// Strips an event, in the mean.
     pub strips_per_event: f64,
@@ -101,7 +101,7 @@ pub struct Throughput {
     pub bytes_in_per_event: f64,
     /// Bytes an event that it writes: hits, ends of groups, counters.
     pub bytes_out_per_event: f64,
-    /// Where hits were decoded with clusters: the rate without, measured in turn.
+    /// Rate without clusters, measured in turn, if hits were decoded with clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plain_events_per_second: Option<Spread>,
     /// On a GPU, in the order of [`Mode::ALL`].
@@ -119,7 +119,7 @@ pub struct Throughput {
     pub digest: String,
 }
 
-/// What is measured of one sample: one variant, two where there are hits without clusters and with them, or those of
+/// Variants measured of one sample: one, two where there are hits without clusters and with them, or those of
 /// [`Mode::ALL`].
 struct Contestant<'a> {
     sample: &'a Sample,
@@ -130,7 +130,7 @@ struct Contestant<'a> {
 }
 
 impl Contestant<'_> {
-    /// What the variants of this and their rates say; the last one is that of the whole way.
+    /// Returns the result of the variants and their rates; the last one is that of the whole way.
     fn result(
         self,
         backend: Backend,

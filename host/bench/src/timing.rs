@@ -28,7 +28,7 @@ pub const MIN_ROUNDS: usize = 8;
 /// Rounds that are ordered together.
 pub const BLOCK: usize = 2;
 
-/// What a thread does over and over.
+/// Work that a thread repeats.
 pub trait Job: Send {
     /// Batches of a pass.
     fn batches(&self) -> usize;
@@ -67,7 +67,7 @@ impl Job for Worker {
     }
 }
 
-/// What a thread decodes in a pass.
+/// Events that a thread decodes in a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
     /// Events.
@@ -86,7 +86,7 @@ pub struct Contents {
 pub struct Variant {
     jobs: Vec<Box<dyn Job>>,
     passes: usize,
-    /// What each of them decodes in a pass.
+    /// Events that each job decodes in a pass.
     pub contents: Contents,
 }
 
@@ -128,7 +128,7 @@ impl Variant {
         Ok(self)
     }
 
-    /// As [`checked`](Self::checked), but not warmed up, and with repetitions of a single pass.
+    /// Prepares as [`checked`](Self::checked) does, but without warming up, and with repetitions of a single pass.
     ///
     /// # Errors
     /// As [`checked`](Self::checked).
@@ -197,7 +197,8 @@ impl Variant {
         Ok((self.events() * self.passes) as f64 / taken.as_secs_f64().max(1e-9))
     }
 
-    /// How long each batch takes the first job while the others wait, in microseconds, from the batch in memory to the
+    /// Measures how long each batch takes the first job while the others wait, in microseconds, from the batch in memory to
+    /// the
     /// hits: passes for at least [`REPETITION`].
     ///
     /// # Errors
@@ -216,7 +217,7 @@ impl Variant {
         Ok(times)
     }
 
-    /// How long `passes` passes take, from the common start to the last thread's end.
+    /// Times `passes` passes, from the common start to the last thread's end.
     ///
     /// # Errors
     /// When a decoder fails.

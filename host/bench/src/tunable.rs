@@ -1,5 +1,5 @@
-//! What the stores know of the decoders: the spaces that `tune` searches with a [`DecodeDevice`], what its results
-//! belong to, and the lookup that `decode` and `throughput` make.
+//! Decoders as the tuner's stores know them: the spaces that `tune` searches with a [`DecodeDevice`], the key of its
+//! results, and the look-up that `decode` and `throughput` make.
 //!
 //! [`DecodeDevice`]: super::decoding::DecodeDevice
 
@@ -24,7 +24,7 @@ const CPU_VERSION: u32 = 2;
 /// The same for the kernels' pipeline, beside the kernels themselves.
 const KERNELS_VERSION: u32 = 1;
 
-/// How far a result for the CPU decoder may be relaxed and still be used without validation: runtime and platform. Any
+/// Relaxation with which a result for the CPU decoder is used without validation: runtime and platform. Any
 /// configuration gives the same bits and none can fail, so a result of another version of this program on the same
 /// machine is good enough; one of another machine is not. On a GPU another driver makes other code of the kernels,
 /// which may not even launch: there it must match in everything.
@@ -74,7 +74,7 @@ pub fn varied(what: impl Into<Subject>, space: &Space) -> Result<Varied, Paramet
     Varied::named(what.backend, space.names(), base(what))
 }
 
-/// What is tuned of a backend, on a machine with `cores` hardware threads.
+/// Returns the space of a backend on a machine with `cores` hardware threads.
 ///
 /// On the CPU batches of 32 to 4096 events, chunks of 1 to 256 that leave every thread at least one, and 1 thread to
 /// all (0). Layout and instructions are as they come: events lie in memory as a framework has them, and the widest
@@ -146,7 +146,7 @@ pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError
     builder.build()
 }
 
-/// What measures a backend: this machine, or its first GPU.
+/// Returns the device that measures a backend: this machine, or its first GPU.
 ///
 /// # Errors
 /// When there is no GPU that can run the kernels.
@@ -193,7 +193,7 @@ pub fn tunable(what: impl Into<Subject>) -> TunableIdentity {
     identity
 }
 
-/// What matters for the speed: format of the banks, grouping of the sectors, whether strips are clustered.
+/// Returns what the speed depends on: format of the banks, grouping of the sectors, clustering.
 ///
 /// # Errors
 /// None that these keys could have.
@@ -219,11 +219,12 @@ pub struct Tuned {
     pub parameters: Parameters,
     /// The values that were tuned, in words.
     pub values: String,
-    /// Where it comes from, in words.
+    /// Origin, in words.
     pub origin: String,
 }
 
-/// What the stores know of a backend here for a workload, which is never taken for another one. `None` where nothing
+/// Looks up what the stores know of a backend here for a workload, which is never taken for another one. `None` where
+/// nothing
 /// was tuned, or where the backend cannot run: the default is then to be used.
 ///
 /// # Errors

@@ -18,7 +18,7 @@ const SECTOR: u64 = 32;
 pub struct Metric {
     /// Name on the command line and in files.
     pub name: &'static str,
-    /// What it counts.
+    /// Description of the count.
     pub about: &'static str,
     /// The count.
     pub of: fn(&LaunchStats) -> u64,
@@ -131,7 +131,8 @@ impl Work {
         moved as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
     }
 
-    /// As [`traffic`](Self::traffic), each sector counted once a launch, however often it is read or written there:
+    /// Returns the [`traffic`](Self::traffic) with each sector counted once a launch, however often it is read or written
+    /// there:
     /// what moves between the device's memory and its caches, if these keep a sector until its last use. Never the
     /// stricter count: blocks that run at about the same time share sectors only as far as the caches reach.
     pub fn distinct_traffic(&self) -> f64 {

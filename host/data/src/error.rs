@@ -20,7 +20,7 @@ pub enum WorkError {
     /// The batch cannot be brought into the layout that was asked for.
     #[error(transparent)]
     Layout(#[from] BuildError),
-    /// Its hits cannot be written.
+    /// Hits that cannot be written.
     #[error(transparent)]
     Output(Box<dyn Error + Send + Sync>),
 }

@@ -1,4 +1,4 @@
-//! What decoders take and give: the detector, raw banks and the files they come from, hits, and hits as text.
+//! Input and output of decoders: the detector, raw banks and the files they come from, hits, and hits as text.
 //!
 //! Nothing here decodes. [`hits::Decoder`] is the trait that all decoders have; they are in `ut-decoders`.
 

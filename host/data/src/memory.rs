@@ -1,4 +1,4 @@
-//! How much memory a program may take: asked before much is allocated, since an allocation that fails ends the program.
+//! Memory that a program may take: asked before much is allocated, since an allocation that fails ends the program.
 
 use std::fs;
 use std::io::{self, Read};
@@ -7,11 +7,11 @@ use std::io::{self, Read};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} would take about {}, but only {} is available", in_words(*needed), in_words(*available))]
 pub struct TooMuchMemory {
-    /// What.
+    /// Purpose of the memory.
     pub what: String,
     /// Estimate, bytes.
     pub needed: u64,
-    /// What the system can give, bytes.
+    /// Memory that the system can give, bytes.
     pub available: u64,
 }
 

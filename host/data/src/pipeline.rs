@@ -11,10 +11,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What the threads of one stage did.
+/// Work of the threads of one stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stage {
-    /// How many threads it has.
+    /// Number of threads.
     pub threads: usize,
     /// Items that it finished.
     pub items: u64,
@@ -36,7 +36,7 @@ impl Stage {
     }
 }
 
-/// How many results waited whenever one came.
+/// Numbers of results that waited whenever one came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fill {
     takes: u64,
@@ -59,7 +59,7 @@ impl Fill {
     }
 }
 
-/// Where the time of a pipeline went.
+/// Time of a pipeline, by stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
     /// From the first item to the last result.
@@ -229,7 +229,7 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
     flow
 }
 
-/// Where the workers fetch items.
+/// Items that the workers fetch.
 struct Source<P> {
     produce: P,
     /// A message for each item that may be made.

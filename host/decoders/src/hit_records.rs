@@ -19,17 +19,17 @@ const UT_CHANNEL: u32 = 3 << 28;
 /// The tables of a detector, by board, rank and class.
 #[derive(Clone, Debug, Default)]
 pub struct HitRecords {
-    /// As [`HitTables::boards`].
+    /// See [`HitTables::boards`].
     pub boards: Vec<BoardRecord>,
-    /// As [`HitTables::lanes`].
+    /// See [`HitTables::lanes`].
     pub lanes: Vec<LaneRecord>,
-    /// As [`HitTables::groups`].
+    /// See [`HitTables::groups`].
     pub groups: Vec<u16>,
-    /// As [`HitTables::classes`].
+    /// See [`HitTables::classes`].
     pub classes: Vec<ClassRecord>,
-    /// As [`HitTables::n_groups`].
+    /// See [`HitTables::n_groups`].
     pub n_groups: u32,
-    /// As [`HitTables::fits`].
+    /// See [`HitTables::fits`].
     pub fits: bool,
 }
 

@@ -55,7 +55,7 @@ impl Backend {
         }
     }
 
-    /// Whether it runs the device kernels, so that it has launch parameters.
+    /// Returns true if the backend runs the device kernels, so that it has launch parameters.
     pub const fn runs_kernels(self) -> bool {
         matches!(self, Self::Emulated | Self::Cuda)
     }

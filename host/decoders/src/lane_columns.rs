@@ -6,25 +6,25 @@ use ut_kernels::fused::tables::LaneTables;
 /// The constants of the connected lanes in the order of the ranks, beside what tells the rank of a lane.
 #[derive(Clone, Debug)]
 pub struct LaneColumns {
-    /// As [`LaneTables::ranks`].
+    /// See [`LaneTables::ranks`].
     pub ranks: Vec<u16>,
-    /// As [`LaneTables::first_ranks`].
+    /// See [`LaneTables::first_ranks`].
     pub first_ranks: Vec<u32>,
-    /// As [`LaneTables::strips_per_hybrid`].
+    /// See [`LaneTables::strips_per_hybrid`].
     pub strips_per_hybrid: Vec<u32>,
-    /// As [`LaneTables::chan_ids`].
+    /// See [`LaneTables::chan_ids`].
     pub chan_ids: Vec<u32>,
-    /// As [`LaneTables::first_channels`].
+    /// See [`LaneTables::first_channels`].
     pub first_channels: Vec<u32>,
-    /// As [`LaneTables::p0_x`].
+    /// See [`LaneTables::p0_x`].
     pub p0_x: Vec<f32>,
-    /// As [`LaneTables::p0_y`].
+    /// See [`LaneTables::p0_y`].
     pub p0_y: Vec<f32>,
-    /// As [`LaneTables::p0_z`].
+    /// See [`LaneTables::p0_z`].
     pub p0_z: Vec<f32>,
-    /// As [`LaneTables::classes`].
+    /// See [`LaneTables::classes`].
     pub classes: Vec<u16>,
-    /// As [`LaneTables::constants`].
+    /// See [`LaneTables::constants`].
     pub constants: Vec<u32>,
 }
 

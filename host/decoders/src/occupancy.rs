@@ -1,4 +1,4 @@
-//! How many warps of a kernel a multiprocessor holds at once, from what the kernel uses: arithmetic, no device needed.
+//! Warps of a kernel that a multiprocessor holds at once, from what the kernel uses: arithmetic, no device needed.
 //!
 //! A block stays on one multiprocessor and occupies, until it ends, a block slot, its warps' slots, registers and shared
 //! memory. Whichever runs out first decides. (Hardware barriers could, too, for kernels with several; ours have one.) The rules and limits are those of the CUDA
@@ -19,7 +19,7 @@ const REGISTER_UNIT: u32 = 256;
 const SHARED_UNIT: u32 = 128;
 const SHARED_RESERVED: u32 = 1024;
 
-/// What one multiprocessor of an architecture has.
+/// Resources of one multiprocessor of an architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Architecture {
     /// Name as `ptxas -arch` takes it.
@@ -54,7 +54,7 @@ impl Architecture {
         Self::ALL.into_iter().rfind(|arch| number(arch).is_some_and(|n| n <= capability))
     }
 
-    /// How many blocks and warps of `launch` a multiprocessor holds.
+    /// Returns the blocks and warps of `launch` that a multiprocessor holds.
     pub fn occupancy(&self, launch: Launch) -> Occupancy {
         let Launch { threads, registers, .. } = launch;
         let warps_per_block = threads.div_ceil(WARP);
@@ -90,7 +90,7 @@ impl Architecture {
     }
 }
 
-/// What a launch asks for.
+/// Resources that a launch asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Launch {
     /// Threads a block.
@@ -108,7 +108,7 @@ impl Launch {
     }
 }
 
-/// What a multiprocessor holds of a launch.
+/// Blocks and warps of a launch that a multiprocessor holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Occupancy {
     /// Blocks at once; 0 where the launch would be refused.
@@ -117,11 +117,11 @@ pub struct Occupancy {
     pub warps: u32,
     /// Warps as a share of the warps that the multiprocessor can hold, 0…1.
     pub share: f32,
-    /// What runs out first.
+    /// Resource that runs out first.
     pub limit: Limit,
 }
 
-/// What runs out first.
+/// Resource that runs out first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
     /// The block has no thread, or more than a block may have.

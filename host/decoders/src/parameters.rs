@@ -153,7 +153,7 @@ pub enum ParameterError {
     Unknown {
         /// The backend.
         of: &'static str,
-        /// What was requested.
+        /// Requested parameter.
         name: String,
         /// The names of its parameters.
         known: Vec<&'static str>,
@@ -163,9 +163,9 @@ pub enum ParameterError {
     Value {
         /// The parameter.
         name: &'static str,
-        /// What was requested.
+        /// Requested value.
         value: String,
-        /// What it can be.
+        /// Valid values.
         valid: String,
     },
     /// Not of the form `name=value`.
@@ -237,13 +237,13 @@ fn find(of: &'static str, all: &[&'static Parameter], name: &str) -> Result<&'st
     found.copied().ok_or_else(|| ParameterError::Unknown { of, name: name.to_owned(), known: known() })
 }
 
-/// How a multiprocessor's memory is divided between shared memory and L1 cache while the fused kernel runs.
+/// Division of a multiprocessor's on-chip memory into shared memory and L1 cache while the fused kernel runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CarveOut {
-    /// As much shared memory as the blocks need that a multiprocessor holds.
+    /// Shared memory that the resident blocks need.
     #[default]
     Needed,
-    /// As the driver divides it by itself.
+    /// Division that the driver chooses.
     Unset,
     /// A share of shared memory, from 2 to 100.
     Percent(u8),
@@ -295,7 +295,7 @@ impl Parameters {
         self.count_first() != 0
     }
 
-    /// How a multiprocessor's memory is divided while the fused kernel runs.
+    /// Returns the division of a multiprocessor's memory while the fused kernel runs.
     pub const fn carve_out(&self) -> CarveOut {
         CarveOut::of(self.carve_out_word())
     }

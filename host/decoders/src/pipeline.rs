@@ -1,11 +1,11 @@
-//! Which of two sets of kernels decodes on a device.
+//! Two sets of kernels that decode on a device.
 
 use std::fmt;
 use std::str::FromStr;
 
 use super::Backend;
 
-/// How the device kernels divide the work. Both give the same bits.
+/// Division of the work among device kernels. Both give the same bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]

@@ -1,5 +1,5 @@
-//! What every backend that runs the device kernels must agree on: the tables as they lie on a device, the sizes of the
-//! work buffers, and the launches.
+//! Launches, sizes of the work buffers, and tables as they lie on a device: the same for every backend that runs the device
+//! kernels.
 
 pub use simt::Shape;
 use simt::{Global, WARP_SIZE, blocks_of_warps};
@@ -32,19 +32,19 @@ const LAYER_SECTORS: [usize; N_LAYERS + 1] = [0, 248, 496, 772, 1048];
 pub struct DeviceTables {
     /// Format of the banks.
     pub version: BankVersion,
-    /// As [`Tables::slots`].
+    /// See [`Tables::slots`].
     pub slots: Vec<Slot>,
-    /// As [`Tables::board_lanes`].
+    /// See [`Tables::board_lanes`].
     pub board_lanes: Vec<Lane>,
-    /// As [`Tables::groups`].
+    /// See [`Tables::groups`].
     pub groups: Vec<u16>,
-    /// As [`Tables::sectors`].
+    /// See [`Tables::sectors`].
     pub sectors: Vec<SectorConstants>,
-    /// As [`Tables::strips_per_hybrid`].
+    /// See [`Tables::strips_per_hybrid`].
     pub strips_per_hybrid: Vec<u32>,
-    /// As [`Tables::layer_groups`].
+    /// See [`Tables::layer_groups`].
     pub layer_groups: Vec<u32>,
-    /// As [`Tables::n_groups`].
+    /// See [`Tables::n_groups`].
     pub n_groups: u32,
 }
 
@@ -228,7 +228,7 @@ impl Plan {
         tiles(self.counters, self.params.scan_block_x())
     }
 
-    /// How a kernel is launched.
+    /// Returns the shape of a kernel's launch.
     pub const fn shape(&self, kernel: Kernel) -> Shape {
         let params = self.params;
         let (grid, block) = match kernel {
@@ -259,12 +259,12 @@ impl Plan {
         self.shape_of(kernel, grid, block)
     }
 
-    /// Whether the fused kernel comes after a launch of it that counts.
+    /// Returns true if a counting launch precedes the fused kernel.
     pub const fn counts_first(&self) -> bool {
         self.params.fused_count_first()
     }
 
-    /// How a prefix-sum kernel is launched over a count an event.
+    /// Returns the shape of a prefix-sum kernel over a count an event.
     pub const fn shape_over_events(&self, kernel: Kernel) -> Shape {
         let x = self.params.scan_block_x();
         self.shape_of(kernel, tiles(self.events, x), (x, 1))

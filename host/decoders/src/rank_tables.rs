@@ -14,7 +14,7 @@ use super::lane_columns::LaneColumns;
 use super::{DecodeError, DecodeOptions};
 use ut_data::detector::{BankVersion, DetectorTables};
 
-/// How much of the design of the fused pipeline is used, each step on top of the one before. Results are the same: less than
+/// Steps of the fused pipeline's design, each on top of the one before. Results are the same: less than
 /// all is for measuring what an idea gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FusedStep {
@@ -120,7 +120,7 @@ impl RankTables {
         Ok(Self { lanes, records })
     }
 
-    /// Whether the fused kernel's own records are there, used or not ([`FusedStep::Lanes`]): it had room for them.
+    /// Returns true if the fused kernel's own records are there, used or not ([`FusedStep::Lanes`]): it had room for them.
     pub fn has_records(&self) -> bool {
         self.records.lanes.len() == self.lanes.chan_ids.len() && self.records.n_groups <= MAX_GROUPS
     }

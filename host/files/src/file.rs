@@ -16,7 +16,7 @@ use ut_data::error::WorkError;
 use super::parquet::{Form, ParquetWriter, RowGroup, output_error as parquet_error};
 use super::{Columns, CsvRows, NewFile, Rows, quoted};
 
-/// Where hits come from: what a file of hits says of itself, as far as its format can.
+/// Origin of hits: what a file of hits says of itself, as far as its format can.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Provenance {
     /// Names and values: options, versions, tables, inputs.
@@ -41,7 +41,7 @@ pub enum OutputError {
     Io {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The Parquet library refused.
@@ -49,7 +49,7 @@ pub enum OutputError {
     Parquet {
         /// The file.
         file: PathBuf,
-        /// What it says.
+        /// Error of the writer.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
@@ -121,9 +121,9 @@ enum Writer {
     Parquet(Box<ParquetWriter<NewFile>>),
 }
 
-/// How files of hits are made: their format and their columns. Files of one style take what its encoders make.
+/// Format and columns of files of hits. Files of one style take what its encoders make.
 pub struct HitStyle {
-    /// What the user called the output.
+    /// Path as given by the user.
     path: PathBuf,
     format: HitFormat,
     form: Form,

@@ -58,7 +58,7 @@ pub fn remove_abandoned(folder: &Path) {
 /// A file in the making. Dropped without [`Self::finish`], it leaves nothing behind.
 #[derive(Debug)]
 pub struct NewFile {
-    /// What the user called it.
+    /// Path as given by the user.
     path: PathBuf,
     output: BufWriter<File>,
     /// The temporary file and what it becomes; `None` for what is written to directly.
@@ -78,7 +78,7 @@ impl NewFile {
         }
     }
 
-    /// Whether [`Self::create`] would work; nothing is left of the trial.
+    /// Checks that [`Self::create`] would work; nothing is left of the trial.
     ///
     /// # Errors
     /// As [`Self::create`]. A FIFO or a device is not opened, and so passes.
@@ -89,7 +89,7 @@ impl NewFile {
         Self::create(path).map(|_| ())
     }
 
-    /// Whether files can be made in a folder, whatever their names; nothing is left of the trial.
+    /// Checks that files can be made in a folder, whatever their names; nothing is left of the trial.
     ///
     /// # Errors
     /// When the folder takes no new file.
@@ -200,7 +200,7 @@ enum Numbered {
     Other(PathBuf),
 }
 
-/// Whether what is written to `path` goes to standard output, `-` or by the number of that file or a link to it.
+/// Returns true if what is written to `path` goes to standard output, `-` or by the number of that file or a link to it.
 #[cfg(unix)]
 pub fn names_stdout(path: &Path) -> bool {
     matches!(numbered(path), Some(Numbered::Own(1)))
@@ -284,7 +284,8 @@ fn target_of(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// Where a file that is written to `path` will be: its links followed, the folder's, too. `None` where the folder is not
+/// Returns the place of a file that is written to `path`, with links followed, the folder's, too. `None` where the folder is
+/// not
 /// there.
 pub fn place_of(path: &Path) -> Option<PathBuf> {
     let target = target_of(path).ok()?;

@@ -61,7 +61,7 @@ pub struct Request {
     pub location: &'static Location<'static>,
 }
 
-/// What a thread does.
+/// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// It can be resumed.
@@ -96,7 +96,7 @@ impl ThreadState {
     pub const NEW: Self =
         Self { status: Status::Runnable, answer: 0, clock: 1, seen: [0; 32], known: None, pending: None, fenced: None };
 
-    /// What the thread does, for a message.
+    /// Describes what the thread does, for a message.
     pub fn doing(&self) -> String {
         match self.status {
             Status::Runnable => "still runs".to_owned(),
@@ -171,7 +171,7 @@ impl BlockState {
 pub struct View {
     /// A shadow per element, up to the last that was touched.
     pub shadows: Vec<Shadow>,
-    /// Where the view was made.
+    /// Place in the source at which the view was made.
     pub location: &'static Location<'static>,
 }
 
@@ -194,13 +194,13 @@ pub struct LaunchState {
     pub views: Vec<View>,
     /// Tag of the first of `views` that belongs to this launch.
     pub first_tag: u32,
-    /// How many of `views` belong to this launch.
+    /// Number of `views` of this launch.
     pub n_views: u32,
     /// The elements of writable views that atomics have written, by view and place.
     pub atomics: HashMap<(u32, u32), LatestWrite>,
     /// Decides which loads give a value that is on its way out.
     pub luck: Order,
-    /// Where constant tables lie: address of the first element.
+    /// Addresses of the first elements of constant tables.
     pub tables: Vec<usize>,
 }
 
@@ -223,7 +223,7 @@ impl LaunchState {
     }
 }
 
-/// What the threads of a block share and none changes.
+/// Data that the threads of a block share and none changes.
 #[derive(Debug)]
 pub struct BlockContext<'a> {
     pub kernel: &'a str,

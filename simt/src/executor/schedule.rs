@@ -64,7 +64,7 @@ impl std::fmt::Debug for Stacks {
     }
 }
 
-/// Where a block stands when it gives the turn back. What went wrong is in the launch's state.
+/// State of a block when it gives the turn back. Faults are in the launch's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// All threads have left the kernel, or a rule was broken.
@@ -157,7 +157,7 @@ impl<'a> RunningBlock<'a> {
         }
     }
 
-    /// Where the block waits for another one: the first thread that does.
+    /// Returns the first thread that waits for another block, and its place in the source.
     pub fn waits_at(&self) -> Option<(u32, &'static std::panic::Location<'static>)> {
         self.state.threads.iter().zip(0..).find_map(|(thread, number)| match thread.status {
             Status::Paused(location) => Some((number, location)),
@@ -227,7 +227,7 @@ fn fail(
 }
 
 thread_local! {
-    /// Where the thread panicked last.
+    /// Place of the thread's last panic.
     static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 

@@ -13,7 +13,7 @@ use std::panic::Location;
 
 use super::known::Knowledge;
 
-/// How an element is touched.
+/// Kind of access to an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Touch {
     #[default]
@@ -32,7 +32,7 @@ impl Touch {
     }
 }
 
-/// How many made the accesses that a record stands for.
+/// Threads that made the accesses that a record stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharers {
     One,
@@ -117,7 +117,7 @@ pub struct Toucher<'a> {
 }
 
 impl Toucher<'_> {
-    /// Whether what the record stands for is over and done with for this thread.
+    /// Returns true if this thread is ordered after what the record stands for.
     #[inline]
     fn is_after(&self, record: &Record) -> bool {
         if record.serial < self.oldest {
@@ -186,7 +186,7 @@ impl Default for Shadow {
 }
 
 impl Shadow {
-    /// Whether a thread of block `serial` has written the element. (An atomic on an unwritten element is refused.)
+    /// Returns true if a thread of block `serial` has written the element. (An atomic on an unwritten element is refused.)
     pub const fn is_written_by(&self, serial: u32) -> bool {
         self.write.serial == serial
     }

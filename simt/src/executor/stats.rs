@@ -1,4 +1,4 @@
-//! What a launch cost, counted: for comparing variants of a kernel where there is no GPU.
+//! Cost of a launch, counted: for comparing variants of a kernel where there is no GPU.
 
 use std::collections::HashSet;
 use std::panic::Location;
@@ -37,7 +37,7 @@ pub struct LaunchStats {
     /// Sectors of 32 bytes that the global accesses touch: threads of a warp that are at the same place in the source, the
     /// same number of times after the last collective, share theirs.
     pub global_sectors: u64,
-    /// Those of them that are in tables which all events share (see `Executor::constant`).
+    /// Sectors in tables that all events share (see `Executor::constant`).
     pub table_sectors: u64,
     /// Different sectors that the launch reads, and different ones that it writes, without those tables: what would come
     /// from and go to the device's memory if its caches kept each sector until its last use. Of several launches: the sum.
@@ -87,7 +87,7 @@ impl Touched {
         self.written.clear();
     }
 
-    /// How many: those that are read and written count twice.
+    /// Returns the number of sectors: those that are read and written count twice.
     pub fn count(&self) -> u64 {
         (self.read.len() + self.written.len()) as u64
     }
@@ -114,7 +114,7 @@ pub struct Access {
     pub base: usize,
     pub offset: u64,
     pub size: u64,
-    /// Whether it is in a table that all events share.
+    /// True if the sector is in a table that all events share.
     pub in_table: bool,
 }
 
@@ -123,7 +123,7 @@ pub struct Access {
 struct Step {
     lanes: u32,
     sectors: Vec<u64>,
-    /// Whether they are in a table that all events share.
+    /// True if the sectors are in a table that all events share.
     in_table: bool,
     touch: Touch,
 }

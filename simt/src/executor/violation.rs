@@ -1,4 +1,4 @@
-//! What the executor finds wrong with a kernel.
+//! Faults that the executor finds in a kernel.
 
 use std::panic::Location;
 
@@ -15,13 +15,13 @@ pub struct Violation {
     pub block: u32,
     /// Number of the thread in the block.
     pub thread: u32,
-    /// Where in the source; `None` of a panic, and where it is not known.
+    /// Place in the source; `None` of a panic, and where it is not known.
     pub location: Option<&'static Location<'static>>,
-    /// What happened.
+    /// Fault.
     pub fault: Fault,
 }
 
-/// What can be wrong.
+/// Kinds of faults.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A warp lane of a collective's mask does not arrive.
@@ -29,11 +29,11 @@ pub enum Fault {
     DivergentCollective {
         /// The collective.
         operation: &'static str,
-        /// Its mask.
+        /// Mask of the collective.
         mask: u32,
         /// The first warp lane of the mask that is missing.
         missing: u32,
-        /// What its thread does instead.
+        /// State of that thread.
         doing: String,
     },
     /// The caller of a collective is not in its own mask.
@@ -41,7 +41,7 @@ pub enum Fault {
     NotInMask {
         /// The collective.
         operation: &'static str,
-        /// Its mask.
+        /// Mask of the collective.
         mask: u32,
     },
     /// A shuffle reads from a warp lane that does not take part.
@@ -49,7 +49,7 @@ pub enum Fault {
     SourceNotInMask {
         /// The collective.
         operation: &'static str,
-        /// Its mask.
+        /// Mask of the collective.
         mask: u32,
         /// The warp lane that is read.
         source_lane: u32,
@@ -59,7 +59,7 @@ pub enum Fault {
     MissedBarrier {
         /// The first thread that is missing.
         missing: u32,
-        /// What that thread does instead.
+        /// State of that thread.
         doing: String,
     },
     /// Shared memory is read that no thread of the block has written.
@@ -77,7 +77,7 @@ pub enum Fault {
     Race {
         /// This access.
         access: &'static str,
-        /// Which memory.
+        /// Name of the memory.
         memory: &'static str,
         /// Byte (shared) or element (global).
         place: u32,
@@ -91,9 +91,9 @@ pub enum Fault {
     OutOfBounds {
         /// The access.
         access: &'static str,
-        /// Which memory.
+        /// Name of the memory.
         memory: &'static str,
-        /// Where it went.
+        /// Index of the access.
         index: u32,
         /// Elements of the array.
         len: u32,

@@ -19,7 +19,7 @@
 
 use crate::{Block, FULL_MASK, Shared, WARP_SIZE};
 
-/// Where the next items of a warp come from.
+/// Source of a warp's next items.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemLoop {
     next: Option<Shared<u32>>,

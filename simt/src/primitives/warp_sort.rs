@@ -25,7 +25,7 @@ use crate::{Block, FULL_MASK, Global, GlobalMut, WARP_SIZE};
 pub struct Segment<'a> {
     /// Keys of all segments.
     pub keys: Global<'a, u64>,
-    /// Where this segment begins.
+    /// First lane of this segment.
     pub start: u32,
     /// Keys of this segment.
     pub len: u32,

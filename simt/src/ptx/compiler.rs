@@ -37,14 +37,14 @@ const DEVICE_SOURCES: [&str; 8] =
 pub struct KernelCrate<'a> {
     /// The crate's name, as in `use name::…`.
     pub name: &'a str,
-    /// Its folder; the root module is `src/lib.rs` below it.
+    /// Folder of the crate; the root module is `src/lib.rs` below it.
     pub folder: &'a Path,
     /// The folder of this crate, where it lies in the same repository. `None`: where cargo has compiled it from.
     pub simt: Option<&'a Path>,
     /// Beginnings of entry names, and the registers that a thread of such a kernel may have. Other kernels get as many as
     /// they like.
     pub max_registers: &'a [(&'a str, u32)],
-    /// How to make the PTX again, for the header of each file.
+    /// Command that makes the PTX again, for the header of each file.
     pub rebuild: &'a str,
 }
 

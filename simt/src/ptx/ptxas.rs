@@ -7,7 +7,7 @@ use std::{env, fs};
 /// Architectures worth assembling for: 2080 Ti and T4; A100; A5000; L4, L40S and Ada workstation cards; H100 and H200; B200.
 pub const ARCHS: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100"];
 
-/// What one kernel uses on one architecture. Bytes are per thread but for `shared`, which is per block.
+/// Resources of one kernel on one architecture. Bytes are per thread but for `shared`, which is per block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// The entry's name in the PTX.

@@ -13,10 +13,10 @@ use crate::settings::{Break, Settings};
 use crate::stream::{Event, Executable, Graph, Op, Rows, Source, Stream};
 use ptx_machine::{Launch, Memory, Program};
 
-/// What a call comes to.
+/// Result of a call.
 pub type Done<T = ()> = Result<T, CUresult>;
 
-/// What every device of this driver is called.
+/// Name of every device of this driver.
 pub const NAME: &str = "fake GPU (there is no GPU: PTX interpreted on the CPU)";
 
 /// A loaded module.
@@ -36,7 +36,7 @@ pub struct Function {
     pub max_shared: u32,
 }
 
-/// How often something was done.
+/// Numbers of calls.
 #[derive(Clone, Copy, Default)]
 pub struct Counts {
     pub allocations: u32,
@@ -56,7 +56,7 @@ impl std::fmt::Display for Counts {
 pub struct Driver {
     pub settings: Settings,
     pub initialised: bool,
-    /// How often each device's context is held, and the error that it ended with.
+    /// Number of holders of each device's context, and the error that it ended with.
     pub contexts: Vec<(u32, Option<CUresult>)>,
     pub memory: Memory,
     /// Device and bytes of each allocation.
@@ -153,7 +153,7 @@ impl Driver {
         self.allocations.values().filter(|(of, _)| *of == device).map(|(_, bytes)| bytes).sum()
     }
 
-    /// Whether the device of a context still works.
+    /// Checks that the device of a context still works.
     pub fn check(&self, device: usize) -> Done {
         match self.contexts.get(device) {
             Some((0, _)) | None => Err(CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED),
@@ -169,7 +169,7 @@ impl Driver {
         error
     }
 
-    /// What one device does before the other threads' calls return, if it is to run ahead.
+    /// Does the device's work before the other threads' calls return, if it is to run ahead.
     pub fn run_ahead(&mut self) {
         if self.settings.seed == 0 {
             return;
@@ -219,7 +219,7 @@ impl Driver {
         Ok(())
     }
 
-    /// That a call which may not be captured, and may not be made beside a capture either, is not.
+    /// Checks that a call which may not be made during a capture is not.
     pub fn not_while_capturing(&mut self, what: &str) -> Done {
         let captures = self.streams.values_mut().filter_map(|stream| stream.capture.as_mut());
         let mut forbidden = Ok(());
@@ -231,7 +231,7 @@ impl Driver {
         forbidden
     }
 
-    /// That a stream of which a graph is made is not used in a way that cannot be captured.
+    /// Checks that a stream of which a graph is made is not used in a way that cannot be captured.
     pub fn not_captured(&mut self, stream: usize, what: &str) -> Done {
         match self.streams.get_mut(&stream).and_then(|stream| stream.capture.as_mut()) {
             None => Ok(()),
@@ -348,7 +348,7 @@ impl Driver {
         }
     }
 
-    /// Which kind of memory the host's side of a copy is: pinned or not.
+    /// Returns true if the host's side of a copy is pinned.
     pub fn is_pinned(&self, start: usize, bytes: usize) -> Done<bool> {
         let is_pinned = match self.pinned.state(start, bytes) {
             Ok(Some(true)) => true,
@@ -404,7 +404,7 @@ impl Driver {
         Ok(())
     }
 
-    /// What is in flight on a device, for messages.
+    /// Describes what is in flight on a device, for messages.
     pub fn in_flight(&self, device: usize) -> usize {
         self.streams.values().filter(|stream| stream.device == device).map(|stream| stream.queue.len()).sum()
     }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 /// Pages.
 const ALIGNMENT: usize = 4096;
 
-/// What fresh memory holds.
+/// Contents of fresh memory.
 const FRESH: u8 = 0xA5;
 
-/// What memory holds that was given back.
+/// Contents of freed memory.
 const GIVEN_BACK: u8 = 0xDD;
 
 /// Pinned memory. The system never gets it back, so that looking at it too late shows wrong bits and nothing worse.
@@ -42,7 +42,8 @@ impl Pinned {
         true
     }
 
-    /// Whether a range lies in pinned memory, and whether that is still allocated; an error when it is so in part only.
+    /// Returns `Some(true)` if a range lies in pinned memory, `Some(false)` if that was freed, `None` if it lies elsewhere; an
+    /// error if only a part of it is pinned.
     pub fn state(&self, start: usize, bytes: usize) -> Result<Option<bool>, &'static str> {
         let Some((&first, &(len, live))) = self.pieces.range(..start + bytes.max(1)).next_back() else {
             return Ok(None);

@@ -1,6 +1,6 @@
-//! What the environment asks for.
+//! Settings from the environment.
 
-/// How a kernel goes wrong.
+/// Fault of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Break {
     /// A bit of the next hits that come to the host.
@@ -25,7 +25,7 @@ impl Break {
     }
 }
 
-/// Which machine is played.
+/// Machine that is played.
 pub struct Settings {
     pub seed: u64,
     pub devices: i32,
@@ -44,7 +44,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// As the environment has them.
+    /// Reads the settings from the environment.
     pub fn of_environment() -> Self {
         let number = |name: &str, default: u64| {
             let text = std::env::var(name).ok();
@@ -73,7 +73,7 @@ impl Settings {
         }
     }
 
-    /// How the kernel of an entry goes wrong, if it does.
+    /// Returns the fault of the kernel of an entry, if it has one.
     pub fn broken(&self, entry: &str) -> Option<Break> {
         let (kernel, how) = self.broken.as_ref()?;
         (entry.split("__").next() == Some(kernel)).then_some(*how)

@@ -25,7 +25,7 @@ pub enum Op {
     Wait { event: usize, n: u64 },
 }
 
-/// Where a copy to the device comes from.
+/// Source of a copy to the device.
 #[derive(Clone)]
 pub enum Source {
     /// Pinned memory, which is read when the copy is done.
@@ -59,7 +59,7 @@ pub struct Stream {
     /// Number of the device.
     pub device: usize,
     pub queue: VecDeque<Op>,
-    /// What was asked for while a graph is made of it.
+    /// Recording of calls while a graph is made of them.
     pub capture: Option<Capture>,
 }
 
@@ -86,12 +86,12 @@ impl Capture {
         Self { ops: Vec::new(), nodes: Vec::new(), invalid: false, thread: current().id(), mode }
     }
 
-    /// Whether the calling thread may end it.
+    /// Returns true if the calling thread may end it.
     pub fn may_be_ended_here(&self) -> bool {
         self.mode == CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED || self.thread == current().id()
     }
 
-    /// Whether it forbids the calling thread what may not be captured.
+    /// Returns true if it forbids the calling thread what may not be captured.
     pub fn forbids(&self) -> bool {
         match self.mode {
             CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL => true,
@@ -113,7 +113,7 @@ pub struct Graph {
 pub struct Executable {
     /// Number of the device.
     pub device: usize,
-    /// What it was made of.
+    /// Graph that it was made of.
     pub graph: usize,
     pub ops: Vec<Op>,
 }
@@ -122,7 +122,7 @@ pub struct Executable {
 pub struct Event {
     pub device: usize,
     pub timing: bool,
-    /// How often it was asked to be recorded, and how often it was.
+    /// Number of requested recordings, and of done ones.
     pub asked: u64,
     pub reached: u64,
     /// The count of operations when it was reached last.

@@ -1,4 +1,4 @@
-//! What a launch counts.
+//! Counts of a launch.
 
 use simt::executor::{EmulatedBlock, Executor};
 use simt::{Block, Global, GlobalMut};

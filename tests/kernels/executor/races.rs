@@ -202,7 +202,7 @@ fn races(threads: u32, kernel: impl Fn(&EmulatedBlock<'_>, Shared<u32>)) -> Vec<
     (0..30).map(outcome).collect()
 }
 
-/// Those that `who` names load element 0, or store to it.
+/// Loads element 0 in the threads that `who` names, or stores to it.
 fn load_if(who: bool, block: &EmulatedBlock<'_>, array: Shared<u32>) {
     if who {
         block.shared_load(array, 0);

@@ -1,4 +1,4 @@
-//! How many loads of global memory a block has to wait for.
+//! Loads of global memory that a block has to wait for.
 //!
 //! The truth lies between two numbers, because the assembler may move a load, but never ahead of the loads that its address
 //! depends on:
@@ -14,7 +14,7 @@
 use super::parse::{Instruction, Kind, Operand, Space};
 use super::{Counts, Entry};
 
-/// What is known of a value: the length of the chain of loads it depends on, and when it arrives, in latencies from the start.
+/// Facts about a value: the length of the chain of loads it depends on, and when it arrives, in latencies from the start.
 #[derive(Clone, Copy, Default)]
 struct Value {
     chain: u32,

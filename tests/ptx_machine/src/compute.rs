@@ -1,10 +1,10 @@
-//! What instructions without side effects give.
+//! Results of instructions without side effects.
 
 use std::cmp::Ordering;
 
 use super::parse::{Cmp, Float, Op, Round, Type};
 
-/// What an instruction without side effects gives; registers hold their values zero-extended.
+/// Returns the result of an instruction without side effects; registers hold their values zero-extended.
 pub fn compute(op: Op, ty: Type, [a, b, c, d]: [u64; 4]) -> u64 {
     let bits = ty.bits;
     let low = |value: u64| if bits == 64 { value } else { value & ((1 << bits) - 1) };

@@ -1,4 +1,4 @@
-//! What a block costs, counted.
+//! Cost of a block, counted.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,16 +8,16 @@ const SECTOR: u64 = 32;
 /// Banks of shared memory, four bytes wide.
 const BANKS: u64 = 32;
 
-/// What one block did, or several in sum.
+/// Counts of one block, or the sum of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Instructions that its warps issue, if lanes that part meet again at once.
     pub issued: u64,
     /// The sum over the intervals between barriers of the most that one warp issues, by the same rule.
     pub path: u64,
-    /// As `issued`, if lanes meet again at the post-dominator.
+    /// Instructions issued, if lanes meet again at the post-dominator.
     pub reconverged: u64,
-    /// As `path`, by this rule.
+    /// Path, if lanes meet again at the post-dominator.
     pub path_reconverged: u64,
     /// Instructions that its lanes do.
     pub lanes: u64,

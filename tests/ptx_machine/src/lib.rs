@@ -50,7 +50,7 @@ struct Entry {
     n_registers: usize,
     code: Vec<Instruction>,
     flow: Flow,
-    /// How often each instruction was issued, in all launches in which that was counted.
+    /// Number of issues of each instruction, in all launches in which they were counted.
     issued: Mutex<Vec<Issued>>,
 }
 
@@ -65,7 +65,7 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// Turns the order in which blocks and lanes run.
     pub turn: u32,
-    /// Whether instructions are counted.
+    /// Counts instructions.
     pub counts: bool,
 }
 
@@ -148,12 +148,12 @@ struct Block<'a> {
     shared: Vec<u8>,
     lanes: Vec<Lane>,
     counts: Counts,
-    /// What each warp issued since the last barrier.
+    /// Instructions that each warp issued since the last barrier.
     paths: Vec<u64>,
-    /// What the lanes of each warp touched since its last collective.
+    /// Accesses of the lanes of each warp since its last collective.
     accesses: Vec<Accesses>,
     seen: &'a mut Seen,
-    /// Which loads wait for which, if that is counted.
+    /// Chains of loads, if they are counted.
     chains: Option<Chains>,
 }
 
@@ -162,7 +162,7 @@ struct Lane {
     pc: usize,
     state: State,
     registers: Vec<u64>,
-    /// How often it did each instruction since its warp's last collective; empty where that is not counted.
+    /// Number of times it did each instruction since its warp's last collective; empty where that is not counted.
     done: Vec<u32>,
     /// The basic blocks that it passed, where that is counted.
     passed: Vec<u32>,
@@ -281,7 +281,7 @@ impl Block<'_> {
         }
     }
 
-    /// What an access touches; else 0.
+    /// Returns the address that an access touches; else 0.
     fn address(&self, lane: usize, kind: &Kind) -> u64 {
         match kind {
             Kind::Load { base, offset, .. } | Kind::Store { base, offset, .. } | Kind::Atomic { base, offset, .. } => {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use bytemuck::Pod;
 use simt::{Global, GlobalMut, Plain};
 
-/// Where the first allocation begins: above 32 bits, so that a lost upper half is noticed.
+/// Address of the first allocation: above 32 bits, so that a lost upper half is noticed.
 const BASE: u64 = 0x7_1000_0000;
 
 /// Allocations begin on multiples of this, as the driver's do, with as much between.
@@ -21,7 +21,7 @@ pub struct Address {
     len: usize,
 }
 
-/// How a kernel touches memory.
+/// Kind of access to memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Touch {
     Read,
@@ -35,7 +35,7 @@ struct Allocation {
     bytes: Option<Vec<u8>>,
     len: u64,
     writable: bool,
-    /// How each byte was touched in the last launch that touched any: read through the read-only cache, or written.
+    /// Last access to each byte, in the last launch that touched any: read through the read-only cache, or written.
     touched: Vec<Option<Touch>>,
     launch: u64,
 }
@@ -99,7 +99,7 @@ impl Memory {
         Ok((allocation, offset as usize))
     }
 
-    /// What the host copies there.
+    /// Copies bytes of the host to `address`.
     ///
     /// # Errors
     /// When it is not inside of one allocation.
@@ -110,7 +110,7 @@ impl Memory {
         Ok(())
     }
 
-    /// What the host copies from there.
+    /// Returns bytes for the host from `address`.
     ///
     /// # Errors
     /// When it is not inside of one allocation.
@@ -119,7 +119,7 @@ impl Memory {
         Ok(&allocation.bytes.as_ref().ok_or(OUTSIDE)?[start..start + size])
     }
 
-    /// What an allocation of this type holds now.
+    /// Returns the contents of an allocation of this type.
     pub fn get<T: Pod>(&mut self, of: Address) -> Vec<T> {
         let bytes = self.fetch(of.address, of.len * size_of::<T>()).expect("an allocation");
         bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect()

@@ -1,4 +1,5 @@
-//! What a warp issues if lanes that part at a branch meet again at its immediate post-dominator: the first block that all
+//! Instructions that a warp issues if lanes that part at a branch meet again at its immediate post-dominator: the first
+//! block that all
 //! ways from the branch to the end pass.
 //!
 //! A GPU without independent scheduling of lanes works like this. Newer ones may let lanes meet earlier, as the counts of
@@ -23,14 +24,14 @@ struct BasicBlock {
     is_barrier: bool,
 }
 
-/// What a warp issued, by instruction.
+/// Instructions that a warp issued, by instruction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Issued {
-    /// How often, if lanes meet again at once.
+    /// Number of issues, if lanes meet again at once.
     pub at_once: u64,
-    /// How often, if they meet at the post-dominator.
+    /// Number of issues, if they meet at the post-dominator.
     pub reconverged: u64,
-    /// How often lanes did it.
+    /// Number of lanes that did it.
     pub lanes: u64,
 }
 
@@ -150,7 +151,7 @@ fn post_dominators(successors: &[Vec<usize>]) -> Vec<usize> {
     }
 }
 
-/// How far a lane is.
+/// Position of a lane.
 #[derive(Clone, Copy, Default)]
 struct Cursor {
     blocks: usize,

@@ -40,7 +40,7 @@ pub enum AxisError {
     Unknown {
         /// The backend.
         of: &'static str,
-        /// What was requested.
+        /// Requested parameter.
         name: String,
         /// The names of its parameters.
         known: Vec<&'static str>,
@@ -50,7 +50,7 @@ pub enum AxisError {
     Value {
         /// The axis.
         name: String,
-        /// What was requested.
+        /// Requested value.
         value: String,
     },
     /// A range has no values.
@@ -80,7 +80,7 @@ pub enum AxisError {
     Kind {
         /// The axis.
         name: String,
-        /// What was requested.
+        /// Requested kind.
         kind: String,
     },
     /// An axis was given twice.

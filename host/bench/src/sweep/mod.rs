@@ -45,9 +45,9 @@ pub enum SweepError {
         file: String,
         /// The first thing that differs.
         what: String,
-        /// What the journal says.
+        /// Identity in the journal.
         there: String,
-        /// What is to be measured now.
+        /// Identity of what is to be measured now.
         here: String,
     },
     /// The events cannot be put into batches.
@@ -77,7 +77,7 @@ pub struct Sweep<'a> {
     pub tables: &'a DetectorTables,
     /// Clustering.
     pub options: DecodeOptions,
-    /// What is run.
+    /// Points to run.
     pub plan: &'a Plan,
     /// Rounds; counted work needs one.
     pub rounds: usize,
@@ -85,7 +85,7 @@ pub struct Sweep<'a> {
     pub seed: u64,
     /// The events.
     pub samples: &'a Samples<'a>,
-    /// What is measured on a GPU.
+    /// Mode of measuring a GPU.
     pub mode: Mode,
 }
 
@@ -117,7 +117,7 @@ impl From<StoreError> for SweepError {
     }
 }
 
-/// What a sweep has measured so far, in a store of the tuner, so that one that is killed continues where it stopped.
+/// Measurements of a sweep so far, in a store of the tuner, so that one that is killed continues where it stopped.
 #[derive(Debug)]
 pub struct Journal {
     file: PathBuf,
@@ -208,10 +208,10 @@ impl Sweep<'_> {
         Ok(self.search(journal).done(&mut store)?)
     }
 
-    /// How long a visit takes, judged by the default; learns, too, that the default works.
+    /// Measures the duration of a visit by the default.
     ///
     /// # Errors
-    /// When it does not.
+    /// If the default configuration fails.
     pub fn probe(&self) -> Result<Duration, SweepError> {
         let mut kept = Kept::default();
         let point = &self.plan.points[self.plan.default];

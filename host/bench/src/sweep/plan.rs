@@ -12,7 +12,7 @@ use ut_decoders::{Backend, Parameters, Pipeline};
 /// Most points of a sweep, including skipped ones.
 pub const MAX_POINTS: usize = 100_000;
 
-/// What limits the points beside the parameters' own ranges.
+/// Limits of the points beside the parameters' own ranges.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits<'a> {
     /// The backend.
@@ -88,14 +88,14 @@ pub struct Point {
     pub on_grid: bool,
 }
 
-/// What a sweep runs.
+/// Points of a sweep.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The axes.
     pub axes: Vec<Axis>,
-    /// What is run, in the order of the axes, the last axis fastest.
+    /// Points to run, in the order of the axes, the last axis fastest.
     pub points: Vec<Point>,
-    /// What is not.
+    /// Points left out.
     pub skipped: Vec<Skipped>,
     /// The place of the default among the points.
     pub default: usize,

@@ -1,4 +1,4 @@
-//! What came of a sweep, as JSON (this very structure) and CSV; as a page in `page`.
+//! Result of a sweep, as JSON (this very structure) and CSV; as a page in `page`.
 
 use std::fmt::Write as _;
 
@@ -11,18 +11,18 @@ use crate::{Change, Machine, Spread};
 use tuner::{FailureKind, Outcome};
 use ut_decoders::parameters::value_text;
 
-/// What was measured, and how.
+/// Conditions of the measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct About {
     /// The command line.
     pub command: String,
     /// The backend.
     pub backend: String,
-    /// Where the events come from.
+    /// Origin of the events.
     pub sample: String,
     /// Events of a pass.
     pub events: usize,
-    /// What the values are: `events/s`, or the name of a metric, a count an event.
+    /// Unit of the values: `events/s`, or the name of a metric, a count an event.
     pub unit: String,
     /// True if less is better.
     pub less_is_better: bool,
@@ -32,7 +32,7 @@ pub struct About {
     pub seed: u64,
     /// Machine and program.
     pub machine: Machine,
-    /// What the machine was like while it was measured, in lines of a name and a value.
+    /// State of the machine during the measurement, in lines of a name and a value.
     #[serde(default)]
     pub environment: Vec<(String, String)>,
 }
@@ -56,18 +56,18 @@ pub struct PointReport {
     pub failure: Option<String>,
 }
 
-/// What came of a sweep.
+/// Result of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What was measured.
+    /// Conditions of the measurement.
     pub about: About,
     /// The axes.
     pub axes: Vec<Axis>,
     /// Names of the counts.
     pub metrics: Vec<String>,
-    /// What was run, in the order of the axes.
+    /// Points that were run, in the order of the axes.
     pub points: Vec<PointReport>,
-    /// What was not.
+    /// Points that were left out.
     pub skipped: Vec<Skipped>,
     /// The place of the default among the points.
     pub default: usize,

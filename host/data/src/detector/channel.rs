@@ -1,4 +1,4 @@
-//! What names a strip: `ChannelID` inside the UT, `LHCbID` among all detectors (`docs/format.md`, "Sector ids").
+//! Names of a strip: `ChannelID` inside the UT, `LHCbID` among all detectors (`docs/format.md`, "Sector ids").
 
 use std::fmt;
 

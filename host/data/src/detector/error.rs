@@ -1,4 +1,4 @@
-//! What can be wrong with a boards or geometry file, and the little-endian reader and writer that both files share.
+//! Errors of boards and geometry files, and the little-endian reader and writer that both files share.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,7 +12,7 @@ pub enum TablesError {
     Io {
         /// The file.
         file: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// The file ends before the table does.
@@ -34,7 +34,7 @@ pub enum TablesError {
         file: String,
         /// The last field of the table.
         field: String,
-        /// Where the table ends.
+        /// Byte at which the table ends.
         offset: usize,
         /// Bytes after that.
         extra: usize,
@@ -46,11 +46,11 @@ pub enum TablesError {
         file: String,
         /// The count's name.
         field: String,
-        /// Where it is, in bytes.
+        /// Byte at which the value lies.
         offset: usize,
-        /// What it is.
+        /// Value found.
         value: u64,
-        /// What it may be.
+        /// Valid values.
         expected: String,
     },
     /// A version that this library does not know.
@@ -58,11 +58,11 @@ pub enum TablesError {
     WrongVersion {
         /// The file.
         file: String,
-        /// Where it is, in bytes.
+        /// Byte at which the value lies.
         offset: usize,
-        /// What it is.
+        /// Value found.
         value: u32,
-        /// What it may be.
+        /// Valid values.
         expected: &'static str,
     },
     /// A field has a value that no detector has.
@@ -72,11 +72,11 @@ pub enum TablesError {
         file: String,
         /// The array's name and the index in it.
         field: String,
-        /// Where it is, in bytes.
+        /// Byte at which the value lies.
         offset: usize,
-        /// What it is.
+        /// Value found.
         value: String,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
     /// A boards file where a geometry file is wanted, or the other way round.
@@ -96,7 +96,7 @@ pub enum TablesError {
         file: String,
         /// Format of the boards' banks.
         version: &'static str,
-        /// What contradicts the boards.
+        /// Contradiction to the boards.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What boards and geometry must have in common to be the tables of one detector.
+//! Check that boards and geometry are tables of one detector.
 
 use super::sectors::lanes_by_sector;
 use super::{BankVersion, Geometry, LAYER_NAMES, Lane, N_LAYERS, TablesError, sectors_of_layer};
@@ -56,7 +56,8 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
     )))
 }
 
-/// Whether a sector's strips are numbered against x, by the face and the half of the stave that it sits on and the side of
+/// Returns true if a sector's strips are numbered against x, by the face and the half of the stave that it sits on and the
+/// side of
 /// the detector.
 pub(crate) fn is_mounted_flipped(lane: &Lane) -> bool {
     ((lane.face == 1) != (lane.module >= 4)) != (lane.side == 1)

@@ -21,7 +21,7 @@ pub const DX_DY: [f32; 4] = [0.0, 0.08748867, -0.08748867, 0.0];
 /// Beyond this the hit formulas, which add up to 512 steps to a position, could leave the range of an f32.
 const MAX_MAGNITUDE: f32 = f32::MAX / 2048.0;
 
-/// Where a sector is. Lengths in mm.
+/// Position of a sector. Lengths in mm.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sector {
     /// Number of the first strip.

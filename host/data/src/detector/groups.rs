@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::{Geometry, N_LAYERS, sectors_of_layer};
 
-/// How sectors form the groups in which hits are sorted.
+/// Groups of sectors in which hits are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]

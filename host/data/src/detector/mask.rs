@@ -12,7 +12,7 @@ use ut_kernels::detector::LANES_PER_BOARD;
 
 use super::{BankVersion, DetectorTables, N_SECTORS, STRIPS_PER_SECTOR, Slot};
 
-/// What the upper four bits of the UT's LHCbIDs are.
+/// Upper four bits of the UT's LHCbIDs.
 const UT: u32 = 3;
 
 /// Bits of an LHCbID that are the ChannelID.
@@ -48,7 +48,7 @@ pub enum MaskError {
     Read {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: std::io::Error,
     },
     /// A line says nothing that can be masked.
@@ -58,7 +58,7 @@ pub enum MaskError {
         file: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// What is wrong.
+        /// Reason.
         what: String,
     },
 }

@@ -24,7 +24,7 @@ pub const fn layer_of(sector: usize) -> usize {
     }
 }
 
-/// Whether place `m`, 0…15, along a stave has two sectors of half the width side by side: those near the beam do.
+/// Returns true if place `m`, 0…15, along a stave has two sectors of half the width side by side: those near the beam do.
 pub const fn is_cut_in_two(stave: u32, m: u32) -> bool {
     match stave {
         0 => 5 <= m && m <= 10,

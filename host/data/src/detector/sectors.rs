@@ -23,7 +23,7 @@ pub struct BoardAndLane {
 pub struct SectorPlace {
     /// The `ChannelID` of strip 0.
     pub channel: ChannelId,
-    /// Whether the geometry says that the strips are numbered against x (p0Z is negative). Hits of v4 banks do not care.
+    /// Is true if the geometry says that the strips are numbered against x (p0Z is negative). Hits of v4 banks ignore it.
     pub flipped: bool,
     /// The lanes that read strips 0–255 and 256–511; the same twice where one lane reads all of them, `None` where none
     /// does. Where a table connects strips more than once: the first lane of a board in use, else the first of all.

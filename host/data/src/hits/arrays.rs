@@ -167,7 +167,7 @@ impl UtHits {
         self
     }
 
-    /// As [`Self::with_clusters`], for a capacity that comes from outside.
+    /// Reserves [clusters](Self::with_clusters) for a capacity that comes from outside.
     ///
     /// # Errors
     /// When the system does not give the memory.
@@ -178,7 +178,7 @@ impl UtHits {
         Ok(self)
     }
 
-    /// As [`Self::with_capacity`], for a capacity that comes from outside: refused instead of ending the program.
+    /// Creates arrays [with a capacity](Self::with_capacity) that comes from outside: refused instead of ending the program.
     ///
     /// # Errors
     /// When offsets of 32 bits cannot number the hits or the groups, or the system does not give the memory.
@@ -206,7 +206,7 @@ impl UtHits {
         }
     }
 
-    /// As [`Self::reserve`], for a capacity that comes from outside.
+    /// [Reserves](Self::reserve) a capacity that comes from outside.
     ///
     /// # Errors
     /// As [`Self::try_with_capacity`]; then there is no room for anything.

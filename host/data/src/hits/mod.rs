@@ -97,7 +97,7 @@ pub enum DecodeError {
     WorkSpace {
         /// Size.
         bytes: usize,
-        /// What is needed.
+        /// Number that is needed.
         needed: usize,
     },
     /// The output was made for another number of sector groups.
@@ -111,7 +111,7 @@ pub enum DecodeError {
     /// A list of events was selected, which these kernels or tables do not support.
     #[error("{backend} backend: {message}")]
     NoList {
-        /// Which backend.
+        /// Name of the backend.
         backend: &'static str,
         /// Why, and what to do.
         message: &'static str,
@@ -125,9 +125,9 @@ pub enum DecodeError {
     /// The device, its driver or the executor reported a failure.
     #[error("{backend} backend: {message}")]
     Device {
-        /// Which backend.
+        /// Name of the backend.
         backend: &'static str,
-        /// What it said.
+        /// Message of the backend.
         message: String,
     },
 }

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-/// How the strips of a cluster make its position.
+/// Rule for a cluster's position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -45,7 +45,7 @@ impl Flip {
 pub struct DecodeOptions {
     /// Joins neighbouring strips; otherwise every strip is a hit.
     pub clustering: bool,
-    /// How a cluster's position is made.
+    /// Rule for a cluster's position.
     pub position: Position,
     /// Strips that a cluster may have, at least 1.
     pub max_cluster_size: NonZeroU32,

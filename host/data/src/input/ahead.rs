@@ -26,7 +26,7 @@ const SMALL: usize = 1 << 12;
 /// The files that are being unpacked.
 #[derive(Debug)]
 pub struct Ahead {
-    /// How many at once, including the one that is being read.
+    /// Number of files at once, including the one that is being read.
     files: usize,
     /// Files by their place in the list of inputs. Nothing is sent for one that cannot be opened.
     started: VecDeque<(usize, Receiver<Opened>)>,

@@ -9,7 +9,7 @@ use ut_kernels::switches::Layout;
 use super::odin::Odin;
 use super::room::make_room;
 
-/// What is known of an event beside its banks.
+/// Facts about an event beside its banks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventMeta {
     /// Run number, from the ODIN bank, else from the container; `None` where neither has it.
@@ -33,7 +33,7 @@ pub struct EventMeta {
 /// included, is given up and counted as `broken_event`, once an event.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BatchView<'a> {
-    /// Which of the two layouts.
+    /// Allen or MEP layout.
     pub layout: Layout,
     /// Number of events, from `first_event` on. Results have a place for each of them.
     pub n_events: usize,
@@ -52,34 +52,34 @@ pub struct BatchView<'a> {
     /// slice; then the sizes (payload bytes without sourceID word and padding), u16, bank by bank. MEP: the same with
     /// banks in place of events, and a size an event.
     pub sizes: &'a [u32],
-    /// As `sizes`, with u8 bank types in place of u16 sizes, and places counted in bytes.
+    /// Bank types, as u8 where `sizes` has u16, with places counted in bytes.
     pub types: &'a [u32],
-    /// As `types`, with the version byte of each bank. `None`: every bank has that of `version`.
+    /// Version byte of each bank, laid out like `types`. `None`: every bank has that of `version`.
     pub versions: Option<&'a [u32]>,
     /// The version byte of every bank, where `versions` is `None`; `None`: the board table's version.
     pub version: Option<u8>,
-    /// What is known of each event of the arrays; empty, or one an event.
+    /// Facts about each event of the arrays; empty, or one an event.
     pub meta: &'a [EventMeta],
 }
 
 /// An owned batch.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct EventBatch {
-    /// Which of the two layouts.
+    /// Allen or MEP layout.
     pub layout: Layout,
     /// Number of events.
     pub n_events: usize,
-    /// As [`BatchView::raw`].
+    /// See [`BatchView::raw`].
     pub raw: Vec<u8>,
-    /// As [`BatchView::offsets`].
+    /// See [`BatchView::offsets`].
     pub offsets: Vec<u32>,
-    /// As [`BatchView::sizes`].
+    /// See [`BatchView::sizes`].
     pub sizes: Vec<u32>,
-    /// As [`BatchView::types`].
+    /// See [`BatchView::types`].
     pub types: Vec<u32>,
-    /// As [`BatchView::versions`].
+    /// See [`BatchView::versions`].
     pub versions: Option<Vec<u32>>,
-    /// As [`BatchView::meta`].
+    /// See [`BatchView::meta`].
     pub meta: Vec<EventMeta>,
 }
 
@@ -123,7 +123,8 @@ impl EventBatch {
 }
 
 impl BatchView<'_> {
-    /// What is known of each event that has a place in the results; nothing of those that are not selected. Empty where the
+    /// Returns the facts about each event that has a place in the results; nothing of those that are not selected. Empty
+    /// where the
     /// batch has no meta data.
     pub fn meta_of_results(&self) -> Vec<EventMeta> {
         if self.meta.is_empty() {

@@ -69,7 +69,7 @@ impl BatchBuilder {
         self.raw.len()
     }
 
-    /// Whether `banks` have version bytes if and only if those of the events before have: a batch holds versions for
+    /// Returns true if `banks` have version bytes if and only if those of the events before have: a batch holds versions for
     /// all banks or for none.
     pub fn agrees<'a>(&self, banks: impl IntoIterator<Item = Bank<'a>>) -> bool {
         let mut versioned = self.versioned;
@@ -126,7 +126,7 @@ impl BatchBuilder {
         self.tables > 0
     }
 
-    /// Where the table of the next event ends, if that has `n_banks` banks of the UT and stays where it was read.
+    /// Returns the end of the table of the next event, if that has `n_banks` banks of the UT and stays where it was read.
     pub(super) const fn end_of_table(&self, n_banks: usize) -> usize {
         self.tables + 4 * (n_banks + 2)
     }

@@ -29,7 +29,7 @@ const TABLE: usize = 1 << 10;
 /// Events for whose tables a chunk has room.
 const TABLES: usize = 1 << 10;
 
-/// Where an event comes from.
+/// File and place of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// File, by its place in the list of inputs.
@@ -56,15 +56,15 @@ pub struct Chunk {
     pub(super) content: Content,
 }
 
-/// Which events do not share a batch.
+/// Events that may not share a batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Apart {
     /// Any may.
     #[default]
     Nothing,
-    /// Those of different files.
+    /// Events of different files.
     Files,
-    /// Those of different runs.
+    /// Events of different runs.
     Runs,
 }
 

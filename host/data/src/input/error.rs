@@ -1,4 +1,4 @@
-//! What can be wrong with an input file.
+//! Errors of input files.
 //!
 //! Two degrees (`docs/policy.md`, "Files"): an [`InputError`] ends the reading, because there is no telling where the
 //! next event would begin; a [`Damage`] costs the rest of one event, and the next one follows.
@@ -7,7 +7,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where in the inputs something is: file, event of that file, byte of that file. Events and bytes count from 0.
+/// Place in the inputs: file, event of that file, byte of that file. Events and bytes count from 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The file.
@@ -32,7 +32,7 @@ pub enum InputError {
     Open {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// Reading failed.
@@ -40,7 +40,7 @@ pub enum InputError {
     Read {
         /// The event that was being read.
         place: Place,
-        /// What the system says.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The file ends inside the three size words.
@@ -94,7 +94,7 @@ pub enum InputError {
     Compressed {
         /// The event.
         place: Place,
-        /// What is there.
+        /// Kind of file.
         what: &'static str,
     },
     /// A MEP packet that is compressed in an MDF event cannot be unpacked: how many events it holds is not known.
@@ -102,7 +102,7 @@ pub enum InputError {
     Unpack {
         /// The packet's first event.
         place: Place,
-        /// Where and why.
+        /// Byte and reason.
         source: super::UnpackError,
     },
     /// The file is of a format that is known and not taken.
@@ -110,7 +110,7 @@ pub enum InputError {
     NotTaken {
         /// The file.
         file: PathBuf,
-        /// What it is, and what can be done.
+        /// Kind of file, and what can be done.
         what: &'static str,
     },
     /// A MEP packet cannot be followed.
@@ -120,7 +120,7 @@ pub enum InputError {
         place: Place,
         /// Byte of the packet.
         byte: u64,
-        /// What is wrong.
+        /// Reason.
         what: String,
     },
     /// The event does not hold raw banks.
@@ -160,7 +160,7 @@ pub enum InputError {
         file: PathBuf,
         /// Banks of the table.
         banks: u64,
-        /// Where the last of them ends.
+        /// End of the last one, in bytes.
         end: u64,
     },
     /// The event does not fit into a batch.
@@ -216,9 +216,9 @@ pub enum Damage {
     /// The checksum in the header is not that of the bytes; no bank is taken.
     #[error("checksum 0x{stored:08x} in the header, 0x{computed:08x} computed: no bank of the event is taken")]
     Checksum {
-        /// What the header says.
+        /// Checksum in the header.
         stored: u32,
-        /// What the bytes give.
+        /// Checksum of the bytes.
         computed: u32,
     },
     /// A bank does not begin with the magic number.
@@ -226,9 +226,9 @@ pub enum Damage {
     Magic {
         /// Bank of the event, from 0.
         bank: usize,
-        /// Where it begins.
+        /// Byte at which it begins.
         byte: usize,
-        /// What is there.
+        /// Value found.
         magic: u16,
     },
     /// A bank's size is less than its header.
@@ -236,7 +236,7 @@ pub enum Damage {
     BankTooSmall {
         /// Bank of the event, from 0.
         bank: usize,
-        /// Where it begins.
+        /// Byte at which it begins.
         byte: usize,
         /// Size.
         size: u16,
@@ -246,7 +246,7 @@ pub enum Damage {
     BankBeyond {
         /// Bank of the event, from 0.
         bank: usize,
-        /// Where it begins.
+        /// Byte at which it begins.
         byte: usize,
         /// Bytes it needs.
         needed: u64,
@@ -265,7 +265,7 @@ pub enum Damage {
         mfp: usize,
         /// SourceID.
         source_id: u16,
-        /// What is wrong.
+        /// Reason.
         what: String,
     },
     /// The header of a time alignment event does not say where the banks of the central crossing are.
@@ -281,7 +281,7 @@ pub enum Damage {
     Entry {
         /// Bank of the event, from 0.
         bank: usize,
-        /// Where it begins.
+        /// Byte at which it begins.
         byte: usize,
         /// Length by the table; negative when the table descends.
         length: i64,

@@ -42,7 +42,7 @@ pub mod kind {
         matches!(kind, UT | UT_ERROR)
     }
 
-    /// Whether the read-out sent a bank of this type in place of a fragment that it lost or could not use, of any
+    /// Returns true if the read-out sent a bank of this type in place of a fragment that it lost or could not use, of any
     /// detector. Its sourceID is that of the fragment.
     pub const fn is_daq_error(kind: u8) -> bool {
         matches!(kind, 89..=96 | 100 | 101)
@@ -75,20 +75,20 @@ pub struct Bank<'a> {
     pub kind: u8,
     /// Version byte; `None` where the file does not hold it (Allen-layout dumps).
     pub version: Option<u8>,
-    /// Which board sent it.
+    /// Source id of the board that sent the bank.
     pub source_id: u32,
     /// Payload, without header and padding.
     pub payload: &'a [u8],
 }
 
-/// Where a bank of a [`RawEvent`] lies.
+/// Position of a bank of a [`RawEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankEntry {
     /// Bank type.
     pub kind: u8,
     /// Version byte, where the file holds it.
     pub version: Option<u8>,
-    /// Which board sent it.
+    /// Source id of the board that sent the bank.
     pub source_id: u32,
     /// First byte of the payload in [`RawEvent::data`].
     pub start: usize,

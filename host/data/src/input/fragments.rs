@@ -103,7 +103,7 @@ impl Packet {
     }
 }
 
-/// Where a slice of a packet is read into.
+/// Memory into which a slice of a packet is read.
 #[derive(Debug, Default)]
 pub struct Slice {
     /// Longer than what is read, often: new bytes cost time.
@@ -129,7 +129,7 @@ impl Slice {
 pub struct Fragments<'a> {
     packet: &'a Packet,
     raw: &'a [u8],
-    /// As in [`Slice`]; `None`: where the senders' fragments begin.
+    /// See [`Slice`]; `None`: the beginnings of the senders' fragments.
     bases: Option<&'a [u32]>,
 }
 

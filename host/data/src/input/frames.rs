@@ -18,10 +18,10 @@ use super::{Damage, InputError, Place, unpack};
 /// The data type of MDF events that hold a MEP packet.
 const MEP_PACKET: u8 = 2;
 
-/// What a compressed packet may grow to.
+/// Maximum size of a packet that was compressed.
 const MAX_PACKET: usize = 1 << 30;
 
-/// What a file of events or packets is read from.
+/// Bytes of a file of events or packets.
 #[derive(Debug)]
 pub enum Source {
     /// Anything, from its beginning to its end.
@@ -61,7 +61,7 @@ impl Read for Source {
     }
 }
 
-/// What comes next in a file.
+/// Next piece of a file.
 #[derive(Debug)]
 pub enum Frame {
     /// Nothing.
@@ -88,7 +88,7 @@ pub struct Frames {
     events: u64,
     ended: bool,
     check: bool,
-    /// How to go past what is not wanted: the bodies of events and the payloads of packets.
+    /// Way past what is not wanted: the bodies of events and the payloads of packets.
     pass: Option<Pass<Source>>,
     pool: Pool,
     scratch: Vec<u8>,

@@ -6,7 +6,7 @@ use super::odin::Odin;
 use super::unpack::{MAX_EVENT, claimed, unpack};
 use super::{BankEntry, Damage};
 
-/// What an MDF event says beside its banks.
+/// Facts in an MDF event beside its banks.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Why the rest of the event was given up.

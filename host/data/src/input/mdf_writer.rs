@@ -13,7 +13,7 @@ const SUB_HEADER_WORDS: usize = 7;
 /// The longest payload of a bank: its size, header included, has 16 bits.
 pub const MAX_PAYLOAD: usize = u16::MAX as usize - BANK_HEADER;
 
-/// What an event says of itself beside its banks.
+/// Facts of an event beside its banks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EventHeader {
     /// Trigger mask. [`GENERATED_MASK`](super::GENERATED_MASK) says that the event was generated.

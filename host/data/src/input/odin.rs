@@ -2,7 +2,7 @@
 
 use super::mdf_format::u32_at;
 
-/// What an ODIN bank says of its event.
+/// Facts in an ODIN bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Odin {
     /// Version of the bank. The layouts of 6 and 7 are known.

@@ -34,7 +34,7 @@ const AT_ONCE: u64 = 1 << 18;
 /// A packet of a file with more bytes is read in slices.
 const SLICED: u64 = 4 << 20;
 
-/// What the tables of fragments may take in memory: 7 bytes a fragment, of which the file holds 3. A small compressed file can
+/// Maximum memory of the tables of fragments: 7 bytes a fragment, of which the file holds 3. A small compressed file can
 /// have any number of fragments.
 const MOST_TABLES: u64 = 512 << 20;
 const BYTES_OF_FRAGMENT: u64 = 7;
@@ -47,7 +47,7 @@ pub(super) type Pass<R> = fn(&mut R, u64) -> io::Result<()>;
 pub(super) enum PacketError {
     /// The system cannot read.
     Read(io::Error),
-    /// What is there is not a packet. The byte counts from the packet's beginning.
+    /// Bytes that are not a packet. `byte` counts from the packet's beginning.
     Bad { byte: u64, what: String },
 }
 
@@ -68,7 +68,7 @@ pub struct Sender {
     pub begin: u64,
     /// Byte of the packet at which they begin, wherever they are now.
     pub in_packet: u64,
-    /// Where each fragment begins, from there.
+    /// Beginning of each fragment, from there.
     pub starts: Vec<u32>,
 }
 
@@ -87,7 +87,7 @@ pub struct Packet {
     pub n_events: usize,
     pub first: u64,
     pub ut: Vec<Sender>,
-    /// Those that sent ODIN banks, in the order of the packet.
+    /// Senders of ODIN banks, in the order of the packet.
     pub odin: Vec<Sender>,
     /// Banks of each event that are not the UT's.
     pub others: u32,
@@ -95,7 +95,7 @@ pub struct Packet {
     bytes: u64,
 }
 
-/// What an MFP is to us.
+/// Treatment of an MFP.
 enum Fate {
     Ut,
     Odin,
@@ -125,7 +125,7 @@ struct Cursor<'r, R> {
     at: u64,
     /// Bytes that the packet may have.
     limit: u64,
-    /// How to go past what is not read now.
+    /// Way past what is not read now.
     pass: Option<Pass<R>>,
 }
 

@@ -1,4 +1,4 @@
-//! What there is to read beside whole files: bytes in memory, streams, and sections of files that are read apart.
+//! Inputs beside whole files: bytes in memory, streams, and sections of files that are read apart.
 //!
 //! [`sections`] cuts a file between events, so that several processes can share it. It looks at the headers only where
 //! it can; a [`Section`] says how its events are numbered, so that hits do not depend on how a file was cut.

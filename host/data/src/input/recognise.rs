@@ -1,4 +1,4 @@
-//! What a file is, told by its first bytes, and the bytes inside its compression.
+//! Kind of a file, told by its first bytes, and the bytes inside its compression.
 
 use std::fmt;
 use std::fs::File;
@@ -33,7 +33,7 @@ pub(super) const BUFFER: usize = 1 << 18;
 #[cfg(feature = "containers")]
 const UNPACKED: usize = 1 << 17;
 
-/// How the first bytes of other formats look, and what they are.
+/// First bytes of other formats, and their names.
 const NOT_TAKEN: [(&[u8], &str); 7] = [
     (b"\xfd7zXZ\0", "an xz stream; unpack it first (xz -d)"),
     (b"BZh", "a bzip2 stream; unpack it first (bzip2 -d)"),

@@ -1,4 +1,4 @@
-//! What was seen in the files on the way into the batches.
+//! Findings in the files on the way into the batches.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,10 +8,10 @@ use super::versions::{FileVersions, Stranger};
 use super::{Damage, Place, RawEvent};
 use crate::detector::{DetectorTables, Makers};
 
-/// How many events' damage [`Seen`] keeps in words.
+/// Number of events whose damage [`Seen`] keeps in words.
 const MAX_DAMAGES: usize = 16;
 
-/// What was seen in the files on the way into the batches.
+/// Findings in the files on the way into the batches.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
     /// Events.
@@ -22,9 +22,9 @@ pub struct Seen {
     pub generated: u64,
     /// Events with such banks that do not bear its mark.
     pub measured: u64,
-    /// Those of them that bear the mark of a trigger, in a container that can bear one.
+    /// Events with the mark of a trigger, in a container that can bear one.
     pub triggered: u64,
-    /// What was wrong with events, of the first few.
+    /// Damage of the first few damaged events.
     pub damages: Vec<(Place, Damage)>,
     /// Banks that say that a board of the UT failed, by type.
     pub error_banks: BTreeMap<u8, u64>,

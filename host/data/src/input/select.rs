@@ -1,4 +1,4 @@
-//! Which events of the inputs are wanted.
+//! Selection of events of the inputs.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use super::odin::{Crossing, Odin};
 /// Every place.
 const ALL: Range<u64> = 0..u64::MAX;
 
-/// Which events are wanted: by their place, counted over all inputs from 0, and by run and event number.
+/// Selected events: by their place, counted over all inputs from 0, and by run and event number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Select {
     /// Places, ascending and apart; `None`: all.

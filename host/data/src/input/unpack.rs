@@ -7,7 +7,7 @@
 /// Bytes of a block's header.
 const HEADER: usize = 9;
 
-/// What an event may grow to: some hundred times the size of a mean one.
+/// Maximum size of an event: some hundred times that of a mean one.
 pub const MAX_EVENT: usize = 1 << 26;
 
 /// Why a compressed event cannot be unpacked.
@@ -18,7 +18,7 @@ pub struct UnpackError {
     pub block: usize,
     /// Byte of the event as it is stored at which the block begins.
     pub byte: usize,
-    /// What is wrong.
+    /// Reason.
     pub what: String,
 }
 

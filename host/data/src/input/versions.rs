@@ -1,4 +1,4 @@
-//! Whether events belong to a detector's tables: by the versions of their banks, and by who made them.
+//! Check that events belong to a detector's tables: by the versions of their banks, and by who made them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

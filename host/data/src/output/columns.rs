@@ -34,15 +34,15 @@ pub enum DetectorColumn {
     Charge,
     /// Strips of the cluster.
     NStrips,
-    /// Its lowest strip.
+    /// Lowest strip of the cluster.
     FirstStrip,
-    /// Whether the sector's strips are numbered against x.
+    /// True if the sector's strips are numbered against x.
     Flipped,
     /// Sector id, 0…1047. Only by its name.
     SectorId,
 }
 
-/// How a column's values are stored.
+/// Type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
     /// 8 bits.
@@ -54,7 +54,7 @@ pub enum ColumnType {
 }
 
 impl DetectorColumn {
-    /// What `detector` stands for, in the order of the outputs.
+    /// Columns that `detector` stands for, in the order of the outputs.
     pub const DETECTOR: [Self; 13] = [
         Self::Layer,
         Self::Side,
@@ -101,7 +101,8 @@ impl DetectorColumn {
         matches!(self, Self::Charge | Self::NStrips | Self::FirstStrip)
     }
 
-    /// Whether a value may be missing: of clusters for v4 banks; and what the tables do not say of a hit that was decoded
+    /// Returns true if a value may be missing: of clusters for v4 banks; and what the tables do not say of a hit that was
+    /// decoded
     /// with others.
     pub const fn may_be_null(self) -> bool {
         self.needs_clusters() || matches!(self, Self::Board | Self::Lane | Self::Flipped | Self::SectorId)

@@ -8,7 +8,7 @@ use crate::input::{Crossing, EventMeta, OdinFacts, Origin, Tae};
 /// A decoded event in a table of events.
 #[derive(Clone, Copy, Debug)]
 pub struct EventRow {
-    /// Where it comes from.
+    /// File and place of the event.
     pub origin: Origin,
     /// Run, event number, and ODIN's facts.
     pub meta: EventMeta,

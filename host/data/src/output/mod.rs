@@ -17,9 +17,9 @@ use crate::input::{EventMeta, Origin};
 pub struct Rows<'a> {
     /// Names of the inputs.
     pub files: &'a [String],
-    /// Where each event comes from.
+    /// File and place of each event.
     pub origins: &'a [Origin],
-    /// What else is known of the events; empty, or one an event.
+    /// Other facts about the events; empty, or one an event.
     pub meta: &'a [EventMeta],
     /// The hits.
     pub hits: &'a UtHits,

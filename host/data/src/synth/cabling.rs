@@ -1,4 +1,5 @@
-//! Which lane of which board reads which sector of the synthetic UT. The UT's own cabling is not regular; this one is.
+//! Cabling of the synthetic UT: the sector that each lane of each board reads. The UT's own cabling is not regular; this one
+//! is.
 //!
 //! v5: the 16 quarters (layer, side, lower or upper half) have 13 boards each in the first two layers and 14 each in the
 //! other two. A quarter's lanes are dealt out by their distance from the beam, five or six to a board: a bank is as long
@@ -35,7 +36,8 @@ pub(super) fn source_id(boards: &Boards, board: usize) -> u16 {
     subdetector << 11 | (board as u16 & 1) << 10 | (board as u16 / 2 + 1)
 }
 
-/// Whether a sector sees so much that a lane reads only half of it: in each quarter the six half-width sectors of stave
+/// Returns true if a sector sees so much that a lane reads only half of it: in each quarter the six half-width sectors of
+/// stave
 /// 0 nearest to the beam, the two of stave 1, and one sector of stave 2.
 pub(super) fn has_two_lanes(lane: &Lane) -> bool {
     // Rows counted from y = 0 outwards: 0 next to the beam.

@@ -63,7 +63,7 @@ faults! {
     Stream "stream" "File, compressed as a whole: the compressed bytes end in its last event or packet.",
 }
 
-/// How a file is compressed.
+/// Compression of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Packing {
     /// Not at all.
@@ -105,7 +105,7 @@ impl Fault {
 /// A UT bank to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payload {
-    /// Which board sends it.
+    /// Source id of the board that sends it.
     pub source_id: u16,
     /// Version byte.
     pub version: u8,
@@ -118,7 +118,7 @@ pub struct Payload {
 pub struct Entry {
     /// Event of the file; of a packet the first.
     pub event: u64,
-    /// What it is.
+    /// Fault of the bank.
     pub fault: Fault,
     /// The banks that are not whole because of it, by their sourceID in the file without faults; an event for each when
     /// the fault is a packet's.

@@ -1,4 +1,4 @@
-//! Where the sectors of the synthetic UT are, computed from how the UT is built.
+//! Positions of the sectors of the synthetic UT, computed from how the UT is built.
 //!
 //! - Four layers at fixed z; the two in the middle are turned by ±5° (stereo layers).
 //! - A layer has two sides, a side 8 or 9 staves; neighbouring staves overlap in x and alternate in z by 15 mm.

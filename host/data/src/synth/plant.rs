@@ -14,7 +14,7 @@ pub struct Plant {
     pub sector: u16,
     /// The strips.
     pub strips: RangeInclusive<u16>,
-    /// How they fail.
+    /// Kind of failure.
     pub ailment: Ailment,
     /// Events in which they do.
     pub events: RangeInclusive<u64>,

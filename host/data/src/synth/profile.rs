@@ -1,4 +1,4 @@
-//! How busy the synthetic events are.
+//! Occupancy profiles of synthetic events.
 
 use std::fmt;
 use std::str::FromStr;

@@ -81,7 +81,7 @@ impl Dice {
     }
 }
 
-/// How much busier than the mean event `event` of a seed is; 1 on average.
+/// Returns how much busier than the mean event `event` of a seed is; 1 on average.
 ///
 /// Events take their places in the distribution in steps of the golden ratio from where the seed says: that spreads
 /// them so evenly that even a few dozen events in a row have nearly the mean of the profile.

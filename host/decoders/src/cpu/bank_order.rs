@@ -1,5 +1,5 @@
-//! Which board each bank of an event comes from. Event after event these are the same boards in the same order, so that
-//! they are looked up once, and from then on only compared.
+//! Board of each bank of an event. Boards come in the same order event after event: they are looked up once, and from then
+//! on only compared.
 
 use ut_kernels::bank::board_of;
 
@@ -12,7 +12,7 @@ use ut_data::detector::{LANES_PER_BOARD, MAX_BOARDS};
 pub struct BankBoard {
     /// The bank's sourceID.
     pub source_id: u32,
-    /// Its number.
+    /// Board number.
     pub board: u8,
     /// Rank of each lane.
     pub ranks: [u16; LANES_PER_BOARD],
@@ -25,7 +25,7 @@ pub struct BankOrder {
 }
 
 impl BankOrder {
-    /// That of an event without banks.
+    /// Creates the order of an event without banks.
     pub fn new() -> Self {
         Self { banks: Vec::with_capacity(MAX_BOARDS) }
     }

@@ -5,7 +5,7 @@ use ut_data::input::{BatchView, Layout};
 /// One raw bank of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Bank<'a> {
-    /// Which board sent it.
+    /// Source id of the board that sent the bank.
     pub source_id: u32,
     /// Type byte.
     pub kind: u8,
@@ -15,7 +15,7 @@ pub struct Bank<'a> {
     pub payload: &'a [u8],
 }
 
-/// Where the banks of one event are.
+/// Addresses of the banks of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBanks<'a> {
     batch: BatchView<'a>,
@@ -51,7 +51,7 @@ impl<'a> EventBanks<'a> {
         }
     }
 
-    /// How many banks the event says it has.
+    /// Returns the number of banks that the event claims to have.
     pub const fn n_banks(&self) -> usize {
         self.n_banks
     }

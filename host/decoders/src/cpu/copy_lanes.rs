@@ -119,7 +119,7 @@ struct LaneCopy<'a, S, const STRIDE: usize> {
     sources: &'a [LaneSource],
     /// By rank: hits of the lane.
     counts: &'a [u8; 1 << 16],
-    /// As in [`Lanes`](super::scratch::Lanes).
+    /// See [`Lanes`](super::scratch::Lanes).
     payloads: &'a [*const u8; 1 << 8],
     begins: &'a [u64; 1 << 8],
     /// The bits of a hit word that go into the stream.

@@ -1,5 +1,5 @@
-//! What the strips of each cluster were, for those who ask: a pass over the stream and one over its clusters, after
-//! stage 3 has found where they end. Without it nothing is done and nothing written.
+//! Strips of each cluster, on request: a pass over the stream and one over its clusters, after stage 3 has found where they
+//! end. Without the request nothing is done and nothing written.
 //!
 //! A cluster's ΣADC and number of strips are differences of prefix sums, as in `find_clusters`; both fit into one word.
 //! Its first strip follows from the last one in the stream and their number; of a lane that is read backwards, the last
@@ -11,7 +11,7 @@ use super::setup::Setup;
 use super::simd::{Simd, compress_at, load_at, store_at};
 use ut_data::Cluster;
 
-/// Where ΣADC begins beside the number of strips, in the sums from which `find_clusters` and [`describe_clusters`] take
+/// Position of ΣADC above the number of strips in the packed sums from which `find_clusters` and [`describe_clusters`] take
 /// both. A cluster has fewer than 512 strips, and its ΣADC is below 2^13: differences modulo 2³² are exact.
 pub const CHARGE_SHIFT: u32 = 9;
 
@@ -109,7 +109,7 @@ fn strip_of<S: Simd>(s: S, word: S::U) -> (S::U, S::U) {
     (s.and(s.xor(s.shr::<5>(word), backwards), s.splat(STRIP)), backwards)
 }
 
-/// As [`Cluster::new`], of what is in range.
+/// Packs the values of [`Cluster::new`], which are in range.
 #[inline(always)]
 fn pack<S: Simd>(s: S, charge: S::U, n_strips: S::U, first_strip: S::U) -> S::U {
     s.add(s.add(s.shl::<{ Cluster::FIRST_STRIP }>(first_strip), s.shl::<{ Cluster::N_STRIPS }>(n_strips)), charge)

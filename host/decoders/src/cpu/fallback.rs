@@ -26,7 +26,7 @@ pub struct Fallback {
     slots: Vec<Slot>,
     sectors: Arc<[SectorConstants]>,
     options: DecodeOptions,
-    /// Where each group's next hit goes.
+    /// Index of each group's next hit.
     next: Vec<u32>,
     /// Hits of the chunk's events, as far as they fit.
     found: Vec<Found>,
@@ -44,7 +44,7 @@ struct Found {
 /// Hits that are kept between the two steps, for all events of a chunk.
 const MAX_FOUND: usize = 1 << 16;
 
-/// What the first step says about an event.
+/// Result of the first step for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     /// Hits of the event.

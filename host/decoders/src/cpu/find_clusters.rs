@@ -16,7 +16,7 @@ use ut_data::{Count, EventReport, Position};
 /// The bit that marks, in `Clusters::last`, a cluster above the maximum size, until [`filter`] has seen it.
 const OVERSIZED: u32 = 1 << 31;
 
-/// Where Σ W begins in packed sums, above Σ pos.
+/// Position of Σ W in packed sums, above Σ pos.
 ///
 /// Of a cluster of at most [`MAX_PACKED_SIZE`] strips, W is at most 31·128 = 3968 and Σ pos at most 511·W < 2^21, so that
 /// Σ pos carries 1 at most into the 12 bits of W. Where these are not above [`MAX_WEIGHT`], the true W is neither, then
@@ -122,7 +122,7 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
     Ok(())
 }
 
-/// What [`cluster`] says of an event.
+/// Clusters that [`cluster`] found in an event.
 struct Found {
     /// Clusters, behind those of the chunk, not yet counted as such.
     n: usize,
@@ -321,7 +321,7 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
     Ok(())
 }
 
-/// Where the groups end among the clusters.
+/// Writes the end of each group among the clusters.
 #[inline(always)]
 fn group_ends<S: Simd>(first_ranks: &[u16], scratch: &Scratch, ends: &mut [u32]) {
     for (end, &rank) in ends.iter_mut().zip(first_ranks) {

@@ -348,7 +348,7 @@ const fn smallest(version: BankVersion) -> u16 {
     }
 }
 
-/// Where stage 1 notes the lanes: borrowed one by one, so that the compiler keeps where they are.
+/// Destination of the lanes that stage 1 finds: borrowed field by field, so that the compiler keeps the addresses.
 struct Notes<'a> {
     counts: &'a mut [u8; 1 << 16],
     payloads: &'a mut [*const u8; 1 << 8],
@@ -407,7 +407,7 @@ impl<'a> Notes<'a> {
     }
 }
 
-/// Whether v5 banks with these headers and sizes hold the hits that the headers claim.
+/// Returns true if v5 banks with these headers and sizes hold the hits that the headers claim.
 #[inline(always)]
 fn v5_hits_are_there(headers: &[u64], sizes: &[u16]) -> bool {
     // Of the counts in a header, every other one: in twice the room, none borrows from another.
@@ -434,7 +434,7 @@ fn row<T: bytemuck::AnyBitPattern>(words: &[u32], row: usize) -> Option<&[T]> {
     bytemuck::cast_slice::<u32, T>(words).get(*words.get(row)? as usize..)
 }
 
-/// Whether a bank of this type holds no hits.
+/// Returns true if a bank of this type holds no hits.
 #[inline]
 fn is_other(kind: u8) -> bool {
     (kind != HIT_BANKS[0]) & (kind != HIT_BANKS[1])

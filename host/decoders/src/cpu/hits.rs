@@ -3,24 +3,24 @@
 use super::policy::NeedsFallback;
 use ut_data::{Cluster, UtHitsMut};
 
-/// Where the hits of one event go: arrays with as many places as the event has hits. Or those of a batch.
+/// Arrays for the hits of one event, or of a batch, each as long as there are hits.
 #[derive(Debug)]
 pub struct EventHits<'a> {
-    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub y_begin: &'a mut [f32],
-    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub y_end: &'a mut [f32],
-    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub z_at_y_eq0: &'a mut [f32],
-    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub x_at_y_eq0: &'a mut [f32],
-    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub dx_dy: &'a mut [f32],
-    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub weight: &'a mut [f32],
-    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub id: &'a mut [u32],
-    /// As in [`UtHitsMut`](ut_data::UtHitsMut).
+    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub clusters: Option<&'a mut [Cluster]>,
 }
 

@@ -9,7 +9,7 @@ use ut_data::DecodeOptions;
 use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot};
 use ut_kernels::detector::MAX_SLOTS;
 
-/// Where the rank begins in a stream word. Below: [`BACKWARDS`]; bit 14, which is always 0, so that the last strip of a
+/// Position of the rank in a stream word. Below: [`BACKWARDS`]; bit 14, which is always 0, so that the last strip of a
 /// lane and the first of the next do not follow each other; the strip and the ADC count (v5) or strip and fraction
 /// (v4).
 pub const RANK_SHIFT: u32 = 16;
@@ -47,8 +47,8 @@ pub const KIND_STRIDE: usize = MAX_KINDS;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneSource {
-    /// What the masked hit words are combined with: the rank, and where the lane is read backwards, [`BACKWARDS`] and
-    /// all strip bits set, so that strips ascend in the stream.
+    /// Mask that is combined with the masked hit words: the rank and, if the lane is read backwards, [`BACKWARDS`] and all
+    /// strip bits, so that strips ascend in the stream.
     pub xor: u32,
     /// The board.
     pub board: u8,
@@ -64,7 +64,7 @@ pub struct LaneSource {
 pub struct BoardRanks {
     /// Rank of each lane.
     pub ranks: [u16; LANES_PER_BOARD],
-    /// Whether there is such a board.
+    /// Is true if there is such a board.
     pub in_use: bool,
 }
 
@@ -81,7 +81,7 @@ pub struct LaneOrder {
     pub sources: Vec<LaneSource>,
     /// By group, and one after the last: its first rank.
     pub first_ranks: Vec<u16>,
-    /// Whether the sectors are of so few kinds that they have numbers, see [`HALF`]. Otherwise every rank is its own
+    /// Is true if the sectors are of so few kinds that the kinds have numbers, see [`HALF`]. Otherwise every rank is its own
     /// kind.
     pub few_kinds: bool,
     /// A column of [`RANK_STRIDE`] words for each of [`RankColumn`].
@@ -90,13 +90,13 @@ pub struct LaneOrder {
     pub by_kind: Box<[u32]>,
 }
 
-/// What the hit formulas take of the lane. Floats by their bits.
+/// Columns of the hit formulas by lane; floats by their bits.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub enum RankColumn {
     /// `LHCbID` of strip 0, with [`REVERSED`] and [`FLIPPED`], and with few kinds, the kind in [`KIND_MASK`].
     Id,
-    /// As in [`SectorConstants`].
+    /// See [`SectorConstants`].
     P0X,
     P0Y,
     P0Z,
@@ -104,7 +104,7 @@ pub enum RankColumn {
     First,
 }
 
-/// What they take of the kind of the sector, as in [`SectorConstants`].
+/// Columns of the hit formulas by kind of sector; see [`SectorConstants`].
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub enum KindColumn {
@@ -287,7 +287,7 @@ const fn is_flipped(version: BankVersion, sector: &SectorConstants) -> bool {
     matches!(version, BankVersion::V5) && sector.flipped != 0
 }
 
-/// Whether x falls while the strip number rises.
+/// Returns true if x falls while the strip number rises.
 fn is_reversed(version: BankVersion, sector: &SectorConstants) -> bool {
     is_flipped(version, sector) != (sector.dp0di_x < 0.0)
 }

@@ -11,7 +11,7 @@ use ut_data::EventReport;
 use ut_data::detector::BankVersion;
 use ut_data::input::BatchView;
 
-/// Which vector instructions the decoder uses.
+/// Vector instructions that the decoder uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -33,7 +33,7 @@ impl Simd {
     /// All of them.
     pub const ALL: [Self; 5] = [Self::Auto, Self::Scalar, Self::Avx2, Self::Avx512, Self::Neon];
 
-    /// Its name in options and outputs.
+    /// Name in options and outputs.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -44,7 +44,7 @@ impl Simd {
         }
     }
 
-    /// What `Auto` stands for on this CPU; `None` if the CPU lacks what was requested.
+    /// Returns the level that `Auto` stands for on this CPU; `None` if the CPU lacks the requested one.
     pub fn resolve(self) -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
         let (avx2, avx512) = (

@@ -8,7 +8,7 @@ use super::scratch::{Clusters, Scratch};
 use super::setup::{HitSource, Setup};
 use super::simd::{Simd, load_at, word_at};
 
-/// How far ahead the memory for hits is prefetched, in hits.
+/// Distance of prefetching, in hits.
 const AHEAD: usize = 512;
 
 /// Hits of a cache line.
@@ -166,7 +166,7 @@ fn lead<S: Simd>(hits: &EventHits<'_>) -> usize {
     hits.id.as_ptr().addr() / size_of::<u32>() % S::ELEMENTS
 }
 
-/// How far apart the ranks of a vector of hits may be: in a window, in two, or anywhere.
+/// Spread of the ranks in a vector of hits: within one window, two, or anything.
 const WINDOW: u8 = 1;
 const TWO_WINDOWS: u8 = 2;
 const ANYWHERE: u8 = 0;
@@ -355,7 +355,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
 #[derive(Clone, Copy)]
 struct Lookup<'a, S: Simd, const FEW: bool, const REACH: u8> {
     s: S,
-    /// As in [`LaneOrder`](super::lanes::LaneOrder).
+    /// See [`LaneOrder`](super::lanes::LaneOrder).
     by_rank: &'a [u32],
     by_kind: &'a [u32],
     n_ranks: usize,
@@ -437,7 +437,7 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
     }
 }
 
-/// Where an event's hits go.
+/// Destination of an event's hits.
 struct Output {
     floats: [*mut f32; 6],
     id: *mut u32,
@@ -494,7 +494,7 @@ unsafe fn write_to<S: Simd, const MASKED: bool>(s: S, to: *mut u32, hit: usize, 
 
 #[cfg(test)]
 mod tests {
-    /// What the vectors do.
+    /// Rounds as the vectors do.
     fn rounded(sum: u32, weight: u32) -> u32 {
         (sum as f32 / weight as f32 + 0.5) as u32
     }

@@ -51,7 +51,7 @@ use ut_data::input::BatchView;
 /// Largest chunk that a thread takes.
 pub(super) const MAX_CHUNK: usize = 1024;
 
-/// How a [`CpuDecoder`] works; nothing here changes its results.
+/// Settings of a [`CpuDecoder`]; none changes a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuConfig {
     /// Threads, at most 65535; 0: as many as the machine has cores.

@@ -1,5 +1,5 @@
-//! What becomes of each bank (`docs/policy.md`), once for both paths: the fallback path asks for every bank, the fast
-//! path where an event is not as expected.
+//! Treatment of each bank (`docs/policy.md`), once for both paths: the fallback path asks for every bank, the fast path
+//! where an event is not as expected.
 
 use ut_kernels::bank::board_of;
 use ut_kernels::bank::v5::COUNT_BYTES;
@@ -8,7 +8,7 @@ use super::banks::Bank;
 use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD};
 use ut_data::{Count, EventReport};
 
-/// What sends an event to the fallback path: see [`fast`](super::fast).
+/// Sends an event to the fallback path: see [`fast`](super::fast).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeedsFallback;
 

@@ -46,7 +46,7 @@ impl Pool {
         }
     }
 
-    /// Whether the threads are in this process, not in a parent of it.
+    /// Returns true if the threads are in this process, not in a parent of it.
     pub fn is_here(&self) -> bool {
         self.process == std::process::id()
     }

@@ -1,4 +1,4 @@
-//! Where the next event is, to have it in the cache in time. Only hints: nothing is read.
+//! Prefetches the next event, to have it in the cache in time. These are hints: nothing is read.
 //!
 //! A line that comes from the memory takes as long as a bank or several lanes, and only a few can be requested at
 //! once. So they are prefetched one by one, all along stages 1 and 2; in MEP layout, all in stage 1.
@@ -21,7 +21,7 @@ pub struct Prefetch {
 }
 
 impl Prefetch {
-    /// What comes after `event`, which has `n_banks` banks.
+    /// Returns the position after `event`, which has `n_banks` banks.
     pub fn after_banks(batch: BatchView<'_>, event: usize, n_banks: usize) -> Self {
         let place = |event: usize| batch.offsets.get(event).map_or(0, |&begin| begin as usize);
         let (next, end) = match batch.layout {

@@ -1,4 +1,4 @@
-//! Which thread decodes which events, and where their hits go.
+//! Division of a batch among threads, and the place of each thread's hits.
 //!
 //! Hits lie event by event without gaps, so where an event's hits begin is known only when the hits of all events
 //! before it are counted. Each thread takes a chunk of events, does the front half of the work (everything up to the
@@ -56,7 +56,7 @@ impl<T> Shared<T> {
     }
 }
 
-/// What a thread keeps from batch to batch.
+/// Memory that a thread keeps from batch to batch.
 #[derive(Debug)]
 pub struct Worker {
     fallback: Fallback,
@@ -69,7 +69,7 @@ pub struct Worker {
 enum Front {
     Fast {
         n_hits: usize,
-        /// Its first cluster among those of the chunk.
+        /// Index of the first cluster among those of the chunk.
         first_cluster: usize,
     },
     Fallback(Counted),
@@ -94,7 +94,7 @@ impl Worker {
     }
 }
 
-/// Where the results of a batch go.
+/// Destination of the results of a batch.
 #[derive(Debug)]
 pub struct Output<'a> {
     /// Arrays as long as there is room for hits; `None`: the hits are only counted.
@@ -177,7 +177,7 @@ pub struct Job<'a> {
     next: AtomicUsize,
     /// The chunk whose turn it is.
     turn: AtomicUsize,
-    /// Where its hits begin. Belongs to the thread that has the turn.
+    /// Index of the chunk's first hit. Belongs to the thread that has the turn.
     at: AtomicUsize,
     /// Nothing more will be decoded.
     stopped: AtomicBool,

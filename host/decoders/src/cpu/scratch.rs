@@ -48,7 +48,7 @@ const MAX_ELEMENTS: usize = 16;
 /// Work space of a thread.
 #[derive(Debug)]
 pub struct Scratch {
-    /// What stage 1 found of the event.
+    /// Lanes that stage 1 found in the event.
     pub found: Box<Lanes>,
     /// MEP: what the batch's tables say of the events around it.
     pub block: Box<Block>,
@@ -79,7 +79,7 @@ pub struct Scratch {
     pub position: Box<[u32]>,
     /// Clusters of the chunk's events.
     pub clusters: Clusters,
-    /// Whether the batch wants to know what the strips of each hit were.
+    /// Also describe the strips of each hit.
     pub describe: bool,
 }
 
@@ -88,14 +88,14 @@ pub struct Scratch {
 pub struct Bits<T> {
     /// The bits.
     pub bits: T,
-    /// How many are set before these.
+    /// Number of bits set in earlier words.
     pub before: u32,
 }
 
-/// What the tables of a MEP batch say of some events.
+/// Entries of a MEP batch's tables for some events.
 #[derive(Debug)]
 pub struct Block {
-    /// Which ones.
+    /// Range of events.
     pub events: Range<usize>,
     /// By event: sizes of its banks.
     pub sizes: [[u16; MAX_BOARDS]; BLOCK],
@@ -132,7 +132,7 @@ pub struct Clusters {
     pub sum: Box<[u32]>,
     /// The strips of each cluster, as [`Cluster`](ut_data::Cluster) packs them, where asked for.
     pub strips: Box<[u32]>,
-    /// Where the next cluster goes. The first of a chunk has a vector of anything before it.
+    /// Index of the next cluster. The first of a chunk has a vector of anything before it.
     pub len: usize,
 }
 
@@ -191,7 +191,7 @@ impl Scratch {
         clusters.sum[MAX_ELEMENTS] = 0;
     }
 
-    /// Whether the chunk has room for any event.
+    /// Returns true if the chunk has room for any event.
     pub fn has_room(&self) -> bool {
         self.clusters.len <= MAX_ELEMENTS + MAX_CLUSTERS - MAX_STRIPS
     }

@@ -1,4 +1,4 @@
-//! Which events of a batch are decoded, as bits: a list of events may come in any order, hits come out event by event.
+//! Selected events of a batch, as bits: a list of events may come in any order, hits come out event by event.
 
 use ut_data::DecodeError;
 use ut_data::input::BatchView;
@@ -39,7 +39,7 @@ pub struct Selected<'a> {
 }
 
 impl Selected<'_> {
-    /// Whether this event is decoded.
+    /// Returns true if this event is decoded.
     pub fn has(self, event: usize) -> bool {
         self.words.get(event / 64).is_some_and(|word| word >> (event % 64) & 1 == 1)
     }

@@ -1,10 +1,10 @@
-//! What the stages of the fast path know of the detector and the options.
+//! Detector and options as the stages of the fast path use them.
 
 use super::lanes::LaneOrder;
 use ut_data::DecodeOptions;
 use ut_data::detector::BankVersion;
 
-/// What the hits are made of.
+/// Source of the coordinates of hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HitSource {
     /// v5 strips, clustered.
@@ -22,7 +22,7 @@ pub struct Setup {
     pub lanes: LaneOrder,
     /// The options.
     pub options: DecodeOptions,
-    /// What the hits are made of.
+    /// Source of the coordinates of hits.
     pub source: HitSource,
 }
 

@@ -1,4 +1,4 @@
-//! Where the time goes: a clock that the decoding calls between its stages, or none.
+//! Time by stage: a clock that the decoding calls between its stages, or none.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ impl Stage {
 
 /// Something that is told when a stage ends.
 pub trait Clock {
-    /// What happened since the last call was this stage.
+    /// Adds the time since the last call to this stage.
     fn lap(&mut self, stage: Stage);
 }
 

@@ -17,9 +17,9 @@ use ut_data::DecodeError;
 
 /// The buffers between the kernels.
 pub(super) struct AllenWork<D: Device> {
-    /// What follows from the number of events.
+    /// Work memory sized by the number of events.
     of_events: Buffer<D>,
-    /// What follows from the number of strips.
+    /// Work memory sized by the number of strips.
     of_strips: Buffer<D>,
     /// Room for strips, in elements.
     pub(super) strips: usize,

@@ -15,18 +15,18 @@ use ut_data::input::{BatchView, EventMeta, Layout};
 /// A batch in device memory. By default there is no event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceBatch {
-    /// Which of the two layouts.
+    /// Allen or MEP layout.
     pub layout: Layout,
     /// Number of events, from `first_event` on.
     pub n_events: usize,
-    /// As [`BatchView::first_event`].
+    /// See [`BatchView::first_event`].
     pub first_event: usize,
-    /// Where [`BatchView::selected`] is, a multiple of 4, and its words. Only the device sees which events it names: one that
-    /// the batch does not have is left out, and said when the batch is done.
+    /// Address of [`BatchView::selected`], a multiple of 4, and its number of words. Only the device sees which events it
+    /// names: one that the batch does not have is left out, and said when the batch is done.
     pub selected: Option<(u64, usize)>,
-    /// Where [`BatchView::raw`] is, which may be any address, and its bytes.
+    /// Address of [`BatchView::raw`], of any alignment, and its number of bytes.
     pub raw: (u64, usize),
-    /// Where [`BatchView::offsets`] is, a multiple of 4, and its words.
+    /// Address of [`BatchView::offsets`], a multiple of 4, and its number of words.
     pub offsets: (u64, usize),
     /// The same of [`BatchView::sizes`].
     pub sizes: (u64, usize),
@@ -34,7 +34,7 @@ pub struct DeviceBatch {
     pub types: (u64, usize),
     /// The same of [`BatchView::versions`].
     pub versions: Option<(u64, usize)>,
-    /// As [`BatchView::version`], on the host.
+    /// See [`BatchView::version`]; known on the host.
     pub version: Option<u8>,
 }
 
@@ -66,7 +66,7 @@ impl DeviceBatch {
     }
 }
 
-/// How the parts of a batch lie one behind the other in one piece of memory, so that one copy takes them all: offsets,
+/// Offsets of the parts of a batch in one piece of memory, so that one copy takes them all: offsets,
 /// sizes, types, versions and selected events, then the raw bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packing {
@@ -168,7 +168,7 @@ pub struct ResidentBatch<D: Device> {
 }
 
 impl<D: Device> ResidentBatch<D> {
-    /// Where it lies. Valid as long as this lives.
+    /// Returns the batch's address on the device, valid as long as this lives.
     pub const fn batch(&self) -> DeviceBatch {
         self.batch
     }
@@ -184,7 +184,7 @@ impl<D: Device> ResidentBatch<D> {
     }
 }
 
-/// Where a batch is before it is decoded.
+/// Place of a batch before it is decoded.
 pub enum Source<'a, D: Device> {
     /// In the host's memory: the CPU copies it to pinned memory, piece by piece, and the device takes each piece while
     /// the next one is copied.

@@ -32,12 +32,12 @@ impl<D: Device> Buffer<D> {
         Ok(())
     }
 
-    /// What it takes on the device.
+    /// Returns the number of bytes that it takes on the device.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether this device's streams can use it.
+    /// Returns true if this device's streams can use it.
     pub(super) fn is_of(&self, device: &D) -> bool {
         self.memory.as_ref().is_none_or(|memory| device.owns(memory))
     }
@@ -59,7 +59,7 @@ impl<D: Device> Buffer<D> {
         unsafe { Global::new((self.address() as usize + at) as *const T, len as u32) }
     }
 
-    /// As [`view`](Self::view), for writing.
+    /// Returns a [`view`](Self::view) for writing.
     pub(super) fn view_mut<T: Plain>(&self, at: usize, len: usize) -> GlobalMut<'static, T> {
         assert!(at + len * size_of::<T>() <= self.bytes);
         // SAFETY:
@@ -105,7 +105,7 @@ impl<D: Device> HostBuffer<D> {
         Self { memory: None, bytes: 0 }
     }
 
-    /// As [`Buffer::reserve`].
+    /// Reserves as [`Buffer::reserve`] does.
     pub(super) fn reserve(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
         let bytes = bytes.max(1).next_multiple_of(4096);
         if bytes > self.bytes {

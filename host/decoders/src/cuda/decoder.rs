@@ -19,7 +19,7 @@ use ut_data::detector::{BankVersion, DetectorTables};
 use ut_data::input::BatchView;
 use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 
-/// How much is made room for before the first batch. What is not enough is grown when a batch needs more.
+/// Memory that is reserved before the first batch. It grows when a batch needs more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capacity {
     /// Events of a batch.
@@ -30,21 +30,21 @@ pub struct Capacity {
     pub hits: usize,
 }
 
-/// How a decoder works on whatever device; nothing here changes its results.
+/// Settings of a decoder on any device; none changes a result.
 #[derive(Clone, Debug)]
 pub struct DeviceConfig {
     /// Block shapes and the like.
     pub launch: Parameters,
     /// Batches that can be in flight; at least 1.
     pub streams: usize,
-    /// What is allocated at once, for each stream.
+    /// Memory reserved at once, for each stream.
     pub capacity: Capacity,
-    /// Which kernels.
+    /// Kernels that decode.
     pub pipeline: Pipeline,
     /// A variant of [`Unit::LADDER`](crate::ptx::Unit::LADDER) in place of Allen's pipeline: for v5 in Allen
     /// layout.
     pub rung: Option<String>,
-    /// How much of the fused pipeline's design is used.
+    /// Steps of the fused pipeline's design that are used.
     pub step: FusedStep,
 }
 
@@ -140,7 +140,7 @@ impl<D: Device> DeviceDecoder<D> {
         Self::on_own(name, device, streams, tables, options, config)
     }
 
-    /// As [`on`](Self::on), with these streams of the caller.
+    /// Creates a decoder as [`on`](Self::on) does, with these streams of the caller.
     pub(super) fn with_streams(
         name: &'static str,
         mut device: D,
@@ -155,7 +155,7 @@ impl<D: Device> DeviceDecoder<D> {
         Self::on_own(name, device, streams, tables, options, config)
     }
 
-    /// As [`on`](Self::on), with these streams of the device.
+    /// Creates a decoder as [`on`](Self::on) does, with these streams of the device.
     fn on_own(
         name: &'static str,
         mut device: D,
@@ -215,7 +215,8 @@ impl<D: Device> DeviceDecoder<D> {
         self.streams.len()
     }
 
-    /// What has gone over the link between host and device since the decoder was made: batches, results, tables.
+    /// Returns the bytes that went over the link between host and device since the decoder was made: batches, results,
+    /// tables.
     pub fn moved(&self) -> TransferBytes {
         self.streams.iter().map(BatchStream::moved).fold(self.moved, |sum, moved| TransferBytes {
             to_device: sum.to_device + moved.to_device,
@@ -330,7 +331,7 @@ impl<D: Device> DeviceDecoder<D> {
         Ok(ticket)
     }
 
-    /// As [`submit`](Self::submit), for a batch by device pointers.
+    /// Submits a batch by device pointers, otherwise as [`submit`](Self::submit) does.
     ///
     /// # Safety
     /// Until the batch is collected or discarded, or the decoder is dropped:

@@ -1,4 +1,4 @@
-//! What the decoder asks of a device. It is a trait so that the decoder is tested without a GPU, on an interpreter of the
+//! Device that the decoder drives. It is a trait so that the decoder is tested without a GPU, on an interpreter of the
 //! committed PTX.
 
 use std::ffi::c_void;
@@ -25,12 +25,12 @@ impl<'a> Argument<'a> {
         Self { pointer: std::ptr::from_ref(value).cast(), size: size_of::<T>(), value: PhantomData }
     }
 
-    /// Where the value is; it lives as long as `'a`.
+    /// Returns the address of the value, which lives as long as `'a`.
     pub const fn pointer(&self) -> *const c_void {
         self.pointer
     }
 
-    /// Its bytes, padding included.
+    /// Returns the size in bytes, padding included.
     pub const fn size(&self) -> usize {
         self.size
     }
@@ -40,7 +40,7 @@ impl<'a> Argument<'a> {
 /// apart in the device's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rows {
-    /// How many.
+    /// Number of elements.
     pub n: usize,
     /// Bytes of each.
     pub width: usize,
@@ -123,13 +123,13 @@ pub unsafe trait Device: Send {
     /// When there is not enough.
     fn allocate_host(&mut self, bytes: usize) -> Result<Self::Host, DecodeError>;
 
-    /// Where it is on the device.
+    /// Returns the address on the device.
     fn address(memory: &Self::Memory) -> u64;
 
-    /// Where it is in the host's memory.
+    /// Returns the address in the host's memory.
     fn start(host: &Self::Host) -> *mut u8;
 
-    /// Whether this device can use that memory: it may be of another GPU.
+    /// Returns true if this device can use that memory: it may be of another GPU.
     fn owns(&self, memory: &Self::Memory) -> bool;
 
     /// Copies `bytes` bytes to the device.
@@ -221,7 +221,7 @@ pub unsafe trait Device: Send {
     /// What the device said.
     fn record(&mut self, stream: &Self::Stream) -> Result<Self::Event, DecodeError>;
 
-    /// What is put on `stream` from now on waits for `event`.
+    /// Makes `stream` wait for `event` before whatever is put on it next.
     ///
     /// # Errors
     /// What the device said.

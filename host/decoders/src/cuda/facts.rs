@@ -1,10 +1,10 @@
-//! What the driver tells of a GPU and of the kernels that it compiled for it, beyond what decoding needs: for reports.
+//! Facts that the driver tells of a GPU and of the kernels that it compiled for it, beyond what decoding needs: for reports.
 
 use super::driver::{self, Context};
 use super::start::{Gpu, StartError, choose};
 use crate::ptx::Unit;
 
-/// What the driver tells of a GPU; `None` where it tells nothing.
+/// Facts of a GPU; `None` where the driver tells nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     /// Name, compute capability, memory.
@@ -27,7 +27,7 @@ pub struct Facts {
     pub shared: Option<u32>,
 }
 
-/// What a kernel uses, as the driver compiled it.
+/// Resources of a kernel, as the driver compiled it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiled {
     /// Entry point.
@@ -65,7 +65,7 @@ impl Facts {
         Some(2.0 * 1e3 * f64::from(self.memory_clock?) * f64::from(self.memory_bus?) / 8.0)
     }
 
-    /// What `entries` of `unit` use on this GPU.
+    /// Returns the resources that `entries` of `unit` use on this GPU.
     ///
     /// # Errors
     /// What the driver said.

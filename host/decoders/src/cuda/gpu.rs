@@ -84,12 +84,12 @@ impl CudaDevice {
         Ok(self)
     }
 
-    /// Which GPU it is.
+    /// Returns the GPU.
     pub const fn gpu(&self) -> &Gpu {
         &self.gpu
     }
 
-    /// How graphs were used so far, if they are.
+    /// Returns the use of graphs so far, if they are used.
     pub fn graph_use(&self) -> Option<&GraphUse> {
         self.graphs.as_ref().map(Graphs::used)
     }
@@ -116,7 +116,7 @@ impl CudaDevice {
         Ok(())
     }
 
-    /// Where a call is to be noted, if it is not to be made.
+    /// Returns the recorder if calls are recorded rather than made.
     fn noted(&mut self) -> Option<&mut Calls> {
         self.graphs.as_mut().and_then(Graphs::noted)
     }
@@ -178,7 +178,7 @@ impl CudaDevice {
         }
     }
 
-    /// Whether it is a stream of this GPU.
+    /// Checks that it is a stream of this GPU.
     fn check(&self, stream: &CudaStream) -> Result<(), DecodeError> {
         if stream.is_of(&self.context) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a GPU is known by where results of many are kept.
+//! Identity of a GPU where results of many are kept.
 
 use super::driver;
 use super::start::{Gpu, StartError, choose, release};
@@ -8,7 +8,7 @@ use super::start::{Gpu, StartError, choose, release};
 pub struct GpuIdentity {
     /// The GPU.
     pub gpu: Gpu,
-    /// Its UUID, as `nvidia-smi -L` shows it.
+    /// UUID, as `nvidia-smi -L` shows it.
     pub uuid: String,
     /// The newest CUDA release that its driver knows.
     pub release: String,

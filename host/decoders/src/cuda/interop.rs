@@ -39,7 +39,7 @@ impl CudaDevice {
         Self::with(choose(ordinal)?, context, registers)
     }
 
-    /// As [`in_context`](Self::in_context), for the context that is current on the calling thread.
+    /// Creates a device [in the context](Self::in_context) that is current on the calling thread.
     ///
     /// # Safety
     /// - As there.

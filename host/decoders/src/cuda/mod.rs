@@ -53,10 +53,10 @@ use super::rank_tables::FusedStep;
 use super::{DecodeError, DecodeOptions, Pipeline};
 use ut_data::detector::DetectorTables;
 
-/// How a [`CudaDecoder`] works; nothing here changes its results.
+/// Settings of a [`CudaDecoder`]; none changes a result.
 #[derive(Clone, Debug)]
 pub struct CudaConfig {
-    /// Which GPU, numbered from 0.
+    /// GPU, numbered from 0.
     pub ordinal: usize,
     /// Block shapes and other launch parameters.
     pub launch: Parameters,
@@ -65,19 +65,18 @@ pub struct CudaConfig {
     /// Most registers that a thread of a kernel with a limit may have ([`Kernel::has_register_limit`]); 0: as many as the
     /// driver's compiler likes.
     pub registers: u32,
-    /// How the fused kernel's memory is divided between shared memory and L1 cache.
+    /// Division of the fused kernel's on-chip memory into shared memory and L1 cache.
     pub carve_out: CarveOut,
-    /// Whether the kernels of a batch are launched as a CUDA graph, where such a batch was decoded before: for small
-    /// batches, whose kernels take less time than their launches. [`CudaDevice::graph_use`] says when the driver
-    /// refuses.
+    /// Launches the kernels of a batch as a CUDA graph if such a batch was decoded before: for small batches, whose kernels
+    /// take less time than their launches. [`CudaDevice::graph_use`] says when the driver refuses.
     pub graph: bool,
-    /// What is allocated at once, for each stream.
+    /// Memory reserved at once, for each stream.
     pub capacity: Capacity,
-    /// Which kernels.
+    /// Kernels that decode.
     pub pipeline: Pipeline,
     /// A variant of [`Unit::LADDER`](super::ptx::Unit::LADDER) in place of Allen's pipeline: for v5 in Allen layout.
     pub rung: Option<String>,
-    /// How much of the fused pipeline's design is used.
+    /// Steps of the fused pipeline's design that are used.
     pub step: FusedStep,
 }
 

@@ -1,4 +1,4 @@
-//! What comes out of a batch, on the device and in pinned memory of the host.
+//! Results of a batch, on the device and in pinned memory of the host.
 //!
 //! Report, ends of groups and status are contiguous, so that one copy brings them all; number of hits and status are
 //! the last two words of it, so that a copy of eight bytes brings them alone. The hits are seven arrays with a common
@@ -102,12 +102,12 @@ impl<D: Device> Output<D> {
         self.stride
     }
 
-    /// Where word `word` of the results is.
+    /// Returns the address of word `word` of the results.
     pub(super) fn result(&self, word: usize) -> u64 {
         self.results.address() + (word * WORD) as u64
     }
 
-    /// Where hit `i` of the first array is.
+    /// Returns the address of hit `i` of the first array.
     pub(super) fn hit(&self, i: usize) -> u64 {
         self.hits.address() + (i * WORD) as u64
     }
@@ -187,7 +187,7 @@ impl<'a> HostHits<'a> {
         }
     }
 
-    /// Those of no event.
+    /// Returns the hits of no event.
     pub(super) const fn none(n_groups: usize) -> Self {
         Self { len: 0, n_groups, stride: 0, words: &[], offsets: &[0], counts: &[], meta: &[] }
     }
@@ -197,7 +197,7 @@ impl<'a> HostHits<'a> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -217,7 +217,7 @@ impl<'a> HostHits<'a> {
         if self.len == 0 { &[] } else { &self.words[i * self.stride..][..self.len] }
     }
 
-    /// What was decoded of an event and what was wrong with it.
+    /// Returns what was decoded of an event and what was wrong with it.
     ///
     /// # Panics
     /// When the batch has no such event.

@@ -25,7 +25,7 @@ impl<D: Device> DeviceDecoder<D> {
         self.in_turn(batches, Readback::Hits, |decoder, ticket| each(decoder.collect(ticket)?))
     }
 
-    /// As [`decode_all`](Self::decode_all), but the hits stay on the device.
+    /// Decodes as [`decode_all`](Self::decode_all) does, but leaves the hits on the device.
     ///
     /// # Errors
     /// As there.

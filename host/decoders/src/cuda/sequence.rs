@@ -26,7 +26,7 @@ use ut_data::detector::{BankVersion, DetectorTables};
 use ut_data::input::Layout;
 use ut_data::{DecodeError, DecodeOptions};
 
-/// What a batch is worked on with.
+/// Work memory for a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct SequenceWork {
     /// Address and bytes of device memory that nothing else uses from the count until the hits are written: at least
@@ -37,7 +37,7 @@ pub struct SequenceWork {
     pub result: *mut u32,
 }
 
-/// Where results go, on the device. Addresses are multiples of 4.
+/// Addresses of the results on the device, multiples of 4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SequenceHits {
     /// Address of each array: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy`, `weight`, `id`.
@@ -62,7 +62,7 @@ pub struct DeviceSequence<D: Device> {
 struct Scratch {
     between: usize,
     bytes: usize,
-    /// Where the number of hits is.
+    /// Offset of the number of hits.
     total: usize,
 }
 
@@ -124,7 +124,7 @@ impl<D: Device> DeviceSequence<D> {
         &self.device
     }
 
-    /// What has the kernels for a layout.
+    /// Returns the unit that has the kernels for a layout.
     pub(super) fn unit(&self, layout: Layout) -> Unit {
         Unit::fused(self.setup.tables.host.version, layout)
     }

@@ -1,4 +1,4 @@
-//! What the launches of every batch have in common.
+//! Tables and kernels that the launches of every batch share.
 
 use ut_kernels::clustering::ClusterOptions;
 
@@ -8,7 +8,7 @@ use crate::parameters::Parameters;
 use crate::ptx::Unit;
 use ut_data::input::Layout;
 
-/// What the launches of every batch have in common.
+/// Tables and kernels that the launches of every batch share.
 pub(super) struct Setup<D: Device> {
     pub(super) tables: TablesOnDevice<D>,
     pub(super) options: ClusterOptions,

@@ -34,16 +34,16 @@ pub(super) const fn most_hits(version: BankVersion, bytes: usize) -> usize {
     }
 }
 
-/// What a batch that is to be decoded is known by.
+/// Key of a batch that is to be decoded.
 pub(super) struct Request {
     /// Tells it from others of the decoder.
     pub(super) serial: u64,
-    /// How it is launched; `None` where there is no event.
+    /// Launches; `None` if there is no event.
     pub(super) plan: Option<Plan>,
     pub(super) readback: Readback,
 }
 
-/// What is to be there when a batch is collected.
+/// Results that must have arrived when a batch is collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readback {
     /// Hits and report, in the host's memory.
@@ -61,7 +61,7 @@ struct Job<D: Device> {
     source: Held<D>,
 }
 
-/// What must live until the batch is done, and knows what its container knew.
+/// Keeps the batch's memory alive until the batch is done.
 enum Held<D: Device> {
     Nothing,
     Meta(Vec<EventMeta>),
@@ -98,9 +98,9 @@ pub(super) struct BatchStream<D: Device> {
     /// From one array of `hits` to the next.
     stride: usize,
     job: Option<Job<D>>,
-    /// What a batch lies in that was given up and could not be waited for: the device may still use it.
+    /// Memory of a batch that was given up and could not be waited for: the device may still use it.
     kept: Held<D>,
-    /// Whether something was put on the stream since it was waited for last.
+    /// Is true if something was put on the stream since it was waited for last.
     dirty: bool,
     /// Hits a byte of the last batch's raw banks.
     hits_per_byte: f64,
@@ -110,7 +110,7 @@ pub(super) struct BatchStream<D: Device> {
     done: Option<Collected<D>>,
 }
 
-/// What is said of a list on the device.
+/// Message about a list of events on the device.
 const NOT_THERE: &str = "the list of events names one that the batch does not have";
 
 impl<D: Device> BatchStream<D> {
@@ -140,7 +140,7 @@ impl<D: Device> BatchStream<D> {
         self.job.is_none()
     }
 
-    /// Whether the batch in flight is this one.
+    /// Returns true if the batch in flight is this one.
     pub(super) fn has(&self, serial: u64) -> bool {
         self.job.as_ref().is_some_and(|job| job.request.serial == serial)
     }
@@ -273,7 +273,7 @@ impl<D: Device> BatchStream<D> {
         self.or_settle(device, started)
     }
 
-    /// As [`submit`](Self::submit), for a batch that lies on the device.
+    /// Submits a batch that lies on the device, otherwise as [`submit`](Self::submit) does.
     ///
     /// # Safety
     /// - The device can read it until it is collected or forgotten.
@@ -464,7 +464,7 @@ impl<D: Device> BatchStream<D> {
         Ok(n)
     }
 
-    /// What was collected last, where it lies on the device.
+    /// Returns the addresses of the last collected hits on the device.
     pub(super) fn on_device(&self) -> DeviceHits {
         match &self.done {
             Some(Collected { hits, plan: Some(plan), .. }) => self.output.on_device(plan, *hits),
@@ -472,7 +472,7 @@ impl<D: Device> BatchStream<D> {
         }
     }
 
-    /// What was collected last with [`Readback::Hits`], in pinned memory.
+    /// Returns the hits last collected with [`Readback::Hits`], in pinned memory.
     pub(super) fn on_host(&self, n_groups: usize) -> HostHits<'_> {
         let Some(Collected { hits, plan: Some(plan), source }) = &self.done else { return HostHits::none(n_groups) };
         let results = Results::of(plan);

@@ -10,7 +10,7 @@ use ut_data::input::BatchView;
 /// one is copied: large enough that a copy's own cost does not count, small enough that both overlap.
 const PIECE: usize = 2 << 20;
 
-/// Where a stream's batch is staged, and where it lies on the device.
+/// Staging memory of a stream's batch on the host, and its place on the device.
 pub(super) struct Upload<D: Device> {
     staging: HostBuffer<D>,
     input: Buffer<D>,

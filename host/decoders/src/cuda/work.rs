@@ -69,8 +69,8 @@ impl<D: Device> Work<D> {
         }
     }
 
-    /// Where the number of strips of the batch is, once the kernels have run, and for how many there was room, if strips are
-    /// kept at all.
+    /// Returns the address of the number of strips of the batch, valid once the kernels have run, and the room for strips;
+    /// `None` if strips are not kept.
     pub(super) fn strips_found(&self, plan: &Plan) -> Option<(u64, usize)> {
         match self {
             Self::Allen(work) => Some((work.strips_found(plan), work.strips)),

@@ -26,19 +26,19 @@ use ut_data::detector::DetectorTables;
 use ut_data::input::{BatchView, Layout};
 use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits, UtHitsMut};
 
-/// How an [`EmulatedDecoder`] works; nothing here changes its results.
+/// Settings of an [`EmulatedDecoder`]; none changes a result.
 #[derive(Clone, Copy, Debug)]
 pub struct EmulatedConfig {
-    /// Where the order of blocks, warps and threads comes from.
+    /// Seed of the order of blocks, warps and threads.
     pub schedule_seed: u64,
-    /// Which kernels.
+    /// Kernels that decode.
     pub pipeline: Pipeline,
     /// Block shapes and other launch parameters.
     pub launch: Parameters,
     /// Optimisations of Allen's pipeline. Version and layout follow tables and batch; `bins`, unless it is 1, follows
     /// `count.bins`.
     pub switches: Switches,
-    /// How much of the fused pipeline's design is used.
+    /// Steps of the fused pipeline's design that are used.
     pub step: FusedStep,
 }
 
@@ -100,7 +100,7 @@ impl EmulatedDecoder {
         })
     }
 
-    /// What each launch of the last batch cost, by kernel, in order.
+    /// Returns the cost of each launch of the last batch, by kernel, in order.
     pub fn stats(&self) -> &[(&'static str, LaunchStats)] {
         &self.stats
     }

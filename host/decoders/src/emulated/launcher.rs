@@ -18,7 +18,7 @@ pub(super) struct ExecutorLauncher<'h> {
 pub(super) enum HostBuffer<'h, T> {
     /// Work of a batch.
     Own(Vec<T>),
-    /// What comes out.
+    /// Array that a kernel writes.
     Of(&'h mut [T]),
 }
 
@@ -56,7 +56,7 @@ impl<'h> ExecutorLauncher<'h> {
         Self { executor, stats }
     }
 
-    /// As [`Executor::constant`].
+    /// See [`Executor::constant`].
     pub(super) fn constant(&mut self, addresses: impl IntoIterator<Item = usize>) {
         self.executor.constant(addresses);
     }
@@ -90,7 +90,7 @@ impl<'h> Launcher for ExecutorLauncher<'h> {
 }
 
 impl AllenLauncher for ExecutorLauncher<'_> {
-    /// As much as there are strips: an access beyond is found.
+    /// Reserves exactly the strips that there are: an access beyond is found.
     fn reserve_strips(
         &mut self,
         offsets: &Self::Buffer<u32>,

@@ -58,7 +58,7 @@ pub fn threads(backend: Backend, asked: usize) -> Result<usize, memory::TooMuchM
 pub struct Decoded<'a> {
     /// The raw banks.
     pub batch: BatchView<'a>,
-    /// Where each event comes from.
+    /// File and place of each event.
     pub origins: &'a [Origin],
     /// The hits; others may be left in their place, which the next batch then uses.
     pub hits: &'a mut UtHits,
@@ -68,12 +68,12 @@ pub struct Decoded<'a> {
     pub decoding: Duration,
 }
 
-/// What a thread does with batches.
+/// Work of a thread on batches.
 pub trait Work: Send {
-    /// What is made of a batch.
+    /// Result of a batch.
     type Made: Send;
 
-    /// Whether [`Self::look`] is called.
+    /// Calls [`Self::look`] on every batch.
     const LOOKS: bool = false;
 
     /// Looks at an event before it is decoded, also at its banks that are not.
@@ -105,18 +105,18 @@ pub trait Work: Send {
     }
 }
 
-/// What became of a piece of the inputs.
+/// Result of a piece of the inputs.
 #[derive(Debug)]
 pub struct Done<T> {
-    /// What was found beside the events.
+    /// Findings beside the events.
     pub seen: Seen,
-    /// What was made of each batch.
+    /// Result of each batch.
     pub made: Vec<T>,
     /// Bytes of payloads that were copied.
     pub copied: u64,
 }
 
-/// How far the inputs were read.
+/// Position up to which the inputs were read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Reached {
     /// Bytes on the disk.
@@ -134,19 +134,19 @@ pub struct Job<'a> {
     pub parts: Vec<InputPart>,
     /// The events that are taken.
     pub select: Select,
-    /// Whether checksums are compared.
+    /// Compares checksums.
     pub check: bool,
     /// Events that must not share a batch.
     pub apart: Apart,
     /// The layout that batches are brought into; `None`: as they are read.
     pub layout: Option<Layout>,
-    /// Whether a batch's payloads are to lie in one block, for a device.
+    /// Puts a batch's payloads into one block, for a device.
     pub together: bool,
-    /// Whether files after one that cannot be read to its end are read.
+    /// Goes on with the next file after one that cannot be read to its end.
     pub keep_going: bool,
     /// Events of the run before those of the inputs.
     pub first_place: u64,
-    /// Whether hits come with clusters.
+    /// Decodes clusters with the hits.
     pub clusters: bool,
     /// The detector.
     pub tables: &'a DetectorTables,

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Bytes allowed per thread; ordinary events stay far below.
 const BYTES_OF_THREAD: u64 = 64 << 20;
 
-/// How often a waiting thread looks.
+/// Interval at which a waiting thread looks.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// Bytes that were encoded and wait to be written.

@@ -9,7 +9,7 @@ pub struct Bank<'a> {
     pub kind: u8,
     /// The bank's version byte, where the batch knows it.
     pub version: Option<u8>,
-    /// Which board sent it.
+    /// Source id of the board that sent the bank.
     pub source_id: u32,
     /// The payload: as long as the batch's size says, without padding.
     pub payload: &'a [u8],
@@ -32,7 +32,7 @@ pub fn banks_of_event<'a>(batch: &BatchView<'a>, event: usize) -> (Vec<Bank<'a>>
     (banks, false)
 }
 
-/// How many banks the event says it has; `None` where the table of banks is not there.
+/// Returns the number of banks that the event claims; `None` if the table of banks is not there.
 fn n_banks(batch: &BatchView<'_>, event: usize) -> Option<u64> {
     match batch.layout {
         Layout::Allen => {

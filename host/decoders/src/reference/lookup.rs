@@ -1,4 +1,4 @@
-//! What the reference decoder looks up, straight from the contents of the boards and geometry files.
+//! Look-up of boards and sectors, straight from the contents of the boards and geometry files.
 
 use ut_data::detector::{BankVersion, Boards, DetectorTables, Geometry, Lane, Sector};
 

@@ -77,7 +77,7 @@ fn current(driver: &Driver) -> Done<usize> {
     Ok(device)
 }
 
-/// That something of one device is used with the context of that device.
+/// Checks that something of one device is used with the context of that device.
 fn same(device: usize, other: usize, what: &str) -> Done {
     if device == other {
         return Ok(());

@@ -1,4 +1,4 @@
-//! What the fast path needs of a machine's vectors: one trait, one thin file a level.
+//! Vector operations of the fast path: one trait, one thin file a level.
 //!
 //! A vector has elements; "lane" means a read-out lane, here as everywhere.
 
@@ -76,7 +76,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     fn prefix_sum(self, a: Self::U) -> Self::U;
     /// The last element in all.
     fn spread_last(self, a: Self::U) -> Self::U;
-    /// As floats; exact for elements below 2^24, anything for others.
+    /// Converts to floats; exact for elements below 2^24, anything for others.
     fn to_float(self, a: Self::U) -> Self::F;
     /// Whole part of elements from 0 to 2^24; anything for others.
     fn truncate(self, a: Self::F) -> Self::U;

@@ -1,4 +1,4 @@
-//! What the levels of x86-64 do alike.
+//! Code that the levels of x86-64 share.
 #![allow(clippy::inline_always, reason = "as the trait's methods")]
 
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]

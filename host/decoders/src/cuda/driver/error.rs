@@ -1,4 +1,4 @@
-//! What the driver says when it refuses a call.
+//! Errors of the driver's calls.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use cudarc::driver::sys::CUresult;
 /// A call that the driver refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallError {
-    /// What it was to do, as "the driver failed to …" goes on.
+    /// Purpose of the call, as "the driver failed to …" goes on.
     pub action: &'static str,
-    /// What the driver said.
+    /// Message of the driver.
     pub message: String,
-    /// Whether there was not enough memory.
+    /// Is true if there was not enough memory.
     pub out_of_memory: bool,
 }
 

@@ -29,16 +29,16 @@ use ut_data::DecodeError;
 /// Sequences of calls that are remembered of a stream: by number of events, and by what is wanted of a batch.
 const MOST_KNOWN: usize = 4;
 
-/// How graphs were used.
+/// Use of graphs so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct GraphUse {
     /// Graphs that were made.
     pub made: u64,
-    /// How often one was launched.
+    /// Number of launches of a graph.
     pub launched: u64,
     /// Arguments of kernels that were changed in them.
     pub changed: u64,
-    /// What the driver said when it refused; calls are made one by one since.
+    /// Message with which the driver refused graphs; calls are made one by one since.
     pub refused: Option<String>,
 }
 
@@ -95,7 +95,7 @@ impl Calls {
         self.list.push(Call::Read { from, to: to as usize, rows });
     }
 
-    /// Whether these are the same calls, whatever the kernels' arguments.
+    /// Returns true if these are the same calls, whatever the kernels' arguments.
     fn are_like(&self, other: &Self) -> bool {
         self.list == other.list && self.arguments == other.arguments
     }
@@ -110,7 +110,7 @@ impl Calls {
         })
     }
 
-    /// Where these arguments are in `bytes`.
+    /// Returns the range of these arguments in `bytes`.
     fn bytes_of(&self, arguments: &Range<usize>) -> Range<usize> {
         let all = &self.arguments[arguments.clone()];
         all.first().zip(all.last()).map_or(0..0, |(first, last)| first.start..last.end)
@@ -144,7 +144,7 @@ struct Known {
     seen: u64,
 }
 
-/// What becomes of the calls that are made now.
+/// State of the calls that are made now: passed on, recorded, or both.
 enum Now {
     /// They go to the driver.
     Made,
@@ -154,7 +154,7 @@ enum Now {
     Recorded(CUstream, Vec<CUgraphNode>),
 }
 
-/// What is to be done with calls that were noted.
+/// Treatment of recorded calls.
 pub enum Next {
     /// Nothing: a graph of them was launched.
     Nothing,
@@ -167,7 +167,7 @@ pub enum Next {
 /// The graphs of a device.
 pub struct Graphs {
     now: Now,
-    /// Those that are noted.
+    /// Recorded calls.
     noted: Calls,
     known: Vec<Known>,
     clock: u64,
@@ -197,7 +197,7 @@ impl Graphs {
         &self.used
     }
 
-    /// Whether the driver takes part.
+    /// Returns true if calls go to the driver.
     pub const fn are_made(&self) -> bool {
         self.used.refused.is_none()
     }
@@ -218,7 +218,7 @@ impl Graphs {
         self.now = Now::Made;
     }
 
-    /// Where a call is to be noted, if it is not to be made.
+    /// Returns the recorder if calls are recorded rather than made.
     pub const fn noted(&mut self) -> Option<&mut Calls> {
         match self.now {
             Now::Noted => Some(&mut self.noted),
@@ -353,7 +353,7 @@ unsafe fn launch(graph: &Graph, stream: &CudaStream) -> Result<(), CallError> {
     check("launch a graph", unsafe { sys::cuGraphLaunch(graph.executable, stream.handle()) })
 }
 
-/// What can be launched, of a graph whose kernels have these nodes.
+/// Instantiates a graph whose kernels have these nodes.
 fn instantiate(graph: sys::CUgraph, nodes: Vec<CUgraphNode>) -> Result<Graph, CallError> {
     let mut executable = std::ptr::null_mut();
     // SAFETY: a graph that was made just now; a place of ours.

@@ -1,4 +1,4 @@
-//! What the driver tells of itself and of the machine's GPUs.
+//! Facts about the driver and the machine's GPUs.
 
 use std::sync::OnceLock;
 
@@ -7,7 +7,7 @@ use cudarc::driver::{DriverError, result};
 
 use super::error::{CallError, check};
 
-/// Whether `libcuda` can be opened. Nothing else here may be called where it cannot.
+/// Returns true if `libcuda` can be opened. Nothing else here may be called if it cannot.
 pub fn is_installed() -> bool {
     // SAFETY:
     // - Opening a library runs its initialisers: libcuda is the vendor's and is made to be opened by any program.
@@ -85,7 +85,7 @@ pub fn require(action: &'static str, functions: &[&str]) -> Result<(), CallError
     }
 }
 
-/// As [`require`], for what decoding calls; asked once.
+/// [Requires](require) what decoding calls; asked once.
 fn require_all(action: &'static str) -> Result<(), CallError> {
     static FOUND: OnceLock<Result<(), CallError>> = OnceLock::new();
     let found = FOUND.get_or_init(|| require(action, &NEEDED));
@@ -102,7 +102,7 @@ pub fn version() -> Result<i32, CallError> {
     Ok(version)
 }
 
-/// How many GPUs there are to be used.
+/// Returns the number of GPUs that can be used.
 pub fn device_count() -> Result<usize, CallError> {
     let action = "count its devices";
     require_all(action)?;
@@ -122,9 +122,9 @@ pub(super) fn device(action: &'static str, ordinal: usize) -> Result<sys::CUdevi
     found.map_err(|error| CallError::new(action, error.0))
 }
 
-/// What `cuDeviceGetAttribute` tells of a device, and its name and memory.
+/// Name, memory, and attributes (`cuDeviceGetAttribute`) of a device.
 pub struct Attributes {
-    /// What it calls itself.
+    /// Name, as the driver gives it.
     pub name: String,
     /// Bytes of memory.
     pub memory: usize,
@@ -148,7 +148,7 @@ pub struct Attributes {
     pub shared: Option<u32>,
 }
 
-/// What the driver tells of GPU `ordinal`.
+/// Returns the attributes of GPU `ordinal`.
 pub fn describe(ordinal: usize) -> Result<Attributes, CallError> {
     let action = "describe a device";
     let device = device(action, ordinal)?;

@@ -16,7 +16,7 @@ const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 /// Room for what the driver's compiler says, bytes.
 const LOG_BYTES: usize = 4096;
 
-/// What a module is made of: the place of its text, which is there for good, and the limit of registers.
+/// Key of a module: address and length of its text, which is static, and the limit of registers.
 type Key = (*const u8, usize, u32);
 
 /// Modules and entries of one context.
