@@ -265,7 +265,7 @@ fn a_run_that_another_process_has_continued_is_taken() {
     let mut run = store.begin(&key.task(), &plan()).unwrap();
     store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap();
     // As another process does where the file system has no locks.
-    let columns = "config, launches, times, failure, message, took_ms, parts, at";
+    let columns = "config, launches, times, failure, message, took_ms, at";
     let next = format!(
         "INSERT INTO measurements (run_id, sequence, {columns}) SELECT run_id, sequence + 1, {columns} FROM measurements"
     );
