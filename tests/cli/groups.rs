@@ -108,7 +108,7 @@ fn programs_that_run_at_once_are_measured_beside_each_other() {
     let kernel = |name: &str, other: &str| {
         let command = command(name, other);
         format!(
-            "[[kernel]]\nname = \"{name}\"\nprogram = {{ space = \"one.toml\", command = \"{command}\", regex = [\"[12]\"] }}\n"
+            "[[kernel]]\nname = \"{name}\"\nprogram = {{ space = \"one.toml\", command = \"{command}\", regex = \"[12]\" }}\n"
         )
     };
     let group = "[[group]]\ntogether = [\"a\", \"b\"]\nconcurrent = true\n";

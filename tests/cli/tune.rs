@@ -511,6 +511,7 @@ fn what_is_wrong_with_a_program_is_said_before_anything_is_measured() {
     said(&["--command", "./mm {tille}"], "there is no {tille}; there are tile");
     said(&["--command", &command, "--regex", "("], "\"(\"");
     said(&["--command", &command, "--objective", "rate"], "--regex or --json-pointer");
+    said(&["--command", &command, "--objective", "watt"], "none of time, rate, smaller, larger");
     said(&["--command", &command, "--backend", "cpu"], "--backend");
     said(&["--command", &command, "--timeout", "0"], "above 0");
     said(&["--command", "exit 1"], "exit status: 1");
@@ -565,40 +566,4 @@ fn explain_without_a_run_says_that_it_took_the_latest_of_several_devices() {
     place.says(&run);
     assert!(place.says(&["tune", "explain"]).contains(said));
     assert!(!place.says(&["tune", "explain", "1"]).contains(said), "the run was named");
-}
-
-#[test]
-fn two_objectives_are_tuned_from_the_command_line_with_a_front_in_text_json_and_page() {
-    let place = Place::new();
-    let [space, _] = program(&place);
-    let command = "echo ms $(( 1600 / {tile} )) joules $(( 100 + {tile} * {tile} ))";
-    let report = place.path("report");
-    let run = |goals: [&str; 2], more: &[&str]| {
-        let common = ["tune", "run", "--space", &space, "--command", command, "--objective", goals[0], "--objective"];
-        let patterns = ["--regex", "ms ([0-9]+)", "--regex", "joules ([0-9]+)", "--others", "100"];
-        place.says(&[&common[..], &[goals[1]], &patterns, more].concat())
-    };
-    let text = run(["time", "energy=smaller"], &["--report", report.to_str().unwrap()]);
-    // 200 ms and 164 J, 100 and 356, 50 and 1124, 25 and 4196: nothing beats any of them, and the first has the least product.
-    assert!(text.contains("Chosen:\n  tile=8\n") && text.contains("by the weights time 0.50, energy 0.50"), "{text}");
-    assert!(text.contains("  * tile=8: time 200.0 ms, energy 164.0"), "{text}");
-    assert!(text.contains("    tile=64: time 25.00 ms, energy 4196"), "{text}");
-    let page = std::fs::read_to_string(report.join("run-1.html")).unwrap();
-    assert!(page.contains("What there is to choose from") && page.contains("tile=64: time 25.00 ms, energy 4196"));
-    let json: serde_json::Value =
-        serde_json::from_str(&std::fs::read_to_string(report.join("run-1.json")).unwrap()).unwrap();
-    assert_eq!(json["report"]["front"]["front"].as_array().map(Vec::len), Some(4), "{json}");
-    let text = run(["time*5", "energy=smaller"], &[]);
-    assert!(text.contains("Chosen:\n  tile=64\n") && text.contains("  * tile=64: "), "{text}");
-    let json: serde_json::Value = serde_json::from_str(&run(["time", "energy=smaller"], &["--json", "-"])).unwrap();
-    assert_eq!(json["decision"]["details"]["front"]["tried"].as_array().map(Vec::len), Some(4), "{json}");
-    let said = |more: &[&str], part: &str| {
-        let output = place.run(&[&["tune", "run", "--space", &space, "--command", command], more].concat());
-        let error = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && error.contains(part), "{more:?}: {error}");
-    };
-    said(&["--objective", "rate", "--objective", "e=smaller", "--regex", "x"], "one for each");
-    said(&["--objective", "time", "--objective", "time", "--regex", "x", "--regex", "y"], "called time like another");
-    said(&["--objective", "watt"], "none of time, rate, smaller, larger");
-    said(&["--regex", "x", "--regex", "y"], "2 places of numbers for 1 objective");
 }

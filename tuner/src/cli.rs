@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::goals::Goal;
 use crate::objective::Objective;
 use crate::process::ProcessDevice;
 use crate::program::{ProgramDevice, Reading, Template, Unit};
@@ -35,27 +34,21 @@ pub struct ProgramArgs {
     #[arg(long, requires = "command")]
     #[serde(default)]
     pub same_output: bool,
-    /// Read the numbers from the output: every match of this regular expression (its first group, or the whole). With
-    /// several objectives one for each, in their order.
+    /// Read the numbers from the output: every match of this regular expression (its first group, or the whole).
     #[arg(long, value_name = "REGEX", requires = "command", conflicts_with = "json_pointer")]
-    #[serde(default)]
-    pub regex: Vec<String>,
+    pub regex: Option<String>,
     /// Read the numbers from the output, which is JSON (or its last line is): a number or a list of them at this pointer.
-    /// With several objectives one for each, in their order.
     #[arg(long, value_name = "POINTER", requires = "command")]
-    #[serde(default)]
-    pub json_pointer: Vec<String>,
+    pub json_pointer: Option<String>,
     /// The unit of the times that are read: s, ms, us or ns.
     #[serde(default = "ms")]
     #[arg(long, value_name = "UNIT", default_value = "ms", requires = "command", value_parser = ["s", "ms", "us", "ns"])]
     pub unit: String,
     /// What the numbers are: time, rate (things per second, more is better), smaller or larger (any positive number that
-    /// should be small or large). Given several times, with names and weights, as `--objective time --objective
-    /// energy=smaller*0.5`, the smallest weighted geometric mean is chosen, and the Pareto front is shown. If the first is
-    /// a time without a pattern of its own, it is that of the process.
+    /// should be small or large).
     #[serde(skip)]
-    #[arg(long, value_name = "[NAME=]KIND[*WEIGHT]", default_value = "time", requires = "command")]
-    pub objective: Vec<Goal>,
+    #[arg(long, value_name = "KIND", default_value = "time", requires = "command")]
+    pub objective: Objective,
     /// The program keeps running and measures on request, exchanging lines of JSON (docs/tuning-programs.md).
     #[arg(long, requires = "command",
         conflicts_with_all = ["build", "check", "same_output", "regex", "json_pointer", "unit"])]
@@ -93,8 +86,6 @@ pub struct Program {
     pub default: Option<Config>,
     /// What its numbers stand for.
     pub objective: Objective,
-    /// The objectives, where there are several.
-    pub goals: Vec<Goal>,
 }
 
 impl ProgramArgs {
@@ -105,39 +96,14 @@ impl ProgramArgs {
     pub fn program(&self) -> Result<Option<Program>, Box<dyn std::error::Error>> {
         let (Some(file), Some(command)) = (&self.space, &self.command) else { return Ok(None) };
         let (space, default) = read_space(file)?;
-        let (objective, goals) = match &self.objective[..] {
-            [] => (Objective::Time, Vec::new()),
-            [one] => (one.objective, Vec::new()),
-            several => (Objective::Weighted, several.to_vec()),
-        };
-        if let Some((at, twice)) =
-            goals.iter().enumerate().find(|(at, goal)| goals[..*at].iter().any(|other| other.name == goal.name))
-        {
-            return Err(format!(
-                "--objective: objective {} is called {} like another; write name=kind",
-                at + 1,
-                twice.name
-            )
-            .into());
-        }
-        let mut workload = Workload::new().with("objective", objective.name())?;
-        if !goals.is_empty() {
-            let all: Vec<String> = goals.iter().map(ToString::to_string).collect();
-            workload = workload.with("objectives", all.join(", "))?;
-        }
+        let mut workload = Workload::new().with("objective", self.objective.name())?;
         // Everything that changes what is measured; the texts themselves, so that a reader of the store sees them.
-        // Several as JSON, which shows where each ends.
-        let joined = |all: &[String]| match all {
-            [] => None,
-            [one] => Some(one.clone()),
-            several => Some(serde_json::json!(several).to_string()),
-        };
         let texts = [
             ("build", self.build.clone()),
             ("check", self.check.clone()),
             ("unit", (self.unit != "ms").then(|| self.unit.clone())),
-            ("regex", joined(&self.regex)),
-            ("json_pointer", joined(&self.json_pointer)),
+            ("regex", self.regex.clone()),
+            ("json_pointer", self.json_pointer.clone()),
             ("dataset", self.dataset.clone()),
         ];
         for (name, text) in texts {
@@ -166,8 +132,7 @@ impl ProgramArgs {
             sample: std::env::current_dir().map(|folder| folder.display().to_string()).unwrap_or_default(),
             space,
             default,
-            objective,
-            goals,
+            objective: self.objective,
         }))
     }
 
@@ -198,31 +163,16 @@ impl ProgramArgs {
         device.constants.clone_from(&self.constants);
         device.build = self.build.as_deref().map(Template::new);
         device.check = self.check.as_deref().map(Template::new);
-        let patterns = self.regex.iter().map(|pattern| Reading::regex(pattern));
-        let pointers = self.json_pointer.iter().map(|pointer| Reading::json(pointer));
-        let mut readings = patterns.chain(pointers).collect::<Result<Vec<_>, String>>()?;
-        let one = [Goal { name: String::new(), objective: program.objective, weight: 1.0 }];
-        let goals = if program.goals.is_empty() { &one[..] } else { &program.goals[..] };
-        if readings.len() + 1 == goals.len() && goals[0].objective == Objective::Time {
-            readings.insert(0, Reading::Clock);
-        }
-        if readings.len() < goals.len() {
-            return Err("--objective needs numbers: --regex or --json-pointer says where they are, one for each".into());
-        }
-        if readings.len() > goals.len() {
-            let (some, more) = (goals.len(), readings.len());
-            return Err(format!("{more} places of numbers for {some} objective(s): --objective once for each").into());
-        }
-        let unit = Unit::named(&self.unit).unwrap_or_default();
-        let in_unit = |(goal, reading): (&Goal, Reading)| match goal.objective {
-            Objective::Time => reading.in_unit(unit),
-            _ => reading,
+        device.reading = match (&self.regex, &self.json_pointer) {
+            (Some(pattern), _) => Reading::regex(pattern)?,
+            (None, Some(pointer)) => Reading::json(pointer)?,
+            (None, None) if program.objective == Objective::Time => Reading::Clock,
+            (None, None) => {
+                return Err("--objective needs numbers: --regex or --json-pointer says where they are".into());
+            }
         };
-        let mut readings: Vec<Reading> = goals.iter().zip(readings).map(in_unit).collect();
-        if program.goals.is_empty() {
-            device.reading = readings.remove(0);
-        } else {
-            device.goals = program.goals.iter().cloned().zip(readings).collect();
+        if program.objective == Objective::Time {
+            device.reading = device.reading.in_unit(Unit::named(&self.unit).unwrap_or_default());
         }
         if self.same_output {
             let default = program.default.clone().ok_or("--same-output needs a [default] in the space")?;

@@ -9,7 +9,6 @@ mod decide;
 mod device;
 pub mod expression;
 pub mod fnv;
-pub mod goals;
 #[cfg(feature = "store")]
 pub mod interchange;
 #[cfg(feature = "store")]
@@ -183,12 +182,6 @@ pub trait Device {
 
     /// Runs `config` `launches` times. A failure is an outcome, never a panic.
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome;
-
-    /// The costs behind the times of the last measurement, a list for each objective, where there are several
-    /// ([`goals`]).
-    fn parts(&mut self) -> Vec<Vec<f64>> {
-        Vec::new()
-    }
 
     /// How long one measurement may take before it is given up; `None` where it may take any time. A configuration that
     /// was given up earlier, after less than this, is tried again.

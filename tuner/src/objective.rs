@@ -1,20 +1,19 @@
-//! What a number that a device gives stands for.
+//! The meaning of the numbers that a device gives.
 //!
 //! The tuner makes *costs* small: positive numbers, for times the milliseconds themselves. An [`Objective`] turns what a
 //! program reports into a cost, and a cost back into what people call it.
 
 use serde::{Deserialize, Serialize};
 
-/// The largest cost. What is made of costs has their squares in it: of larger ones these are infinite, infinities give
-/// what is not a number, and JSON, in which decisions are kept, has neither.
+/// Largest cost. Decisions square costs: larger ones become infinite or NaN, which JSON cannot keep.
 const MOST_COST: f64 = 1e150;
 
-/// Whether a number is a cost: positive, and not so large that nothing can be computed with it.
+/// Returns true if a number is a cost: positive, and small enough to compute with.
 pub(crate) fn is_cost(number: f64) -> bool {
     number > 0.0 && number <= MOST_COST
 }
 
-/// What is measured, and which way is better.
+/// Measured quantity, and which way is better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
@@ -27,22 +26,19 @@ pub enum Objective {
     Smaller,
     /// Any positive number; more is better. The cost is one over the number.
     Larger,
-    /// The weighted geometric mean of the costs of several objectives ([`goals`](crate::goals)); less is better.
-    Weighted,
 }
 
 impl Objective {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Time, Self::Rate, Self::Smaller, Self::Larger, Self::Weighted];
+    pub const ALL: [Self; 4] = [Self::Time, Self::Rate, Self::Smaller, Self::Larger];
 
-    /// Its name.
+    /// Returns the name, as it is written on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Time => "time",
             Self::Rate => "rate",
             Self::Smaller => "smaller",
             Self::Larger => "larger",
-            Self::Weighted => "weighted",
         }
     }
 
@@ -51,7 +47,7 @@ impl Objective {
         Self::ALL.into_iter().find(|objective| objective.name() == name)
     }
 
-    /// Whether more of it is better.
+    /// Returns true if larger values are better.
     pub const fn more_is_better(self) -> bool {
         matches!(self, Self::Rate | Self::Larger)
     }
@@ -63,7 +59,7 @@ impl Objective {
     /// because its square is infinite.
     pub fn cost(self, value: f64) -> Result<f64, String> {
         let cost = match self {
-            Self::Time | Self::Smaller | Self::Weighted => value,
+            Self::Time | Self::Smaller => value,
             Self::Rate => 1e3 / value,
             Self::Larger => 1.0 / value,
         };
@@ -79,7 +75,7 @@ impl Objective {
     /// The value of a cost.
     pub fn value(self, cost: f64) -> f64 {
         match self {
-            Self::Time | Self::Smaller | Self::Weighted => cost,
+            Self::Time | Self::Smaller => cost,
             Self::Rate => 1e3 / cost,
             Self::Larger => 1.0 / cost,
         }
@@ -91,7 +87,6 @@ impl Objective {
             Self::Time => "time, ms",
             Self::Rate => "rate, per second",
             Self::Smaller | Self::Larger => "value",
-            Self::Weighted => "weighted mean of the objectives",
         }
     }
 
@@ -102,7 +97,7 @@ impl Objective {
         match self {
             Self::Time => format!("{value:.digits$} ms"),
             Self::Rate => format!("{value:.digits$}/s"),
-            Self::Smaller | Self::Larger | Self::Weighted => format!("{value:.digits$}"),
+            Self::Smaller | Self::Larger => format!("{value:.digits$}"),
         }
     }
 
@@ -117,7 +112,6 @@ impl Objective {
             Self::Time => "time",
             Self::Rate => "rate",
             Self::Smaller | Self::Larger => "value",
-            Self::Weighted => "weighted mean",
         }
     }
 
@@ -125,8 +119,16 @@ impl Objective {
     pub const fn comparatives(self) -> [&'static str; 2] {
         match self {
             Self::Time | Self::Rate => ["faster", "slower"],
-            Self::Smaller | Self::Larger | Self::Weighted => ["better", "worse"],
+            Self::Smaller | Self::Larger => ["better", "worse"],
         }
+    }
+}
+
+impl std::str::FromStr for Objective {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::named(text).ok_or_else(|| format!("{text:?} is none of time, rate, smaller, larger"))
     }
 }
 
@@ -147,7 +149,7 @@ mod tests {
             let [a, b] = [worse, better].map(|value| objective.cost(value).unwrap());
             assert!(b < a, "{objective}");
             assert!((objective.value(a) / worse - 1.0).abs() < 1e-12);
-            assert_eq!(Objective::named(objective.name()), Some(objective));
+            assert_eq!(objective.name().parse(), Ok(objective));
             for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1.1e308] {
                 assert!(objective.cost(bad).is_err(), "{objective} {bad}");
             }

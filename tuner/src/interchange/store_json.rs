@@ -127,7 +127,7 @@ pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
         let outcome = outcome_of(record);
         let launches = if let Outcome::Times(times) = &outcome { times.len() } else { 1 };
         let config = recording.space.config(index);
-        measurements.push(Observation { config, launches, outcome, took_ms: 0.0, parts: Vec::new() });
+        measurements.push(Observation { config, launches, outcome, took_ms: 0.0 });
     }
     let run = RunRecord {
         run: 1,

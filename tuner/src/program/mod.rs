@@ -28,7 +28,6 @@ pub use reading::{Reading, Unit};
 pub use template::Template;
 
 use crate::device::group::{Folder, Group};
-use crate::goals::{Goal, weighted};
 use crate::objective::Objective;
 use crate::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
 
@@ -64,13 +63,8 @@ pub struct ProgramDevice {
     pub reading: Reading,
     /// What they stand for.
     pub objective: Objective,
-    /// Several objectives, each with where its numbers come from; where there are any, they take the place of the two
-    /// above, and every launch gives the same number of numbers for each.
-    pub goals: Vec<(Goal, Reading)>,
     /// How long one launch may take.
     pub time_out: Duration,
-    /// The costs of the last measurement by objective, where there are several.
-    parts: Vec<Vec<f64>>,
     folder: Option<Folder>,
     built: HashMap<String, Result<String, Failure>>,
     checked: HashMap<String, Result<(), Failure>>,
@@ -145,8 +139,6 @@ impl ProgramDevice {
             same_output_as: None,
             reading: Reading::Clock,
             objective: Objective::Time,
-            goals: Vec::new(),
-            parts: Vec::new(),
             time_out: Duration::from_mins(1),
             folder: None,
             built: HashMap::new(),
@@ -269,46 +261,15 @@ impl ProgramDevice {
         self.check(config, folder.as_deref())?;
         let launch = |message: String| Failure { kind: FailureKind::Launch, message };
         let mut costs = Vec::with_capacity(launches);
-        self.parts = vec![Vec::new(); self.goals.len()];
         while costs.len() < launches {
             let ran = self.run(&self.command, config, folder.as_deref(), self.time_out)?;
-            let left = launches - costs.len();
-            let new = if self.goals.is_empty() {
-                costs_of(&self.reading, self.objective, &ran).map_err(launch)?
-            } else {
-                self.weighted(&ran, left).map_err(launch)?
-            };
-            costs.extend(new.into_iter().take(left));
+            let values = self.reading.values(&ran.output, ran.took).map_err(launch)?;
+            for value in values.into_iter().take(launches - costs.len()) {
+                costs.push(self.objective.cost(value).map_err(launch)?);
+            }
         }
         Ok(costs)
     }
-
-    /// The weighted costs of a launch, at most so many; those of each objective join the parts.
-    fn weighted(&mut self, ran: &Ran, most: usize) -> Result<Vec<f64>, String> {
-        let mut read: Vec<(&Goal, Vec<f64>)> = Vec::with_capacity(self.goals.len());
-        for (goal, reading) in &self.goals {
-            let costs = costs_of(reading, goal.objective, ran).map_err(|error| format!("{}: {error}", goal.name))?;
-            read.push((goal, costs));
-        }
-        let count = read.first().map_or(0, |(_, costs)| costs.len());
-        if let Some((goal, costs)) = read.iter().find(|(_, costs)| costs.len() != count) {
-            let first = &read[0].0.name;
-            return Err(format!("{count} numbers for {first} and {} for {}", costs.len(), goal.name));
-        }
-        let weights: Vec<f64> = read.iter().map(|(goal, _)| goal.weight).collect();
-        let launch = |at: usize| read.iter().map(|(_, costs)| costs[at]).collect::<Vec<f64>>();
-        let launches: Vec<Vec<f64>> = (0..count.min(most)).map(launch).collect();
-        for costs in &launches {
-            self.parts.iter_mut().zip(costs).for_each(|(all, cost)| all.push(*cost));
-        }
-        Ok(launches.iter().map(|costs| weighted(costs, &weights)).collect())
-    }
-}
-
-/// The costs that a launch gave for one objective.
-fn costs_of(reading: &Reading, objective: Objective, ran: &Ran) -> Result<Vec<f64>, String> {
-    let values = reading.values(&ran.output, ran.took)?;
-    values.into_iter().map(|value| objective.cost(value)).collect()
 }
 
 /// How long to sleep before polling again: a small part of the time passed, so that the measured time is accurate.
@@ -344,16 +305,8 @@ impl Device for ProgramDevice {
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
         match self.launches(config, launches) {
             Ok(costs) => Outcome::Times(costs),
-            Err(failure) => {
-                // Those of another configuration, or of only some launches.
-                self.parts.clear();
-                Outcome::Failed(failure)
-            }
+            Err(failure) => Outcome::Failed(failure),
         }
-    }
-
-    fn parts(&mut self) -> Vec<Vec<f64>> {
-        self.parts.clone()
     }
 
     fn time_out(&self) -> Option<Duration> {

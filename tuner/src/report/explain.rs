@@ -7,15 +7,11 @@ use super::words::{changes, in_words, objective_of, percent, tried, word};
 use super::{Evaluation, Importance, Report};
 use crate::Outcome;
 use crate::compare::{Decision, Fate};
-use crate::goals::Front;
 use crate::interchange::store_json::RECORDED;
 use crate::objective::Objective;
 use crate::store::contents::RunRecord;
 use crate::store::{Contender, Details, Evidence, Observation};
 use crate::verdict::{Judgement, Side, Verdict};
-
-/// Configurations of a front that are listed.
-const FRONT: usize = 20;
 
 /// Values of a parameter whose times are listed.
 const VALUES: usize = 12;
@@ -80,9 +76,6 @@ pub fn explain(record: &RunRecord) -> String {
     if let Some(details) = details {
         decided(record, details, &mut text);
     }
-    if let Some(found) = details.and_then(|details| details.front.as_ref()) {
-        front(record, evidence, found, &mut text);
-    }
     failures(record, &mut text);
     effects(record, evidence, &mut text);
     text
@@ -125,30 +118,6 @@ fn judged(objective: Objective, judgement: &Judgement) -> String {
     };
     let [centre, low, high] = changes(objective, judgement).map(percent);
     format!("{verdict}: {} {centre}, interval {low} to {high}, {} blocks", objective.noun(), judgement.blocks)
-}
-
-/// What is to be chosen from where there are several objectives.
-fn front(record: &RunRecord, evidence: &Evidence, front: &Front, text: &mut String) {
-    let _ = writeln!(
-        text,
-        "Of {} configurations that worked, no other beats these in everything (medians; * is chosen, by the weights {}):",
-        front.tried.len(),
-        front.weights()
-    );
-    let shown = front.front.iter().filter_map(|&at| front.tried.get(at));
-    for trade in shown.clone().take(FRONT) {
-        let mark = if trade.config == evidence.chosen.config { "*" } else { " " };
-        let words = in_words(&record.space.parameters, &trade.config);
-        let _ = writeln!(text, "  {mark} {words}: {}", front.words(trade));
-    }
-    if front.front.len() > FRONT {
-        let _ = writeln!(text, "  and {} more, in the JSON", front.front.len() - FRONT);
-    }
-    if !shown.clone().any(|trade| trade.config == evidence.chosen.config)
-        && let Some(trade) = front.tried.iter().find(|trade| trade.config == evidence.chosen.config)
-    {
-        let _ = writeln!(text, "  The chosen one is not among them: {}.", front.words(trade));
-    }
 }
 
 /// What the parameters do, over the evaluations of the search.
@@ -219,7 +188,6 @@ fn ratio(objective: Objective, costs: f64) -> String {
         Objective::Rate => format!("reaches {:.3} of its rate", 1.0 / costs),
         Objective::Smaller => format!("reaches {costs:.3} of its value"),
         Objective::Larger => format!("reaches {:.3} of its value", 1.0 / costs),
-        Objective::Weighted => format!("reaches {costs:.3} of its weighted mean"),
     }
 }
 

@@ -11,7 +11,6 @@ pub mod words;
 pub use numbers::{Effect, Importance, Summary};
 
 use super::compare::Decision;
-use super::goals::Front;
 use super::objective::Objective;
 use super::{Config, Outcome, Value};
 use serde::{Deserialize, Serialize};
@@ -52,9 +51,6 @@ pub struct Report {
     /// What the outcomes' numbers stand for.
     #[serde(default)]
     pub objective: Objective,
-    /// What there is to choose from where there are several objectives.
-    #[serde(default)]
-    pub front: Option<Front>,
 }
 
 impl Report {

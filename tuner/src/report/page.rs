@@ -6,7 +6,6 @@ use super::numbers::{Summary, noise, time, values, word};
 use super::words::changes;
 use super::{Config, Outcome, Report, Value};
 use crate::compare::{Decision, Fate, Ruling};
-use crate::goals::{Goal, Trade};
 use crate::verdict::Judgement;
 
 /// Heat maps on a page, those of the most important parameters first.
@@ -26,7 +25,6 @@ pub(super) fn html(report: &Report) -> String {
     let mut page = Page::new(&report.title);
     overview(&mut page, report, &summary);
     decisions(&mut page, report);
-    front(&mut page, report);
     best_so_far(&mut page, report, &summary);
     importance(&mut page, &summary);
     effects(&mut page, report, &summary);
@@ -164,45 +162,6 @@ fn intervals(page: &mut Page, report: &Report, decision: &Decision) {
     for (label, failure) in failed {
         page.text(&format!("Dropped: {label}, {}: {}", word(&failure.kind), failure.message));
     }
-}
-
-/// The two first objectives of all that was tried, and the front.
-fn front(page: &mut Page, report: &Report) {
-    let Some(found) = &report.front else { return };
-    let [a, b, ..] = &found.goals[..] else { return };
-    page.heading("What there is to choose from");
-    let places = |at: &[usize]| -> (Vec<f64>, Vec<f64>, Vec<String>) {
-        let trades = at.iter().filter_map(|&at| found.tried.get(at));
-        let point = |trade: &Trade| (a.objective.value(trade.costs[0]), b.objective.value(trade.costs[1]));
-        let (x, y) = trades.clone().map(point).unzip();
-        let tip = |trade: &Trade| format!("{}: {}", name(report, &trade.config), found.words(trade));
-        (x, y, trades.map(tip).collect())
-    };
-    let axis = |goal: &Goal| format!("{}: {}", goal.name, goal.objective.axis());
-    let chosen = report.decisions.last().map(|decision| &decision.chosen);
-    let all: Vec<usize> = (0..found.tried.len()).collect();
-    let (x, y, tips) = places(&all);
-    let mut chart = Chart::new("front", &axis(a), &axis(b)).log_x().log_y().points("tried", &x, &y, &tips);
-    let (x, y, tips) = places(&found.front);
-    chart = chart.points("front", &x, &y, &tips);
-    if let Some(at) = found.tried.iter().position(|trade| Some(&trade.config) == chosen) {
-        let (x, y, tips) = places(&[at]);
-        chart = chart.points("chosen", &x, &y, &tips);
-    }
-    page.chart(&chart);
-    let head = ["configuration".to_owned()].into_iter().chain(found.goals.iter().map(|goal| goal.name.clone()));
-    let row = |trade: &Trade| {
-        let values = found.goals.iter().zip(&trade.costs).map(|(goal, cost)| goal.objective.words(*cost));
-        let cells = [name(report, &trade.config)].into_iter().chain(values);
-        (Some(&trade.config) == chosen, cells.collect())
-    };
-    let trades = found.front.iter().filter_map(|&at| found.tried.get(at));
-    page.table(&head.collect::<Vec<_>>(), trades.map(row));
-    page.note(&format!(
-        "No other configuration beats one of the front in everything (medians of all samples). The choice is that of the \
-         smallest weighted geometric mean, weights {}.",
-        found.weights()
-    ));
 }
 
 fn clipped(text: &str, most: usize) -> String {

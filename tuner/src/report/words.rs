@@ -89,7 +89,7 @@ pub fn gain(objective: Objective, judgement: &Judgement) -> String {
     let how = match objective {
         Objective::Time | Objective::Rate => "as fast",
         Objective::Larger => "as large",
-        Objective::Smaller | Objective::Weighted => "as small",
+        Objective::Smaller => "as small",
     };
     format!("{centre} times {how} (from {low} to {high})")
 }
@@ -120,7 +120,6 @@ mod tests {
             launches: 1,
             outcome: Outcome::Times(vec![time]),
             took_ms: 1.0,
-            parts: Vec::new(),
         };
         let all = [measured(1, -1.0), measured(2, 5.0), measured(3, 4.0)];
         let order: Vec<_> = tried(&all).iter().map(|tried| tried.config.0[0].clone()).collect();

@@ -47,8 +47,6 @@ pub(super) struct Bench<'s, 'a> {
     pub measured: HashSet<ConfigIndex>,
     pub failed: usize,
     pub last_failure: Option<Failure>,
-    /// All costs by objective, of each configuration, where there are several objectives.
-    pub parts: Vec<(Config, Vec<Vec<f64>>)>,
     /// Launches of the search, once it is over.
     pub searched: usize,
     /// Launches after which nothing more is measured, once the final rounds begin.
@@ -70,7 +68,6 @@ impl<'s, 'a> Bench<'s, 'a> {
             measured: HashSet::new(),
             failed: 0,
             last_failure: None,
-            parts: Vec::new(),
             searched: 0,
             most: usize::MAX,
             watch,
@@ -97,7 +94,7 @@ impl<'s, 'a> Bench<'s, 'a> {
                 quiet
             };
             if let Some(outcome) = self.recorder.measure_if(config, launches, &mut quiet) {
-                return self.take(config, outcome).map(Some);
+                return self.take(outcome).map(Some);
             }
             if self.waited >= self.session.patience {
                 self.disturbed = state.map(|state| state.in_words());
@@ -115,34 +112,20 @@ impl<'s, 'a> Bench<'s, 'a> {
 
     pub fn measure(&mut self, config: &Config, launches: usize) -> Result<Outcome, TuneError> {
         let outcome = self.recorder.measure(config, launches);
-        self.take(config, outcome)
+        self.take(outcome)
     }
 
-    fn take(&mut self, config: &Config, outcome: Outcome) -> Result<Outcome, TuneError> {
+    fn take(&mut self, outcome: Outcome) -> Result<Outcome, TuneError> {
         if let Some(error) = self.recorder.take_error() {
             return Err(error.into());
         }
         self.spent.ms = self.recorder.spent_ms();
         match &outcome {
-            Outcome::Times(times) => {
-                self.spent.launches += times.len().max(1);
-                self.keep_parts(config);
-            }
+            Outcome::Times(times) => self.spent.launches += times.len().max(1),
             // A budget of launches must end also where nothing works.
             Outcome::Failed(_) => self.spent.launches += 1,
         }
         Ok(outcome)
-    }
-
-    fn keep_parts(&mut self, config: &Config) {
-        if self.session.goals.is_empty() {
-            return;
-        }
-        let parts = self.recorder.parts();
-        match self.parts.iter_mut().find(|(other, _)| other == config) {
-            Some((_, all)) => all.iter_mut().zip(parts).for_each(|(all, new)| all.extend(new)),
-            None => self.parts.push((config.clone(), parts)),
-        }
     }
 
     /// Measures a configuration for the search.

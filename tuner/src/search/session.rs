@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use crate::budget::{Budget, Spent};
 use crate::compare;
-use crate::goals::Goal;
 use crate::store::{Evidence, Plan, StoreError, Task};
 use crate::strategy::StrategyKind;
 use crate::verdict::Rules;
@@ -24,8 +23,6 @@ pub struct Session<'a> {
     pub budget: Budget,
     /// Launches of a configuration while searching.
     pub launches: usize,
-    /// The objectives, where there are several: the search then looks for the ends of their front as well.
-    pub goals: Vec<Goal>,
     /// What is used where nothing is tuned.
     pub default: Option<Config>,
     /// What is measured, where the workload does not say it: a run of another sample is not continued. Lookups do not
@@ -59,7 +56,6 @@ impl<'a> Session<'a> {
             seed,
             budget,
             launches: 3,
-            goals: Vec::new(),
             default: None,
             sample: String::new(),
             seeds: Vec::new(),

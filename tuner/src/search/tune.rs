@@ -16,12 +16,10 @@
 use super::bench::Bench;
 use super::ending;
 use super::session::{Phase, Progress, Session, TuneError, Tuning};
-use crate::goals::{Front, reweighted};
 use crate::space::ConfigIndex;
 use crate::store::{Details, Evidence, Recorder, Store};
-use crate::strategy::Strategy;
 use crate::watch::{NoWatch, Watch};
-use crate::{Config, Device, Failure, FailureKind, Outcome};
+use crate::{Config, Device, Failure, FailureKind};
 
 /// A strategy is asked what is still to be gained after this many evaluations.
 const ASK_EVERY: usize = 8;
@@ -100,50 +98,10 @@ pub fn tune_watched(
             race,
             final_launches: bench.spent.launches - raced,
             decisions,
-            front: (!session.goals.is_empty()).then(|| Front::new(&session.goals, &bench.parts)),
         })),
     };
     let run = bench.recorder.finish(Some(&evidence))?;
     Ok(Tuning { run, evidence, resumed })
-}
-
-/// The strategies of a search. With several objectives each of them has one more that looks for its best alone, so that
-/// the ends of the front are found too; all of them are told everything. The choice by the weights has every second turn.
-struct Searchers<'s> {
-    /// A strategy, and the weights of the objectives that it goes by; none for the device's own numbers.
-    all: Vec<(Vec<f64>, Box<dyn Strategy + 's>)>,
-}
-
-impl<'s> Searchers<'s> {
-    fn start(session: &Session<'s>) -> Self {
-        let start = |seed: u64| session.strategy.start(session.task.space, seed);
-        let mut all = vec![(Vec::new(), start(session.seed))];
-        for place in 0..session.goals.len() {
-            let weights = (0..session.goals.len()).map(|other| f64::from(u8::from(other == place))).collect();
-            all.push((weights, start(session.seed.wrapping_add(1 + place as u64))));
-        }
-        Self { all }
-    }
-
-    fn propose(&mut self, evaluations: usize) -> Option<ConfigIndex> {
-        let others = self.all.len() - 1;
-        let turn = if others == 0 || evaluations.is_multiple_of(2) { 0 } else { 1 + evaluations / 2 % others };
-        self.all[turn].1.propose()
-    }
-
-    fn observe(&mut self, index: ConfigIndex, outcome: &Outcome, parts: &[Vec<f64>]) {
-        for (weights, strategy) in &mut self.all {
-            if weights.is_empty() {
-                strategy.observe(index, outcome);
-            } else {
-                strategy.observe(index, &reweighted(outcome, parts, weights));
-            }
-        }
-    }
-
-    fn remaining_gain(&mut self) -> Option<f64> {
-        self.all[0].1.remaining_gain()
-    }
 }
 
 /// The search: default, seeds, and what the strategy proposes. Returns why it ended, and what was still to be gained.
@@ -154,7 +112,7 @@ fn search(
 ) -> Result<(String, Option<f64>), TuneError> {
     let session = bench.session;
     let space = session.task.space;
-    let mut strategy = Searchers::start(session);
+    let mut strategy = session.strategy.start(space, session.seed);
     let mut first: Vec<ConfigIndex> = Vec::new();
     for index in session.default.iter().chain(seeds).filter_map(|config| space.index_of(config)) {
         if !first.contains(&index) {
@@ -166,7 +124,7 @@ fn search(
         if let Some(stopped) = session.budget.reached(&bench.with_ending()) {
             return Ok((format!("the budget was spent ({stopped})"), strategy.remaining_gain()));
         }
-        let Some(index) = first.next().or_else(|| strategy.propose(bench.spent.evaluations)) else {
+        let Some(index) = first.next().or_else(|| strategy.propose()) else {
             return Ok(("everything was tried".to_owned(), Some(0.0)));
         };
         if bench.measured.contains(&index) {
@@ -177,7 +135,7 @@ fn search(
         if let (true, 0, Some(failure)) = (is_default, bench.seen.len(), &bench.last_failure) {
             return Err(TuneError::DefaultFailed(failure.clone()));
         }
-        strategy.observe(index, &outcome, &bench.recorder.parts());
+        strategy.observe(index, &outcome);
         if session.budget.asks_for_gain() && bench.spent.evaluations.is_multiple_of(ASK_EVERY) {
             bench.spent.remaining_gain = strategy.remaining_gain();
         }

@@ -94,7 +94,6 @@ impl Finding {
             launches: samples.len(),
             outcome: Outcome::Times(samples.to_vec()),
             took_ms: samples.iter().sum(),
-            parts: Vec::new(),
         };
         let mut all: Vec<Observation> = self.samples.iter().map(|(config, samples)| times(config, samples)).collect();
         for block in self.comparison.iter().flat_map(|comparison| &comparison.blocks) {
@@ -103,7 +102,7 @@ impl Finding {
         all.retain(|observation| observation.launches > 0);
         all.extend(self.failed.iter().map(|(config, failure)| {
             let outcome = Outcome::Failed(failure.clone());
-            Observation { config: config.clone(), launches: 1, outcome, took_ms: 0.0, parts: Vec::new() }
+            Observation { config: config.clone(), launches: 1, outcome, took_ms: 0.0 }
         }));
         all
     }

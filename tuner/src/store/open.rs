@@ -17,7 +17,7 @@ use super::StoreError;
 pub const APPLICATION_ID: i32 = 0x5554_6474;
 
 /// Version of the schema.
-pub const SCHEMA_VERSION: i32 = 1;
+pub const SCHEMA_VERSION: i32 = 2;
 
 const SCHEMA: &str = "
     CREATE TABLE spaces (
@@ -57,7 +57,6 @@ const SCHEMA: &str = "
         failure  TEXT,
         message  TEXT,
         took_ms  REAL NOT NULL,
-        parts    TEXT NOT NULL,
         at       TEXT NOT NULL,
         PRIMARY KEY (run_id, sequence),
         CHECK ((times IS NULL) = (failure IS NOT NULL)),
@@ -136,8 +135,10 @@ fn is_store(connection: &Connection, file: &Path, wait: Duration) -> Result<bool
         return Err(StoreError::Newer { file: file.to_owned(), found: version, known: SCHEMA_VERSION });
     }
     let corrupt = |what: String| Err(StoreError::Corrupt { file: file.to_owned(), what });
-    if version < 1 {
-        return corrupt(format!("its schema has the version {version}"));
+    if version < SCHEMA_VERSION {
+        return corrupt(format!(
+            "its schema has the version {version}, this program's is {SCHEMA_VERSION}: move the file away"
+        ));
     }
     // It could compute without end, or change what is written.
     if let Some::<String>(strange) = strange {

@@ -20,7 +20,6 @@ pub struct Recorder<'a> {
     resumed: usize,
     spent_ms: f64,
     /// The costs of the last measurement by objective.
-    parts: Vec<Vec<f64>>,
     /// The budget that was asked for, where the run was begun with another one.
     other_budget: Option<String>,
     /// Measurements that were given up, by configuration.
@@ -88,7 +87,6 @@ impl<'a> Recorder<'a> {
             run,
             resumed: recorded.len(),
             spent_ms: 0.0,
-            parts: Vec::new(),
             recorded: recorded.into(),
             other_budget,
             hangs,
@@ -155,17 +153,16 @@ impl<'a> Recorder<'a> {
         let tells = |hang: &&Hang| hang.limit_s >= 0.9 * limit_s && hang.launches <= launches;
         let known = self.hangs.get(&key_of(config)).and_then(|hangs| hangs.iter().find(tells));
         let remembered = known.is_some();
-        let (outcome, parts) = match known {
-            Some(hang) => (Outcome::Failed(hang.failure.clone()), Vec::new()),
-            None => usable(self.device.measure(config, launches), self.device.parts()),
+        let outcome = match known {
+            Some(hang) => Outcome::Failed(hang.failure.clone()),
+            None => usable(self.device.measure(config, launches)),
         };
         let took_ms = begun.elapsed().as_secs_f64() * 1e3;
         if !counts() {
             return None;
         }
         self.spent_ms += took_ms;
-        self.parts.clone_from(&parts);
-        let observation = Observation { config: config.clone(), launches, outcome, took_ms, parts };
+        let observation = Observation { config: config.clone(), launches, outcome, took_ms };
         if let Err(error) = self.store.record(&mut self.run, &observation) {
             self.error = Some(error);
         }
@@ -182,7 +179,6 @@ impl<'a> Recorder<'a> {
         if (&next.config, next.launches) == (config, launches) {
             let observation = self.recorded.pop_front()?;
             self.spent_ms += observation.took_ms;
-            self.parts = observation.parts;
             return Some(observation.outcome);
         }
         // Another version of this program proposed otherwise, another budget ends the search elsewhere, or the data is
@@ -207,15 +203,14 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// What a device measured. Infinite times and NaN, which no store keeps, count as a failed launch.
-fn usable(outcome: Outcome, parts: Vec<Vec<f64>>) -> (Outcome, Vec<Vec<f64>>) {
+/// Turns infinite times and NaN, which no store keeps, into a failed launch.
+fn usable(outcome: Outcome) -> Outcome {
     let times = if let Outcome::Times(times) = &outcome { &times[..] } else { &[] };
-    match times.iter().chain(parts.iter().flatten()).find(|number| !number.is_finite()) {
+    match times.iter().find(|number| !number.is_finite()) {
         Some(number) => {
-            let message = format!("it ran and gave {number}");
-            (Outcome::Failed(Failure { kind: FailureKind::Launch, message }), Vec::new())
+            Outcome::Failed(Failure { kind: FailureKind::Launch, message: format!("it ran and gave {number}") })
         }
-        None => (outcome, parts),
+        None => outcome,
     }
 }
 
@@ -226,10 +221,6 @@ impl Device for Recorder<'_> {
 
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
         self.measure_if(config, launches, &mut || true).unwrap_or_else(|| failed("it does not count"))
-    }
-
-    fn parts(&mut self) -> Vec<Vec<f64>> {
-        self.parts.clone()
     }
 }
 

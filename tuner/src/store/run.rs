@@ -14,7 +14,6 @@ use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 use super::contents::{self, RunRecord, SpaceRecord};
 use super::{DeviceIdentity, NOW, Refusal, Store, StoreError, TunableIdentity, Workload, json_of};
 use crate::compare::Decision;
-use crate::goals::Front;
 use crate::space::Space;
 use crate::statistics;
 use crate::{Config, Failure, FailureKind, Outcome};
@@ -60,9 +59,6 @@ pub struct Observation {
     pub outcome: Outcome,
     /// What the measurement took altogether, compilation and warm-up included, in ms.
     pub took_ms: f64,
-    /// The costs behind the times, a list for each objective; empty where there is one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub parts: Vec<Vec<f64>>,
 }
 
 /// A configuration and what is known of its time, in a decision.
@@ -133,9 +129,6 @@ pub struct Details {
     /// What the final rounds measured and concluded, if they were held: the last one decided. There is more than one
     /// only where the default failed in them.
     pub decisions: Vec<Decision>,
-    /// What there is to choose from where there are several objectives.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub front: Option<Front>,
 }
 
 /// A race of the best of a search.
@@ -403,7 +396,7 @@ impl Store {
 
     fn select_observations(&self, rest: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Observation>, StoreError> {
         let query = format!(
-            "SELECT run_id, sequence, config, launches, times, failure, message, took_ms, parts FROM measurements {rest}"
+            "SELECT run_id, sequence, config, launches, times, failure, message, took_ms FROM measurements {rest}"
         );
         let rows = self.connection.prepare_cached(&query).and_then(|mut statement| {
             let named = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, observation(row)));
@@ -423,8 +416,6 @@ fn observation(row: &rusqlite::Row<'_>) -> Result<Observation, String> {
         row.get(at).map_err(|error| error.to_string())
     }
     let config = serde_json::from_str(&cell::<String>(row, 2)?).map_err(|error| format!("configuration: {error}"))?;
-    let parts =
-        serde_json::from_str(&cell::<String>(row, 8)?).map_err(|error| format!("costs by objective: {error}"))?;
     let outcome = match (cell::<Option<Vec<u8>>>(row, 4)?, cell::<Option<String>>(row, 5)?) {
         (Some(blob), None) => {
             let (times, rest) = blob.as_chunks::<8>();
@@ -441,7 +432,7 @@ fn observation(row: &rusqlite::Row<'_>) -> Result<Observation, String> {
         _ => return Err("neither times nor a failure".to_owned()),
     };
     let launches = usize::try_from(cell::<i64>(row, 3)?).map_err(|error| error.to_string())?;
-    Ok(Observation { config, launches, outcome, took_ms: cell(row, 7)?, parts })
+    Ok(Observation { config, launches, outcome, took_ms: cell(row, 7)? })
 }
 
 /// The word for a failure's kind.
@@ -514,8 +505,8 @@ pub(super) fn insert_measurement(
     };
     transaction
         .prepare_cached(&format!(
-            "INSERT INTO measurements (run_id, sequence, config, launches, times, failure, message, took_ms, parts, at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, coalesce(?10, {NOW}))"
+            "INSERT INTO measurements (run_id, sequence, config, launches, times, failure, message, took_ms, at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce(?9, {NOW}))"
         ))?
         .execute(params![
             run,
@@ -526,7 +517,6 @@ pub(super) fn insert_measurement(
             failure,
             message,
             observation.took_ms,
-            json_of(&observation.parts)?,
             at
         ])?;
     Ok(())
@@ -558,9 +548,6 @@ pub(super) fn check(observation: &Observation) -> Result<(), StoreError> {
         && let Some(&time) = times.iter().find(|time| !time.is_finite())
     {
         return bad("a time", time);
-    }
-    if let Some(&cost) = observation.parts.iter().flatten().find(|cost| !cost.is_finite()) {
-        return bad("a cost", cost);
     }
     if i64::try_from(observation.launches).is_err() {
         return bad("the number of launches", observation.launches as f64);

@@ -8,21 +8,15 @@ use tuner::verdict::{Side, Verdict};
 use tuner::watch::NoWatch;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, SpaceBuilder, Value};
 
-/// Takes as many ms as the sum of its parameters, and gives so many times a launch.
-struct Sum(usize);
+use crate::made;
 
-impl Device for Sum {
-    fn name(&self) -> String {
-        "sum".into()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let value = |value: &Value| match value {
-            Value::Int(number) => *number as f64,
-            other => panic!("{other:?}"),
-        };
-        Outcome::Times(vec![config.0.iter().map(value).sum(); self.0 * launches])
-    }
+/// A device that takes as many ms as the sum of its parameters, and gives so many times a launch.
+fn sum(times: usize) -> impl Device {
+    let value = |value: &Value| match value {
+        Value::Int(number) => *number as f64,
+        other => panic!("{other:?}"),
+    };
+    made(move |config, launches| Outcome::Times(vec![config.0.iter().map(value).sum(); times * launches]))
 }
 
 /// A kernel with these parameters, each from 1 to `most`.
@@ -30,7 +24,7 @@ fn kernel(name: &str, parameters: &[&str], most: i64) -> Kernel<'static> {
     let range = |space: SpaceBuilder, name: &&str| space.range(name, 1, most, 1);
     let space = parameters.iter().fold(SpaceBuilder::new(), range).build().unwrap();
     let default = space.config(0);
-    Kernel { name: name.into(), device: Box::new(Sum(1)), space, default }
+    Kernel { name: name.into(), device: Box::new(sum(1)), space, default }
 }
 
 fn together(members: &[&str], concurrent: bool) -> GroupEntry {
@@ -56,7 +50,7 @@ fn a_step_takes_as_long_as_its_slowest_kernel_where_they_run_at_once_and_as_all_
 #[test]
 fn a_kernel_that_gives_another_number_of_times_than_launches_is_a_failure_with_its_name() {
     let mut kernels = vec![kernel("good", &["width"], 5), kernel("bad", &["width"], 5)];
-    kernels[1].device = Box::new(Sum(2));
+    kernels[1].device = Box::new(sum(2));
     let mut chain = DeviceChain::new(kernels, false, &[]).unwrap();
     let Outcome::Failed(failure) = chain.whole(&widths(&[1, 1]), 3) else { panic!() };
     assert_eq!(failure.message, "bad: 6 times for 3 launches");
@@ -103,29 +97,23 @@ fn a_default_beside_kernels_of_their_own_is_refused() {
     assert!(read(&format!("{kernel}{kernel}")).unwrap_err().contains("two kernels"));
 }
 
-/// Takes one over its width, and after so many launches as long as its width.
-struct Tires(usize);
-
-impl Device for Tires {
-    fn name(&self) -> String {
-        "tires".into()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+/// A device that takes one over its width, and after so many launches as long as its width.
+fn tires(mut fresh: usize) -> impl Device {
+    made(move |config, launches| {
         let Value::Int(width) = config.0[0] else { panic!() };
         if width == 5 {
             return Outcome::Failed(Failure { kind: FailureKind::Launch, message: "too wide".into() });
         }
-        let fresh = self.0 > 0;
-        self.0 = self.0.saturating_sub(launches);
-        Outcome::Times(vec![if fresh { 1.0 / width as f64 } else { width as f64 }; launches])
-    }
+        let time = if fresh > 0 { 1.0 / width as f64 } else { width as f64 };
+        fresh = fresh.saturating_sub(launches);
+        Outcome::Times(vec![time; launches])
+    })
 }
 
 /// A chain of two kernels, each tuned by itself; the group of the first one chooses `width`.
 fn chosen(fresh: usize, width: i64) -> (tuner::chain::ChainDecision, Vec<String>) {
     let mut kernels = vec![kernel("a", &["width"], 5), kernel("b", &["width"], 5)];
-    kernels[0].device = Box::new(Tires(fresh));
+    kernels[0].device = Box::new(tires(fresh));
     let mut chain = DeviceChain::new(kernels, false, &[]).unwrap();
     let mut asked = Vec::new();
     let mut choose = |group: &Group, device: &mut dyn Device, default: &Config| {

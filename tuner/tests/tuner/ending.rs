@@ -10,6 +10,7 @@ use tuner::watch::{State, Watch};
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 use tuner::{tune, tune_watched};
 
+use crate::made;
 use crate::session::{Place, store_in};
 
 #[test]
@@ -50,22 +51,19 @@ fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
 
 #[test]
 fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
-    /// The default takes 1 ms; the others less, and each fails after some launches.
-    struct Tired(HashMap<String, usize>);
-    impl Device for Tired {
-        fn name(&self) -> String {
-            "tired".to_owned()
-        }
-        fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-            let count = self.0.entry(format!("{config:?}")).or_default();
+    // The default takes 1 ms; the others less, and each fails after some launches.
+    let tired = || {
+        let mut launched = HashMap::new();
+        made(move |config, launches| {
+            let count: &mut usize = launched.entry(format!("{config:?}")).or_default();
             *count += launches;
             let Value::Int(x) = config.0[0] else { panic!("{config:?}") };
             if x > 0 && *count > 28 {
                 return Outcome::Failed(Failure { kind: FailureKind::Launch, message: "tired".to_owned() });
             }
             Outcome::Times((0..launches).map(|i| 1.0 - 0.05 * f64::from(x > 0) + 1e-6 * (*count + i) as f64).collect())
-        }
-    }
+        })
+    };
     let space = tuner::SpaceBuilder::new().range("x", 0, 39, 1).build().unwrap();
     let place = Place::new("");
     let mut cut = 0;
@@ -76,7 +74,7 @@ fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
         session.default = Some(Config(vec![Value::Int(0)]));
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(&store_in(&folder)).unwrap();
-        let tuning = tune(&session, &mut Tired(HashMap::new()), &mut store, &mut |_| true).unwrap();
+        let tuning = tune(&session, &mut tired(), &mut store, &mut |_| true).unwrap();
         let evidence = tuning.evidence;
         assert!(evidence.launches <= budget, "{budget}: {} launches", evidence.launches);
         if evidence.verdict == "the default stays: the budget was used up in the final rounds" {
@@ -166,22 +164,17 @@ fn final_rounds_take_no_more_launches_than_the_search_and_the_reach_of_a_budget_
     );
 }
 
-/// All configurations of a search take 1 ms in the mean; the fastest of 60 seems faster by luck.
-struct Lucky(u64);
-
-impl Device for Lucky {
-    fn name(&self) -> String {
-        "lucky".to_owned()
-    }
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+/// A device on which all configurations take 1 ms in the mean, but for a faster one; the fastest of 60 seems so by luck.
+fn lucky(mut seed: u64) -> impl Device {
+    made(move |config, launches| {
         let good = config.0[0] == Value::Int(7);
         let time = |_| {
-            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let chance = (self.0 >> 11) as f64 / (1u64 << 53) as f64;
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let chance = (seed >> 11) as f64 / (1u64 << 53) as f64;
             (if good { 0.93 } else { 1.0 }) + 0.15 * (chance - 0.5)
         };
         Outcome::Times((0..launches).map(time).collect())
-    }
+    })
 }
 
 #[test]
@@ -195,7 +188,7 @@ fn more_finalists_than_are_raced_to_the_end_are_compared_all_the_same() {
         session.finalists = finalists;
         let folder = tempfile::tempdir().unwrap();
         let mut store = Store::open(&store_in(&folder)).unwrap();
-        let tuning = tune(&session, &mut Lucky(1), &mut store, &mut |_| true).unwrap();
+        let tuning = tune(&session, &mut lucky(1), &mut store, &mut |_| true).unwrap();
         let details = tuning.evidence.details.unwrap();
         let candidates = &details.decisions.last().unwrap().candidates;
         assert_eq!(candidates.len(), finalists);
@@ -216,7 +209,7 @@ fn a_race_corrects_the_luck_of_a_search() {
             session.finalists = 1;
             let folder = tempfile::tempdir().unwrap();
             let mut store = Store::open(&store_in(&folder)).unwrap();
-            let tuning = tune(&session, &mut Lucky(seed), &mut store, &mut |_| true).unwrap();
+            let tuning = tune(&session, &mut lucky(seed), &mut store, &mut |_| true).unwrap();
             tuning.evidence.chosen.config == Config(vec![Value::Int(7)])
         });
         right.count()

@@ -65,7 +65,7 @@ fn of_a_run_the_times_are_joined_and_a_later_failure_replaces_them() {
         [(1, Outcome::Times(vec![1.0])), (2, Outcome::Times(vec![2.0])), (1, failure), (2, Outcome::Times(vec![3.0]))]
     {
         let config = Config(vec![Value::Int(a)]);
-        store.record(&mut run, &Observation { config, launches: 1, outcome, took_ms: 0.0, parts: Vec::new() }).unwrap();
+        store.record(&mut run, &Observation { config, launches: 1, outcome, took_ms: 0.0 }).unwrap();
     }
     let recording = store_json::recording_of(&[store.run_record(run.id()).unwrap()]).unwrap();
     assert!(is_failure(&recording.records[0].measured, FailureKind::WrongResult));

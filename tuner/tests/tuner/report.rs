@@ -1,7 +1,6 @@
 //! The report: complete, well-formed, self-contained, whatever the tuning was like.
 
 use tuner::compare::{Plan, decide};
-use tuner::goals::{Front, Goal};
 use tuner::objective::Objective;
 use tuner::report::{Evaluation, Report};
 use tuner::watch::NoWatch;
@@ -77,15 +76,6 @@ impl Device for Synthetic {
     }
 }
 
-/// Two objectives of which one configuration beats another.
-fn front() -> Front {
-    let goals: Vec<Goal> = ["time", "size=smaller"].map(|goal| goal.parse().unwrap()).to_vec();
-    let one = |block: i64, costs: [f64; 2]| {
-        (Config(vec![Value::Int(block), Value::from("x"), Value::Bool(true)]), costs.map(|cost| vec![cost]).to_vec())
-    };
-    Front::new(&goals, &[one(32, [1.0, 9.0]), one(64, [2.0, 3.0]), one(128, [3.0, 3.0])])
-}
-
 fn tuned() -> Report {
     let mut device = Synthetic(0.3);
     let evaluate = |config: Config| Evaluation { outcome: device.measure(&config, 5), config };
@@ -102,7 +92,6 @@ fn tuned() -> Report {
         searched: None,
         decisions: vec![decision],
         objective: Objective::Time,
-        front: Some(front()),
     }
 }
 

@@ -3,25 +3,9 @@
 use tuner::session::{Session, TuneError, Tuning};
 use tuner::store::{DeviceIdentity, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
-use tuner::{Config, Device, Outcome, Space, SpaceBuilder, Value, tune};
+use tuner::{Config, Outcome, Space, SpaceBuilder, Value, tune};
 
-/// A device that takes a time for a number, which is also told how many launches there were before.
-struct Line<F>(F, usize);
-
-impl<F: FnMut(i64, usize) -> f64> Device for Line<F> {
-    fn name(&self) -> String {
-        "line".into()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let Value::Int(x) = config.0[0] else { panic!("{config:?}") };
-        let time = |_| {
-            self.1 += 1;
-            (self.0)(x, self.1 - 1)
-        };
-        Outcome::Times((0..launches).map(time).collect())
-    }
-}
+use crate::made;
 
 fn line(most: i64) -> Space {
     SpaceBuilder::new().range("x", 0, most, 1).build().unwrap()
@@ -31,12 +15,13 @@ fn at(x: i64) -> Config {
     Config(vec![Value::Int(x)])
 }
 
-/// An exhaustive search of the line with one launch each, which `change` makes another.
+/// Searches the line exhaustively with one launch each, unless `change` says otherwise. `time` is told the number and how
+/// many launches there were before.
 fn searched(
     space: &Space,
     budget: &str,
     store: &mut Store,
-    time: impl FnMut(i64, usize) -> f64,
+    mut time: impl FnMut(i64, usize) -> f64,
     change: impl FnOnce(&mut Session<'_>),
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Tuning, TuneError> {
@@ -46,7 +31,13 @@ fn searched(
     let mut session = Session::new(task, StrategyKind::Exhaustive, 1, budget.parse().unwrap());
     session.launches = 1;
     change(&mut session);
-    tune(&session, &mut Line(time, 0), store, &mut |_| go_on())
+    let mut launched = 0;
+    let mut device = made(|config, launches| {
+        let Value::Int(x) = config.0[0] else { panic!("{config:?}") };
+        launched += launches;
+        Outcome::Times((launched - launches..launched).map(|before| time(x, before)).collect())
+    });
+    tune(&session, &mut device, store, &mut |_| go_on())
 }
 
 fn whole(
@@ -109,56 +100,4 @@ fn what_an_earlier_process_spent_is_of_the_budget() {
     assert_eq!(changed.unwrap(), 3);
     let tuning = run(usize::MAX).unwrap();
     assert_eq!((tuning.resumed, tuning.evidence.tried), (3, 3), "{:?}", tuning.evidence);
-}
-
-/// A device with two costs: the second is 1 at a configuration's first launch, and 3 at all others.
-struct TwoCosts {
-    launched: Vec<Config>,
-    last: Vec<Vec<f64>>,
-}
-
-impl Device for TwoCosts {
-    fn name(&self) -> String {
-        "two costs".into()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let Value::Int(x) = config.0[0] else { panic!("{config:?}") };
-        let first = !self.launched.contains(config);
-        self.launched.push(config.clone());
-        self.last = vec![vec![1.0 + x as f64; launches], vec![if first { 1.0 } else { 3.0 }; launches]];
-        Outcome::Times(vec![1.0 + x as f64; launches])
-    }
-
-    fn parts(&mut self) -> Vec<Vec<f64>> {
-        self.last.clone()
-    }
-}
-
-#[test]
-fn with_several_objectives_all_launches_count_and_every_second_turn_is_the_choices() {
-    let space = line(9);
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
-    let (device, tunable) = (DeviceIdentity::named("line", "test"), TunableIdentity::new("line", 1));
-    let workload = Workload::new().with("objective", "weighted").unwrap();
-    let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
-    let mut session = Session::new(task, StrategyKind::Exhaustive, 1, "10".parse().unwrap());
-    session.launches = 1;
-    session.goals = ["time", "energy=smaller"].map(|goal| goal.parse().unwrap()).into();
-    let mut program = TwoCosts { launched: Vec::new(), last: Vec::new() };
-    let evidence = tune(&session, &mut program, &mut store, &mut |_| true).unwrap().evidence;
-    // The final rounds launch the chosen one again and again.
-    let front = evidence.details.unwrap().front.unwrap();
-    let costs = |config: &Config| front.tried.iter().find(|tried| tried.config == *config).unwrap().costs.clone();
-    assert_eq!((costs(&at(0)), costs(&at(9))), (vec![1.0, 3.0], vec![10.0, 1.0]));
-    // The strategies have seeds of their own: the choice's, that of the time, the choice's, that of the energy.
-    let mut walks = [1, 2, 3].map(|seed| StrategyKind::Exhaustive.start(&space, seed));
-    for (launched, turn) in program.launched.iter().zip([0, 1, 0, 2, 0, 1]) {
-        let index = walks[turn].propose().unwrap();
-        assert_eq!(*launched, space.config(index));
-        for walk in &mut walks {
-            walk.observe(index, &Outcome::Times(vec![1.0]));
-        }
-    }
 }

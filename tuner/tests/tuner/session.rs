@@ -12,6 +12,8 @@ use tuner::tuned::{Request, Source, stub, tuned};
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 use tuner_score::synthetic::Synthetic;
 
+use crate::made;
+
 pub(crate) struct Place {
     device: DeviceIdentity,
     tunable: TunableIdentity,
@@ -42,27 +44,14 @@ impl Place {
 
     /// Ends after this many new measurements.
     fn interrupted(&self, session: &Session<'_>, store: &Path, most: usize) -> Result<Tuning, TuneError> {
-        let mut device = Steady(self.synthetic.clone());
+        // Every sample is a configuration's first: a process that continues cannot know how often another launched it.
+        let mut device = made(|config, launches| self.synthetic.clone().measure(config, launches));
         let mut store = Store::open(store).unwrap();
         let mut measured = 0;
         tune(session, &mut device, &mut store, &mut |progress| {
             measured += usize::from(!progress.replayed);
             measured < most
         })
-    }
-}
-
-/// A synthetic device whose n-th sample of a configuration is always its first ones': what a process that continues
-/// cannot know is how often its predecessor launched what.
-struct Steady(Synthetic);
-
-impl Device for Steady {
-    fn name(&self) -> String {
-        self.0.name()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        self.0.clone().measure(config, launches)
     }
 }
 
@@ -176,21 +165,13 @@ fn a_search_begins_with_its_seeds_and_is_continued_with_those_that_it_began_with
 
 #[test]
 fn a_time_that_nothing_can_be_computed_with_is_none_and_leaves_the_store_readable() {
-    struct Endless;
-    impl Device for Endless {
-        fn name(&self) -> String {
-            "endless".to_owned()
-        }
-        fn measure(&mut self, _: &Config, launches: usize) -> Outcome {
-            Outcome::Times(vec![1.1e308; launches])
-        }
-    }
     let place = Place::new("");
     let folder = tempfile::tempdir().unwrap();
     let default = Some(place.synthetic.space().config(0));
     let session = Session { default, ..place.session(StrategyKind::Random, "2") };
     let mut store = Store::open(&store_in(&folder)).unwrap();
-    let tuned = tune(&session, &mut Endless, &mut store, &mut |_| true);
+    let tuned =
+        tune(&session, &mut made(|_, launches| Outcome::Times(vec![1.1e308; launches])), &mut store, &mut |_| true);
     assert!(matches!(tuned, Err(TuneError::DefaultFailed(_))), "{tuned:?}");
     assert_eq!(store.runs().unwrap().len(), 1);
 }
@@ -238,20 +219,6 @@ fn locations(folder: &tempfile::TempDir, matching: Matching) -> Locations {
     Locations { user: store_in(folder), matching }
 }
 
-/// A device that counts its launches.
-struct Counting<'c>(Synthetic, &'c std::cell::Cell<usize>);
-
-impl Device for Counting<'_> {
-    fn name(&self) -> String {
-        self.0.name()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        self.1.set(self.1.get() + launches);
-        self.0.measure(config, launches)
-    }
-}
-
 /// Asks, and says how many launches it took.
 fn ask(
     request: &Request<'_>,
@@ -260,8 +227,13 @@ fn ask(
 ) -> (Option<Config>, Source, usize, String) {
     let launches = std::cell::Cell::new(0);
     let mut make = || {
-        let synthetic = synthetic.cloned().ok_or_else(|| "no device".to_owned())?;
-        Ok(Box::new(Counting(synthetic, &launches)) as Box<dyn Device>)
+        let mut synthetic = synthetic.cloned().ok_or_else(|| "no device".to_owned())?;
+        let launches = &launches;
+        let count = move |config: &Config, n| {
+            launches.set(launches.get() + n);
+            synthetic.measure(config, n)
+        };
+        Ok(Box::new(made(count)) as Box<dyn Device>)
     };
     let device = synthetic.is_some();
     let answer = tuned(request, locations, if device { Some(&mut make) } else { None }, &mut |_| true).unwrap();
@@ -363,32 +335,19 @@ fn an_exhaustive_search_that_ends_early_has_seen_all_parts_of_the_space() {
 
 #[test]
 fn an_infinite_time_costs_only_its_configuration() {
-    struct Odd(usize);
-    impl Device for Odd {
-        fn name(&self) -> String {
-            "odd".to_owned()
-        }
-
-        fn measure(&mut self, _: &Config, launches: usize) -> Outcome {
-            self.0 += 1;
-            Outcome::Times(vec![[f64::INFINITY, f64::NAN, 3.0, 2.0][self.0 - 1]; launches])
-        }
-
-        fn parts(&mut self) -> Vec<Vec<f64>> {
-            vec![vec![[1.0, 1.0, f64::INFINITY, 1.0][self.0 - 1]]]
-        }
-    }
     let place = Place::new("seed=1");
     let folder = tempfile::tempdir().unwrap();
     let session = Session { finalists: 0, ..place.session(StrategyKind::Exhaustive, "4") };
     let mut store = Store::open(&store_in(&folder)).unwrap();
-    let found = tune(&session, &mut Odd(0), &mut store, &mut |_| true).unwrap();
+    let mut times = [f64::INFINITY, f64::NAN, 3.0, 2.0].into_iter();
+    let mut odd = made(|_, launches| Outcome::Times(vec![times.next().unwrap(); launches]));
+    let found = tune(&session, &mut odd, &mut store, &mut |_| true).unwrap();
     let failed =
         store.observations(found.run).unwrap().into_iter().filter_map(|observation| match observation.outcome {
             Outcome::Failed(failure) => Some((failure.kind, failure.message)),
             Outcome::Times(_) => None,
         });
-    let expected = ["inf", "NaN", "inf"].map(|number| (FailureKind::Launch, format!("it ran and gave {number}")));
+    let expected = ["inf", "NaN"].map(|number| (FailureKind::Launch, format!("it ran and gave {number}")));
     assert_eq!(failed.collect::<Vec<_>>(), expected);
 }
 

@@ -63,7 +63,7 @@ kernels:
   input = \"pp.dat\"               # {input} in the commands
 
 A program has the options of `tune run` for any program, as build, check and
-regex = [\"([0-9.]+) ms\"]. What no group names is tuned by itself. A device without a default of its own
+regex = \"([0-9.]+) ms\". What no group names is tuned by itself. A device without a default of its own
 takes it from [default] (block = 128).";
 
 /// Tune a chain in groups: what shares the time of a step together, the rest separately; then judge the whole chain.

@@ -47,7 +47,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         default: target.default.clone(),
         sample: target.sample.clone(),
         seeds: if args.no_seeds { Vec::new() } else { seeds(&store, &task)? },
-        goals: target.goals.clone(),
         fresh: args.fresh,
         ..Session::new(task, args.strategy.unwrap_or(kind), args.seed, budget)
     };
@@ -151,6 +150,5 @@ fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations
         searched: Some(evidence.tried),
         decisions: evidence.details.as_ref().map(|details| details.decisions.clone()).unwrap_or_default(),
         objective: target.objective,
-        front: evidence.details.as_ref().and_then(|details| details.front.clone()),
     }
 }

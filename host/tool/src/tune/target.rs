@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::Command;
 
 use tuner::cli::Program;
-use tuner::goals::Goal;
 use tuner::interchange::read_recording;
 use tuner::interchange::store_json::{fingerprint, workload_of};
 use tuner::objective::Objective;
@@ -44,8 +43,6 @@ pub struct Target {
     pub sample: String,
     pub budget: &'static str,
     pub objective: Objective,
-    /// The objectives, where there are several.
-    pub goals: Vec<Goal>,
     program: Option<Program>,
 }
 
@@ -65,7 +62,6 @@ impl Target {
                 sample: program.sample.clone(),
                 budget: BUDGET,
                 objective: program.objective,
-                goals: program.goals.clone(),
                 program: Some(program),
             });
         }
@@ -94,7 +90,6 @@ impl Target {
             device,
             budget: DECODER_BUDGET,
             objective: Objective::Time,
-            goals: Vec::new(),
             program: None,
         })
     }
@@ -113,7 +108,6 @@ impl Target {
             sample: format!("recording {}", fingerprint(&recording)),
             budget: BUDGET,
             objective: Objective::Time,
-            goals: Vec::new(),
             program: None,
         };
         Ok((target, recording))

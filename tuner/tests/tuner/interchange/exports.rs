@@ -67,8 +67,7 @@ prop_compose! {
             .into_iter()
             .map(|(index, launches, outcome, took_ms)| {
                 let config = Config(vec![Value::Int(1), values[index.index(values.len())].clone()]);
-                let parts = vec![vec![took_ms; launches]; launches % 3];
-                Observation { config, launches, outcome, took_ms, parts }
+                Observation { config, launches, outcome, took_ms }
             })
             .collect();
         let decision = measurements.first().filter(|_| decided).map(|measurement| Evidence {
@@ -146,10 +145,7 @@ fn small_store(folder: &Path) -> Store {
         for index in 0..2 {
             let outcome = Outcome::Times(vec![index as f64 + 1.0 + offset]);
             store
-                .record(
-                    &mut run,
-                    &Observation { config: space.config(index), launches: 1, outcome, took_ms: 0.0, parts: Vec::new() },
-                )
+                .record(&mut run, &Observation { config: space.config(index), launches: 1, outcome, took_ms: 0.0 })
                 .unwrap();
         }
     }

@@ -102,14 +102,21 @@ fn what_a_killed_program_has_not_finished_is_no_data() {
 }
 
 #[test]
-fn a_newer_schema_is_left_alone() {
-    let folder = Folder::new();
-    drop(folder.store());
-    let connection = Connection::open(folder.file()).unwrap();
-    connection.pragma_update(None, "user_version", 1000).unwrap();
-    drop(connection);
-    let errors = refused(&folder.file());
-    assert!(errors.iter().all(|error| matches!(error, StoreError::Newer { found: 1000, .. })), "{errors:?}");
+fn another_schema_is_left_alone() {
+    for version in [1, 1000] {
+        let folder = Folder::new();
+        drop(folder.store());
+        let connection = Connection::open(folder.file()).unwrap();
+        connection.pragma_update(None, "user_version", version).unwrap();
+        drop(connection);
+        let errors = refused(&folder.file());
+        let known = |error: &StoreError| match error {
+            StoreError::Newer { found, .. } => *found == version && version == 1000,
+            StoreError::Corrupt { what, .. } => version == 1 && what.contains("has the version 1, this program's is 2"),
+            _ => false,
+        };
+        assert!(errors.iter().all(known), "{errors:?}");
+    }
 }
 
 #[test]

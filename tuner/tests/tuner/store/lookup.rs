@@ -23,9 +23,8 @@ fn what_was_measured_and_decided_is_there_after_opening_again() {
             launches: 3,
             outcome: Outcome::Failed(Failure { kind: FailureKind::WrongResult, message: "hit 3, ü".to_owned() }),
             took_ms: 0.0,
-            parts: Vec::new(),
         },
-        Observation { parts: vec![vec![0.1, 0.3], vec![7.0, 8.0]], ..times(config(64, "a"), &[0.5, 0.7]) },
+        times(config(64, "a"), &[0.5, 0.7]),
         times(config(32, "a"), &[]),
     ];
     let id = {

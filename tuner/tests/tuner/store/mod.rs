@@ -60,13 +60,7 @@ fn plan() -> Plan {
 }
 
 fn times(config: Config, times: &[f64]) -> Observation {
-    Observation {
-        config,
-        launches: times.len(),
-        outcome: Outcome::Times(times.to_vec()),
-        took_ms: 1.5,
-        parts: Vec::new(),
-    }
+    Observation { config, launches: times.len(), outcome: Outcome::Times(times.to_vec()), took_ms: 1.5 }
 }
 
 fn evidence(config: Config, time_ms: f64) -> Evidence {

@@ -11,6 +11,7 @@ use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 use tuner_score::synthetic::Synthetic;
 
 use super::{Folder, Key, config, evidence, plan, times};
+use crate::made;
 
 /// This test program again, as another process that runs one of the helpers below.
 fn helper(name: &str, file: &Path, change: impl FnOnce(&mut Command)) -> Child {
@@ -46,24 +47,14 @@ fn next(seed: u64, seen: &[Outcome], configurations: usize) -> usize {
     (hash % configurations as u64) as usize
 }
 
-/// A device whose samples do not depend on what it measured before, as a real one's hardly do.
-struct Fresh(Synthetic);
-
-impl Device for Fresh {
-    fn name(&self) -> String {
-        self.0.name()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        std::thread::sleep(Duration::from_micros(300));
-        self.0.clone().measure(config, launches)
-    }
-}
-
 /// Tunes, continuing what is unfinished; says every completed measurement.
 fn tune(file: &Path, mut said: impl FnMut(usize)) -> Vec<Outcome> {
     let (key, synthetic) = synthetic_key();
-    let mut device = Fresh(synthetic);
+    // Samples do not depend on what was measured before, as a real device's hardly do.
+    let mut device = made(|config, launches| {
+        std::thread::sleep(Duration::from_micros(300));
+        synthetic.clone().measure(config, launches)
+    });
     let mut store = Store::open(file).unwrap();
     let mut recorder = Recorder::start(&mut device, &mut store, &key.task(), &plan(), false).unwrap();
     let mut seen = Vec::new();
@@ -190,14 +181,8 @@ fn eight_processes_write_one_new_store_at_once() {
 }
 
 /// A device that must not be asked.
-struct Never;
-impl Device for Never {
-    fn name(&self) -> String {
-        "never".to_owned()
-    }
-    fn measure(&mut self, config: &Config, _: usize) -> Outcome {
-        panic!("{config:?} is measured again")
-    }
+fn never() -> impl Device {
+    made(|config, _| panic!("{config:?} is measured again"))
 }
 
 #[test]
@@ -207,13 +192,8 @@ fn a_run_that_a_living_process_continues_is_not_taken_and_a_hang_is_remembered()
     let (mut one, mut other) = (folder.store(), folder.store());
     let mut run = one.begin(&key.task(), &plan()).unwrap();
     let hang = Failure { kind: FailureKind::TimeOut, message: "killed after 3 s".to_owned() };
-    let observation = Observation {
-        config: config(64, "b"),
-        launches: 1,
-        outcome: Outcome::Failed(hang.clone()),
-        took_ms: 3000.0,
-        parts: Vec::new(),
-    };
+    let observation =
+        Observation { config: config(64, "b"), launches: 1, outcome: Outcome::Failed(hang.clone()), took_ms: 3000.0 };
     one.record(&mut run, &observation).unwrap();
     assert!(other.resume(&key.task(), &plan()).unwrap().is_none());
     let another = Plan { seed: 8, ..plan() };
@@ -222,7 +202,7 @@ fn a_run_that_a_living_process_continues_is_not_taken_and_a_hang_is_remembered()
     let (_, observations) = other.resume(&key.task(), &plan()).unwrap().unwrap();
     assert_eq!(observations, [observation]);
 
-    let mut never = Never;
+    let mut never = never();
     let mut recorder = Recorder::start(&mut never, &mut one, &key.task(), &another, true).unwrap();
     assert_eq!(recorder.measure(&config(64, "b"), 5), Outcome::Failed(hang));
 }
@@ -285,7 +265,7 @@ fn a_run_that_another_process_has_continued_is_taken() {
     let mut run = store.begin(&key.task(), &plan()).unwrap();
     store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap();
     // As another process does where the file system has no locks.
-    let columns = "config, launches, times, failure, message, took_ms, parts, at";
+    let columns = "config, launches, times, failure, message, took_ms, at";
     let next = format!(
         "INSERT INTO measurements (run_id, sequence, {columns}) SELECT run_id, sequence + 1, {columns} FROM measurements"
     );
@@ -328,7 +308,7 @@ fn of_unfinished_runs_the_one_with_the_same_budget_is_continued_and_another_budg
     for (plan, run) in [(plan(), 1), (other, 2)] {
         assert_eq!(store.resume(&key.task(), &plan).unwrap().unwrap().0.id(), run);
     }
-    let mut never = Never;
+    let mut never = never();
     let longer = Plan { budget: "12 evaluations".to_owned(), ..plan() };
     let mut recorder = Recorder::start(&mut never, &mut store, &key.task(), &longer, false).unwrap();
     assert_eq!(recorder.run(), 2);
