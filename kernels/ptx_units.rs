@@ -15,5 +15,6 @@ pub const UNITS: [&str; 9] = [
 ];
 
 /// Beginnings of entry names, and the registers that a thread of such a kernel may have. With 48, five blocks of 256 threads
-/// of the fused kernel fit on a multiprocessor of sm_80 and sm_90, and at most eight bytes a thread are spilled.
-pub const MAX_REGISTERS: &[(&str, u32)] = &[("fused__", 48)];
+/// of the fused kernel fit on a multiprocessor of sm_80 and sm_90, and at most eight bytes a thread are spilled. With 64, four
+/// of the kernel that repairs groups do, not two: its warps wait for memory.
+pub const MAX_REGISTERS: &[(&str, u32)] = &[("fused__", 48), ("fused_others__", 64)];

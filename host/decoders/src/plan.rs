@@ -187,8 +187,9 @@ pub fn too_many_hits(offsets: &[u32], n_groups: usize, capacity: usize) -> Decod
     DecodeError::TooManyHits { event, hits: ends().nth(event).unwrap_or(0), capacity }
 }
 
-/// Most blocks for the events that the fused kernel leaves.
-const OTHERS_BLOCKS: u32 = 128;
+/// Most blocks for the groups and events that the fused kernel leaves: several times what the largest GPU holds at once (four
+/// of 256 threads on each of 132 multiprocessors), so that the last ones to run leave little of it idle.
+const OTHERS_BLOCKS: u32 = 1024;
 
 /// Most threads of such a block: the kernel has too many registers for the largest blocks.
 pub(super) const OTHERS_THREADS: u32 = 256;

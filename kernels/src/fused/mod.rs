@@ -26,15 +26,16 @@
 //!
 //! Which sector a lane reads is known long before the first event, and so is the range of x of its hits. If hits are
 //! written lane by lane in the order of (group, x), and inside a lane in the direction in which x rises, they come out
-//! sorted as far as these ranges do not overlap. Neighbouring staves overlap a little: 3 groups in 72 of an event. No lane
-//! is walked by a thread, and no atomic decides where a hit belongs: the rank of its lane does, as in the CPU decoder's
-//! fast path.
+//! sorted as far as these ranges do not overlap. In y-rows a few groups overlap, where neighbouring staves do; in unique-x
+//! most. No lane is walked by a thread, and no atomic decides where a hit belongs: the rank of its lane does, as in the CPU
+//! decoder's fast path.
 //!
 //! # The other events
 //!
 //! Whatever is unusual (a bank with trouble or of another type, a board that is named twice, an unsorted lane, a strip
-//! without charge, a cluster above the maximum size, an address that is not aligned, tables that do not fit the records) makes the whole event one for the other kernel, [`others`], which knows every rule. There is no path
-//! for it here but one: its hits are counted, slowly and without being kept (`count.rs`), so that
+//! without charge, a cluster above the maximum size, an address that is not aligned, tables that do not fit the records)
+//! makes the whole event one for the other kernel, [`others`], which knows every rule. Here its hits are only counted, slowly
+//! and without being kept (`count.rs`), so that
 //!
 //! ```text
 //! launch 1    fused           a block an event, in the order of tickets: counts its hits, ordinary or not, tells how many,

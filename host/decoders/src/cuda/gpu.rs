@@ -149,7 +149,7 @@ impl CudaDevice {
         if !given.clone().eq(function.parameters.iter().copied()) {
             let (taken, given, entry) = (&function.parameters, given.collect::<Vec<_>>(), kernel.entry(variant));
             let message = format!("{entry} takes parameters of {taken:?} bytes, not of {given:?}");
-            return Err(StartError::Driver { action: "find a kernel that goes with this program", message }.into());
+            return Err(CallError::of_message("find a kernel that goes with this program", message).into());
         }
         let threads = shape.block.0.saturating_mul(shape.block.1);
         if threads > function.max_threads {
@@ -184,7 +184,7 @@ impl CudaDevice {
             return Ok(());
         }
         let message = format!("the stream is not one of GPU {}", self.gpu.ordinal);
-        Err(StartError::Driver { action: "use a stream", message }.into())
+        Err(CallError::of_message("use a stream", message).into())
     }
 }
 

@@ -98,13 +98,8 @@ pub enum StartError {
         registers: u32,
     },
     /// Something else that the driver said.
-    #[error("the NVIDIA driver failed to {action}: {message}")]
-    Driver {
-        /// What it was to do.
-        action: &'static str,
-        /// What it said.
-        message: String,
-    },
+    #[error("the NVIDIA driver {0}")]
+    Driver(#[from] CallError),
 }
 
 impl From<StartError> for DecodeError {
@@ -146,12 +141,6 @@ pub fn choose(ordinal: usize) -> Result<Gpu, StartError> {
     let Attributes { name, capability, memory, multiprocessors, .. } = driver::describe(ordinal)?;
     let gpu = Gpu { ordinal, name, capability, memory, multiprocessors };
     if capability < MIN_CAPABILITY { Err(StartError::OldDevice { gpu }) } else { Ok(gpu) }
-}
-
-impl From<CallError> for StartError {
-    fn from(error: CallError) -> Self {
-        Self::Driver { action: error.action, message: error.message }
-    }
 }
 
 impl From<CallError> for DecodeError {

@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use super::{Kernel, Unit};
 
 impl Kernel {
-    /// Returns true if `cuda.registers` limits this kernel: all but the one for extraordinary events, which takes twice the
-    /// registers of any other and is in no hurry.
+    /// Returns true if `cuda.registers` limits this kernel: all but the one that repairs groups and decodes extraordinary
+    /// events, which needs more registers than any other and has a limit of its own.
     pub fn has_register_limit(self) -> bool {
         self != Self::FusedOthers
     }

@@ -14,11 +14,12 @@
 //!                      keys do not rise are sorted there, then the hits worked out            scattered.rs
 //! ```
 //!
-//! Few events come to the list, so it is small and not fast: it needs no memory but its lists and the event's own places in the
-//! output, however busy the event is, and one path takes unsorted lanes, repeated boards and equal keys alike, because
-//! the keys decide.
+//! Few events come to the list, so decoding one is small and not fast: it needs no memory but its lists and the event's own
+//! places in the output, however busy the event is, and one path takes unsorted lanes, repeated boards and equal keys alike,
+//! because the keys decide. In unique-x most groups of every event come to the other list: their warps wait for memory, so
+//! many must be resident.
 //!
-//! Launch: blocks of any number share the list; [`others_shared_bytes`] of shared memory.
+//! Launch: blocks of any number share the lists; [`others_shared_bytes`] of shared memory.
 
 mod lanes;
 mod repair;

@@ -22,13 +22,15 @@ impl fmt::Display for CallError {
     }
 }
 
+impl std::error::Error for CallError {}
+
 impl CallError {
     pub(super) fn new(action: &'static str, code: CUresult) -> Self {
         Self { action, message: describe(code), out_of_memory: code == CUresult::CUDA_ERROR_OUT_OF_MEMORY }
     }
 
-    /// An error that another library than the driver found.
-    pub(super) const fn of_message(action: &'static str, message: String) -> Self {
+    /// Wraps a message that is not one of the driver.
+    pub const fn of_message(action: &'static str, message: String) -> Self {
         Self { action, message, out_of_memory: false }
     }
 }
