@@ -1,4 +1,4 @@
-//! What the kernels use on each architecture: as committed, or measured with the installed `ptxas`.
+//! Resources of the kernels on each architecture: as committed, or measured with the installed `ptxas`.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub struct Resources {
     pub kernels: Vec<KernelUse>,
 }
 
-/// What one kernel uses on one architecture.
+/// Resources of one kernel on one architecture.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct KernelUse {
     /// PTX module.
@@ -62,7 +62,7 @@ pub enum ResourcesError {
 }
 
 impl Resources {
-    /// What is committed.
+    /// Returns the committed resources.
     ///
     /// # Errors
     /// When the file was damaged before the program was built.
@@ -70,7 +70,7 @@ impl Resources {
         Ok(serde_json::from_str(COMMITTED)?)
     }
 
-    /// What the installed `ptxas` says of the embedded PTX.
+    /// Measures the embedded PTX with the installed `ptxas`.
     ///
     /// # Errors
     /// When there is none, or it fails.
@@ -107,7 +107,7 @@ impl Resources {
         Ok(Self { ptxas: ptxas.version().map_err(ResourcesError::Ptxas)?, kernels })
     }
 
-    /// What a variant's kernel uses on an architecture.
+    /// Returns the resources of a variant's kernel on an architecture.
     pub fn of(&self, kernel: Kernel, variant: &str, arch: &str) -> Option<&KernelUse> {
         let entry = kernel.entry(variant);
         self.kernels.iter().find(|of| of.kernel == entry && of.arch == arch)
@@ -115,7 +115,7 @@ impl Resources {
 }
 
 impl KernelUse {
-    /// Whether the kernel gets by without local memory.
+    /// Returns true if the kernel gets by without local memory.
     pub const fn is_clean(&self) -> bool {
         self.stack == 0 && self.spill_stores == 0 && self.spill_loads == 0
     }
