@@ -59,7 +59,7 @@ impl Sums for NarrowSums {
     }
 }
 
-/// What a user can choose, as the device gets it.
+/// Options of clustering, as the device gets them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterOptions {
@@ -86,7 +86,7 @@ impl ClusterOptions {
     }
 }
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// Σpos of the cluster to emit.
@@ -114,7 +114,7 @@ const EXCEEDED: u32 = 1 << 17;
 const UNSORTED: u32 = 1 << 18;
 
 impl<S: Sums> LaneClustering<S> {
-    /// Whether a strip was not above the one before.
+    /// Returns true if a strip was not above the one before.
     #[inline(always)]
     pub const fn is_unsorted(&self) -> bool {
         self.state & UNSORTED != 0

@@ -1,4 +1,4 @@
-//! What a decoder looks up for each lane slot and each sector, flattened to plain-old-data.
+//! Look-up tables by lane slot and by sector, flattened to plain-old-data.
 //!
 //! A *slot* is `board * 6 + lane`; a *sector* is one of the 1048 silicon sensors of the UT, by its id (docs/format.md,
 //! "Sector ids").
@@ -23,7 +23,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Whether a sensor is connected to this slot.
+    /// Returns true if a sensor is connected to this slot.
     pub const fn is_connected(&self) -> bool {
         self.chan_id != 0
     }
@@ -54,7 +54,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// Whether a sensor is connected to this lane.
+    /// Returns true if a sensor is connected to this lane.
     pub const fn is_connected(&self) -> bool {
         self.chan_id != 0
     }

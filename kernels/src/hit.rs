@@ -24,7 +24,7 @@ pub struct Cluster {
 // SAFETY: `repr(C)`, 4 + 2 + 2 bytes, size and alignment 8: no padding; integers only, so every bit pattern is a value.
 unsafe impl simt::Plain for Cluster {}
 
-/// Where a hit is, before its coordinates are worked out.
+/// Place of a hit, before its coordinates are worked out.
 #[derive(Clone, Copy, Debug)]
 pub struct Strip {
     /// Strip number that goes into the formulas.
@@ -111,12 +111,12 @@ impl<L: Launcher> HitBuffers<L> {
     }
 }
 
-/// What a pipeline makes of a batch.
+/// Results of a pipeline for a batch.
 #[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
 pub struct Output<L: Launcher> {
     /// The hits.
     pub hits: HitBuffers<L>,
-    /// Where the hits of each group of each event begin, and where the last end: `events * n_groups + 1`.
+    /// Beginning of the hits of each group of each event, and the end of the last: `events * n_groups + 1`.
     pub offsets: L::Buffer<u32>,
     /// `N_COUNTS` counters an event.
     pub report: L::Buffer<u32>,

@@ -1,4 +1,4 @@
-//! What a decoder counts for each event, so that nothing is dropped silently (docs/policy.md).
+//! Counters of each event, so that nothing is dropped silently (docs/policy.md).
 
 /// One counter of an [`EventReport`]; the names are those of the policy table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,10 +36,10 @@ pub enum Count {
     BrokenEvent,
 }
 
-/// How many counters there are.
+/// Number of counters.
 pub const N_COUNTS: usize = 15;
 
-/// What a counter says.
+/// Meaning of a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An ordinary quantity.
@@ -91,7 +91,7 @@ impl Count {
         }
     }
 
-    /// Whether the counter is a size, a statistic or a trouble.
+    /// Returns whether the counter is a size, a statistic or a trouble.
     pub const fn kind(self) -> Kind {
         match self {
             Self::Banks | Self::Strips => Kind::Size,
@@ -121,7 +121,7 @@ impl EventReport {
         self.counts[count as usize] = self.counts[count as usize].saturating_add(n);
     }
 
-    /// Whether any trouble was counted.
+    /// Returns true if any trouble was counted.
     pub fn has_trouble(&self) -> bool {
         Count::ALL.iter().any(|&c| c.kind() == Kind::Trouble && self.get(c) > 0)
     }

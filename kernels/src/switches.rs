@@ -5,7 +5,7 @@
 
 use crate::detector::BankVersion;
 
-/// How the banks of a batch lie in memory (docs/format.md, "Batches in memory").
+/// Layout of the banks of a batch in memory (docs/format.md, "Batches in memory").
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Layout {
     /// Event-major: the block of event `e` is at `raw + offsets[e]`.
@@ -15,7 +15,7 @@ pub enum Layout {
     Mep,
 }
 
-/// What a kernel is compiled for.
+/// Features that a kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(clippy::struct_excessive_bools)] // Independent switches: that is what they are.
 pub struct Switches {

@@ -37,7 +37,7 @@ impl Tables<'_> {
         self.strips_per_hybrid.len()
     }
 
-    /// What is connected to a slot.
+    /// Returns the lane and sector that are connected to a slot.
     #[inline(always)]
     pub fn slot<B: Block>(&self, block: &B, switches: Switches, slot: u32) -> Slot {
         if switches.flat_map {

@@ -44,7 +44,7 @@ pub struct ProgramArgs {
     #[serde(default = "ms")]
     #[arg(long, value_name = "UNIT", default_value = "ms", requires = "command", value_parser = ["s", "ms", "us", "ns"])]
     pub unit: String,
-    /// What the numbers are: time, rate (things per second, more is better), smaller or larger (any positive number that
+    /// Meaning of the numbers: time, rate (things per second, more is better), smaller or larger (any positive number that
     /// should be small or large).
     #[serde(skip)]
     #[arg(long, value_name = "KIND", default_value = "time", requires = "command")]
@@ -60,7 +60,7 @@ pub struct ProgramArgs {
     /// Name of the program in the store, in place of its command line: results are found again under another path.
     #[arg(long, value_name = "NAME", requires = "command")]
     pub name: Option<String>,
-    /// What other places in the commands stand for.
+    /// Values of other places in the commands.
     #[arg(skip)]
     #[serde(skip)]
     pub constants: BTreeMap<String, Value>,
@@ -76,20 +76,20 @@ pub struct Program {
     pub device: DeviceIdentity,
     /// The program.
     pub tunable: TunableIdentity,
-    /// What it works on, and the objective.
+    /// Workload, and the objective.
     pub workload: Workload,
     /// The folder it starts in: in another one, its command may name other files.
     pub sample: String,
-    /// Its parameters.
+    /// Parameters.
     pub space: Space,
-    /// Its default.
+    /// Default configuration.
     pub default: Option<Config>,
-    /// What its numbers stand for.
+    /// Meaning of the numbers.
     pub objective: Objective,
 }
 
 impl ProgramArgs {
-    /// What is to be tuned; `None` where these options name no program.
+    /// Returns what is to be tuned; `None` where these options name no program.
     ///
     /// # Errors
     /// A space that cannot be read or is empty; what a store cannot keep.

@@ -144,14 +144,14 @@ impl FailureKind {
 /// A failed measurement.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Failure {
-    /// What went wrong.
+    /// Kind of failure.
     pub kind: FailureKind,
     /// The cause, in words.
     pub message: String,
 }
 
 impl Failure {
-    /// That of a measurement which was given up after `limit`.
+    /// Returns the failure of a measurement which was given up after `limit`.
     pub(crate) fn timed_out(limit: Duration) -> Self {
         Self { kind: FailureKind::TimeOut, message: format!("killed after {:.3} s", limit.as_secs_f64()) }
     }
@@ -165,7 +165,7 @@ impl Failure {
     }
 }
 
-/// What measuring a configuration gave.
+/// Result of measuring a configuration.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -177,13 +177,13 @@ pub enum Outcome {
 
 /// Something that measures configurations.
 pub trait Device {
-    /// What the device calls itself: the key of the store.
+    /// Returns the device's name: the key of the store.
     fn name(&self) -> String;
 
     /// Runs `config` `launches` times. A failure is an outcome, never a panic.
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome;
 
-    /// How long one measurement may take before it is given up; `None` where it may take any time. A configuration that
+    /// Returns the limit of one measurement; `None` where it may take any time. A configuration that
     /// was given up earlier, after less than this, is tried again.
     fn time_out(&self) -> Option<Duration> {
         None

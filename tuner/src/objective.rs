@@ -106,7 +106,7 @@ impl Objective {
         if self.more_is_better() { 1.0 / (1.0 + of_cost) - 1.0 } else { of_cost }
     }
 
-    /// What is compared, in a word.
+    /// Returns what is compared, in a word.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Time => "time",

@@ -37,14 +37,14 @@ pub fn stub() {
 /// The request.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
-    /// How to tune if nothing is found. Its default is what is used where nothing is tuned.
+    /// Session to run if nothing is found. Its default is what is used where nothing is tuned.
     pub session: Session<'a>,
-    /// Whether tuning is allowed.
+    /// Allows tuning.
     pub tune: bool,
-    /// How far a match may be relaxed and still be used without validation: 0 is only what matches in everything; see
+    /// Relaxation with which a match is used without validation: 0 is only what matches in everything; see
     /// [`Found::step`]. Something whose configurations cannot fail or give another result may allow more.
     pub trusted_step: u8,
-    /// Whether it is answered in earnest even where everything is stubbed.
+    /// Answers in earnest even where everything is stubbed.
     pub force: bool,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Where a configuration comes from.
+/// Origin of a configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Source {
     /// From a store.
@@ -79,9 +79,9 @@ pub enum Source {
 pub struct Tuned {
     /// It; `None` where there is neither a result nor a default.
     pub config: Option<Config>,
-    /// Where it comes from.
+    /// Origin of the configuration.
     pub source: Source,
-    /// What was found and not used, and why.
+    /// Results that were found and not used, and why.
     pub rejected: Vec<String>,
 }
 

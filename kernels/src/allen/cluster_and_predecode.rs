@@ -24,7 +24,7 @@ use simt::primitives::block_opportunistic_loop::ItemLoop;
 use simt::primitives::warp_aggregated_atomics;
 use simt::{Block, FULL_MASK, Global, GlobalMut, Kernel, Shared, SharedLayout};
 
-/// What the kernel reads, besides the tables.
+/// Input of the kernel, besides the tables.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterInput<'a> {
@@ -41,7 +41,7 @@ pub struct ClusterInput<'a> {
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for ClusterInput<'_> {}
 
-/// What the kernel writes.
+/// Output of the kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterOutput<'a> {
@@ -117,7 +117,7 @@ impl<B: Block> Emitter<'_, B> {
         self.block.atomic_add(self.output.report, event + count as u32, 1);
     }
 
-    /// Whether any thread of the warp has work, or for plain atomics whether this one has.
+    /// Returns true if any thread of the warp has work, or for plain atomics if this one has.
     #[inline(always)]
     fn goes_on(&self, has_work: bool) -> bool {
         if self.switches.warp_atomics { self.block.ballot_sync(FULL_MASK, has_work) != 0 } else { has_work }
@@ -251,7 +251,7 @@ fn copy_bank<B: Block>(emitter: &Emitter<'_, B>, input: &ClusterInput<'_>, table
 /// [`cluster_and_predecode`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct ClusterAndPredecode {
-    /// What the kernel is compiled for.
+    /// Features that the kernel is compiled for.
     pub switches: Switches,
 }
 

@@ -11,7 +11,7 @@ use crate::switches::Switches;
 use crate::tables::Tables;
 use simt::{Block, Global, GlobalMut, Kernel, WARP_SIZE};
 
-/// Where the clusters of all groups are.
+/// Ranges of the clusters of all groups.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GroupRanges<'a> {
@@ -54,7 +54,7 @@ pub fn compress_and_make_keys<B: Block>(
 /// [`compress_and_make_keys`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct CompressAndMakeKeys {
-    /// What the kernel is compiled for.
+    /// Features that the kernel is compiled for.
     pub switches: Switches,
 }
 

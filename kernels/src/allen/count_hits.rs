@@ -52,7 +52,7 @@ impl Item {
     }
 }
 
-/// What the kernel writes.
+/// Output of the kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct CountOutput<'a> {
@@ -314,7 +314,7 @@ pub fn copy_out<B: Block>(block: &B, array: Shared<u32>, view: GlobalMut<'_, u32
 /// [`count_hits`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct CountHits {
-    /// What the kernel is compiled for.
+    /// Features that the kernel is compiled for.
     pub switches: Switches,
 }
 

@@ -11,7 +11,7 @@ use crate::switches::Switches;
 use crate::tables::Tables;
 use simt::{Block, Global, GlobalMut, Kernel};
 
-/// What the kernel reads, besides the tables.
+/// Input of the kernel, besides the tables.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DecodeInput<'a> {
@@ -72,7 +72,7 @@ pub fn decode_in_order<B: Block>(
 /// [`decode_in_order`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct DecodeInOrder {
-    /// What the kernel is compiled for.
+    /// Features that the kernel is compiled for.
     pub switches: Switches,
 }
 

@@ -55,7 +55,7 @@ pub fn find_permutation<B: Block>(
 /// [`find_permutation`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct FindPermutation {
-    /// What the kernel is compiled for.
+    /// Features that the kernel is compiled for.
     pub switches: Switches,
 }
 

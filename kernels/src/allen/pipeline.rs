@@ -14,14 +14,14 @@ use crate::hit::{Cluster, Output};
 use crate::switches::Switches;
 use crate::tables::Tables;
 
-/// What decides how a batch is decoded.
+/// Options and sizes of decoding a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct AllenSetup {
-    /// What the kernels are compiled for.
+    /// Features that the kernels are compiled for.
     pub switches: Switches,
     /// Options of the clustering.
     pub options: ClusterOptions,
-    /// What the mean strip of a flipped sector is subtracted from.
+    /// Number from which the mean strip of a flipped sector is subtracted.
     pub flip_origin: f32,
     /// Length up to which a group is sorted by counting.
     pub sort_run: u32,
@@ -46,7 +46,7 @@ pub struct AllenShapes {
     pub decode_in_order: Shape,
 }
 
-/// What lies between the kernels. A counter is a group of an event.
+/// Buffers between the kernels. A counter is a group of an event.
 #[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
 pub struct AllenBuffers<L: Launcher> {
     /// A word a counter.
@@ -61,18 +61,18 @@ pub struct AllenBuffers<L: Launcher> {
     pub items: L::Buffer<u64>,
     /// A word an event.
     pub n_items: L::Buffer<u32>,
-    /// What has an element a strip.
+    /// Buffers with an element a strip.
     pub strips: StripBuffers<L>,
 }
 
-/// What lies between the kernels and has an element a strip.
+/// Buffers between the kernels with an element a strip.
 #[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
 pub struct StripBuffers<L: Launcher> {
     /// The clusters, with gaps.
     pub clusters: L::Buffer<Cluster>,
     /// Sort keys.
     pub keys: L::Buffer<u64>,
-    /// Which cluster comes out where.
+    /// Cluster at each place of the output.
     pub permutation: L::Buffer<u32>,
     /// Of the sort.
     pub scratch: L::Buffer<u32>,

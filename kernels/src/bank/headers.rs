@@ -33,7 +33,7 @@ pub const fn items_capacity(version: BankVersion, n_boards: u32) -> u32 {
     n_boards * items_per_bank(version)
 }
 
-/// What is counted while the banks are looked at.
+/// Counts made while the banks are looked at.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderCounters {
     /// For block scans.
@@ -97,7 +97,7 @@ impl UtBanks {
     }
 }
 
-/// What the banks are checked with, and where the result goes.
+/// Rules for checking banks, and destination of the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Headers<'a> {
     /// Format and layout.
@@ -108,7 +108,7 @@ pub struct Headers<'a> {
     pub strips_per_hybrid: Global<'a, u32>,
     /// Set to their start.
     pub counters: HeaderCounters,
-    /// Where the UT banks are noted.
+    /// List of the UT banks.
     pub banks: UtBanks,
 }
 
@@ -228,7 +228,7 @@ impl Headers<'_> {
     }
 }
 
-/// What a decodable bank holds.
+/// Contents of a decodable bank.
 #[derive(Clone, Copy)]
 enum Items {
     Lanes(v5::Counts),

@@ -1,4 +1,4 @@
-//! Where the banks of an event lie in a batch, in Allen or MEP layout (docs/format.md, "Batches in memory").
+//! Positions of an event's banks in a batch, in Allen or MEP layout (docs/format.md, "Batches in memory").
 //!
 //! Every word that leads to a bank is checked before it is followed. A bank that is not there as the batch says is
 //! `None`: the batch contradicts itself, and the event ends before this bank. Offsets are bytes from the start of
@@ -35,7 +35,7 @@ unsafe impl simt::Argument for Batch<'_> {}
 /// The banks of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBanks {
-    /// As the batch's arrays number it.
+    /// Number in the batch's arrays.
     event: u32,
     /// Banks that the event says it has.
     pub n_banks: u32,
@@ -43,7 +43,7 @@ pub struct EventBanks {
     table: u32,
 }
 
-/// Where the sizes, types and versions of an event (Allen layout) or a bank (MEP) begin; `NOWHERE` where the batch does
+/// Beginnings of the sizes, types and versions of an event (Allen layout) or a bank (MEP); `NOWHERE` where the batch does
 /// not say.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
@@ -53,7 +53,7 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Those of lane `lane`. The whole warp calls.
+    /// Returns the rows of lane `lane`. The whole warp calls.
     #[inline(always)]
     #[must_use]
     pub fn of_lane<B: Block>(self, block: &B, lane: u32) -> Self {
@@ -71,7 +71,7 @@ const NOWHERE: u32 = u32::MAX;
 /// An event whose banks one thread has found for all of its block, so that each word that leads there is read once.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundEvent {
-    /// Its banks.
+    /// Banks of the event.
     pub banks: EventBanks,
     /// Allen.
     rows: Rows,
@@ -100,7 +100,7 @@ impl FoundEvent {
         }
     }
 
-    /// What was told; `None` where the event's table of banks is not there.
+    /// Returns what was told; `None` where the event's table of banks is not there.
     #[inline(always)]
     pub fn told<B: Block>(block: &B, layout: Layout, words: Shared<u32>) -> Option<Self> {
         let n_banks = block.shared_load(words, 1);
@@ -172,10 +172,10 @@ pub struct Bank {
 }
 
 impl Batch<'_> {
-    /// As [`version`](Self::version), more than any byte: `versions` has them.
+    /// Value of [`version`](Self::version) above any byte: `versions` has them.
     pub const VERSION_OF_EACH: u32 = 256;
 
-    /// Whether `versions` is to be looked at.
+    /// Returns true if `versions` is to be looked at.
     #[inline(always)]
     pub const fn has_version_of_each(&self) -> bool {
         self.version == Self::VERSION_OF_EACH
@@ -226,7 +226,7 @@ impl Batch<'_> {
         Some((size, kind, version))
     }
 
-    /// As [`Banks::bank`]; `rows` are those of the event, if they are known.
+    /// Returns a [bank](Banks::bank); `rows` are those of the event, if they are known.
     #[inline(always)]
     fn bank<B: Block>(
         &self,

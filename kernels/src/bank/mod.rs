@@ -14,7 +14,7 @@ pub const UT: u8 = 66;
 /// Bank type of error banks, decoded like ordinary ones.
 pub const UT_ERROR: u8 = 68;
 
-/// Whether banks of this type are decoded.
+/// Returns true if banks of this type are decoded.
 pub const fn is_ut(kind: u8) -> bool {
     kind == UT || kind == UT_ERROR
 }

@@ -30,7 +30,7 @@ pub struct Counts {
     high: u32,
 }
 
-/// What a header says about its bank.
+/// Statement of a header about its bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     /// Decodable: all hits that it counts are there.
@@ -46,7 +46,7 @@ pub enum Header {
 }
 
 impl Counts {
-    /// Those of the header's two words.
+    /// Unpacks the header's two words.
     #[inline(always)]
     pub const fn of_words(low: u32, high: u32) -> Self {
         Self { low, high }

@@ -10,7 +10,7 @@ use crate::detector::BankVersion;
 use crate::switches::{Layout, Switches};
 use simt::{Block, Global, NonEmpty};
 
-/// What the banks of an event are found by.
+/// Arrays by which the banks of an event are found.
 #[derive(Clone, Copy)]
 pub(super) struct Banks<'a> {
     pub switches: Switches,
@@ -21,7 +21,7 @@ pub(super) struct Banks<'a> {
     pub raw: NonEmpty<'a, u32>,
 }
 
-/// Where an event is, checked as far as all banks have it in common. The block has one, in shared memory.
+/// Position of an event, checked as far as all banks have it in common. The block has one, in shared memory.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub n_banks: u32,

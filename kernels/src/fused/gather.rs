@@ -51,14 +51,14 @@ const fn layout() -> (Shared<u32>, u32) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankWord(pub u32);
 
-/// What a batch says of a bank.
+/// Statement of a batch about a bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its size, type or version is not there.
+    /// Size, type or version are not there.
     Missing,
     /// It is of a type that is not decoded.
     OtherType,
-    /// Its version byte is not that of the kernel.
+    /// The version byte is not that of the kernel.
     WrongVersion,
     /// Neither.
     Good,
@@ -182,7 +182,7 @@ pub fn gather_banks<B: Block>(
 /// [`gather_banks`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct GatherBanks {
-    /// What the kernel is compiled for.
+    /// Features that the kernel is compiled for.
     pub switches: Switches,
 }
 

@@ -1,4 +1,4 @@
-//! What the kernel looks up, in records that one or two loads of sixteen bytes bring.
+//! Look-up tables of the kernel, in records that one or two loads of sixteen bytes bring.
 
 use simt::{Global, NonEmpty, Plain};
 
@@ -14,7 +14,7 @@ pub const MAX_GROUPS: u32 = 96;
 /// Most classes of sectors; the UT has 18. (A [`LaneRecord`] has five bits for its own.)
 pub const MAX_CLASSES: u32 = 24;
 
-/// Where the class begins in [`LaneRecord::id`]; a `ChannelID` ends below.
+/// Position of the class in [`LaneRecord::id`]; a `ChannelID` ends below.
 pub const CLASS_SHIFT: u32 = 23;
 
 /// Bit of a rank that says that x falls with the strip number: the lane is written backwards.
@@ -57,7 +57,7 @@ pub struct LaneRecord {
 // SAFETY: `repr(C)`, four 4-byte numbers, size 16, alignment 16: no padding; numbers only.
 unsafe impl Plain for LaneRecord {}
 
-/// What few sectors have alike; the same as in [`SectorConstants`](crate::detector::SectorConstants).
+/// Constants that few sectors have alike; the same as in [`SectorConstants`](crate::detector::SectorConstants).
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
@@ -118,7 +118,7 @@ impl<'a> HitTables<'a> {
         self.lanes.len()
     }
 
-    /// What the hits of an event are made with; `None` where some table is empty, so that there are none.
+    /// Returns the tables that hits are made with; `None` where some table is empty, so that there are no hits.
     #[inline(always)]
     pub(super) fn of_hits(&self) -> Option<OfHits<'a>> {
         Some(OfHits {
@@ -132,10 +132,10 @@ impl<'a> HitTables<'a> {
 /// The tables by which hits are made.
 #[derive(Clone, Copy)]
 pub(super) struct OfHits<'a> {
-    /// As [`HitTables::lanes`].
+    /// See [`HitTables::lanes`].
     pub lanes: NonEmpty<'a, LaneRecord>,
-    /// As [`HitTables::groups`].
+    /// See [`HitTables::groups`].
     pub groups: NonEmpty<'a, u16>,
-    /// As [`HitTables::classes`].
+    /// See [`HitTables::classes`].
     pub classes: NonEmpty<'a, ClassRecord>,
 }

@@ -75,7 +75,7 @@ const fn nearest_strip(mean: f32) -> u32 {
 /// 2⁻¹⁵, as much as floats between 256 and 512 are apart.
 const HALFWAY_STEP: f32 = 1.0 / 32768.0;
 
-/// What the hits are made with.
+/// Inputs from which hits are made.
 #[derive(Clone, Copy)]
 pub(super) struct Maker<'a> {
     pub version: BankVersion,
@@ -89,18 +89,18 @@ pub(super) struct Maker<'a> {
 /// Hits that begin a sector of 32 bytes: a warp writes whole sectors.
 const OF_SECTOR: u32 = 8;
 
-/// Where the clusters of the warps' parts are among those of the window; a warp lane has the part of its number.
+/// Positions of the clusters of the warps' parts among those of the tile; a warp lane has the part of its number.
 struct Parts {
     /// Clusters of the parts up to and with this one.
     up_to: u32,
-    /// What is to be added to the number of one of its clusters in the window for its place in `clusters`.
+    /// Offset from a cluster's index in the tile to its index in `clusters`.
     shift: u32,
     /// Strips of each part, of the last one it may be fewer.
     strips: u32,
 }
 
 impl Parts {
-    /// Those of a window of `n` strips. All lanes of the warp call, after a barrier since the strips were read.
+    /// Returns the parts of a tile of `n` strips. All lanes of the warp call, after a barrier since the strips were read.
     #[inline(always)]
     fn of<B: Block>(block: &B, shared: &FusedShared, n: u32) -> Self {
         let lane = block.lane_id();

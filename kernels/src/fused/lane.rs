@@ -51,7 +51,7 @@ impl Lane {
     }
 }
 
-/// Where the bytes of the hits are.
+/// Addresses of the bytes of the hits.
 #[derive(Clone, Copy)]
 pub(super) struct Hits<'a> {
     pub version: BankVersion,
@@ -93,7 +93,7 @@ impl Hits<'_> {
 }
 
 impl Word {
-    /// What the key of a word counts in: the charge is below.
+    /// Unit of the key of a word: the charge is below.
     pub const KEY: u32 = 1 << 5;
 
     /// Follows no strip, and is no sum.
@@ -104,7 +104,7 @@ impl Word {
         self.0 >> 20
     }
 
-    /// What rises by one from a strip to the next of its cluster.
+    /// Returns a key that rises by one from a strip to the next of its cluster.
     #[inline(always)]
     pub const fn key(self) -> u32 {
         self.0 >> 5
@@ -129,7 +129,7 @@ impl Word {
     }
 }
 
-/// What the strips of a v5 cluster behind its first add up to, in the place of the second: charge 12 bits, charge times
+/// Sums over the strips of a v5 cluster behind its first, in the place of the second: charge 12 bits, charge times
 /// number of the strip in the cluster 18. The highest bit is one that no [`Word`] has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sums(pub u32);
@@ -141,7 +141,7 @@ impl Sums {
     /// Strips of the largest cluster whose sums fit: all of them with the largest charge.
     pub const MAX_SIZE: u32 = 128;
 
-    /// What strip `number` of a cluster adds, 1 … 127; of others it means nothing.
+    /// Returns the contribution of strip `number` of a cluster, 1 … 127; of others it means nothing.
     #[inline(always)]
     pub const fn of(number: u32, charge: u32) -> u32 {
         charge.wrapping_mul(Self::CHARGE | number)

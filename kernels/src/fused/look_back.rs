@@ -1,4 +1,4 @@
-//! Where an event's hits begin, found while the events before it are still on their way: decoupled look-back.
+//! Beginning of an event's hits, found while the events before it are still on their way: decoupled look-back.
 //!
 //! ```text
 //! state of a block:   nothing yet  →  its own hits  →  all hits up to and with it

@@ -99,7 +99,7 @@ use simt::{Block, FULL_MASK, Global, GlobalMut, Kernel, WARP_SIZE};
 pub struct FusedOptions {
     /// Clustering.
     pub cluster: ClusterOptions,
-    /// What the mean strip of a flipped sector is subtracted from.
+    /// Number from which the mean strip of a flipped sector is subtracted.
     pub flip_origin: f32,
     /// Strips of a window: a multiple of 32 from [`MIN_STRIPS`] to [`MAX_STRIPS`].
     pub strips: u32,
@@ -108,7 +108,7 @@ pub struct FusedOptions {
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for FusedOptions {}
 
-/// What the kernels read of a batch.
+/// Arrays of a batch that the kernels read.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FusedInput<'a> {
@@ -124,13 +124,13 @@ pub struct FusedInput<'a> {
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for FusedInput<'_> {}
 
-/// What both kernels write.
+/// Arrays that both kernels write.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Written<'a> {
     /// The hits.
     pub hits: HitArrays<'a>,
-    /// Where the hits of each group of each event begin, and where the last end: `events * n_groups + 1`.
+    /// Beginning of the hits of each group of each event, and the end of the last: `events * n_groups + 1`.
     pub offsets: GlobalMut<'a, u32>,
     /// `N_COUNTS` counters an event.
     pub report: GlobalMut<'a, u32>,
@@ -141,7 +141,7 @@ pub struct Written<'a> {
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for Written<'_> {}
 
-/// What the first kernel writes, and where events begin.
+/// Arrays that the first kernel writes, and the beginnings of events.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FusedOutput<'a> {
@@ -154,7 +154,7 @@ pub struct FusedOutput<'a> {
     pub groups: GlobalMut<'a, u32>,
     /// The events that are left; a word an event.
     pub others: GlobalMut<'a, u32>,
-    /// Where the hits of each event begin, if that is known; else empty.
+    /// Beginning of the hits of each event, if that is known; else empty.
     pub bases: Global<'a, u32>,
     /// Empty; or a word an event: then hits are counted, and nothing else is written.
     pub counts: GlobalMut<'a, u32>,
@@ -338,14 +338,14 @@ fn leave_groups<B: Block>(block: &B, shared: &FusedShared, output: &FusedOutput<
     }
 }
 
-/// Whether an event is to be decoded.
+/// Returns true if an event is to be decoded.
 #[inline(always)]
 fn is_selected<B: Block>(block: &B, selected: Global<'_, u32>, event: u32) -> bool {
     let word = event / 32;
     selected.is_empty() || word < selected.len() && block.load(selected, word) >> (event % 32) & 1 != 0
 }
 
-/// Whether the caller's warp is the one that looks back: the last, which has no groups to place where there are many warps.
+/// Returns true in the warp that looks back: the last, which has no groups to place where there are many warps.
 #[inline(always)]
 fn looks_back<B: Block>(block: &B) -> bool {
     block.warp_id() + 1 == block.warps()
@@ -434,7 +434,7 @@ fn write_report<B: Block>(block: &B, to: &Written<'_>, event: u32, n_banks: u32,
 /// [`fused()`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct Fused {
-    /// What the kernel is compiled for.
+    /// Features that the kernel is compiled for.
     pub switches: Switches,
 }
 

@@ -13,10 +13,10 @@ use crate::bank::layout::Batch;
 use crate::hit::Output;
 use crate::switches::{Layout, Switches};
 
-/// What decides how a batch is decoded.
+/// Options and sizes of decoding a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct FusedSetup<'a> {
-    /// What the kernels are compiled for.
+    /// Features that the kernels are compiled for.
     pub switches: Switches,
     /// Options of the kernels.
     pub options: FusedOptions,
@@ -50,18 +50,18 @@ pub struct FusedTables<'a> {
     pub lanes: LaneTables<'a>,
 }
 
-/// What lies between the kernels.
+/// Buffers between the kernels.
 #[expect(missing_debug_implementations, reason = "a launcher's buffers need not show themselves")]
 pub struct FusedBuffers<L: Launcher> {
-    /// Where there is a list: a bit an event. Else empty.
+    /// Selected events, a bit an event; empty without a list.
     pub selected: L::Buffer<u32>,
     /// MEP layout: as many as [`bank_words`](super::gather::bank_words). Allen layout: empty.
     pub bank_words: L::Buffer<u32>,
-    /// Where hits are counted first: a word an event. Else empty.
+    /// Counts, a word an event, if hits are counted first; else empty.
     pub counts: L::Buffer<u32>,
-    /// Where hits are counted first: a word an event, and one more. Else empty.
+    /// Beginnings of events, a word an event and one more, if hits are counted first; else empty.
     pub bases: L::Buffer<u32>,
-    /// Where hits are counted first: a word a tile of a prefix sum over the events. Else unused.
+    /// Aggregates of the prefix sum over the events, a word a tile, if hits are counted first; else unused.
     pub tile_totals: L::Buffer<u32>,
     /// [`LookBack::words`](super::look_back::LookBack::words).
     pub look_back: L::Buffer<u32>,

@@ -20,15 +20,15 @@ pub(super) const WINDOW_WORDS: u32 = 4;
 pub(super) struct FusedShared {
     /// The block's event.
     pub event: Shared<u32>,
-    /// Where its banks are: the words of a `banks::Place`.
+    /// Positions of the banks: the words of a `banks::Place`.
     pub place: Shared<u32>,
-    /// Its lanes with hits and its strips.
+    /// Numbers of lanes with hits and of strips.
     pub event_run: Shared<u32>,
     /// The words of a `strips::Window`.
     pub window: Shared<u32>,
     /// Not 0: the event's hits are counted, and where they begin is known.
     pub is_counted: Shared<u32>,
-    /// Where the event's hits begin.
+    /// Index of the event's first hit.
     pub base: Shared<u32>,
     /// Not 0: the event is for the other kernel.
     pub unusual: Shared<u32>,
@@ -45,7 +45,7 @@ pub(super) struct FusedShared {
     pub payloads: Shared<u32>,
     /// v4, by lane slot of a bank (eight a bank): its first cluster word.
     pub first_words: Shared<u8>,
-    /// Where each group begins, counted in hits, and where the last ends.
+    /// Beginning of each group, counted in hits, and the end of the last.
     pub group_hits: Shared<u32>,
     /// Groups whose x do not rise, a bit each.
     pub bad_groups: Shared<u32>,
@@ -55,7 +55,7 @@ pub(super) struct FusedShared {
     pub lanes: Shared<u32>,
     /// By 32 strips of the window: which begin a lane.
     pub lane_begins: Shared<u32>,
-    /// Where each cluster begins in the window; those of a warp from the warp's first strip on.
+    /// Beginning of each cluster in the tile; those of a warp from the warp's first strip on.
     pub clusters: Shared<u16>,
     /// The strips of the window, and one word that continues no cluster.
     pub strips: Shared<u32>,
@@ -63,7 +63,8 @@ pub(super) struct FusedShared {
     pub ranks: Shared<u32>,
 }
 
-/// What the layout depends on. All else has room for the largest tables, so that its places are constants: looked up, they
+/// Sizes on which the layout depends. All else has room for the largest tables, so that its places are constants: looked up,
+/// they
 /// would fill registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {

@@ -14,9 +14,9 @@ use simt::{Block, FULL_MASK, WARP_SIZE};
 /// A run of the event's strips that is looked at together. The block has one at a time, in shared memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
-    /// Its first strip, which begins a lane.
+    /// First strip, which begins a lane.
     pub start: u32,
-    /// Its strips.
+    /// Number of strips.
     pub n: u32,
     /// Lanes before.
     pub lanes_before: u32,
@@ -25,7 +25,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Where the first begins; it has no strips yet.
+    /// Tile at the beginning, without strips yet.
     pub const BEGIN: Self = Self { start: 0, n: 0, lanes_before: 0, hits_before: 0 };
 
     /// Makes it the block's. One thread of the block calls, between barriers.
@@ -48,14 +48,14 @@ impl Window {
         }
     }
 
-    /// Where the block's begins, after a barrier since it was put.
+    /// Returns the beginning of the block's tile, after a barrier since it was put.
     #[inline(always)]
     #[track_caller]
     pub fn start<B: Block>(block: &B, shared: &FusedShared) -> u32 {
         block.shared_load(shared.window, 0)
     }
 
-    /// Whether it ends with the event's `n_strips`.
+    /// Returns true if it ends with the event's `n_strips`.
     #[inline(always)]
     pub const fn is_last(&self, n_strips: u32) -> bool {
         self.start + self.n == n_strips
@@ -117,7 +117,7 @@ pub(super) fn part<B: Block>(block: &B, n: u32) -> (u32, u32) {
     (first, (first + per_warp).min(chunks))
 }
 
-/// As [`read`], where the batch has no bytes.
+/// [Reads](read) nothing, where the batch has no bytes.
 #[inline(always)]
 pub(super) fn read_nothing<B: Block>(block: &B, shared: &FusedShared) -> bool {
     if block.thread() == 0 {

@@ -1,4 +1,4 @@
-//! What the kernel looks up: the static order of the lane slots, and the constants of the hit formulas in that order.
+//! Look-up tables of the kernel: the static order of the lane slots, and the constants of the hit formulas in that order.
 //!
 //! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x; slots that nothing is
 //! connected to have none. Neighbouring hits come from neighbouring ranks, so a table in the order of the ranks is read in
@@ -82,14 +82,14 @@ impl LaneTables<'_> {
         (rank != UNCONNECTED).then_some(rank)
     }
 
-    /// Whether the lane of a rank is written backwards.
+    /// Returns true if the lane of a rank is written backwards.
     #[inline(always)]
     pub fn is_reversed<B: Block>(&self, block: &B, rank: u32) -> bool {
         let class = CLASS_WORDS * u32::from(block.load(self.classes, rank));
         block.load(self.constants, class + 7) & CLASS_REVERSED != 0
     }
 
-    /// Where the cluster of position and weight (v4: word and 0) on the lane of a rank is.
+    /// Returns the place of the cluster of position and weight (v4: word and 0) on the lane of a rank.
     #[inline(always)]
     pub fn strip<B: Block>(
         &self,

@@ -48,7 +48,7 @@ use std::path::Path;
 /// Most configurations of a group; more would not even be listed in reasonable time.
 const MOST: usize = 200_000;
 
-/// What a file of groups says.
+/// Contents of a file of groups.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChainFile {
@@ -66,12 +66,12 @@ pub struct ChainFile {
     pub workloads: Vec<WorkloadEntry>,
 }
 
-/// What programs work on.
+/// Workload of programs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 pub struct WorkloadEntry {
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
-    /// What places in the programs' commands stand for.
+    /// Values of places in the programs' commands.
     #[serde(flatten)]
     pub values: BTreeMap<String, Value>,
 }
@@ -80,13 +80,13 @@ pub struct WorkloadEntry {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelEntry {
-    /// Its name.
+    /// Name of the kernel.
     pub name: String,
     /// The device, as on the command line.
     pub device: Option<String>,
     /// Or the program: its options, as on the command line.
     pub program: Option<toml::Table>,
-    /// What it runs with now.
+    /// Configuration in use.
     #[serde(default)]
     pub default: BTreeMap<String, Value>,
 }
@@ -99,12 +99,12 @@ pub struct GroupEntry {
     pub name: Option<String>,
     /// Their names.
     pub together: Vec<String>,
-    /// Whether the kernels run at once.
+    /// Runs the kernels at once.
     #[serde(default)]
     pub concurrent: bool,
 }
 
-/// What is wrong with a chain, or with its file: in words, with the group or kernel.
+/// Error of a chain, or of its file: in words, with the group or kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ChainError(String);
@@ -147,13 +147,13 @@ impl ChainFile {
 
 /// A kernel: a device, its configurations, and what it runs with now.
 pub struct Kernel<'d> {
-    /// Its name.
+    /// Name of the kernel.
     pub name: String,
-    /// What measures it.
+    /// Device that measures it.
     pub device: Box<dyn Device + Send + 'd>,
-    /// Its configurations.
+    /// Configurations.
     pub space: Space,
-    /// What it runs with now.
+    /// Configuration in use.
     pub default: Config,
 }
 
@@ -207,13 +207,13 @@ pub fn default_of(
 /// Kernels, or parameters of one, that are tuned together, on the time of their step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its name.
+    /// Name of the unit.
     pub name: String,
     /// Numbers of its kernels; their configurations are one, in this order.
     pub kernels: Vec<usize>,
 }
 
-/// What became of a chain.
+/// Result of tuning a chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainDecision {
     /// The configuration to use for each kernel: those that the groups chose if the chain is better with them, else the
@@ -230,7 +230,7 @@ pub struct ChainDecision {
 /// A chain that can be run and tuned in groups: either the parameters of one device, or several devices.
 pub struct DeviceChain<'d> {
     kernels: Vec<Kernel<'d>>,
-    /// Whether the units are the parameters of the only kernel; otherwise they are the kernels.
+    /// True if the units are the parameters of the only kernel; otherwise they are the kernels.
     parameters: bool,
     groups: Vec<Group>,
     /// Steps whose kernels run at once, by their units.
@@ -305,7 +305,7 @@ impl<'d> DeviceChain<'d> {
         &self.groups
     }
 
-    /// What each unit runs with now.
+    /// Returns the configuration in use of each unit.
     pub fn defaults(&self) -> Vec<Config> {
         if self.parameters {
             self.kernels[0].default.0.iter().map(|value| Config(vec![value.clone()])).collect()

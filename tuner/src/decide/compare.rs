@@ -27,10 +27,10 @@ pub enum Order {
     Random,
 }
 
-/// How samples are taken.
+/// Number and order of samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// How they are weighed.
+    /// Weighing of the samples.
     pub rules: Rules,
     /// The order of the turns.
     pub order: Order,
@@ -67,7 +67,7 @@ pub fn turns(sides: usize, rounds: usize, order: Order, lot: &mut ChaCha8Rng) ->
 /// The number of a configuration in a comparison, and why it could not be measured.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Dropped {
-    /// Its number.
+    /// Number of the side.
     pub side: usize,
     /// The cause.
     pub failure: Failure,
@@ -144,7 +144,7 @@ pub(crate) fn warm_up(device: &mut dyn Device, config: &Config, launches: usize)
 /// Two configurations, measured and judged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What the blocks say.
+    /// Judgement of the blocks.
     pub judgement: Judgement,
     /// The blocks.
     pub blocks: Vec<Block>,
@@ -191,7 +191,7 @@ pub fn compare(
     Ok(Comparison { judgement, blocks })
 }
 
-/// What became of a candidate.
+/// Fate of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "fate")]
 pub enum Fate {
@@ -206,7 +206,7 @@ pub enum Fate {
 pub struct Candidate {
     /// The configuration.
     pub config: Config,
-    /// What became of it.
+    /// Fate of the candidate.
     #[serde(flatten)]
     pub fate: Fate,
 }
@@ -228,7 +228,7 @@ pub enum Ruling {
 /// The outcome of a contest between the default and its candidates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// What to use from now on: a candidate only if it was promoted, else the default.
+    /// Configuration to use from now on: a candidate only if it was promoted, else the default.
     pub chosen: Config,
     /// Why.
     #[serde(flatten)]
@@ -239,7 +239,7 @@ pub struct Decision {
     pub candidates: Vec<Candidate>,
     /// The number of the winner of the first round, if there was one.
     pub winner: Option<usize>,
-    /// Its second measurement, on fresh samples; the promotion rests on this alone.
+    /// Second measurement, on fresh samples; the promotion rests on this alone.
     pub confirmation: Option<Judgement>,
 }
 

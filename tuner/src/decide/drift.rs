@@ -8,7 +8,7 @@
 use crate::statistics::{median, quantile, robust_spread};
 use std::collections::VecDeque;
 
-/// How the detector judges.
+/// Settings of the detector.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriftOptions {
     /// Times in a window. Default 8.
@@ -19,7 +19,7 @@ pub struct DriftOptions {
     pub settle: usize,
     /// Smallest relative change that matters. Default 0.05.
     pub least: f64,
-    /// How often the largest deviation seen so far a change must exceed. Default 2.
+    /// Factor by which a change must exceed the largest deviation seen so far. Default 2.
     pub margin: f64,
 }
 
@@ -43,7 +43,7 @@ pub struct Detector {
     past: VecDeque<f64>,
     /// The last windows, all out of line on the same side.
     suspects: Vec<f64>,
-    /// How far single times strayed before: a window of one mode of two is as far off.
+    /// Largest deviation of single times before: a window of one mode of two is as far off.
     single: f64,
     /// Deviations up to this one turned out to be harmless.
     harmless: f64,

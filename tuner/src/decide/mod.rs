@@ -1,4 +1,4 @@
-//! What to believe of measurements: statistics, verdicts, and the decisions that rest on them.
+//! Judgement of measurements: statistics, verdicts, and the decisions that rest on them.
 
 pub mod chain;
 pub mod compare;

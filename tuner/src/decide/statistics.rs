@@ -62,7 +62,8 @@ pub fn lag_one(values: &[f64]) -> f64 {
     (product / power).clamp(-1.0, 1.0)
 }
 
-/// How many independent values a correlated series is worth: n (1 - r) / (1 + r) with the lag-one correlation r, as for
+/// Returns the number of independent values that a correlated series is worth: n (1 - r) / (1 + r) with the lag-one
+/// correlation r, as for
 /// a process of first order.
 ///
 /// The estimate of r from n values is too low by about (1 + 3 r) / n; that is added back. Anticorrelation is never

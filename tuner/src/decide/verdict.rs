@@ -22,7 +22,7 @@ use crate::watch::State;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::fmt;
 
-/// Which of two configurations.
+/// One of two configurations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
@@ -46,7 +46,7 @@ pub enum Reason {
     Throttled,
 }
 
-/// What the evidence says.
+/// Conclusion from the evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict", content = "detail")]
 pub enum Verdict {
@@ -72,7 +72,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// How evidence is weighed.
+/// Method of weighing the evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
@@ -88,13 +88,13 @@ pub enum Method {
 /// The rules of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rules {
-    /// How the evidence is weighed.
+    /// Method of weighing the evidence.
     pub method: Method,
     /// 1 minus the chance that any comparison of the family calls equals different. Default 0.95.
     pub confidence: f64,
     /// Relative difference of times within which two configurations count as the same. Default 0.002.
     pub indifference: f64,
-    /// How many comparisons share the error: 100 candidates against one default are 100. Default 1.
+    /// Number of comparisons that share the error: 100 candidates against one default are 100. Default 1.
     pub family: usize,
     /// The numbers of blocks at which the evidence is looked at, ascending; the last one is the horizon. Each look is
     /// given an equal part of the error. Default 10, 20, 40.
@@ -159,7 +159,7 @@ pub struct Block {
 /// A verdict with what it rests on. Differences are relative: time of B over time of A, minus 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
-    /// What the evidence says.
+    /// Conclusion from the evidence.
     #[serde(flatten)]
     pub verdict: Verdict,
     /// The estimate of the difference; not a number (JSON null) without usable blocks.
@@ -174,12 +174,12 @@ pub struct Judgement {
     /// Two-sided chance of so large a difference between equals, before correction.
     #[serde(deserialize_with = "or_nan")]
     pub chance: f64,
-    /// What `chance` was compared with.
+    /// Level with which `chance` was compared.
     #[serde(deserialize_with = "or_nan")]
     pub level: f64,
     /// Usable blocks (of the shorter side, if the sides were measured apart).
     pub blocks: usize,
-    /// How many independent blocks they are worth.
+    /// Number of independent blocks that they are worth.
     #[serde(deserialize_with = "or_nan")]
     pub effective_blocks: f64,
     /// Samples that were used.
@@ -300,7 +300,7 @@ fn usable(times: &[f64]) -> bool {
     !times.is_empty() && times.iter().all(|&time| is_cost(time))
 }
 
-/// Whether the second half of a series differs from the first by more than chance (1 %) allows.
+/// Returns true if the second half of a series differs from the first by more than chance (1 %) allows.
 fn halves_disagree(values: &[f64]) -> bool {
     if values.len() < 8 {
         return false;

@@ -20,7 +20,7 @@ pub struct Matrix {
     pub times: Vec<Vec<Option<f64>>>,
 }
 
-/// What is wrong with a matrix, a portfolio, or a question to them, in words.
+/// Error of a matrix, a portfolio, or a question to them, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct MatrixError(String);
@@ -41,7 +41,7 @@ fn no_common() -> MatrixError {
 pub struct OneForAll {
     /// Number of the set.
     pub set: usize,
-    /// What it costs on each workload beyond the best there, relative.
+    /// Cost on each workload beyond the best there, relative.
     pub regrets: Vec<f64>,
     /// The measure it was chosen by: weighted mean of the regrets, or the largest.
     pub cost: f64,
@@ -80,7 +80,7 @@ impl Matrix {
         })
     }
 
-    /// What `set` costs on each workload beyond the best there, relative; infinite where it fails.
+    /// Returns the cost of `set` on each workload beyond the best there, relative; infinite where it fails.
     ///
     /// # Errors
     /// A workload on which no set runs.
@@ -178,7 +178,7 @@ impl Matrix {
     }
 }
 
-/// What a batch of work looks like, as far as a rule may use it: named quantities, none of them negative, that the
+/// Features of a batch of work, as far as a rule may use them: named quantities, none of them negative, that the
 /// application chooses (a mean length, results an item). Every look at one kind of work has the same names.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -213,7 +213,7 @@ impl<const N: usize> From<[(&str, f64); N]> for Features {
     }
 }
 
-/// What a parameter set was tuned for.
+/// Workload for which a parameter set was tuned.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Tuned {
     /// The set.
@@ -222,7 +222,7 @@ pub struct Tuned {
     pub device: String,
     /// The workload, by name and by look.
     pub workload: String,
-    /// What its batches look like.
+    /// Features of its batches.
     pub features: Features,
 }
 
@@ -233,7 +233,7 @@ pub struct Picker {
     sets: Vec<Tuned>,
     current: usize,
     streak: usize,
-    /// How much nearer (log ratio) another workload must be. Default ln 1.2.
+    /// Distance (log ratio) by which another workload must be nearer. Default ln 1.2.
     pub margin: f64,
     /// Batches in a row that must say so. Default 3.
     pub patience: usize,
@@ -246,11 +246,11 @@ pub struct Picker {
 pub struct Pick<'a> {
     /// The set to use.
     pub set: &'a Tuned,
-    /// Its number.
+    /// Number of the set.
     pub number: usize,
     /// The number of the set whose workload the batch looks most like.
     pub nearest: usize,
-    /// Whether it is another one than for the batch before.
+    /// True if it is another one than for the batch before.
     pub changed: bool,
     /// The batch looks like none of the workloads: the set is a guess, to be reported.
     pub strange: bool,

@@ -7,10 +7,10 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long a killed process may take to end: inside a driver, forever.
+/// Time that a killed process may take to end: inside a driver, forever.
 const GONE: Duration = Duration::from_secs(5);
 
-/// How long the folder of a build is tried to be removed: what was killed may still write into it for a moment.
+/// Time for which the removal of a build's folder is tried: what was killed may still write into it for a moment.
 const REMOVED: Duration = Duration::from_millis(300);
 
 /// Reads the groups that run now (a line of numbers) and folders (`f` and a path) until its input ends, which is when this
@@ -26,7 +26,7 @@ done
 for group in $groups; do kill -9 "-$group"; done
 for folder do rm -rf "$folder" || { sleep 0.2; rm -rf "$folder"; }; done"#;
 
-/// What must not outlive this process.
+/// Processes and folders that must not outlive this process.
 struct Left {
     groups: Vec<u32>,
     folders: Vec<PathBuf>,
@@ -105,7 +105,7 @@ impl Group {
         &mut self.0
     }
 
-    /// How the leader ended, if it has. The others of the group are killed then.
+    /// Returns the leader's exit status, if it has ended. The others of the group are killed then.
     pub(crate) fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>> {
         match state(self.0.id()) {
             State::Runs => return Ok(None),
@@ -147,7 +147,7 @@ impl Drop for Group {
     }
 }
 
-/// What is known of a child.
+/// State of a child.
 #[derive(PartialEq, Eq)]
 enum State {
     Runs,
@@ -198,7 +198,7 @@ impl Folder {
         Ok(Self(folder))
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub(crate) fn path(&self) -> &std::path::Path {
         self.0.path()
     }

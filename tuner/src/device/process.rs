@@ -20,7 +20,7 @@ pub use super::group::end_all;
 use super::group::Group;
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 
-/// How long a child may take to make its device ready: to read its input, to start a driver.
+/// Time that a child may take to make its device ready: to read its input, to start a driver.
 const READY: Duration = Duration::from_mins(5);
 
 /// Bytes of an answer at most: a child that never ends its line must not fill the memory.
@@ -29,7 +29,7 @@ const MOST_ANSWER: u64 = 16 << 20;
 /// Answers that wait to be read at most. A child that says more than it is asked waits too.
 const MOST_WAITING: usize = 16;
 
-/// What the child says first.
+/// First message of the child.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Hello {
@@ -37,7 +37,7 @@ enum Hello {
     Failed(String),
 }
 
-/// What the child is asked.
+/// Request to the child.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Request {
     config: Config,

@@ -20,16 +20,16 @@ pub struct Recording {
     pub fixed: Vec<(String, Value)>,
     /// The configurations that were tried, failed ones included.
     pub space: Space,
-    /// What each gave, by [`ConfigIndex`]: as long as the space.
+    /// Results, by [`ConfigIndex`]: as many as configurations.
     pub records: Vec<Record>,
 }
 
-/// What was recorded of one configuration.
+/// Recorded result of one configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// Its times, or its failure.
+    /// Times, or the failure.
     pub measured: Measured,
-    /// What its compilation took, in ms.
+    /// Time of its compilation, ms.
     pub compile_ms: Option<f64>,
 }
 
@@ -55,7 +55,7 @@ pub struct Summary {
     pub min_ms: f64,
     /// Their standard deviation.
     pub sd_ms: f64,
-    /// How many there were.
+    /// Number of samples.
     pub samples: usize,
 }
 
@@ -82,7 +82,7 @@ impl Record {
     }
 }
 
-/// What a replayed launch gives.
+/// Result of a replayed launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noise {
     /// Always the recorded mean.
@@ -92,7 +92,7 @@ pub enum Noise {
     Resampled {
         /// Chooses the samples.
         seed: u64,
-        /// Whether a configuration's first launch is the recorded first one, as slow as that was.
+        /// True if a configuration's first launch is the recorded first one, as slow as that was.
         first: bool,
     },
 }
@@ -112,7 +112,7 @@ impl Replay {
         Self { recording, noise, launched }
     }
 
-    /// What is replayed.
+    /// Returns the recording.
     pub fn recording(&self) -> &Recording {
         &self.recording
     }

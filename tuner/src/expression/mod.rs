@@ -12,7 +12,7 @@ use crate::Value;
 pub(crate) use number::{Computed, Number};
 use number::{binary, compare};
 
-/// What is wrong with an expression.
+/// Error of an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExpressionError {
     /// It does not parse.
@@ -22,7 +22,7 @@ pub enum ExpressionError {
         text: String,
         /// Byte offset, counted from 0.
         at: usize,
-        /// What was found or missed.
+        /// Token found or missing.
         message: String,
     },
     /// It names something that is neither a parameter nor a constant nor derived before.

@@ -68,7 +68,7 @@ pub fn parse(text: &str) -> Result<Recording, String> {
     assemble(recording, &cache.tune_params_keys, rows)
 }
 
-/// As Python prints it, which is what the compact form has.
+/// Prints the problem as Python does, which is what the compact form has.
 fn problem_text(problem: Option<&Json>) -> String {
     match problem {
         None | Some(Json::Null) => String::new(),

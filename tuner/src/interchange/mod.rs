@@ -24,7 +24,7 @@ const LARGEST: u64 = 256 << 20;
 /// Bytes that a byte of a gzipped file may unpack to: recordings reach 20, empty space 1000.
 const MOST_PACKED: u64 = 200;
 
-/// What is wrong with a file.
+/// Error of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum InterchangeError {
     /// It cannot be read or written.
@@ -40,7 +40,7 @@ pub enum InterchangeError {
     Content {
         /// The file.
         file: PathBuf,
-        /// What is wrong, and where.
+        /// Reason, and place.
         what: String,
     },
     /// It is a store, and that cannot be read.
@@ -109,7 +109,7 @@ fn split_run(path: &Path) -> (PathBuf, Option<i64>) {
     run.parse().map_or_else(|_| whole(), |run| (PathBuf::from(file), Some(run)))
 }
 
-/// Whether the file begins as SQLite's do. Pipes do not: they can be read only once.
+/// Returns true if the file begins as SQLite's do. Pipes do not: they can be read only once.
 fn starts_as_store(path: &Path) -> bool {
     let mut magic = [0; 16];
     path.is_file()

@@ -13,7 +13,7 @@ use crate::store::contents::{RunRecord, SpaceRecord};
 use crate::store::{DeviceIdentity, Observation, Plan, Store, StoreError, TunableIdentity, UNKNOWN, Workload};
 use crate::{FailureKind, Outcome};
 
-/// What `format` says.
+/// Value of `format`.
 pub const FORMAT: &str = "tuning store";
 
 /// Version of the format.
@@ -82,7 +82,7 @@ pub fn parse(text: &str) -> Result<Export, String> {
     serde_json::from_str(text).map_err(|error| format!("store export: {error}"))
 }
 
-/// What a configuration of a recording gave; of a summary, one sample.
+/// Returns the outcome of a configuration of a recording; of a summary, one sample.
 fn outcome_of(record: &Record) -> Outcome {
     match &record.measured {
         Measured::Samples(times) => Outcome::Times(times.clone()),
@@ -91,7 +91,7 @@ fn outcome_of(record: &Record) -> Outcome {
     }
 }
 
-/// What tells a recording from others, by all that is in it (64-bit FNV-1a, in hexadecimal).
+/// Returns a hash of a recording's contents (64-bit FNV-1a, in hexadecimal).
 pub fn fingerprint(recording: &Recording) -> String {
     let mut hash = Fnv::default();
     let head = (&recording.device, &recording.kernel, &recording.problem, &recording.fixed);
@@ -105,7 +105,7 @@ pub fn fingerprint(recording: &Recording) -> String {
 /// The key of a workload that is the problem of a recording.
 const PROBLEM: &str = "problem_size";
 
-/// What a recording was measured for: the problem, and what was fixed.
+/// Returns the workload of a recording: the problem, and what was fixed.
 ///
 /// # Errors
 /// [`StoreError::BadKey`] for names that are empty or twice there, and numbers that are not finite.
@@ -146,7 +146,7 @@ pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
     Ok(Export { format: FORMAT.to_owned(), version: VERSION, runs: vec![run] })
 }
 
-/// What a store holds of one task, as a recording.
+/// Returns the recording of one task in a store.
 pub(super) fn recording_of_store(store: &Store, run: Option<i64>) -> Result<Recording, InterchangeError> {
     let content = |what: String| InterchangeError::Content { file: store.file().to_owned(), what };
     let mut heads: Vec<RunRecord> = store.runs()?.into_iter().map(|summary| summary.record).collect();
@@ -155,7 +155,7 @@ pub(super) fn recording_of_store(store: &Store, run: Option<i64>) -> Result<Reco
     recording_of(&runs).map_err(content)
 }
 
-/// What an export holds of one task (or of one run), as a recording.
+/// Returns the recording of one task (or of one run) in an export.
 ///
 /// # Errors
 /// Runs of several tasks, of which none is named; a run that is not there.

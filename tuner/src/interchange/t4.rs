@@ -107,7 +107,7 @@ fn join(rows: &mut [(Vec<Value>, Record)], earlier: usize, later: Record) {
     earlier.compile_ms = earlier.compile_ms.or(later.compile_ms);
 }
 
-/// What one unit is in ms.
+/// Returns the milliseconds of one unit.
 fn unit_ms(unit: &str) -> Option<f64> {
     match unit.trim().to_ascii_lowercase().as_str() {
         "" | "ms" | "millisecond" | "milliseconds" | "milisecond" | "miliseconds" => Some(1.0),

@@ -44,11 +44,11 @@ pub struct ByWorkload {
 /// The tuner for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fit {
-    /// Its number.
+    /// Number of the set.
     pub number: usize,
     /// The number of the workload that the batch looked most like.
     pub nearest: usize,
-    /// Whether it is another one than for the batch before.
+    /// True if it is another one than for the batch before.
     pub changed: bool,
     /// The batch looks like none of the workloads: no set was tuned for it.
     pub strange: bool,

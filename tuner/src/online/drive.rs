@@ -6,14 +6,14 @@ use crate::{Config, Device, Outcome};
 use serde::{Deserialize, Serialize};
 use std::time::{Duration, Instant};
 
-/// What a tuner came to while it worked.
+/// Result of a tuner's work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Driven {
-    /// What was used in the end.
+    /// Configuration used in the end.
     pub chosen: Config,
-    /// Whether the tuner has locked a configuration.
+    /// True if the tuner has locked a configuration.
     pub complete: bool,
-    /// What it did.
+    /// Work done.
     pub counters: Counters,
     /// Mean time of a launch, exploring ones included, ms; 0 if there was none.
     pub mean_ms: f64,
@@ -23,18 +23,18 @@ pub struct Driven {
 
 /// Work of one sort, and what its batches look like.
 pub struct Piece<'d> {
-    /// Its launches.
+    /// Device that launches.
     pub device: &'d mut dyn Device,
     /// The look of its batches.
     pub looks: Features,
 }
 
-/// What became of all tuners.
+/// Results of all tuners.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Drive {
-    /// What each of them came to, in their order.
+    /// Result of each, in their order.
     pub of: Vec<Driven>,
-    /// How often work went from one to another.
+    /// Number of changes from one to another.
     pub changes: u64,
     /// Launches whose work looked like none of the workloads.
     pub strange: u64,

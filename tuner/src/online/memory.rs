@@ -1,9 +1,9 @@
-//! Where an on-line tuner starts from and reports to: the store, or anything like it.
+//! Memory that an on-line tuner starts from and reports to: the store, or anything like it.
 
 use super::{OnlineError, Report, Tuner};
 use crate::Config;
 
-/// What a memory holds for this kernel, device and workload.
+/// Contents of a memory for this kernel, device and workload.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recalled {
     /// Tuned for exactly this: used at once, without a first scan.
@@ -12,14 +12,14 @@ pub enum Recalled {
     Nearest {
         /// The configuration.
         config: Config,
-        /// What differs, in words.
+        /// Differences, in words.
         relaxed: String,
     },
 }
 
 /// A place for tuned configurations. It may block: no launch waits for it.
 pub trait Memory {
-    /// What is known, if anything.
+    /// Returns what is known, if anything.
     ///
     /// # Errors
     /// Whatever keeps the memory from being read.

@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What represents the samples of a configuration.
+/// Statistic that represents the samples of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Statistic {
@@ -65,16 +65,16 @@ pub enum Cause {
     Period,
 }
 
-/// How an on-line tuner works.
+/// Settings of an on-line tuner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// Samples of each configuration (M). Default 5.
     pub samples: usize,
-    /// What represents them. Default the median.
+    /// Statistic that represents the samples. Default the median.
     pub statistic: Statistic,
     /// Launches of each configuration before its first sample. Default 0: the median does not mind one slow first.
     pub warm_up: usize,
-    /// How many of the most promising are given more samples before one is locked; below 2 for none, which is
+    /// Number of the most promising that are given more samples before one is locked; below 2 for none, which is
     /// HOOMD-blue's way. Default 8.
     pub finalists: usize,
     /// Samples of each finalist in a round of the run-off. Default 10.
@@ -90,9 +90,9 @@ pub struct Options {
     pub rescan_after: Option<u64>,
     /// Time after which every configuration is sampled again; `None` for never. Default five minutes.
     pub rescan_every: Option<Duration>,
-    /// Whether drift starts a scan. Default true.
+    /// Starts a scan on drift. Default true.
     pub rescan_on_drift: bool,
-    /// How drift is noticed.
+    /// Detection of drift.
     pub drift: DriftOptions,
     /// Seed of the order inside a sweep.
     pub seed: u64,
@@ -118,14 +118,14 @@ impl Default for Options {
     }
 }
 
-/// What an on-line tuner has done.
+/// Work that an on-line tuner has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Launches that it chose the configuration of.
     pub launches: u64,
-    /// Those that explored: their configuration was not the one in use.
+    /// Launches that explored: their configuration was not the one in use.
     pub explored: u64,
-    /// Those that explored after the first tuning was complete.
+    /// Launches that explored after the first tuning was complete.
     pub explored_after: u64,
     /// The launch with which the first tuning was complete; 0 before.
     pub first_tuning: u64,
@@ -137,22 +137,22 @@ pub struct Counters {
     pub changes: u64,
 }
 
-/// What an on-line tuner found, for a [`Memory`].
+/// Result of an on-line tuner, for a [`Memory`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The configuration in use.
     pub config: Config,
-    /// Its samples, ms (for a unit of work).
+    /// Samples, ms (for a unit of work).
     pub samples: Vec<f64>,
     /// All other configurations that have samples, with them.
     pub others: Vec<(Config, Vec<f64>)>,
-    /// Those that failed.
+    /// Configurations that failed.
     pub failed: Vec<(Config, Failure)>,
-    /// What it took.
+    /// Work that it took.
     pub counters: Counters,
 }
 
-/// What can be wrong with a request to an on-line tuner.
+/// Errors of requests to an on-line tuner.
 #[derive(Debug, thiserror::Error)]
 pub enum OnlineError {
     /// There is nothing to choose from.
@@ -163,7 +163,7 @@ pub enum OnlineError {
     NoDefault {
         /// The number that was given.
         default: usize,
-        /// How many there are.
+        /// Number of configurations.
         configs: usize,
     },
     /// Too many to visit one by one.
@@ -177,7 +177,7 @@ pub enum OnlineError {
     Banned {
         /// The configuration.
         config: Config,
-        /// How it failed.
+        /// Failure of the configuration.
         failure: Failure,
     },
     /// The memory could not be read or written.
@@ -258,17 +258,17 @@ impl Tuner {
         &self.shared.configs[self.shared.default]
     }
 
-    /// Whether a configuration has been locked; stays true during later scans.
+    /// Returns true if a configuration has been locked; stays true during later scans.
     pub fn is_complete(&self) -> bool {
         self.shared.lock().is_complete()
     }
 
-    /// Whether a scan is going on.
+    /// Returns true if a scan is going on.
     pub fn is_scanning(&self) -> bool {
         self.shared.lock().is_scanning()
     }
 
-    /// What has been done so far.
+    /// Returns the work done so far.
     pub fn counters(&self) -> Counters {
         self.shared.lock().counters
     }
@@ -335,7 +335,7 @@ impl Tuner {
         self.shared.lock().rescan();
     }
 
-    /// What was found; `None` before tuning is complete.
+    /// Returns what was found; `None` before tuning is complete.
     pub fn report(&self) -> Option<Report> {
         let scan = self.shared.lock();
         let current = scan.current();

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, TryLockError};
 
-/// What has become of a launch.
+/// Progress of a launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
     /// Not finished yet.
@@ -50,7 +50,7 @@ pub struct Worker<E: Event> {
     held_back: Vec<(Ticket, Returned)>,
 }
 
-/// What a ticket came back with.
+/// Result of a ticket.
 #[derive(Clone, Copy, Debug)]
 enum Returned {
     Time(f64),
@@ -99,7 +99,7 @@ impl<E: Event> Worker<E> {
         &self.shared.configs[self.config]
     }
 
-    /// Whether the time of this launch is wanted; if not, the events need not be recorded.
+    /// Returns true if the time of this launch is wanted; if not, the events need not be recorded.
     pub fn is_timed(&self) -> bool {
         self.ticket.is_some()
     }
@@ -164,7 +164,7 @@ fn deliver(held_back: &mut Vec<(Ticket, Returned)>, scan: &mut Scan) {
 }
 
 impl<E: Event> Drop for Worker<E> {
-    /// What is still in flight is lost to the tuner, which will ask another worker.
+    /// Gives up the launch in flight: the tuner will ask another worker.
     fn drop(&mut self) {
         let unfinished = self.pending.drain(..).map(|(ticket, ..)| ticket).chain(self.ticket.take());
         self.held_back.extend(unfinished.map(|ticket| (ticket, Returned::Unused)));

@@ -37,7 +37,7 @@ const MOST_OUTPUT: u64 = 16 << 20;
 /// Bytes that a program may write to standard error. Only the end is kept.
 const MOST_ERRORS: u64 = 256 << 20;
 
-/// How long a build may take.
+/// Time that a build may take.
 const BUILD: Duration = Duration::from_mins(10);
 
 /// Bytes of a failing program's last words that are kept.
@@ -57,13 +57,13 @@ pub struct ProgramDevice {
     pub build: Option<Template>,
     /// Run once for each configuration before its first launch counts; it must exit with 0.
     pub check: Option<Template>,
-    /// Whether what the check (without one, the command) prints must be what it prints for this configuration.
+    /// Configuration whose output, of the check or else the command, all others must repeat.
     pub same_output_as: Option<Config>,
-    /// Where the numbers come from.
+    /// Source of the numbers.
     pub reading: Reading,
-    /// What they stand for.
+    /// Meaning of the numbers.
     pub objective: Objective,
-    /// How long one launch may take.
+    /// Time that one launch may take.
     pub time_out: Duration,
     folder: Option<Folder>,
     built: HashMap<String, Result<String, Failure>>,
@@ -71,12 +71,12 @@ pub struct ProgramDevice {
     reference: Option<Result<Vec<u8>, Failure>>,
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Debug)]
 pub struct Ran {
-    /// What it printed.
+    /// Output.
     pub output: Vec<u8>,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
 }
 
@@ -147,7 +147,7 @@ impl ProgramDevice {
         }
     }
 
-    /// Whether every `{name}` in the commands is a parameter, a constant or `{build}`.
+    /// Checks that every `{name}` in the commands is a parameter, a constant or `{build}`.
     ///
     /// # Errors
     /// The first that is none of them; a `{build}` without a build; a constant that is called like a parameter.
@@ -215,7 +215,7 @@ impl ProgramDevice {
         }
     }
 
-    /// Whether a configuration gives the right answer; asked once.
+    /// Checks that a configuration gives the right answer; asked once.
     fn check(&mut self, config: &Config, folder: Option<&str>) -> Result<(), Failure> {
         if self.check.is_none() && self.same_output_as.is_none() {
             return Ok(());
@@ -272,7 +272,7 @@ impl ProgramDevice {
     }
 }
 
-/// How long to sleep before polling again: a small part of the time passed, so that the measured time is accurate.
+/// Returns the time to sleep before polling again: a small part of the time passed, so that the measured time is accurate.
 fn pause(passed: Duration) -> Duration {
     (passed / 200).clamp(Duration::from_micros(20), Duration::from_millis(5))
 }

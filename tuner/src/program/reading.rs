@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regex_lite::Regex;
 
-/// Where the numbers of a launch come from.
+/// Source of the numbers of a launch.
 #[derive(Clone, Debug)]
 pub enum Reading {
     /// The time from the start of the process to its end, in ms.

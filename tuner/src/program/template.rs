@@ -55,7 +55,7 @@ impl Template {
         found.any(|rest| !rest.starts_with(word)) || self.names().contains(&name)
     }
 
-    /// Whether every place is one of `known`.
+    /// Checks that every place is one of `known`.
     ///
     /// # Errors
     /// The first that is not; a brace that is not closed.

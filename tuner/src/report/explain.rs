@@ -108,7 +108,7 @@ fn decided(record: &RunRecord, details: &Details, text: &mut String) {
     }
 }
 
-/// What a judgement says of B.
+/// Describes what a judgement says of B.
 fn judged(objective: Objective, judgement: &Judgement) -> String {
     let [better, worse] = objective.comparatives();
     let verdict = match judgement.verdict {
@@ -120,7 +120,7 @@ fn judged(objective: Objective, judgement: &Judgement) -> String {
     format!("{verdict}: {} {centre}, interval {low} to {high}, {} blocks", objective.noun(), judgement.blocks)
 }
 
-/// What the parameters do, over the evaluations of the search.
+/// Returns the effects of the parameters, over the evaluations of the search.
 pub fn importance(record: &RunRecord) -> Vec<Importance> {
     let evaluation = |seen: &Observation| Evaluation { config: seen.config.clone(), outcome: seen.outcome.clone() };
     Report {
@@ -181,7 +181,7 @@ fn estimate(objective: Objective, contender: &Contender) -> String {
     }
 }
 
-/// What a ratio of costs means.
+/// Describes a ratio of costs.
 fn ratio(objective: Objective, costs: f64) -> String {
     match objective {
         Objective::Time => format!("takes {costs:.3} of its time"),
@@ -191,7 +191,7 @@ fn ratio(objective: Objective, costs: f64) -> String {
     }
 }
 
-/// How sure it is that the chosen one is faster than another.
+/// Describes how sure it is that the chosen one is faster than another.
 fn apart(evidence: &Evidence, other: &Contender) -> &'static str {
     match (evidence.chosen.interval_ms, other.interval_ms) {
         (Some((_, high)), Some((low, _))) if high < low => "The intervals do not overlap.",

@@ -1,4 +1,4 @@
-//! What a tuning found, to look at: one self-contained HTML page, with CSV and JSON beside it.
+//! Report of a tuning, to look at: one self-contained HTML page, with CSV and JSON beside it.
 //!
 //! The page carries the script that draws its charts, and needs no network.
 
@@ -23,14 +23,14 @@ use std::path::{Path, PathBuf};
 pub struct Evaluation {
     /// The configuration.
     pub config: Config,
-    /// What measuring it gave.
+    /// Outcome of measuring it.
     pub outcome: Outcome,
 }
 
 /// A tuning, as it is reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What was tuned.
+    /// Name of what was tuned.
     pub title: String,
     /// On what.
     pub device: String,
@@ -42,13 +42,13 @@ pub struct Report {
     pub default: Option<Config>,
     /// Every evaluation, in the order they were made.
     pub evaluations: Vec<Evaluation>,
-    /// How many of them the search made, the first ones: the pictures show only these, because a single launch of the
+    /// Number of evaluations of the search, the first ones: the pictures show only these, because a single launch of the
     /// final rounds is not an evaluation to rank by. `None`: all.
     #[serde(default)]
     pub searched: Option<usize>,
     /// The decisions that followed.
     pub decisions: Vec<Decision>,
-    /// What the outcomes' numbers stand for.
+    /// Meaning of the outcomes' numbers.
     #[serde(default)]
     pub objective: Objective,
 }

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What one value of a parameter does, over all configurations that have it.
+/// Effect of one value of a parameter, over all configurations that have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Effect {
     /// The value.
     pub value: Value,
     /// Configurations with it that have a time.
     pub count: usize,
-    /// Those that failed.
+    /// Number of failures.
     pub failed: usize,
     /// The best of their times, ms; none without any.
     pub best: Option<f64>,
@@ -22,23 +22,23 @@ pub struct Effect {
     pub median: Option<f64>,
 }
 
-/// How much of the spread of times a parameter explains by itself.
+/// Share of the spread of times that a parameter explains by itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Importance {
     /// The parameter.
     pub parameter: String,
     /// Share of the variance of log times between its values, corrected for their number, 0..=1.
     pub share: f64,
-    /// Its values.
+    /// Effects of the values.
     pub effects: Vec<Effect>,
 }
 
-/// What a tuning comes to.
+/// Summary of a tuning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Evaluations of the search.
     pub evaluations: usize,
-    /// Those that failed, by kind.
+    /// Number of failures, by kind.
     pub failures: BTreeMap<String, usize>,
     /// The fastest configuration, and its median time in ms.
     pub best: Option<(Config, f64)>,

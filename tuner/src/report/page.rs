@@ -85,7 +85,7 @@ fn overview(page: &mut Page, report: &Report, summary: &Summary) {
     page.facts(rows);
 }
 
-/// What the others are compared with.
+/// Returns what the others are compared with.
 fn rival(report: &Report, decision: &Decision) -> &'static str {
     if report.default.as_ref() == Some(&decision.default) { "the default" } else { "the search's best" }
 }

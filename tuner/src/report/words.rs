@@ -18,7 +18,7 @@ pub struct Tried<'a> {
     pub config: &'a Config,
     /// All its samples, in ms.
     pub times: Vec<f64>,
-    /// Its last failure.
+    /// Last failure.
     pub failure: Option<(FailureKind, &'a str)>,
 }
 
@@ -36,7 +36,7 @@ impl Tried<'_> {
     }
 }
 
-/// What a run tried, the fastest median first, failures last.
+/// Lists what a run tried, the fastest median first, failures last.
 pub fn tried(measurements: &[Observation]) -> Vec<Tried<'_>> {
     let mut tried: Vec<Tried<'_>> = Vec::new();
     let mut seen = std::collections::HashMap::new();
@@ -94,12 +94,12 @@ pub fn gain(objective: Objective, judgement: &Judgement) -> String {
     format!("{centre} times {how} (from {low} to {high})")
 }
 
-/// What the numbers of a run stand for.
+/// Returns the meaning of the numbers of a run.
 pub fn objective_of(record: &RunRecord) -> Objective {
     objective_for(&record.workload)
 }
 
-/// What the numbers of a workload stand for.
+/// Returns the meaning of the numbers of a workload.
 pub fn objective_for(workload: &Workload) -> Objective {
     match workload.keys().get("objective") {
         Some(Value::Text(name)) => Objective::named(name).unwrap_or_default(),

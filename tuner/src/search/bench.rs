@@ -21,7 +21,7 @@ const OF_A_RACER: usize = 5;
 /// Blocks of a comparison at least.
 pub(super) const LEAST_BLOCKS: usize = 4;
 
-/// How long is waited before the machine is looked at again.
+/// Time before the machine is looked at again.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Launches at most of a decision between what stays and `candidates`, with a horizon of `blocks`: the first round, and
@@ -38,7 +38,7 @@ pub(super) struct Seen {
     samples: usize,
 }
 
-/// What a session does while it runs.
+/// State of a session while it runs.
 pub(super) struct Bench<'s, 'a> {
     pub session: &'s Session<'a>,
     pub recorder: Recorder<'s>,
@@ -52,9 +52,9 @@ pub(super) struct Bench<'s, 'a> {
     /// Launches after which nothing more is measured, once the final rounds begin.
     most: usize,
     watch: &'s mut dyn Watch,
-    /// How long has been waited for a quiet machine.
+    /// Time waited for a quiet machine.
     waited: Duration,
-    /// What others did to the machine for longer than was to be waited: nothing can be decided.
+    /// Disturbance by others for longer than was to be waited: nothing can be decided.
     pub disturbed: Option<String>,
 }
 
@@ -154,7 +154,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         Ok(outcome)
     }
 
-    /// What the search alone knows of a configuration.
+    /// Returns what the search alone knows of a configuration.
     pub fn searched(&self, config: &Config) -> Contender {
         let index = self.session.task.space.index_of(config);
         let seen = self.seen.iter().find(|seen| Some(seen.index) == index);
@@ -192,7 +192,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         self.most = self.spent.launches + self.searched.max(least);
     }
 
-    /// What will be spent once the race and the final rounds are over, if the search ends now.
+    /// Returns what will be spent once the race and the final rounds are over, if the search ends now.
     pub fn with_ending(&self) -> Spent {
         let rounds = &self.session.rounds;
         let least = decide_launches(rounds, 1, LEAST_BLOCKS);
@@ -213,7 +213,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         Spent { launches: self.spent.launches + more, ms, ..self.spent }
     }
 
-    /// How far the budget reaches at the pace of the first measurement, in words.
+    /// Describes how far the budget reaches at the pace of the first measurement.
     fn reach(&self) -> Option<String> {
         let session = self.session;
         let all = self.spent.launches + session.budget.launches_left(&self.spent)?;

@@ -12,14 +12,14 @@ use std::str::FromStr;
 /// The longest time that can be meant, in seconds: a year.
 pub const LONGEST: f64 = 365.0 * 86_400.0;
 
-/// How far a search has come.
+/// Progress of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
     /// Configurations that were measured.
     pub evaluations: usize,
     /// Launches; a failed measurement counts as one.
     pub launches: usize,
-    /// What measuring took, in ms: also of the measurements of an earlier process that this one continues.
+    /// Time of measuring, ms: also of the measurements of an earlier process that this one continues.
     pub ms: f64,
     /// Evaluations since the best one was found.
     pub without_gain: usize,
@@ -53,7 +53,7 @@ impl Limit {
         }
     }
 
-    /// What is left by this limit, in ms, at the pace so far; `None` where that is unknown.
+    /// Returns what is left by this limit, in ms, at the pace so far; `None` where that is unknown.
     fn left_ms(self, spent: &Spent, ending_ms: f64) -> Option<f64> {
         let rate =
             |done: usize, most: usize| (done > 0).then(|| spent.ms / done as f64 * most.saturating_sub(done) as f64);
@@ -122,7 +122,7 @@ impl Budget {
         self.alternatives.iter().filter_map(most).min()
     }
 
-    /// Whether it depends on what the search can still gain, which costs a strategy some time to say.
+    /// Returns true if it depends on what the search can still gain, which costs a strategy some time to say.
     pub fn asks_for_gain(&self) -> bool {
         self.alternatives.iter().flatten().any(|limit| matches!(limit, Limit::Gain(_)))
     }

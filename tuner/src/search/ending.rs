@@ -1,4 +1,4 @@
-//! How a session ends: the best of the search are raced, the best of the race and the default are compared.
+//! End of a session: the best of the search are raced, the best of the race and the default are compared.
 
 use super::bench::{Bench, LEAST_BLOCKS, decide_launches};
 use super::racing::{RaceRules, race as run_race};
@@ -62,7 +62,8 @@ pub(super) fn race(
     Ok((details, finalists.map(|index| space.config(index)).collect()))
 }
 
-/// How many of the candidates can be compared within the budget, and at which numbers of blocks it is looked: all at the
+/// Returns the number of candidates that can be compared within the budget, and the numbers of blocks at which it is looked:
+/// all at the
 /// plan's looks where there is room, else fewer looks, then fewer candidates. `None` where there is no room at all.
 fn fitting(bench: &Bench<'_, '_>, candidates: usize) -> Option<(usize, Vec<usize>)> {
     let plan = &bench.session.rounds;
@@ -79,7 +80,7 @@ fn fitting(bench: &Bench<'_, '_>, candidates: usize) -> Option<(usize, Vec<usize
     })
 }
 
-/// What a session ends with.
+/// End of a session.
 pub(super) struct Ending {
     pub chosen: Contender,
     pub default: Option<Contender>,
@@ -136,7 +137,7 @@ pub(super) fn end(
     })
 }
 
-/// What stays unless another is shown to be better, in words.
+/// Describes what stays unless another is shown to be better.
 fn rival(session: &Session<'_>, stays: &Config) -> &'static str {
     if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" }
 }

@@ -15,7 +15,7 @@
 use crate::objective::is_cost;
 use crate::{Failure, FailureKind, Outcome};
 
-/// How a race is run.
+/// Rules of a race.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RaceRules {
     /// Launches in all, a candidate of the beginning. The quiet course takes at most 1.5 of them.
@@ -32,12 +32,12 @@ impl Default for RaceRules {
     }
 }
 
-/// How a race went.
+/// Result of a race.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RaceResult {
     /// The fastest candidate; `None` if all failed.
     pub best: Option<usize>,
-    /// Those that were raced to the end, the fastest first.
+    /// Candidates that were raced to the end, the fastest first.
     pub ranked: Vec<usize>,
     /// All samples, in ms, by candidate.
     pub samples: Vec<Vec<f64>>,
@@ -45,7 +45,7 @@ pub struct RaceResult {
     pub failures: Vec<(usize, Failure)>,
     /// Launches, failed ones included.
     pub launches: usize,
-    /// Whether the quiet course was enough.
+    /// True if the quiet course was enough.
     pub quiet: bool,
 }
 
@@ -130,7 +130,7 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
         self.result.failures.iter().any(|(failed, _)| *failed == candidate)
     }
 
-    /// Whether the launches `from` and `from + 1` of those in the race agree to this share, but for one in twelve.
+    /// Returns true if the launches `from` and `from + 1` of those in the race agree to this share, but for one in twelve.
     fn quiet(&self, share: f64, from: usize) -> bool {
         let apart = |&&at: &&usize| match self.result.samples[at].get(from..) {
             Some([first, second, ..]) => (first.ln() - second.ln()).abs() > share,
@@ -139,7 +139,7 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
         self.alive.iter().filter(apart).count() <= self.alive.len() / 12
     }
 
-    /// Whether the first launch was the slower one of two, but for one in twelve of those in the race.
+    /// Returns true if the first launch was the slower one of two, but for one in twelve of those in the race.
     fn slow_start(&self) -> bool {
         let faster =
             |&&at: &&usize| matches!(self.result.samples[at].as_slice(), [first, second, ..] if first <= second);

@@ -13,12 +13,12 @@ use crate::space::ConfigIndex;
 use crate::store::{Plan, Recorder, Store, Task};
 use crate::{Device, Outcome};
 
-/// What is visited, and how often.
+/// Visits of configurations.
 #[derive(Clone, Debug)]
 pub struct Rounds<'a> {
-    /// What is measured.
+    /// Task that is measured.
     pub task: Task<'a>,
-    /// How often each configuration is visited.
+    /// Number of visits of each configuration.
     pub rounds: usize,
     /// Launches of a visit.
     pub launches: usize,

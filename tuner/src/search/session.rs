@@ -10,12 +10,12 @@ use crate::strategy::StrategyKind;
 use crate::verdict::Rules;
 use crate::{Config, Failure, SpaceReport};
 
-/// How to tune.
+/// Settings of tuning.
 #[derive(Clone, Debug)]
 pub struct Session<'a> {
-    /// What is tuned.
+    /// Task that is tuned.
     pub task: Task<'a>,
-    /// Which strategy searches.
+    /// Strategy of the search.
     pub strategy: StrategyKind,
     /// The seed of all that is random.
     pub seed: u64,
@@ -23,9 +23,9 @@ pub struct Session<'a> {
     pub budget: Budget,
     /// Launches of a configuration while searching.
     pub launches: usize,
-    /// What is used where nothing is tuned.
+    /// Configuration used where nothing is tuned.
     pub default: Option<Config>,
-    /// What is measured, where the workload does not say it: a run of another sample is not continued. Lookups do not
+    /// Sample that is measured, where the workload does not say it: a run of another sample is not continued. Lookups do not
     /// ask for it.
     pub sample: String,
     /// Configurations that are tried first, as those that are good on other devices. A run that is continued keeps those that
@@ -36,11 +36,11 @@ pub struct Session<'a> {
     pub racers: usize,
     /// This many of the best take part in the final rounds; 0: none are held, and the search alone decides.
     pub finalists: usize,
-    /// How the final rounds are held; the seed in it is not used.
+    /// Plan of the final rounds; the seed in it is not used.
     pub rounds: compare::Plan,
-    /// How long the final rounds wait in all for a machine that others use, before nothing is decided.
+    /// Time that the final rounds wait in all for a machine that others use, before nothing is decided.
     pub patience: Duration,
-    /// Whether an unfinished run is left alone instead of continued.
+    /// Leaves an unfinished run alone instead of continuing it.
     pub fresh: bool,
 }
 
@@ -84,7 +84,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// What a session is doing.
+/// Phase of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Searching.
@@ -97,26 +97,26 @@ pub enum Phase {
     Waiting,
 }
 
-/// How a session is getting on.
+/// Progress of a session.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
-    /// What was spent so far; evaluations are those of the search.
+    /// Budget spent so far; evaluations are those of the search.
     pub spent: Spent,
     /// The best so far with its time in ms, by the samples of the search.
     pub best: Option<(&'a Config, f64)>,
-    /// What is left of search, race and final rounds at most, in ms, if known; only while it searches.
+    /// Time left of search, race and final rounds at most, in ms, if known; only while it searches.
     pub left_ms: Option<f64>,
-    /// What it is doing.
+    /// Phase of the session.
     pub phase: Phase,
-    /// Whether this was measured by an earlier process.
+    /// True if this was measured by an earlier process.
     pub replayed: bool,
-    /// How far the budget reaches, in words: after the first measurement, where launches or time bound it.
+    /// Reach of the budget, in words: after the first measurement, where launches or time bound it.
     pub reach: Option<String>,
     /// The run in the store.
     pub run: i64,
 }
 
-/// What a session found.
+/// Result of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
     /// The run in the store.
@@ -136,7 +136,7 @@ pub enum TuneError {
     /// No configuration worked.
     #[error("all {tried} configurations that were tried failed; the last: {}", last.message)]
     AllFailed {
-        /// How many.
+        /// Number of configurations.
         tried: usize,
         /// The last failure.
         last: Failure,

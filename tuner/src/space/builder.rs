@@ -51,7 +51,7 @@ enum Constraint {
     Closure(Vec<String>, Predicate),
 }
 
-/// What a device allows one block to use.
+/// Limits of a device for one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 pub struct DeviceLimits {
     /// Threads in a block.
@@ -64,7 +64,7 @@ pub struct DeviceLimits {
     pub warp: u32,
 }
 
-/// What one block uses, as expressions over the parameters.
+/// Resources of one block, as expressions over the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint<'a> {
     /// Threads in a block.
@@ -157,7 +157,7 @@ impl SpaceBuilder {
         self
     }
 
-    /// What the device allows, as constraints; their names begin with `device:`.
+    /// Adds the device's limits as constraints; their names begin with `device:`.
     pub fn limits(mut self, limits: &DeviceLimits, footprint: &Footprint<'_>) -> Self {
         let mut limit = |name: &str, expression: String| {
             self.constraints.push((format!("device: {name}"), Constraint::Expression(expression)));

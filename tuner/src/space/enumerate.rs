@@ -40,7 +40,7 @@ pub(super) struct Enumerated {
     pub report: SpaceReport,
 }
 
-/// What is done once a level's value is set.
+/// Step that follows once a level's value is set.
 enum Step<'a> {
     Derive(usize, &'a Expr),
     /// A constraint, by its number.

@@ -16,7 +16,7 @@ use crate::{Config, Value};
 /// The place of a configuration in the list of the valid ones of its space: `0..space.len()`.
 pub type ConfigIndex = usize;
 
-/// What is wrong with a space.
+/// Errors of a space.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SpaceError {
     /// A declaration or a file that is wrong, in words.
@@ -70,12 +70,12 @@ impl Parameter {
         Ok(Self { name, values })
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its values.
+    /// Returns the values.
     pub fn values(&self) -> &[Value] {
         &self.values
     }
@@ -85,25 +85,25 @@ impl Parameter {
 #[derive(Clone, Debug, Default)]
 pub struct Space {
     parameters: Vec<Parameter>,
-    /// What one step of a parameter's value index adds to the key; the last parameter's is 1.
+    /// Amount that one step of a parameter's value index adds to the key; the last parameter's is 1.
     strides: Vec<u64>,
     /// Sorted, without duplicates.
     keys: Vec<u64>,
     report: SpaceReport,
 }
 
-/// How large a space is and what makes it smaller.
+/// Size of a space, and what makes it smaller.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct SpaceReport {
     /// Combinations of all values.
     pub combinations: u64,
     /// Configurations that no constraint rejects.
     pub valid: u64,
-    /// What each constraint does, in the order of the declaration.
+    /// Effect of each constraint, in the order of the declaration.
     pub constraints: Vec<ConstraintReport>,
 }
 
-/// What one constraint does to a space.
+/// Effect of one constraint on a space.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct ConstraintReport {
     /// The constraint's name; for an expression without one, its text.
@@ -272,7 +272,7 @@ impl Space {
         self.keys.len()
     }
 
-    /// Whether no configuration is valid.
+    /// Returns true if no configuration is valid.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }
@@ -292,7 +292,7 @@ impl Space {
         Config((0..self.parameters.len()).map(|p| self.parameters[p].values[self.code(index, p)].clone()).collect())
     }
 
-    /// Where `config` is in the list; `None` if it is not valid here.
+    /// Returns the place of `config` in the list; `None` if it is not valid here.
     pub fn index_of(&self, config: &Config) -> Option<ConfigIndex> {
         if config.0.len() != self.parameters.len() {
             return None;
@@ -319,7 +319,7 @@ impl Space {
     }
 }
 
-/// That no name is there twice.
+/// Checks that no name is there twice.
 pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), SpaceError> {
     let mut seen = std::collections::HashSet::new();
     for name in names {

@@ -1,4 +1,4 @@
-//! What is in a store: listed, exported, imported, pruned.
+//! Contents of a store: listed, exported, imported, pruned.
 
 use std::path::PathBuf;
 
@@ -55,26 +55,26 @@ impl SpaceRecord {
 /// A run and all that it belongs to.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunRecord {
-    /// Its number in the store that it comes from.
+    /// Number in the store that it comes from.
     pub run: i64,
-    /// What tells it from every other run, in whatever store.
+    /// Identifier that no other run has, in whatever store.
     pub uid: String,
     /// On which device.
     pub device: DeviceIdentity,
-    /// Which tunable thing.
+    /// Tunable that was tuned.
     pub tunable: TunableIdentity,
     /// For which workload.
     pub workload: Workload,
     /// Over which space.
     pub space: SpaceRecord,
-    /// How.
+    /// Plan of the tuning.
     #[serde(flatten)]
     pub plan: Plan,
     /// When it began (UTC).
     pub started: String,
     /// When it ended; `None` if it is not over.
     pub finished: Option<String>,
-    /// What it concluded.
+    /// Conclusion.
     pub decision: Option<Evidence>,
     /// All that it measured, in order; empty if only the head was requested.
     pub measurements: Vec<Observation>,
@@ -91,7 +91,7 @@ pub struct RunSummary {
     pub failed: usize,
 }
 
-/// Which runs to remove.
+/// Runs to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prune {
     /// Runs by number.
@@ -102,7 +102,7 @@ pub struct Prune {
     pub tunable: Option<String>,
 }
 
-/// What an import did.
+/// Result of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Runs that were new.

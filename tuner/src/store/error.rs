@@ -1,4 +1,4 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ pub enum StoreError {
     Foreign {
         /// The file.
         file: PathBuf,
-        /// What it is instead.
+        /// Kind of file found.
         what: String,
     },
     /// Written by a newer version of this program.
@@ -18,7 +18,7 @@ pub enum StoreError {
     Newer {
         /// The file.
         file: PathBuf,
-        /// Its version.
+        /// Version found.
         found: i32,
         /// The newest version known here.
         known: i32,
@@ -28,7 +28,7 @@ pub enum StoreError {
     Corrupt {
         /// The file.
         file: PathBuf,
-        /// What SQLite says.
+        /// Message of SQLite.
         what: String,
     },
     /// Another process held it for longer than the time-out.
@@ -36,7 +36,7 @@ pub enum StoreError {
     Locked {
         /// The file.
         file: PathBuf,
-        /// How long this one waited.
+        /// Time that this one waited.
         waited_ms: u128,
     },
     /// It cannot be opened or made.
@@ -52,9 +52,9 @@ pub enum StoreError {
     BadRow {
         /// The file.
         file: PathBuf,
-        /// Which row of which table.
+        /// Table and row.
         row: String,
-        /// What is wrong.
+        /// Reason.
         what: String,
     },
     /// An environment variable for stores has an invalid value.
@@ -62,13 +62,13 @@ pub enum StoreError {
     BadSetting {
         /// The variable.
         what: String,
-        /// What is wrong with it.
+        /// Reason.
         why: String,
     },
     /// A number, a name or a key that cannot be stored.
     #[error("{what} cannot be stored: {why}")]
     BadKey {
-        /// What.
+        /// Item.
         what: String,
         /// Why.
         why: String,
@@ -78,7 +78,7 @@ pub enum StoreError {
     Missing {
         /// The file.
         file: PathBuf,
-        /// What was requested.
+        /// Request.
         what: String,
     },
     /// A run that another living process continues.

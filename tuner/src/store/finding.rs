@@ -17,17 +17,17 @@ use crate::report::words::gain;
 use crate::verdict::{Judgement, Rules, Side, Verdict, judge_apart};
 use crate::{Config, Failure, Outcome};
 
-/// How long another process' lock is waited for: real work has been done and must not wait long to end.
+/// Time that another process' lock is waited for: real work has been done and must not wait long to end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What was found.
+/// Finding of a tuner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// How.
+    /// Plan of the tuning.
     pub plan: Plan,
-    /// What is used where nothing is tuned.
+    /// Configuration used where nothing is tuned.
     pub default: Config,
-    /// What shall be used.
+    /// Configuration that shall be used.
     pub proposed: Config,
     /// All samples by configuration, ms.
     pub samples: Vec<(Config, Vec<f64>)>,
@@ -41,19 +41,19 @@ pub struct Finding {
     pub stopped: String,
 }
 
-/// What was kept.
+/// Record of what was kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
     /// The run in the store.
     pub run: i64,
-    /// What it decided, if anything.
+    /// Configuration it decided for, if any.
     pub decided: Option<Config>,
     /// Why, in words.
     pub verdict: String,
 }
 
 impl Finding {
-    /// What to decide, if anything, and why.
+    /// Returns the configuration to decide for, if any, and why.
     pub fn conclude(&self) -> (Option<Config>, String) {
         let default = || Some(self.default.clone());
         if self.proposed == self.default {

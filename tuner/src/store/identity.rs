@@ -1,4 +1,4 @@
-//! What a stored result belongs to: the device, the tunable thing, and the workload.
+//! Identity of a stored result: the device, the tunable thing, and the workload.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::Value;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct DeviceIdentity {
-    /// What the device calls itself: "NVIDIA H200".
+    /// Name, as the device gives it: "NVIDIA H200".
     pub name: String,
     /// The UUID of this very device.
     pub uuid: String,
@@ -53,7 +53,7 @@ impl fmt::Display for DeviceIdentity {
 /// A thing that can be tuned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct TunableIdentity {
-    /// Its name.
+    /// Name of the tunable.
     pub name: String,
     /// Raised by its author when what was measured before no longer says anything: results of other versions stay in
     /// the store and are never found.
@@ -76,7 +76,7 @@ impl fmt::Display for TunableIdentity {
     }
 }
 
-/// What the tunable thing works on, as far as it matters for its speed: named numbers, strings and enums, and where it
+/// Workload of the tunable thing, as far as it matters for its speed: named numbers, strings and enums, and where it
 /// is called from. A lookup compares all of it and never relaxes any.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
@@ -142,7 +142,7 @@ impl Workload {
         &self.keys
     }
 
-    /// Where the tunable thing is called from; empty if that does not matter.
+    /// Returns the place from which the tunable thing is called; empty if that does not matter.
     pub fn place(&self) -> &str {
         &self.place
     }

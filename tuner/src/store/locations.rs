@@ -1,4 +1,4 @@
-//! Where the user's store is.
+//! Location of the user's store.
 
 use std::path::PathBuf;
 
@@ -28,12 +28,12 @@ impl Application<'_> {
     }
 }
 
-/// Where the store is, and how it is searched.
+/// Location of the store, and matching of its results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locations {
     /// The user's store. It need not be there yet.
     pub user: PathBuf,
-    /// How alike results must be.
+    /// Matching of results.
     pub matching: Matching,
 }
 

@@ -17,13 +17,13 @@ use super::{DeviceIdentity, Evidence, Store, StoreError, Task, json_of};
 use crate::space::Space;
 use crate::{Config, Value};
 
-/// How alike a stored result must be.
+/// Degree of likeness that a stored result must have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Matching {
     /// In everything.
     Exact,
-    /// As far as possible.
+    /// The most alike.
     #[default]
     Nearest,
 }
@@ -43,13 +43,13 @@ impl FromStr for Matching {
 /// One thing in which a found result differs from the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relaxed {
-    /// How much it matters, from 1 (the driver) to 4 (the compute capability).
+    /// Weight of the difference, from 1 (the driver) to 4 (the compute capability).
     pub step: u8,
     /// The name of what differs.
     pub what: &'static str,
-    /// What the result has.
+    /// Value of the result.
     pub stored: String,
-    /// What is here.
+    /// Value here.
     pub here: String,
 }
 
@@ -83,7 +83,7 @@ pub fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<Relaxe
 pub struct Found {
     /// The configuration, in the order of the asked space.
     pub config: Config,
-    /// How it differs from the request; empty if it does not.
+    /// Differences from the request; empty if there is none.
     pub relaxed: Vec<Relaxed>,
     /// The number of the run that decided for it.
     pub run: i64,
@@ -103,12 +103,12 @@ impl Found {
         self.relaxed.iter().map(|relaxed| relaxed.step).max().unwrap_or(0)
     }
 
-    /// What differs, in words.
+    /// Describes the differences.
     pub fn relaxed_in_words(&self) -> String {
         self.relaxed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     }
 
-    /// Where it comes from, in words.
+    /// Describes the origin.
     pub fn in_words(&self) -> String {
         let of = if self.relaxed.is_empty() { String::new() } else { format!(", for {}", self.relaxed_in_words()) };
         let day = self.at.get(..10).unwrap_or(&self.at);

@@ -35,7 +35,7 @@ pub use open::{APPLICATION_ID, SCHEMA_VERSION};
 pub use recorder::Recorder;
 pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run, RunLock, Task};
 
-/// How long a process waits for another's lock before it gives up.
+/// Time that a process waits for another's lock before it gives up.
 pub const WAIT: Duration = Duration::from_secs(20);
 
 /// The time that goes into rows: UTC with milliseconds.

@@ -31,7 +31,7 @@ pub struct Recorder<'a> {
 struct Hang {
     failure: Failure,
     launches: usize,
-    /// How long the device waited.
+    /// Time that the device waited.
     limit_s: f64,
 }
 
@@ -104,13 +104,14 @@ impl<'a> Recorder<'a> {
         self.resumed
     }
 
-    /// What all measurements so far took, in ms, recorded ones with the time that they took then: so a budget of time
+    /// Returns the time that all measurements so far took, in ms, recorded ones with the time that they took then: so a
+    /// budget of time
     /// ends where it would have ended without the interruption.
     pub fn spent_ms(&self) -> f64 {
         self.spent_ms
     }
 
-    /// Whether the next measurement is a new one, and not an earlier one's repetition.
+    /// Returns true if the next measurement is a new one, and not an earlier one's repetition.
     pub fn is_live(&self) -> bool {
         self.recorded.is_empty()
     }

@@ -18,12 +18,12 @@ use crate::space::Space;
 use crate::statistics;
 use crate::{Config, Failure, FailureKind, Outcome};
 
-/// What is tuned.
+/// Task of tuning.
 #[derive(Clone, Copy, Debug)]
 pub struct Task<'a> {
     /// On which device.
     pub device: &'a DeviceIdentity,
-    /// Which tunable thing.
+    /// Tunable that is tuned.
     pub tunable: &'a TunableIdentity,
     /// For which workload.
     pub workload: &'a Workload,
@@ -31,12 +31,12 @@ pub struct Task<'a> {
     pub space: &'a Space,
 }
 
-/// How it is tuned.
+/// Plan of a tuning.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Plan {
     /// The strategy's name and settings.
     pub strategy: String,
-    /// What is measured, where the workload does not say it: a run of another sample is not continued.
+    /// Sample that is measured, where the workload does not say it: a run of another sample is not continued.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sample: String,
     /// The configurations that the search began with, beside the default.
@@ -51,13 +51,13 @@ pub struct Plan {
 /// One completed measurement.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Observation {
-    /// What was measured.
+    /// Measured configuration.
     pub config: Config,
-    /// How many launches were requested.
+    /// Number of launches requested.
     pub launches: usize,
-    /// What came.
+    /// Result.
     pub outcome: Outcome,
-    /// What the measurement took altogether, compilation and warm-up included, in ms.
+    /// Time of the measurement altogether, compilation and warm-up included, in ms.
     pub took_ms: f64,
 }
 
@@ -68,7 +68,7 @@ pub struct Contender {
     pub config: Config,
     /// The estimate of its time, in ms.
     pub time_ms: f64,
-    /// Its 95 % interval, in ms, where there are samples enough.
+    /// 95 % interval, in ms, where there are samples enough.
     pub interval_ms: Option<(f64, f64)>,
     /// Samples behind it.
     pub samples: usize,
@@ -94,7 +94,7 @@ impl Contender {
 pub struct Evidence {
     /// The chosen one.
     pub chosen: Contender,
-    /// What is used where nothing is tuned, if it was measured.
+    /// Configuration used where nothing is tuned, if it was measured.
     pub default: Option<Contender>,
     /// The best of the others.
     pub runner_up: Option<Contender>,
@@ -108,25 +108,25 @@ pub struct Evidence {
     pub launches: usize,
     /// Why the search ended.
     pub stopped: String,
-    /// How much more was to be expected of searching on, as a share of the time, where the strategy can tell.
+    /// Expected gain of searching on, as a share of the time, where the strategy can tell.
     pub expected_gain: Option<f64>,
-    /// How the chosen one compares with the default, in words.
+    /// Comparison of the chosen one with the default, in words.
     pub verdict: String,
-    /// How it came to that; `None` in results of programs that did not keep it.
+    /// Details of the decision; `None` in results of programs that did not keep them.
     #[serde(default)]
     pub details: Option<Box<Details>>,
 }
 
-/// How a session came to its decision.
+/// Details of a session's decision.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Details {
     /// Launches of the search.
     pub search_launches: usize,
-    /// How the best of the search were raced for the places in the final rounds, if they were.
+    /// Race of the best of the search for the places in the final rounds, if there was one.
     pub race: Option<RaceDetails>,
     /// Launches of the final rounds.
     pub final_launches: usize,
-    /// What the final rounds measured and concluded, if they were held: the last one decided. There is more than one
+    /// Measurements and conclusions of the final rounds, if they were held: the last one decided. There is more than one
     /// only where the default failed in them.
     pub decisions: Vec<Decision>,
 }
@@ -138,7 +138,7 @@ pub struct RaceDetails {
     pub racers: usize,
     /// Launches.
     pub launches: usize,
-    /// Whether the device was quiet: then few launches were enough.
+    /// True if the device was quiet: then few launches were enough.
     pub quiet: bool,
 }
 
@@ -154,12 +154,12 @@ pub struct Run {
 }
 
 impl Run {
-    /// Its number in the store.
+    /// Returns the number in the store.
     pub fn id(&self) -> i64 {
         self.id
     }
 
-    /// How it was begun.
+    /// Returns the plan with which it was begun.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
@@ -218,7 +218,7 @@ fn lock(store: &Path, run: Option<i64>) -> Result<Option<RunLock>, StoreError> {
     }
 }
 
-/// Whether this open file is still the one of that name.
+/// Returns true if this open file is still the one of that name.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -522,7 +522,7 @@ pub(super) fn insert_measurement(
     Ok(())
 }
 
-/// Whether the row of this number is still this run: once a run is pruned, the next one gets its number.
+/// Checks that the row of this number is still this run: once a run is pruned, the next one gets its number.
 fn check_held(transaction: &Transaction<'_>, run: &Run, file: &Path) -> Result<(), Refusal> {
     let uid: Option<String> =
         transaction.query_row("SELECT uid FROM runs WHERE id = ?1", [run.id], |row| row.get(0)).optional()?;
@@ -532,7 +532,7 @@ fn check_held(transaction: &Transaction<'_>, run: &Run, file: &Path) -> Result<(
     Err(StoreError::RunTaken { file: file.to_owned(), run: run.id }.into())
 }
 
-/// What JSON and SQLite would turn into something else.
+/// Refuses what JSON and SQLite would turn into something else.
 pub(super) fn check(observation: &Observation) -> Result<(), StoreError> {
     let bad = |what: &str, number: f64| {
         Err(StoreError::BadKey { what: format!("{what} of {:?}", observation.config), why: format!("{number}") })

@@ -62,7 +62,7 @@ pub struct Bayesian<'a> {
     failures: Model,
 }
 
-/// How configurations become points.
+/// Encoding of configurations as points.
 #[derive(Debug)]
 struct Encoding {
     /// A column's parameter, and its number for each value index.
@@ -140,7 +140,8 @@ fn ranks(parameter: &Parameter) -> Option<Vec<f64>> {
     Some(numbers.iter().map(|number| sorted.partition_point(|other| other < number) as f64).collect())
 }
 
-/// How often each value can be halved: warps, banks and vector loads care. `None` where that says nothing new, as for
+/// Returns how often each value can be halved: warps, banks and vector loads care. `None` where that says nothing new, as
+/// for
 /// powers of two, or for few values.
 fn alignments(parameter: &Parameter) -> Option<Vec<f64>> {
     let halvings = |value: &Value| match value {
@@ -186,7 +187,7 @@ impl<'a> Bayesian<'a> {
         self.observed.iter().filter(|(_, _, time)| time.is_some()).count()
     }
 
-    /// Whether the model has enough to go by.
+    /// Returns true if the model has enough to go by.
     fn ready(&self) -> bool {
         self.observed.len() >= SPREAD && self.valid() >= FEWEST
     }
@@ -222,7 +223,7 @@ impl<'a> Bayesian<'a> {
         timed
     }
 
-    /// Where the model does not cover the space: some random configurations that it does not cover, two steps from
+    /// Returns some random configurations that the model does not cover, two steps from
     /// `index`.
     fn two_steps_away(&self, index: ConfigIndex) -> Vec<ConfigIndex> {
         let near = if self.pool.len() < self.space.len() { self.space.neighbours(index) } else { Vec::new() };

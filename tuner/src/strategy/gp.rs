@@ -15,7 +15,7 @@ pub(crate) type Point = Vec<f32>;
 /// The candidates, by columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Candidates {
-    /// Whether two different values of a column are 1 apart, whatever they are.
+    /// True if two different values of a column are 1 apart, whatever they are.
     pub(crate) categories: Vec<bool>,
     /// One value a candidate, by column.
     pub(crate) columns: Vec<Vec<f32>>,
@@ -42,7 +42,7 @@ pub(crate) fn square(category: bool, a: f32, b: f32) -> f64 {
     if category { f64::from(u8::from(apart != 0.0)) } else { apart * apart }
 }
 
-/// What is learned about a process.
+/// Hyperparameters of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hyper {
     /// ln(1 / length-scale²), a column.
@@ -64,7 +64,7 @@ pub(crate) fn kernel(square: f64) -> f64 {
     (1.0 + s + s * s / 3.0) * (-s).exp()
 }
 
-/// Its derivative by the weighted square distance.
+/// Returns the kernel's derivative by the weighted square distance.
 #[inline]
 pub(crate) fn kernel_slope(square: f64) -> f64 {
     let s = stretch(square);

@@ -27,7 +27,8 @@ pub trait Strategy {
     /// Takes note of what a configuration gave, whether it was proposed or not.
     fn observe(&mut self, index: ConfigIndex, outcome: &Outcome);
 
-    /// How much faster the best configuration can be expected to become, as a fraction of its time, if the search went on
+    /// Returns how much faster the best configuration can be expected to become, as a fraction of its time, if the search
+    /// went on
     /// to its end; `None` where the strategy cannot tell.
     fn remaining_gain(&mut self) -> Option<f64> {
         None
@@ -67,7 +68,7 @@ impl StrategyKind {
         }
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exhaustive => "exhaustive",

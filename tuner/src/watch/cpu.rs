@@ -3,7 +3,7 @@
 use super::{Limits, State, Watch};
 use std::path::Path;
 
-/// Where the files are read from; a test has its own.
+/// Folder from which the files are read; a test has its own.
 pub trait Files {
     /// The content of a file; `None` if it is not there or cannot be read.
     fn read(&self, path: &str) -> Option<String>;
@@ -41,7 +41,7 @@ fn fields_of(stat: &str) -> Option<[u64; 2]> {
     Some([field(2), (11..=14).map(field).sum()])
 }
 
-/// What the CPU calls itself, where the system tells.
+/// Returns the name of the CPU, where the system tells.
 pub fn model() -> Option<String> {
     let info = System.read("/proc/cpuinfo")?;
     let line = info.lines().find(|line| line.starts_with("model name"))?;

@@ -8,7 +8,7 @@ pub mod cpu;
 
 use serde::{Deserialize, Serialize};
 
-/// What a look at the machine showed; `None` where it cannot be known.
+/// State of the machine at a look; `None` where it cannot be known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     /// Clock of the device (CPU: the slowest core that may be used), MHz.
@@ -25,7 +25,7 @@ pub struct State {
     pub throttled: Vec<String>,
 }
 
-/// What spoils a sample.
+/// Trouble that spoils a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {
@@ -35,7 +35,7 @@ pub enum Trouble {
     Busy,
 }
 
-/// What counts as trouble.
+/// Limits beyond which there is trouble.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Largest share of the machine's time that others may take. Default 0.25.
@@ -49,13 +49,13 @@ impl Default for Limits {
 }
 
 impl State {
-    /// What others do to the machine, in words; nothing where that is not known.
+    /// Describes what others do to the machine; nothing where that is not known.
     pub fn in_words(&self) -> String {
         let others = self.others.map(|share| format!("others take {:.0} % of this machine", 100.0 * share));
         others.into_iter().chain(self.throttled.iter().cloned()).collect::<Vec<_>>().join("; ")
     }
 
-    /// What is wrong with this state, if anything. What is unknown does not count against it.
+    /// Returns what is wrong with this state, if anything. What is unknown does not count against it.
     pub fn trouble(&self, limits: &Limits) -> Option<Trouble> {
         if !self.throttled.is_empty() {
             Some(Trouble::Throttled)
@@ -72,7 +72,7 @@ pub trait Watch {
     /// The state since the last look (or since the watch was made).
     fn look(&mut self) -> State;
 
-    /// What counts as trouble here.
+    /// Returns the limits beyond which there is trouble here.
     fn limits(&self) -> Limits {
         Limits::default()
     }

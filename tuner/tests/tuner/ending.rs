@@ -1,4 +1,4 @@
-//! How a tuning ends: the race, the final rounds, and the budget that must be enough for both.
+//! End of a tuning: the race, the final rounds, and the budget that must be enough for both.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;

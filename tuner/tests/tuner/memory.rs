@@ -84,7 +84,7 @@ impl Place {
         Store::open(&self.locations().user).unwrap()
     }
 
-    /// What a lookup of this task finds.
+    /// Returns what a lookup of this task finds.
     fn found(&self) -> Option<i64> {
         let task = Task { device: &self.device, tunable: &self.tunable, workload: &self.workload, space: &self.space };
         let found = self.locations().find(&task).unwrap();

@@ -105,7 +105,7 @@ fn first_tuning(tuner: &Tuner, worker: &mut Worker<Later>, machine: &mut Machine
     launches
 }
 
-/// What many launches cost.
+/// Cost of many launches.
 #[derive(Debug, Default)]
 struct Toll {
     /// Share of launches whose configuration was slower than the best by more than 1 %.

@@ -231,7 +231,7 @@ fn the_example_in_c_is_compiled_checked_and_tuned() {
     assert!(tile > 2, "blocks of two are several times as slow as larger ones: {}", evidence.verdict);
 }
 
-/// Whether a program can be started here.
+/// Returns true if a program can be started here.
 fn is_here(program: &str) -> bool {
     std::process::Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
 }

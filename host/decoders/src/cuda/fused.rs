@@ -23,7 +23,7 @@ use crate::ptx::Unit;
 use ut_data::DecodeError;
 use ut_data::input::Layout;
 
-/// What lies between the kernels of a batch, in a piece of memory that begins on a line.
+/// Work memory between the kernels of a batch, one piece that begins on a line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FusedPlaces {
     selected: Place,
@@ -58,7 +58,7 @@ impl FusedPlaces {
         }
     }
 
-    /// Where a count leaves the number of hits of the batch.
+    /// Returns the offset at which a count leaves the number of hits of the batch.
     pub(super) const fn total(&self) -> usize {
         self.bases.at + self.bases.len.saturating_sub(1) * WORD
     }
@@ -83,14 +83,14 @@ impl FusedPlaces {
     }
 }
 
-/// What is launched.
+/// Launch of the fused pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     /// All.
     Decode,
-    /// What says how many hits there are, and where each event's begin.
+    /// Count the hits, and find where each event's begin.
     Count,
-    /// What writes them then.
+    /// Write the counted hits.
     Write,
 }
 
@@ -164,7 +164,7 @@ impl<D: Device> FusedWork<D> {
         self.memory.reserve(device, FusedPlaces::of(plan, batch, plan.counts_first()).bytes)
     }
 
-    /// Where it is.
+    /// Returns the address of the memory.
     pub(super) fn base(&self) -> u64 {
         self.memory.address()
     }

@@ -16,9 +16,9 @@ const MIN_CAPABILITY: (i32, i32) = (7, 5);
 /// A GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gpu {
-    /// Its number among the visible devices.
+    /// Number among the visible devices.
     pub ordinal: usize,
-    /// What it calls itself.
+    /// Name, as the driver gives it.
     pub name: String,
     /// Compute capability, major and minor.
     pub capability: (i32, i32),
@@ -40,7 +40,7 @@ pub enum StartError {
         release(*found), release(MIN_DRIVER)
     )]
     OldDriver {
-        /// What it is, as the driver counts.
+        /// Version of the driver, as it counts.
         found: i32,
     },
     /// The driver is there, but finds no device.
@@ -52,9 +52,9 @@ pub enum StartError {
     /// Another device was asked for than there is.
     #[error("there is no GPU {ordinal}: the driver finds {found}, numbered from 0")]
     NoSuchDevice {
-        /// What was requested.
+        /// Requested GPU.
         ordinal: usize,
-        /// How many there are.
+        /// Number of GPUs.
         found: usize,
     },
     /// The GPU lacks instructions that the kernels use.
@@ -63,7 +63,7 @@ pub enum StartError {
          decode on the CPU", gpu.ordinal, gpu.name, gpu.capability.0, gpu.capability.1, MIN_CAPABILITY.0, MIN_CAPABILITY.1
     )]
     OldDevice {
-        /// Which.
+        /// GPU that was asked for.
         gpu: Gpu,
     },
     /// The buffers do not fit.
@@ -72,7 +72,7 @@ pub enum StartError {
          or see with nvidia-smi who else uses it", gpu.ordinal, gpu.name
     )]
     NoMemory {
-        /// Which.
+        /// GPU that was asked for.
         gpu: Gpu,
         /// Bytes that the declared capacity takes.
         needed: usize,
@@ -86,7 +86,7 @@ pub enum StartError {
          cuda.registers=…)", gpu.ordinal, gpu.name
     )]
     TooManyThreads {
-        /// Which.
+        /// GPU that was asked for.
         gpu: Gpu,
         /// The kernel.
         kernel: &'static str,

@@ -23,9 +23,9 @@ pub(super) struct Found {
     pub rank: u16,
 }
 
-/// What takes the clusters.
+/// Consumer of the clusters.
 pub(super) trait Sink<B: Block> {
-    /// Whether this is the pass in which the report is made.
+    /// True in the pass that makes the report.
     const REPORTS: bool;
 
     /// Takes the cluster of each lane that has one. The whole warp calls.
@@ -205,7 +205,7 @@ impl Found {
         (self.rank & !REVERSED) as u32
     }
 
-    /// Whether x falls with the strip number.
+    /// Returns true if x falls with the strip number.
     #[inline(always)]
     pub const fn is_reversed(self) -> bool {
         self.rank & REVERSED != 0

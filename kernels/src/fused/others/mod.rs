@@ -1,5 +1,5 @@
-//! What [`fused`](super::fused()) leaves: groups of hits in which x does not rise, and events of which it knows too little,
-//! with every rule of the policy.
+//! Second kernel, for what [`fused`](super::fused()) leaves: groups of hits in which x does not rise, and events of which it
+//! knows too little, with every rule of the policy.
 //!
 //! ```text
 //! for some groups of the list, a warp:
@@ -46,7 +46,7 @@ use crate::switches::Switches;
 use simt::primitives::block_scan::block_exclusive;
 use simt::{Block, Global, Kernel, Shared};
 
-/// Which groups and events are left.
+/// Groups and events that are left.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
@@ -54,7 +54,8 @@ pub struct Left<'a> {
     pub others: Global<'a, u32>,
     /// Numbers of the groups to repair among those of all events, in any order.
     pub groups: Global<'a, u32>,
-    /// As [`FusedOutput::look_back`](super::FusedOutput::look_back): its last two words are how many groups and events.
+    /// Descriptors of the [look-back](super::FusedOutput::look_back): the last two words are the numbers of groups and
+    /// events.
     pub look_back: Global<'a, u32>,
     /// Events of the batch.
     pub n_events: u32,
@@ -242,7 +243,7 @@ fn place_ranks<B: Block>(block: &B, shared: &OthersShared, tables: &LaneTables<'
 /// [`fused_others`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct FusedOthers {
-    /// What the kernel is compiled for.
+    /// Features that the kernel is compiled for.
     pub switches: Switches,
 }
 

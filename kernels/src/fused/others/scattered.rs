@@ -19,7 +19,7 @@ pub(super) struct ScatteredHits<'a> {
     pub flip_origin: f32,
     pub shared: OthersShared,
     pub hits: &'a HitArrays<'a>,
-    /// Where the event's hits begin.
+    /// Index of the event's first hit.
     pub base: u32,
 }
 

@@ -12,10 +12,10 @@ use simt::{Shared, SharedLayout};
 pub(super) struct OthersShared {
     pub counters: HeaderCounters,
     pub bins: Shared<u32>,
-    /// Where the event's banks are.
+    /// Positions of the event's banks.
     pub found: Shared<u32>,
     pub next_item: Shared<u32>,
-    /// Where each group begins, counted from the event's first hit, and where the last ends.
+    /// Beginning of each group, counted from the event's first hit, and the end of the last.
     pub group_starts: Shared<u32>,
     /// Clusters of each rank; then where each begins, and where the last ends; then each rank's next place.
     pub places: Shared<u32>,

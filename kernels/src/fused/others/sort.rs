@@ -5,7 +5,7 @@
 
 use simt::{Block, FULL_MASK, WARP_SIZE};
 
-/// Whether a hit with key `a` comes before one with key `b`; `tie` decides when they are equal.
+/// Returns true if a hit with key `a` comes before one with key `b`; `tie` decides when they are equal.
 #[inline(always)]
 pub(super) fn is_before<T: Copy + Ord>(a: T, b: T, tie: impl FnOnce() -> bool) -> bool {
     if a == b { tie() } else { a < b }

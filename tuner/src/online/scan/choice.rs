@@ -1,4 +1,4 @@
-//! What the samples of a scan say: who may be the fastest, who only seems slow, who is.
+//! Candidates by the samples of a scan: who may be the fastest, who only seems slow, who is.
 
 use super::Scan;
 use crate::online::Statistic;

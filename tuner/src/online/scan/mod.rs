@@ -22,7 +22,7 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What the time of a launch is for.
+/// Purpose of timing a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     /// Nothing; it makes the configuration warm.
@@ -54,7 +54,7 @@ enum Phase {
 /// Times that were lost of one configuration in one scan before it counts as one that cannot be measured.
 const PATIENCE: u32 = 8;
 
-/// What exploring one launch costs at most, in launches of the configuration in use.
+/// Maximum cost of exploring one launch, in launches of the configuration in use.
 const DEAREST: f64 = 64.0;
 
 pub(super) struct Scan {
@@ -63,7 +63,7 @@ pub(super) struct Scan {
     banned: Vec<Option<Failure>>,
     lost: Vec<u32>,
     phase: Phase,
-    /// What is left to launch: of the scan, in this order.
+    /// Remaining launches of the scan, in this order.
     todo: VecDeque<(usize, Purpose)>,
     finalists: Vec<usize>,
     outstanding: usize,

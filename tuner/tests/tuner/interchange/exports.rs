@@ -1,4 +1,4 @@
-//! What comes out of a store: exports that can be imported again.
+//! Exports of a store, which can be imported again.
 
 use std::path::Path;
 

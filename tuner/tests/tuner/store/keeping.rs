@@ -1,4 +1,4 @@
-//! What is kept of a finding.
+//! Records of a finding that are kept.
 
 use tuner::compare::Comparison;
 use tuner::store::Finding;

@@ -1,4 +1,4 @@
-//! What is kept, and what is found.
+//! Results that are kept, and those that a lookup finds.
 
 use rusqlite::Connection;
 use tuner::interchange::store_json;

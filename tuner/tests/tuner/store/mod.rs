@@ -107,7 +107,7 @@ impl Key {
         id
     }
 
-    /// What is found first: its block, and what was relaxed.
+    /// Returns the block of what is found first, and what was relaxed.
     fn found(&self, store: &Store, matching: Matching) -> Option<(Value, Vec<Relaxed>)> {
         let found = store.find(&self.task(), matching).unwrap().into_iter().next()?;
         Some((found.config.0[0].clone(), found.relaxed))
