@@ -53,7 +53,7 @@ impl RunSums {
         let (first, second) = (Arc::clone(&self.0), compare.map(|other| Arc::clone(&other.0)));
         // The page may be a pipe.
         wait_for(py, &AtomicBool::new(false), None, move || {
-            let drawn = draw(&first, second.as_deref())?;
+            let drawn = draw(&first, second.as_deref(), None)?;
             let mut file = NewFile::create(&page)?;
             file.write_all(drawn.html.as_bytes()).map_err(|error| file.cannot(error))?;
             file.finish()?;
@@ -145,6 +145,7 @@ pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_p
             against,
             check: task.check,
             keep_going: task.keep_going,
+            mask: None,
             first_place,
         };
         let mut before = 0;

@@ -179,6 +179,19 @@ fn what_is_broken_is_found_and_marked_and_nothing_else() {
     assert!(masked["masked_hits"].as_u64().unwrap().abs_diff(hot) < hot / 10, "{} of {hot}", masked["masked_hits"]);
     run_to(0, directory, &["report", "faulty.mdf", "--mask-out", "again.mask"]);
     assert!(read(directory, "found.mask") == read(directory, "again.mask"));
+    // With it, the report is silent on what it knew; the data are as wrong as before.
+    let known = ["report", "faulty.mdf", "--mask", "found.mask", "--strict", "-o", "known.html"];
+    let (known, err) = json_of(1, directory, &known);
+    let kinds = ["dead lane", "hot lane", "hot strip"].map(|kind| of_kind(&known, kind).len());
+    assert_eq!((kinds, of_kind(&known, "silent board").len()), ([0; 3], 1), "{known:#}");
+    assert_eq!(
+        known["hits"].as_u64().unwrap() + masked["masked_hits"].as_u64().unwrap(),
+        json["hits"].as_u64().unwrap()
+    );
+    assert!(err.contains("--strict was given") && known["provenance"]["mask"] == "found.mask", "{err}");
+    let html = page(directory, "known.html");
+    assert!(html.contains("<p>Nothing stands out.</p>") == known["outliers"].as_array().unwrap().is_empty());
+    assert!(html.contains("found.mask (") && !html.contains("Hot strip"));
 }
 
 #[test]
@@ -198,6 +211,32 @@ fn a_clean_run_has_nothing_that_stands_out_and_threads_do_not_matter() {
     let (more, other) = report("3", "other.html");
     assert_eq!(json, more);
     assert!(html == other);
+}
+
+#[test]
+fn planted_chips_and_strips_are_found_and_can_be_masked() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    // Sectors near the beam, where a strip has enough hits to be judged.
+    let plants = ["--plant", "sector=112/128-255:dead", "--plant", "sector=135/77:dead"];
+    run_to(
+        0,
+        directory,
+        &[&["generate", "--events", "6000", "--profile", "pp-high", "--output", "."], &plants[..]].concat(),
+    );
+    let report = |more: &[&str]| {
+        let args = ["report", "events.mdf", "--mask-out", "found.mask"];
+        json_of(0, directory, &[&args[..], &TABLES, more].concat()).0
+    };
+    let places = |json: &Value| -> Vec<String> {
+        let all = json["outliers"].as_array().unwrap().iter();
+        all.map(|one| format!("{} {} {}", one["kind"].as_str().unwrap(), one["sector_id"], one["strip"])).collect()
+    };
+    assert_eq!(places(&report(&[])), ["dead chip 112 128", "dead strip 135 77"]);
+    std::fs::rename(directory.join("found.mask"), directory.join("known.mask")).unwrap();
+    let text = String::from_utf8(read(directory, "known.mask")).unwrap();
+    assert!(text.contains("sector 112 strips 128-255 ") && text.contains("sector 135 strips 77 "), "{text}");
+    assert_eq!(places(&report(&["--mask", "known.mask"])), [""; 0]);
 }
 
 #[test]

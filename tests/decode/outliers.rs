@@ -122,6 +122,37 @@ fn a_lane_that_is_hot_in_one_event_alone_is_not_called_hot() {
 }
 
 #[test]
+fn dead_chips_and_dead_strips_are_found_in_lanes_that_have_hits() {
+    let tables = tables();
+    // One lane of a whole sector, one of the second half of another.
+    for (slot, chip) in [(single_lanes(&tables)[1], 128), (second_half(&tables), 384)] {
+        let sector = sector_of(&tables, slot);
+        let strips = strips_of(&tables, slot);
+        // 60 hits a strip; then 12, which are too few to tell a dead strip, but not a dead chip.
+        for (each, kinds) in [
+            (60, vec![(OutlierKind::DeadChip, chip), (OutlierKind::DeadStrip, strips.start + 7)]),
+            (12, vec![(OutlierKind::DeadChip, chip)]),
+        ] {
+            let mut view = steady(&tables, 1000, 256 * each);
+            set_lane(&mut view, &tables, slot, each * strips.len() as u64);
+            let mut remove = |strips: Range<usize>| {
+                for strip in strips {
+                    view.lanes[slot] -= std::mem::take(&mut view.strips[sector * 512 + strip]);
+                }
+            };
+            remove(chip..chip + 128);
+            remove(strips.start + 7..strips.start + 8);
+            // A few hits are noise of a dead chip.
+            view.strips[sector * 512 + chip] = 5;
+            let found = outliers(&view, &tables).outliers;
+            let of_lane = found.iter().filter(|found| found.sector == Some(sector) && found.strip.is_some());
+            let places: Vec<_> = of_lane.map(|found| (found.kind, found.strip.unwrap())).collect();
+            assert_eq!(places, kinds, "{found:?}");
+        }
+    }
+}
+
+#[test]
 fn hot_strips_are_found_beside_hotter_ones_and_do_not_make_their_lane_hot() {
     let tables = tables();
     let slot = second_half(&tables);

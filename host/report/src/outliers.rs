@@ -1,4 +1,4 @@
-//! What stands out in a run: lanes that are dead, quiet or hot, hot strips, and boards that fall silent.
+//! Outliers in a run: lanes that are dead, quiet or hot, dead chips, dead and hot strips, and boards that fall silent.
 //!
 //! The detector is its own yardstick: by its symmetry, a lane should have as many hits as those at the mirrored places
 //! ([`Neighbours`]). How far honest lanes are from that is measured in the run itself: how much a lane's hits vary from
@@ -24,13 +24,24 @@ pub struct Rules {
     pub strip_hits: u64,
     /// How many times the mean of its lane's other strips a hot strip has, at least.
     pub strip_factor: f64,
+    /// Hits that a chip or strip must be expected to have, to be called dead below the share [`dead`](Self::dead).
+    pub part_expected: f64,
     /// Hits that a board must be expected to have in a bin of events, to be called silent there.
     pub silent_expected: f64,
 }
 
 impl Default for Rules {
     fn default() -> Self {
-        Self { dead: 0.1, quiet: 0.5, hot: 2.0, sigmas: 6.0, strip_hits: 10, strip_factor: 10.0, silent_expected: 50.0 }
+        Self {
+            dead: 0.1,
+            quiet: 0.5,
+            hot: 2.0,
+            sigmas: 6.0,
+            strip_hits: 10,
+            strip_factor: 10.0,
+            part_expected: 50.0,
+            silent_expected: 50.0,
+        }
     }
 }
 
@@ -41,25 +52,39 @@ pub enum OutlierKind {
     SilentBoard,
     /// A lane without hits, or nearly so.
     DeadLane,
+    /// A chip of 128 strips without hits, or nearly so, in a lane that has some.
+    DeadChip,
     /// A lane with far fewer hits than expected.
     QuietLane,
     /// A lane with far more hits than expected.
     HotLane,
+    /// A strip without hits, or nearly so, in a chip that has some.
+    DeadStrip,
     /// A strip with far more hits than the others of its lane.
     HotStrip,
 }
 
 impl OutlierKind {
     /// All, in the order in which they are told.
-    pub const ALL: [Self; 5] = [Self::SilentBoard, Self::DeadLane, Self::QuietLane, Self::HotLane, Self::HotStrip];
+    pub const ALL: [Self; 7] = [
+        Self::SilentBoard,
+        Self::DeadLane,
+        Self::DeadChip,
+        Self::QuietLane,
+        Self::HotLane,
+        Self::DeadStrip,
+        Self::HotStrip,
+    ];
 
     /// In words.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SilentBoard => "silent board",
             Self::DeadLane => "dead lane",
+            Self::DeadChip => "dead chip",
             Self::QuietLane => "quiet lane",
             Self::HotLane => "hot lane",
+            Self::DeadStrip => "dead strip",
             Self::HotStrip => "hot strip",
         }
     }
@@ -76,7 +101,7 @@ pub struct Outlier {
     pub lane: Option<usize>,
     /// The sector, but for boards.
     pub sector: Option<usize>,
-    /// The strip, of hot strips.
+    /// The strip, or the first of a chip.
     pub strip: Option<usize>,
     /// Hits.
     pub hits: u64,
@@ -111,6 +136,9 @@ const SPREAD: (f64, f64) = (0.15, 0.03);
 /// Standard deviations of a normal distribution a median absolute deviation.
 const SIGMAS_PER_MAD: f64 = 1.4826;
 
+/// Strips that a chip reads.
+pub const CHIP: usize = 128;
+
 /// Bins of events with fewer are put together.
 const LEAST_BINS: usize = 8;
 
@@ -124,7 +152,7 @@ struct LaneSum {
 
 /// Finds what stands out in `view`, which is of `tables`.
 pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdicts {
-    let (mut outliers, without_hot) = hot_strips(view, tables, rules);
+    let (mut outliers, without_hot) = parts_of_lanes(view, tables, rules);
     let events = view.events.max(1) as f64;
     let lanes: Vec<LaneSum> = tables
         .slots()
@@ -196,6 +224,13 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdi
             events: None,
         });
     }
+    let dead: Vec<_> = outliers.iter().filter(|o| o.kind == OutlierKind::DeadLane).map(|o| (o.board, o.lane)).collect();
+    let is_part = |kind| matches!(kind, OutlierKind::DeadChip | OutlierKind::DeadStrip);
+    outliers.retain(|o| !(is_part(o.kind) && dead.contains(&(o.board, o.lane))));
+    // A chip says more than the lane that is quiet by it.
+    let chips: Vec<_> =
+        outliers.iter().filter(|o| o.kind == OutlierKind::DeadChip).map(|o| (o.board, o.lane)).collect();
+    outliers.retain(|o| o.kind != OutlierKind::QuietLane || !chips.contains(&(o.board, o.lane)));
     outliers.extend(silent_boards(view, rules));
     let striking = |outlier: &Outlier| -outlier.sigmas.abs();
     outliers.sort_by(|a, b| a.kind.cmp(&b.kind).then(striking(a).total_cmp(&striking(b))));
@@ -203,8 +238,8 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdi
     Verdicts { outliers, expected, judged, spread }
 }
 
-/// Hot strips, and by lane slot the hits of all others.
-fn hot_strips(view: &RunView, tables: &DetectorTables, rules: &Rules) -> (Vec<Outlier>, Vec<u64>) {
+/// Returns hot strips, dead chips and dead strips, and by lane slot the hits of all strips that are not hot.
+fn parts_of_lanes(view: &RunView, tables: &DetectorTables, rules: &Rules) -> (Vec<Outlier>, Vec<u64>) {
     let half = STRIPS_PER_SECTOR as usize / 2;
     let slots = tables.slots();
     let mut lanes_of = vec![0; N_SECTORS];
@@ -220,6 +255,18 @@ fn hot_strips(view: &RunView, tables: &DetectorTables, rules: &Rules) -> (Vec<Ou
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by_key(|&strip| std::cmp::Reverse(strips[strip]));
         let mut left: u64 = strips.iter().sum();
+        let mut cold = strips.to_vec();
+        let part = |kind, strip, hits, expected: f64| Outlier {
+            kind,
+            board: i / LANES_PER_BOARD,
+            lane: Some(i % LANES_PER_BOARD),
+            sector: Some(sector),
+            strip: Some(first + strip),
+            hits,
+            expected,
+            sigmas: (hits as f64 - expected) / expected.max(1.0).sqrt(),
+            events: None,
+        };
         for (out, &strip) in order.iter().enumerate() {
             let hits = strips[strip];
             let mean = (left - hits) as f64 / (n - out - 1).max(1) as f64;
@@ -228,18 +275,23 @@ fn hot_strips(view: &RunView, tables: &DetectorTables, rules: &Rules) -> (Vec<Ou
             }
             left -= hits;
             others[i] = others[i].saturating_sub(hits);
-            let sigmas = (hits as f64 - mean) / mean.max(1.0).sqrt();
-            found.push(Outlier {
-                kind: OutlierKind::HotStrip,
-                board: i / LANES_PER_BOARD,
-                lane: Some(i % LANES_PER_BOARD),
-                sector: Some(sector),
-                strip: Some(first + strip),
-                hits,
-                expected: mean,
-                sigmas,
-                events: None,
-            });
+            cold[strip] = 0;
+            found.push(part(OutlierKind::HotStrip, strip, hits, mean));
+        }
+        let is_dead =
+            |hits: u64, expected: f64| expected >= rules.part_expected && (hits as f64) < rules.dead * expected;
+        let chips: Vec<u64> = cold.chunks(CHIP).map(|chip| chip.iter().sum()).collect();
+        for (chip, &hits) in chips.iter().enumerate() {
+            let expected = (left - hits) as f64 / (chips.len() - 1) as f64;
+            if is_dead(hits, expected) {
+                found.push(part(OutlierKind::DeadChip, chip * CHIP, hits, expected));
+                continue;
+            }
+            let strips = &strips[chip * CHIP..(chip + 1) * CHIP];
+            // Hot strips do not count.
+            let expected = hits as f64 / CHIP as f64;
+            let dead = strips.iter().enumerate().filter(|(_, hits)| is_dead(**hits, expected));
+            found.extend(dead.map(|(strip, &hits)| part(OutlierKind::DeadStrip, chip * CHIP + strip, hits, expected)));
         }
     }
     (found, others)

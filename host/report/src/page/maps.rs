@@ -89,8 +89,10 @@ fn marks(run: &Run<'_>) -> Vec<(String, Sign, Vec<usize>)> {
     };
     let kinds = [
         ("dead", Sign::Cross, OutlierKind::DeadLane),
+        ("dead chip", Sign::Cross, OutlierKind::DeadChip),
         ("quiet", Sign::Down, OutlierKind::QuietLane),
         ("hot", Sign::Up, OutlierKind::HotLane),
+        ("dead strip", Sign::Circle, OutlierKind::DeadStrip),
         ("hot strip", Sign::Circle, OutlierKind::HotStrip),
     ];
     kinds.map(marked).to_vec()

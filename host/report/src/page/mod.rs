@@ -17,8 +17,9 @@ use serde_json::Value;
 use self::names::{count, difference_json, lanes_of_sectors, place_text, run_json, short, whole};
 use crate::{
     Difference, MARKED, Outlier, OutlierKind, Rules, RunView, Sums, SumsError, Verdicts, differences, mask, meaning,
-    outliers,
+    outliers, spare,
 };
+use ut_data::detector::Mask;
 use ut_data::input::kind;
 use ut_data::{Count, DetectorTables, Kind};
 use ut_kernels::bank::board_of;
@@ -39,6 +40,8 @@ pub struct About {
     pub facts: Vec<(String, String)>,
     /// What is to be said at the beginning.
     pub warnings: Vec<String>,
+    /// Mask whose strips the sums lack.
+    pub mask: Option<Mask>,
 }
 
 /// A page, and what it shows in other forms.
@@ -107,9 +110,13 @@ impl<'a> Drawing<'a> {
 pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn, SumsError> {
     reference.map_or(Ok(()), |reference| run.check_alike(reference))?;
     let (tables, rules) = (&run.detector.tables, Rules::default());
-    let verdicts = outliers(&run.view, tables, &rules);
-    let other =
-        reference.map(|sums| (sums, outliers(&sums.view, tables, &rules), differences(&run.view, &sums.view, tables)));
+    let judge = |sums: &Sums| {
+        let mut verdicts = outliers(&sums.view, tables, &rules);
+        about.mask.iter().for_each(|mask| spare(&mut verdicts, mask, tables));
+        verdicts
+    };
+    let verdicts = judge(run);
+    let other = reference.map(|sums| (sums, judge(sums), differences(&run.view, &sums.view, tables)));
     let [name, other_name] = names_of(&run.files, reference.map_or(&[], |sums| &sums.files));
     let letter = if reference.is_some() { "A" } else { "" };
     let mask = mask(&name, &verdicts, tables);
@@ -338,7 +345,7 @@ fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, rules: &Rules)
     if let Some(unjudged) = unjudged(run, tables) {
         page.text(&format!("{unjudged}."));
     }
-    let Rules { dead, quiet, hot, sigmas, strip_hits, strip_factor, silent_expected } = *rules;
+    let Rules { dead, quiet, hot, sigmas, strip_hits, strip_factor, part_expected, silent_expected } = *rules;
     let [dead, quiet, whole, half] = [dead, quiet, spread[0], spread[1]].map(|share| short(100.0 * share));
     page.begin_details(&format!("The rules{}", run.of("for")));
     page.note(&format!(
@@ -347,7 +354,8 @@ fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, rules: &Rules)
          {quiet} %; hot: over {hot} times; and each by {sigmas} standard deviations, in which count how much a lane varies \
          from event to event and, but for dead lanes, that honest lanes differ from their expectation by {whole} % (lanes \
          of half a sector: {half} %) in this run. A hot strip has {strip_hits} hits and {strip_factor} times the mean of its \
-         lane's others, and does not count for its lane. A board is silent where it has under {dead} % of its usual hits \
+         lane's others, and does not count for its lane. A chip of 128 strips is dead under {dead} % of the mean of its lane's \
+         other chips, a strip under {dead} % of its chip's, if {part_expected} hits are expected. A board is silent where it has under {dead} % of its usual hits \
          among events in which {silent_expected} are expected; it may have been so for some events more on either side.",
     ));
     page.end_details();

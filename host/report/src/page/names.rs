@@ -8,7 +8,8 @@ use ut_data::detector::{LANES_PER_BOARD, Lane, N_SECTORS};
 use ut_data::{Count, DetectorTables};
 
 use super::{Run, is_complete};
-use crate::{Difference, Outlier};
+use crate::outliers::CHIP;
+use crate::{Difference, Outlier, OutlierKind};
 
 /// Returns the lanes that read each sector, as slots.
 pub fn lanes_of_sectors(tables: &DetectorTables) -> Vec<Vec<usize>> {
@@ -40,7 +41,7 @@ pub fn sector(sector: usize, lanes: &[usize], tables: &DetectorTables) -> String
 
 /// Place of something that stands out.
 pub fn place_text(outlier: &Outlier, tables: &DetectorTables) -> String {
-    let Outlier { board, lane, strip, events, hits, .. } = outlier;
+    let Outlier { kind, board, lane, strip, events, hits, .. } = outlier;
     let mut text = match lane {
         Some(lane) => {
             let slot = board * LANES_PER_BOARD + lane;
@@ -51,7 +52,10 @@ pub fn place_text(outlier: &Outlier, tables: &DetectorTables) -> String {
     };
     if let Some(strip) = strip {
         // Writing to a String cannot fail.
-        let _ = write!(text, ", strip {strip}");
+        let _ = match kind {
+            OutlierKind::DeadChip => write!(text, ", strips {strip} to {}", strip + CHIP - 1),
+            _ => write!(text, ", strip {strip}"),
+        };
     }
     if let Some((first, last)) = events {
         let few = if *hits == 0 { "no" } else { "hardly any" };

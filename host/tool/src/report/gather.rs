@@ -1,5 +1,6 @@
 //! Files into a view: every thread decodes and adds up its share, and the shares are merged at the end.
 
+use ut_data::detector::Mask;
 use ut_data::error::WorkError;
 use ut_data::input::{Apart, Bank, InputPart, Origin, RawEvent, Seen, Select, banks_of};
 use ut_data::memory::TooMuchMemory;
@@ -23,6 +24,8 @@ pub struct Gatherer<'a> {
     pub keep_going: bool,
     /// Events before these, among all of the run.
     pub first_place: u64,
+    /// Strips whose hits are left out.
+    pub mask: Option<&'a Mask>,
 }
 
 /// Why nothing could be gathered.
@@ -47,6 +50,7 @@ struct Worker<'a> {
     decoder: CpuDecoder,
     tables: &'a DetectorTables,
     against: Against,
+    mask: Option<&'a Mask>,
     share: &'a mut Share,
 }
 
@@ -80,6 +84,7 @@ impl Work for Worker<'_> {
         let Decoded { batch, origins, hits, report, .. } = decoded;
         let keys: Vec<Option<u64>> =
             (0..batch.n_events).map(|e| self.key(batch.meta_of(e).event, origins[e])).collect();
+        self.mask.map(|mask| hits.retain(|id| !mask.contains(id)));
         let (filler, _) = &mut *self.share;
         filler.add(hits, report, |e| keys[e]);
         add_troubles(filler, self.tables, batch, report, origins);
@@ -120,13 +125,13 @@ impl Gatherer<'_> {
         select: &Select,
         mut go_on: impl FnMut(u64, u64) -> bool,
     ) -> Result<Gathered, GatherError> {
-        let (tables, against, n) = (self.tables, self.against, self.threads.max(1));
+        let (tables, against, mask, n) = (self.tables, self.against, self.mask, self.threads.max(1));
         let needed = memory_of_threads(n) + n as u64 * (2 * CHUNK_MEMORY + VIEW_MEMORY);
         memory::check(format!("a report with {n} threads"), needed)?;
         let config = CpuConfig { threads: 1, ..CpuConfig::default() };
         let mut shares: Vec<Share> = (0..n).map(|_| (RunFiller::new(tables, against), None)).collect();
         let worker = |share| -> Result<Worker<'_>, DecodeError> {
-            Ok(Worker { decoder: CpuDecoder::new(tables, self.options, config)?, tables, against, share })
+            Ok(Worker { decoder: CpuDecoder::new(tables, self.options, config)?, tables, against, mask, share })
         };
         let workers = shares.iter_mut().map(worker).collect::<Result<Vec<_>, _>>()?;
         let job = Job {

@@ -19,7 +19,9 @@ use crate::output::{count, is_quiet, on_stdout, print_beside, say, write_file, w
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, config, signals, usage};
+use ut_data::detector::Mask;
 use ut_data::input::{Events, InputPart, Select, version_in_words};
+use ut_data::{Count, Kind};
 use ut_files::NewFile;
 use ut_report::{About, Against};
 pub use ut_report::{Detector, Drawn, Gathered, Part, Sums, SumsError};
@@ -31,6 +33,7 @@ pub use ut_report::{Detector, Drawn, Gathered, Part, Sums, SumsError};
 /// the middle of a run. With --compare, the same for a reference beside it, and what differs. Memory use does not grow
 /// with the number of events. `docs/report.md` says what each picture means.
 #[derive(Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Args {
     #[command(flatten)]
     inputs: InputArgs,
@@ -41,7 +44,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "compare", "mask_out"])]
     sums: Option<PathBuf>,
     /// The inputs, and those of --compare, are files of --sums: draw them as one run.
-    #[arg(long, conflicts_with_all = ["sums", "against", "no_checksum", "keep_going", "SelectArgs", "DetectorArgs",
+    #[arg(long, conflicts_with_all = ["sums", "against", "no_checksum", "keep_going", "mask", "SelectArgs", "DetectorArgs",
         "ClusterArgs"])]
     merge: bool,
     /// Compare with the run in this file, folder or pattern, as the reference; may be given several times.
@@ -54,9 +57,16 @@ pub struct Args {
     /// Write what stands out, and the sums, as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a mask of the hot strips, hot and dead lanes of the run here, for decode --mask.
+    /// Write a mask of the dead and hot strips, chips and lanes of the run here, for decode --mask.
     #[arg(long, value_name = "FILE")]
     mask_out: Option<PathBuf>,
+    /// Fail (exit code 1) when anything is wrong with the data.
+    #[arg(long)]
+    strict: bool,
+    /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and do not list them as dead or hot
+    /// (docs/tables.md).
+    #[arg(long, value_name = "FILE", conflicts_with = "sums")]
+    mask: Option<PathBuf>,
     /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
     #[arg(long)]
     keep_going: bool,
@@ -81,11 +91,11 @@ const fn against_name(against: Against) -> &'static str {
     }
 }
 
-/// Draws a run, alone or beside a reference, with the tables and options that made them.
+/// Draws a run, alone or beside a reference, with the tables and options that made them, and the mask that they lack.
 ///
 /// # Errors
 /// If the two are of different detectors or options.
-pub fn draw(run: &Sums, reference: Option<&Sums>) -> Result<Drawn, SumsError> {
+pub fn draw(run: &Sums, reference: Option<&Sums>, mask: Option<(&Path, &Mask)>) -> Result<Drawn, SumsError> {
     let (options, detector) = (run.options, crate::detector::Detector::from(&*run.detector));
     let table = |path: &Option<PathBuf>, bytes: &[u8]| {
         let name = path.as_ref().map(|path| path.display().to_string());
@@ -110,11 +120,18 @@ pub fn draw(run: &Sums, reference: Option<&Sums>) -> Result<Drawn, SumsError> {
         ("clustering", clustering),
         ("made by", format!("ut-decode {}", in_words())),
     ];
-    let of_page = of_page.map(|(name, fact)| (name.to_owned(), fact)).into();
+    let masked = mask.map(|(file, mask)| {
+        (
+            "mask",
+            format!("{} ({}), {}", file.display(), hash(&mask.to_bytes()), count(mask.n_strips() as usize, "strip")),
+        )
+    });
+    let of_page = of_page.into_iter().chain(masked).map(|(name, fact)| (name.to_owned(), fact)).collect();
     let is_synthetic = std::iter::once(run).chain(reference).any(is_synthetic);
     let warnings = is_synthetic.then(|| SYNTHETIC.to_owned()).into_iter().collect();
-    let mut drawn = ut_report::draw(run, reference, &About { facts: of_page, warnings })?;
-    let provenance = facts(options, &detector, None).into_iter().map(|(key, value)| (key.to_owned(), value.into()));
+    let about = About { facts: of_page, warnings, mask: mask.map(|(_, mask)| mask.clone()) };
+    let mut drawn = ut_report::draw(run, reference, &about)?;
+    let provenance = facts(options, &detector, mask).into_iter().map(|(key, value)| (key.to_owned(), value.into()));
     drawn.json["provenance"] = provenance.collect::<serde_json::Map<_, _>>().into();
     Ok(drawn)
 }
@@ -130,7 +147,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     check_standard_input(files.iter().chain(&others).chain(&args.inputs.files_from));
     let outputs = [&args.output, &args.sums, &args.json, &args.mask_out];
     let to_stdout = on_stdout(outputs);
-    let inputs = Protected::inputs(files.iter().chain(&others));
+    let inputs = Protected::inputs(files.iter().chain(&others).chain(&args.mask));
     for output in outputs.into_iter().flatten() {
         inputs.check(output).unwrap_or_else(|message| usage(&message));
     }
@@ -148,8 +165,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         check_inputs(files.iter().chain(&others))?;
     }
     let start = Instant::now();
-    let (first, second) = if args.merge {
-        (Sums::of_files(&files)?.ok_or("there are no sums to draw")?, Sums::of_files(&others)?)
+    let (first, second, mask) = if args.merge {
+        (Sums::of_files(&files)?.ok_or("there are no sums to draw")?, Sums::of_files(&others)?, None)
     } else {
         gather(args, &files, &others)?
     };
@@ -173,7 +190,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         both().map(|sums| sums.view.events).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9),
     );
     if args.sums.is_none() || args.json.is_some() {
-        let drawn = draw(&first, second.as_ref())?;
+        let drawn = draw(&first, second.as_ref(), args.mask.as_deref().zip(mask.as_ref()))?;
         args.output.iter().try_for_each(|output| write_file(output, &drawn.html))?;
         args.json.iter().try_for_each(|path| write_json(path, &drawn.json))?;
         args.mask_out.iter().try_for_each(|path| write_file(path, &drawn.mask))?;
@@ -187,7 +204,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for failure in &failures {
         say(&format!("error: {failure}"));
     }
-    if failures.is_empty() {
+    if failures.is_empty()
+        && args.strict
+        && Count::ALL.iter().any(|&of| of.kind() == Kind::Trouble && first.view.count(of) > 0)
+    {
+        Err("there is trouble in the data (see the page), and --strict was given".into())
+    } else if failures.is_empty() {
         Ok(())
     } else {
         Err(format!("{written} covers only the events that could be read").into())
@@ -211,8 +233,8 @@ fn check_inputs<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Fail
     Ok(())
 }
 
-/// Reads the files of a run, and of the one that it is compared with.
-fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, Option<Sums>), Failure> {
+/// Reads the files of a run, and of the one that it is compared with, and the mask of both.
+fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, Option<Sums>, Option<Mask>), Failure> {
     let all: Vec<PathBuf> = files.iter().chain(others).cloned().collect();
     let of_tool = crate::detector::Detector::load(&args.detector, &all)?;
     let crate::detector::Detector { tables, boards, geometry } = of_tool.clone();
@@ -221,8 +243,10 @@ fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, O
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         n => usize::from(n),
     };
+    let mask = args.mask.as_ref().map(|path| Mask::read(path, &detector.tables)).transpose()?;
     let gatherer = Gatherer {
         tables: &detector.tables,
+        mask: mask.as_ref(),
         options: args.clustering.options(),
         threads,
         against: args.against.unwrap_or_else(|| against_of(files.first().map(PathBuf::as_path))),
@@ -240,7 +264,7 @@ fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, O
     let first = first.of_part(Part::of(files, args.select.part(), None));
     // The places that were chosen are those of the first run.
     let second = if others.is_empty() { None } else { Some(sums(others, &Select::default())?) };
-    Ok((first, second))
+    Ok((first, second, mask))
 }
 
 /// Gathers, with a bar on a terminal. Ends the program when the user wants that; `output` is not written then.

@@ -35,6 +35,7 @@ fn gather(tables: &DetectorTables, files: &[(&str, Vec<u8>)], keep_going: bool) 
         check: false,
         keep_going,
         first_place: 0,
+        mask: None,
     };
     let parts: Vec<InputPart> = files.iter().map(|(name, bytes)| InputPart::memory(name, bytes.clone())).collect();
     gatherer.gather(&parts, &Select::default(), |_, _| true).unwrap()
