@@ -132,8 +132,8 @@ fn hot_strips_are_found_beside_hotter_ones_and_do_not_make_their_lane_hot() {
         view.strips[sector * 512 + strip] = hits;
     }
     let found = outliers(&view, &tables).outliers;
-    let places: Vec<_> = found.iter().map(|found| (found.kind, found.strip, found.hits)).collect();
-    let hot = |strip, hits| (OutlierKind::HotStrip, Some(strip), hits);
+    let places: Vec<_> = found.iter().map(|found| (found.kind, found.strips, found.hits)).collect();
+    let hot = |strip, hits| (OutlierKind::HotStrip, Some((strip, strip)), hits);
     assert_eq!(places, [hot(300, 1_000_000), hot(310, 10_000)]);
     assert!(found.iter().all(|found| found.board * 6 + found.lane.unwrap() == slot && found.sector == Some(sector)));
     for found in &found {
