@@ -140,7 +140,7 @@ fn what_is_broken_is_found_and_marked_and_nothing_else() {
     assert_eq!(place(only("dead lane")), faults.dead as u64);
     assert_eq!(place(only("hot lane")), faults.noisy as u64);
     let strip = only("hot strip");
-    assert_eq!((place(strip), &strip["strip"]), (faults.hot.0 as u64, &faults.hot.1.into()));
+    assert_eq!((place(strip), &strip["first_strip"]), (faults.hot.0 as u64, &faults.hot.1.into()));
     assert!(strip["hits"].as_u64().unwrap() >= EVENTS * 9 / 10, "{strip}");
     let silent = only("silent board");
     assert_eq!(silent["board"], faults.dying as u64);
@@ -447,7 +447,7 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     let text = zstd::decode_all(&good[..]).unwrap();
     let text = String::from_utf8(text).unwrap();
     let pack = |name: &str, text: &str| write(directory, name, &zstd::encode_all(text.as_bytes(), 1).unwrap());
-    pack("format", &text.replace("ut-decode sums 2", "ut-decode sums 7"));
+    pack("format", &text.replace("ut-decode sums 3", "ut-decode sums 7"));
     pack("strips_missing", &text.replace("\"strips\":[", "\"strips\":[],\"other\":["));
     pack("too_many", &text.replace("\"events\":20,", "\"events\":18446744073709551615,"));
     for name in ["cut", "flipped", "text", "format", "strips_missing", "too_many", "run.mdf"] {

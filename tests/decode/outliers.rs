@@ -145,8 +145,8 @@ fn dead_chips_and_dead_strips_are_found_in_lanes_that_have_hits() {
             // A few hits are noise of a dead chip.
             view.strips[sector * 512 + chip] = 5;
             let found = outliers(&view, &tables).outliers;
-            let of_lane = found.iter().filter(|found| found.sector == Some(sector) && found.strip.is_some());
-            let places: Vec<_> = of_lane.map(|found| (found.kind, found.strip.unwrap())).collect();
+            let of_lane = found.iter().filter(|found| found.sector == Some(sector) && found.strips.is_some());
+            let places: Vec<_> = of_lane.map(|found| (found.kind, found.strips.unwrap().0)).collect();
             assert_eq!(places, kinds, "{found:?}");
         }
     }
@@ -163,8 +163,8 @@ fn hot_strips_are_found_beside_hotter_ones_and_do_not_make_their_lane_hot() {
         view.strips[sector * 512 + strip] = hits;
     }
     let found = outliers(&view, &tables).outliers;
-    let places: Vec<_> = found.iter().map(|found| (found.kind, found.strip, found.hits)).collect();
-    let hot = |strip, hits| (OutlierKind::HotStrip, Some(strip), hits);
+    let places: Vec<_> = found.iter().map(|found| (found.kind, found.strips, found.hits)).collect();
+    let hot = |strip, hits| (OutlierKind::HotStrip, Some((strip, strip)), hits);
     assert_eq!(places, [hot(300, 1_000_000), hot(310, 10_000)]);
     assert!(found.iter().all(|found| found.board * 6 + found.lane.unwrap() == slot && found.sector == Some(sector)));
     for found in &found {

@@ -39,6 +39,8 @@ pub struct RunFiller {
     nth_hits: [[u64; LANE_HITS]; N_LAYERS],
     /// Of the current event, by lane slot: hits.
     event: Vec<u32>,
+    /// Of the current event, by lane slot: charge.
+    event_charge: Vec<u32>,
     /// Number of groups of hits.
     n_groups: usize,
 }
@@ -85,6 +87,7 @@ impl RunFiller {
             unflushed: 0,
             nth_hits: [[0; LANE_HITS]; N_LAYERS],
             event: vec![0; tables.slots().len()],
+            event_charge: vec![0; tables.slots().len()],
             n_groups: tables.n_groups(),
         }
     }
@@ -116,9 +119,9 @@ impl RunFiller {
         }
     }
 
-    /// Counts a hit; its sector.
+    /// Counts a hit; its sector and lane slot.
     #[inline]
-    fn count_hit(&mut self, layer: usize, id: u32) -> usize {
+    fn count_hit(&mut self, layer: usize, id: u32) -> (usize, usize) {
         let half = self.halves[(id >> 8) as usize % HALVES];
         let (sector, slot) = ((half >> 16) as usize, (half & 0xFFFF) as usize);
         let strip = sector * STRIPS + id as usize % STRIPS;
@@ -130,17 +133,18 @@ impl RunFiller {
         let n = self.event[slot];
         self.event[slot] = n + 1;
         self.nth_hits[layer][(n as usize).min(LANE_HITS - 1)] += 1;
-        sector
+        (sector, slot)
     }
 
     fn count_clusters(&mut self, layer: usize, ids: &[u32], clusters: &[Cluster]) {
         self.view.clusters += ids.len() as u64;
         for (&id, cluster) in ids.iter().zip(clusters) {
-            let sector = self.count_hit(layer, id);
+            let (sector, slot) = self.count_hit(layer, id);
             let (charge, n) = (u64::from(cluster.charge()), u64::from(cluster.n_strips()));
             let sums = &mut self.sectors[sector];
             sums.charge_and_size += n << 32 | charge;
             sums.charge_squares += charge * charge;
+            self.event_charge[slot] += charge as u32;
             let sums = &mut self.layers[layer];
             sums.charges[(charge as usize).min(CHARGES - 1)] += 1;
             sums.sizes[(n as usize).min(SIZES - 1)] += 1;
@@ -162,8 +166,11 @@ impl RunFiller {
             span.lanes.resize(self.event.len(), 0);
             span.counts.resize(N_COUNTS, 0);
             span.lanes.iter_mut().zip(&self.event).for_each(|(sum, &n)| *sum += u64::from(n));
+            span.charge.resize(self.event.len(), 0);
+            span.charge.iter_mut().zip(&self.event_charge).for_each(|(sum, &n)| *sum += u64::from(n));
         }
         self.event.fill(0);
+        self.event_charge.fill(0);
         for (bins, n) in view.hits_of_event.iter_mut().zip(of_layer.into_iter().chain([of_layer.iter().sum()])) {
             *bins.at(n) += 1;
         }

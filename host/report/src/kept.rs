@@ -46,7 +46,7 @@ impl RunView {
             |&(of, source, _): &(u8, u32, u64)| (of == kind::UT_ERROR || kind::is_daq_error(of)) && source < 1 << 16;
         let of_span = |(key, span): (u64, &Span)| {
             let inside = |(least, greatest)| key <= least && least <= greatest && greatest - key < self.spans.width();
-            let lists = [(&span.lanes, slots), (&span.counts, N_COUNTS)];
+            let lists = [(&span.lanes, slots), (&span.charge, slots), (&span.counts, N_COUNTS)];
             lists.into_iter().all(|(list, n)| list.is_empty() || fits(list, n))
                 && span.numbers.is_none_or(inside)
                 && can_be_added(span.error_banks.values().copied())
@@ -71,6 +71,7 @@ impl RunView {
             && can_be_added(self.spans.iter().map(|(_, span)| span.events))
             // A board's hits are added up over neighbouring bins.
             && can_be_added(self.spans.iter().flat_map(|(_, span)| span.lanes.iter().copied()))
+            && can_be_added(self.spans.iter().flat_map(|(_, span)| span.charge.iter().copied()))
             && self.troubles.iter().all(|trouble| trouble.kind < N_COUNTS && trouble.board.is_none_or(is_board))
             && self.troubles.is_sorted_by(|a, b| (a.kind, a.board) < (b.kind, b.board))
             && can_be_added(self.troubles.iter().map(|trouble| trouble.count))
@@ -100,7 +101,7 @@ mod tests {
     use ut_data::{Grouping, synth};
 
     /// A span as serde writes it.
-    const SPAN: &str = r#"{"events":1,"numbers":null,"lanes":[],"counts":[],"error_banks":{}}"#;
+    const SPAN: &str = r#"{"events":1,"numbers":null,"lanes":[],"charge":[],"counts":[],"error_banks":{}}"#;
 
     fn trouble(kind: usize, count: u64) -> TroubleSum {
         TroubleSum { kind, board: None, count, first: 0 }
@@ -127,6 +128,7 @@ mod tests {
             |view| view.size_of_layer[2].clear(),
             |view| drop(view.hits_of_event.pop()),
             |view| view.spans.at(7).lanes.truncate(1),
+            |view| view.spans.at(7).charge.push(1),
             |view| view.counts.clear(),
             |view| view.runs = vec![2, 1],
             |view| view.troubles.push(trouble(1000, 1)),

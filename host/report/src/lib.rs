@@ -8,6 +8,7 @@
 mod bins;
 mod compare;
 mod filler;
+mod in_time;
 mod kept;
 mod mask;
 mod outliers;

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use crate::outliers::CHIP;
 use crate::page::names::place_text;
 use crate::{Outlier, OutlierKind, Verdicts};
 use ut_data::DetectorTables;
@@ -26,19 +25,14 @@ pub fn spare(verdicts: &mut Verdicts, mask: &Mask, tables: &DetectorTables) {
 
 fn covers(mask: &Mask, outlier: &Outlier, tables: &DetectorTables) -> bool {
     let lanes = outlier.board * LANES_PER_BOARD;
-    match (outlier.lane, outlier.strip) {
-        (Some(lane), Some(strip)) => {
+    match (outlier.lane, outlier.strips) {
+        (Some(lane), Some((first, last))) => {
             let sector = tables.slots()[lanes + lane].chan_id & !(STRIPS_PER_SECTOR - 1);
-            (strip..strip + parts(outlier.kind)).all(|strip| mask.contains(UT_ID | (sector + strip as u32)))
+            (first..=last).all(|strip| mask.contains(UT_ID | (sector + strip as u32)))
         }
         (Some(lane), None) => covers_lane(mask, lanes + lane, tables),
         (None, _) => (lanes..lanes + LANES_PER_BOARD).all(|slot| covers_lane(mask, slot, tables)),
     }
-}
-
-/// Returns the number of strips of an outlier that is not a lane or a board.
-fn parts(kind: OutlierKind) -> usize {
-    if kind == OutlierKind::DeadChip { CHIP } else { 1 }
 }
 
 /// Returns true if all strips of the lane are masked, or nothing is connected to it.
@@ -50,23 +44,20 @@ fn covers_lane(mask: &Mask, slot: usize, tables: &DetectorTables) -> bool {
     lane.chan_id == 0 || (0..n).all(|strip| mask.contains(UT_ID | (lane.chan_id + strip)))
 }
 
-/// Returns the text of a mask of the dead and hot strips, chips and lanes of a run. Quiet lanes and silent boards, which
-/// have good hits as well, are named in comments.
+/// Returns the text of a mask of the hot and dead lanes, chips and strips of a run. What is quiet, or fails for a while, and
+/// has good hits as well, is named in comments.
 pub fn mask(run: &str, verdicts: &Verdicts, tables: &DetectorTables) -> String {
     // A name may have any character.
     let run: String = run.chars().filter(|c| !c.is_control()).collect();
     let mut text = format!("# What stands out in {run}, found by ut-decode report.\n");
     for outlier in &verdicts.outliers {
-        let entry = match (outlier.sector, outlier.strip, outlier.lane) {
-            (Some(sector), Some(strip), _) => {
-                let n = parts(outlier.kind);
-                let last = if n > 1 { format!("-{}", strip + n - 1) } else { String::new() };
-                format!("sector {sector} strips {strip}{last}")
-            }
+        let entry = match (outlier.sector, outlier.strips, outlier.lane) {
+            (Some(sector), Some((strip, last)), _) if strip == last => format!("sector {sector} strips {strip}"),
+            (Some(sector), Some((first, last)), _) => format!("sector {sector} strips {first}-{last}"),
             (_, _, Some(lane)) => format!("board {} lane {lane}", outlier.board),
             _ => format!("board {}", outlier.board),
         };
-        let keep = matches!(outlier.kind, OutlierKind::QuietLane | OutlierKind::SilentBoard);
+        let keep = outlier.events.is_some() || outlier.kind == OutlierKind::QuietLane;
         let remark = format!("{}: {}", outlier.kind.name(), place_text(outlier, tables));
         // Writing to a String cannot fail.
         let _ = writeln!(text, "{}{entry}  # {remark}", if keep { "# " } else { "" });

@@ -1,12 +1,13 @@
-//! Outliers in a run: lanes that are dead, quiet or hot, dead chips, dead and hot strips, and boards that fall silent.
+//! What stands out in a run: lanes, chips and strips that are dead, quiet or hot, and what fails for some of the events.
 //!
 //! The detector is its own yardstick: by its symmetry, a lane should have as many hits as those at the mirrored places
 //! ([`Neighbours`]). How far honest lanes are from that is measured in the run itself: how much a lane's hits vary from
 //! event to event, and by how much lanes differ from their expectation for reasons of geometry.
 
-use super::run::{RunView, Span};
+use super::compare::mean_charge;
+use super::in_time::{LaneOf, failing_for_a_while};
+use super::run::RunView;
 use super::shape::Neighbours;
-use super::sums::both;
 use ut_data::detector::{DetectorTables, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR};
 
 /// The limits.
@@ -24,10 +25,14 @@ pub struct Rules {
     pub strip_hits: u64,
     /// How many times the mean of its lane's other strips a hot strip has, at least.
     pub strip_factor: f64,
-    /// Hits that a chip or strip must be expected to have, to be called dead below the share [`dead`](Self::dead).
-    pub part_expected: f64,
-    /// Hits that a board must be expected to have in a bin of events, to be called silent there.
+    /// Hits that a board or lane must be expected to have in a bin of events, to be judged there.
     pub silent_expected: f64,
+    /// A lane above so many times its usual hits, for some of the events, is noisy.
+    pub noisy: f64,
+    /// A lane whose mean charge is below this share of its usual one has a low charge.
+    pub low_charge: f64,
+    /// Events from which lanes, chips and strips are judged: how much a lane varies is not known from fewer.
+    pub least_events: u64,
 }
 
 impl Default for Rules {
@@ -39,8 +44,10 @@ impl Default for Rules {
             sigmas: 6.0,
             strip_hits: 10,
             strip_factor: 10.0,
-            part_expected: 50.0,
             silent_expected: 50.0,
+            noisy: 1.5,
+            low_charge: 0.7,
+            least_events: 20,
         }
     }
 }
@@ -52,28 +59,37 @@ pub enum OutlierKind {
     SilentBoard,
     /// A lane without hits, or nearly so.
     DeadLane,
-    /// A chip of 128 strips without hits, or nearly so, in a lane that has some.
+    /// A lane without hits in some of the events, and with hits in others.
+    SilentLane,
+    /// A chip, 128 strips, without hits in a lane with hits.
     DeadChip,
+    /// Strips without hits in a chip with hits.
+    DeadStrip,
     /// A lane with far fewer hits than expected.
     QuietLane,
     /// A lane with far more hits than expected.
     HotLane,
-    /// A strip without hits, or nearly so, in a chip that has some.
-    DeadStrip,
+    /// A lane with more hits than usual in some of the events.
+    NoisyLane,
     /// A strip with far more hits than the others of its lane.
     HotStrip,
+    /// A lane whose hits have far less charge than usual, or than those of its neighbours.
+    LowCharge,
 }
 
 impl OutlierKind {
     /// All, in the order in which they are told.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::SilentBoard,
         Self::DeadLane,
+        Self::SilentLane,
         Self::DeadChip,
+        Self::DeadStrip,
         Self::QuietLane,
         Self::HotLane,
-        Self::DeadStrip,
+        Self::NoisyLane,
         Self::HotStrip,
+        Self::LowCharge,
     ];
 
     /// In words.
@@ -81,11 +97,14 @@ impl OutlierKind {
         match self {
             Self::SilentBoard => "silent board",
             Self::DeadLane => "dead lane",
+            Self::SilentLane => "silent lane",
             Self::DeadChip => "dead chip",
+            Self::DeadStrip => "dead strip",
             Self::QuietLane => "quiet lane",
             Self::HotLane => "hot lane",
-            Self::DeadStrip => "dead strip",
+            Self::NoisyLane => "noisy lane",
             Self::HotStrip => "hot strip",
+            Self::LowCharge => "low-charge lane",
         }
     }
 }
@@ -101,16 +120,36 @@ pub struct Outlier {
     pub lane: Option<usize>,
     /// The sector, but for boards.
     pub sector: Option<usize>,
-    /// The strip, or the first of a chip.
-    pub strip: Option<usize>,
-    /// Hits.
+    /// The first and the last strip, of strips and chips.
+    pub strips: Option<(usize, usize)>,
+    /// Hits; of a low charge, their mean charge in ADC counts.
     pub hits: u64,
-    /// Hits that were expected.
+    /// Hits, or charge, that were expected.
     pub expected: f64,
     /// Standard deviations between them; infinite where it is no matter of chance.
     pub sigmas: f64,
-    /// Of boards: the first and the last number of the events that are known to be without hits.
+    /// Of what fails for a while: the first and the last number of the events in which it is known to.
     pub events: Option<(u64, u64)>,
+}
+
+impl Outlier {
+    /// A lane, or some of its strips, that stands out.
+    pub(super) fn of_lane(
+        kind: OutlierKind,
+        slot: usize,
+        sector: usize,
+        (hits, expected): (u64, f64),
+        sigmas: f64,
+    ) -> Self {
+        let (board, lane) = (slot / LANES_PER_BOARD, Some(slot % LANES_PER_BOARD));
+        Self { kind, board, lane, sector: Some(sector), strips: None, hits, expected, sigmas, events: None }
+    }
+
+    /// Returns true if the same part fails in the same way.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let part = |of: &Self| (of.kind, of.board, of.lane, of.strips);
+        part(self) == part(other)
+    }
 }
 
 /// What was found.
@@ -118,6 +157,8 @@ pub struct Outlier {
 pub struct Verdicts {
     /// What stands out, by kind, and among a kind the most striking first.
     pub outliers: Vec<Outlier>,
+    /// What stands out in a reference, too.
+    pub known: Vec<Outlier>,
     /// By sector: the hits that were expected; `None` where nothing can be compared or no lane reads it.
     pub expected: Vec<Option<f64>>,
     /// By sector: whether the run has enough hits to tell a dead lane from chance.
@@ -137,10 +178,7 @@ const SPREAD: (f64, f64) = (0.15, 0.03);
 const SIGMAS_PER_MAD: f64 = 1.4826;
 
 /// Strips that a chip reads.
-pub const CHIP: usize = 128;
-
-/// Bins of events with fewer are put together.
-const LEAST_BINS: usize = 8;
+const CHIP: usize = 128;
 
 /// A lane in use.
 struct LaneSum {
@@ -152,7 +190,7 @@ struct LaneSum {
 
 /// Finds what stands out in `view`, which is of `tables`.
 pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdicts {
-    let (mut outliers, without_hot) = parts_of_lanes(view, tables, rules);
+    let (mut outliers, without_hot) = strips(view, tables, rules);
     let events = view.events.max(1) as f64;
     let lanes: Vec<LaneSum> = tables
         .slots()
@@ -198,6 +236,9 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdi
     for lane in &lanes {
         let Some((expected, variance)) = expected[lane.sector] else { continue };
         let n = lane.hits as f64;
+        if view.events < rules.least_events {
+            continue;
+        }
         judged[lane.sector] = expected * (1.0 - rules.dead) >= rules.sigmas * variance.sqrt();
         let wide = spread[usize::from(of_sector[lane.sector].len() > 1)] * expected;
         let away = n - expected;
@@ -212,34 +253,39 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdi
         } else {
             continue;
         };
-        outliers.push(Outlier {
-            kind,
-            board: lane.slot / LANES_PER_BOARD,
-            lane: Some(lane.slot % LANES_PER_BOARD),
-            sector: Some(lane.sector),
-            strip: None,
-            hits: lane.hits,
-            expected,
-            sigmas,
-            events: None,
-        });
+        outliers.push(Outlier::of_lane(kind, lane.slot, lane.sector, (lane.hits, expected), sigmas));
     }
-    let dead: Vec<_> = outliers.iter().filter(|o| o.kind == OutlierKind::DeadLane).map(|o| (o.board, o.lane)).collect();
-    let is_part = |kind| matches!(kind, OutlierKind::DeadChip | OutlierKind::DeadStrip);
-    outliers.retain(|o| !(is_part(o.kind) && dead.contains(&(o.board, o.lane))));
-    // A chip says more than the lane that is quiet by it.
-    let chips: Vec<_> =
-        outliers.iter().filter(|o| o.kind == OutlierKind::DeadChip).map(|o| (o.board, o.lane)).collect();
-    outliers.retain(|o| o.kind != OutlierKind::QuietLane || !chips.contains(&(o.board, o.lane)));
-    outliers.extend(silent_boards(view, rules));
+    let of_lane = |lane: &LaneSum| {
+        let charges = neighbours.of(lane.sector).iter().map(|&other| mean_charge(view, usize::from(other)).0);
+        LaneOf {
+            slot: lane.slot,
+            sector: lane.sector,
+            expected: expected[lane.sector],
+            variance: lane.variance,
+            charge: median(charges.filter(|charge| charge.is_finite())),
+        }
+    };
+    let judged_lanes = if view.events < rules.least_events { Vec::new() } else { lanes.iter().map(of_lane).collect() };
+    let more = failing_for_a_while(view, &judged_lanes, &outliers, rules);
+    // A lane that fails for a while is said to, not also to have few or many hits in all.
+    outliers.retain(|outlier| {
+        let is_told = |other: &Outlier| {
+            matches!(
+                (outlier.kind, other.kind),
+                (OutlierKind::QuietLane, OutlierKind::SilentLane) | (OutlierKind::HotLane, OutlierKind::NoisyLane)
+            ) && (other.board, other.lane) == (outlier.board, outlier.lane)
+        };
+        !more.iter().any(is_told)
+    });
+    outliers.extend(more);
     let striking = |outlier: &Outlier| -outlier.sigmas.abs();
     outliers.sort_by(|a, b| a.kind.cmp(&b.kind).then(striking(a).total_cmp(&striking(b))));
     let expected = (0..N_SECTORS).map(|s| expected[s].map(|(hits, _)| hits * of_sector[s].len() as f64)).collect();
-    Verdicts { outliers, expected, judged, spread }
+    Verdicts { outliers, known: Vec::new(), expected, judged, spread }
 }
 
-/// Returns hot strips, dead chips and dead strips, and by lane slot the hits of all strips that are not hot.
-fn parts_of_lanes(view: &RunView, tables: &DetectorTables, rules: &Rules) -> (Vec<Outlier>, Vec<u64>) {
+/// Finds hot strips, dead chips and dead strips; and by lane slot the hits of all strips that are not hot.
+fn strips(view: &RunView, tables: &DetectorTables, rules: &Rules) -> (Vec<Outlier>, Vec<u64>) {
     let half = STRIPS_PER_SECTOR as usize / 2;
     let slots = tables.slots();
     let mut lanes_of = vec![0; N_SECTORS];
@@ -250,114 +296,60 @@ fn parts_of_lanes(view: &RunView, tables: &DetectorTables, rules: &Rules) -> (Ve
         let sector = usize::from(slot.sector);
         let first = if lanes_of[sector] > 1 { half * (slot.chan_id >> 8 & 1) as usize } else { 0 };
         let n = if lanes_of[sector] > 1 { half } else { 2 * half };
-        let strips = &view.strips_of(sector)[first..first + n];
+        let mut strips: Vec<Option<u64>> = view.strips_of(sector)[first..first + n].iter().copied().map(Some).collect();
+        let mut find = |kind, (from, to): (usize, usize), hits, expected: f64, error: f64| {
+            let sigmas = (hits as f64 - expected) / error;
+            let outlier = Outlier::of_lane(kind, i, sector, (hits, expected), sigmas);
+            found.push(Outlier { strips: Some((first + from, first + to)), ..outlier });
+        };
         // The mean of the strips that are not hot: the hottest goes first, until one is not hot.
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by_key(|&strip| std::cmp::Reverse(strips[strip]));
-        let mut left: u64 = strips.iter().sum();
-        let mut cold = strips.to_vec();
-        let part = |kind, strip, hits, expected: f64| Outlier {
-            kind,
-            board: i / LANES_PER_BOARD,
-            lane: Some(i % LANES_PER_BOARD),
-            sector: Some(sector),
-            strip: Some(first + strip),
-            hits,
-            expected,
-            sigmas: (hits as f64 - expected) / expected.max(1.0).sqrt(),
-            events: None,
-        };
+        let mut left: u64 = strips.iter().flatten().sum();
         for (out, &strip) in order.iter().enumerate() {
-            let hits = strips[strip];
+            let hits = strips[strip].unwrap_or_default();
             let mean = (left - hits) as f64 / (n - out - 1).max(1) as f64;
             if hits < rules.strip_hits || (hits as f64) < rules.strip_factor * mean {
                 break;
             }
             left -= hits;
             others[i] = others[i].saturating_sub(hits);
-            cold[strip] = 0;
-            found.push(part(OutlierKind::HotStrip, strip, hits, mean));
+            strips[strip] = None;
+            find(OutlierKind::HotStrip, (strip, strip), hits, mean, mean.max(1.0).sqrt());
         }
-        let is_dead =
-            |hits: u64, expected: f64| expected >= rules.part_expected && (hits as f64) < rules.dead * expected;
-        let chips: Vec<u64> = cold.chunks(CHIP).map(|chip| chip.iter().sum()).collect();
-        for (chip, &hits) in chips.iter().enumerate() {
-            let expected = (left - hits) as f64 / (chips.len() - 1) as f64;
-            if is_dead(hits, expected) {
-                found.push(part(OutlierKind::DeadChip, chip * CHIP, hits, expected));
-                continue;
+        if view.events < rules.least_events {
+            continue;
+        }
+        let (hits, events) = (view.lanes[i] as f64, view.events as f64);
+        // How much more the hits vary than by chance, because they come in tracks.
+        let clumps = ((view.lane_squares[i] as f64 - hits * hits / events) / hits.max(1.0)).max(1.0);
+        let of_chips: Vec<u64> = strips.chunks(CHIP).map(|chip| chip.iter().flatten().sum()).collect();
+        let mut live = (0, 0);
+        for (chip, &hits) in of_chips.iter().enumerate() {
+            let expected = (left - hits) as f64 / (of_chips.len() - 1) as f64;
+            let range = CHIP * chip..CHIP * (chip + 1);
+            let error = (expected * clumps).max(1.0).sqrt();
+            if (hits as f64) < rules.dead * expected && expected - hits as f64 >= rules.sigmas * error {
+                find(OutlierKind::DeadChip, (range.start, range.end - 1), hits, expected, error);
+                strips[range].fill(None);
+            } else {
+                live = (live.0 + hits, live.1 + strips[range].iter().flatten().count());
             }
-            let strips = &strips[chip * CHIP..(chip + 1) * CHIP];
-            // Hot strips do not count.
-            let expected = hits as f64 / CHIP as f64;
-            let dead = strips.iter().enumerate().filter(|(_, hits)| is_dead(**hits, expected));
-            found.extend(dead.map(|(strip, &hits)| part(OutlierKind::DeadStrip, chip * CHIP + strip, hits, expected)));
+        }
+        let mean = live.0 as f64 / live.1.max(1) as f64;
+        let is_dead = |hits: u64| (hits as f64) < rules.dead * mean && mean - hits as f64 >= rules.sigmas * mean.sqrt();
+        let mut strip = 0;
+        while strip < n {
+            let row = strips[strip..].iter().take_while(|hits| hits.is_some_and(is_dead)).count();
+            if row > 0 {
+                let hits = strips[strip..strip + row].iter().flatten().sum();
+                let expected = row as f64 * mean;
+                find(OutlierKind::DeadStrip, (strip, strip + row - 1), hits, expected, expected.sqrt());
+            }
+            strip += row + 1;
         }
     }
     (found, others)
-}
-
-/// Boards that have hits in some of the events, and none in a row of others.
-fn silent_boards(view: &RunView, rules: &Rules) -> Vec<Outlier> {
-    let spans: Vec<(u64, &Span)> = view.spans.iter().collect();
-    let mut found = Vec::new();
-    for board in 0..view.lanes.len() / LANES_PER_BOARD {
-        let hits: Vec<u64> = spans.iter().map(|(_, span)| span.hits_of_board(board)).collect();
-        // So few bins that the board is expected to have enough hits in each.
-        let mut together = 1;
-        let rate = |together: usize| {
-            let rates = hits.chunks(together).zip(spans.chunks(together)).filter_map(|(hits, spans)| {
-                let events: u64 = spans.iter().map(|(_, span)| span.events).sum();
-                (events > 0).then(|| hits.iter().sum::<u64>() as f64 / events as f64)
-            });
-            upper_quartile(rates)
-        };
-        let events: u64 = spans.iter().map(|(_, span)| span.events).sum();
-        while spans.len().div_ceil(2 * together) >= LEAST_BINS
-            && rate(together) * events as f64 / (spans.len().div_ceil(together)) as f64 <= 2.0 * rules.silent_expected
-        {
-            together *= 2;
-        }
-        let rate = rate(together);
-        let mut row: Option<Outlier> = None;
-        for (hits, spans) in hits.chunks(together).zip(spans.chunks(together)) {
-            let (n, events) = (hits.iter().sum::<u64>(), spans.iter().map(|(_, span)| span.events).sum::<u64>());
-            let expected = rate * events as f64;
-            // What is too short to be judged, as the last bin may be, does not end a row; it is of the row if it has no hit.
-            let unknown = expected < rules.silent_expected;
-            let silent = !unknown && (n as f64) < rules.dead * expected;
-            // Of the events themselves: the edges of the bins may be beyond the run's.
-            let numbers = spans.iter().filter_map(|(_, span)| span.numbers).fold(None, |all, one| both(all, Some(one)));
-            if silent {
-                let row = row.get_or_insert(Outlier {
-                    kind: OutlierKind::SilentBoard,
-                    board,
-                    lane: None,
-                    sector: None,
-                    strip: None,
-                    hits: 0,
-                    expected: 0.0,
-                    sigmas: 0.0,
-                    events: None,
-                });
-                row.hits += n;
-                row.expected += expected;
-                row.events = both(row.events, numbers);
-            } else if !unknown {
-                found.extend(row.take());
-            } else if n == 0
-                && events > 0
-                && let Some(row) = &mut row
-            {
-                row.events = both(row.events, numbers);
-            }
-        }
-        found.extend(row);
-    }
-    for outlier in &mut found {
-        outlier.sigmas = (outlier.hits as f64 - outlier.expected) / outlier.expected.sqrt();
-    }
-    found
 }
 
 /// The median; `None` of nothing.
@@ -370,11 +362,4 @@ pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
         n if n % 2 == 1 => Some(values[n / 2]),
         n => Some(f64::midpoint(values[n / 2 - 1], values[n / 2])),
     }
-}
-
-/// Returns what a quarter of the values exceeds; 0 of nothing.
-fn upper_quartile(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() * 3 / 4).copied().unwrap_or_default()
 }

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use super::bins::{Bins, Content};
 use super::sums::both;
-use ut_data::Count;
 use ut_data::detector::{DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
+use ut_data::{Count, Kind};
 use ut_kernels::report::N_COUNTS;
 
 /// Strips of a sector.
@@ -47,6 +47,8 @@ pub struct Span {
     pub numbers: Option<(u64, u64)>,
     /// By lane slot: hits. Empty where there was none.
     pub lanes: Vec<u64>,
+    /// By lane slot: charge of the hits whose cluster is known, ΣADC. Empty where there was none.
+    pub charge: Vec<u64>,
     /// By `Count as usize`; empty where nothing was counted.
     pub counts: Vec<u64>,
     /// Banks of boards with an error, UTError and DaqError of the UT's, by board.
@@ -58,6 +60,7 @@ impl Content for Span {
         add(&mut self.events, other.events);
         self.numbers = both(self.numbers, other.numbers);
         add_all(&mut self.lanes, &other.lanes);
+        add_all(&mut self.charge, &other.charge);
         add_all(&mut self.counts, &other.counts);
         for (&board, n) in &other.error_banks {
             add(self.error_banks.entry(board).or_default(), *n);
@@ -251,6 +254,11 @@ impl RunView {
     /// Hits by strip of a sector.
     pub fn strips_of(&self, sector: usize) -> &[u64] {
         &self.strips[sector * STRIPS..(sector + 1) * STRIPS]
+    }
+
+    /// Sum of all troubles over all events.
+    pub fn count_of_troubles(&self) -> u64 {
+        Count::ALL.into_iter().filter(|count| count.kind() == Kind::Trouble).map(|count| self.count(count)).sum()
     }
 
     /// The sum of one count over all events.

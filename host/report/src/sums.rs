@@ -20,7 +20,7 @@ use ut_data::input::{FileVersions, Seen};
 use ut_data::{DecodeOptions, DetectorTables, Grouping};
 
 /// How a file of sums begins, before compression; it changes with what follows.
-const FORMAT: &str = "ut-decode sums 2";
+const FORMAT: &str = "ut-decode sums 3";
 
 /// Bytes of the largest sums, unpacked. They take twelve times as much in memory if they are nothing but short names.
 const MOST_BYTES: u64 = 64 << 20;
@@ -234,10 +234,18 @@ impl Sums {
     /// # Errors
     /// When the detector or the options are not the same.
     pub fn check_alike(&self, other: &Self) -> Result<(), SumsError> {
-        if self.detector.tables != other.detector.tables {
+        self.check_made_with(&other.detector.tables, other.options)
+    }
+
+    /// Checks that these are sums of hits that were decoded with these tables and options.
+    ///
+    /// # Errors
+    /// If the detector or the options are not the same.
+    pub fn check_made_with(&self, tables: &DetectorTables, options: DecodeOptions) -> Result<(), SumsError> {
+        if self.detector.tables != *tables {
             return Err(SumsError::Different("different detectors"));
         }
-        if self.options != other.options {
+        if self.options != options {
             return Err(SumsError::Different("hits with different clustering"));
         }
         Ok(())

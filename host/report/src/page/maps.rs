@@ -80,22 +80,19 @@ fn range(values: &[f64], far: f64) -> Option<(f64, f64)> {
 
 /// Sectors of which some lane stands out, in each way.
 fn marks(run: &Run<'_>) -> Vec<(String, Sign, Vec<usize>)> {
-    let marked = |(name, sign, kind): (&str, Sign, OutlierKind)| {
-        let of_kind = run.verdicts.outliers.iter().filter(|outlier| outlier.kind == kind);
+    let marked = |name: &str, sign, kinds: &[OutlierKind]| {
+        let of_kind = run.verdicts.outliers.iter().filter(|outlier| kinds.contains(&outlier.kind));
         let mut sectors: Vec<usize> = of_kind.filter_map(|outlier| outlier.sector).collect();
         sectors.sort_unstable();
         sectors.dedup();
         (name.to_owned(), sign, sectors)
     };
-    let kinds = [
-        ("dead", Sign::Cross, OutlierKind::DeadLane),
-        ("dead chip", Sign::Cross, OutlierKind::DeadChip),
-        ("quiet", Sign::Down, OutlierKind::QuietLane),
-        ("hot", Sign::Up, OutlierKind::HotLane),
-        ("dead strip", Sign::Circle, OutlierKind::DeadStrip),
-        ("hot strip", Sign::Circle, OutlierKind::HotStrip),
-    ];
-    kinds.map(marked).to_vec()
+    vec![
+        marked("dead", Sign::Cross, &[OutlierKind::DeadLane, OutlierKind::SilentLane, OutlierKind::DeadChip]),
+        marked("quiet", Sign::Down, &[OutlierKind::QuietLane]),
+        marked("hot", Sign::Up, &[OutlierKind::HotLane, OutlierKind::NoisyLane]),
+        marked("hot strip", Sign::Circle, &[OutlierKind::HotStrip]),
+    ]
 }
 
 fn hits(run: &Run<'_>) -> MapOf {

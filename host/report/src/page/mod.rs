@@ -115,11 +115,16 @@ pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn
         about.mask.iter().for_each(|mask| spare(&mut verdicts, mask, tables));
         verdicts
     };
-    let verdicts = judge(run);
+    let mut verdicts = judge(run);
     let other = reference.map(|sums| (sums, judge(sums), differences(&run.view, &sums.view, tables)));
     let [name, other_name] = names_of(&run.files, reference.map_or(&[], |sums| &sums.files));
     let letter = if reference.is_some() { "A" } else { "" };
+    // A mask of the run has what the reference has, too.
     let mask = mask(&name, &verdicts, tables);
+    if let Some((_, reference, _)) = &other {
+        let is_known = |outlier: &mut Outlier| reference.outliers.iter().any(|known| known.is_same_as(outlier));
+        verdicts.known = verdicts.outliers.extract_if(.., is_known).collect();
+    }
     let drawing = Drawing {
         run: Run { name, letter, sums: run, verdicts: &verdicts },
         reference: other.as_ref().map(|(sums, verdicts, differences)| {
@@ -175,6 +180,9 @@ fn text(drawing: &Drawing<'_>) -> String {
             1 => list(&format!("1 thing stands out{of}"), &lines),
             n => list(&format!("{} things stand out{of}", whole(n as u64)), &lines),
         }
+        if let Some(known) = known(run) {
+            list(&known, &[]);
+        }
         if let Some(unjudged) = unjudged(run, tables) {
             list(&format!("{unjudged}{of}"), &[]);
         }
@@ -198,6 +206,19 @@ const fn nothing(view: &RunView) -> &'static str {
         RunView { hits: 0, .. } => "There was no hit to look at: no event has one",
         _ => "Nothing stands out",
     }
+}
+
+/// Returns how many things stand out in the reference as well, where there are any.
+fn known(run: &Run<'_>) -> Option<String> {
+    let known = &run.verdicts.known;
+    (!known.is_empty()).then(|| format!("Known, because they stand out in B as well: {}", by_outlier_kind(known)))
+}
+
+/// Returns the numbers of outliers by kind, in words.
+fn by_outlier_kind(outliers: &[Outlier]) -> String {
+    let n = |kind: OutlierKind| outliers.iter().filter(|outlier| outlier.kind == kind).count() as u64;
+    let kinds = OutlierKind::ALL.into_iter().filter(|&kind| n(kind) > 0);
+    list(kinds.map(|kind| count(n(kind), kind.name())), "")
 }
 
 /// Returns how many sectors cannot be judged, where there are any.
@@ -328,13 +349,13 @@ fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, rules: &Rules)
             return;
         }
     } else {
-        let n = |kind: OutlierKind| outliers.iter().filter(|outlier| outlier.kind == kind).count() as u64;
-        let kinds = OutlierKind::ALL.into_iter().filter(|&kind| n(kind) > 0);
-        page.text(&format!("{}.", list(kinds.map(|kind| count(n(kind), kind.name())), "")));
+        page.text(&format!("{}.", by_outlier_kind(outliers)));
         let head = ["what", "where", "hits", "expected", "σ"].map(str::to_owned);
         let row = |outlier: &Outlier| {
             let place = place_text(outlier, tables);
-            let numbers = [whole(outlier.hits), short(outlier.expected), short(outlier.sigmas)];
+            let unit = if outlier.kind == OutlierKind::LowCharge { " ADC" } else { "" };
+            let hits = whole(outlier.hits) + unit;
+            let numbers = [hits, short(outlier.expected) + unit, short(outlier.sigmas)];
             (false, [&[outlier.kind.name().to_owned(), place][..], &numbers].concat())
         };
         page.long_table(&heading, &head, outliers.iter().take(LISTED).map(row).collect());
@@ -342,11 +363,16 @@ fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, rules: &Rules)
             page.note(&format!("And {} more.", whole((outliers.len() - LISTED) as u64)));
         }
     }
+    if let Some(known) = known(run) {
+        page.text(&format!("{known}."));
+    }
     if let Some(unjudged) = unjudged(run, tables) {
         page.text(&format!("{unjudged}."));
     }
-    let Rules { dead, quiet, hot, sigmas, strip_hits, strip_factor, part_expected, silent_expected } = *rules;
-    let [dead, quiet, whole, half] = [dead, quiet, spread[0], spread[1]].map(|share| short(100.0 * share));
+    let Rules { dead, quiet, hot, sigmas, strip_hits, strip_factor, silent_expected, noisy, low_charge, least_events } =
+        *rules;
+    let [dead, quiet, whole, half, low_charge] =
+        [dead, quiet, spread[0], spread[1], low_charge].map(|share| short(100.0 * share));
     page.begin_details(&format!("The rules{}", run.of("for")));
     page.note(&format!(
         "A lane is expected to have the median of the hits of lanes at the mirrored places, left and right, above and \
@@ -354,9 +380,11 @@ fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, rules: &Rules)
          {quiet} %; hot: over {hot} times; and each by {sigmas} standard deviations, in which count how much a lane varies \
          from event to event and, but for dead lanes, that honest lanes differ from their expectation by {whole} % (lanes \
          of half a sector: {half} %) in this run. A hot strip has {strip_hits} hits and {strip_factor} times the mean of its \
-         lane's others, and does not count for its lane. A chip of 128 strips is dead under {dead} % of the mean of its lane's \
-         other chips, a strip under {dead} % of its chip's, if {part_expected} hits are expected. A board is silent where it has under {dead} % of its usual hits \
-         among events in which {silent_expected} are expected; it may have been so for some events more on either side.",
+         lane's others, and does not count for its lane. A board is silent where it has under {dead} % of its usual hits \
+         among events in which {silent_expected} are expected; it may have been so for some events more on either side. So \
+         is a lane, by its usual hits and its neighbours'; noisy: over {noisy} times these for a while. A chip or strip is \
+         dead under {dead} % of the mean of its lane's others. A low charge is under {low_charge} % of the lane's usual mean \
+         and its neighbours'. Fewer than {least_events} events tell nothing of these.",
     ));
     page.end_details();
 }

@@ -8,7 +8,6 @@ use ut_data::detector::{LANES_PER_BOARD, Lane, N_SECTORS};
 use ut_data::{Count, DetectorTables};
 
 use super::{Run, is_complete};
-use crate::outliers::CHIP;
 use crate::{Difference, Outlier, OutlierKind};
 
 /// Returns the lanes that read each sector, as slots.
@@ -41,7 +40,7 @@ pub fn sector(sector: usize, lanes: &[usize], tables: &DetectorTables) -> String
 
 /// Place of something that stands out.
 pub fn place_text(outlier: &Outlier, tables: &DetectorTables) -> String {
-    let Outlier { kind, board, lane, strip, events, hits, .. } = outlier;
+    let Outlier { kind, board, lane, strips, events, hits, .. } = outlier;
     let mut text = match lane {
         Some(lane) => {
             let slot = board * LANES_PER_BOARD + lane;
@@ -50,26 +49,32 @@ pub fn place_text(outlier: &Outlier, tables: &DetectorTables) -> String {
         }
         None => format!("board {board}"),
     };
-    if let Some(strip) = strip {
-        // Writing to a String cannot fail.
-        let _ = match kind {
-            OutlierKind::DeadChip => write!(text, ", strips {strip} to {}", strip + CHIP - 1),
-            _ => write!(text, ", strip {strip}"),
-        };
-    }
+    // Writing to a String cannot fail.
+    let _ = match strips {
+        Some((first, last)) if first < last => write!(text, ", strips {first} to {last}"),
+        Some((strip, _)) => write!(text, ", strip {strip}"),
+        None => Ok(()),
+    };
     if let Some((first, last)) = events {
-        let few = if *hits == 0 { "no" } else { "hardly any" };
-        let _ = write!(text, ", {few} hits from event {} to {} at least", whole(*first), whole(*last));
+        let what = match kind {
+            OutlierKind::LowCharge => "little charge",
+            OutlierKind::NoisyLane => "too many hits",
+            _ if *hits == 0 => "no hits",
+            _ => "hardly any hits",
+        };
+        let _ = write!(text, ", {what} from event {} to {} at least", whole(*first), whole(*last));
     }
     text
 }
 
 fn place_json(outlier: &Outlier, tables: &DetectorTables) -> Value {
-    let Outlier { kind, board, lane, sector, strip, hits, expected, sigmas, events } = outlier;
+    let Outlier { kind, board, lane, sector, strips, hits, expected, sigmas, events } = outlier;
     let mounted = lane.map(|lane| mounted(&tables.boards().lanes[board * LANES_PER_BOARD + lane]));
+    let (hits, charge) = if *kind == OutlierKind::LowCharge { (None, Some(hits)) } else { (Some(hits), None) };
     json!({
-        "kind": kind.name(), "board": board, "lane": lane, "sector_id": sector, "sector": mounted, "strip": strip,
-        "hits": hits, "expected": expected, "sigmas": number(*sigmas),
+        "kind": kind.name(), "board": board, "lane": lane, "sector_id": sector, "sector": mounted,
+        "first_strip": strips.map(|strips| strips.0), "last_strip": strips.map(|strips| strips.1),
+        "hits": hits, "charge": charge, "expected": expected, "sigmas": number(*sigmas),
         "first_event": events.map(|events| events.0), "last_event": events.map(|events| events.1),
     })
 }
@@ -82,7 +87,7 @@ fn number(value: f64) -> Option<f64> {
 /// A run's sums and what stands out in it, for a program.
 pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
     let view = &run.sums.view;
-    let outliers = run.verdicts.outliers.iter().map(|outlier| place_json(outlier, tables));
+    let places = |outliers: &[Outlier]| outliers.iter().map(|one| place_json(one, tables)).collect::<Vec<_>>();
     let counts = Count::ALL.into_iter().map(|count| (count.name().to_owned(), view.count(count).into()));
     let errors = view
         .error_banks
@@ -97,7 +102,8 @@ pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
         "hits": view.hits,
         "complete": is_complete(run),
         "report": counts.collect::<Map<_, Value>>(),
-        "outliers": outliers.collect::<Vec<_>>(),
+        "outliers": places(&run.verdicts.outliers),
+        "known": places(&run.verdicts.known),
         "unjudged_sectors": run.verdicts.judged.iter().filter(|judged| !**judged).count(),
         "troubles": troubles.collect::<Vec<_>>(),
         "error_banks": errors.collect::<Vec<_>>(),

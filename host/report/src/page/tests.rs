@@ -100,7 +100,7 @@ fn outlier(kind: OutlierKind, slot: usize, tables: &DetectorTables) -> Outlier {
         board: slot / 6,
         lane: Some(slot % 6),
         sector,
-        strip: None,
+        strips: None,
         hits: 12_345_678,
         expected: 24.68,
         sigmas: 6.7,
@@ -120,11 +120,11 @@ fn verdicts(tables: &DetectorTables) -> Verdicts {
     };
     let mut outliers = vec![silent, outlier(OutlierKind::DeadLane, lanes[EMPTY][0], tables)];
     outliers.extend(two.map(|slot| outlier(OutlierKind::HotLane, slot, tables)));
-    outliers.push(Outlier { strip: Some(77), ..outlier(OutlierKind::HotStrip, lanes[20][0], tables) });
+    outliers.push(Outlier { strips: Some((77, 77)), ..outlier(OutlierKind::HotStrip, lanes[20][0], tables) });
     let mut expected: Vec<Option<f64>> = (0..N_SECTORS).map(|sector| Some(hits(sector) as f64 / 2.0 + 40.0)).collect();
     (expected[UNREAD], expected[21]) = (None, Some(0.0));
     let judged = (0..N_SECTORS).map(|sector| sector != FEW && sector != UNREAD).collect();
-    Verdicts { outliers, expected, judged, spread: [0.05, 0.08] }
+    Verdicts { outliers, expected, judged, known: Vec::new(), spread: [0.05, 0.08] }
 }
 
 fn html_of(sums: &Sums, verdicts: &Verdicts) -> String {
@@ -558,7 +558,7 @@ fn a_place_is_named_alike_for_people_and_programs() {
     let mounted =
         format!("UTaX {side} stave {} face {} module {} sector {}", lane.stave, lane.face, lane.module, lane.sector);
     let strip = Outlier {
-        strip: Some(77),
+        strips: Some((77, 77)),
         sigmas: f64::INFINITY,
         events: Some((3, 9000)),
         hits: 0,
@@ -569,7 +569,10 @@ fn a_place_is_named_alike_for_people_and_programs() {
     let (sums, mut verdicts) = (sums(&Arc::new(detector.clone()), view(tables)), verdicts(tables));
     verdicts.outliers = vec![strip];
     let json = &json(&alone(&sums, &verdicts))["outliers"][0];
-    assert_eq!((&json["board"], &json["lane"], &json["strip"]), (&(slot / 6).into(), &(slot % 6).into(), &77.into()));
+    assert_eq!(
+        (&json["board"], &json["lane"], &json["first_strip"]),
+        (&(slot / 6).into(), &(slot % 6).into(), &77.into())
+    );
     assert_eq!((&json["sector"], &json["sector_id"]), (&mounted.into(), &20.into()));
     assert_eq!((&json["first_event"], &json["last_event"]), (&3.into(), &9000.into()));
     assert_eq!((&json["sigmas"], &json["hits"]), (&Value::Null, &0.into()));

@@ -21,7 +21,6 @@ use crate::progress::Progress;
 use crate::{Failure, config, signals, usage};
 use ut_data::detector::Mask;
 use ut_data::input::{Events, InputPart, Select, version_in_words};
-use ut_data::{Count, Kind};
 use ut_files::NewFile;
 use ut_report::{About, Against};
 pub use ut_report::{Detector, Drawn, Gathered, Part, Sums, SumsError};
@@ -50,6 +49,9 @@ pub struct Args {
     /// Compare with the run in this file, folder or pattern, as the reference; may be given several times.
     #[arg(long, value_name = "FILE")]
     compare: Vec<PathBuf>,
+    /// Compare with the run of this file of --sums, as the reference; what stands out in both is known and not listed.
+    #[arg(long, value_name = "SUMS", conflicts_with_all = ["compare", "sums"])]
+    reference: Option<PathBuf>,
     /// Time axis of the charts: the event number, or the order of reading (place) [default: number if the first event
     /// has one, else place].
     #[arg(long, value_name = "WHAT", value_parser = one_of!([Against::Number, Against::Place], against_name))]
@@ -60,12 +62,12 @@ pub struct Args {
     /// Write a mask of the dead and hot strips, chips and lanes of the run here, for decode --mask.
     #[arg(long, value_name = "FILE")]
     mask_out: Option<PathBuf>,
-    /// Fail (exit code 1) when anything is wrong with the data.
+    /// Fail (exit code 1) when anything is wrong with the data, after the page was written.
     #[arg(long)]
     strict: bool,
     /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and do not list them as dead or hot
     /// (docs/tables.md).
-    #[arg(long, value_name = "FILE", conflicts_with = "sums")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["sums", "reference"])]
     mask: Option<PathBuf>,
     /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
     #[arg(long)]
@@ -147,7 +149,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     check_standard_input(files.iter().chain(&others).chain(&args.inputs.files_from));
     let outputs = [&args.output, &args.sums, &args.json, &args.mask_out];
     let to_stdout = on_stdout(outputs);
-    let inputs = Protected::inputs(files.iter().chain(&others).chain(&args.mask));
+    let inputs = Protected::inputs(files.iter().chain(&others).chain(&args.mask).chain(&args.reference));
     for output in outputs.into_iter().flatten() {
         inputs.check(output).unwrap_or_else(|message| usage(&message));
     }
@@ -164,12 +166,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if !args.merge && !args.keep_going {
         check_inputs(files.iter().chain(&others))?;
     }
+    let reference = args.reference.as_ref().map_or(Ok(None), |path| Sums::of_files(std::slice::from_ref(path)))?;
     let start = Instant::now();
     let (first, second, mask) = if args.merge {
         (Sums::of_files(&files)?.ok_or("there are no sums to draw")?, Sums::of_files(&others)?, None)
     } else {
-        gather(args, &files, &others)?
+        gather(args, &files, &others, reference.as_ref())?
     };
+    let second = second.or(reference);
     let elapsed = start.elapsed();
     let both = || [Some(&first), second.as_ref()].into_iter().flatten();
     both().for_each(warn);
@@ -204,13 +208,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for failure in &failures {
         say(&format!("error: {failure}"));
     }
-    if failures.is_empty()
-        && args.strict
-        && Count::ALL.iter().any(|&of| of.kind() == Kind::Trouble && first.view.count(of) > 0)
-    {
-        Err("there is trouble in the data (see the page), and --strict was given".into())
-    } else if failures.is_empty() {
-        Ok(())
+    if failures.is_empty() {
+        let troubled = first.view.count_of_troubles() > 0 || !first.view.error_banks.is_empty();
+        match (args.strict, first.view.events) {
+            (true, 0) => Err("there is no event in the input, and --strict was given".into()),
+            (true, _) if troubled => Err("there is trouble in the data (see the page), and --strict was given".into()),
+            _ => Ok(()),
+        }
     } else {
         Err(format!("{written} covers only the events that could be read").into())
     }
@@ -233,12 +237,21 @@ fn check_inputs<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Fail
     Ok(())
 }
 
-/// Reads the files of a run, and of the one that it is compared with, and the mask of both.
-fn gather(args: &Args, files: &[PathBuf], others: &[PathBuf]) -> Result<(Sums, Option<Sums>, Option<Mask>), Failure> {
+/// Reads the files of a run, and of the one that it is compared with, and the mask of both; the tables must be those of
+/// `reference`.
+fn gather(
+    args: &Args,
+    files: &[PathBuf],
+    others: &[PathBuf],
+    reference: Option<&Sums>,
+) -> Result<(Sums, Option<Sums>, Option<Mask>), Failure> {
     let all: Vec<PathBuf> = files.iter().chain(others).cloned().collect();
     let of_tool = crate::detector::Detector::load(&args.detector, &all)?;
     let crate::detector::Detector { tables, boards, geometry } = of_tool.clone();
     let detector = Arc::new(Detector { tables, boards, geometry });
+    if let Some(reference) = reference {
+        reference.check_made_with(&detector.tables, args.clustering.options())?;
+    }
     let threads = match args.threads.unwrap_or_else(config::threads) {
         0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
         n => usize::from(n),

@@ -1,0 +1,236 @@
+//! What stands out in some of a run's events: boards and lanes that fall silent, lanes that are noisy, charge that sinks.
+
+use super::outliers::{Outlier, OutlierKind, Rules};
+use super::run::{RunView, Span};
+use super::sums::both;
+use ut_data::detector::LANES_PER_BOARD;
+
+/// Bins of events with fewer are put together.
+const LEAST_BINS: usize = 8;
+
+/// Standard deviations of a lane's hits in the whole run that noise adds, at least: a single event adds one.
+const LASTING: f64 = 2.0;
+
+/// A lane, and what its neighbours let expect of it.
+pub struct LaneOf {
+    pub slot: usize,
+    pub sector: usize,
+    /// Hits in the run and their variance, by the neighbours.
+    pub expected: Option<(f64, f64)>,
+    /// Variance of the lane's own hits in the run.
+    pub variance: f64,
+    /// Mean charge, by the neighbours.
+    pub charge: Option<f64>,
+}
+
+/// Events that follow each other, and what a part of the detector has in them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Column {
+    events: u64,
+    /// Events, each weighted by how busy the detector is in its bin.
+    busy: f64,
+    hits: u64,
+    charge: u64,
+    numbers: Option<(u64, u64)>,
+}
+
+impl Column {
+    fn add(&mut self, other: &Self) {
+        self.events += other.events;
+        self.busy += other.busy;
+        self.hits += other.hits;
+        self.charge += other.charge;
+        self.numbers = both(self.numbers, other.numbers);
+    }
+}
+
+/// Verdict on a column.
+#[derive(Clone, Copy, PartialEq)]
+enum Judged {
+    Fine,
+    Fails,
+    /// Too short to be judged: neither begins nor ends a stretch.
+    Unknown,
+    /// Too short to be judged, but of a stretch that it follows.
+    Follows,
+}
+
+/// Returns the stretches of columns that fail.
+fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Column> {
+    let (mut found, mut stretch): (Vec<Column>, Option<Column>) = (Vec::new(), None);
+    for column in columns {
+        match (judge(column), &mut stretch) {
+            (Judged::Fails, _) => stretch.get_or_insert_default().add(column),
+            (Judged::Fine, _) => found.extend(stretch.take()),
+            // Its events are of the stretch, but say nothing of how striking that is.
+            (Judged::Follows, Some(stretch)) => stretch.numbers = both(stretch.numbers, column.numbers),
+            (Judged::Follows | Judged::Unknown, _) => {}
+        }
+    }
+    found.extend(stretch);
+    found
+}
+
+/// Puts bins together until `enough` hits are expected in each, but for the least number of bins; and hits an event that a
+/// quarter of the columns exceeds.
+fn columns(bins: &[Column], enough: f64) -> (Vec<Column>, f64) {
+    let all = bins.iter().map(|bin| bin.events).sum::<u64>() as f64;
+    let mut together = 1;
+    loop {
+        let sum = |bins: &[Column]| {
+            let mut sum = Column::default();
+            for bin in bins {
+                sum.add(bin);
+            }
+            sum
+        };
+        let columns: Vec<Column> = bins.chunks(together).map(sum).collect();
+        let rate = quantile(&columns, 0.75, |column| column.hits as f64 / column.events as f64);
+        let few = rate * all / columns.len() as f64 <= 2.0 * enough;
+        if !few || bins.len().div_ceil(2 * together) < LEAST_BINS {
+            return (columns, rate);
+        }
+        together *= 2;
+    }
+}
+
+/// Returns the value of columns with events that such a share of them does not exceed; 0 of none.
+fn quantile(columns: &[Column], share: f64, value: impl Fn(&Column) -> f64) -> f64 {
+    let mut values: Vec<f64> = columns.iter().filter(|column| column.events > 0).map(value).collect();
+    values.sort_by(f64::total_cmp);
+    values.get((values.len() as f64 * share) as usize).copied().unwrap_or_default()
+}
+
+/// Finds boards and lanes that fail for some of the events; `whole`: what stands out in the run as a whole.
+pub fn failing_for_a_while(view: &RunView, lanes: &[LaneOf], whole: &[Outlier], rules: &Rules) -> Vec<Outlier> {
+    let spans: Vec<&Span> = view.spans.iter().map(|(_, span)| span).collect();
+    let totals: Vec<f64> = spans.iter().map(|span| span.lanes.iter().sum::<u64>() as f64).collect();
+    let events: u64 = spans.iter().map(|span| span.events).sum();
+    let usual = totals.iter().sum::<f64>() / events.max(1) as f64;
+    let bins = |slots: std::ops::Range<usize>| -> Vec<Column> {
+        let sum = |of: &[u64]| of.get(slots.clone()).map_or(0, |of| of.iter().sum());
+        let column = |(span, total): (&&Span, &f64)| Column {
+            events: span.events,
+            busy: total / usual.max(f64::MIN_POSITIVE),
+            hits: sum(&span.lanes),
+            charge: sum(&span.charge),
+            numbers: span.numbers,
+        };
+        spans.iter().zip(&totals).map(column).collect()
+    };
+    let mut found = Vec::new();
+    for board in 0..view.lanes.len() / LANES_PER_BOARD {
+        let first = LANES_PER_BOARD * board;
+        let (columns, rate) = columns(&bins(first..first + LANES_PER_BOARD), rules.silent_expected);
+        let judge = |column: &Column| silent(column, rate * column.events as f64, rules.silent_expected, rules);
+        found.extend(stretches(&columns, judge).into_iter().map(|Column { hits, events, numbers, .. }| {
+            let expected = rate * events as f64;
+            let sigmas = (hits as f64 - expected) / expected.sqrt();
+            let (lane, sector, strips, kind) = (None, None, None, OutlierKind::SilentBoard);
+            Outlier { kind, board, lane, sector, strips, hits, expected, sigmas, events: numbers }
+        }));
+    }
+    let boards = found.len();
+    for lane in lanes {
+        let bins = bins(lane.slot..lane.slot + 1);
+        let of_lane = |outlier: &&Outlier| {
+            outlier.board == lane.slot / LANES_PER_BOARD
+                && outlier.lane.is_none_or(|of| of == lane.slot % LANES_PER_BOARD)
+        };
+        let mut told: Vec<Outlier> = found[..boards].iter().filter(of_lane).cloned().collect();
+        let beside = told.len();
+        if let Some(expected) = lane.expected {
+            told.extend(of_hits(view, lane, expected, &bins, rules));
+        }
+        let is_of_hits = |kind| matches!(kind, OutlierKind::HotLane | OutlierKind::HotStrip);
+        if !whole.iter().filter(of_lane).any(|outlier| is_of_hits(outlier.kind)) {
+            told.extend(of_charge(view, lane, &bins, rules));
+        }
+        // Boards come first, and hits before charge: what was told of the same events is not told again.
+        for (i, outlier) in told.iter().enumerate().skip(beside) {
+            if !told[..i].iter().any(|other| overlap(other.events, outlier.events)) {
+                found.push(outlier.clone());
+            }
+        }
+    }
+    found
+}
+
+fn overlap(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one.0 <= other.1 && other.0 <= one.1)
+}
+
+fn silent(column: &Column, expected: f64, enough: f64, rules: &Rules) -> Judged {
+    match column {
+        _ if expected >= enough && (column.hits as f64) < rules.dead * expected => Judged::Fails,
+        _ if expected >= enough => Judged::Fine,
+        Column { hits: 0, events: 1.., .. } => Judged::Follows,
+        _ => Judged::Unknown,
+    }
+}
+
+/// Finds stretches in which a lane is silent or noisy.
+fn of_hits(
+    view: &RunView,
+    lane: &LaneOf,
+    (expected, variance): (f64, f64),
+    bins: &[Column],
+    rules: &Rules,
+) -> Vec<Outlier> {
+    let (events, enough) = (view.events as f64, rules.silent_expected * (variance / expected.max(1.0)).max(1.0));
+    let (columns, upper) = columns(bins, enough);
+    let rate = expected / events;
+    // Where half of the run fails, its neighbours tell which half.
+    let quiet = upper.min(rate);
+    let alive: Vec<Column> =
+        columns.iter().copied().filter(|c| c.hits as f64 >= 0.5 * quiet * c.events as f64).collect();
+    let loud = quantile(&alive, 0.25, |column| column.hits as f64 / column.events as f64).max(rate);
+    let outlier = |kind, column: &Column, expected: f64| {
+        let error = (variance.max(lane.variance) * column.events as f64 / events).sqrt();
+        let sigmas = (column.hits as f64 - expected) / error;
+        let outlier = Outlier::of_lane(kind, lane.slot, lane.sector, (column.hits, expected), sigmas);
+        Outlier { events: column.numbers, ..outlier }
+    };
+    let fewer = |column: &Column| quiet * column.busy.min(column.events as f64);
+    let more = |column: &Column| loud * column.busy.max(column.events as f64);
+    let silent = stretches(&columns, |column| silent(column, fewer(column), enough, rules));
+    let silent = silent.iter().map(|column| outlier(OutlierKind::SilentLane, column, fewer(column)));
+    let noisy = stretches(&columns, |column| {
+        let (n, expected) = (column.hits as f64, more(column));
+        let error = (variance.max(lane.variance) * column.events as f64 / events).sqrt();
+        match n > rules.noisy * expected && n - expected >= rules.sigmas * error {
+            _ if expected < enough => Judged::Unknown,
+            true => Judged::Fails,
+            false => Judged::Fine,
+        }
+    });
+    let lasting = |column: &&Column| column.hits as f64 - more(column) >= LASTING * lane.variance.sqrt();
+    let noisy = noisy.iter().filter(lasting).map(|column| outlier(OutlierKind::NoisyLane, column, more(column)));
+    silent.chain(noisy).collect()
+}
+
+/// Finds stretches in which the hits of a lane have little charge.
+fn of_charge(view: &RunView, lane: &LaneOf, bins: &[Column], rules: &Rules) -> Vec<Outlier> {
+    let (columns, _) = columns(bins, rules.silent_expected);
+    let mean = |column: &Column| column.charge as f64 / column.hits.max(1) as f64;
+    let full: Vec<Column> =
+        columns.iter().copied().filter(|column| column.hits as f64 >= rules.silent_expected).collect();
+    let usual = quantile(&full, 0.75, mean).max(lane.charge.unwrap_or_default());
+    let n = view.hits_of_sector(lane.sector).max(1) as f64;
+    let all = view.charge[lane.sector] as f64 / n;
+    let variance = (view.charge_squares[lane.sector] as f64 / n - all * all).max(1.0);
+    let sigmas = |column: &Column| (mean(column) - usual) / (variance / column.hits.max(1) as f64).sqrt();
+    let found = stretches(&columns, |column| {
+        match mean(column) < rules.low_charge * usual && sigmas(column) <= -rules.sigmas {
+            _ if (column.hits as f64) < rules.silent_expected || column.charge == 0 => Judged::Unknown,
+            true => Judged::Fails,
+            false => Judged::Fine,
+        }
+    });
+    let outlier = |column: &Column| {
+        let charges = (mean(column).round() as u64, usual);
+        let outlier = Outlier::of_lane(OutlierKind::LowCharge, lane.slot, lane.sector, charges, sigmas(column));
+        Outlier { events: column.numbers, ..outlier }
+    };
+    found.iter().map(outlier).collect()
+}
