@@ -230,7 +230,8 @@ fn planted_chips_and_strips_are_found_and_can_be_masked() {
     };
     let places = |json: &Value| -> Vec<String> {
         let all = json["outliers"].as_array().unwrap().iter();
-        all.map(|one| format!("{} {} {}", one["kind"].as_str().unwrap(), one["sector_id"], one["strip"])).collect()
+        all.map(|one| format!("{} {} {}", one["kind"].as_str().unwrap(), one["sector_id"], one["first_strip"]))
+            .collect()
     };
     assert_eq!(places(&report(&[])), ["dead chip 112 128", "dead strip 135 77"]);
     std::fs::rename(directory.join("found.mask"), directory.join("known.mask")).unwrap();

@@ -267,15 +267,17 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdi
     };
     let judged_lanes = if view.events < rules.least_events { Vec::new() } else { lanes.iter().map(of_lane).collect() };
     let more = failing_for_a_while(view, &judged_lanes, &outliers, rules);
-    // A lane that fails for a while is said to, not also to have few or many hits in all.
+    let chips: Vec<Outlier> = outliers.iter().filter(|of| of.kind == OutlierKind::DeadChip).cloned().collect();
+    // A lane that fails for a while, or lacks a chip, is said to, not also to have few or many hits in all.
     outliers.retain(|outlier| {
         let is_told = |other: &Outlier| {
             matches!(
                 (outlier.kind, other.kind),
-                (OutlierKind::QuietLane, OutlierKind::SilentLane) | (OutlierKind::HotLane, OutlierKind::NoisyLane)
+                (OutlierKind::QuietLane, OutlierKind::SilentLane | OutlierKind::DeadChip)
+                    | (OutlierKind::HotLane, OutlierKind::NoisyLane)
             ) && (other.board, other.lane) == (outlier.board, outlier.lane)
         };
-        !more.iter().any(is_told)
+        !more.iter().chain(&chips).any(is_told)
     });
     outliers.extend(more);
     let striking = |outlier: &Outlier| -outlier.sigmas.abs();
