@@ -238,6 +238,10 @@ fn planted_chips_and_strips_are_found_and_can_be_masked() {
     let text = String::from_utf8(read(directory, "known.mask")).unwrap();
     assert!(text.contains("sector 112 strips 128-255 ") && text.contains("sector 135 strips 77 "), "{text}");
     assert_eq!(places(&report(&["--mask", "known.mask"])), [""; 0]);
+    // What stood out in a good run, too, is known.
+    run_to(0, directory, &[&["report", "events.mdf", "--sums", "good.sums"][..], &TABLES].concat());
+    assert_eq!(places(&report(&["--reference", "good.sums"])), [""; 0]);
+    assert_eq!(report(&["--reference", "good.sums"])["known"].as_array().unwrap().len(), 2);
 }
 
 #[test]
