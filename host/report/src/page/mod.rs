@@ -284,7 +284,10 @@ fn facts(page: &mut Page, drawing: &Drawing<'_>, about: &About) {
         [
             ("files", files(&sums.files)),
             ("events", whole(view.events)),
-            ("runs", list(view.runs.iter().map(u32::to_string), "none named")),
+            (
+                if view.runs.len() == 1 { "run number" } else { "runs" },
+                list(view.runs.iter().map(u32::to_string), "none named"),
+            ),
             ("event numbers", sums.numbers.map_or_else(|| "none".to_owned(), numbers)),
             ("hits", per_event(view.hits, view.events)),
             ("strips read", per_event(view.count(Count::Strips), view.events)),
