@@ -245,6 +245,55 @@ fn planted_chips_and_strips_are_found_and_can_be_masked() {
 }
 
 #[test]
+fn what_fails_for_a_while_is_found_once_with_its_events_and_clean_runs_have_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    let generate = |profile: &str, events: &str, seed: &str, plant: &[&str]| {
+        let args = ["generate", "--profile", profile, "--n-events", events, "--seed", seed, "--output", "."];
+        run_to(0, directory, &[&args[..], plant].concat());
+    };
+    let report = || json_of(0, directory, &["report", "events.mdf", "--mask-out", "found.mask"]);
+    // From a single event nothing but boards is judged.
+    for (profile, events) in [("pp-nominal", "400"), ("pp-low", "1000"), ("pp-nominal", "1")] {
+        for seed in ["2", "3"] {
+            generate(profile, events, seed, &[]);
+            assert_eq!(report().0["outliers"], serde_json::json!([]), "{profile}, {events} events, seed {seed}");
+        }
+    }
+    let plants = "sector=112:dead@1200,sector=360/9:hot,sector=110:half@1500,sector=700:half,sector=500:noise@600-900";
+    generate("pp-nominal", "2000", "5", &["--plant", plants]);
+    let (json, err) = report();
+    let found = |kind: &str| -> Vec<[u64; 2]> {
+        let mut found: Vec<[u64; 2]> = of_kind(&json, kind)
+            .iter()
+            .map(|one| ["sector_id", "first_event"].map(|key| one[key].as_u64().unwrap()))
+            .collect();
+        found.sort_unstable();
+        found
+    };
+    let near = |found: &[[u64; 2]], planted: &[[u64; 2]]| {
+        found.len() == planted.len()
+            && found
+                .iter()
+                .zip(planted)
+                .all(|(found, planted)| found[0] == planted[0] && found[1].abs_diff(planted[1]) < 256)
+    };
+    // Two lanes read sectors 110 and 112. Times are those of bins.
+    for (kind, planted) in [
+        ("silent lane", &[[112, 1200], [112, 1200]][..]),
+        ("low-charge lane", &[[110, 1500], [110, 1500], [700, 0]]),
+        ("noisy lane", &[[500, 600]]),
+    ] {
+        assert!(near(&found(kind), planted), "{kind}: {:?}: {err}", found(kind));
+    }
+    assert_eq!(of_kind(&json, "hot strip").len(), 1);
+    assert_eq!(json["outliers"].as_array().unwrap().len(), 7, "{err}");
+    // What has good hits, too, is not masked.
+    let mask = String::from_utf8(read(directory, "found.mask")).unwrap();
+    assert_eq!(mask.lines().filter(|line| !line.starts_with('#')).count(), 1, "{mask}");
+}
+
+#[test]
 fn two_runs_are_drawn_side_by_side_and_the_broken_sectors_differ() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();

@@ -40,7 +40,7 @@ pub struct RunFiller {
     /// Of the current event, by lane slot: hits.
     event: Vec<u32>,
     /// Of the current event, by lane slot: charge.
-    event_charge: Vec<u32>,
+    event_charge: Vec<u64>,
     /// Number of groups of hits.
     n_groups: usize,
 }
@@ -144,7 +144,7 @@ impl RunFiller {
             let sums = &mut self.sectors[sector];
             sums.charge_and_size += n << 32 | charge;
             sums.charge_squares += charge * charge;
-            self.event_charge[slot] += charge as u32;
+            self.event_charge[slot] += charge;
             let sums = &mut self.layers[layer];
             sums.charges[(charge as usize).min(CHARGES - 1)] += 1;
             sums.sizes[(n as usize).min(SIZES - 1)] += 1;
@@ -167,7 +167,7 @@ impl RunFiller {
             span.counts.resize(N_COUNTS, 0);
             span.lanes.iter_mut().zip(&self.event).for_each(|(sum, &n)| *sum += u64::from(n));
             span.charge.resize(self.event.len(), 0);
-            span.charge.iter_mut().zip(&self.event_charge).for_each(|(sum, &n)| *sum += u64::from(n));
+            span.charge.iter_mut().zip(&self.event_charge).for_each(|(sum, &n)| *sum += n);
         }
         self.event.fill(0);
         self.event_charge.fill(0);

@@ -8,6 +8,12 @@ use ut_data::detector::LANES_PER_BOARD;
 /// Bins of events with fewer are put together.
 const LEAST_BINS: usize = 8;
 
+/// Hits of which the mean charge is known to a few per cent.
+const CHARGED: f64 = 200.0;
+
+/// Standard deviations that the charge in a bin must be away at least; a stretch must be as far away as the rules say.
+const CHARGE_SIGMAS: f64 = 4.0;
+
 /// Standard deviations of a lane's hits in the whole run that noise adds, at least: a single event adds one.
 const LASTING: f64 = 2.0;
 
@@ -104,17 +110,16 @@ fn quantile(columns: &[Column], share: f64, value: impl Fn(&Column) -> f64) -> f
 /// Finds boards and lanes that fail for some of the events; `whole`: what stands out in the run as a whole.
 pub fn failing_for_a_while(view: &RunView, lanes: &[LaneOf], whole: &[Outlier], rules: &Rules) -> Vec<Outlier> {
     let spans: Vec<&Span> = view.spans.iter().map(|(_, span)| span).collect();
-    let totals: Vec<f64> = spans.iter().map(|span| span.lanes.iter().sum::<u64>() as f64).collect();
-    let events: u64 = spans.iter().map(|span| span.events).sum();
-    let usual = totals.iter().sum::<f64>() / events.max(1) as f64;
+    let totals: Vec<u64> = spans.iter().map(|span| span.lanes.iter().sum()).collect();
+    let (all, events) = (totals.iter().sum::<u64>() as f64, spans.iter().map(|span| span.events).sum::<u64>() as f64);
     let bins = |slots: std::ops::Range<usize>| -> Vec<Column> {
         let sum = |of: &[u64]| of.get(slots.clone()).map_or(0, |of| of.iter().sum());
-        let column = |(span, total): (&&Span, &f64)| Column {
-            events: span.events,
-            busy: total / usual.max(f64::MIN_POSITIVE),
-            hits: sum(&span.lanes),
-            charge: sum(&span.charge),
-            numbers: span.numbers,
+        // How busy an event is, all others say.
+        let others = all - spans.iter().map(|span| sum(&span.lanes)).sum::<u64>() as f64;
+        let column = |(span, total): (&&Span, &u64)| {
+            let hits = sum(&span.lanes);
+            let busy = if others > 0.0 { (total - hits) as f64 * events / others } else { span.events as f64 };
+            Column { events: span.events, busy, hits, charge: sum(&span.charge), numbers: span.numbers }
         };
         spans.iter().zip(&totals).map(column).collect()
     };
@@ -122,7 +127,10 @@ pub fn failing_for_a_while(view: &RunView, lanes: &[LaneOf], whole: &[Outlier], 
     for board in 0..view.lanes.len() / LANES_PER_BOARD {
         let first = LANES_PER_BOARD * board;
         let (columns, rate) = columns(&bins(first..first + LANES_PER_BOARD), rules.silent_expected);
-        let judge = |column: &Column| silent(column, rate * column.events as f64, rules.silent_expected, rules);
+        let judge = |column: &Column| {
+            let expected = rate * column.busy.min(column.events as f64);
+            silent(column, expected, rules.silent_expected, rules)
+        };
         found.extend(stretches(&columns, judge).into_iter().map(|Column { hits, events, numbers, .. }| {
             let expected = rate * events as f64;
             let sigmas = (hits as f64 - expected) / expected.sqrt();
@@ -142,8 +150,11 @@ pub fn failing_for_a_while(view: &RunView, lanes: &[LaneOf], whole: &[Outlier], 
         if let Some(expected) = lane.expected {
             told.extend(of_hits(view, lane, expected, &bins, rules));
         }
-        let is_of_hits = |kind| matches!(kind, OutlierKind::HotLane | OutlierKind::HotStrip);
-        if !whole.iter().filter(of_lane).any(|outlier| is_of_hits(outlier.kind)) {
+        let stands_out = |kind| whole.iter().filter(of_lane).any(|outlier| outlier.kind == kind);
+        // A lane that dies beside a hot strip would seem noisy before.
+        let has_hot_strip = stands_out(OutlierKind::HotStrip);
+        told.retain(|outlier| !has_hot_strip || outlier.kind != OutlierKind::NoisyLane);
+        if !has_hot_strip && !stands_out(OutlierKind::HotLane) {
             told.extend(of_charge(view, lane, &bins, rules));
         }
         // Boards come first, and hits before charge: what was told of the same events is not told again.
@@ -211,26 +222,25 @@ fn of_hits(
 
 /// Finds stretches in which the hits of a lane have little charge.
 fn of_charge(view: &RunView, lane: &LaneOf, bins: &[Column], rules: &Rules) -> Vec<Outlier> {
-    let (columns, _) = columns(bins, rules.silent_expected);
+    let (columns, _) = columns(bins, CHARGED);
     let mean = |column: &Column| column.charge as f64 / column.hits.max(1) as f64;
-    let full: Vec<Column> =
-        columns.iter().copied().filter(|column| column.hits as f64 >= rules.silent_expected).collect();
-    let usual = quantile(&full, 0.75, mean).max(lane.charge.unwrap_or_default());
+    let full: Vec<Column> = columns.iter().copied().filter(|column| column.hits as f64 >= CHARGED).collect();
+    // A single large cluster moves the mean of a bin: the neighbours', over the whole run, is the better known one.
+    let usual = lane.charge.unwrap_or_else(|| quantile(&full, 0.75, mean));
     let n = view.hits_of_sector(lane.sector).max(1) as f64;
     let all = view.charge[lane.sector] as f64 / n;
     let variance = (view.charge_squares[lane.sector] as f64 / n - all * all).max(1.0);
     let sigmas = |column: &Column| (mean(column) - usual) / (variance / column.hits.max(1) as f64).sqrt();
-    let found = stretches(&columns, |column| {
-        match mean(column) < rules.low_charge * usual && sigmas(column) <= -rules.sigmas {
-            _ if (column.hits as f64) < rules.silent_expected || column.charge == 0 => Judged::Unknown,
-            true => Judged::Fails,
-            false => Judged::Fine,
-        }
+    let is_low = |column: &Column| mean(column) < rules.low_charge * usual && sigmas(column) <= -CHARGE_SIGMAS;
+    let found = stretches(&columns, |column| match is_low(column) {
+        _ if (column.hits as f64) < rules.silent_expected || column.charge == 0 => Judged::Unknown,
+        true => Judged::Fails,
+        false => Judged::Fine,
     });
     let outlier = |column: &Column| {
         let charges = (mean(column).round() as u64, usual);
         let outlier = Outlier::of_lane(OutlierKind::LowCharge, lane.slot, lane.sector, charges, sigmas(column));
         Outlier { events: column.numbers, ..outlier }
     };
-    found.iter().map(outlier).collect()
+    found.iter().filter(|column| sigmas(column) <= -rules.sigmas).map(outlier).collect()
 }

@@ -29,7 +29,7 @@ pub struct Rules {
     pub silent_expected: f64,
     /// A lane above so many times its usual hits, for some of the events, is noisy.
     pub noisy: f64,
-    /// A lane whose mean charge is below this share of its usual one has a low charge.
+    /// A lane whose mean charge is below this share of its neighbours' has a low charge.
     pub low_charge: f64,
     /// Events from which lanes, chips and strips are judged: how much a lane varies is not known from fewer.
     pub least_events: u64,
@@ -73,7 +73,7 @@ pub enum OutlierKind {
     NoisyLane,
     /// A strip with far more hits than the others of its lane.
     HotStrip,
-    /// A lane whose hits have far less charge than usual, or than those of its neighbours.
+    /// A lane whose hits have far less charge than those of its neighbours.
     LowCharge,
 }
 

@@ -386,8 +386,8 @@ fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, rules: &Rules)
          lane's others, and does not count for its lane. A board is silent where it has under {dead} % of its usual hits \
          among events in which {silent_expected} are expected; it may have been so for some events more on either side. So \
          is a lane, by its usual hits and its neighbours'; noisy: over {noisy} times these for a while. A chip or strip is \
-         dead under {dead} % of the mean of its lane's others. A low charge is under {low_charge} % of the lane's usual mean \
-         and its neighbours'. Fewer than {least_events} events tell nothing of these.",
+         dead under {dead} % of the mean of its lane's others. A low charge is a mean under {low_charge} % of the \
+         neighbours', for all or some of the events. Fewer than {least_events} events tell nothing of these.",
     ));
     page.end_details();
 }
