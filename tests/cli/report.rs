@@ -238,6 +238,15 @@ fn planted_chips_and_strips_are_found_and_can_be_masked() {
     let text = String::from_utf8(read(directory, "known.mask")).unwrap();
     assert!(text.contains("sector 112 strips 128-255 ") && text.contains("sector 135 strips 77 "), "{text}");
     assert_eq!(places(&report(&["--mask", "known.mask"])), [""; 0]);
+    // A lane is not quiet because a mask has taken most of its strips.
+    for strips in ["0-511", "0-300", "0-127", "100-140"] {
+        write(
+            directory,
+            "half.mask",
+            format!("{text}sector 300 strips {strips}\nsector 420 strips {strips}\n").as_bytes(),
+        );
+        assert_eq!(places(&report(&["--mask", "half.mask"])), [""; 0], "{strips}");
+    }
     // What stood out in a good run, too, is known.
     run_to(0, directory, &[&["report", "events.mdf", "--sums", "good.sums"][..], &TABLES].concat());
     assert_eq!(places(&report(&["--reference", "good.sums"])), [""; 0]);
@@ -542,4 +551,24 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     ] {
         run_to(2, directory, args);
     }
+}
+
+#[test]
+fn a_strict_report_fails_after_its_page_if_the_data_are_wrong_or_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let directory = directory.path();
+    write(directory, "good.mdf", &run_with(None, 1, 20));
+    write(directory, "bad.mdf", &run_with(Some(&Faults::new().0), 1, 20));
+    write(directory, "empty.mdf", &[]);
+    let strict = |status: i32, input: &str, more: &[&str]| {
+        let args = [&["report", input, "--strict", "--output", "page.html"][..], more].concat();
+        let (_, err) = run_to(status, directory, &args);
+        std::fs::remove_file(directory.join("page.html")).unwrap();
+        err
+    };
+    strict(0, "good.mdf", &[]);
+    assert!(strict(1, "bad.mdf", &[]).contains("trouble in the data"));
+    assert!(strict(1, "empty.mdf", &[]).contains("no event in the input"));
+    // A part of a job may be empty.
+    strict(0, "good.mdf", &["--shard", "30/32"]);
 }

@@ -1,39 +1,42 @@
-//! What stands out in some of a run's events: boards and lanes that fall silent, lanes that are noisy, charge that sinks.
+//! Faults that last for a part of a run: boards and lanes that fall silent, noisy lanes, low charge.
+//!
+//! Neighbouring bins of events are joined into columns with enough hits to be judged; neighbouring columns that fail are one
+//! stretch, and one outlier.
 
 use super::outliers::{Outlier, OutlierKind, Rules};
 use super::run::{RunView, Span};
 use super::sums::both;
 use ut_data::detector::LANES_PER_BOARD;
 
-/// Bins of events with fewer are put together.
+/// Minimum number of columns: bins are not joined further.
 const LEAST_BINS: usize = 8;
 
-/// Hits of which the mean charge is known to a few per cent.
+/// Hits from which a mean charge is known to a few per cent.
 const CHARGED: f64 = 200.0;
 
-/// Standard deviations that the charge in a bin must be away at least; a stretch must be as far away as the rules say.
+/// Minimum deviation of the charge in a column, in standard deviations; a stretch must deviate by [`Rules::sigmas`].
 const CHARGE_SIGMAS: f64 = 4.0;
 
-/// Standard deviations of a lane's hits in the whole run that noise adds, at least: a single event adds one.
+/// Minimum of what noise adds, in standard deviations of the lane's hits in the run: a single busy event adds one.
 const LASTING: f64 = 2.0;
 
-/// A lane, and what its neighbours let expect of it.
+/// Lane with its expectations, taken from the mirrored places.
 pub struct LaneOf {
     pub slot: usize,
     pub sector: usize,
-    /// Hits in the run and their variance, by the neighbours.
+    /// Expected hits in the run, and their variance.
     pub expected: Option<(f64, f64)>,
     /// Variance of the lane's own hits in the run.
     pub variance: f64,
-    /// Mean charge, by the neighbours.
+    /// Expected mean charge.
     pub charge: Option<f64>,
 }
 
-/// Events that follow each other, and what a part of the detector has in them.
+/// Hits and charge of a part of the detector in consecutive events.
 #[derive(Clone, Copy, Debug, Default)]
 struct Column {
     events: u64,
-    /// Events, each weighted by how busy the detector is in its bin.
+    /// Number of events, weighted by the occupancy of the rest of the detector.
     busy: f64,
     hits: u64,
     charge: u64,
@@ -57,7 +60,7 @@ enum Judged {
     Fails,
     /// Too short to be judged: neither begins nor ends a stretch.
     Unknown,
-    /// Too short to be judged, but of a stretch that it follows.
+    /// Too short to be judged; belongs to the stretch before it, if there is one.
     Follows,
 }
 
@@ -68,7 +71,7 @@ fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Colum
         match (judge(column), &mut stretch) {
             (Judged::Fails, _) => stretch.get_or_insert_default().add(column),
             (Judged::Fine, _) => found.extend(stretch.take()),
-            // Its events are of the stretch, but say nothing of how striking that is.
+            // It extends the stretch in time, but is no evidence.
             (Judged::Follows, Some(stretch)) => stretch.numbers = both(stretch.numbers, column.numbers),
             (Judged::Follows | Judged::Unknown, _) => {}
         }
@@ -77,8 +80,8 @@ fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Colum
     found
 }
 
-/// Puts bins together until `enough` hits are expected in each, but for the least number of bins; and hits an event that a
-/// quarter of the columns exceeds.
+/// Joins bins into columns of about `enough` expected hits, but not into fewer than [`LEAST_BINS`]; also returns the upper
+/// quartile of their hits per event.
 fn columns(bins: &[Column], enough: f64) -> (Vec<Column>, f64) {
     let all = bins.iter().map(|bin| bin.events).sum::<u64>() as f64;
     let mut together = 1;
@@ -100,21 +103,21 @@ fn columns(bins: &[Column], enough: f64) -> (Vec<Column>, f64) {
     }
 }
 
-/// Returns the value of columns with events that such a share of them does not exceed; 0 of none.
+/// Returns a quantile of a value over the columns with events; 0 if there are none.
 fn quantile(columns: &[Column], share: f64, value: impl Fn(&Column) -> f64) -> f64 {
     let mut values: Vec<f64> = columns.iter().filter(|column| column.events > 0).map(value).collect();
     values.sort_by(f64::total_cmp);
     values.get((values.len() as f64 * share) as usize).copied().unwrap_or_default()
 }
 
-/// Finds boards and lanes that fail for some of the events; `whole`: what stands out in the run as a whole.
+/// Finds boards and lanes that fail for a part of the run; `whole` are the outliers of the run as a whole.
 pub fn failing_for_a_while(view: &RunView, lanes: &[LaneOf], whole: &[Outlier], rules: &Rules) -> Vec<Outlier> {
     let spans: Vec<&Span> = view.spans.iter().map(|(_, span)| span).collect();
     let totals: Vec<u64> = spans.iter().map(|span| span.lanes.iter().sum()).collect();
     let (all, events) = (totals.iter().sum::<u64>() as f64, spans.iter().map(|span| span.events).sum::<u64>() as f64);
     let bins = |slots: std::ops::Range<usize>| -> Vec<Column> {
         let sum = |of: &[u64]| of.get(slots.clone()).map_or(0, |of| of.iter().sum());
-        // How busy an event is, all others say.
+        // The rest of the detector tells how busy the events are.
         let others = all - spans.iter().map(|span| sum(&span.lanes)).sum::<u64>() as f64;
         let column = |(span, total): (&&Span, &u64)| {
             let hits = sum(&span.lanes);
@@ -151,13 +154,13 @@ pub fn failing_for_a_while(view: &RunView, lanes: &[LaneOf], whole: &[Outlier], 
             told.extend(of_hits(view, lane, expected, &bins, rules));
         }
         let stands_out = |kind| whole.iter().filter(of_lane).any(|outlier| outlier.kind == kind);
-        // A lane that dies beside a hot strip would seem noisy before.
+        // If a lane with a hot strip dies, its earlier rate would look like noise.
         let has_hot_strip = stands_out(OutlierKind::HotStrip);
         told.retain(|outlier| !has_hot_strip || outlier.kind != OutlierKind::NoisyLane);
         if !has_hot_strip && !stands_out(OutlierKind::HotLane) {
             told.extend(of_charge(view, lane, &bins, rules));
         }
-        // Boards come first, and hits before charge: what was told of the same events is not told again.
+        // One outlier per stretch of events: boards take precedence over lanes, hits over charge.
         for (i, outlier) in told.iter().enumerate().skip(beside) {
             if !told[..i].iter().any(|other| overlap(other.events, outlier.events)) {
                 found.push(outlier.clone());
@@ -191,7 +194,7 @@ fn of_hits(
     let (events, enough) = (view.events as f64, rules.silent_expected * (variance / expected.max(1.0)).max(1.0));
     let (columns, upper) = columns(bins, enough);
     let rate = expected / events;
-    // Where half of the run fails, its neighbours tell which half.
+    // If half of the run fails, the neighbours tell which half.
     let quiet = upper.min(rate);
     let alive: Vec<Column> =
         columns.iter().copied().filter(|c| c.hits as f64 >= 0.5 * quiet * c.events as f64).collect();
@@ -225,7 +228,7 @@ fn of_charge(view: &RunView, lane: &LaneOf, bins: &[Column], rules: &Rules) -> V
     let (columns, _) = columns(bins, CHARGED);
     let mean = |column: &Column| column.charge as f64 / column.hits.max(1) as f64;
     let full: Vec<Column> = columns.iter().copied().filter(|column| column.hits as f64 >= CHARGED).collect();
-    // A single large cluster moves the mean of a bin: the neighbours', over the whole run, is the better known one.
+    // A single large cluster moves the mean of a column; that of the neighbours over the whole run is known better.
     let usual = lane.charge.unwrap_or_else(|| quantile(&full, 0.75, mean));
     let n = view.hits_of_sector(lane.sector).max(1) as f64;
     let all = view.charge[lane.sector] as f64 / n;

@@ -2,46 +2,40 @@
 
 use std::fmt::Write as _;
 
-use crate::page::names::place_text;
-use crate::{Outlier, OutlierKind, Verdicts};
+use crate::page::names::{lanes_of_sectors, place_text};
+use crate::{OutlierKind, Rules, Verdicts};
 use ut_data::DetectorTables;
-use ut_data::detector::{LANES_PER_BOARD, Mask, STRIPS_PER_SECTOR};
+use ut_data::detector::{ChannelId, LANES_PER_BOARD, LhcbId, Mask, STRIPS_PER_SECTOR};
 
-/// Upper four bits of the UT's LHCbIDs.
-const UT_ID: u32 = 3 << 28;
-
-/// Removes from the verdicts on a run what a mask covers: known bad parts are not told again, and no sector of which all strips
-/// are masked is compared with others.
-pub fn spare(verdicts: &mut Verdicts, mask: &Mask, tables: &DetectorTables) {
-    verdicts.outliers.retain(|outlier| !covers(mask, outlier, tables));
-    let mut lanes_left = vec![0; verdicts.expected.len()];
-    for (slot, lane) in tables.slots().iter().enumerate().filter(|(_, lane)| lane.chan_id != 0) {
-        lanes_left[usize::from(lane.sector)] += usize::from(!covers_lane(mask, slot, tables));
+/// Removes from the verdicts on a run what a mask explains, and compares no sector of which all strips are masked.
+///
+/// The hits of masked strips are missing from the run, so the expectations count only the other strips.
+pub fn spare(verdicts: &mut Verdicts, mask: &Mask, tables: &DetectorTables, rules: &Rules) {
+    let lanes = lanes_of_sectors(tables);
+    let left = |slot: usize, strips: Option<(usize, usize)>| {
+        let channel = tables.slots()[slot].chan_id;
+        let n_of_lane = STRIPS_PER_SECTOR / lanes[usize::from(tables.slots()[slot].sector)].len().max(1) as u32;
+        let (from, n) = match strips {
+            Some((first, last)) => ((channel & !(STRIPS_PER_SECTOR - 1)) + first as u32, (last - first) as u32 + 1),
+            None => (channel, n_of_lane),
+        };
+        let is_left = |channel: &u32| !mask.contains(LhcbId::of(ChannelId(*channel)).0);
+        (from..from + n).filter(is_left).count() as f64 / f64::from(n)
+    };
+    verdicts.outliers.retain(|outlier| {
+        let first = outlier.board * LANES_PER_BOARD;
+        let of_board = || {
+            let slots = (first..first + LANES_PER_BOARD).filter(|&slot| tables.slots()[slot].chan_id != 0);
+            slots.map(|slot| left(slot, None)).fold(0.0, f64::max)
+        };
+        let left = outlier.lane.map_or_else(of_board, |lane| left(first + lane, outlier.strips));
+        let (hits, expected) = (outlier.hits as f64, outlier.expected);
+        let is_few = hits < expected && outlier.kind != OutlierKind::LowCharge;
+        left > 0.0 && !(is_few && left < 1.0 && hits >= rules.quiet * left * expected)
+    });
+    for (expected, lanes) in verdicts.expected.iter_mut().zip(&lanes) {
+        *expected = expected.filter(|_| lanes.iter().any(|&slot| left(slot, None) > 0.0));
     }
-    for (expected, left) in verdicts.expected.iter_mut().zip(lanes_left) {
-        *expected = expected.filter(|_| left > 0);
-    }
-}
-
-fn covers(mask: &Mask, outlier: &Outlier, tables: &DetectorTables) -> bool {
-    let lanes = outlier.board * LANES_PER_BOARD;
-    match (outlier.lane, outlier.strips) {
-        (Some(lane), Some((first, last))) => {
-            let sector = tables.slots()[lanes + lane].chan_id & !(STRIPS_PER_SECTOR - 1);
-            (first..=last).all(|strip| mask.contains(UT_ID | (sector + strip as u32)))
-        }
-        (Some(lane), None) => covers_lane(mask, lanes + lane, tables),
-        (None, _) => (lanes..lanes + LANES_PER_BOARD).all(|slot| covers_lane(mask, slot, tables)),
-    }
-}
-
-/// Returns true if all strips of the lane are masked, or nothing is connected to it.
-fn covers_lane(mask: &Mask, slot: usize, tables: &DetectorTables) -> bool {
-    let slots = tables.slots();
-    let lane = &slots[slot];
-    let of_sector = slots.iter().filter(|other| other.chan_id != 0 && other.sector == lane.sector).count();
-    let n = STRIPS_PER_SECTOR / of_sector.max(1) as u32;
-    lane.chan_id == 0 || (0..n).all(|strip| mask.contains(UT_ID | (lane.chan_id + strip)))
 }
 
 /// Returns the text of a mask of the hot and dead lanes, chips and strips of a run. What is quiet, or fails for a while, and

@@ -268,7 +268,7 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdi
     let judged_lanes = if view.events < rules.least_events { Vec::new() } else { lanes.iter().map(of_lane).collect() };
     let more = failing_for_a_while(view, &judged_lanes, &outliers, rules);
     let chips: Vec<Outlier> = outliers.iter().filter(|of| of.kind == OutlierKind::DeadChip).cloned().collect();
-    // A lane that fails for a while, or lacks a chip, is said to, not also to have few or many hits in all.
+    // A lane with a dead chip or a fault in time is not also quiet or hot.
     outliers.retain(|outlier| {
         let is_told = |other: &Outlier| {
             matches!(
@@ -323,7 +323,7 @@ fn strips(view: &RunView, tables: &DetectorTables, rules: &Rules) -> (Vec<Outlie
             continue;
         }
         let (hits, events) = (view.lanes[i] as f64, view.events as f64);
-        // How much more the hits vary than by chance, because they come in tracks.
+        // Ratio of the variance to that of independent hits: hits of a track come together.
         let clumps = ((view.lane_squares[i] as f64 - hits * hits / events) / hits.max(1.0)).max(1.0);
         let of_chips: Vec<u64> = strips.chunks(CHIP).map(|chip| chip.iter().flatten().sum()).collect();
         let mut live = (0, 0);

@@ -40,7 +40,7 @@ pub struct About {
     pub facts: Vec<(String, String)>,
     /// What is to be said at the beginning.
     pub warnings: Vec<String>,
-    /// Mask whose strips the sums lack.
+    /// Mask that was applied to the hits of the sums.
     pub mask: Option<Mask>,
 }
 
@@ -112,14 +112,14 @@ pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn
     let (tables, rules) = (&run.detector.tables, Rules::default());
     let judge = |sums: &Sums| {
         let mut verdicts = outliers(&sums.view, tables, &rules);
-        about.mask.iter().for_each(|mask| spare(&mut verdicts, mask, tables));
+        about.mask.iter().for_each(|mask| spare(&mut verdicts, mask, tables, &rules));
         verdicts
     };
     let mut verdicts = judge(run);
     let other = reference.map(|sums| (sums, judge(sums), differences(&run.view, &sums.view, tables)));
     let [name, other_name] = names_of(&run.files, reference.map_or(&[], |sums| &sums.files));
     let letter = if reference.is_some() { "A" } else { "" };
-    // A mask of the run has what the reference has, too.
+    // The mask of a run also covers what is known.
     let mask = mask(&name, &verdicts, tables);
     if let Some((_, reference, _)) = &other {
         let is_known = |outlier: &mut Outlier| reference.outliers.iter().any(|known| known.is_same_as(outlier));
@@ -208,7 +208,7 @@ const fn nothing(view: &RunView) -> &'static str {
     }
 }
 
-/// Returns how many things stand out in the reference as well, where there are any.
+/// Counts what stands out in the reference as well; `None` if nothing does.
 fn known(run: &Run<'_>) -> Option<String> {
     let known = &run.verdicts.known;
     (!known.is_empty()).then(|| format!("Known, because they stand out in B as well: {}", by_outlier_kind(known)))
