@@ -54,7 +54,7 @@ fn steady(tables: &DetectorTables, events: u64, hits: u64) -> RunView {
 }
 
 fn outliers(view: &RunView, tables: &DetectorTables) -> Verdicts {
-    views::outliers(view, tables, &Rules::default())
+    views::outliers(view, tables, &Rules::default(), None)
 }
 
 /// Lanes that read a sector alone, far from each other.

@@ -21,7 +21,7 @@ mod troubles;
 pub use bins::{Bins, MOST as MOST_BINS};
 pub use compare::{Difference, Distribution, MARKED, differences, distributions, mean_charge};
 pub use filler::RunFiller;
-pub use mask::{mask, spare};
+pub use mask::mask;
 pub use outliers::{Outlier, OutlierKind, Rules, Verdicts, outliers};
 pub use page::{About, Drawn, draw};
 pub use run::{Against, CHARGES, LANE_HITS, MergeError, RunView, SIZES, Span, TroubleSum};

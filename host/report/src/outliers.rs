@@ -8,7 +8,7 @@ use super::compare::mean_charge;
 use super::in_time::{LaneOf, failing_for_a_while};
 use super::run::RunView;
 use super::shape::Neighbours;
-use ut_data::detector::{DetectorTables, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR};
+use ut_data::detector::{ChannelId, DetectorTables, LANES_PER_BOARD, LhcbId, Mask, N_SECTORS, STRIPS_PER_SECTOR};
 
 /// The limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,9 +21,9 @@ pub struct Rules {
     pub hot: f64,
     /// Standard deviations that it must be away besides.
     pub sigmas: f64,
-    /// Hits that a hot strip has, at least.
+    /// Minimum hits of a hot strip.
     pub strip_hits: u64,
-    /// How many times the mean of its lane's other strips a hot strip has, at least.
+    /// Minimum hits of a hot strip, in units of the mean of its lane's other strips.
     pub strip_factor: f64,
     /// Hits that a board or lane must be expected to have in a bin of events, to be judged there.
     pub silent_expected: f64,
@@ -31,7 +31,7 @@ pub struct Rules {
     pub noisy: f64,
     /// A lane whose mean charge is below this share of its neighbours' has a low charge.
     pub low_charge: f64,
-    /// Events from which lanes, chips and strips are judged: how much a lane varies is not known from fewer.
+    /// Minimum number of events to judge lanes, chips and strips: fewer do not show how much a lane varies.
     pub least_events: u64,
 }
 
@@ -112,28 +112,28 @@ impl OutlierKind {
 /// Something that stands out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlier {
-    /// In which way.
+    /// Kind of fault.
     pub kind: OutlierKind,
-    /// The board.
+    /// Board number.
     pub board: usize,
-    /// The lane, 0…5, but for boards.
+    /// Lane, 0…5; `None` for a board.
     pub lane: Option<usize>,
-    /// The sector, but for boards.
+    /// Sector id; `None` for a board.
     pub sector: Option<usize>,
-    /// The first and the last strip, of strips and chips.
+    /// First and last strip of the sector, of strips and chips.
     pub strips: Option<(usize, usize)>,
-    /// Hits; of a low charge, their mean charge in ADC counts.
+    /// Number of hits; of [`OutlierKind::LowCharge`] their mean charge, ADC counts.
     pub hits: u64,
-    /// Hits, or charge, that were expected.
+    /// Expected value of `hits`.
     pub expected: f64,
-    /// Standard deviations between them; infinite where it is no matter of chance.
+    /// Difference of the two in standard deviations; infinite if chance cannot cause it.
     pub sigmas: f64,
-    /// Of what fails for a while: the first and the last number of the events in which it is known to.
+    /// First and last number of the events of a fault that lasts for a part of the run.
     pub events: Option<(u64, u64)>,
 }
 
 impl Outlier {
-    /// A lane, or some of its strips, that stands out.
+    /// Creates the outlier of a whole lane for the whole run.
     pub(super) fn of_lane(
         kind: OutlierKind,
         slot: usize,
@@ -152,19 +152,18 @@ impl Outlier {
     }
 }
 
-/// What was found.
+/// Outliers of a run, and the expectations behind them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdicts {
-    /// What stands out, by kind, and among a kind the most striking first.
+    /// Outliers by kind, the most significant of a kind first.
     pub outliers: Vec<Outlier>,
-    /// What stands out in a reference, too.
+    /// Outliers of the reference as well, taken out of `outliers`.
     pub known: Vec<Outlier>,
     /// By sector: the hits that were expected; `None` where nothing can be compared or no lane reads it.
     pub expected: Vec<Option<f64>>,
-    /// By sector: whether the run has enough hits to tell a dead lane from chance.
+    /// By sector: false if the run has too few hits to tell a dead lane from chance.
     pub judged: Vec<bool>,
-    /// By how much lanes differ from their expectation, relatively, for other reasons than chance: sectors with one lane,
-    /// and those with two.
+    /// Relative deviation of lanes from their expectation beyond chance: sectors with one lane, and with two.
     pub spread: [f64; 2],
 }
 
@@ -186,22 +185,34 @@ struct LaneSum {
     sector: usize,
     hits: u64,
     variance: f64,
+    /// Share of its strips that are not masked, above 0.
+    left: f64,
 }
 
-/// Finds what stands out in `view`, which is of `tables`.
-pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdicts {
-    let (mut outliers, without_hot) = strips(view, tables, rules);
+impl LaneSum {
+    /// Returns the expectation of its unmasked strips and the variance, from those by sector.
+    fn expected(&self, of_sectors: &[Option<(f64, f64)>]) -> Option<(f64, f64)> {
+        of_sectors[self.sector].map(|(hits, variance)| (hits * self.left, variance * self.left))
+    }
+}
+
+/// Finds what stands out in `view`, which is of `tables` and lacks the hits of the strips of `mask`.
+///
+/// Expectations are those of the strips that are left; a lane without any is not judged, like one that nothing is connected to.
+pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules, mask: Option<&Mask>) -> Verdicts {
+    let (mut outliers, without_hot, left) = strips(view, tables, rules, mask);
     let events = view.events.max(1) as f64;
     let lanes: Vec<LaneSum> = tables
         .slots()
         .iter()
         .enumerate()
-        .filter(|(_, slot)| slot.chan_id != 0)
+        .filter(|(i, _)| left[*i] > 0.0)
         .map(|(i, slot)| {
             let (n, hot) = (view.lanes[i] as f64, view.lanes[i] - without_hot[i]);
             // What hot strips add varies little.
             let variance = (view.lane_squares[i] as f64 - n * n / events).max(1.0);
-            LaneSum { slot: i, sector: usize::from(slot.sector), hits: view.lanes[i] - hot, variance }
+            let (sector, hits) = (usize::from(slot.sector), view.lanes[i] - hot);
+            LaneSum { slot: i, sector, hits, variance, left: left[i] }
         })
         .collect();
     let mut of_sector: Vec<Vec<usize>> = vec![Vec::new(); N_SECTORS];
@@ -209,17 +220,15 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdi
         of_sector[lane.sector].push(i);
     }
     let neighbours = Neighbours::new(tables);
-    // Expectation of a lane and its variance, by sector.
+    // Expectation of a lane with all strips and its variance, by sector.
     let expected: Vec<Option<(f64, f64)>> = (0..N_SECTORS)
         .map(|sector| {
             let alike = neighbours.of(sector).iter().map(|&other| &of_sector[usize::from(other)]);
             let alike: Vec<&Vec<usize>> = alike.filter(|others| !others.is_empty()).collect();
             let mean = |value: &dyn Fn(&LaneSum) -> f64| {
-                median(
-                    alike
-                        .iter()
-                        .map(|others| others.iter().map(|&i| value(&lanes[i])).sum::<f64>() / others.len() as f64),
-                )
+                median(alike.iter().map(|others| {
+                    others.iter().map(|&i| value(&lanes[i]) / lanes[i].left).sum::<f64>() / others.len() as f64
+                }))
             };
             let (hits, variance) = (mean(&|lane| lane.hits as f64)?, mean(&|lane| lane.variance)?);
             (!of_sector[sector].is_empty()).then_some((hits, variance.max(hits)))
@@ -228,13 +237,14 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdi
     let spread = [1, 2].map(|n| {
         let away = lanes.iter().filter(|lane| of_sector[lane.sector].len() == n).filter_map(|lane| {
             let (expected, _) = expected[lane.sector].filter(|(expected, _)| *expected >= SPREAD_FROM)?;
-            Some((lane.hits as f64 / expected - 1.0).abs())
+            Some((lane.hits as f64 / (expected * lane.left) - 1.0).abs())
         });
         median(away).map_or(SPREAD.0, |mad| (SIGMAS_PER_MAD * mad).max(SPREAD.1))
     });
-    let mut judged = vec![false; N_SECTORS];
+    // What is masked as a whole needs no verdict.
+    let mut judged: Vec<bool> = of_sector.iter().map(Vec::is_empty).collect();
     for lane in &lanes {
-        let Some((expected, variance)) = expected[lane.sector] else { continue };
+        let Some((expected, variance)) = lane.expected(&expected) else { continue };
         let n = lane.hits as f64;
         if view.events < rules.least_events {
             continue;
@@ -260,7 +270,7 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdi
         LaneOf {
             slot: lane.slot,
             sector: lane.sector,
-            expected: expected[lane.sector],
+            expected: lane.expected(&expected),
             variance: lane.variance,
             charge: median(charges.filter(|charge| charge.is_finite())),
         }
@@ -282,35 +292,49 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules) -> Verdi
     outliers.extend(more);
     let striking = |outlier: &Outlier| -outlier.sigmas.abs();
     outliers.sort_by(|a, b| a.kind.cmp(&b.kind).then(striking(a).total_cmp(&striking(b))));
-    let expected = (0..N_SECTORS).map(|s| expected[s].map(|(hits, _)| hits * of_sector[s].len() as f64)).collect();
+    let expected = (0..N_SECTORS)
+        .map(|s| expected[s].map(|(hits, _)| hits * of_sector[s].iter().map(|&i| lanes[i].left).sum::<f64>()))
+        .collect();
     Verdicts { outliers, known: Vec::new(), expected, judged, spread }
 }
 
-/// Finds hot strips, dead chips and dead strips; and by lane slot the hits of all strips that are not hot.
-fn strips(view: &RunView, tables: &DetectorTables, rules: &Rules) -> (Vec<Outlier>, Vec<u64>) {
+/// Finds hot strips, dead chips and dead strips. Also returns by lane slot the hits of all strips that are not hot, and the
+/// share of its strips that are not masked.
+fn strips(
+    view: &RunView,
+    tables: &DetectorTables,
+    rules: &Rules,
+    mask: Option<&Mask>,
+) -> (Vec<Outlier>, Vec<u64>, Vec<f64>) {
     let half = STRIPS_PER_SECTOR as usize / 2;
     let slots = tables.slots();
     let mut lanes_of = vec![0; N_SECTORS];
     slots.iter().filter(|slot| slot.chan_id != 0).for_each(|slot| lanes_of[usize::from(slot.sector)] += 1);
     let mut found = Vec::new();
-    let mut others = view.lanes.clone();
+    let (mut others, mut shares) = (view.lanes.clone(), vec![0.0; slots.len()]);
     for (i, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.chan_id != 0) {
         let sector = usize::from(slot.sector);
         let first = if lanes_of[sector] > 1 { half * (slot.chan_id >> 8 & 1) as usize } else { 0 };
         let n = if lanes_of[sector] > 1 { half } else { 2 * half };
-        let mut strips: Vec<Option<u64>> = view.strips_of(sector)[first..first + n].iter().copied().map(Some).collect();
+        let id = |strip: usize| LhcbId::of(ChannelId((slot.chan_id & !(STRIPS_PER_SECTOR - 1)) + strip as u32)).0;
+        let is_left = |strip: usize| mask.is_none_or(|mask| !mask.contains(id(strip)));
+        let hits = view.strips_of(sector);
+        let mut strips: Vec<Option<u64>> =
+            (first..first + n).map(|strip| is_left(strip).then_some(hits[strip])).collect();
+        let n_left = strips.iter().flatten().count();
+        shares[i] = n_left as f64 / n as f64;
         let mut find = |kind, (from, to): (usize, usize), hits, expected: f64, error: f64| {
             let sigmas = (hits as f64 - expected) / error;
             let outlier = Outlier::of_lane(kind, i, sector, (hits, expected), sigmas);
             found.push(Outlier { strips: Some((first + from, first + to)), ..outlier });
         };
         // The mean of the strips that are not hot: the hottest goes first, until one is not hot.
-        let mut order: Vec<usize> = (0..n).collect();
+        let mut order: Vec<usize> = (0..n).filter(|&strip| strips[strip].is_some()).collect();
         order.sort_by_key(|&strip| std::cmp::Reverse(strips[strip]));
         let mut left: u64 = strips.iter().flatten().sum();
         for (out, &strip) in order.iter().enumerate() {
             let hits = strips[strip].unwrap_or_default();
-            let mean = (left - hits) as f64 / (n - out - 1).max(1) as f64;
+            let mean = (left - hits) as f64 / (n_left - out - 1).max(1) as f64;
             if hits < rules.strip_hits || (hits as f64) < rules.strip_factor * mean {
                 break;
             }
@@ -325,17 +349,19 @@ fn strips(view: &RunView, tables: &DetectorTables, rules: &Rules) -> (Vec<Outlie
         let (hits, events) = (view.lanes[i] as f64, view.events as f64);
         // Ratio of the variance to that of independent hits: hits of a track come together.
         let clumps = ((view.lane_squares[i] as f64 - hits * hits / events) / hits.max(1.0)).max(1.0);
-        let of_chips: Vec<u64> = strips.chunks(CHIP).map(|chip| chip.iter().flatten().sum()).collect();
+        let of_chip = |chip: &[Option<u64>]| (chip.iter().flatten().sum(), chip.iter().flatten().count());
+        let of_chips: Vec<(u64, usize)> = strips.chunks(CHIP).map(of_chip).collect();
+        let n_cold: usize = of_chips.iter().map(|(_, n)| n).sum();
         let mut live = (0, 0);
-        for (chip, &hits) in of_chips.iter().enumerate() {
-            let expected = (left - hits) as f64 / (of_chips.len() - 1) as f64;
+        for (chip, &(hits, n)) in of_chips.iter().enumerate() {
+            let expected = (left - hits) as f64 * n as f64 / (n_cold - n).max(1) as f64;
             let range = CHIP * chip..CHIP * (chip + 1);
             let error = (expected * clumps).max(1.0).sqrt();
             if (hits as f64) < rules.dead * expected && expected - hits as f64 >= rules.sigmas * error {
                 find(OutlierKind::DeadChip, (range.start, range.end - 1), hits, expected, error);
                 strips[range].fill(None);
             } else {
-                live = (live.0 + hits, live.1 + strips[range].iter().flatten().count());
+                live = (live.0 + hits, live.1 + n);
             }
         }
         let mean = live.0 as f64 / live.1.max(1) as f64;
@@ -351,7 +377,7 @@ fn strips(view: &RunView, tables: &DetectorTables, rules: &Rules) -> (Vec<Outlie
             strip += row + 1;
         }
     }
-    (found, others)
+    (found, others, shares)
 }
 
 /// The median; `None` of nothing.

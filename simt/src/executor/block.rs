@@ -448,7 +448,7 @@ impl EmulatedBlock<'_> {
             return T::from_bits(launch.read(self.thread, key, before.to_bits(), ordered));
         };
         launch.write(self.thread, key, before.to_bits(), (reads, ordered), location);
-        // SAFETY: as above.
+        // SAFETY: the element is aligned, inside its view and written by this CPU thread alone, as for the read before.
         unsafe { element.write(change(before)) };
         before
     }

@@ -17,7 +17,7 @@ use serde_json::Value;
 use self::names::{count, difference_json, lanes_of_sectors, place_text, run_json, short, whole};
 use crate::{
     Difference, MARKED, Outlier, OutlierKind, Rules, RunView, Sums, SumsError, Verdicts, differences, mask, meaning,
-    outliers, spare,
+    outliers,
 };
 use ut_data::detector::Mask;
 use ut_data::input::kind;
@@ -110,11 +110,7 @@ impl<'a> Drawing<'a> {
 pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn, SumsError> {
     reference.map_or(Ok(()), |reference| run.check_alike(reference))?;
     let (tables, rules) = (&run.detector.tables, Rules::default());
-    let judge = |sums: &Sums| {
-        let mut verdicts = outliers(&sums.view, tables, &rules);
-        about.mask.iter().for_each(|mask| spare(&mut verdicts, mask, tables, &rules));
-        verdicts
-    };
+    let judge = |sums: &Sums| outliers(&sums.view, tables, &rules, about.mask.as_ref());
     let mut verdicts = judge(run);
     let other = reference.map(|sums| (sums, judge(sums), differences(&run.view, &sums.view, tables)));
     let [name, other_name] = names_of(&run.files, reference.map_or(&[], |sums| &sums.files));
