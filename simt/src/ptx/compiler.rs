@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::check::check;
 
@@ -239,7 +240,8 @@ impl Compiler {
             return Ok(done);
         }
         // Made aside and renamed, so that an interrupted build leaves nothing that looks complete.
-        let folder = work.join(format!("core-{}.{}", key.hex(), std::process::id()));
+        let n = BUILDS.fetch_add(1, Ordering::Relaxed);
+        let folder = work.join(format!("core-{}.{}-{n}", key.hex(), std::process::id()));
         let io = |e: std::io::Error| format!("{}: {e}", folder.display());
         fs::create_dir_all(&folder).map_err(io)?;
         let library = |name: &str, source: &Path| {
@@ -263,10 +265,15 @@ impl Compiler {
         self.probe(&folder)?;
         match fs::rename(&folder, &done) {
             Err(e) if !done.is_dir() => Err(io(e)),
-            _ => Ok(done),
+            // Another thread or process was faster.
+            Err(_) => fs::remove_dir_all(&folder).map_err(io).map(|()| done),
+            Ok(()) => Ok(done),
         }
     }
 }
+
+/// Builds of the core library by this process: threads build in folders of their own.
+static BUILDS: AtomicU32 = AtomicU32::new(0);
 
 /// A kernel with a shared load between any two barriers.
 const PROBE: &str = "#![no_std]
