@@ -107,7 +107,8 @@ def test_polars_and_duckdb_read_hits(hits):
 def test_nothing_is_a_table_of_no_rows(v5):
     nothing = ut.decode(b"", v5)
     assert pl.DataFrame(nothing).shape == (0, 12)
-    assert nothing.to_arrow().num_rows == 0
+    assert nothing.to_arrow().num_rows == nothing.events.to_arrow().num_rows == 0
+    assert pl.DataFrame(nothing.events).is_empty() and nothing.events.to_pandas().empty
 
 
 def test_runs_that_nobody_knows_are_null(fixtures, v5):
