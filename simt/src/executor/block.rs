@@ -12,7 +12,7 @@ use crate::{AtomicScalar, Block, Global, GlobalMut, NonEmpty, Plain, Scalar, Sha
 use corosensei::Yielder;
 
 use super::known::{Known, LatestWrite};
-use super::schedule::Order;
+use super::order::Order;
 use super::shadow::{Record, Shadow, Touch, Toucher};
 use super::stats::{Access, Coalescer, LaunchStats, Touched};
 use super::violation::{Fault, Violation, describe};

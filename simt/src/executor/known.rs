@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use super::block::{LaunchState, ThreadState};
 use super::shadow::{Record, Sharers, Touch};
+use super::violation::describe;
 
 /// The accesses of one block that are over.
 #[derive(Clone, Debug)]
@@ -113,7 +114,12 @@ impl LaunchState {
         let is_seen = write.record.serial() == serial
             || write.read_by.contains(&serial)
             || known.is_some_and(|known| known.covers(&write.record));
-        let (value, released) = if is_seen || self.luck.below(2) == 0 {
+        let name = |serial: u32| self.numbers[(serial - self.oldest) as usize];
+        let older = |_| {
+            let write = describe(&write.record, name(write.record.serial()));
+            format!("thread {thread} of block {} reads what was there before the {write}", name(serial))
+        };
+        let (value, released) = if is_seen || self.luck.below(2, older) == 0 {
             if !is_seen {
                 write.read_by.push(serial);
             }

@@ -25,7 +25,8 @@ use std::panic::Location;
 use crate::{GlobalMut, Plain};
 
 use super::block::{BlockContext, BlockState, EmulatedBlock, LaunchState, View};
-use super::schedule::{Order, RunningBlock, Stacks, Turn, note_panics};
+use super::order::{Drawn, Order};
+use super::schedule::{RunningBlock, Stacks, Turn, note_panics};
 use super::shadow::Shadow;
 use super::stats::LaunchStats;
 use super::violation::{Fault, Violation};
@@ -80,15 +81,25 @@ const MAX_STEPS: u64 = 1 << 33;
 impl Executor {
     /// An executor whose schedules come from `seed`: the same seed and the same launches give the same schedules.
     pub fn new(seed: u64) -> Self {
+        Self::drawing(seed, [Drawn::All, Drawn::All])
+    }
+
+    /// An executor that draws some choices only: of the schedule, and of the values that loads give.
+    pub(super) fn drawing(seed: u64, [of_schedule, of_loads]: [Drawn; 2]) -> Self {
         Self {
-            order: Order::new(seed),
+            order: Order::new(seed, of_schedule),
             stacks: Stacks::default(),
             spare: Vec::new(),
-            state: RefCell::new(LaunchState { luck: Order::new(!seed), ..LaunchState::default() }),
+            state: RefCell::new(LaunchState { luck: Order::new(!seed, of_loads), ..LaunchState::default() }),
             next_serial: 1,
             max_steps: MAX_STEPS,
             max_resident: MAX_RESIDENT,
         }
+    }
+
+    /// The choices so far: of the schedule, and of the values that loads give.
+    pub(super) fn orders(&mut self) -> [&Order; 2] {
+        [&self.order, &self.state.get_mut().luck]
     }
 
     /// Reports [`Fault::Endless`] after this many accesses and collectives of a block's threads.
@@ -195,10 +206,13 @@ impl Executor {
         note_panics();
 
         // Blocks in the order start, start + stride, …, for a stride that meets all of them.
-        let start = if grid == 0 { 0 } else { self.order.below(grid) };
+        let start = if grid == 0 { 0 } else { self.order.below(grid, |block| format!("block {block} begins first")) };
         let stride = stride_through(grid, &mut self.order);
-        let mut number = u64::from(start);
-        let resident = 1 + self.order.below(self.max_resident);
+        let nth_block = |nth| ((u64::from(start) + u64::from(nth) * u64::from(stride)) % u64::from(grid.max(1))) as u32;
+        let at_once = |more| format!("up to {} blocks run at a time", more + 1);
+        let resident = 1 + self.order.below(self.max_resident, at_once);
+        let held = |nth| format!("block {} waits until no other can go on", nth_block(nth));
+        let held = self.order.rarely(grid.clamp(1, resident), held).map(nth_block);
         let mut begun = 0;
         // Blocks that have begun, each with the number of writes at which it was last seen waiting.
         let mut blocks: Vec<(RunningBlock<'_>, Option<u64>)> = Vec::new();
@@ -206,24 +220,30 @@ impl Executor {
             let writes = self.state.borrow().writes;
             let able: Vec<usize> = (0..blocks.len()).filter(|&i| blocks[i].1 != Some(writes)).collect();
             let can_begin = begun < grid && blocks.len() < resident as usize;
-            let place = if can_begin && (able.is_empty() || self.order.below(2) == 0) {
+            let first_able = able.iter().position(|&i| Some(blocks[i].0.number()) != held);
+            let number = nth_block(begun);
+            let first = |_| format!("block {number} begins later, when another has gone on");
+            let place = if can_begin && (first_able.is_none() || self.order.below(2, first) == 0) {
                 let mut block_state = self.spare.pop().unwrap_or_default();
                 block_state.begin(self.next_serial, threads, shared_bytes, self.max_steps);
                 let context = BlockContext {
                     kernel: name,
-                    block: number as u32,
+                    block: number,
                     grid: (grid_x, grid_y),
                     block_dim: block,
                     launch: &self.state,
                 };
-                self.state.borrow_mut().numbers.push(number as u32);
+                self.state.borrow_mut().numbers.push(number);
                 self.next_serial += 1;
                 begun += 1;
-                number = (number + u64::from(stride)) % u64::from(grid);
                 blocks.push((RunningBlock::begin(context, kernel, block_state, &mut self.stacks), None));
                 blocks.len() - 1
             } else if !able.is_empty() {
-                able[self.order.below(able.len() as u32) as usize]
+                let named = |i: usize| format!("block {}", blocks[able[i]].0.number());
+                let before = |pick| format!("{} goes on before {}", named(pick as usize), named(0));
+                let pick = self.order.below(able.len() as u32, before) as usize;
+                let waits = Some(blocks[able[pick]].0.number()) == held;
+                able[first_able.filter(|_| waits).unwrap_or(pick)]
             } else if let Some((first, _)) = blocks.first() {
                 let (thread, location) = first.waits_at().unzip();
                 let waiting = blocks.len() as u32;
@@ -258,7 +278,7 @@ fn stride_through(n: u32, order: &mut Order) -> u32 {
     if n < 3 {
         return 1;
     }
-    let mut stride = 1 + order.below(n - 1);
+    let mut stride = 1 + order.below(n - 1, |more| format!("blocks begin in steps of about {}", more + 1));
     while gcd(stride, n) != 1 {
         stride = 1 + stride % (n - 1);
     }

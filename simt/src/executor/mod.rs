@@ -13,19 +13,23 @@
 //! - blocks that wait for each other forever, and loops without end.
 //!
 //! The order of blocks, warps and threads comes from a seed, so that a test can try many schedules; `active_mask` answers
-//! with an arbitrary part of the warp lanes that wait.
+//! with an arbitrary part of the warp lanes that wait. Some warps and blocks are held back until no other can go on. [`explore`]
+//! tries seeds, and shrinks the schedule of a test that fails to the few choices that matter.
 //!
 //! A kernel that recurses without end overflows its thread's stack, whose guard page ends the process.
 
 mod block;
+mod explore;
 mod known;
 mod launch;
+mod order;
 mod schedule;
 mod shadow;
 mod stats;
 mod violation;
 
 pub use block::EmulatedBlock;
+pub use explore::{Failure, explore};
 pub use launch::{Executor, Grid};
 pub use stats::LaunchStats;
 pub use violation::{Fault, Violation};

@@ -17,6 +17,7 @@ use crate::Shuffle;
 
 use super::block::{BlockContext, BlockState, EmulatedBlock, LaunchState, Operation, Request, Status, ThreadState};
 use super::known::join;
+use super::order::Order;
 use super::violation::{Fault, Violation};
 
 /// Bytes of a thread's stack. Only touched pages cost memory; formatting a panic message needs some. A guard page ends
@@ -25,32 +26,6 @@ const STACK: usize = 256 * 1024;
 
 /// Most rounds that a warp runs at a time.
 const MOST_ROUNDS: u32 = 4;
-
-/// Barriers that a block passes before another gets its turn, on average.
-const BARRIERS_A_TURN: u32 = 4;
-
-/// The order in which things happen: SplitMix64, small and fast; it decides schedules and nothing else.
-#[derive(Clone, Debug, Default)]
-pub struct Order(u64);
-
-impl Order {
-    pub const fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`, which is not 0.
-    pub const fn below(&mut self, n: u32) -> u32 {
-        (((self.next() >> 32) * n as u64) >> 32) as u32
-    }
-}
 
 type ThreadRoutine = Coroutine<(), (), (), DefaultStack>;
 
@@ -126,12 +101,27 @@ impl<'a> RunningBlock<'a> {
             }
         }
         let n_warps = routines.len() as u32 / 32;
+        let named = |warp| format!("warp {warp} of block {}", context.block);
+        let gives_way = |order: &mut Order| {
+            order.rarely(1, |_| format!("block {} lets another one go on at a barrier", context.block)).is_some()
+        };
         let mut able: Vec<u32> = (0..n_warps).collect();
         loop {
+            let held = order.rarely(n_warps, |warp| format!("{} waits until no other can go on", named(warp)));
+            let mut last = 0;
             while !able.is_empty() {
-                let pick = order.below(able.len() as u32) as usize;
+                // The plain choice is the warp that went on last.
+                let n_able = able.len();
+                let after = |steps: usize| (last + steps) % n_able;
+                let switched =
+                    |steps| format!("{} goes on instead of {}", named(able[after(steps)]), named(able[after(0)]));
+                let mut pick = after(order.below(n_able as u32, |steps| switched(steps as usize)) as usize);
+                if held == Some(able[pick]) {
+                    pick = (pick + 1) % n_able;
+                }
+                last = pick;
                 let warp = able[pick];
-                let rounds = 1 + order.below(MOST_ROUNDS);
+                let rounds = 1 + order.below(MOST_ROUNDS, |more| format!("{} goes on {more} times more", named(warp)));
                 let mut goes_on = true;
                 for _ in 0..rounds {
                     if !run_warp(context, routines, warp, order) {
@@ -146,11 +136,11 @@ impl<'a> RunningBlock<'a> {
                     }
                 }
                 if !goes_on {
-                    able.swap_remove(pick);
+                    able.remove(pick);
                 }
             }
             match pass_barrier(context) {
-                Turn::Able if others && order.below(BARRIERS_A_TURN) == 0 => return Turn::Able,
+                Turn::Able if others && gives_way(order) => return Turn::Able,
                 Turn::Able => able.extend(0..n_warps),
                 turn => return turn,
             }
@@ -181,6 +171,11 @@ impl<'a> RunningBlock<'a> {
 fn run_warp(context: &BlockContext<'_>, routines: &mut [ThreadRoutine], warp: u32, order: &mut Order) -> bool {
     let draw = order.next() as u32;
     let (start, stride) = (draw % 32, (draw >> 8) | 1);
+    if draw != 0 {
+        order.note(|| {
+            format!("lanes of warp {warp} of block {} go on from {start} in steps of {}", context.block, stride % 32)
+        });
+    }
     for i in 0..32 {
         let lane = start.wrapping_add(stride.wrapping_mul(i)) % 32;
         let thread = warp * 32 + lane;
@@ -266,8 +261,11 @@ fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
         left &= !same;
         if request.operation == Operation::ActiveMask {
             // Any non-empty part of those that wait.
-            let some = same & order.next() as u32;
+            let some = same & !order.next() as u32;
             let some = if some == 0 { 1 << first } else { some };
+            if some != same {
+                order.note(|| format!("active_mask of warp {warp} of block {} gives {some:#010x}", context.block));
+            }
             for lane in bits(some) {
                 lanes[lane].status = Status::Runnable;
                 lanes[lane].answer = some;

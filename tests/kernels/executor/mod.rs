@@ -2,6 +2,7 @@
 #![allow(clippy::if_same_then_else, reason = "the same collective at two places is the very thing that is tested")]
 
 mod counts;
+mod explore;
 mod launches;
 mod races;
 
