@@ -13,14 +13,13 @@ use super::{STRIPS_PER_SECTOR, sector_id};
 /// Boards that a table may have: what the kernels are dimensioned for.
 pub const MAX_BOARDS: usize = MAX_SLOTS / LANES_PER_BOARD;
 
-/// Bytes of the two header words.
 const HEADER: usize = 8;
 
 /// The arrays with a word a slot, in the order of the file.
 const LANE_ARRAYS: [&str; 8] = ["sector", "module", "face", "stave", "layer", "side", "type", "chanID"];
 
 /// Bit 8 of a `ChannelID`: the second half-sector, on v5 lanes that read out 256 strips.
-const SUB_SECTOR_BIT: u32 = 1 << 8;
+pub(crate) const SUB_SECTOR_BIT: u32 = 1 << 8;
 
 /// Detector type of the UT in `ChannelID`.
 const UT: u32 = 2;
@@ -48,19 +47,12 @@ impl Boards {
     }
 
     /// Reads a boards file.
-    ///
-    /// # Errors
-    /// As [`Boards::parse`], and when the file cannot be read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, TablesError> {
         let path = path.as_ref();
         Self::parse(&read_file(path)?, &path.display().to_string())
     }
 
     /// Parses a boards file; errors call it `name`.
-    ///
-    /// # Errors
-    /// When the bytes are too few or too many for the count, the version is neither 3 nor 4, or the table is refused by
-    /// [`Boards::validate`].
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, TablesError> {
         check_kind(bytes, name, BOARDS)?;
         let n_boards = header_word(bytes, name, 0, "n_boards")? as usize;
@@ -149,9 +141,6 @@ impl Boards {
     }
 
     /// Writes the boards file.
-    ///
-    /// # Errors
-    /// When the table is refused by [`Boards::validate`] or the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), TablesError> {
         let path = path.as_ref();
         self.validate(&path.display().to_string())?;

@@ -8,7 +8,6 @@ use std::path::Path;
 use super::error::{Array, GEOMETRY, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
 use super::{N_SECTORS, STRIPS_PER_SECTOR, layer_of};
 
-/// Bytes of the header word.
 const HEADER: usize = 4;
 
 /// The arrays in the order of the file; `dxDy` only from version 1 on.
@@ -92,19 +91,12 @@ pub struct Geometry {
 
 impl Geometry {
     /// Reads a geometry file.
-    ///
-    /// # Errors
-    /// As [`Geometry::parse`], and when the file cannot be read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, TablesError> {
         let path = path.as_ref();
         Self::parse(&read_file(path)?, &path.display().to_string())
     }
 
     /// Parses a geometry file; errors call it `name`.
-    ///
-    /// # Errors
-    /// When the count is not 1048, the version is neither 0 nor 1, the bytes are too few or too many, or the table is
-    /// refused by [`Geometry::validate`].
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, TablesError> {
         check_kind(bytes, name, GEOMETRY)?;
         let header = header_word(bytes, name, 0, "n_sectors")?;
@@ -177,9 +169,6 @@ impl Geometry {
     }
 
     /// Writes the geometry file.
-    ///
-    /// # Errors
-    /// When the table is refused by [`Geometry::validate`] or the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), TablesError> {
         let path = path.as_ref();
         self.validate(&path.display().to_string())?;

@@ -60,7 +60,6 @@ pub(crate) fn lanes_by_sector() -> Vec<Lane> {
     lanes
 }
 
-/// The fields of a channel, one by one.
 fn lane_of(channel: ChannelId) -> Lane {
     Lane {
         sector: channel.sector().into(),
@@ -74,7 +73,6 @@ fn lane_of(channel: ChannelId) -> Lane {
     }
 }
 
-/// The places of all sectors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SectorPlaces {
     /// By sector id.

@@ -8,7 +8,6 @@ use memmap2::MmapMut;
 use super::{Cluster, DecodeError};
 use crate::detector::BankVersion;
 
-/// Arrays in the structure: six of f32 and the ids.
 const N_ARRAYS: usize = 7;
 
 /// The hits of a batch: seven arrays with a common stride in one block of 32-bit words, 28 bytes a hit.
@@ -122,20 +121,14 @@ impl fmt::Debug for Block {
 
 /// The arrays of a [`UtHits`], to be written by a decoder; each is as long as the capacity.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "as in `Hit`")]
 pub struct UtHitsMut<'a> {
-    /// y of the strip's lower end, mm.
     pub y_begin: &'a mut [f32],
-    /// y of the strip's upper end, mm.
     pub y_end: &'a mut [f32],
-    /// z at y = 0, mm.
     pub z_at_y_eq0: &'a mut [f32],
-    /// x at y = 0, mm.
     pub x_at_y_eq0: &'a mut [f32],
-    /// Slope of the strip.
     pub dx_dy: &'a mut [f32],
-    /// Inverse variance, 1/mm².
     pub weight: &'a mut [f32],
-    /// `LHCbID`.
     pub id: &'a mut [u32],
     /// `events * n_groups + 1` ends of groups.
     pub offsets: &'a mut [u32],
@@ -168,9 +161,6 @@ impl UtHits {
     }
 
     /// Reserves [clusters](Self::with_clusters) for a capacity that comes from outside.
-    ///
-    /// # Errors
-    /// When the system does not give the memory.
     pub fn try_with_clusters(mut self) -> Result<Self, CapacityError> {
         let (max_events, max_hits, bytes) = (self.max_events, self.stride, Some(4 * self.stride as u64));
         let clusters = Block::try_zeroed(self.stride).ok_or(CapacityError { max_events, max_hits, bytes })?;
@@ -271,9 +261,6 @@ impl UtHits {
     }
 
     /// Passes a result on, and forgets the hits where it is an error: offsets may then count hits beyond the capacity.
-    ///
-    /// # Errors
-    /// If the result is one.
     pub fn forget_on<T, E>(&mut self, result: Result<T, E>) -> Result<T, E> {
         if result.is_err() {
             self.offsets.clear();

@@ -61,7 +61,6 @@ impl Read for Source {
     }
 }
 
-/// Next piece of a file.
 #[derive(Debug)]
 pub enum Frame {
     /// Nothing.
@@ -72,19 +71,16 @@ pub enum Frame {
     Packet(Packet, Option<FileAt>),
 }
 
-/// The events or packets of one MDF file or file of packets.
 #[derive(Debug)]
 pub struct Frames {
     input: Source,
     file: PathBuf,
     format: Format,
-    /// Length of the file where it has one.
     length: Option<u64>,
     /// Byte at which the next event or packet begins.
     position: u64,
     /// Byte at which the last one began.
     last: u64,
-    /// Events before the next one.
     events: u64,
     ended: bool,
     check: bool,

@@ -149,9 +149,6 @@ const HEADERS: usize = 128;
 /// have at least that many. What is compressed, a dump or no regular file is one section, its events not counted.
 ///
 /// Where the file cannot be followed, the last section goes on to its end: who reads it finds the place.
-///
-/// # Errors
-/// When the file cannot be opened, or is of a format that is not taken.
 pub fn sections(path: &Path, events: u64) -> Result<Vec<Section>, InputError> {
     let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
     let Opened { length, format, file, .. } = open(path, &Arc::default())?;

@@ -11,28 +11,19 @@ pub const NULL: u16 = u16::MAX;
 
 /// A column of detector quantities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "`docs/columns.md` says it")]
 pub enum DetectorColumn {
-    /// Layer, 0…3.
     Layer,
-    /// Side, 0 C, 1 A.
     Side,
-    /// Stave of the half-layer.
     Stave,
-    /// Face of the stave.
     Face,
-    /// Module of the stave.
     Module,
-    /// Sector of the module, 0 or 1.
     Sector,
     /// Strip of the id.
     Strip,
-    /// Board that reads the strip.
     Board,
-    /// Lane of the board.
     Lane,
-    /// ΣADC.
     Charge,
-    /// Strips of the cluster.
     NStrips,
     /// Lowest strip of the cluster.
     FirstStrip,
@@ -44,10 +35,9 @@ pub enum DetectorColumn {
 
 /// Type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum ColumnType {
-    /// 8 bits.
     U8,
-    /// 16 bits.
     U16,
     /// 0 or 1.
     Bool,
@@ -101,9 +91,7 @@ impl DetectorColumn {
         matches!(self, Self::Charge | Self::NStrips | Self::FirstStrip)
     }
 
-    /// Returns true if a value may be missing: of clusters for v4 banks; and what the tables do not say of a hit that was
-    /// decoded
-    /// with others.
+    /// Returns true if a value may be missing: of clusters for v4 banks, of boards where the tables do not know the hit.
     pub const fn may_be_null(self) -> bool {
         self.needs_clusters() || matches!(self, Self::Board | Self::Lane | Self::Flipped | Self::SectorId)
     }

@@ -14,7 +14,6 @@ use crate::detector::{BankVersion, Boards, LANES_PER_BOARD, STRIPS_PER_SECTOR};
 use crate::hits::Count;
 use crate::input::checksum;
 
-/// Bytes of a v5 bank's header.
 const V5_HEADER: usize = 8;
 
 /// Bytes of the smallest v5 payload that is not [`Count::Short`].
@@ -308,7 +307,6 @@ impl Corruptor {
         place.and_then(|place| self.boards.lanes.get(place)).is_some_and(crate::detector::Lane::is_connected)
     }
 
-    /// Hits of a bank on lanes that nothing is connected to.
     fn unconnected(&self, bank: &Payload) -> u64 {
         let lost = |lane: usize| !self.is_connected(bank.source_id, lane);
         if self.boards.version == BankVersion::V5 {
@@ -411,7 +409,6 @@ impl Corruptor {
     }
 }
 
-/// The counters of trouble.
 fn troubles() -> impl Iterator<Item = Count> {
     Count::ALL.into_iter().filter(|count| count.kind() == crate::hits::Kind::Trouble)
 }
@@ -428,7 +425,6 @@ fn lanes_of(bytes: &[u8]) -> [Vec<Strip>; LANES_PER_BOARD] {
     })
 }
 
-/// Returns where the headers of an MDF event end.
 fn body_of(bytes: &[u8]) -> usize {
     20 + 4 * usize::from(bytes[17] & 0xf)
 }
