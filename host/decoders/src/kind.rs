@@ -61,9 +61,6 @@ impl Backend {
     }
 
     /// A decoder of this backend. `threads`: how many a backend that has several may use, 0 for all cores.
-    ///
-    /// # Errors
-    /// When this machine cannot run the backend.
     pub fn decoder(
         self,
         tables: &DetectorTables,
@@ -75,9 +72,6 @@ impl Backend {
     }
 
     /// A decoder of this backend with these parameters.
-    ///
-    /// # Errors
-    /// When this machine cannot run the backend, or the parameters contradict each other.
     pub fn decoder_with(
         self,
         tables: &DetectorTables,
@@ -99,7 +93,6 @@ impl Backend {
     }
 }
 
-/// The error of a backend that was not compiled in.
 #[cfg(not(all(feature = "cuda", feature = "emulated")))]
 fn left_out(backend: &'static str) -> DecodeError {
     DecodeError::Device { backend, message: format!("this program was built without the feature `{backend}`") }

@@ -20,6 +20,8 @@ pub mod parameters;
 #[cfg(feature = "device")]
 mod pipeline;
 #[cfg(feature = "device")]
+mod placer;
+#[cfg(feature = "device")]
 pub mod plan;
 #[cfg(feature = "device")]
 pub mod ptx;

@@ -7,14 +7,11 @@ use super::lanes::BoardRanks;
 use super::policy::NeedsFallback;
 use ut_data::detector::{LANES_PER_BOARD, MAX_BOARDS};
 
-/// The board of a bank.
 #[derive(Clone, Copy, Debug)]
 pub struct BankBoard {
     /// The bank's sourceID.
     pub source_id: u32,
-    /// Board number.
     pub board: u8,
-    /// Rank of each lane.
     pub ranks: [u16; LANES_PER_BOARD],
 }
 
@@ -30,7 +27,6 @@ impl BankOrder {
         Self { banks: Vec::with_capacity(MAX_BOARDS) }
     }
 
-    /// The board of each bank.
     pub fn banks(&self) -> &[BankBoard] {
         &self.banks
     }

@@ -15,7 +15,6 @@ pub struct Bank<'a> {
     pub payload: &'a [u8],
 }
 
-/// Addresses of the banks of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBanks<'a> {
     batch: BatchView<'a>,

@@ -34,7 +34,6 @@ const HALF: usize = MAX_KINDS / 2;
 /// Bits of an `LHCbID` in the tables for the kind of the sector.
 pub const KIND_MASK: u32 = MAX_KINDS as u32 - 1;
 
-/// Ranks that the tables have room for.
 pub const MAX_RANKS: usize = MAX_SLOTS.next_multiple_of(64);
 
 /// Words from one column by rank to the next: two windows of any level may begin at the last rank.
@@ -50,7 +49,6 @@ pub struct LaneSource {
     /// Mask that is combined with the masked hit words: the rank and, if the lane is read backwards, [`BACKWARDS`] and all
     /// strip bits, so that strips ascend in the stream.
     pub xor: u32,
-    /// The board.
     pub board: u8,
     /// v5: byte of the payload with the lane's first hit. v4: the lane, among those of the board.
     pub place: u8,
@@ -62,7 +60,6 @@ pub struct LaneSource {
 /// The lanes of a board.
 #[derive(Clone, Copy, Debug)]
 pub struct BoardRanks {
-    /// Rank of each lane.
     pub ranks: [u16; LANES_PER_BOARD],
     /// Is true if there is such a board.
     pub in_use: bool,
@@ -73,11 +70,9 @@ pub struct BoardRanks {
 pub struct LaneOrder {
     /// Format of the banks.
     pub version: BankVersion,
-    /// By board.
     pub boards: Vec<BoardRanks>,
     /// Connected lanes: ranks below this.
     pub n_connected: usize,
-    /// By rank.
     pub sources: Vec<LaneSource>,
     /// By group, and one after the last: its first rank.
     pub first_ranks: Vec<u16>,
@@ -224,12 +219,10 @@ impl LaneOrder {
         Self { version, boards, n_connected, sources, first_ranks, few_kinds, by_rank, by_kind }
     }
 
-    /// Sector groups.
     pub fn n_groups(&self) -> usize {
         self.first_ranks.len() - 1
     }
 
-    /// Boards of the table.
     pub fn n_boards(&self) -> usize {
         self.boards.len()
     }

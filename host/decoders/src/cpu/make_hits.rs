@@ -179,7 +179,6 @@ struct Maker<'a, S: Simd, const SOURCE: u8, const FEW: bool> {
     setup: &'a Setup,
     clusters: &'a Clusters,
     to: Output,
-    /// x of the vector before.
     x_before: S::F,
     /// The most W of each element.
     heaviest: S::U,

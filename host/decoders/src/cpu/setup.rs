@@ -18,16 +18,13 @@ pub enum HitSource {
 /// One detector and one set of options.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The order of the lanes.
     pub lanes: LaneOrder,
-    /// The options.
     pub options: DecodeOptions,
     /// Source of the coordinates of hits.
     pub source: HitSource,
 }
 
 impl Setup {
-    /// The setup for lanes in their order.
     pub fn new(lanes: LaneOrder, options: DecodeOptions) -> Self {
         let source = match lanes.version {
             BankVersion::V4 => HitSource::Quarters,

@@ -44,7 +44,6 @@ pub trait Clock {
     fn lap(&mut self, stage: Stage);
 }
 
-/// No clock.
 impl Clock for () {
     #[inline(always)]
     fn lap(&mut self, _: Stage) {}

@@ -15,17 +15,13 @@ use super::setup::Setup;
 use crate::plan::Plan;
 use ut_data::DecodeError;
 
-/// The buffers between the kernels.
 pub(super) struct AllenWork<D: Device> {
-    /// Work memory sized by the number of events.
     of_events: Buffer<D>,
-    /// Work memory sized by the number of strips.
     of_strips: Buffer<D>,
     /// Room for strips, in elements.
     pub(super) strips: usize,
 }
 
-/// Places of what follows from the number of events.
 struct EventPlaces {
     strip_counts: Place,
     strip_offsets: Place,

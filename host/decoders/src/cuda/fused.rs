@@ -34,7 +34,6 @@ pub(super) struct FusedPlaces {
     look_back: Place,
     groups: Place,
     others: Place,
-    /// Bytes of it all.
     pub(super) bytes: usize,
 }
 
@@ -86,7 +85,6 @@ impl FusedPlaces {
 /// Launch of the fused pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// All.
     Decode,
     /// Count the hits, and find where each event's begin.
     Count,
@@ -146,7 +144,6 @@ pub(super) unsafe fn launch<'a, D: Device>(
     }
 }
 
-/// The memory of a decoder's stream.
 pub(super) struct FusedWork<D: Device> {
     memory: Buffer<D>,
 }
@@ -164,7 +161,6 @@ impl<D: Device> FusedWork<D> {
         self.memory.reserve(device, FusedPlaces::of(plan, batch, plan.counts_first()).bytes)
     }
 
-    /// Returns the address of the memory.
     pub(super) fn base(&self) -> u64 {
         self.memory.address()
     }

@@ -28,9 +28,6 @@ impl CudaDevice {
     /// - `context` is a context of this process, made by `cuCtxCreate` or `cuDevicePrimaryCtxRetain`.
     /// - It is not destroyed, released for the last time or reset before the device and everything that was made with it
     ///   (decoders, batches, streams, events) has been dropped.
-    ///
-    /// # Errors
-    /// When the kernels cannot run on its GPU; the message says why and what to do.
     pub unsafe fn in_context(context: *mut c_void, registers: u32) -> Result<Self, DecodeError> {
         // The driver is asked before the context is touched; of the GPUs, only the context's own is to be used.
         check_driver()?;
@@ -43,9 +40,6 @@ impl CudaDevice {
     ///
     /// # Safety
     /// - As there.
-    ///
-    /// # Errors
-    /// As there, and when no context is current.
     pub unsafe fn in_current_context(registers: u32) -> Result<Self, DecodeError> {
         check_driver()?;
         let context = Context::current()?;
@@ -75,9 +69,6 @@ impl CudaDevice {
 
 impl CudaSequence {
     /// Compiles the kernels for batches of one layout, so that the first of them does not wait for it.
-    ///
-    /// # Errors
-    /// What the driver said.
     pub fn prepare(&self, layout: Layout) -> Result<(), DecodeError> {
         self.device().compile(self.unit(layout), Kernel::Fused)
     }

@@ -14,7 +14,6 @@ const PIECE: usize = 2 << 20;
 pub(super) struct Upload<D: Device> {
     staging: HostBuffer<D>,
     input: Buffer<D>,
-    /// Bytes that went to the device.
     bytes: u64,
 }
 

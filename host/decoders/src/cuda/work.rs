@@ -13,9 +13,7 @@ use ut_data::DecodeError;
 
 /// The buffers of a stream, but for what comes out.
 pub(super) enum Work<D: Device> {
-    /// Kernels one after the other.
     Allen(AllenWork<D>),
-    /// A kernel for ordinary events, and one for the others.
     Fused(FusedWork<D>),
 }
 

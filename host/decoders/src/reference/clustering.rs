@@ -2,7 +2,6 @@
 
 use ut_data::{Count, DecodeOptions, EventReport, Position};
 
-/// One hit word of a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneHit {
     /// Charge, 0…31.
@@ -18,7 +17,6 @@ pub struct Cluster {
     pub sum_position: u32,
     /// W: ΣADC, or the number of strips. Never 0.
     pub weight: u32,
-    /// ΣADC.
     pub sum_adc: u32,
     /// Strips.
     pub n: u32,
