@@ -30,10 +30,12 @@ pub struct Capacity {
     pub hits: usize,
 }
 
-/// Settings of a decoder on any device; none changes a result.
+/// Settings of a decoder on a device; none changes a result.
 #[derive(Clone, Debug)]
-pub struct DeviceConfig {
-    /// Block shapes and the like.
+pub struct CudaConfig {
+    /// GPU of [`CudaDecoder::new`](super::CudaDecoder::new), numbered from 0.
+    pub ordinal: usize,
+    /// Block shapes and other launch parameters, limit of registers, carve-out and graphs among them.
     pub launch: Parameters,
     /// Batches that can be in flight; at least 1.
     pub streams: usize,
@@ -51,9 +53,10 @@ pub struct DeviceConfig {
 /// Three: while one batch is copied in, one is decoded, and one is copied out.
 pub const DEFAULT_STREAMS: usize = 3;
 
-impl Default for DeviceConfig {
+impl Default for CudaConfig {
     fn default() -> Self {
         Self {
+            ordinal: 0,
             launch: Parameters::default(),
             streams: DEFAULT_STREAMS,
             capacity: Capacity::default(),
@@ -61,6 +64,13 @@ impl Default for DeviceConfig {
             rung: None,
             step: FusedStep::default(),
         }
+    }
+}
+
+impl CudaConfig {
+    /// The defaults, with these parameters.
+    pub fn of(parameters: &Parameters) -> Self {
+        Self { launch: *parameters, pipeline: parameters.pipeline(), ..Self::default() }
     }
 }
 
@@ -130,7 +140,7 @@ impl<D: Device> DeviceDecoder<D> {
         mut device: D,
         tables: &DetectorTables,
         options: DecodeOptions,
-        config: DeviceConfig,
+        config: CudaConfig,
     ) -> Result<Self, DecodeError> {
         device.begin()?;
         let streams = (0..config.streams.max(1)).map(|_| device.stream()).collect::<Result<_, _>>()?;
@@ -144,7 +154,7 @@ impl<D: Device> DeviceDecoder<D> {
         streams: Vec<D::Stream>,
         tables: &DetectorTables,
         options: DecodeOptions,
-        config: DeviceConfig,
+        config: CudaConfig,
     ) -> Result<Self, DecodeError> {
         device.begin()?;
         // One of another device is an error here.
@@ -159,9 +169,9 @@ impl<D: Device> DeviceDecoder<D> {
         streams: Vec<D::Stream>,
         tables: &DetectorTables,
         options: DecodeOptions,
-        config: DeviceConfig,
+        config: CudaConfig,
     ) -> Result<Self, DecodeError> {
-        let DeviceConfig { launch, capacity, pipeline, rung, step, .. } = config;
+        let CudaConfig { launch, capacity, pipeline, rung, step, .. } = config;
         let failure = |message| DecodeError::Device { backend: name, message };
         launch.validate().map_err(|error| failure(error.to_string()))?;
         if rung.is_some() && tables.boards().version != BankVersion::V5 {

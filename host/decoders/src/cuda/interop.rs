@@ -7,7 +7,7 @@
 
 use std::ffi::c_void;
 
-use super::decoder::{DeviceConfig, DeviceDecoder};
+use super::decoder::{CudaConfig, DeviceDecoder};
 use super::driver::{Context, CudaStream};
 use super::gpu::CudaDevice;
 use super::start::{check_driver, choose};
@@ -78,7 +78,7 @@ impl CudaDecoder {
     /// A decoder on `device` that puts its work on the caller's streams, one batch at a time on each, in place of streams of
     /// its own. What the caller puts on a stream before a batch is done before it, what he puts there afterwards is done
     /// after its kernels and copies: a batch by device pointers may be written on that stream without waiting for it.
-    /// `config.streams` is not used.
+    /// `config.streams` and `config.ordinal` are not used.
     ///
     /// [`submit`](Self::submit) waits for nothing, once the buffers have grown to what the batches need;
     /// [`collect`](Self::collect), and dropping the decoder with a batch in flight, wait for the stream, with all that the
@@ -91,7 +91,7 @@ impl CudaDecoder {
         streams: Vec<CudaStream>,
         tables: &DetectorTables,
         options: DecodeOptions,
-        config: DeviceConfig,
+        config: CudaConfig,
     ) -> Result<Self, DecodeError> {
         if streams.iter().any(|stream| stream.raw().addr() == PER_THREAD) {
             let message = "the per-thread default stream is another one on each thread, and a decoder may go from one to the \

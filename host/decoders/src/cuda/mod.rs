@@ -36,7 +36,7 @@ mod upload;
 mod work;
 
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
-pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket};
+pub use decoder::{Capacity, CudaConfig, DEFAULT_STREAMS, DeviceDecoder, Ticket};
 pub use device::{Argument, Device, Rows, TransferBytes};
 pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream, GraphUse};
 pub use facts::{Compiled, Facts};
@@ -47,40 +47,9 @@ pub use sequence::{DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, S
 pub use start::{Gpu, StartError, choose};
 pub use stream::Readback;
 
-use super::parameters::Parameters;
 use super::ptx::Kernel;
-use super::rank_tables::FusedStep;
-use super::{DecodeError, DecodeOptions, Pipeline};
+use super::{DecodeError, DecodeOptions};
 use ut_data::detector::DetectorTables;
-
-/// Settings of a [`CudaDecoder`]; none changes a result.
-#[derive(Clone, Debug)]
-#[expect(missing_docs, reason = "as in `DeviceConfig`")]
-pub struct CudaConfig {
-    /// GPU, numbered from 0.
-    pub ordinal: usize,
-    /// Block shapes and other launch parameters, limit of registers, carve-out and graphs among them.
-    pub launch: Parameters,
-    pub streams: usize,
-    pub capacity: Capacity,
-    pub pipeline: Pipeline,
-    pub rung: Option<String>,
-    pub step: FusedStep,
-}
-
-impl Default for CudaConfig {
-    fn default() -> Self {
-        let DeviceConfig { launch, streams, capacity, pipeline, rung, step } = DeviceConfig::default();
-        Self { ordinal: 0, launch, streams, capacity, pipeline, rung, step }
-    }
-}
-
-impl CudaConfig {
-    /// The defaults, with these parameters.
-    pub fn of(parameters: &Parameters) -> Self {
-        Self { launch: *parameters, pipeline: parameters.pipeline(), ..Self::default() }
-    }
-}
 
 /// A stage of a trigger sequence on a GPU.
 pub type CudaSequence = DeviceSequence<CudaDevice>;
@@ -91,10 +60,9 @@ pub type CudaDecoder = DeviceDecoder<CudaDevice>;
 impl CudaDecoder {
     /// A decoder for one detector and one set of options.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
-        let CudaConfig { ordinal, launch, streams, capacity, pipeline, rung, step } = config;
-        let device = CudaDevice::new(ordinal, launch.registers())?.with_carve_out(launch.carve_out());
-        let device = device.with_graphs(launch.graph())?;
-        Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, pipeline, rung, step })
+        let launch = config.launch;
+        let device = CudaDevice::new(config.ordinal, launch.registers())?.with_carve_out(launch.carve_out());
+        Self::on("cuda", device.with_graphs(launch.graph())?, tables, options, config)
     }
 
     /// Begins or ends timing each kernel: see [`CudaDevice::time_kernels`].
