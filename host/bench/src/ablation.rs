@@ -340,7 +340,6 @@ impl Ladder<'_> {
         self.filled(&rung_variant(i), self.launch)
     }
 
-    /// Registers and occupancy of a rung of the fused pipeline.
     fn fused_resources(&self, launch: Parameters) -> Vec<KernelResources> {
         let mut kernels = self.filled(Unit::fused(self.tables.boards().version, self.layout()).name, launch);
         let always = [Kernel::GatherBanks, Kernel::Fused, Kernel::FusedOthers].map(Kernel::name);

@@ -190,7 +190,7 @@ pub fn variant(
         return OnGpu { sample, tables, options, config: &config, streams: n }.variant(mode, expected);
     }
     let decoder = || backend.decoder_with(tables, options, parameters);
-    Variant::cold(sample, tables, n, decoder, false, expected)
+    Variant::checked(sample, tables, n, decoder, false, expected)
 }
 
 /// `wanted` of `events` in the batches that the parameters say, repeated if there are fewer.

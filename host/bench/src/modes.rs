@@ -10,6 +10,7 @@ use super::sample::{Expected, Sample};
 use super::timing::{Contents, Job, Variant};
 use ut_data::detector::DetectorTables;
 use ut_data::input::EventBatch;
+use ut_data::named;
 use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, GraphUse, PinnedBatch, ResidentBatch};
 use ut_decoders::ptx::Kernel;
 use ut_decoders::{DecodeError, DecodeOptions};
@@ -26,19 +27,7 @@ pub enum Mode {
     EndToEnd,
 }
 
-impl Mode {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::DeviceResident, Self::HitsOnDevice, Self::EndToEnd];
-
-    /// Name in the JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::DeviceResident => "device-resident",
-            Self::HitsOnDevice => "hits-on-device",
-            Self::EndToEnd => "end-to-end",
-        }
-    }
-}
+named!("mode" Mode: DeviceResident "device-resident", HitsOnDevice "hits-on-device", EndToEnd "end-to-end");
 
 /// Work of a GPU.
 #[derive(Clone, Copy, Debug)]
@@ -147,7 +136,7 @@ impl OnGpu<'_> {
     /// Returns what a pass decodes, as a first one shows.
     fn contents(&self, expected: Option<&Expected>) -> Result<Result<Contents, String>, DecodeError> {
         let decoder = || Ok(Box::new(self.decoder()?) as _);
-        Ok(Variant::cold(self.sample, self.tables, 1, decoder, false, expected)?.map(|variant| variant.contents))
+        Ok(Variant::checked(self.sample, self.tables, 1, decoder, false, expected)?.map(|variant| variant.contents))
     }
 
     fn streaming(&self, mode: Mode, contents: Contents) -> Result<Variant, DecodeError> {

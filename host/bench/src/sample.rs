@@ -223,7 +223,6 @@ mod tests {
         assert_eq!((sample.events, sample.batches.len()), (2000, 1));
         let none = Sample::new(&[EventBatch::default()], 10);
         assert_eq!((none.events, none.batches.len()), (0, 0));
-        // As many events as are wanted are taken.
         let sample = Sample::of(&[batch_of(3), batch_of(5)], 4, 7);
         assert_eq!((sample.events, sample.distinct_events, sample.batches.len()), (7, 4, 2));
     }

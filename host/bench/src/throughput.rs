@@ -207,7 +207,7 @@ pub fn run(
             let which: &[bool] = if clusters { &[false, true] } else { &[false] };
             for &clusters in which {
                 let variant = Variant::checked(sample, tables, threads, decoder, clusters, Some(expected))?;
-                variants.push(variant.map_err(wrong)?);
+                variants.push(variant.map_err(wrong)?.warmed()?);
             }
             let (kernels, graphs) = (Vec::new(), None);
             contestants.push(Contestant { sample, variants: which.len(), modes: &[], kernels, graphs });

@@ -82,23 +82,6 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`, into hits
-    /// [with clusters](UtHits::with_clusters) or without. Decodes it once to see that it can be, and to learn how long it
-    /// takes. The first decoder's hits are compared with `expected`; the inner error says what differs.
-    pub fn checked(
-        sample: &Sample,
-        tables: &DetectorTables,
-        threads: usize,
-        decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
-        clusters: bool,
-        expected: Option<&Expected>,
-    ) -> Result<Result<Self, String>, DecodeError> {
-        match Self::cold(sample, tables, threads, decoder, clusters, expected)? {
-            Ok(variant) => variant.warmed().map(Ok),
-            Err(difference) => Ok(Err(difference)),
-        }
-    }
-
     /// These jobs, a thread each, with `contents` in a pass of each.
     pub fn of(jobs: Vec<Box<dyn Job>>, contents: Contents) -> Self {
         Self { jobs, passes: 1, contents }
@@ -113,8 +96,10 @@ impl Variant {
         Ok(self)
     }
 
-    /// Prepares as [`checked`](Self::checked) does, but without warming up, and with repetitions of a single pass.
-    pub fn cold(
+    /// Decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`, into hits
+    /// [with clusters](UtHits::with_clusters) or without; not warmed up. The first decoder's hits are compared with
+    /// `expected`; the inner error says what differs.
+    pub fn checked(
         sample: &Sample,
         tables: &DetectorTables,
         threads: usize,

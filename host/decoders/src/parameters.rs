@@ -93,16 +93,13 @@ parameters! {
 }
 
 const LAYOUTS: [&str; 2] = ["allen", "mep"];
-const PIPELINES: [&str; 2] = [Pipeline::ALL[0].name(), Pipeline::ALL[1].name()];
-const LEVELS: [&str; 5] =
-    [Simd::ALL[0].name(), Simd::ALL[1].name(), Simd::ALL[2].name(), Simd::ALL[3].name(), Simd::ALL[4].name()];
 
 /// The words that stand for the values 0, 1, … of a parameter; none where a value is a number.
 pub fn words(name: &str) -> &'static [&'static str] {
     match name {
-        "cpu.simd" => &LEVELS,
+        "cpu.simd" => &Simd::NAMES,
         "layout" => &LAYOUTS,
-        "pipeline" => &PIPELINES,
+        "pipeline" => &Pipeline::NAMES,
         _ => &[],
     }
 }
@@ -216,16 +213,6 @@ pub enum CarveOut {
     Percent(u8),
 }
 
-impl CarveOut {
-    const fn of(value: u32) -> Self {
-        match value {
-            0 => Self::Needed,
-            1 => Self::Unset,
-            percent => Self::Percent(percent as u8),
-        }
-    }
-}
-
 /// A value for every parameter of every backend; a backend looks at its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameters {
@@ -263,7 +250,11 @@ impl Parameters {
 
     /// Returns the division of a multiprocessor's memory while the fused kernel runs.
     pub const fn carve_out(&self) -> CarveOut {
-        CarveOut::of(self.carve_out_word())
+        match self.carve_out_word() {
+            0 => CarveOut::Needed,
+            1 => CarveOut::Unset,
+            percent => CarveOut::Percent(percent as u8),
+        }
     }
 
     /// Returns true if the kernels of a batch are launched as a CUDA graph.

@@ -26,7 +26,6 @@ use ut_data::input::{BatchView, EventMeta};
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "as in `Tables`")]
 pub struct DeviceTables {
-    /// Format of the banks.
     pub version: BankVersion,
     pub slots: Vec<Slot>,
     pub board_lanes: Vec<Lane>,

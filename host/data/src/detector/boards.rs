@@ -24,9 +24,9 @@ pub(crate) const SUB_SECTOR_BIT: u32 = 1 << 8;
 /// Detector type of the UT in `ChannelID`.
 const UT: u32 = 2;
 
-/// The fields of a lane in the order of the file.
-const fn words(lane: &Lane) -> [u32; 8] {
-    [lane.sector, lane.module, lane.face, lane.stave, lane.layer, lane.side, lane.kind, lane.chan_id]
+/// The fields of a lane, which has them in the order of the file.
+fn words(lane: &Lane) -> [u32; LANE_ARRAYS.len()] {
+    bytemuck::cast(*lane)
 }
 
 /// The contents of a boards file.
@@ -72,11 +72,8 @@ impl Boards {
         let at = |index: usize| word(bytes, index).unwrap_or_default();
         let strips_per_hybrid = (0..n_boards).map(|board| at(HEADER / 4 + board)).collect();
         let lanes = (0..n_slots)
-            .map(|slot| {
-                let [sector, module, face, stave, layer, side, kind, chan_id] =
-                    std::array::from_fn(|array| at(lane_offset(n_boards, array, slot) / 4));
-                Lane { sector, module, face, stave, layer, side, kind, chan_id }
-            })
+            .map(|slot| std::array::from_fn(|array| at(lane_offset(n_boards, array, slot) / 4)))
+            .map(bytemuck::cast::<[u32; LANE_ARRAYS.len()], Lane>)
             .collect();
         let boards = Self { version, strips_per_hybrid, lanes };
         boards.validate(name)?;
@@ -148,7 +145,6 @@ impl Boards {
     }
 }
 
-/// Number of bytes of the boards file with this header.
 pub(super) fn n_bytes(header: &[u8]) -> Option<usize> {
     let n_boards = word(header, 0).map(|n| n as usize).filter(|n| (1..=MAX_BOARDS).contains(n))?;
     word(header, 1).and_then(|version| BankVersion::from_byte(u8::try_from(version).ok()?))?;
@@ -168,7 +164,6 @@ fn check_count(n_boards: usize, name: &str) -> Result<(), TablesError> {
     })
 }
 
-/// Byte offset of a lane's word in one of the [`LANE_ARRAYS`].
 const fn lane_offset(n_boards: usize, array: usize, slot: usize) -> usize {
     HEADER + 4 * (n_boards + array * LANES_PER_BOARD * n_boards + slot)
 }

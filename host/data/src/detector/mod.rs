@@ -24,7 +24,7 @@ pub(crate) use fit::is_mounted_flipped;
 #[cfg(feature = "synth")]
 pub use geometry::DX_DY;
 pub use geometry::{Geometry, Sector};
-pub use groups::{Grouping, UnknownGrouping};
+pub use groups::Grouping;
 pub use mask::{Mask, MaskError};
 #[cfg(feature = "synth")]
 pub use sector_id::is_cut_in_two;

@@ -6,7 +6,6 @@ use super::{Boards, ChannelId, Geometry, LANES_PER_BOARD, Lane, N_SECTORS, secto
 /// Channels without strip, and without what all channels of the UT have in common: bits 9–20 of a `ChannelID`.
 const N_CHANNELS: usize = 1 << 12;
 
-/// No sector.
 const NONE: u16 = u16::MAX;
 
 /// A lane by its board.

@@ -66,10 +66,6 @@ enum Block {
 }
 
 impl Block {
-    fn zeroed(len: usize) -> Self {
-        Self::try_zeroed(len).unwrap_or_else(|| Self::Heap(vec![0; len]))
-    }
-
     /// `None` when the system does not give the memory.
     fn try_zeroed(len: usize) -> Option<Self> {
         let Ok(pages) = MmapMut::map_anon(len.checked_mul(size_of::<u32>())?) else {
@@ -107,7 +103,7 @@ impl DerefMut for Block {
 
 impl Clone for Block {
     fn clone(&self) -> Self {
-        let mut clone = Self::zeroed(self.len());
+        let mut clone = Self::try_zeroed(self.len()).unwrap_or_else(|| Self::Heap(vec![0; self.len()]));
         clone.copy_from_slice(self);
         clone
     }
@@ -138,26 +134,18 @@ pub struct UtHitsMut<'a> {
 
 impl UtHits {
     /// Room for `max_hits` hits of `max_events` events with `n_groups` sector groups each.
+    ///
+    /// # Panics
+    /// Where [`try_with_capacity`](Self::try_with_capacity) refuses.
     pub fn with_capacity(max_events: usize, n_groups: usize, max_hits: usize) -> Self {
-        // 16 words: every array begins on a new cache line.
-        let stride = max_hits.next_multiple_of(16);
-        Self {
-            block: Block::zeroed(N_ARRAYS * stride),
-            stride,
-            offsets: Vec::with_capacity(max_events * n_groups + 1),
-            n_groups,
-            max_events,
-            clusters: None,
-            has_clusters: false,
-        }
+        Self::try_with_capacity(max_events, n_groups, max_hits).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Asks for charge, number of strips and first strip of each hit, which take four bytes more a hit. The backends
     /// `reference` and `cpu` give them; the others refuse to decode into these hits.
     #[must_use]
-    pub fn with_clusters(mut self) -> Self {
-        self.clusters = Some(Block::zeroed(self.stride));
-        self
+    pub fn with_clusters(self) -> Self {
+        self.try_with_clusters().unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Reserves [clusters](Self::with_clusters) for a capacity that comes from outside.
@@ -177,6 +165,7 @@ impl UtHits {
         let refuse = |bytes| CapacityError { max_events, max_hits, bytes };
         let ends = max_events.checked_mul(n_groups).and_then(|ends| ends.checked_add(1)).filter(|&ends| ends <= most);
         let (Some(ends), true) = (ends, max_hits <= most) else { return Err(refuse(None)) };
+        // 16 words: every array begins on a new cache line.
         let stride = max_hits.next_multiple_of(16);
         let bytes = 4 * (N_ARRAYS as u64 * stride as u64 + ends as u64);
         let mut offsets = Vec::new();

@@ -63,7 +63,6 @@ impl Read for Source {
 
 #[derive(Debug)]
 pub enum Frame {
-    /// Nothing.
     End,
     /// An MDF event; its bytes were appended.
     Event,

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use crate::detector::{ChannelId, DetectorTables, LhcbId};
 use crate::hits::{Cluster, UtHits};
+use crate::named;
 
 /// A value that is not there. No column has it as a value.
 pub const NULL: u16 = u16::MAX;
@@ -43,48 +44,14 @@ pub enum ColumnType {
     Bool,
 }
 
+named!("column" DetectorColumn: Layer "layer", Side "side", Stave "stave", Face "face", Module "module",
+    Sector "sector",
+    Strip "strip", Board "board", Lane "lane", Charge "charge", NStrips "n_strips", FirstStrip "first_strip",
+    Flipped "flipped", SectorId "sector_id");
+
 impl DetectorColumn {
     /// Columns that `detector` stands for, in the order of the outputs.
-    pub const DETECTOR: [Self; 13] = [
-        Self::Layer,
-        Self::Side,
-        Self::Stave,
-        Self::Face,
-        Self::Module,
-        Self::Sector,
-        Self::Strip,
-        Self::Board,
-        Self::Lane,
-        Self::Charge,
-        Self::NStrips,
-        Self::FirstStrip,
-        Self::Flipped,
-    ];
-
-    /// All, in the order of the outputs.
-    pub fn all() -> impl Iterator<Item = Self> {
-        Self::DETECTOR.into_iter().chain([Self::SectorId])
-    }
-
-    /// The column's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Layer => "layer",
-            Self::Side => "side",
-            Self::Stave => "stave",
-            Self::Face => "face",
-            Self::Module => "module",
-            Self::Sector => "sector",
-            Self::Strip => "strip",
-            Self::Board => "board",
-            Self::Lane => "lane",
-            Self::Charge => "charge",
-            Self::NStrips => "n_strips",
-            Self::FirstStrip => "first_strip",
-            Self::Flipped => "flipped",
-            Self::SectorId => "sector_id",
-        }
-    }
+    pub const DETECTOR: &[Self] = Self::ALL.split_at(Self::SectorId as usize).0;
 
     /// Returns true if the hits must have been decoded [with clusters](UtHits::with_clusters).
     pub const fn needs_clusters(self) -> bool {
@@ -151,7 +118,7 @@ pub struct Columns {
     pub event_number: bool,
     /// The file; Parquet files always have it, CSV files of several inputs too.
     pub file: bool,
-    /// Detector quantities, in the order of [`DetectorColumn::all`].
+    /// Detector quantities, in the order of [`DetectorColumn::ALL`].
     pub detector: Vec<DetectorColumn>,
 }
 
@@ -176,19 +143,18 @@ impl FromStr for Columns {
                 "detector" => wanted.extend(DetectorColumn::DETECTOR),
                 name if PLAIN.contains(&name) => {}
                 name => {
-                    let Some(column) = DetectorColumn::all().find(|column| column.name() == name) else {
-                        let names: Vec<_> = DetectorColumn::all().map(DetectorColumn::name).collect();
+                    let Ok(column) = name.parse() else {
                         return Err(format!(
                             "no column is called \"{name}\": it is detector, run, event_number, file, {}, or one that every \
                              output has",
-                            names.join(", ")
+                            DetectorColumn::NAMES.join(", ")
                         ));
                     };
                     wanted.push(column);
                 }
             }
         }
-        columns.detector = DetectorColumn::all().filter(|column| wanted.contains(column)).collect();
+        columns.detector = DetectorColumn::ALL.into_iter().filter(|column| wanted.contains(column)).collect();
         Ok(columns)
     }
 }

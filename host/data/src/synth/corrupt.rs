@@ -13,6 +13,7 @@ use super::spectra::Dice;
 use crate::detector::{BankVersion, Boards, LANES_PER_BOARD, STRIPS_PER_SECTOR};
 use crate::hits::Count;
 use crate::input::checksum;
+use crate::named;
 
 const V5_HEADER: usize = 8;
 
@@ -30,15 +31,7 @@ macro_rules! faults {
             $(#[doc = $what] $fault,)*
         }
 
-        impl Fault {
-            /// All of them.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$fault),*];
-
-            /// Returns the name; that of the counter, where it has one of its own.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$fault => $name,)* }
-            }
-        }
+        named!("fault" Fault: $($fault $name),*);
     };
 }
 

@@ -9,7 +9,6 @@ use ut_data::detector::{LANES_PER_BOARD, MAX_BOARDS};
 
 #[derive(Clone, Copy, Debug)]
 pub struct BankBoard {
-    /// The bank's sourceID.
     pub source_id: u32,
     pub board: u8,
     pub ranks: [u16; LANES_PER_BOARD],
@@ -22,7 +21,6 @@ pub struct BankOrder {
 }
 
 impl BankOrder {
-    /// Creates the order of an event without banks.
     pub fn new() -> Self {
         Self { banks: Vec::with_capacity(MAX_BOARDS) }
     }

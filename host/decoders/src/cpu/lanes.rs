@@ -57,7 +57,6 @@ pub struct LaneSource {
     pub direction: u16,
 }
 
-/// The lanes of a board.
 #[derive(Clone, Copy, Debug)]
 pub struct BoardRanks {
     pub ranks: [u16; LANES_PER_BOARD],
@@ -68,7 +67,6 @@ pub struct BoardRanks {
 /// The lanes in their order and, by rank, what turns strips into hits.
 #[derive(Clone, Debug)]
 pub struct LaneOrder {
-    /// Format of the banks.
     pub version: BankVersion,
     pub boards: Vec<BoardRanks>,
     /// Connected lanes: ranks below this.
@@ -112,7 +110,6 @@ pub enum KindColumn {
 }
 
 impl LaneOrder {
-    /// Orders the lanes of a detector.
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
         let version = tables.boards().version;
         let sector_of = |slot: &Slot| &tables.sectors()[usize::from(slot.sector)];
@@ -227,7 +224,6 @@ impl LaneOrder {
         self.boards.len()
     }
 
-    /// Slots, connected or not.
     pub fn n_ranks(&self) -> usize {
         self.sources.len()
     }

@@ -18,7 +18,6 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// So many threads.
     pub fn new(threads: usize) -> Result<Self, String> {
         let most = rayon::max_num_threads();
         if threads > most {

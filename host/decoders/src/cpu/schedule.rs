@@ -70,7 +70,6 @@ enum Front {
         first_cluster: usize,
     },
     Fallback(Counted),
-    /// It is not selected.
     Skipped,
 }
 

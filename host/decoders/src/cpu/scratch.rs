@@ -45,7 +45,6 @@ const MAX_CLUSTERS: usize = 4 * MAX_STRIPS;
 const MIN_ELEMENTS: usize = 8;
 const MAX_ELEMENTS: usize = 16;
 
-/// Work space of a thread.
 #[derive(Debug)]
 pub struct Scratch {
     pub found: Box<Lanes>,
@@ -219,7 +218,6 @@ impl Lanes {
         }
     }
 
-    /// Begins an event.
     #[inline(always)]
     pub fn begin(&mut self) {
         self.counts[..MAX_RANKS].fill(0);

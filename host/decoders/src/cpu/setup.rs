@@ -4,7 +4,6 @@ use super::lanes::LaneOrder;
 use ut_data::DecodeOptions;
 use ut_data::detector::BankVersion;
 
-/// Source of the coordinates of hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HitSource {
     /// v5 strips, clustered.
@@ -15,12 +14,10 @@ pub enum HitSource {
     Quarters,
 }
 
-/// One detector and one set of options.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub lanes: LaneOrder,
     pub options: DecodeOptions,
-    /// Source of the coordinates of hits.
     pub source: HitSource,
 }
 

@@ -30,7 +30,6 @@ pub struct CudaDevice {
     context: Arc<Context>,
 }
 
-/// An entry that was launched.
 struct Known {
     kernel: Kernel,
     variant: String,

@@ -110,7 +110,7 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
     }
 
     fn launch<K: Kernel>(&mut self, _: K, shape: Shape, arguments: K::Arguments<'_>) -> Result<(), DecodeError> {
-        let kernel = ptx::Kernel::of_name(K::NAME).ok_or_else(|| DecodeError::Device {
+        let kernel: ptx::Kernel = K::NAME.parse().map_err(|_| DecodeError::Device {
             backend: "cuda",
             message: format!("no PTX has the kernel {}", K::NAME),
         })?;

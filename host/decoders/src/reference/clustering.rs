@@ -10,7 +10,6 @@ pub struct LaneHit {
     pub strip: u32,
 }
 
-/// A cluster that is emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// Σpos: Σ ADC·strip, or Σ strip.
@@ -18,9 +17,7 @@ pub struct Cluster {
     /// W: ΣADC, or the number of strips. Never 0.
     pub weight: u32,
     pub sum_adc: u32,
-    /// Strips.
     pub n: u32,
-    /// The first strip.
     pub first: u32,
 }
 

@@ -31,7 +31,6 @@ impl Lookup {
         self.boards.version
     }
 
-    /// Groups of an event.
     pub const fn n_groups(&self) -> usize {
         self.n_groups
     }

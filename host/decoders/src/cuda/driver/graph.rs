@@ -42,7 +42,6 @@ pub struct GraphUse {
     pub refused: Option<String>,
 }
 
-/// A call of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     /// A kernel, and how many arguments it has.
@@ -116,7 +115,6 @@ impl Calls {
     }
 }
 
-/// A graph that was made of some calls.
 struct Graph {
     made_of: sys::CUgraph,
     executable: sys::CUgraphExec,

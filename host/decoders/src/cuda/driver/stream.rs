@@ -150,7 +150,6 @@ impl CudaStream {
         check("launch a kernel", code)
     }
 
-    /// Marks the place that the stream has come to.
     pub(in super::super) fn record(&self) -> Result<CudaEvent, CallError> {
         self.context.make_current()?;
         let action = "record an event";
@@ -170,7 +169,6 @@ impl CudaStream {
         check("let a stream wait", unsafe { sys::cuStreamWaitEvent(self.handle, event.handle, 0) })
     }
 
-    /// Waits until everything on the stream is done.
     pub(in super::super) fn synchronize(&self) -> Result<(), CallError> {
         self.context.make_current()?;
         // SAFETY: the stream lives.
