@@ -69,7 +69,7 @@ impl<'t> DecodeDevice<'t> {
         }
     }
 
-    /// The same, but with decoders and batches of no more than `most` configurations kept, those used last. Otherwise as
+    /// The same with decoders and batches of no more than `most` configurations kept, those used last. Otherwise as
     /// many are kept as the memory has room for: each takes some ten times as much as the sample.
     #[must_use]
     pub fn keeping(mut self, most: usize) -> Self {

@@ -89,7 +89,7 @@ impl Variant {
 
     /// Finds the passes that a repetition takes to last [`REPETITION`], which warms up, too.
     pub fn warmed(mut self) -> Result<Self, DecodeError> {
-        // The first time so many passes reach another stream, its buffers grow: the second time counts.
+        // The first time as many passes reach another stream, its buffers grow: the second time counts.
         while self.time(self.passes)?.min(self.time(self.passes)?) < REPETITION && self.passes < 1 << 20 {
             self.passes *= 2;
         }

@@ -108,7 +108,7 @@ impl Frames {
         }
     }
 
-    /// Begins at a byte of the file before which there are so many events.
+    /// Begins at a byte of the file before which there are `events` events.
     pub const fn begin_at(&mut self, byte: u64, events: u64) {
         (self.position, self.last, self.events) = (byte, byte, events);
     }

@@ -39,7 +39,7 @@ const SLICED: u64 = 4 << 20;
 const MOST_TABLES: u64 = 512 << 20;
 const BYTES_OF_FRAGMENT: u64 = 7;
 
-/// Goes so many bytes further in a file without reading them.
+/// Goes that many bytes further in a file without reading them.
 pub(super) type Pass<R> = fn(&mut R, u64) -> io::Result<()>;
 
 /// Why a packet cannot be followed.

@@ -48,7 +48,7 @@ impl EventPlaces {
     }
 }
 
-/// Places of clusters, keys, permutation and scratch for so many strips, and the bytes of them all.
+/// Places of clusters, keys, permutation and scratch for that many strips, and the bytes of them all.
 const fn strip_places(strips: usize) -> ([Place; 4], usize) {
     let mut places = Places { bytes: 0 };
     let clusters = places.next(strips, size_of::<Cluster>());

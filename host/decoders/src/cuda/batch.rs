@@ -43,12 +43,12 @@ impl DeviceBatch {
     pub(super) fn view(&self, version: BankVersion) -> Batch<'static> {
         // SAFETY:
         // - The host never follows the address. Kernels do: only unsafe calls launch them, which ask that the device can
-        //   read so many words there, at a multiple of 4.
+        //   read that many words there, at a multiple of 4.
         let words = |(address, len): (u64, usize)| unsafe { Global::new(address as usize as *const u32, len as u32) };
         Batch {
             // SAFETY:
             // - The host never follows the address. Kernels do: only unsafe calls launch them, which ask that the device
-            //   can read so many bytes there.
+            //   can read that many bytes there.
             raw: unsafe { Global::new(self.raw.0 as usize as *const u8, self.raw.1 as u32) },
             offsets: words(self.offsets),
             sizes: words(self.sizes),

@@ -124,7 +124,7 @@ pub unsafe trait Device: Send {
     ///
     /// # Safety
     /// - `stream` is this device's.
-    /// - `from` is the start of so many bytes of one [`Host`](Self::Host), which lives and which no one writes until the
+    /// - `from` is the start of that many bytes of one [`Host`](Self::Host), which lives and which no one writes until the
     ///   stream has done this.
     /// - `to` has room for them, in memory that this device [`owns`](Self::owns), until then.
     unsafe fn write(

@@ -117,7 +117,7 @@ pub(super) unsafe fn launch<'a, D: Device>(
     let counts = plan.counts_first() || task != Task::Decode;
     // SAFETY: the memory is there until the stream is done, as the caller says.
     let mut buffers = unsafe { FusedPlaces::of(plan, batch, counts).buffers(base) };
-    // SAFETY: the host never follows the address; the device can read so many words there, as the caller says.
+    // SAFETY: the host never follows the address; the device can read that many words there, as the caller says.
     let list = batch.selected.map(|(at, listed)| unsafe { Global::new(at as usize as *const u32, listed as u32) });
     let fused = FusedSetup {
         switches: Switches::production(version, batch.layout),

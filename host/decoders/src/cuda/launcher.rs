@@ -27,7 +27,7 @@ impl<T: Plain> DeviceView<T> {
     /// `len` elements at `address`; the host never follows it.
     ///
     /// # Safety
-    /// - The address is a multiple of the alignment of `T`. Kernels follow it: what launches them asks for so many elements
+    /// - The address is a multiple of the alignment of `T`. Kernels follow it: what launches them asks for that many elements
     ///   there, until the stream is done, and for no other use of them meanwhile.
     pub(super) unsafe fn at(address: u64, len: usize) -> Self {
         // SAFETY: as the caller says.

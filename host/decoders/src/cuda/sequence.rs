@@ -257,7 +257,7 @@ impl<D: Device> DeviceSequence<D> {
                 if task == Task::Count { (0, 0) } else { (plan.counters as usize + 1, events * N_COUNTS) };
             // SAFETY:
             // - Status and report have room in the work space, which the caller gives, and are aligned.
-            // - The arrays of hits have at least so many elements, offsets and report as many as the events need, at
+            // - The arrays of hits have at least that many elements, offsets and report as many as the events need, at
             //   multiples of 4, as the caller says. To count, they have none.
             let output = unsafe {
                 let floats = |array: usize| DeviceView::at(hits.arrays[array], n);

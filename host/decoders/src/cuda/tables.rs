@@ -100,7 +100,7 @@ pub(super) fn write_all<D: Device>(
     }
     moved.to_device += bytes as u64;
     if bytes > 0 {
-        // SAFETY: stream and memory are this device's; both sides have so many bytes, and live until the stream was waited
+        // SAFETY: stream and memory are this device's; both sides have that many bytes, and live until the stream was waited
         // for below, before which the host does not write there; where it could not be, they are never given back.
         let written = unsafe { device.write(stream, buffer.address(), staging.start(), bytes) };
         if let Err(error) = device.synchronize(stream) {

@@ -29,7 +29,7 @@ impl<D: Device> Work<D> {
         }
     }
 
-    /// Room for the events of any batch that has so many.
+    /// Room for the events of any batch that has that many.
     pub(super) fn reserve_events(&mut self, device: &mut D, plan: &Plan) -> Result<(), DecodeError> {
         match self {
             Self::Allen(work) => work.reserve_events(device, plan),

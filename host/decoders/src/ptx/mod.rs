@@ -1,6 +1,6 @@
 //! The kernels as PTX, embedded, and what they use on each architecture.
 //!
-//! The PTX is committed in `kernels/ptx`, so that everybody with a stable compiler and a driver can run it;
+//! The PTX is committed in `kernels/ptx`, so that everyone with a stable compiler and a driver can run it;
 //! `docs/ptx.md` says how it is made and checked.
 
 mod registers;

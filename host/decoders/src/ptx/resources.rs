@@ -99,11 +99,6 @@ impl Resources {
 }
 
 impl KernelUse {
-    /// Returns true if the kernel gets by without local memory.
-    pub const fn is_clean(&self) -> bool {
-        self.stack == 0 && self.spill_stores == 0 && self.spill_loads == 0
-    }
-
     /// Occupancy at blocks of `threads` threads that are launched with `dynamic_shared` bytes; `None` on an
     /// architecture that is not in the table.
     pub fn occupancy(&self, threads: u32, dynamic_shared: u32) -> Option<Occupancy> {
@@ -147,7 +142,7 @@ mod tests {
             let (stack, loads) = if of.kernel.starts_with("fused_others__") { (128, 256) } else { (16, 64) };
             of.kernel.starts_with("fused") && of.stack <= stack && of.spill_loads <= loads
         };
-        let dirty = kernels.iter().filter(|of| !of.is_clean() && !few(of)).map(|of| {
+        let dirty = kernels.iter().filter(|of| of.stack + of.spill_stores + of.spill_loads > 0 && !few(of)).map(|of| {
             let KernelUse { kernel, arch, stack, spill_stores, spill_loads, registers, .. } = of;
             format!(
                 "{kernel} on {arch}: {registers} registers, {stack} bytes of stack, {spill_stores} bytes of spills stored, \

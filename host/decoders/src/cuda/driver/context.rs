@@ -190,7 +190,7 @@ impl CudaHost {
         let code = unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
         check("allocate pinned memory", code)?;
         let start: *mut u8 = start.cast();
-        // SAFETY: so many bytes were allocated just now.
+        // SAFETY: that many bytes were allocated just now.
         unsafe { start.write_bytes(0, bytes) };
         Ok(Self { start, context: Arc::clone(context) })
     }

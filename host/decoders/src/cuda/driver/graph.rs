@@ -80,7 +80,7 @@ impl Calls {
             // written, so that it treats them as some bytes; where padding differs, an argument counts as changed, which
             // costs a call and nothing else.
             std::hint::black_box(to);
-            // SAFETY: so many bytes were written behind the old end.
+            // SAFETY: that many bytes were written behind the old end.
             unsafe { self.bytes.set_len(start + size) };
             self.arguments.push(start..start + size);
         }
