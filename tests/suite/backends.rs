@@ -8,7 +8,7 @@ use ut_decoding::decoder::cuda::{self, CudaConfig, CudaDecoder, CudaDevice};
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
-use ut_decoding::{Backend, BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, UtHits};
+use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, UtHits};
 
 /// A backend of the list: what it is called here, and how it is made.
 pub type Backend = (&'static str, fn(&DetectorTables, DecodeOptions) -> Box<dyn Decoder>);
@@ -77,14 +77,14 @@ fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline, grap
 pub fn cuda_config(pipeline: Pipeline, graph: bool) -> CudaConfig {
     let parameters = Parameters::default().with_pipeline(pipeline);
     let graphs = format!("cuda.graph={}", u32::from(graph));
-    CudaConfig::of(&parameters.with(Backend::Cuda, &graphs).expect("a valid assignment"))
+    CudaConfig::of(&parameters.with(ut_decoding::Backend::Cuda, &graphs).expect("a valid assignment"))
 }
 
 /// The fused pipeline with these launch parameters.
 pub fn fused(assignments: &[&str]) -> EmulatedConfig {
     let mut config = EmulatedConfig { pipeline: Pipeline::Fused, ..EmulatedConfig::default() };
     for assignment in assignments {
-        config.launch.set_from(Backend::Emulated, assignment).expect("a valid assignment");
+        config.launch.set_from(ut_decoding::Backend::Emulated, assignment).expect("a valid assignment");
     }
     config
 }
