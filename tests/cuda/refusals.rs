@@ -217,7 +217,7 @@ fn a_block_that_the_compiled_kernel_cannot_have_is_refused_with_what_to_do() {
         let (tables, batch) = (tables(), batch());
         let config = |block: &str| {
             let mut launch = Parameters::default();
-            launch.set_from(ut_decoding::Backend::Emulated, block).unwrap();
+            launch.set_from(Backend::Emulated, block).unwrap();
             CudaConfig { pipeline: Pipeline::Fused, launch, ..CudaConfig::default() }
         };
         let mut decoder = CudaDecoder::new(&tables, OPTIONS(), config("fused.block_x=160")).unwrap();

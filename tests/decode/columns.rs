@@ -56,7 +56,7 @@ fn a_bank_as_bytes_gives_the_columns_that_were_worked_out_by_hand() {
     let hits = decode(&tables, DecodeOptions::default(), allen_batch(&[event]).view());
     assert_eq!(hits.len(), 5);
     let columns: BTreeMap<_, _> =
-        DetectorColumn::ALL.map(|column| (column.name(), column.values(&tables, &hits))).collect();
+        DetectorColumn::ALL.map(|column| (column.name(), column.values(&tables, &hits))).into();
     for ((board, lane), clusters) in expected {
         let wired = tables.boards().lanes[usize::from(board) * 6 + lane];
         for (strip, charge, n_strips, first_strip) in clusters {
