@@ -62,7 +62,7 @@ fn of_detector(column: DetectorColumn) -> Column {
 
 /// The names of the columns that there are when none are asked for, and of all others.
 pub fn names() -> [Vec<&'static str>; 2] {
-    [COLUMNS.iter().map(|column| column.name).collect(), DetectorColumn::all().map(DetectorColumn::name).collect()]
+    [COLUMNS.iter().map(|column| column.name).collect(), DetectorColumn::NAMES.to_vec()]
 }
 
 /// Some of the columns.
@@ -75,7 +75,7 @@ pub struct Columns {
 impl Columns {
     pub fn of(names: &[String], version: BankVersion) -> Result<Self, Failure> {
         let of = |name: &String| {
-            let mut known = COLUMNS.into_iter().chain(DetectorColumn::all().map(of_detector));
+            let mut known = COLUMNS.into_iter().chain(DetectorColumn::ALL.into_iter().map(of_detector));
             let found = known.find(|column| column.name == name);
             found.ok_or_else(|| Failure::Value(format!("columns: there is no column {name:?}")))
         };

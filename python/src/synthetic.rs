@@ -43,11 +43,7 @@ pub fn generate<'py>(
     version: &str,
     seed: u64,
 ) -> PyResult<Bound<'py, PyBytes>> {
-    let named = Profile::ALL.into_iter().find(|known| known.name() == profile);
-    let Some(named) = named else {
-        let all = Profile::ALL.map(Profile::name).join(", ");
-        return Err(Failure::Value(format!("no profile is called {profile:?}: there are {all}")).into());
-    };
+    let named = profile.parse::<Profile>().map_err(|error| Failure::Value(error.to_string()))?;
     let generator = Generator::new(named, version_of(version)?, seed);
     let mut writer = MdfWriter::new(MemoryFile::default());
     for index in 0..events {

@@ -33,7 +33,7 @@ impl PartialEq for Tables {
 const SYNTHETIC: &str = "synthetic detector";
 
 fn grouping_of(name: &str) -> Result<Grouping, Failure> {
-    name.parse().map_err(|error: ut_decoding::detector::UnknownGrouping| Failure::Value(error.to_string()))
+    name.parse::<Grouping>().map_err(|error| Failure::Value(error.to_string()))
 }
 
 /// A format of banks by its name.

@@ -31,9 +31,9 @@ pub const FULL_MASK: u32 = u32::MAX;
 /// A shuffle: which warp lane's value the caller gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shuffle {
-    /// So many lanes below; below lane 0 the caller's own.
+    /// That many lanes below; below lane 0 the caller's own.
     Up(u32),
-    /// So many lanes above; above lane 31 the caller's own.
+    /// That many lanes above; above lane 31 the caller's own.
     Down(u32),
     /// The lane with this number (0…31).
     Index(u32),

@@ -147,7 +147,10 @@ fn what_cannot_be_meant_is_a_usage_error_that_names_what_can() {
     let refused = |more: &[&str], message: &str| {
         sweep(folder.path(), more).assert().code(2).stderr(contains(message.to_owned()));
     };
-    refused(&["--axis", "cluster.block_x=32"], "cpu has no axis \"cluster.block_x\"; there are cpu.threads");
+    refused(
+        &["--axis", "cluster.block_x=32"],
+        "cpu has no parameter called \"cluster.block_x\"; there are cpu.threads",
+    );
     refused(&["--backend", "emulated", "--axis", "batch=2:1"], "empty");
     refused(&["--axis", "batch=1", "--axis", "batch=2"], "twice");
     refused(&["--axis", "batch=1", "--set", "cpu.chunk=0"], "cpu.chunk = 0: must be from 1");

@@ -69,7 +69,8 @@ fn more_strips_than_there_is_room_for_are_decoded_all_the_same() {
         compare(&mut decoder, &tables, options, before.view());
         let resident = decoder.upload(batch.view()).unwrap();
         // SAFETY: it lives until the end.
-        let hits = unsafe { decoder.decode_resident(&resident.batch()) }.unwrap();
+        let ticket = unsafe { decoder.submit_resident(&resident.batch(), Readback::None) }.unwrap();
+        let hits = decoder.collect_resident(ticket).unwrap();
         assert_eq!(hits.len, expected.len());
         assert!(decoder.device_bytes() >= held);
     });

@@ -15,7 +15,9 @@ fn a_device_that_fails_is_an_error_and_no_end_of_the_program() {
         let batch = allen_batch(&events(BankVersion::V5, 1, 1));
         let gone = decoder.upload(batch.view()).unwrap().batch();
         // SAFETY: none: it was given back. The fake notices, and nothing else is there to suffer.
-        let error = unsafe { decoder.decode_resident(&gone) }.unwrap_err().to_string();
+        let submitted = unsafe { decoder.submit_resident(&gone, Readback::None) };
+        let collected = submitted.and_then(|ticket| decoder.collect_resident(ticket));
+        let error = collected.unwrap_err().to_string();
         assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
         let error = decoder.submit(batch.view(), Readback::Hits).unwrap_err().to_string();
         assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");

@@ -4,8 +4,7 @@ use std::ffi::c_void;
 
 use cudarc::driver::{result, sys};
 use ut_decoding::decoder::cuda::{
-    CudaDecoder, CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device, DeviceBatch, DeviceConfig,
-    Readback,
+    CudaConfig, CudaDecoder, CudaDevice, CudaHost, CudaMemory, CudaSequence, CudaStream, Device, DeviceBatch, Readback,
 };
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::detector::BankVersion;
@@ -108,7 +107,7 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
         // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of `device`;
         // - `caller` is declared before the decoder and the streams, and so dropped after them.
         let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
-        let config = DeviceConfig { pipeline: pipeline().0, ..DeviceConfig::default() };
+        let config = CudaConfig { pipeline: pipeline().0, ..CudaConfig::default() };
         let options = DecodeOptions::default();
         let on = caller.device().with_graphs(graph).unwrap();
         assert_eq!(on.raw_context(), caller.context);
@@ -162,7 +161,7 @@ fn streams_of_another_context_the_default_of_a_thread_and_none_at_all_are_refuse
             (vec![], "needs a stream"),
             (vec![default], "per-thread default stream"),
         ] {
-            let made = CudaDecoder::on_streams(gpu(), streams, &tables, options, DeviceConfig::default());
+            let made = CudaDecoder::on_streams(gpu(), streams, &tables, options, CudaConfig::default());
             let error = made.err().expect("it is refused").to_string();
             assert!(error.contains(what), "{error}");
         }
@@ -194,7 +193,7 @@ fn what_a_stream_may_still_use_that_cannot_be_waited_for_is_not_given_back() {
         // - `caller` is declared before the decoder and the stream, and so dropped after them.
         // - It is captured while a batch is in flight: to show that no memory is lost to others by it.
         let stream = unsafe { device.borrow_stream(caller.stream.cast()) };
-        let config = DeviceConfig::default();
+        let config = CudaConfig::default();
         let mut decoder = CudaDecoder::on_streams(device, vec![stream], &tables, options, config).unwrap();
         let batch = allen_batch(&events(BankVersion::V5, 5, 1));
         let pinned = decoder.pin(batch.view()).unwrap();

@@ -18,10 +18,10 @@ mod streams;
 #[path = "../suite/mod.rs"]
 mod suite;
 
-use suite::backends::{as_reference, decode};
+use suite::backends::{as_reference, cuda_config, decode};
 use suite::events::{Event, VERSIONS, allen_batch, generated_as, tables_in as detector, v5, v5_payload};
 use ut_decoding::decoder::Pipeline;
-use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Ticket};
+use ut_decoding::decoder::cuda::{CudaDecoder, Ticket};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::synth::Profile;
 use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, UtHits};
@@ -60,8 +60,7 @@ fn pipeline() -> (Pipeline, bool) {
 
 fn cuda(tables: &DetectorTables, options: DecodeOptions) -> CudaDecoder {
     let (pipeline, graph) = pipeline();
-    let config = CudaConfig { pipeline, graph, ..CudaConfig::default() };
-    CudaDecoder::new(tables, options, config).expect("the fake is a GPU")
+    CudaDecoder::new(tables, options, cuda_config(pipeline, graph)).expect("the fake is a GPU")
 }
 
 /// A batch with more strips than its bytes have room for: all its events are the first one.

@@ -6,7 +6,7 @@ use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{Capacity, CudaConfig, CudaDecoder, CudaDevice, Device, HostHits, Readback, Source};
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{BatchReport, DecodeOptions, Decoder, DetectorTables, EventBatch, Grouping, UtHits};
+use ut_decoding::{Backend, BatchReport, DecodeOptions, Decoder, DetectorTables, EventBatch, Grouping, UtHits};
 
 use crate::fake_driver::{complaints, on_the_fake, well_on_the_fake};
 use crate::suite::events::{allen_batch, mep_batch};
@@ -217,7 +217,7 @@ fn a_block_that_the_compiled_kernel_cannot_have_is_refused_with_what_to_do() {
         let (tables, batch) = (tables(), batch());
         let config = |block: &str| {
             let mut launch = Parameters::default();
-            launch.set_from(ut_decoding::Backend::Emulated, block).unwrap();
+            launch.set_from(Backend::Emulated, block).unwrap();
             CudaConfig { pipeline: Pipeline::Fused, launch, ..CudaConfig::default() }
         };
         let mut decoder = CudaDecoder::new(&tables, OPTIONS(), config("fused.block_x=160")).unwrap();
@@ -236,7 +236,9 @@ fn kernels_are_compiled_once_for_all_decoders_of_a_gpu() {
         let (tables, batch) = (tables(), batch());
         let kept = CudaDevice::new(0, 0).unwrap();
         for registers in [0, 0, 40, 0, 40] {
-            let config = CudaConfig { pipeline: Pipeline::Fused, registers, ..CudaConfig::default() };
+            let limit = format!("cuda.registers={registers}");
+            let launch = Parameters::default().with(Backend::Cuda, &limit).unwrap();
+            let config = CudaConfig { launch, pipeline: Pipeline::Fused, ..CudaConfig::default() };
             let mut decoder = CudaDecoder::new(&tables, OPTIONS(), config).unwrap();
             compare(&mut decoder, &tables, OPTIONS(), batch.view());
         }

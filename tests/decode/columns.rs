@@ -56,7 +56,7 @@ fn a_bank_as_bytes_gives_the_columns_that_were_worked_out_by_hand() {
     let hits = decode(&tables, DecodeOptions::default(), allen_batch(&[event]).view());
     assert_eq!(hits.len(), 5);
     let columns: BTreeMap<_, _> =
-        DetectorColumn::all().map(|column| (column.name(), column.values(&tables, &hits))).collect();
+        DetectorColumn::ALL.map(|column| (column.name(), column.values(&tables, &hits))).into();
     for ((board, lane), clusters) in expected {
         let wired = tables.boards().lanes[usize::from(board) * 6 + lane];
         for (strip, charge, n_strips, first_strip) in clusters {
@@ -87,7 +87,7 @@ fn v4_banks_have_no_clusters_and_all_other_columns() {
     let hits = decode(&tables, DecodeOptions::default(), allen_batch(&events).view());
     assert!(hits.len() == 1 && hits.wants_clusters() && hits.clusters().is_none());
     assert_eq!(hits.hit(0).cluster, None);
-    for column in DetectorColumn::all() {
+    for column in DetectorColumn::ALL {
         let values = column.values(&tables, &hits);
         assert_eq!(values == [NULL], column.needs_clusters(), "{}", column.name());
     }

@@ -6,6 +6,7 @@ use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder, Simd};
 use ut_decoding::decoder::cuda::{self, CudaConfig, CudaDecoder, CudaDevice};
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, UtHits};
 
@@ -69,8 +70,14 @@ fn emulated(tables: &DetectorTables, options: DecodeOptions, config: EmulatedCon
 }
 
 fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline, graph: bool) -> Box<dyn Decoder> {
-    let config = CudaConfig { pipeline, graph, ..CudaConfig::default() };
-    Box::new(CudaDecoder::new(tables, options, config).expect("the GPU can be used"))
+    Box::new(CudaDecoder::new(tables, options, cuda_config(pipeline, graph)).expect("the GPU can be used"))
+}
+
+/// These kernels on a GPU, launched as graphs or one by one.
+pub fn cuda_config(pipeline: Pipeline, graph: bool) -> CudaConfig {
+    let parameters = Parameters::default().with_pipeline(pipeline);
+    let graphs = format!("cuda.graph={}", u32::from(graph));
+    CudaConfig::of(&parameters.with(ut_decoding::Backend::Cuda, &graphs).expect("a valid assignment"))
 }
 
 /// The fused pipeline with these launch parameters.

@@ -26,7 +26,6 @@ use ut_decoders::{DecodeError, DecodeOptions, Pipeline};
 /// Number of rungs.
 pub const RUNGS: usize = 11;
 
-/// Passes over which the kernels are timed one by one.
 const KERNEL_PASSES: usize = 10;
 
 /// A step of the table in Allen merge request !1663: events a second of Allen's sequence
@@ -77,18 +76,15 @@ fn percent(before: f64, after: f64) -> f64 {
 
 /// Resources of a rung's kernel on an architecture.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct KernelResources {
-    /// The kernel.
     pub kernel: String,
-    /// Threads of a block, by the launch parameters.
     pub threads: u32,
-    /// Registers a thread.
     pub registers: u32,
     /// Bytes of shared memory a block.
     pub shared: u32,
     /// Warps of a multiprocessor that are occupied, 0…1.
     pub occupancy: f32,
-    /// Resource that limits them.
     pub limit: String,
 }
 
@@ -117,12 +113,10 @@ pub struct CountedWork {
 
 /// The measured rate of a rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct MeasuredRate {
-    /// Events a second.
     pub events_per_second: Spread,
-    /// The change to the rung before.
     pub change: Option<Change>,
-    /// The change to the first rung.
     pub change_to_first: Option<Change>,
     /// On a GPU, its kernels by name, by the device's own clock, on one stream.
     pub kernels: Vec<KernelTime>,
@@ -147,20 +141,16 @@ pub struct Rung {
 
 /// Settings of an ablation.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Ladder<'a> {
-    /// The events.
     pub sample: &'a Sample,
-    /// The detector.
     pub tables: &'a DetectorTables,
-    /// Clustering.
     pub options: DecodeOptions,
-    /// Launch parameters of all rungs.
     pub launch: Parameters,
     /// Architecture to which registers and occupancy belong.
     pub chip: &'a Chip,
 }
 
-/// A rung of the fused pipeline.
 struct FusedRung {
     name: &'static str,
     step: FusedStep,
@@ -169,30 +159,16 @@ struct FusedRung {
 
 /// Why the ladder was not climbed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum AblationError {
-    /// A decoder failed.
     #[error("rung {rung}")]
-    Decode {
-        /// Name of the rung.
-        rung: &'static str,
-        /// Why.
-        source: DecodeError,
-    },
-    /// A rung gives other bits.
+    Decode { rung: &'static str, source: DecodeError },
     #[error("rung {rung} gives other bits than the reference: {difference}")]
-    Wrong {
-        /// Name of the rung.
-        rung: &'static str,
-        /// First difference.
-        difference: String,
-    },
-    /// The reference failed.
+    Wrong { rung: &'static str, difference: String },
     #[error("the reference")]
     Reference(#[source] DecodeError),
-    /// The rungs were not compiled for such a sample.
     #[error("the rungs were compiled for v5 banks in Allen layout: take such a sample, or --backend emulated")]
     NotCompiled,
-    /// A backend that has rungs failed while they were measured.
     #[error("measuring")]
     Measure(#[source] DecodeError),
 }
@@ -238,9 +214,6 @@ impl Ladder<'_> {
     }
 
     /// Counts the work of every rung. `tick` gets the number of rungs done.
-    ///
-    /// # Errors
-    /// When a rung cannot be run, or gives other bits than the reference.
     pub fn count(&self, mut tick: impl FnMut(usize)) -> Result<Vec<Rung>, AblationError> {
         let expected = self.expected()?;
         let mut rungs: Vec<Rung> = Vec::new();
@@ -277,9 +250,6 @@ impl Ladder<'_> {
     }
 
     /// Measures `variant` of every rung, interleaved, for `duration` in all.
-    ///
-    /// # Errors
-    /// When a rung cannot be run, or gives other bits than the reference.
     pub fn measure(
         &self,
         variant: &RungVariant<'_>,
@@ -370,7 +340,6 @@ impl Ladder<'_> {
         self.filled(&rung_variant(i), self.launch)
     }
 
-    /// Registers and occupancy of a rung of the fused pipeline.
     fn fused_resources(&self, launch: Parameters) -> Vec<KernelResources> {
         let mut kernels = self.filled(Unit::fused(self.tables.boards().version, self.layout()).name, launch);
         let always = [Kernel::GatherBanks, Kernel::Fused, Kernel::FusedOthers].map(Kernel::name);

@@ -21,16 +21,13 @@ pub struct Chip {
 
 /// Resources that a launch of a kernel uses and fills.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Filled {
-    /// The kernel.
     pub kernel: Kernel,
-    /// Threads of a block.
     pub threads: u32,
-    /// Registers a thread.
     pub registers: u32,
     /// Bytes of shared memory a block.
     pub shared: u32,
-    /// Blocks and warps that a multiprocessor holds.
     pub occupancy: Occupancy,
 }
 
@@ -101,8 +98,7 @@ mod tests {
 
     #[test]
     fn the_kernels_of_every_variant_fill_every_architecture() {
-        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
+        let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::default());
         for architecture in Architecture::ALL {
             let chip = Chip::of(architecture);
             for variant in ["v5_allen", "v5_mep", "v5_allen__rung0", "v5_allen__rung6"] {

@@ -46,7 +46,6 @@ pub struct DecodeDevice<'t> {
     options: DecodeOptions,
     events: Vec<EventBatch>,
     varied: Varied,
-    mode: Mode,
     /// Prepared variant of a configuration, and the passes of one timing.
     prepared: BTreeMap<String, (Variant, usize)>,
     /// The keys of `prepared`, the latest used last.
@@ -63,7 +62,6 @@ impl<'t> DecodeDevice<'t> {
             options,
             events,
             varied,
-            mode: Mode::DeviceResident,
             prepared: BTreeMap::new(),
             recent: Vec::new(),
             most: usize::MAX,
@@ -71,19 +69,11 @@ impl<'t> DecodeDevice<'t> {
         }
     }
 
-    /// The same, but with decoders and batches of no more than `most` configurations kept, those used last. Otherwise as
+    /// The same with decoders and batches of no more than `most` configurations kept, those used last. Otherwise as
     /// many are kept as the memory has room for: each takes some ten times as much as the sample.
     #[must_use]
     pub fn keeping(mut self, most: usize) -> Self {
         self.most = most.max(1);
-        self
-    }
-
-    /// The same, on a GPU in another mode than device-resident, in which launch parameters show best.
-    #[must_use]
-    pub fn in_mode(mut self, mode: Mode) -> Self {
-        self.mode = mode;
-        self.prepared.clear();
         self
     }
 
@@ -93,9 +83,6 @@ impl<'t> DecodeDevice<'t> {
 
     /// Decodes the events in a layout with the reference decoder, which is slow: done by the first measurement of a
     /// configuration in this layout if not before.
-    ///
-    /// # Errors
-    /// Events that cannot be laid out so, or not be decoded.
     pub fn expect(&mut self, layout: Layout) -> Result<(), Failure> {
         if self.expected.iter().any(|(other, _)| *other == layout) {
             return Ok(());
@@ -128,7 +115,8 @@ impl<'t> DecodeDevice<'t> {
         let sample = laid_out(&parameters, &self.events, wanted).map_err(failure(FailureKind::Declined))?;
         let expected = self.expected.iter().find(|(layout, _)| *layout == parameters.layout());
         let expected = expected.map(|(_, expected)| expected);
-        let make = || variant(backend, self.mode, &parameters, &sample, (self.tables, self.options), expected);
+        let make =
+            || variant(backend, Mode::DeviceResident, &parameters, &sample, (self.tables, self.options), expected);
         let made = match make() {
             // A device's memory may be full of the decoders that were kept.
             Err(_) if !self.prepared.is_empty() => {
@@ -188,9 +176,6 @@ impl Device for DecodeDevice<'_> {
 
 /// Prepares a measurement with these parameters, not warmed up: decoders that decode `sample`, on a GPU in a mode. The first
 /// pass is compared with `expected`; the inner error says what differs.
-///
-/// # Errors
-/// If a decoder cannot be made or cannot decode the sample.
 pub fn variant(
     backend: Backend,
     mode: Mode,
@@ -205,13 +190,10 @@ pub fn variant(
         return OnGpu { sample, tables, options, config: &config, streams: n }.variant(mode, expected);
     }
     let decoder = || backend.decoder_with(tables, options, parameters);
-    Variant::cold(sample, tables, n, decoder, false, expected)
+    Variant::checked(sample, tables, n, decoder, false, expected)
 }
 
 /// `wanted` of `events` in the batches that the parameters say, repeated if there are fewer.
-///
-/// # Errors
-/// If the events cannot be laid out like this, in words.
 pub fn laid_out(parameters: &Parameters, events: &[EventBatch], wanted: usize) -> Result<Sample, String> {
     let sample = Sample::of(events, parameters.batch() as usize, wanted);
     match parameters.layout() {
@@ -230,7 +212,7 @@ mod tests {
     use tuner::online::{Options, Piece, Tuner, drive};
     use tuner::workloads::Features;
     use ut_data::detector::{BankVersion, Grouping};
-    use ut_data::synth::{self, Profile};
+    use ut_data::synth::Profile;
     use ut_decoders::Pipeline;
 
     fn events(n: usize) -> EventBatch {
@@ -238,8 +220,7 @@ mod tests {
     }
 
     fn tables() -> DetectorTables {
-        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
-        DetectorTables::new(boards, geometry, Grouping::default()).unwrap()
+        DetectorTables::synthetic(BankVersion::V5, Grouping::default())
     }
 
     #[test]

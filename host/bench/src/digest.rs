@@ -67,14 +67,13 @@ mod tests {
     use super::*;
     use crate::sample::{Sample, synthetic};
     use ut_data::detector::{BankVersion, DetectorTables};
-    use ut_data::synth::{self, Profile};
+    use ut_data::synth::Profile;
     use ut_decoders::reference::ReferenceDecoder;
     use ut_decoders::{DecodeOptions, Decoder};
 
     #[test]
     fn it_is_that_of_the_events_however_they_are_batched_and_sees_one_bit() {
-        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, ut_data::Grouping::YRows).unwrap();
+        let tables = DetectorTables::synthetic(BankVersion::V5, ut_data::Grouping::default());
         let events = synthetic(Profile::PpLow, 6);
         let digest = |batch: usize, options: DecodeOptions, spoil: bool| {
             let mut decoder = ReferenceDecoder::new(&tables, options);

@@ -78,16 +78,13 @@ impl Link {
 
 /// The GPU that was measured; `None` where neither driver nor NVML tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct GpuReport {
-    /// Name, as the driver gives it.
     pub name: String,
-    /// Compute capability.
     pub capability: String,
-    /// Multiprocessors.
     pub multiprocessors: i32,
     /// Bytes of memory.
     pub memory: usize,
-    /// Release of the driver.
     pub driver: Option<String>,
     /// The newest CUDA release that the driver knows.
     pub cuda: Option<String>,
@@ -121,7 +118,6 @@ pub struct Environment {
     last: Option<Instant>,
     seen: Seen,
     gpu: Option<(GpuReport, Facts)>,
-    /// A second look at the GPU, at its link.
     link: Option<GpuWatch>,
     /// Held, so that the decoders that come and go meanwhile find the GPU open: to open it takes longer than to decode.
     _open: Option<CudaDevice>,
@@ -130,25 +126,19 @@ pub struct Environment {
 impl Environment {
     /// Of what `backend` runs on; for a GPU to be made when there is a decoder on it.
     pub fn of(backend: Backend) -> Self {
-        let mut watch: Box<dyn Watch> = Box::new(NoWatch);
-        let (mut gpu, mut link, mut open) = (None, None, None);
-        if backend == Backend::Cuda {
-            open = CudaDevice::new(0, 0).ok();
-            if let Ok(facts) = Facts::of(0) {
-                let mut report = GpuReport::of(&facts);
-                match GpuWatch::open(&facts.bus, Limits::default()) {
-                    Ok(found) => {
-                        watch = Box::new(found);
-                        link = GpuWatch::open(&facts.bus, Limits::default()).ok();
-                        report.driver = driver_version();
-                    }
-                    Err(error) => report.nvml = Some(error.to_string()),
-                }
-                gpu = Some((report, facts));
+        let on_gpu = backend == Backend::Cuda;
+        let open = if on_gpu { CudaDevice::new(0, 0).ok() } else { None };
+        let facts = if on_gpu { Facts::of(0).ok() } else { None };
+        let mut link = None;
+        let gpu = facts.map(|facts| {
+            let mut report = GpuReport::of(&facts);
+            match GpuWatch::open(&facts.bus, Limits::default()) {
+                Ok(found) => (link, report.driver) = (Some(found), driver_version()),
+                Err(error) => report.nvml = Some(error.to_string()),
             }
-        } else {
-            watch = Box::new(CpuWatch::default());
-        }
+            (report, facts)
+        });
+        let watch = watch(backend, Limits::default());
         let mut environment = Self { watch, last: None, seen: Seen::default(), gpu, link, _open: open };
         environment.look();
         environment

@@ -23,9 +23,6 @@ pub fn features(hits: &UtHits, report: &BatchReport) -> Features {
 }
 
 /// Returns the features of the first `most` batches of `batch` events.
-///
-/// # Errors
-/// Events that cannot be decoded.
 pub fn looks(
     events: &[EventBatch],
     tables: &DetectorTables,
@@ -52,14 +49,13 @@ mod tests {
     use super::*;
     use crate::sample::{Sample, synthetic};
     use ut_data::detector::{BankVersion, DetectorTables};
-    use ut_data::synth::{self, Profile};
+    use ut_data::synth::Profile;
     use ut_decoders::reference::ReferenceDecoder;
     use ut_decoders::{DecodeOptions, Decoder};
 
     #[test]
     fn busier_events_look_busier_and_nothing_looks_like_nothing() {
-        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, ut_data::Grouping::YRows).unwrap();
+        let tables = DetectorTables::synthetic(BankVersion::V5, ut_data::Grouping::default());
         let look = |profile| {
             let sample = Sample::of(&[synthetic(profile, 5)], 5, 5);
             let view = sample.batches[0].view();

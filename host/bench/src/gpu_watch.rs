@@ -20,26 +20,16 @@ pub struct GpuWatch {
 /// There is no GPU to watch.
 #[derive(Debug, thiserror::Error)]
 pub enum GpuWatchError {
-    /// No driver, or none that works.
     #[error("NVML cannot be opened: {0}")]
     Open(#[source] NvmlError),
-    /// The driver does not know this GPU.
     #[error("NVML knows no GPU at {bus}: {source}")]
-    Device {
-        /// The PCI bus id.
-        bus: String,
-        /// The driver's words.
-        source: NvmlError,
-    },
+    Device { bus: String, source: NvmlError },
 }
 
 impl GpuWatch {
     /// Watches the GPU with a PCI bus id (`0000:01:00.0`, as CUDA gives it: the numbers of CUDA and of NVML differ).
     /// Open it after the process has its CUDA context: one process on the GPU is taken to be this one, whatever number
     /// it has in the container.
-    ///
-    /// # Errors
-    /// Without a driver, or without such a GPU.
     pub fn open(bus: &str, limits: Limits) -> Result<Self, GpuWatchError> {
         let nvml = Nvml::init().map_err(GpuWatchError::Open)?;
         if let Err(source) = nvml.device_by_pci_bus_id(bus) {

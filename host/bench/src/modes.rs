@@ -10,6 +10,7 @@ use super::sample::{Expected, Sample};
 use super::timing::{Contents, Job, Variant};
 use ut_data::detector::DetectorTables;
 use ut_data::input::EventBatch;
+use ut_data::named;
 use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, GraphUse, PinnedBatch, ResidentBatch};
 use ut_decoders::ptx::Kernel;
 use ut_decoders::{DecodeError, DecodeOptions};
@@ -26,28 +27,14 @@ pub enum Mode {
     EndToEnd,
 }
 
-impl Mode {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::DeviceResident, Self::HitsOnDevice, Self::EndToEnd];
-
-    /// Name in the JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::DeviceResident => "device-resident",
-            Self::HitsOnDevice => "hits-on-device",
-            Self::EndToEnd => "end-to-end",
-        }
-    }
-}
+named!("mode" Mode: DeviceResident "device-resident", HitsOnDevice "hits-on-device", EndToEnd "end-to-end");
 
 /// Work of a GPU.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct OnGpu<'a> {
-    /// The events.
     pub sample: &'a Sample,
-    /// The detector.
     pub tables: &'a DetectorTables,
-    /// Clustering.
     pub options: DecodeOptions,
     /// GPU, launch parameters, rung.
     pub config: &'a CudaConfig,
@@ -128,9 +115,6 @@ impl OnGpu<'_> {
 
     /// Prepares the measurement of a mode, not warmed up. A first pass is compared with `expected`; the inner
     /// error says what differs.
-    ///
-    /// # Errors
-    /// When the GPU cannot decode the sample.
     pub fn variant(&self, mode: Mode, expected: Option<&Expected>) -> Result<Result<Variant, String>, DecodeError> {
         match self.contents(expected)? {
             Ok(contents) => self.streaming(mode, contents).map(Ok),
@@ -139,9 +123,6 @@ impl OnGpu<'_> {
     }
 
     /// All three modes in the order of [`Mode::ALL`], not warmed up; a first pass is compared with `expected`.
-    ///
-    /// # Errors
-    /// As [`variant`](Self::variant).
     pub fn modes(&self, expected: Option<&Expected>) -> Result<Result<[Variant; 3], String>, DecodeError> {
         match self.contents(expected)? {
             Ok(contents) => {
@@ -155,7 +136,7 @@ impl OnGpu<'_> {
     /// Returns what a pass decodes, as a first one shows.
     fn contents(&self, expected: Option<&Expected>) -> Result<Result<Contents, String>, DecodeError> {
         let decoder = || Ok(Box::new(self.decoder()?) as _);
-        Ok(Variant::cold(self.sample, self.tables, 1, decoder, false, expected)?.map(|variant| variant.contents))
+        Ok(Variant::checked(self.sample, self.tables, 1, decoder, false, expected)?.map(|variant| variant.contents))
     }
 
     fn streaming(&self, mode: Mode, contents: Contents) -> Result<Variant, DecodeError> {
@@ -171,12 +152,9 @@ impl OnGpu<'_> {
     }
 
     /// Returns the use of graphs over some passes, if the kernels of the first batch are launched as one.
-    ///
-    /// # Errors
-    /// When the GPU cannot decode the batch.
     pub fn graph_use(&self) -> Result<Option<GraphUse>, DecodeError> {
         const PASSES: usize = 4;
-        let Some(first) = self.sample.batches.first().filter(|_| self.config.graph) else { return Ok(None) };
+        let Some(first) = self.sample.batches.first().filter(|_| self.config.launch.graph()) else { return Ok(None) };
         let mut decoder =
             CudaDecoder::new(self.tables, self.options, CudaConfig { streams: 1, ..self.config.clone() })?;
         let batch = decoder.upload(first.view())?;
@@ -186,9 +164,6 @@ impl OnGpu<'_> {
 
     /// Measures the time of each kernel, by the device's own clock, over `passes` passes with one batch in flight, after a
     /// first one that is not counted.
-    ///
-    /// # Errors
-    /// When the GPU cannot decode the sample.
     pub fn kernel_times(&self, passes: usize) -> Result<Vec<KernelTime>, DecodeError> {
         let config = CudaConfig { streams: 1, ..self.config.clone() };
         let mut decoder = CudaDecoder::new(self.tables, self.options, config)?;

@@ -85,9 +85,6 @@ impl Sample {
     }
 
     /// The same events with each batch converted by `change`, to another layout for instance.
-    ///
-    /// # Errors
-    /// What `change` fails with.
     pub fn transposed<E>(&self, change: impl Fn(BatchView<'_>) -> Result<Vec<EventBatch>, E>) -> Result<Self, E> {
         let mut sample = Self { distinct_events: self.distinct_events, ..Self::default() };
         for batch in &self.batches {
@@ -107,9 +104,6 @@ pub struct Expected {
 
 impl Expected {
     /// Decodes `sample` with the reference.
-    ///
-    /// # Errors
-    /// When the reference cannot decode it.
     pub fn of(sample: &Sample, tables: &DetectorTables, options: DecodeOptions) -> Result<Self, DecodeError> {
         let mut decoder = ReferenceDecoder::new(tables, options);
         let bytes = sample.batches.iter().map(|batch| 28 * batch.view().max_hits()).sum::<usize>();
@@ -137,9 +131,6 @@ impl Expected {
 
     /// Compares what a decoder made of a batch with this: of the events `events` of a pass, whose first ones come again
     /// after the sample's last. `Err` says, in words, what differs first.
-    ///
-    /// # Errors
-    /// When a bit differs.
     pub fn check(&self, events: Range<usize>, hits: &UtHits, report: &BatchReport) -> Result<(), String> {
         let found = [hits.n_events(), report.events.len()];
         if found != [events.len(); 2] {
@@ -232,15 +223,13 @@ mod tests {
         assert_eq!((sample.events, sample.batches.len()), (2000, 1));
         let none = Sample::new(&[EventBatch::default()], 10);
         assert_eq!((none.events, none.batches.len()), (0, 0));
-        // As many events as are wanted are taken.
         let sample = Sample::of(&[batch_of(3), batch_of(5)], 4, 7);
         assert_eq!((sample.events, sample.distinct_events, sample.batches.len()), (7, 4, 2));
     }
 
     #[test]
     fn another_count_or_another_hit_than_the_references_is_named() {
-        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, ut_data::Grouping::YRows).unwrap();
+        let tables = DetectorTables::synthetic(BankVersion::V5, ut_data::Grouping::default());
         let sample = Sample::of(&[batch_of(3)], 3, 3);
         let options = DecodeOptions::default();
         let expected = Expected::of(&sample, &tables, options).unwrap();
@@ -260,8 +249,7 @@ mod tests {
 
     #[test]
     fn batches_of_any_size_and_layout_are_held_against_the_same_events() {
-        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, ut_data::Grouping::YRows).unwrap();
+        let tables = DetectorTables::synthetic(BankVersion::V5, ut_data::Grouping::default());
         let events = synthetic(Profile::PpLow, 5);
         let events = [events];
         let options = DecodeOptions::default();

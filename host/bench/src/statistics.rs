@@ -5,16 +5,12 @@ use tuner::verdict::{Block, Rules, Verdict, judge};
 
 /// Spread of measurements of the same thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Spread {
-    /// The middle one.
     pub median: f64,
-    /// A quarter lies below.
     pub q1: f64,
-    /// A quarter lies above.
     pub q3: f64,
-    /// The smallest.
     pub min: f64,
-    /// The largest.
     pub max: f64,
 }
 

@@ -13,23 +13,19 @@ use ut_data::input::EventBatch;
 use ut_decoders::cuda::{CudaConfig, GraphUse};
 use ut_decoders::{Backend, Count, DecodeError, DecodeOptions, Parameters};
 
-/// Passes over which the kernels are timed one by one.
 const KERNEL_PASSES: usize = 10;
 
 /// Settings of a measurement.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Measurement {
-    /// The backend.
     pub backend: Backend,
-    /// Options.
     pub options: DecodeOptions,
-    /// Parameters.
     pub decoder: Parameters,
     /// Threads, each with its own decoder; on a GPU streams of one decoder, each with a batch in flight.
     pub threads: usize,
     /// True if hits are decoded [with clusters](ut_data::UtHits::with_clusters), in turn with plain ones.
     pub clusters: bool,
-    /// Duration, altogether.
     pub duration: Duration,
 }
 
@@ -66,34 +62,28 @@ pub struct ModeResult {
 
 /// The result, in the names of the JSON output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Throughput {
-    /// The backend.
     pub backend: String,
     /// Threads; on a GPU streams.
     pub threads: usize,
     /// Events that each thread decodes in a pass.
     pub events: usize,
-    /// Number of distinct events.
     pub distinct_events: usize,
     /// Events of the largest batch.
     pub batch: usize,
-    /// Repetitions.
     pub repetitions: usize,
     /// Events a second, all threads together; on a GPU end to end.
     pub events_per_second: Spread,
-    /// Events a second and thread, in the median.
     pub events_per_second_per_thread: f64,
     /// Strips (v4: cluster words) a second, all threads together.
     pub strips_per_second: Spread,
     /// 10⁹ bytes of raw banks a second, all threads together.
     pub gigabytes_per_second: Spread,
-    /// Latency of a batch; on a GPU end to end.
     pub latency: Latency,
-    /// Strips an event, in the mean.
     pub strips_per_event: f64,
     /// Events of a pass in which something is wrong: what is skipped takes no time.
     pub events_with_trouble: usize,
-    /// Hits an event, in the mean.
     pub hits_per_event: f64,
     /// Bytes of raw banks an event, in the mean.
     pub bytes_per_event: f64,
@@ -192,9 +182,6 @@ fn bytes_in(batch: &EventBatch) -> usize {
 
 /// Measures one backend on samples, which take turns: the same events in batches of several sizes, for instance. What
 /// the first pass over each makes is compared with `expected`.
-///
-/// # Errors
-/// When the backend cannot run here, cannot decode a sample, or gives other bits.
 pub fn run(
     samples: &[Sample],
     tables: &DetectorTables,
@@ -220,7 +207,7 @@ pub fn run(
             let which: &[bool] = if clusters { &[false, true] } else { &[false] };
             for &clusters in which {
                 let variant = Variant::checked(sample, tables, threads, decoder, clusters, Some(expected))?;
-                variants.push(variant.map_err(wrong)?);
+                variants.push(variant.map_err(wrong)?.warmed()?);
             }
             let (kernels, graphs) = (Vec::new(), None);
             contestants.push(Contestant { sample, variants: which.len(), modes: &[], kernels, graphs });

@@ -34,15 +34,9 @@ pub trait Job: Send {
     fn batches(&self) -> usize;
 
     /// Does batch `i`; batches are done in order.
-    ///
-    /// # Errors
-    /// When a decoder fails.
     fn batch(&mut self, i: usize) -> Result<(), DecodeError>;
 
     /// Does all of them `n` times over.
-    ///
-    /// # Errors
-    /// When a decoder fails.
     fn passes(&mut self, n: usize) -> Result<(), DecodeError> {
         let batches = self.batches();
         (0..n).flat_map(|_| 0..batches).try_for_each(|i| self.batch(i))
@@ -69,16 +63,13 @@ impl Job for Worker {
 
 /// Events that a thread decodes in a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Contents {
-    /// Events.
     pub events: usize,
-    /// Hits.
     pub hits: u64,
     /// Strips (v4: cluster words).
     pub strips: u64,
-    /// Events in which something is wrong.
     pub events_with_trouble: usize,
-    /// The digest of a pass.
     pub digest: Digest,
 }
 
@@ -91,48 +82,24 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`, into hits
-    /// [with clusters](UtHits::with_clusters) or without. Decodes it once to see that it can be, and to learn how long it
-    /// takes. The first decoder's hits are compared with `expected`; the inner error says what differs.
-    ///
-    /// # Errors
-    /// When a decoder cannot be made or cannot decode the sample.
-    pub fn checked(
-        sample: &Sample,
-        tables: &DetectorTables,
-        threads: usize,
-        decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
-        clusters: bool,
-        expected: Option<&Expected>,
-    ) -> Result<Result<Self, String>, DecodeError> {
-        match Self::cold(sample, tables, threads, decoder, clusters, expected)? {
-            Ok(variant) => variant.warmed().map(Ok),
-            Err(difference) => Ok(Err(difference)),
-        }
-    }
-
     /// These jobs, a thread each, with `contents` in a pass of each.
     pub fn of(jobs: Vec<Box<dyn Job>>, contents: Contents) -> Self {
         Self { jobs, passes: 1, contents }
     }
 
     /// Finds the passes that a repetition takes to last [`REPETITION`], which warms up, too.
-    ///
-    /// # Errors
-    /// When a job fails.
     pub fn warmed(mut self) -> Result<Self, DecodeError> {
-        // The first time so many passes reach another stream, its buffers grow: the second time counts.
+        // The first time as many passes reach another stream, its buffers grow: the second time counts.
         while self.time(self.passes)?.min(self.time(self.passes)?) < REPETITION && self.passes < 1 << 20 {
             self.passes *= 2;
         }
         Ok(self)
     }
 
-    /// Prepares as [`checked`](Self::checked) does, but without warming up, and with repetitions of a single pass.
-    ///
-    /// # Errors
-    /// As [`checked`](Self::checked).
-    pub fn cold(
+    /// Decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`, into hits
+    /// [with clusters](UtHits::with_clusters) or without; not warmed up. The first decoder's hits are compared with
+    /// `expected`; the inner error says what differs.
+    pub fn checked(
         sample: &Sample,
         tables: &DetectorTables,
         threads: usize,
@@ -189,20 +156,13 @@ impl Variant {
     }
 
     /// One repetition: its rate in events a second over all threads.
-    ///
-    /// # Errors
-    /// When a decoder fails.
     pub fn repetition(&mut self) -> Result<f64, DecodeError> {
         let taken = self.time(self.passes)?;
         Ok((self.events() * self.passes) as f64 / taken.as_secs_f64().max(1e-9))
     }
 
-    /// Measures how long each batch takes the first job while the others wait, in microseconds, from the batch in memory to
-    /// the
-    /// hits: passes for at least [`REPETITION`].
-    ///
-    /// # Errors
-    /// When a decoder fails.
+    /// Measures how long each batch takes the first job while the others wait, from the batch in memory to the hits, µs:
+    /// passes for at least [`REPETITION`].
     pub fn latencies(&mut self) -> Result<Vec<f64>, DecodeError> {
         let mut times = Vec::new();
         let Some(job) = self.jobs.first_mut().filter(|job| job.batches() > 0) else { return Ok(times) };
@@ -218,9 +178,6 @@ impl Variant {
     }
 
     /// Times `passes` passes, from the common start to the last thread's end.
-    ///
-    /// # Errors
-    /// When a decoder fails.
     pub fn time(&mut self, passes: usize) -> Result<Duration, DecodeError> {
         let barrier = Barrier::new(self.jobs.len());
         let timed = |job: &mut Box<dyn Job>| -> Result<(Instant, Instant), DecodeError> {
@@ -250,9 +207,6 @@ impl Variant {
 /// in turn. Two rounds are a block of [`Change`](super::Change): the second runs backwards, and the order of the first is
 /// drawn at random. `tick` is told how much of the duration is over. Returns events a second of each repetition of each
 /// variant.
-///
-/// # Errors
-/// When a decoder fails.
 pub fn measure(
     variants: &mut [Variant],
     duration: Duration,

@@ -66,9 +66,6 @@ pub fn base(what: impl Into<Subject>) -> Parameters {
 }
 
 /// The parameters of a space of [`space`], varied round [`base`].
-///
-/// # Errors
-/// If the backend has no such parameter.
 pub fn varied(what: impl Into<Subject>, space: &Space) -> Result<Varied, ParameterError> {
     let what = what.into();
     Varied::named(what.backend, space.names(), base(what))
@@ -83,9 +80,6 @@ pub fn varied(what: impl Into<Subject>, space: &Space) -> Result<Varied, Paramet
 /// Of the kernels all parameters that the pipeline looks at: all candidates, or, where these are too many, those from
 /// half the default to four times as much in powers of two; on a GPU also batch and streams. The reference has only
 /// what it is fed: one configuration.
-///
-/// # Errors
-/// None that these declarations could have.
 pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError> {
     let what @ Subject { backend, pipeline } = what.into();
     if backend == Backend::Reference {
@@ -147,9 +141,6 @@ pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError
 }
 
 /// Returns the device that measures a backend: this machine, or its first GPU.
-///
-/// # Errors
-/// When there is no GPU that can run the kernels.
 pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
     let machine = Machine::this();
     if backend == Backend::Cuda {
@@ -194,9 +185,6 @@ pub fn tunable(what: impl Into<Subject>) -> TunableIdentity {
 }
 
 /// Returns what the speed depends on: format of the banks, grouping of the sectors, clustering.
-///
-/// # Errors
-/// None that these keys could have.
 pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Workload, StoreError> {
     Workload::new()
         .with("banks", tables.boards().version.name())?
@@ -205,9 +193,6 @@ pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Work
 }
 
 /// The same for events of a kind, as `ut-decode workloads` tells them apart: `pp-low`, or the name of a file.
-///
-/// # Errors
-/// None that these keys could have.
 pub fn workload_of(tables: &DetectorTables, options: &DecodeOptions, events: &str) -> Result<Workload, StoreError> {
     workload(tables, options)?.with("events", events)
 }
@@ -223,12 +208,8 @@ pub struct Tuned {
     pub origin: String,
 }
 
-/// Looks up what the stores know of a backend here for a workload, which is never taken for another one. `None` where
-/// nothing
-/// was tuned, or where the backend cannot run: the default is then to be used.
-///
-/// # Errors
-/// Those of reading the stores.
+/// Looks up what the stores know of a backend here for this very workload. `None` where nothing was tuned, or where the
+/// backend cannot run: the default is then to be used.
 pub fn look_up(
     locations: &Locations,
     what: impl Into<Subject>,
@@ -295,8 +276,7 @@ mod tests {
     fn what_was_tuned_for_these_banks_on_this_machine_is_found_and_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("tune.sqlite");
-        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
+        let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::default());
         let options = DecodeOptions::default();
         let here = || device(Backend::Cpu).unwrap();
         let decided = |device: &DeviceIdentity, batch: i64| {

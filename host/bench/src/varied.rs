@@ -34,9 +34,6 @@ impl Varied {
     }
 
     /// The parameters of these names; all others are as in `others`.
-    ///
-    /// # Errors
-    /// If the backend has no such parameter.
     pub fn named(
         backend: Backend,
         names: impl IntoIterator<Item: AsRef<str>>,
@@ -57,9 +54,6 @@ impl Varied {
     }
 
     /// Everything that a configuration sets.
-    ///
-    /// # Errors
-    /// If a value cannot be, or parameters contradict each other.
     pub fn parameters_of(&self, config: &Config) -> Result<Parameters, ParameterError> {
         if config.0.len() != self.parameters.len() {
             return Err(ParameterError::Form(format!("{:?}", config.0)));
@@ -79,9 +73,6 @@ impl Varied {
 
     /// The configuration that text like `batch=512,cpu.simd=scalar` means; `threads` is short for `cpu.threads` here. What is
     /// not named has its default, so that the empty text is the default configuration.
-    ///
-    /// # Errors
-    /// If a name or a value is unknown.
     pub fn parse(&self, text: &str) -> Result<Config, ParameterError> {
         let whole = |assignment: &str| match assignment.split_once('=') {
             Some((name, value)) if self.backend == Backend::Cpu && name.trim() == "threads" => {
@@ -146,7 +137,6 @@ impl Varied {
     }
 }
 
-/// The value of a parameter as a tuner has it.
 fn value(parameter: &Parameter, number: u32) -> Value {
     let word = words(parameter.name).get(number as usize);
     word.map_or_else(|| Value::Int(i64::from(number)), |word| Value::Text((*word).to_owned()))

@@ -86,9 +86,6 @@ pub struct Work {
 
 impl Work {
     /// Counts the work on `sample`, whose hits are compared with `expected`: the inner error says what differs.
-    ///
-    /// # Errors
-    /// When the decoder cannot be made, or the kernels break a rule of the device.
     pub fn count(
         sample: &Sample,
         tables: &DetectorTables,
@@ -131,8 +128,7 @@ impl Work {
         moved as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
     }
 
-    /// Returns the [`traffic`](Self::traffic) with each sector counted once a launch, however often it is read or written
-    /// there:
+    /// Returns the [`traffic`](Self::traffic) with each sector counted once a launch, read or written however often:
     /// what moves between the device's memory and its caches, if these keep a sector until its last use. Never the
     /// stricter count: blocks that run at about the same time share sectors only as far as the caches reach.
     pub fn distinct_traffic(&self) -> f64 {

@@ -7,17 +7,14 @@ use crate::input::{BuildError, InputError};
 
 /// Why a piece of the inputs gave no hits.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the errors that it passes on say it")]
 pub enum WorkError {
-    /// The inputs cannot be read further.
     #[error(transparent)]
     Input(#[from] InputError),
-    /// The decoder failed.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// There is no memory for its hits.
     #[error(transparent)]
     Capacity(#[from] CapacityError),
-    /// The batch cannot be brought into the layout that was asked for.
     #[error(transparent)]
     Layout(#[from] BuildError),
     /// Hits that cannot be written.

@@ -7,6 +7,7 @@ pub mod error;
 pub mod hits;
 pub mod input;
 pub mod memory;
+mod named;
 pub mod output;
 pub mod pipeline;
 #[cfg(feature = "synth")]
@@ -21,5 +22,6 @@ pub use hits::{
 };
 #[doc(no_inline)]
 pub use input::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Events, InputError, Layout};
+pub use named::UnknownName;
 #[doc(no_inline)]
 pub use output::CsvWriter;

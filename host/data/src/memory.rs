@@ -44,9 +44,6 @@ pub const fn arenas(threads: usize) -> u64 {
 }
 
 /// The whole of a text that a person writes, of at most `most` bytes: a device or the wrong file could go on for ever.
-///
-/// # Errors
-/// When it cannot be read, is longer, or is not UTF-8.
 pub fn read_text(from: impl Read, most: u64) -> io::Result<String> {
     let mut text = String::new();
     from.take(most + 1).read_to_string(&mut text)?;

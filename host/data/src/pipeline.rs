@@ -229,12 +229,10 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
     flow
 }
 
-/// Items that the workers fetch.
 struct Source<P> {
     produce: P,
     /// A message for each item that may be made.
     room: Receiver<()>,
-    /// Number of the next item.
     next: u64,
     ended: bool,
     stage: Stage,
@@ -257,7 +255,6 @@ impl<T, P: FnMut() -> Option<T>> Source<P> {
     }
 }
 
-/// Whose turn it is to fetch.
 struct Turns<T> {
     turn: Mutex<Turn<T>>,
     news: Condvar,
@@ -267,7 +264,6 @@ struct Turn<T> {
     fetching: bool,
     /// Threads that have nothing to do, also those that were woken and do not run yet.
     idle: usize,
-    /// Items for them.
     items: VecDeque<(u64, T)>,
 }
 

@@ -1,7 +1,6 @@
 //! The tables of the fused kernel as they lie on a device: the [lanes](super::lane_columns), in the records that it
 //! reads.
 
-use simt::Global;
 use ut_kernels::fused::hit_tables::{
     BoardRecord, CLASS_SHIFT, ClassRecord, HitTables, LaneRecord, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS,
     REVERSED, UNCONNECTED,
@@ -9,6 +8,7 @@ use ut_kernels::fused::hit_tables::{
 use ut_kernels::fused::tables as fused;
 
 use super::lane_columns::LaneColumns;
+use super::placer::Placer;
 use ut_data::detector::{BankVersion, LANES_PER_BOARD};
 
 const _: () = assert!(REVERSED == fused::REVERSED && UNCONNECTED == fused::UNCONNECTED, "ranks are taken as they are");
@@ -16,20 +16,14 @@ const _: () = assert!(REVERSED == fused::REVERSED && UNCONNECTED == fused::UNCON
 /// Bits of an `LHCbID` that say that a channel of the UT follows.
 const UT_CHANNEL: u32 = 3 << 28;
 
-/// The tables of a detector, by board, rank and class.
 #[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "as in `HitTables`")]
 pub struct HitRecords {
-    /// See [`HitTables::boards`].
     pub boards: Vec<BoardRecord>,
-    /// See [`HitTables::lanes`].
     pub lanes: Vec<LaneRecord>,
-    /// See [`HitTables::groups`].
     pub groups: Vec<u16>,
-    /// See [`HitTables::classes`].
     pub classes: Vec<ClassRecord>,
-    /// See [`HitTables::n_groups`].
     pub n_groups: u32,
-    /// See [`HitTables::fits`].
     pub fits: bool,
 }
 
@@ -73,13 +67,12 @@ impl HitRecords {
         }
     }
 
-    /// The records where they are, in the host's memory.
-    pub fn view(&self) -> HitTables<'_> {
+    pub(crate) fn placed<'t, 'v>(&'t self, by: &mut impl Placer<'t, 'v>) -> HitTables<'v> {
         HitTables {
-            boards: Global::from_slice(&self.boards),
-            lanes: Global::from_slice(&self.lanes),
-            groups: Global::from_slice(&self.groups),
-            classes: Global::from_slice(&self.classes),
+            boards: by.place(&self.boards),
+            lanes: by.place(&self.lanes),
+            groups: by.place(&self.groups),
+            classes: by.place(&self.classes),
             n_groups: self.n_groups,
             fits: u32::from(self.fits),
         }

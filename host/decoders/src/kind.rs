@@ -1,8 +1,5 @@
 //! The backends by name: the one place where a decoder is chosen.
 
-use std::fmt;
-use std::str::FromStr;
-
 use super::cpu::CpuDecoder;
 #[cfg(feature = "cuda")]
 use super::cuda::{CudaConfig, CudaDecoder, choose};
@@ -12,6 +9,7 @@ use super::parameters::Parameters;
 use super::reference::ReferenceDecoder;
 use super::{DecodeError, DecodeOptions, Decoder, Pipeline};
 use ut_data::detector::DetectorTables;
+use ut_data::named;
 
 /// The backends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,20 +27,10 @@ pub enum Backend {
     Cuda,
 }
 
+// The names are also those of the decoders.
+named!("backend" Backend: Reference "reference", Cpu "cpu", Emulated "emulated", Cuda "cuda");
+
 impl Backend {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Reference, Self::Cpu, Self::Emulated, Self::Cuda];
-
-    /// The name on the command line, which is also the decoder's.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Reference => "reference",
-            Self::Cpu => "cpu",
-            Self::Emulated => "emulated",
-            Self::Cuda => "cuda",
-        }
-    }
-
     /// The fastest backend that this machine can run, and why it is not `cuda` where it is not.
     pub fn best() -> (Self, Option<DecodeError>) {
         #[cfg(feature = "cuda")]
@@ -61,9 +49,6 @@ impl Backend {
     }
 
     /// A decoder of this backend. `threads`: how many a backend that has several may use, 0 for all cores.
-    ///
-    /// # Errors
-    /// When this machine cannot run the backend.
     pub fn decoder(
         self,
         tables: &DetectorTables,
@@ -75,9 +60,6 @@ impl Backend {
     }
 
     /// A decoder of this backend with these parameters.
-    ///
-    /// # Errors
-    /// When this machine cannot run the backend, or the parameters contradict each other.
     pub fn decoder_with(
         self,
         tables: &DetectorTables,
@@ -99,27 +81,7 @@ impl Backend {
     }
 }
 
-/// The error of a backend that was not compiled in.
 #[cfg(not(all(feature = "cuda", feature = "emulated")))]
 fn left_out(backend: &'static str) -> DecodeError {
     DecodeError::Device { backend, message: format!("this program was built without the feature `{backend}`") }
-}
-
-impl fmt::Display for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// No backend has this name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no backend is called {0:?}")]
-pub struct UnknownBackend(pub String);
-
-impl FromStr for Backend {
-    type Err = UnknownBackend;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|backend| backend.name() == name).ok_or_else(|| UnknownBackend(name.into()))
-    }
 }

@@ -20,6 +20,8 @@ pub mod parameters;
 #[cfg(feature = "device")]
 mod pipeline;
 #[cfg(feature = "device")]
+mod placer;
+#[cfg(feature = "device")]
 pub mod plan;
 #[cfg(feature = "device")]
 pub mod ptx;
@@ -28,11 +30,11 @@ pub mod rank_tables;
 pub mod reference;
 
 #[cfg(feature = "device")]
-pub use kind::{Backend, UnknownBackend};
+pub use kind::Backend;
 #[cfg(feature = "device")]
 pub use parameters::{ParameterError, Parameters};
 #[cfg(feature = "device")]
-pub use pipeline::{Pipeline, UnknownPipeline};
+pub use pipeline::Pipeline;
 #[doc(no_inline)]
 pub use ut_data::hits::{
     BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, HitIter,

@@ -123,16 +123,13 @@ pub struct Occupancy {
 
 /// Resource that runs out first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Limit {
     /// The block has no thread, or more than a block may have.
     Threads,
-    /// Warp slots.
     Warps,
-    /// Block slots.
     Blocks,
-    /// Registers.
     Registers,
-    /// Shared memory.
     Shared,
 }
 

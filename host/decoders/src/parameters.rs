@@ -16,24 +16,20 @@ const MAX_THREADS: u32 = 1024;
 
 /// A parameter. Words may stand for its values: see [`words`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Parameter {
     /// `place.name`.
     pub name: &'static str,
-    /// Meaning, for the list of parameters.
     pub about: &'static str,
-    /// Smallest valid value.
     pub min: u32,
-    /// Largest valid value.
     pub max: u32,
     /// Valid values are the multiples of this.
     pub step: u32,
-    /// The default value.
     pub default: u32,
     /// Values worth trying.
     pub candidates: &'static [u32],
 }
 
-/// Blocks worth trying.
 const BLOCKS: &[u32] = &[32, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
 
 /// Makes the table of parameters, and a method of [`Parameters`] that reads each of them.
@@ -97,16 +93,13 @@ parameters! {
 }
 
 const LAYOUTS: [&str; 2] = ["allen", "mep"];
-const PIPELINES: [&str; 2] = [Pipeline::ALL[0].name(), Pipeline::ALL[1].name()];
-const LEVELS: [&str; 5] =
-    [Simd::ALL[0].name(), Simd::ALL[1].name(), Simd::ALL[2].name(), Simd::ALL[3].name(), Simd::ALL[4].name()];
 
 /// The words that stand for the values 0, 1, … of a parameter; none where a value is a number.
 pub fn words(name: &str) -> &'static [&'static str] {
     match name {
-        "cpu.simd" => &LEVELS,
+        "cpu.simd" => &Simd::NAMES,
         "layout" => &LAYOUTS,
-        "pipeline" => &PIPELINES,
+        "pipeline" => &Pipeline::NAMES,
         _ => &[],
     }
 }
@@ -123,9 +116,6 @@ impl Parameter {
     }
 
     /// Reads a value, which may be a word (`avx2`).
-    ///
-    /// # Errors
-    /// If the parameter cannot have this value.
     pub fn parse(&self, text: &str) -> Result<u32, ParameterError> {
         let word = words(self.name).iter().position(|word| *word == text);
         let number = word.map_or_else(|| text.parse().ok(), |word| Some(word as u32));
@@ -147,43 +137,20 @@ impl Parameter {
 
 /// Why a parameter is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum ParameterError {
-    /// There is no such parameter.
     #[error("{of} has no parameter called {name:?}; {}", in_words(known))]
-    Unknown {
-        /// The backend.
-        of: &'static str,
-        /// Requested parameter.
-        name: String,
-        /// The names of its parameters.
-        known: Vec<&'static str>,
-    },
-    /// The parameter cannot have this value.
+    Unknown { of: &'static str, name: String, known: Vec<&'static str> },
     #[error("{name} = {value}: must be {valid}")]
-    Value {
-        /// The parameter.
-        name: &'static str,
-        /// Requested value.
-        value: String,
-        /// Valid values.
-        valid: String,
-    },
-    /// Not of the form `name=value`.
+    Value { name: &'static str, value: String, valid: String },
     #[error("{0:?} is not of the form name=value")]
     Form(String),
-    /// Given twice.
     #[error("{0} is given twice")]
     Twice(&'static str),
-    /// The block of the clustering kernel is not one of full warps.
     #[error(
         "a block of {x} x {y} threads (cluster.block_x, cluster.block_y) must be a multiple of 32 and at most 1024"
     )]
-    Block {
-        /// `cluster.block_x`.
-        x: u32,
-        /// `cluster.block_y`.
-        y: u32,
-    },
+    Block { x: u32, y: u32 },
 }
 
 fn in_words(known: &[&str]) -> String {
@@ -220,9 +187,6 @@ impl Backend {
 
     /// The parameter of this name among [`all_parameters`](Self::all_parameters). The part before the dot may be left out
     /// where only one parameter ends like this: `simd` is `cpu.simd`.
-    ///
-    /// # Errors
-    /// If there is none of that name; the message lists those that exist.
     pub fn parameter(self, name: &str) -> Result<&'static Parameter, ParameterError> {
         find(self.name(), &self.all_parameters().collect::<Vec<_>>(), name)
     }
@@ -247,17 +211,6 @@ pub enum CarveOut {
     Unset,
     /// A share of shared memory, from 2 to 100.
     Percent(u8),
-}
-
-impl CarveOut {
-    /// From the parameter's value.
-    const fn of(value: u32) -> Self {
-        match value {
-            0 => Self::Needed,
-            1 => Self::Unset,
-            percent => Self::Percent(percent as u8),
-        }
-    }
 }
 
 /// A value for every parameter of every backend; a backend looks at its own.
@@ -297,7 +250,11 @@ impl Parameters {
 
     /// Returns the division of a multiprocessor's memory while the fused kernel runs.
     pub const fn carve_out(&self) -> CarveOut {
-        CarveOut::of(self.carve_out_word())
+        match self.carve_out_word() {
+            0 => CarveOut::Needed,
+            1 => CarveOut::Unset,
+            percent => CarveOut::Percent(percent as u8),
+        }
     }
 
     /// Returns true if the kernels of a batch are launched as a CUDA graph.
@@ -368,9 +325,6 @@ impl Parameters {
     }
 
     /// Sets a parameter. Parameters that depend on each other are checked together by [`validate`](Self::validate).
-    ///
-    /// # Errors
-    /// If the parameter cannot have this value.
     pub fn put_value(&mut self, parameter: &Parameter, value: u32) -> Result<(), ParameterError> {
         if !parameter.is_valid(value) {
             return Err(parameter.refused(&value));
@@ -382,17 +336,11 @@ impl Parameters {
     }
 
     /// Sets a launch parameter of the kernels.
-    ///
-    /// # Errors
-    /// If there is no such parameter, or it cannot have this value.
     pub fn set(&mut self, name: &str, value: u32) -> Result<(), ParameterError> {
         self.put_value(find("the set of kernels", &launch_parameters().iter().collect::<Vec<_>>(), name)?, value)
     }
 
     /// Sets a parameter of a backend's decoders from `name=value`.
-    ///
-    /// # Errors
-    /// If there is no such parameter, it cannot have this value, or the text is not of this form.
     pub fn set_from(&mut self, backend: Backend, assignment: &str) -> Result<(), ParameterError> {
         let (name, value) = split(assignment)?;
         let parameter = find(backend.name(), &backend.parameters().iter().collect::<Vec<_>>(), name)?;
@@ -400,9 +348,6 @@ impl Parameters {
     }
 
     /// The same with what a text like `batch=512,cpu.simd=scalar` changes of what a measurement may vary.
-    ///
-    /// # Errors
-    /// If there is no such parameter, it is given twice, cannot have this value, or contradicts another.
     pub fn with(mut self, backend: Backend, text: &str) -> Result<Self, ParameterError> {
         let mut given: Vec<&str> = Vec::new();
         for assignment in text.split(',').map(str::trim).filter(|assignment| !assignment.is_empty()) {
@@ -425,9 +370,6 @@ impl Parameters {
     }
 
     /// Checks the rules that join several parameters.
-    ///
-    /// # Errors
-    /// If the clustering kernel's block has no full warps or too many threads.
     pub const fn validate(&self) -> Result<(), ParameterError> {
         let (x, y) = self.cluster_block();
         // Both are at most 1024: the product fits.

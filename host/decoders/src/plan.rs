@@ -2,7 +2,7 @@
 //! kernels.
 
 pub use simt::Shape;
-use simt::{Global, WARP_SIZE, blocks_of_warps};
+use simt::{WARP_SIZE, blocks_of_warps};
 use ut_kernels::allen::count_hits::items_capacity;
 use ut_kernels::allen::pipeline::AllenShapes;
 use ut_kernels::allen::prefix_sum::tiles;
@@ -15,51 +15,36 @@ use ut_kernels::fused::select::{SELECT_THREADS, select_blocks};
 use ut_kernels::tables::Tables;
 
 use super::parameters::Parameters;
+use super::placer::{InPlace, Placer};
 use super::ptx::Kernel;
 use super::rank_tables::RankTables;
 use super::{Count, DecodeError, DecodeOptions, EventReport, Position};
-use ut_data::detector::DetectorTables;
+use ut_data::detector::{DetectorTables, N_LAYERS, sectors_of_layer};
 use ut_data::input::{BatchView, EventMeta};
-
-/// Layers of the UT.
-const N_LAYERS: usize = 4;
-
-/// First sector of each layer, and their number.
-const LAYER_SECTORS: [usize; N_LAYERS + 1] = [0, 248, 496, 772, 1048];
 
 /// The tables of a detector as they lie on a device.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "as in `Tables`")]
 pub struct DeviceTables {
-    /// Format of the banks.
     pub version: BankVersion,
-    /// See [`Tables::slots`].
     pub slots: Vec<Slot>,
-    /// See [`Tables::board_lanes`].
     pub board_lanes: Vec<Lane>,
-    /// See [`Tables::groups`].
     pub groups: Vec<u16>,
-    /// See [`Tables::sectors`].
     pub sectors: Vec<SectorConstants>,
-    /// See [`Tables::strips_per_hybrid`].
     pub strips_per_hybrid: Vec<u32>,
-    /// See [`Tables::layer_groups`].
     pub layer_groups: Vec<u32>,
-    /// See [`Tables::n_groups`].
     pub n_groups: u32,
 }
 
 impl DeviceTables {
     /// The tables for `backend`.
-    ///
-    /// # Errors
-    /// When there are more lane slots than 16 bits can count.
     pub fn new(backend: &'static str, tables: &DetectorTables) -> Result<Self, DecodeError> {
         if tables.slots().len() > usize::from(u16::MAX) {
             let message = "the board table has more lane slots than 16 bits can count".to_owned();
             return Err(DecodeError::Device { backend, message });
         }
         let first_group = |layer: usize| {
-            let sectors = &tables.groups()[LAYER_SECTORS[layer]..LAYER_SECTORS[layer + 1]];
+            let sectors = &tables.groups()[sectors_of_layer(layer)];
             u32::from(sectors.iter().copied().min().unwrap_or(0))
         };
         let n_groups = tables.n_groups() as u32;
@@ -82,22 +67,23 @@ impl DeviceTables {
 
     /// The tables where they are, in the host's memory.
     pub fn view(&self) -> Tables<'_> {
+        self.placed(&mut InPlace)
+    }
+
+    pub(crate) fn placed<'t, 'v>(&'t self, by: &mut impl Placer<'t, 'v>) -> Tables<'v> {
         Tables {
-            slots: Global::from_slice(&self.slots),
-            board_lanes: Global::from_slice(&self.board_lanes),
-            groups: Global::from_slice(&self.groups),
-            sectors: Global::from_slice(&self.sectors),
-            strips_per_hybrid: Global::from_slice(&self.strips_per_hybrid),
-            layer_groups: Global::from_slice(&self.layer_groups),
+            slots: by.place(&self.slots),
+            board_lanes: by.place(&self.board_lanes),
+            groups: by.place(&self.groups),
+            sectors: by.place(&self.sectors),
+            strips_per_hybrid: by.place(&self.strips_per_hybrid),
+            layer_groups: by.place(&self.layer_groups),
             n_groups: self.n_groups,
         }
     }
 
     /// Checks that everything the kernels count in 32 bits (bytes, words, counters) fits: `most_words` is the length of
     /// the longest of the batch's arrays of words.
-    ///
-    /// # Errors
-    /// When the batch is too large.
     pub fn check_size(
         &self,
         backend: &'static str,
@@ -129,9 +115,6 @@ pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
 }
 
 /// Refuses a list of events that names one which the batch does not have, and any list where [`check_list`] does.
-///
-/// # Errors
-/// Either of the two.
 pub fn check_selected(
     backend: &'static str,
     ranks: Option<&RankTables>,
@@ -145,9 +128,6 @@ pub fn check_selected(
 
 /// Refuses a list of events where Allen's kernels run, which have no place to look it up; and where the fused kernel has no
 /// room for the tables: the event that it leaves out would be placed by tables that are not there.
-///
-/// # Errors
-/// Either of the two.
 pub fn check_list(backend: &'static str, ranks: Option<&RankTables>) -> Result<(), DecodeError> {
     let message = match ranks {
         Some(ranks) if ranks.has_records() => return Ok(()),
@@ -308,12 +288,9 @@ impl Plan {
 mod tests {
     use super::*;
     use ut_data::detector::Grouping;
-    use ut_data::synth;
 
     fn tables() -> DeviceTables {
-        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
-        DeviceTables::new("emulated", &tables).unwrap()
+        DeviceTables::new("emulated", &DetectorTables::synthetic(BankVersion::V5, Grouping::default())).unwrap()
     }
 
     #[test]
@@ -351,15 +328,5 @@ mod tests {
         assert!(tables.check_size("emulated", 1, 0, most / 4 + 1).is_err());
         assert!(tables.check_size("emulated", usize::MAX, 0, 0).is_err());
         assert!(tables.check_size("emulated", most, 0, 0).is_err());
-    }
-
-    #[test]
-    fn the_first_event_whose_hits_no_longer_fit_is_named() {
-        let offsets = [0, 1, 2, 5, 9, 9, 12];
-        for (capacity, event, hits) in [(11, 2, 12), (8, 1, 9), (1, 0, 2)] {
-            let error = too_many_hits(&offsets, 2, capacity);
-            let DecodeError::TooManyHits { event: e, hits: h, capacity: c } = error else { panic!("{error}") };
-            assert_eq!((e, h, c), (event, hits, capacity));
-        }
     }
 }

@@ -11,6 +11,7 @@ use ut_kernels::fused::tables::{CLASS_FLIPPED, CLASS_REVERSED, CLASS_WORDS, MAX_
 use super::cpu::lanes::LaneOrder;
 use super::hit_records::HitRecords;
 use super::lane_columns::LaneColumns;
+use super::placer::{InPlace, Placer};
 use super::{DecodeError, DecodeOptions};
 use ut_data::detector::{BankVersion, DetectorTables};
 
@@ -38,17 +39,11 @@ pub struct RankTables {
 
 impl RankTables {
     /// The tables for `backend`. Of the options only the flip matters, and only for which lane of two comes first.
-    ///
-    /// # Errors
-    /// When more lane slots are connected than the kernel can number.
     pub fn new(backend: &'static str, tables: &DetectorTables, options: DecodeOptions) -> Result<Self, DecodeError> {
         Self::of_step(backend, tables, options, FusedStep::default())
     }
 
     /// The tables for less of the design.
-    ///
-    /// # Errors
-    /// As [`new`](Self::new).
     pub fn of_step(
         backend: &'static str,
         tables: &DetectorTables,
@@ -127,7 +122,11 @@ impl RankTables {
 
     /// The tables where they are, in the host's memory.
     pub fn view(&self) -> FusedTables<'_> {
-        FusedTables { records: self.records.view(), lanes: self.lanes.view() }
+        self.placed(&mut InPlace)
+    }
+
+    pub(crate) fn placed<'t, 'v>(&'t self, by: &mut impl Placer<'t, 'v>) -> FusedTables<'v> {
+        FusedTables { lanes: self.lanes.placed(by), records: self.records.placed(by) }
     }
 }
 

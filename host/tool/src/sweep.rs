@@ -18,7 +18,7 @@ use ut_bench::sweep::report::{About, Report};
 use ut_bench::sweep::{Journal, Sweep};
 use ut_bench::work::METRICS;
 use ut_bench::{Machine, Sample};
-use ut_decoders::parameters::{Parameter, value_text};
+use ut_decoders::parameters::{Parameter, ParameterError, value_text};
 use ut_decoders::ptx::Unit;
 use ut_decoders::{Backend, Parameters, Pipeline};
 
@@ -97,7 +97,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let axes = parse_all(backend, &args.axes).unwrap_or_else(|error| {
         let hint = match &error {
-            AxisError::Unknown { name, known, .. } => did_you_mean(name, known.iter().copied()),
+            AxisError::Parameter(ParameterError::Unknown { name, known, .. }) => {
+                did_you_mean(name, known.iter().copied())
+            }
             _ => String::new(),
         };
         usage(&format!("--axis: {error}{hint}"))

@@ -107,7 +107,7 @@ impl Executor {
         self.max_steps = steps;
     }
 
-    /// Holds at most so many blocks at a time (at least 1), as a device with little room does.
+    /// Holds at most that many blocks at a time (at least 1), as a device with little room does.
     pub const fn limit_resident(&mut self, blocks: u32) {
         self.max_resident = if blocks == 0 { 1 } else { blocks };
     }

@@ -35,7 +35,7 @@ pub fn warp_reduce<T: Scalar, B: Block>(block: &B, value: T, operation: impl Fn(
     let mut sum = value;
     let mut delta = WARP_SIZE / 2;
     while delta > 0 {
-        // (Beyond the last lane that counts, something is added that nobody reads.)
+        // (Beyond the last lane that counts, something is added that no lane reads.)
         sum = operation(sum, block.shuffle_down_sync(FULL_MASK, sum, delta));
         delta /= 2;
     }

@@ -9,7 +9,7 @@ use crate::suite::data::Real;
 use crate::suite::events::{Event, allen_batch, generated_as, mep_batch};
 use ptx_machine::{Counts, Issued, Launch, Memory, Program};
 use ut_decoding::decoder::Pipeline;
-use ut_decoding::decoder::cuda::DeviceConfig;
+use ut_decoding::decoder::cuda::CudaConfig;
 use ut_decoding::synth::{self, Profile};
 use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping, Layout};
 use ut_kernels::detector::BankVersion;
@@ -253,7 +253,7 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Row, Vec<Lines>)
     let Sample { name, grouping, tables, events } = sample;
     let options = DecodeOptions::default();
     let batch = if layout == Layout::Allen { allen_batch(events) } else { mep_batch(events) };
-    let config = DeviceConfig { pipeline, ..DeviceConfig::default() };
+    let config = CudaConfig { pipeline, ..CudaConfig::default() };
     let (mut decoder, all) = PtxDecoder::counting(tables, options, config);
     let (hits, report) = decode(&mut decoder, tables, batch.view());
     let strips: u32 = report.events.iter().map(|event| event.counts[1]).sum();

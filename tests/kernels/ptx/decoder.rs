@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use ptx_machine::{Counts, Issued as Line, Launch, Memory, Program, copied};
 use ut_decoding::decoder::Pipeline;
-use ut_decoding::decoder::cuda::{Argument, Device, DeviceConfig, DeviceDecoder, Rows};
+use ut_decoding::decoder::cuda::{Argument, CudaConfig, Device, DeviceDecoder, Rows};
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
@@ -170,7 +170,7 @@ pub struct PtxDecoder(DeviceDecoder<Machine>);
 impl PtxDecoder {
     /// Production.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, params: Parameters, turn: u32) -> Self {
-        Self::on(tables, options, turn, DeviceConfig { launch: params, ..DeviceConfig::default() })
+        Self::on(tables, options, turn, CudaConfig { launch: params, ..CudaConfig::default() })
     }
 
     /// The fused pipeline.
@@ -179,27 +179,27 @@ impl PtxDecoder {
             tables,
             options,
             turn,
-            DeviceConfig { launch: params, pipeline: Pipeline::Fused, ..DeviceConfig::default() },
+            CudaConfig { launch: params, pipeline: Pipeline::Fused, ..CudaConfig::default() },
         )
     }
 
     /// A variant of the ladder, for v5 in Allen layout.
     pub fn of_ladder(tables: &DetectorTables, options: DecodeOptions, variant: &str) -> Self {
-        Self::on(tables, options, 0, DeviceConfig { rung: Some(variant.to_owned()), ..DeviceConfig::default() })
+        Self::on(tables, options, 0, CudaConfig { rung: Some(variant.to_owned()), ..CudaConfig::default() })
     }
 
-    fn on(tables: &DetectorTables, options: DecodeOptions, turn: u32, config: DeviceConfig) -> Self {
+    fn on(tables: &DetectorTables, options: DecodeOptions, turn: u32, config: CudaConfig) -> Self {
         Self::with(Machine { turn, ..Machine::default() }, tables, options, config)
     }
 
     /// Counts what each kernel costs.
-    pub fn counting(tables: &DetectorTables, options: DecodeOptions, config: DeviceConfig) -> (Self, Issued) {
+    pub fn counting(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> (Self, Issued) {
         let issued = Issued::default();
         let machine = Machine { issued: Some(issued.clone()), ..Machine::default() };
         (Self::with(machine, tables, options, config), issued)
     }
 
-    fn with(machine: Machine, tables: &DetectorTables, options: DecodeOptions, config: DeviceConfig) -> Self {
+    fn with(machine: Machine, tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Self {
         Self(DeviceDecoder::on("ptx", machine, tables, options, config).expect("the machine refuses nothing"))
     }
 }

@@ -34,67 +34,25 @@ impl std::fmt::Display for Axis {
 
 /// Why an axis is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum AxisError {
-    /// There is no such parameter.
-    #[error("{of} has no axis {name:?}; there are {}", known.join(", "))]
-    Unknown {
-        /// The backend.
-        of: &'static str,
-        /// Requested parameter.
-        name: String,
-        /// The names of its parameters.
-        known: Vec<&'static str>,
-    },
-    /// A value is not valid.
     #[error("{name}: {value:?} is neither a number nor a range from:to:step")]
-    Value {
-        /// The axis.
-        name: String,
-        /// Requested value.
-        value: String,
-    },
-    /// A range has no values.
+    Value { name: String, value: String },
     #[error("{name}: the range {range:?} is empty, or its step is 0")]
-    EmptyRange {
-        /// The axis.
-        name: String,
-        /// The range.
-        range: String,
-    },
-    /// A power of two that 32 bits cannot hold.
+    EmptyRange { name: String, range: String },
     #[error("{name}: 2^{exponent} is too large")]
-    Power {
-        /// The axis.
-        name: String,
-        /// The exponent.
-        exponent: u32,
-    },
-    /// Too many values.
+    Power { name: String, exponent: u32 },
     #[error("{name}: more than {MAX_VALUES} values")]
-    TooMany {
-        /// The axis.
-        name: String,
-    },
-    /// Something other than `pow2` in the brackets.
+    TooMany { name: String },
     #[error("{name}: the only kind of axis is [pow2], not [{kind}]")]
-    Kind {
-        /// The axis.
-        name: String,
-        /// Requested kind.
-        kind: String,
-    },
-    /// An axis was given twice.
+    Kind { name: String, kind: String },
     #[error("{0} is there twice")]
     Twice(String),
-    /// A word that the parameter does not know.
     #[error(transparent)]
     Parameter(#[from] ParameterError),
 }
 
 /// Axes from their texts.
-///
-/// # Errors
-/// When one is not in this notation, or two are of the same parameter.
 pub fn parse_all<T: AsRef<str>>(backend: Backend, texts: &[T]) -> Result<Vec<Axis>, AxisError> {
     let mut axes: Vec<Axis> = Vec::new();
     for text in texts {
@@ -107,11 +65,7 @@ pub fn parse_all<T: AsRef<str>>(backend: Backend, texts: &[T]) -> Result<Vec<Axi
     Ok(axes)
 }
 
-/// An axis from its text.
-///
-/// # Errors
-/// When it is not in this notation. Whether the parameter can have the values is not checked here: a sweep skips those
-/// that it cannot have.
+/// An axis from its text. Values that the parameter cannot have are no error: a sweep skips them.
 pub fn parse(backend: Backend, text: &str) -> Result<Axis, AxisError> {
     let (head, values) = match text.split_once('=') {
         Some((head, values)) => (head.trim(), Some(values.trim())),
@@ -125,10 +79,7 @@ pub fn parse(backend: Backend, text: &str) -> Result<Axis, AxisError> {
         }
         None => (head, false),
     };
-    let parameter = backend.parameter(name).map_err(|error| match error {
-        ParameterError::Unknown { of, name, known } => AxisError::Unknown { of, name, known },
-        other => other.into(),
-    })?;
+    let parameter = backend.parameter(name)?;
     let name = parameter.name;
     let Some(values) = values else {
         return Ok(Axis { name: name.to_owned(), values: parameter.candidates.to_vec() });
@@ -213,7 +164,7 @@ mod tests {
     #[test]
     fn what_cannot_be_meant_is_refused_and_named() {
         let refused = |text: &str| parse(Backend::Emulated, text).unwrap_err();
-        assert!(matches!(refused("cluster.block_z=1"), AxisError::Unknown { .. }));
+        assert!(matches!(refused("cluster.block_z=1"), AxisError::Parameter(ParameterError::Unknown { .. })));
         assert!(refused("cluster.block_z=1").to_string().contains("cluster.block_y"));
         assert!(matches!(refused("batch="), AxisError::Value { .. }));
         assert!(matches!(refused("batch=1,,2"), AxisError::Value { .. }));
@@ -225,7 +176,8 @@ mod tests {
         assert!(matches!(refused("batch=0:4294967295"), AxisError::TooMany { .. }));
         assert!(matches!(refused("batch[pow2]=32"), AxisError::Power { exponent: 32, .. }));
         assert!(matches!(refused("batch[pow3]=1"), AxisError::Kind { .. }));
-        assert!(matches!(refused("threads=1"), AxisError::Unknown { .. }), "one executor, one thread");
+        let threads = refused("threads=1");
+        assert!(matches!(threads, AxisError::Parameter(ParameterError::Unknown { .. })), "one executor, one thread");
         let twice = parse_all(Backend::Emulated, &["batch=1", "batch=2"]);
         assert_eq!(twice, Err(AxisError::Twice("batch".to_owned())));
     }

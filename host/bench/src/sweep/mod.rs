@@ -32,33 +32,16 @@ const KEPT_SAMPLES: usize = 4;
 
 /// Why a sweep ended before its time.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum SweepError {
-    /// The journal cannot be read or written.
     #[error(transparent)]
     Journal(#[from] TuneError),
-    /// The journal belongs to another sweep.
     #[error(
         "{file} belongs to another sweep: its {what} is {there}, now it would be {here}; choose another folder, or --fresh"
     )]
-    Other {
-        /// The journal.
-        file: String,
-        /// The first thing that differs.
-        what: String,
-        /// Identity in the journal.
-        there: String,
-        /// Identity of what is to be measured now.
-        here: String,
-    },
-    /// The events cannot be put into batches.
+    Other { file: String, what: String, there: String, here: String },
     #[error("batches of {batch} events: {message}")]
-    Sample {
-        /// Events of a batch.
-        batch: usize,
-        /// Why.
-        message: String,
-    },
-    /// The reference failed.
+    Sample { batch: usize, message: String },
     #[error("the reference")]
     Reference(#[source] DecodeError),
     /// The default does not decode as the reference does: there is nothing to compare with.
@@ -70,22 +53,17 @@ pub enum SweepError {
 pub type Samples<'a> = dyn Fn(&Parameters) -> Result<Sample, String> + 'a;
 
 /// A sweep.
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Sweep<'a> {
-    /// The backend.
     pub backend: Backend,
-    /// The detector.
     pub tables: &'a DetectorTables,
-    /// Clustering.
     pub options: DecodeOptions,
-    /// Points to run.
     pub plan: &'a Plan,
     /// Rounds; counted work needs one.
     pub rounds: usize,
     /// Seed of the orders.
     pub seed: u64,
-    /// The events.
     pub samples: &'a Samples<'a>,
-    /// Mode of measuring a GPU.
     pub mode: Mode,
 }
 
@@ -128,9 +106,6 @@ pub struct Journal {
 
 impl Journal {
     /// Opens the journal at `path` for a sweep of `plan` described by `facts`; makes it if it is not there.
-    ///
-    /// # Errors
-    /// When it cannot be read or written, or belongs to another sweep.
     pub fn open(path: &Path, plan: &Plan, mut facts: BTreeMap<String, String>) -> Result<Self, SweepError> {
         let store = Store::open(path)?;
         facts.insert("axes".to_owned(), plan.axes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
@@ -200,18 +175,12 @@ impl Sweep<'_> {
     }
 
     /// Measurements that the journal holds.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn done(&self, journal: &Journal) -> Result<usize, SweepError> {
         let mut store = Store::open(&journal.file)?;
         Ok(self.search(journal).done(&mut store)?)
     }
 
     /// Measures the duration of a visit by the default.
-    ///
-    /// # Errors
-    /// If the default configuration fails.
     pub fn probe(&self) -> Result<Duration, SweepError> {
         let mut kept = Kept::default();
         let point = &self.plan.points[self.plan.default];
@@ -280,8 +249,7 @@ mod tests {
     use ut_decoders::occupancy::Architecture;
 
     fn with_sweep(backend: Backend, axes: &[&str], rounds: usize, test: impl Fn(&Sweep<'_>)) {
-        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+        let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::default());
         let base = Parameters::default().with_batches(3, Layout::Allen);
         let limits = Limits {
             backend,

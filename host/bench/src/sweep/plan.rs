@@ -107,29 +107,22 @@ pub struct Plan {
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum PlanError {
-    /// No axis.
     #[error("a sweep needs an axis")]
     NoAxis,
-    /// Too many combinations.
     #[error("the axes have {0} combinations, more than {MAX_POINTS}: take fewer values")]
     TooMany(usize),
-    /// The default cannot run.
     #[error("the default itself cannot run: {0}")]
     Default(String),
-    /// They do not make a space.
     #[error(transparent)]
     Space(#[from] SpaceError),
-    /// Nothing else is left.
     #[error("every combination of the axes is skipped; the first because {0}")]
     AllSkipped(String),
 }
 
 impl Plan {
     /// The plan of `axes` round `base`, whose values are those of everything that is not an axis, and the default.
-    ///
-    /// # Errors
-    /// When there is nothing to run, too much, or the default cannot run.
     pub fn new(axes: Vec<Axis>, base: &Parameters, limits: &Limits<'_>) -> Result<Self, PlanError> {
         let combinations =
             axes.iter().try_fold(1usize, |product, axis| product.checked_mul(axis.values.len())).unwrap_or(usize::MAX);
@@ -185,7 +178,6 @@ pub fn config_of(values: &[u32]) -> Config {
     Config(values.iter().map(|&value| Value::from(value)).collect())
 }
 
-/// The axes' values of a configuration.
 fn values_of(config: &Config) -> Vec<u32> {
     let value = |value: &Value| if let Value::Int(value) = value { *value as u32 } else { 0 };
     config.0.iter().map(value).collect()
@@ -200,8 +192,7 @@ mod tests {
     use ut_decoders::occupancy::Architecture;
 
     fn plan(backend: Backend, axes: &[&str]) -> Result<Plan, PlanError> {
-        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+        let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::default());
         let limits = Limits {
             backend,
             tables: &tables,
@@ -253,8 +244,7 @@ mod tests {
 
     #[test]
     fn launches_are_held_against_the_chip_that_is_given() {
-        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+        let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::default());
         let plan = |warps: u32, axis: &str| {
             let mut chip = Chip::of(Architecture::named("sm_90").unwrap());
             (chip.name, chip.architecture.warps) = ("Small GPU".to_owned(), warps);

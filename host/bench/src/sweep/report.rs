@@ -9,14 +9,14 @@ use super::plan::{Plan, Point, Skipped};
 use crate::work::METRICS;
 use crate::{Change, Machine, Spread};
 use tuner::{FailureKind, Outcome};
+use ut_data::output::quoted;
 use ut_decoders::parameters::value_text;
 
 /// Conditions of the measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct About {
-    /// The command line.
     pub command: String,
-    /// The backend.
     pub backend: String,
     /// Origin of the events.
     pub sample: String,
@@ -26,11 +26,8 @@ pub struct About {
     pub unit: String,
     /// True if less is better.
     pub less_is_better: bool,
-    /// Rounds.
     pub rounds: usize,
-    /// Seed of the orders.
     pub seed: u64,
-    /// Machine and program.
     pub machine: Machine,
     /// State of the machine during the measurement, in lines of a name and a value.
     #[serde(default)]
@@ -39,35 +36,30 @@ pub struct About {
 
 /// One point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct PointReport {
-    /// The axes' values.
     pub values: Vec<u32>,
     /// True if it is one of the axes' combinations.
     pub on_grid: bool,
     /// The measurements; `None`: it failed.
     pub measured: Option<Spread>,
-    /// Measurements.
     pub repetitions: usize,
     /// The change from the default to this point.
     pub change: Option<Change>,
     /// Counts an event, in the order of `metrics`; empty where nothing is counted.
     pub work: Vec<f64>,
-    /// Why it failed.
     pub failure: Option<String>,
 }
 
 /// Result of a sweep.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Report {
-    /// Conditions of the measurement.
     pub about: About,
-    /// The axes.
     pub axes: Vec<Axis>,
-    /// Names of the counts.
     pub metrics: Vec<String>,
     /// Points that were run, in the order of the axes.
     pub points: Vec<PointReport>,
-    /// Points that were left out.
     pub skipped: Vec<Skipped>,
     /// The place of the default among the points.
     pub default: usize,
@@ -197,24 +189,8 @@ impl Report {
     /// One row a point, skipped ones too.
     pub fn csv(&self) -> String {
         let mut head: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
-        head.extend(
-            [
-                "status",
-                "median",
-                "q1",
-                "q3",
-                "min",
-                "max",
-                "repetitions",
-                "change_percent",
-                "change_low",
-                "change_high",
-                "default",
-                "best",
-                "reason",
-            ]
-            .map(str::to_owned),
-        );
+        let facts = "status,median,q1,q3,min,max,repetitions,change_percent,change_low,change_high,default,best,reason";
+        head.push(facts.to_owned());
         head.extend(self.metrics.iter().cloned());
         let mut text = head.join(",") + "\n";
         let exact = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
@@ -223,24 +199,14 @@ impl Report {
             let spread = point.measured;
             let change = point.change.as_ref();
             let interval = change.and_then(|change| change.interval);
-            row.push(
-                if spread.is_some() {
-                    "ok"
-                } else if point.failure.is_some() {
-                    "failed"
-                } else {
-                    "missing"
-                }
-                .to_owned(),
-            );
-            let numbers = [
-                spread.map(|s| s.median),
-                spread.map(|s| s.q1),
-                spread.map(|s| s.q3),
-                spread.map(|s| s.min),
-                spread.map(|s| s.max),
-            ];
-            row.extend(numbers.map(exact));
+            let status = match (spread, &point.failure) {
+                (Some(_), _) => "ok",
+                (None, Some(_)) => "failed",
+                (None, None) => "missing",
+            };
+            row.push(status.to_owned());
+            let numbers = spread.map(|Spread { median, q1, q3, min, max }| [median, q1, q3, min, max].map(Some));
+            row.extend(numbers.unwrap_or_default().map(exact));
             row.push(point.repetitions.to_string());
             // More digits than a reader needs, and fewer than mathematical libraries differ in.
             let percents = [change.map(|c| c.percent), interval.map(|i| i[0]), interval.map(|i| i[1])];
@@ -266,7 +232,6 @@ impl Report {
         self.axes.iter().zip(values).map(|(axis, &value)| value_text(&axis.name, value)).collect()
     }
 
-    /// Returns what is to be said of a point.
     pub(super) fn marks(&self, i: usize) -> Vec<&'static str> {
         let mut marks = Vec::new();
         if Some(i) == self.best {
@@ -278,7 +243,6 @@ impl Report {
         marks
     }
 
-    /// Returns how it was measured.
     pub(super) fn facts(&self) -> Vec<(&str, String)> {
         let About { command, sample, events, rounds, seed, machine, .. } = &self.about;
         let rounds = match rounds {
@@ -301,7 +265,6 @@ impl Report {
         facts
     }
 
-    /// Points without a value, and why.
     pub(super) fn others(&self) -> Vec<(&'static str, Vec<(String, String)>)> {
         let reason = |point: &PointReport| {
             point.failure.clone().or_else(|| point.measured.is_none().then(|| "not measured yet".to_owned()))
@@ -313,10 +276,6 @@ impl Report {
             .filter(|(_, list): &(&str, Vec<(String, String)>)| !list.is_empty())
             .collect()
     }
-}
-
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
 /// A value for people: at most four digits.

@@ -13,21 +13,20 @@ use super::{STRIPS_PER_SECTOR, sector_id};
 /// Boards that a table may have: what the kernels are dimensioned for.
 pub const MAX_BOARDS: usize = MAX_SLOTS / LANES_PER_BOARD;
 
-/// Bytes of the two header words.
 const HEADER: usize = 8;
 
 /// The arrays with a word a slot, in the order of the file.
 const LANE_ARRAYS: [&str; 8] = ["sector", "module", "face", "stave", "layer", "side", "type", "chanID"];
 
 /// Bit 8 of a `ChannelID`: the second half-sector, on v5 lanes that read out 256 strips.
-const SUB_SECTOR_BIT: u32 = 1 << 8;
+pub(crate) const SUB_SECTOR_BIT: u32 = 1 << 8;
 
 /// Detector type of the UT in `ChannelID`.
 const UT: u32 = 2;
 
-/// The fields of a lane in the order of the file.
-const fn words(lane: &Lane) -> [u32; 8] {
-    [lane.sector, lane.module, lane.face, lane.stave, lane.layer, lane.side, lane.kind, lane.chan_id]
+/// The fields of a lane, which has them in the order of the file.
+fn words(lane: &Lane) -> [u32; LANE_ARRAYS.len()] {
+    bytemuck::cast(*lane)
 }
 
 /// The contents of a boards file.
@@ -48,19 +47,12 @@ impl Boards {
     }
 
     /// Reads a boards file.
-    ///
-    /// # Errors
-    /// As [`Boards::parse`], and when the file cannot be read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, TablesError> {
         let path = path.as_ref();
         Self::parse(&read_file(path)?, &path.display().to_string())
     }
 
     /// Parses a boards file; errors call it `name`.
-    ///
-    /// # Errors
-    /// When the bytes are too few or too many for the count, the version is neither 3 nor 4, or the table is refused by
-    /// [`Boards::validate`].
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, TablesError> {
         check_kind(bytes, name, BOARDS)?;
         let n_boards = header_word(bytes, name, 0, "n_boards")? as usize;
@@ -80,11 +72,8 @@ impl Boards {
         let at = |index: usize| word(bytes, index).unwrap_or_default();
         let strips_per_hybrid = (0..n_boards).map(|board| at(HEADER / 4 + board)).collect();
         let lanes = (0..n_slots)
-            .map(|slot| {
-                let [sector, module, face, stave, layer, side, kind, chan_id] =
-                    std::array::from_fn(|array| at(lane_offset(n_boards, array, slot) / 4));
-                Lane { sector, module, face, stave, layer, side, kind, chan_id }
-            })
+            .map(|slot| std::array::from_fn(|array| at(lane_offset(n_boards, array, slot) / 4)))
+            .map(bytemuck::cast::<[u32; LANE_ARRAYS.len()], Lane>)
             .collect();
         let boards = Self { version, strips_per_hybrid, lanes };
         boards.validate(name)?;
@@ -149,9 +138,6 @@ impl Boards {
     }
 
     /// Writes the boards file.
-    ///
-    /// # Errors
-    /// When the table is refused by [`Boards::validate`] or the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), TablesError> {
         let path = path.as_ref();
         self.validate(&path.display().to_string())?;
@@ -159,7 +145,6 @@ impl Boards {
     }
 }
 
-/// Number of bytes of the boards file with this header.
 pub(super) fn n_bytes(header: &[u8]) -> Option<usize> {
     let n_boards = word(header, 0).map(|n| n as usize).filter(|n| (1..=MAX_BOARDS).contains(n))?;
     word(header, 1).and_then(|version| BankVersion::from_byte(u8::try_from(version).ok()?))?;
@@ -179,7 +164,6 @@ fn check_count(n_boards: usize, name: &str) -> Result<(), TablesError> {
     })
 }
 
-/// Byte offset of a lane's word in one of the [`LANE_ARRAYS`].
 const fn lane_offset(n_boards: usize, array: usize, slot: usize) -> usize {
     HEADER + 4 * (n_boards + array * LANES_PER_BOARD * n_boards + slot)
 }

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use super::{LAYER_NAMES, N_LAYERS};
-
 /// Detector type of the UT in the top four bits of an `LHCbID`.
 const UT_IN_LHCB: u32 = 3;
 
@@ -76,11 +74,6 @@ impl ChannelId {
     /// Returns true if it names the UT.
     pub const fn is_ut(self) -> bool {
         self.0 >> 21 == UT
-    }
-
-    /// The layer's name: UTaX, UTaU, UTbV or UTbX.
-    pub const fn layer_name(self) -> &'static str {
-        LAYER_NAMES[self.layer() as usize % N_LAYERS]
     }
 }
 
@@ -165,7 +158,6 @@ mod tests {
         let id = LhcbId::of(channel);
         assert!(channel.is_ut() && id.is_ut() && id.channel() == channel);
         assert_eq!(id.0, 3 << 28 | channel.0);
-        assert_eq!(channel.layer_name(), "UTbX");
         assert_eq!(
             id.to_string(),
             "{ LHCbID : 811464492 : { UTChannelID : 6158124 : type=2 side=1 layer=3 stave=7 face=1 module=5 sector=1 \

@@ -6,99 +6,24 @@ use std::path::Path;
 /// Why a boards or geometry table was refused. Every variant names the file, the field and the byte offset in the file
 /// (for tables that were not read from a file: the offset that the field would have in one).
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum TablesError {
-    /// The file could not be opened, read or written.
     #[error("{file}: {source}")]
-    Io {
-        /// The file.
-        file: String,
-        /// Error of the operating system.
-        source: std::io::Error,
-    },
-    /// The file ends before the table does.
+    Io { file: String, source: std::io::Error },
     #[error("{file}: too short: it ends at byte {len}, inside {field}; the table takes {needed} bytes")]
-    TooShort {
-        /// The file.
-        file: String,
-        /// The first field that is not wholly there.
-        field: String,
-        /// Length of the file in bytes, which is where the field breaks off.
-        len: usize,
-        /// Bytes that a table of this count has.
-        needed: usize,
-    },
-    /// The file goes on after the table.
+    TooShort { file: String, field: String, len: usize, needed: usize },
     #[error("{file}: {extra} bytes too many after the last field {field}, from byte {offset}")]
-    TrailingBytes {
-        /// The file.
-        file: String,
-        /// The last field of the table.
-        field: String,
-        /// Byte at which the table ends.
-        offset: usize,
-        /// Bytes after that.
-        extra: usize,
-    },
-    /// A count is not one that the detector can have.
+    TrailingBytes { file: String, field: String, offset: usize, extra: usize },
     #[error("{file}: {field} at byte {offset} is {value}, but must be {expected}")]
-    WrongCount {
-        /// The file.
-        file: String,
-        /// The count's name.
-        field: String,
-        /// Byte at which the value lies.
-        offset: usize,
-        /// Value found.
-        value: u64,
-        /// Valid values.
-        expected: String,
-    },
-    /// A version that this library does not know.
+    WrongCount { file: String, field: String, offset: usize, value: u64, expected: String },
     #[error("{file}: version at byte {offset} is {value}, but must be {expected}")]
-    WrongVersion {
-        /// The file.
-        file: String,
-        /// Byte at which the value lies.
-        offset: usize,
-        /// Value found.
-        value: u32,
-        /// Valid values.
-        expected: &'static str,
-    },
-    /// A field has a value that no detector has.
+    WrongVersion { file: String, offset: usize, value: u32, expected: &'static str },
     #[error("{file}: {field} at byte {offset} is {value}: {why}")]
-    BadValue {
-        /// The file.
-        file: String,
-        /// The array's name and the index in it.
-        field: String,
-        /// Byte at which the value lies.
-        offset: usize,
-        /// Value found.
-        value: String,
-        /// Reason.
-        why: String,
-    },
-    /// A boards file where a geometry file is wanted, or the other way round.
+    BadValue { file: String, field: String, offset: usize, value: String, why: String },
     #[error("{file}: this is {found}, and {wanted} is wanted here: are the two swapped?")]
-    Swapped {
-        /// The file.
-        file: String,
-        /// The kind of table that it holds.
-        found: &'static str,
-        /// The kind of table that was wanted.
-        wanted: &'static str,
-    },
-    /// Boards and geometry that cannot be of one detector.
+    Swapped { file: String, found: &'static str, wanted: &'static str },
     #[error("{file}: does not fit boards of format {version}: {why}")]
-    Unfit {
-        /// The geometry file.
-        file: String,
-        /// Format of the boards' banks.
-        version: &'static str,
-        /// Contradiction to the boards.
-        why: String,
-    },
+    Unfit { file: String, version: &'static str, why: String },
 }
 
 impl TablesError {
@@ -153,7 +78,6 @@ pub(super) const GEOMETRY: &str = "a geometry file";
 /// Bytes beyond which a file is not a table; the largest has a few dozen kB.
 const MAX_FILE: u64 = 1 << 24;
 
-/// Reads a whole table file.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, TablesError> {
     let read = || {
         let mut bytes = Vec::new();
@@ -166,7 +90,6 @@ pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, TablesError> {
     read().map_err(|source| TablesError::Io { file: path.display().to_string(), source })
 }
 
-/// Writes a whole table file.
 pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), TablesError> {
     std::fs::write(path, bytes).map_err(|source| TablesError::Io { file: path.display().to_string(), source })
 }

@@ -56,9 +56,7 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
     )))
 }
 
-/// Returns true if a sector's strips are numbered against x, by the face and the half of the stave that it sits on and the
-/// side of
-/// the detector.
+/// Returns true if a sector's strips are numbered against x, by its face and half of the stave and its side.
 pub(crate) fn is_mounted_flipped(lane: &Lane) -> bool {
     ((lane.face == 1) != (lane.module >= 4)) != (lane.side == 1)
 }

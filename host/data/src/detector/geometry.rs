@@ -5,10 +5,11 @@
 
 use std::path::Path;
 
+use bytemuck::{Pod, Zeroable};
+
 use super::error::{Array, GEOMETRY, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
 use super::{N_SECTORS, STRIPS_PER_SECTOR, layer_of};
 
-/// Bytes of the header word.
 const HEADER: usize = 4;
 
 /// The arrays in the order of the file; `dxDy` only from version 1 on.
@@ -21,8 +22,9 @@ pub const DX_DY: [f32; 4] = [0.0, 0.08748867, -0.08748867, 0.0];
 /// Beyond this the hit formulas, which add up to 512 steps to a position, could leave the range of an f32.
 const MAX_MAGNITUDE: f32 = f32::MAX / 2048.0;
 
-/// Position of a sector. Lengths in mm.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Position of a sector, with the fields in the order of the file. Lengths in mm.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Pod, Zeroable)]
 pub struct Sector {
     /// Number of the first strip.
     pub first_strip: u32,
@@ -58,27 +60,6 @@ impl Sector {
     pub fn is_flipped(&self) -> bool {
         self.p0_z < 0.0
     }
-
-    /// The fields in the order of the file, first strip as it is and floats by their bits.
-    fn words(&self) -> [u32; 11] {
-        let [pitch, dy, x, y, z, p0_x, p0_y, p0_z, cos, dx_dy] = self.floats().map(f32::to_bits);
-        [self.first_strip, pitch, dy, x, y, z, p0_x, p0_y, p0_z, cos, dx_dy]
-    }
-
-    const fn floats(&self) -> [f32; 10] {
-        [
-            self.pitch,
-            self.dy,
-            self.dp0di_x,
-            self.dp0di_y,
-            self.dp0di_z,
-            self.p0_x,
-            self.p0_y,
-            self.p0_z,
-            self.cos,
-            self.dx_dy,
-        ]
-    }
 }
 
 /// The contents of a geometry file.
@@ -92,19 +73,12 @@ pub struct Geometry {
 
 impl Geometry {
     /// Reads a geometry file.
-    ///
-    /// # Errors
-    /// As [`Geometry::parse`], and when the file cannot be read.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, TablesError> {
         let path = path.as_ref();
         Self::parse(&read_file(path)?, &path.display().to_string())
     }
 
     /// Parses a geometry file; errors call it `name`.
-    ///
-    /// # Errors
-    /// When the count is not 1048, the version is neither 0 nor 1, the bytes are too few or too many, or the table is
-    /// refused by [`Geometry::validate`].
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, TablesError> {
         check_kind(bytes, name, GEOMETRY)?;
         let header = header_word(bytes, name, 0, "n_sectors")?;
@@ -117,11 +91,9 @@ impl Geometry {
         let at = |array: usize, sector: usize| word(bytes, offset(array, sector) / 4).unwrap_or_default();
         let sectors = (0..N_SECTORS)
             .map(|sector| {
-                let [pitch, dy, dp0di_x, dp0di_y, dp0di_z, p0_x, p0_y, p0_z, cos] =
-                    std::array::from_fn(|array| f32::from_bits(at(array + 1, sector)));
-                let dx_dy = if version == 0 { DX_DY[layer_of(sector)] } else { f32::from_bits(at(10, sector)) };
-                let first_strip = at(0, sector);
-                Sector { first_strip, pitch, dy, dp0di_x, dp0di_y, dp0di_z, p0_x, p0_y, p0_z, cos, dx_dy }
+                let words: [u32; 11] = std::array::from_fn(|array| at(array, sector));
+                let read: Sector = bytemuck::cast(words);
+                if version == 0 { Sector { dx_dy: DX_DY[layer_of(sector)], ..read } } else { read }
             })
             .collect();
         let geometry = Self { version, sectors };
@@ -151,12 +123,13 @@ impl Geometry {
             if sector.first_strip > STRIPS_PER_SECTOR {
                 return Err(bad(0, sector.first_strip.to_string(), "a sector has 512 strips"));
             }
-            for (i, value) in sector.floats().into_iter().enumerate() {
+            let words: [f32; 11] = bytemuck::cast(*sector);
+            for (i, value) in words.into_iter().enumerate().skip(1) {
                 if !value.is_finite() {
-                    return Err(bad(i + 1, value.to_string(), "not a finite number"));
+                    return Err(bad(i, value.to_string(), "not a finite number"));
                 }
                 if value.abs() > MAX_MAGNITUDE {
-                    return Err(bad(i + 1, format!("{value:e}"), "too large: its hits would not be finite"));
+                    return Err(bad(i, format!("{value:e}"), "too large: its hits would not be finite"));
                 }
             }
             let weight = sector.weight();
@@ -171,15 +144,12 @@ impl Geometry {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut words = vec![self.sectors.len() as u32 | u32::from(self.version) << 16];
         for array in 0..n_arrays(self.version) {
-            words.extend(self.sectors.iter().map(|sector| sector.words()[array]));
+            words.extend(self.sectors.iter().map(|&sector| bytemuck::cast::<Sector, [u32; 11]>(sector)[array]));
         }
         words.into_iter().flat_map(u32::to_le_bytes).collect()
     }
 
     /// Writes the geometry file.
-    ///
-    /// # Errors
-    /// When the table is refused by [`Geometry::validate`] or the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), TablesError> {
         let path = path.as_ref();
         self.validate(&path.display().to_string())?;
@@ -187,7 +157,6 @@ impl Geometry {
     }
 }
 
-/// Number of bytes of the geometry file with this header.
 pub(super) fn n_bytes(header: &[u8]) -> Option<usize> {
     let header = word(header, 0).filter(|word| (word & 0xFFFF) as usize == N_SECTORS)?;
     Some(offset(n_arrays((header >> 16) as u16), 0))
@@ -197,7 +166,6 @@ const fn n_arrays(version: u16) -> usize {
     if version == 0 { ARRAYS.len() - 1 } else { ARRAYS.len() }
 }
 
-/// Byte offset of a sector's word in one of the [`ARRAYS`].
 const fn offset(array: usize, sector: usize) -> usize {
     HEADER + 4 * (array * N_SECTORS + sector)
 }

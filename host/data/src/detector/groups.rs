@@ -1,9 +1,7 @@
 //! Sector groups: hits are output per group and sorted inside it (`docs/format.md`, "Sector groups").
 
-use std::fmt;
-use std::str::FromStr;
-
 use super::{Geometry, N_LAYERS, sectors_of_layer};
+use crate::named;
 
 /// Groups of sectors in which hits are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -17,23 +15,9 @@ pub enum Grouping {
     UniqueX,
 }
 
-/// A name that no grouping has.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no grouping is called \"{0}\": it is y-rows or unique-x")]
-pub struct UnknownGrouping(pub String);
+named!("grouping" Grouping: YRows "y-rows", UniqueX "unique-x");
 
 impl Grouping {
-    /// Every grouping.
-    pub const ALL: [Self; 2] = [Self::YRows, Self::UniqueX];
-
-    /// The name on the command line: `y-rows` or `unique-x`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::YRows => "y-rows",
-            Self::UniqueX => "unique-x",
-        }
-    }
-
     /// Sector id → group, and the number of groups.
     ///
     /// # Panics
@@ -43,20 +27,6 @@ impl Grouping {
             Self::YRows => y_rows(geometry.sectors.len()),
             Self::UniqueX => unique_x(geometry),
         }
-    }
-}
-
-impl fmt::Display for Grouping {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
-
-impl FromStr for Grouping {
-    type Err = UnknownGrouping;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|grouping| grouping.name() == name).ok_or_else(|| UnknownGrouping(name.into()))
     }
 }
 

@@ -10,19 +10,10 @@ use crate::memory::read_text;
 use ut_kernels::bank::board_of;
 use ut_kernels::detector::LANES_PER_BOARD;
 
-use super::{BankVersion, DetectorTables, N_SECTORS, STRIPS_PER_SECTOR, Slot};
-
-/// Upper four bits of the UT's LHCbIDs.
-const UT: u32 = 3;
-
-/// Bits of an LHCbID that are the ChannelID.
-const CHANNEL: u32 = (1 << 28) - 1;
+use super::{BankVersion, DetectorTables, LhcbId, N_SECTORS, STRIPS_PER_SECTOR, SUB_SECTOR_BIT, Slot};
 
 /// ChannelIDs of the UT have 23 bits.
 const CHANNELS: usize = 1 << 23;
-
-/// Bit 8 of a `ChannelID`: the second half-sector, on v5 lanes that read out 256 strips.
-const SUB_SECTOR_BIT: u32 = 1 << 8;
 
 /// Bytes of the largest mask: one that names each strip of the detector by itself takes some 10 MB.
 const LARGEST: u64 = 32 << 20;
@@ -42,32 +33,16 @@ impl std::fmt::Debug for Mask {
 
 /// Why a file is not a mask.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it; lines count from 1")]
 pub enum MaskError {
-    /// It cannot be read.
     #[error("cannot read {}", file.display())]
-    Read {
-        /// The file.
-        file: PathBuf,
-        /// Error of the operating system.
-        source: std::io::Error,
-    },
-    /// A line says nothing that can be masked.
+    Read { file: PathBuf, source: std::io::Error },
     #[error("{}, line {line}: {what}", file.display())]
-    Line {
-        /// The file.
-        file: PathBuf,
-        /// Line, from 1.
-        line: usize,
-        /// Reason.
-        what: String,
-    },
+    Line { file: PathBuf, line: usize, what: String },
 }
 
 impl Mask {
     /// Reads a mask for the detector of `tables`.
-    ///
-    /// # Errors
-    /// When the file cannot be read, or a line names nothing that this detector has.
     pub fn read(path: impl AsRef<Path>, tables: &DetectorTables) -> Result<Self, MaskError> {
         let file = path.as_ref();
         let text = std::fs::File::open(file)
@@ -103,8 +78,8 @@ impl Mask {
 
     /// Returns true if hits with this LHCbID are left out.
     pub fn contains(&self, lhcb_id: u32) -> bool {
-        let channel = lhcb_id & CHANNEL;
-        lhcb_id >> 28 == UT && self.bits.get(channel as usize / 64).is_some_and(|bits| bits >> (channel % 64) & 1 != 0)
+        let (id, channel) = (LhcbId(lhcb_id), LhcbId(lhcb_id).channel().0);
+        id.is_ut() && self.bits.get(channel as usize / 64).is_some_and(|bits| bits >> (channel % 64) & 1 != 0)
     }
 
     /// The strips with these ChannelIDs. Each is set once, however many name it.
@@ -144,17 +119,18 @@ fn add(words: &[&str], tables: &DetectorTables, named: &mut Vec<Range<u64>>) -> 
         ["lhcbid", ids] => {
             for ids in ranges(ids, u32::MAX) {
                 let ids = ids?;
-                let [first, last] = [ids.start, ids.end - 1].map(|id| id as u32);
-                if first >> 28 != UT || last >> 28 != UT || last & CHANNEL >= CHANNELS as u32 {
-                    return Err(format!("0x{first:x} to 0x{last:x} are not LHCbIDs of the UT's strips"));
+                let [first, last] = [ids.start, ids.end - 1].map(|id| LhcbId(id as u32));
+                let [from, to] = [first, last].map(|id| id.channel().0);
+                if !first.is_ut() || !last.is_ut() || to >= CHANNELS as u32 {
+                    return Err(format!("0x{:x} to 0x{:x} are not LHCbIDs of the UT's strips", first.0, last.0));
                 }
-                let channels = u64::from(first & CHANNEL)..u64::from(last & CHANNEL) + 1;
+                let channels = u64::from(from)..u64::from(to) + 1;
                 let is_read = |slot: &Slot| {
                     let base = u64::from(slot.chan_id & !(STRIPS_PER_SECTOR - 1));
                     slot.chan_id != 0 && base < channels.end && channels.start < base + u64::from(STRIPS_PER_SECTOR)
                 };
                 if !tables.slots().iter().any(is_read) {
-                    return Err(format!("no lane of the board table reads 0x{first:x} to 0x{last:x}"));
+                    return Err(format!("no lane of the board table reads 0x{:x} to 0x{:x}", first.0, last.0));
                 }
                 named.push(channels);
             }
@@ -252,7 +228,6 @@ mod tests {
         changed(|_| ())
     }
 
-    /// The same with a change of the board table.
     fn changed(change: impl Fn(&mut Boards)) -> (DetectorTables, [Lane; 3]) {
         let lane = |module, sector| {
             let lane = Lane { module, sector, stave: 3, layer: 1, side: 1, kind: 2, ..Lane::default() };

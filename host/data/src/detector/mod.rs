@@ -14,6 +14,7 @@ mod sector_id;
 mod sectors;
 mod tables;
 
+pub(crate) use boards::SUB_SECTOR_BIT;
 pub use boards::{Boards, MAX_BOARDS};
 pub use channel::{ChannelId, LhcbId};
 pub use error::TablesError;
@@ -23,7 +24,7 @@ pub(crate) use fit::is_mounted_flipped;
 #[cfg(feature = "synth")]
 pub use geometry::DX_DY;
 pub use geometry::{Geometry, Sector};
-pub use groups::{Grouping, UnknownGrouping};
+pub use groups::Grouping;
 pub use mask::{Mask, MaskError};
 #[cfg(feature = "synth")]
 pub use sector_id::is_cut_in_two;

@@ -5,10 +5,7 @@
 
 use super::{Lane, N_LAYERS};
 
-/// The ids of a layer's sectors.
-///
-/// # Panics
-/// When `layer` is not 0…3.
+/// The ids of the sectors of a layer, 0…3.
 pub const fn sectors_of_layer(layer: usize) -> std::ops::Range<usize> {
     const STARTS: [usize; N_LAYERS + 1] = [0, 248, 496, 772, 1048];
     STARTS[layer]..STARTS[layer + 1]

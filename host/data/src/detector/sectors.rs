@@ -6,7 +6,6 @@ use super::{Boards, ChannelId, Geometry, LANES_PER_BOARD, Lane, N_SECTORS, secto
 /// Channels without strip, and without what all channels of the UT have in common: bits 9–20 of a `ChannelID`.
 const N_CHANNELS: usize = 1 << 12;
 
-/// No sector.
 const NONE: u16 = u16::MAX;
 
 /// A lane by its board.
@@ -60,7 +59,6 @@ pub(crate) fn lanes_by_sector() -> Vec<Lane> {
     lanes
 }
 
-/// The fields of a channel, one by one.
 fn lane_of(channel: ChannelId) -> Lane {
     Lane {
         sector: channel.sector().into(),
@@ -74,7 +72,6 @@ fn lane_of(channel: ChannelId) -> Lane {
     }
 }
 
-/// The places of all sectors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SectorPlaces {
     /// By sector id.

@@ -120,17 +120,11 @@ impl DetectorTables {
     }
 
     /// Checks that boards and geometry fit each other, as [`Self::new`] does.
-    ///
-    /// # Errors
-    /// [`TablesError::Unfit`].
     pub fn check_fit(&self) -> Result<(), TablesError> {
         fit::check(self.boards.version, &self.geometry)
     }
 
     /// Builds the tables of boards and geometry that need not fit each other, nor the events, for callers who know better.
-    ///
-    /// # Errors
-    /// When boards or geometry do not pass [`Boards::validate`] and [`Geometry::validate`].
     pub fn trusting(boards: Boards, geometry: Geometry, grouping: Grouping) -> Result<Self, TablesError> {
         boards.validate("boards")?;
         geometry.validate("geometry")?;

@@ -8,7 +8,6 @@ use memmap2::MmapMut;
 use super::{Cluster, DecodeError};
 use crate::detector::BankVersion;
 
-/// Arrays in the structure: six of f32 and the ids.
 const N_ARRAYS: usize = 7;
 
 /// The hits of a batch: seven arrays with a common stride in one block of 32-bit words, 28 bytes a hit.
@@ -67,10 +66,6 @@ enum Block {
 }
 
 impl Block {
-    fn zeroed(len: usize) -> Self {
-        Self::try_zeroed(len).unwrap_or_else(|| Self::Heap(vec![0; len]))
-    }
-
     /// `None` when the system does not give the memory.
     fn try_zeroed(len: usize) -> Option<Self> {
         let Ok(pages) = MmapMut::map_anon(len.checked_mul(size_of::<u32>())?) else {
@@ -108,7 +103,7 @@ impl DerefMut for Block {
 
 impl Clone for Block {
     fn clone(&self) -> Self {
-        let mut clone = Self::zeroed(self.len());
+        let mut clone = Self::try_zeroed(self.len()).unwrap_or_else(|| Self::Heap(vec![0; self.len()]));
         clone.copy_from_slice(self);
         clone
     }
@@ -122,20 +117,14 @@ impl fmt::Debug for Block {
 
 /// The arrays of a [`UtHits`], to be written by a decoder; each is as long as the capacity.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "as in `Hit`")]
 pub struct UtHitsMut<'a> {
-    /// y of the strip's lower end, mm.
     pub y_begin: &'a mut [f32],
-    /// y of the strip's upper end, mm.
     pub y_end: &'a mut [f32],
-    /// z at y = 0, mm.
     pub z_at_y_eq0: &'a mut [f32],
-    /// x at y = 0, mm.
     pub x_at_y_eq0: &'a mut [f32],
-    /// Slope of the strip.
     pub dx_dy: &'a mut [f32],
-    /// Inverse variance, 1/mm².
     pub weight: &'a mut [f32],
-    /// `LHCbID`.
     pub id: &'a mut [u32],
     /// `events * n_groups + 1` ends of groups.
     pub offsets: &'a mut [u32],
@@ -145,32 +134,21 @@ pub struct UtHitsMut<'a> {
 
 impl UtHits {
     /// Room for `max_hits` hits of `max_events` events with `n_groups` sector groups each.
+    ///
+    /// # Panics
+    /// Where [`try_with_capacity`](Self::try_with_capacity) refuses.
     pub fn with_capacity(max_events: usize, n_groups: usize, max_hits: usize) -> Self {
-        // 16 words: every array begins on a new cache line.
-        let stride = max_hits.next_multiple_of(16);
-        Self {
-            block: Block::zeroed(N_ARRAYS * stride),
-            stride,
-            offsets: Vec::with_capacity(max_events * n_groups + 1),
-            n_groups,
-            max_events,
-            clusters: None,
-            has_clusters: false,
-        }
+        Self::try_with_capacity(max_events, n_groups, max_hits).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Asks for charge, number of strips and first strip of each hit, which take four bytes more a hit. The backends
     /// `reference` and `cpu` give them; the others refuse to decode into these hits.
     #[must_use]
-    pub fn with_clusters(mut self) -> Self {
-        self.clusters = Some(Block::zeroed(self.stride));
-        self
+    pub fn with_clusters(self) -> Self {
+        self.try_with_clusters().unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Reserves [clusters](Self::with_clusters) for a capacity that comes from outside.
-    ///
-    /// # Errors
-    /// When the system does not give the memory.
     pub fn try_with_clusters(mut self) -> Result<Self, CapacityError> {
         let (max_events, max_hits, bytes) = (self.max_events, self.stride, Some(4 * self.stride as u64));
         let clusters = Block::try_zeroed(self.stride).ok_or(CapacityError { max_events, max_hits, bytes })?;
@@ -187,6 +165,7 @@ impl UtHits {
         let refuse = |bytes| CapacityError { max_events, max_hits, bytes };
         let ends = max_events.checked_mul(n_groups).and_then(|ends| ends.checked_add(1)).filter(|&ends| ends <= most);
         let (Some(ends), true) = (ends, max_hits <= most) else { return Err(refuse(None)) };
+        // 16 words: every array begins on a new cache line.
         let stride = max_hits.next_multiple_of(16);
         let bytes = 4 * (N_ARRAYS as u64 * stride as u64 + ends as u64);
         let mut offsets = Vec::new();
@@ -271,9 +250,6 @@ impl UtHits {
     }
 
     /// Passes a result on, and forgets the hits where it is an error: offsets may then count hits beyond the capacity.
-    ///
-    /// # Errors
-    /// If the result is one.
     pub fn forget_on<T, E>(&mut self, result: Result<T, E>) -> Result<T, E> {
         if result.is_err() {
             self.offsets.clear();

@@ -67,9 +67,6 @@ impl<'a> IntoIterator for &'a UtHits {
 
 impl UtHits {
     /// Hit `i` of the batch.
-    ///
-    /// # Panics
-    /// When there are not as many.
     pub fn hit(&self, i: usize) -> Hit {
         Hit {
             x_at_y_eq0: self.x_at_y_eq0()[i],
@@ -89,17 +86,11 @@ impl UtHits {
     }
 
     /// The hits of an event, ordered by group, x and id.
-    ///
-    /// # Panics
-    /// When the batch has no such event.
     pub fn of_event(&self, event: usize) -> HitIter<'_> {
         self.of_groups(event, 0..self.n_groups())
     }
 
     /// The hits of one group of an event, ordered by x and id.
-    ///
-    /// # Panics
-    /// When there is no such event or group.
     pub fn of_group(&self, event: usize, group: usize) -> HitIter<'_> {
         assert!(group < self.n_groups(), "group {group} of {}", self.n_groups());
         self.of_groups(event, group..group + 1)
@@ -115,9 +106,6 @@ impl UtHits {
     }
 
     /// The hits of some groups of an event, which follow each other.
-    ///
-    /// # Panics
-    /// When there is no such event or group.
     pub fn of_groups(&self, event: usize, groups: Range<usize>) -> HitIter<'_> {
         let (n, offsets) = (self.n_groups(), self.offsets());
         assert!(event < self.n_events() && groups.end <= n, "groups to {} of {n} in event {event}", groups.end);

@@ -55,79 +55,28 @@ pub fn check_selected(batch: &BatchView<'_>) -> Result<(), DecodeError> {
 
 /// Why a batch could not be decoded.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum DecodeError {
-    /// More events than the output was made for.
     #[error("the batch has {events} events, the output buffers were made for {capacity}")]
-    TooManyEvents {
-        /// Events in the batch.
-        events: usize,
-        /// Events that the buffers can take.
-        capacity: usize,
-    },
-    /// More hits than the output was made for.
+    TooManyEvents { events: usize, capacity: usize },
     #[error("event {event} of the batch brings the hits to {hits}, the output buffers were made for {capacity}")]
-    TooManyHits {
-        /// The event, by its place in the batch, whose hits no longer fit.
-        event: usize,
-        /// Hits up to and including this event.
-        hits: usize,
-        /// Hits that the buffers can take.
-        capacity: usize,
-    },
-    /// A list of selected events names one that the batch does not have.
+    TooManyHits { event: usize, hits: usize, capacity: usize },
     #[error("entry {place} of the selected events is event {event}, but the batch has {events}")]
-    NoSuchEvent {
-        /// Place in the list.
-        place: usize,
-        /// The event that it names.
-        event: u32,
-        /// Events of the batch.
-        events: usize,
-    },
-    /// Memory for the events of a batch could not be allocated.
+    NoSuchEvent { place: usize, event: u32, events: usize },
     #[error("no memory for {bytes} bytes of work space for a batch of {events} events")]
-    NoMemory {
-        /// Events of the batch.
-        events: usize,
-        /// Bytes.
-        bytes: usize,
-    },
-    /// The work space that the caller lends is too small for the events of a batch.
+    NoMemory { events: usize, bytes: usize },
     #[error("the work space has {bytes} bytes, and the batch needs {needed}")]
-    WorkSpace {
-        /// Size.
-        bytes: usize,
-        /// Number that is needed.
-        needed: usize,
-    },
-    /// The output was made for another number of sector groups.
+    WorkSpace { bytes: usize, needed: usize },
     #[error("the output buffers have {buffers} sector groups an event, the decoder's grouping has {grouping}")]
-    WrongGroups {
-        /// Groups of the output buffers.
-        buffers: usize,
-        /// Groups of the decoder's grouping.
-        grouping: usize,
-    },
-    /// A list of events was selected, which these kernels or tables do not support.
+    WrongGroups { buffers: usize, grouping: usize },
     #[error("{backend} backend: {message}")]
-    NoList {
-        /// Name of the backend.
-        backend: &'static str,
-        /// Why, and what to do.
-        message: &'static str,
-    },
+    NoList { backend: &'static str, message: &'static str },
     /// The output asks for what this decoder does not give.
     #[error("charge, n_strips and first_strip come from the backends reference and cpu alone")]
     NoClusters,
     /// A CPU decoder with several threads was made before this process was forked: its threads stayed in the parent.
     #[error("this decoder's threads did not survive the fork: make a new decoder in the forked process")]
     Forked,
-    /// The device, its driver or the executor reported a failure.
     #[error("{backend} backend: {message}")]
-    Device {
-        /// Name of the backend.
-        backend: &'static str,
-        /// Message of the backend.
-        message: String,
-    },
+    Device { backend: &'static str, message: String },
 }

@@ -23,7 +23,6 @@ const BLOCK: usize = 1 << 17;
 /// Reads smaller than this go through one more buffer.
 const SMALL: usize = 1 << 12;
 
-/// The files that are being unpacked.
 #[derive(Debug)]
 pub struct Ahead {
     /// Number of files at once, including the one that is being read.
@@ -106,7 +105,6 @@ struct Block {
 struct Unpacked {
     blocks: Receiver<io::Result<Block>>,
     block: Block,
-    /// The next byte of the block.
     at: usize,
     /// Bytes of the file before the next one.
     given: u64,

@@ -17,7 +17,6 @@ const MAX_BANKS: u64 = 1 << 16;
 /// The longest bank: its sourceID, and a payload whose size has 16 bits.
 const LONGEST: u64 = 4 + u16::MAX as u64;
 
-/// The one event of a dump.
 #[derive(Debug)]
 pub struct AllenDump {
     file: PathBuf,
@@ -28,9 +27,6 @@ pub struct AllenDump {
 
 impl AllenDump {
     /// Reads the event from `input`. `path` is what messages call it.
-    ///
-    /// # Errors
-    /// When it cannot be read, or the table of banks does not fit it.
     pub fn read(mut input: impl Read, path: impl Into<PathBuf>) -> Result<Self, InputError> {
         let file = path.into();
         let mut data = Vec::new();
@@ -66,7 +62,6 @@ impl AllenDump {
         self.data.len() as u64
     }
 
-    /// The event.
     pub fn event(&self) -> RawEvent<'_> {
         let (run, number) = run_and_event_of_name(&self.file).unzip();
         RawEvent {

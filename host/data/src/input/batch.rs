@@ -64,22 +64,15 @@ pub struct BatchView<'a> {
 
 /// An owned batch.
 #[derive(Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "as in `BatchView`")]
 pub struct EventBatch {
-    /// Allen or MEP layout.
     pub layout: Layout,
-    /// Number of events.
     pub n_events: usize,
-    /// See [`BatchView::raw`].
     pub raw: Vec<u8>,
-    /// See [`BatchView::offsets`].
     pub offsets: Vec<u32>,
-    /// See [`BatchView::sizes`].
     pub sizes: Vec<u32>,
-    /// See [`BatchView::types`].
     pub types: Vec<u32>,
-    /// See [`BatchView::versions`].
     pub versions: Option<Vec<u32>>,
-    /// See [`BatchView::meta`].
     pub meta: Vec<EventMeta>,
 }
 
@@ -123,9 +116,8 @@ impl EventBatch {
 }
 
 impl BatchView<'_> {
-    /// Returns the facts about each event that has a place in the results; nothing of those that are not selected. Empty
-    /// where the
-    /// batch has no meta data.
+    /// Returns the facts about each event that has a place in the results, none about those that are not selected; nothing
+    /// where the batch has no meta data.
     pub fn meta_of_results(&self) -> Vec<EventMeta> {
         if self.meta.is_empty() {
             return Vec::new();

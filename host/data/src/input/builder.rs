@@ -6,18 +6,12 @@ use super::{Bank, BankEntry, EventBatch, EventMeta, Layout};
 
 /// Why an event does not go into a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it; banks count from 0")]
 pub enum BuildError {
-    /// The batch is full: its offsets have 32 bits. Finish it and begin the next.
     #[error("the event does not fit into a batch: offsets have 32 bits, 4 GiB are the most a batch can hold")]
     Full,
-    /// A payload is longer than the u16 sizes of the layout can say.
     #[error("bank {bank} has a payload of {bytes} bytes; a batch holds at most 65535")]
-    Payload {
-        /// Bank of the event, from 0.
-        bank: usize,
-        /// Bytes of its payload.
-        bytes: usize,
-    },
+    Payload { bank: usize, bytes: usize },
     /// A copy of a batch has all its events: a list of those that are to be decoded does not go with it.
     #[error("events of the batch are listed: a copy in another layout has all of them")]
     Selected,
@@ -34,7 +28,6 @@ const BEFORE_PAYLOAD: usize = 4;
 pub struct BatchBuilder {
     raw: Vec<u8>,
     offsets: Vec<u32>,
-    /// First bank of each event.
     first: Vec<u32>,
     sizes: Vec<u16>,
     types: Vec<u8>,
@@ -193,7 +186,6 @@ impl BatchBuilder {
         self.clear();
     }
 
-    /// The banks that go into the batch.
     fn kept<'a, I: IntoIterator<Item = Bank<'a>>>(
         &self,
         banks: I,

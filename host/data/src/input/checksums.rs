@@ -8,7 +8,6 @@ use super::mdf_format::Checksum;
 /// Events at a time.
 const ELEMENTS: usize = 32;
 
-/// Appends the checksum of each of `pieces` to `sums`.
 pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<u32>) {
     let first = sums.len();
     let mut pieces: Vec<(usize, &[u8])> = pieces.into_iter().enumerate().collect();

@@ -1,8 +1,7 @@
 //! Files in pieces that threads take apart side by side: events with their bytes, or some events of a packet.
 //!
-//! [`Chunks`] only cuts the files into events, which is all that must be done in order. What follows, comparing
-//! checksums, unpacking, finding banks and collecting them, is done a chunk at a time by [`Parser`](super::Parser), on
-//! any thread.
+//! [`Chunks`] only cuts the files into events, which must be done in order; all else is done a chunk at a time by
+//! [`Parser`](super::Parser), on any thread.
 
 use std::io::BufReader;
 use std::ops::Range;
@@ -97,9 +96,7 @@ enum Reader {
 #[derive(Clone, Debug)]
 struct Current {
     packet: Arc<Packet>,
-    /// The next of its events.
     next: usize,
-    /// First byte in the file.
     offset: u64,
     /// Events of the file before it.
     before: u64,
@@ -129,7 +126,6 @@ pub struct Chunks {
     ahead: Ahead,
     read: Arc<AtomicU64>,
     pool: Pool,
-    /// Apart, as they are larger.
     packets: Pool,
 }
 
@@ -191,8 +187,7 @@ impl Chunks {
         self
     }
 
-    /// The file of the last chunk, or of the last error, by its place in the list of inputs. (A chunk of several files
-    /// is of the last of them.)
+    /// Place in the list of inputs of the last chunk's file (of several the last), or of the last error's.
     pub const fn file(&self) -> usize {
         self.next_file.saturating_sub(1)
     }
@@ -212,10 +207,7 @@ impl Chunks {
         Arc::clone(&self.read)
     }
 
-    /// The next chunk, or `None` after the last. After an error come the chunks of the next file.
-    ///
-    /// # Errors
-    /// When a file cannot be opened or followed: see [`InputError`]. The events before come first.
+    /// The next chunk, or `None` after the last. Before an error come the events before it, after it those of the next file.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk>, InputError> {
         loop {
             if let Some(error) = self.error.take() {
@@ -411,9 +403,6 @@ impl Chunks {
 }
 
 /// The number of events in files or pieces of them, which are read for it but not taken apart.
-///
-/// # Errors
-/// As [`Chunks::next_chunk`].
 pub fn count_events(parts: &[InputPart]) -> Result<u64, InputError> {
     parts.iter().map(count_readable).try_fold(0, |sum, (n, error)| error.map_or(Ok(sum + n), Err))
 }

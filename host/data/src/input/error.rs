@@ -26,151 +26,42 @@ impl fmt::Display for Place {
 
 /// Why a file cannot be read further. What was read before stays good.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum InputError {
-    /// The file cannot be opened.
     #[error("cannot open {}", file.display())]
-    Open {
-        /// The file.
-        file: PathBuf,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// Reading failed.
+    Open { file: PathBuf, source: io::Error },
     #[error("{place}: cannot read")]
-    Read {
-        /// The event that was being read.
-        place: Place,
-        /// Error of the operating system.
-        source: io::Error,
-    },
-    /// The file ends inside the three size words.
+    Read { place: Place, source: io::Error },
     #[error("{place}: the file ends after {left} of the 12 bytes of the event's size words: truncated?")]
-    CutHeader {
-        /// The event.
-        place: Place,
-        /// Bytes that are there.
-        left: usize,
-    },
-    /// The three size words are not equal.
+    CutHeader { place: Place, left: usize },
     #[error("{place}: the three size words differ ({}, {}, {}): not an MDF file, or damaged", sizes[0], sizes[1], sizes[2])]
-    UnequalSizes {
-        /// The event.
-        place: Place,
-        /// The three words.
-        sizes: [u32; 3],
-    },
-    /// The event is smaller than its own headers.
+    UnequalSizes { place: Place, sizes: [u32; 3] },
     #[error("{place}: an event size of {size} bytes is less than the {headers} bytes of its headers")]
-    TooSmall {
-        /// The event.
-        place: Place,
-        /// Size in the header.
-        size: u32,
-        /// Bytes of header and sub-header.
-        headers: u32,
-    },
-    /// The event is larger than what is left of the file.
+    TooSmall { place: Place, size: u32, headers: u32 },
     #[error(
         "{place}: an event size of {size} bytes reaches beyond the file, which has {left} bytes from there: truncated?"
     )]
-    BeyondFile {
-        /// The event.
-        place: Place,
-        /// Size in the header.
-        size: u32,
-        /// Bytes that are there.
-        left: u64,
-    },
-    /// The file became shorter while it was read.
+    BeyondFile { place: Place, size: u32, left: u64 },
     #[error("{place}: the file ends here, but had {left} more bytes when it was opened")]
-    Shrunk {
-        /// The event that would have been next.
-        place: Place,
-        /// Bytes that are gone.
-        left: u64,
-    },
-    /// The event is compressed in a way that cannot be unpacked.
+    Shrunk { place: Place, left: u64 },
     #[error("{place}: {what}, which cannot be read")]
-    Compressed {
-        /// The event.
-        place: Place,
-        /// Kind of file.
-        what: &'static str,
-    },
-    /// A MEP packet that is compressed in an MDF event cannot be unpacked: how many events it holds is not known.
+    Compressed { place: Place, what: &'static str },
     #[error("{place}, a compressed MEP packet")]
-    Unpack {
-        /// The packet's first event.
-        place: Place,
-        /// Byte and reason.
-        source: super::UnpackError,
-    },
-    /// The file is of a format that is known and not taken.
+    Unpack { place: Place, source: super::UnpackError },
     #[error("{}: {what}", file.display())]
-    NotTaken {
-        /// The file.
-        file: PathBuf,
-        /// Kind of file, and what can be done.
-        what: &'static str,
-    },
-    /// A MEP packet cannot be followed.
+    NotTaken { file: PathBuf, what: &'static str },
     #[error("{place}, in a MEP packet at its byte {byte}: {what}")]
-    Packet {
-        /// The packet's first event.
-        place: Place,
-        /// Byte of the packet.
-        byte: u64,
-        /// Reason.
-        what: String,
-    },
-    /// The event does not hold raw banks.
+    Packet { place: Place, byte: u64, what: String },
     #[error("{place}: data type {data_type}; only 1 (raw banks) and 2 (a MEP packet) can be read")]
-    DataType {
-        /// The event.
-        place: Place,
-        /// The header's data type.
-        data_type: u8,
-    },
-    /// The table of banks of an Allen-layout dump does not fit the file.
+    DataType { place: Place, data_type: u8 },
     #[error("{}: a table of {banks} banks needs {needed} bytes, the file has {length}: not an Allen-layout dump, or truncated", file.display())]
-    DumpTable {
-        /// The file.
-        file: PathBuf,
-        /// Banks that the file's first word announces.
-        banks: u64,
-        /// Bytes of the table.
-        needed: u64,
-        /// Bytes of the file.
-        length: u64,
-    },
-    /// The first word of an Allen-layout dump announces more banks than an event can have.
+    DumpTable { file: PathBuf, banks: u64, needed: u64, length: u64 },
     #[error("{}: the first word announces {banks} banks, an event has at most {most}: not an Allen-layout dump", file.display())]
-    DumpBanks {
-        /// The file.
-        file: PathBuf,
-        /// Banks that the first word announces.
-        banks: u64,
-        /// Banks that an event can have.
-        most: u64,
-    },
-    /// An Allen-layout dump goes on after the last bank of its table.
+    DumpBanks { file: PathBuf, banks: u64, most: u64 },
     #[error("{}: the table of {banks} banks ends at byte {end}, the file goes on: not an Allen-layout dump of one event", file.display())]
-    DumpTrailing {
-        /// The file.
-        file: PathBuf,
-        /// Banks of the table.
-        banks: u64,
-        /// End of the last one, in bytes.
-        end: u64,
-    },
-    /// The event does not fit into a batch.
+    DumpTrailing { file: PathBuf, banks: u64, end: u64 },
     #[error("{place}")]
-    Batch {
-        /// The event.
-        place: Place,
-        /// Why.
-        source: super::BuildError,
-    },
+    Batch { place: Place, source: super::BuildError },
 }
 
 impl InputError {
@@ -187,7 +78,6 @@ impl InputError {
         self.at().map_or_else(|file| file, |place| &place.file)
     }
 
-    /// The event at which reading ended, or the file where it did not come to one.
     const fn at(&self) -> Result<&Place, &PathBuf> {
         match self {
             Self::Read { place, .. }
@@ -212,80 +102,28 @@ impl InputError {
 
 /// Why the rest of an event is given up. Bytes count from the beginning of the event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it; banks count from 0")]
 pub enum Damage {
-    /// The checksum in the header is not that of the bytes; no bank is taken.
     #[error("checksum 0x{stored:08x} in the header, 0x{computed:08x} computed: no bank of the event is taken")]
-    Checksum {
-        /// Checksum in the header.
-        stored: u32,
-        /// Checksum of the bytes.
-        computed: u32,
-    },
-    /// A bank does not begin with the magic number.
+    Checksum { stored: u32, computed: u32 },
     #[error("bank {bank} at byte {byte} of the event begins with 0x{magic:04x} instead of 0xcbcb")]
-    Magic {
-        /// Bank of the event, from 0.
-        bank: usize,
-        /// Byte at which it begins.
-        byte: usize,
-        /// Value found.
-        magic: u16,
-    },
-    /// A bank's size is less than its header.
+    Magic { bank: usize, byte: usize, magic: u16 },
     #[error("bank {bank} at byte {byte} of the event has a size of {size} bytes, less than its header of 8")]
-    BankTooSmall {
-        /// Bank of the event, from 0.
-        bank: usize,
-        /// Byte at which it begins.
-        byte: usize,
-        /// Size.
-        size: u16,
-    },
-    /// A bank ends beyond the event, or its header does.
+    BankTooSmall { bank: usize, byte: usize, size: u16 },
     #[error("bank {bank} at byte {byte} of the event needs {needed} bytes, the event has {left} from there")]
-    BankBeyond {
-        /// Bank of the event, from 0.
-        bank: usize,
-        /// Byte at which it begins.
-        byte: usize,
-        /// Bytes it needs.
-        needed: u64,
-        /// Bytes that are there.
-        left: u64,
-    },
-    /// The event is compressed, and cannot be unpacked from there on.
+    BankBeyond { bank: usize, byte: usize, needed: u64, left: u64 },
     #[error("{0}")]
     Unpack(#[from] super::unpack::UnpackError),
-    /// The fragments of a source cannot be told apart; none of its banks is taken.
     #[error(
         "MFP {mfp} of the packet, sourceID 0x{source_id:04x}: {what}; the board is left out of the packet's events"
     )]
-    Fragments {
-        /// MFP of the packet, from 0.
-        mfp: usize,
-        /// SourceID.
-        source_id: u16,
-        /// Reason.
-        what: String,
-    },
-    /// The header of a time alignment event does not say where the banks of the central crossing are.
+    Fragments { mfp: usize, source_id: u16, what: String },
     #[error("its TAEHeader, bank {bank}, does not say where the banks of the central crossing are")]
-    Tae {
-        /// Bank of the event, from 0.
-        bank: usize,
-    },
-    /// Entry of a dump's table that ends before it begins, or is too short for a sourceID, or too long for a bank.
+    Tae { bank: usize },
     #[error(
         "bank {bank} at byte {byte} of the event has {length} bytes by the table of banks; 4 to 65539 are possible"
     )]
-    Entry {
-        /// Bank of the event, from 0.
-        bank: usize,
-        /// Byte at which it begins.
-        byte: usize,
-        /// Length by the table; negative when the table descends.
-        length: i64,
-    },
+    Entry { bank: usize, byte: usize, length: i64 },
 }
 
 impl Damage {

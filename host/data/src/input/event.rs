@@ -83,12 +83,10 @@ pub struct Bank<'a> {
 
 /// Position of a bank of a [`RawEvent`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "as in `Bank`")]
 pub struct BankEntry {
-    /// Bank type.
     pub kind: u8,
-    /// Version byte, where the file holds it.
     pub version: Option<u8>,
-    /// Source id of the board that sent the bank.
     pub source_id: u32,
     /// First byte of the payload in [`RawEvent::data`].
     pub start: usize,

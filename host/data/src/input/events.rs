@@ -31,9 +31,6 @@ impl Events {
     }
 
     /// The next event, or `None` after the last of the last input. After an error there are no further events.
-    ///
-    /// # Errors
-    /// When an input cannot be opened or followed: see [`InputError`].
     pub fn next_event(&mut self) -> Result<Option<RawEvent<'_>>, InputError> {
         while !self.parser.advance() {
             if !self.next_chunk(1)? {

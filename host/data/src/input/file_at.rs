@@ -20,9 +20,6 @@ impl FileAt {
     }
 
     /// Fills `bytes` with those from byte `at` of the file on; how many were there.
-    ///
-    /// # Errors
-    /// When the system cannot read.
     pub fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
         let n = fill(bytes, |rest, n| read_at(&self.file, rest, at.saturating_add(n as u64)))?;
         self.read.fetch_add(n as u64, Ordering::Relaxed);

@@ -19,7 +19,6 @@ pub const MAX_BYTES: usize = 5 << 20;
 /// Bytes that a slice should have: of each of the 200 sources of the UT some 20 kB, so that to ask for them costs little
 /// beside reading them.
 const SLICE: u64 = 4 << 20;
-/// A buffer with more bytes is not kept.
 const KEPT: usize = 64 << 20;
 
 impl Sender {
@@ -108,7 +107,6 @@ impl Packet {
 pub struct Slice {
     /// Longer than what is read, often: new bytes cost time.
     raw: Vec<u8>,
-    /// Bytes that were read.
     length: usize,
     /// For each of the senders, what is added to the starts of its fragments, wrapping, for their places in `raw`.
     bases: Vec<u32>,
@@ -134,7 +132,6 @@ pub struct Fragments<'a> {
 }
 
 impl<'a> Fragments<'a> {
-    /// The bytes that were kept.
     pub fn raw(&self) -> &'a [u8] {
         self.raw
     }
@@ -149,7 +146,6 @@ impl<'a> Fragments<'a> {
         self.packet.senders().enumerate().map(move |(i, sender)| (self.base(i, sender), sender))
     }
 
-    /// The senders of the UT.
     fn ut(self) -> impl Iterator<Item = (u32, &'a Sender)> {
         self.senders().skip(self.packet.odin.len())
     }

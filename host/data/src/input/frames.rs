@@ -61,10 +61,8 @@ impl Read for Source {
     }
 }
 
-/// Next piece of a file.
 #[derive(Debug)]
 pub enum Frame {
-    /// Nothing.
     End,
     /// An MDF event; its bytes were appended.
     Event,
@@ -72,19 +70,16 @@ pub enum Frame {
     Packet(Packet, Option<FileAt>),
 }
 
-/// The events or packets of one MDF file or file of packets.
 #[derive(Debug)]
 pub struct Frames {
     input: Source,
     file: PathBuf,
     format: Format,
-    /// Length of the file where it has one.
     length: Option<u64>,
     /// Byte at which the next event or packet begins.
     position: u64,
     /// Byte at which the last one began.
     last: u64,
-    /// Events before the next one.
     events: u64,
     ended: bool,
     check: bool,
@@ -113,7 +108,7 @@ impl Frames {
         }
     }
 
-    /// Begins at a byte of the file before which there are so many events.
+    /// Begins at a byte of the file before which there are `events` events.
     pub const fn begin_at(&mut self, byte: u64, events: u64) {
         (self.position, self.last, self.events) = (byte, byte, events);
     }

@@ -11,13 +11,9 @@ use super::{BankEntry, Damage};
 pub struct Facts {
     /// Why the rest of the event was given up.
     pub damage: Option<Damage>,
-    /// Run number.
     pub run: Option<u32>,
-    /// Event number.
     pub number: Option<u64>,
-    /// The ODIN bank.
     pub odin: Option<Odin>,
-    /// Trigger mask.
     pub trigger_mask: Option<[u32; 4]>,
     /// The event was compressed: its banks lie in the buffer for unpacked bytes.
     pub unpacked: bool,

@@ -26,45 +26,20 @@ pub struct EventHeader {
 
 /// Why an event cannot be written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it; banks count from 0")]
 pub enum WriteError {
-    /// A payload is longer than a bank can be.
     #[error("bank {bank}: a payload of {bytes} bytes; an MDF bank holds at most {MAX_PAYLOAD}")]
-    Payload {
-        /// Bank of the event, from 0.
-        bank: usize,
-        /// Bytes of the payload.
-        bytes: usize,
-    },
-    /// A sourceID does not fit into 16 bits.
+    Payload { bank: usize, bytes: usize },
     #[error("bank {bank}: sourceID 0x{source_id:x}; an MDF bank holds 16 bits")]
-    SourceId {
-        /// Bank of the event, from 0.
-        bank: usize,
-        /// The sourceID.
-        source_id: u32,
-    },
-    /// A bank has no version byte.
+    SourceId { bank: usize, source_id: u32 },
     #[error("bank {bank} has no version byte, and none was given")]
-    Version {
-        /// Bank of the event, from 0.
-        bank: usize,
-    },
-    /// A packet holds events by their banks.
+    Version { bank: usize },
     #[error("an event without banks; a MEP packet cannot hold it")]
     NoBanks,
-    /// More banks than a packet has room for.
     #[error("an event of {banks} banks; a MEP packet holds at most 65535")]
-    TooManyBanks {
-        /// Banks of the event.
-        banks: usize,
-    },
-    /// The event exceeds 4 GiB.
+    TooManyBanks { banks: usize },
     #[error("an event of {bytes} bytes; MDF holds at most 4 GiB an event")]
-    TooLong {
-        /// Bytes of the event.
-        bytes: usize,
-    },
-    /// Writing failed.
+    TooLong { bytes: usize },
     #[error("cannot write")]
     Io(#[from] io::Error),
 }
@@ -142,9 +117,6 @@ impl<W: Write> MdfWriter<W> {
     }
 
     /// Flushes, and hands the output back.
-    ///
-    /// # Errors
-    /// When flushing fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.output.flush()?;
         Ok(self.output)

@@ -19,9 +19,7 @@ const TABLES: usize = 3;
 pub struct MepWriter<W: Write> {
     output: W,
     max_events: usize,
-    /// Bytes written.
     written: u64,
-    /// Number of the packet's first event.
     first: u64,
     n_events: usize,
     /// A source a bank of the events; empty before the first event.
@@ -151,9 +149,6 @@ impl<W: Write> MepWriter<W> {
     }
 
     /// Writes the last packet, and hands the output back; it is not flushed.
-    ///
-    /// # Errors
-    /// When writing fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush_packet()?;
         Ok(self.output)

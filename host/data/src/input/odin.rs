@@ -1,6 +1,7 @@
 //! ODIN banks: when and why an event was taken (`docs/format.md`, "ODIN banks").
 
 use super::mdf_format::u32_at;
+use crate::named;
 
 /// Facts in an ODIN bank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,20 +48,8 @@ pub enum Crossing {
     BeamCrossing,
 }
 
-impl Crossing {
-    /// All of them, in the order of ODIN's numbers.
-    pub const ALL: [Self; 4] = [Self::NoBeam, Self::Beam1, Self::Beam2, Self::BeamCrossing];
-
-    /// Returns its name in options and outputs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::NoBeam => "no-beam",
-            Self::Beam1 => "beam1",
-            Self::Beam2 => "beam2",
-            Self::BeamCrossing => "beam-crossing",
-        }
-    }
-}
+// In the order of ODIN's numbers.
+named!("crossing" Crossing: NoBeam "no-beam", Beam1 "beam1", Beam2 "beam2", BeamCrossing "beam-crossing");
 
 /// Part that an event has in a time alignment event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,15 +60,7 @@ pub enum Tae {
     Neighbour,
 }
 
-impl Tae {
-    /// Returns its name in outputs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Central => "central",
-            Self::Neighbour => "neighbour",
-        }
-    }
-}
+named!("part" Tae: Central "central", Neighbour "neighbour");
 
 /// Bytes of an ODIN bank of either version.
 const WHOLE: usize = 40;

@@ -39,7 +39,7 @@ const SLICED: u64 = 4 << 20;
 const MOST_TABLES: u64 = 512 << 20;
 const BYTES_OF_FRAGMENT: u64 = 7;
 
-/// Goes so many bytes further in a file without reading them.
+/// Goes that many bytes further in a file without reading them.
 pub(super) type Pass<R> = fn(&mut R, u64) -> io::Result<()>;
 
 /// Why a packet cannot be followed.
@@ -57,7 +57,6 @@ impl From<io::Error> for PacketError {
     }
 }
 
-/// The fragments of one source.
 #[derive(Clone, Debug, Default)]
 pub struct Sender {
     pub source_id: u32,
@@ -87,7 +86,6 @@ pub struct Packet {
     pub n_events: usize,
     pub first: u64,
     pub ut: Vec<Sender>,
-    /// Senders of ODIN banks, in the order of the packet.
     pub odin: Vec<Sender>,
     /// Banks of each event that are not the UT's.
     pub others: u32,
@@ -95,7 +93,6 @@ pub struct Packet {
     bytes: u64,
 }
 
-/// Treatment of an MFP.
 enum Fate {
     Ut,
     Odin,
@@ -123,9 +120,7 @@ fn agreed(found: &[Option<Source>]) -> (u64, usize) {
 struct Cursor<'r, R> {
     input: &'r mut R,
     at: u64,
-    /// Bytes that the packet may have.
     limit: u64,
-    /// Way past what is not read now.
     pass: Option<Pass<R>>,
 }
 
@@ -385,7 +380,6 @@ impl Packet {
         fits
     }
 
-    /// Events.
     pub const fn n_events(&self) -> usize {
         self.n_events
     }

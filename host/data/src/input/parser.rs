@@ -14,7 +14,6 @@ use super::seen::Seen;
 use super::select::Select;
 use super::{BankEntry, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, InputError, Place, RawEvent};
 
-/// Looks at an event.
 type Look<'a> = dyn FnMut(&RawEvent<'_>, Origin) + 'a;
 
 /// A batch, where each of its events comes from, and a number of hits that is not exceeded.
@@ -28,9 +27,7 @@ pub struct Parser {
     together: bool,
     builder: BatchBuilder,
     batch: EventBatch,
-    /// Origins of the events of the batch.
     origins: Vec<Origin>,
-    /// Run of the last event of the batch.
     run: Option<u32>,
     max_hits: usize,
     /// The batch lies in the bytes of the chunk.
@@ -82,9 +79,6 @@ impl Parser {
 
     /// Takes a chunk apart, tells `seen` of its events, and hands its batches to `take`. Every selected event is shown to
     /// `look` before it is part of a batch, with all its banks.
-    ///
-    /// # Errors
-    /// What `take` fails with, or an event that fits into no batch.
     pub fn parse<E: From<InputError>>(
         &mut self,
         chunk: Chunk,
@@ -250,7 +244,6 @@ struct Cursor {
     ranges: Vec<Range<usize>>,
     sums: Vec<u32>,
     slice: Slice,
-    // Of the current event.
     facts: Facts,
     unpacked: Vec<u8>,
     entries: Vec<BankEntry>,
@@ -324,7 +317,6 @@ impl Cursor {
         is_there
     }
 
-    /// Goes to an event of a packet.
     fn go_to(&mut self, e: usize) {
         if let Some(Chunk { content: Content::Packet { packet, .. }, .. }) = &self.chunk {
             let fragments = self.slice.fragments(packet);
@@ -335,7 +327,6 @@ impl Cursor {
         }
     }
 
-    /// The file of the packet, and its fragments.
     fn packet(&self) -> Option<(&Path, Fragments<'_>)> {
         let Chunk { files, content: Content::Packet { packet, first, .. } } = self.chunk.as_ref()? else { return None };
         Some((&files[first.file as usize], self.slice.fragments(packet)))
@@ -414,8 +405,7 @@ impl Cursor {
     }
 }
 
-/// The events of a range that have the run and the number that are wanted, those of different runs apart where they must
-/// be.
+/// The events of a range that are wanted, those of different runs apart where they must be.
 fn numbered(select: &Select, apart: Apart, packet: Fragments<'_>, events: &Range<usize>) -> Vec<Range<usize>> {
     if select.takes_all_numbers() && apart != Apart::Runs {
         return vec![events.clone()];

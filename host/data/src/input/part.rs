@@ -145,13 +145,10 @@ impl AsRef<[u8]> for Held {
 /// Bytes that are read at a time of a file of which only headers are wanted.
 const HEADERS: usize = 128;
 
-/// Cuts a file into sections of `events` events (at least 1) or, where it holds packets, of so many packets that they
+/// Cuts a file into sections of `events` events (at least 1) or, where it holds packets, of as many packets that they
 /// have at least that many. What is compressed, a dump or no regular file is one section, its events not counted.
 ///
 /// Where the file cannot be followed, the last section goes on to its end: who reads it finds the place.
-///
-/// # Errors
-/// When the file cannot be opened, or is of a format that is not taken.
 pub fn sections(path: &Path, events: u64) -> Result<Vec<Section>, InputError> {
     let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
     let Opened { length, format, file, .. } = open(path, &Arc::default())?;

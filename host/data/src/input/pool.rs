@@ -17,7 +17,6 @@ impl Pool {
         Buffer { bytes, pool: Some(self.clone()) }
     }
 
-    /// Buffers that wait.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.0.lock().unwrap().len()

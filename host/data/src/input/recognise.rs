@@ -120,9 +120,6 @@ pub(super) fn open(path: &Path, read: &Arc<AtomicU64>) -> Result<Opened, InputEr
 }
 
 /// Checks that a regular file can be opened, and is not of a format that is not taken. What can be read only once is left alone.
-///
-/// # Errors
-/// If it cannot be opened, or is of such a format.
 pub fn check_file(path: &Path) -> Result<(), InputError> {
     let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
     if path.as_os_str() == "-" || !path.metadata().map_err(cannot)?.is_file() {
@@ -189,7 +186,6 @@ pub(super) fn open_bytes(
     }
 }
 
-/// Returns true if a file is a regular one that is compressed.
 pub(super) fn is_compressed_file(path: &Path) -> bool {
     let begin = || -> io::Result<Vec<u8>> {
         let mut begin = Vec::new();

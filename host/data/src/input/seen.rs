@@ -120,7 +120,6 @@ impl Seen {
         known.unwrap_or_else(|| FileVersions::new(file))
     }
 
-    /// Counts a bank if it says that a board of the UT failed.
     pub(super) fn add_error_bank(&mut self, kind: u8, source_id: u32) {
         if kind::is_error(kind, source_id) {
             *self.error_banks.entry(kind).or_default() += 1;

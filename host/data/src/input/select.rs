@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use super::odin::{Crossing, Odin};
 
-/// Every place.
 const ALL: Range<u64> = 0..u64::MAX;
 
 /// Selected events: by their place, counted over all inputs from 0, and by run and event number.

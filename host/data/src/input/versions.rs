@@ -36,7 +36,6 @@ impl FileVersions {
         Self { file: file.to_path_buf(), versions: BTreeMap::new(), shapes: [0; 2] }
     }
 
-    /// Adds banks of a version.
     pub(super) fn add(&mut self, version: Option<u8>, n: u64) {
         if n > 0 {
             *self.versions.entry(version).or_default() += n;
@@ -69,9 +68,6 @@ impl FileVersions {
     }
 
     /// Checks that one of the banks, if there are any, has the version of the board table, or may have it.
-    ///
-    /// # Errors
-    /// When none has.
     pub fn check(&self, tables: &DetectorTables) -> Result<(), WrongVersion> {
         let table = tables.boards().version;
         let versions = if tables.is_trusted() { self.versions.clone() } else { self.judged() };
@@ -124,17 +120,15 @@ pub fn shape_of_batch(batch: BatchView<'_>, table: BankVersion) -> Option<BankVe
 
 /// Events that do not belong to the tables.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum Stranger {
-    /// No bank of a file has the version of the board table.
     #[error(transparent)]
     Version(#[from] WrongVersion),
-    /// Generated events, and the tables of a real detector.
     #[error(
         "{0} of the events were made by ut-decode generate: they belong to its synthetic detector, and these are the tables \
          of another"
     )]
     Generated(u64),
-    /// Measured events, and the tables of the synthetic detector.
     #[error(
         "{0} of the events were not made by ut-decode generate, as far as can be seen: their hits would be at the places of an \
          invented detector"

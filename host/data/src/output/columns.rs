@@ -5,34 +5,26 @@ use std::str::FromStr;
 
 use crate::detector::{ChannelId, DetectorTables, LhcbId};
 use crate::hits::{Cluster, UtHits};
+use crate::named;
 
 /// A value that is not there. No column has it as a value.
 pub const NULL: u16 = u16::MAX;
 
 /// A column of detector quantities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "`docs/columns.md` says it")]
 pub enum DetectorColumn {
-    /// Layer, 0…3.
     Layer,
-    /// Side, 0 C, 1 A.
     Side,
-    /// Stave of the half-layer.
     Stave,
-    /// Face of the stave.
     Face,
-    /// Module of the stave.
     Module,
-    /// Sector of the module, 0 or 1.
     Sector,
     /// Strip of the id.
     Strip,
-    /// Board that reads the strip.
     Board,
-    /// Lane of the board.
     Lane,
-    /// ΣADC.
     Charge,
-    /// Strips of the cluster.
     NStrips,
     /// Lowest strip of the cluster.
     FirstStrip,
@@ -44,66 +36,29 @@ pub enum DetectorColumn {
 
 /// Type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum ColumnType {
-    /// 8 bits.
     U8,
-    /// 16 bits.
     U16,
     /// 0 or 1.
     Bool,
 }
 
+named!("column" DetectorColumn: Layer "layer", Side "side", Stave "stave", Face "face", Module "module",
+    Sector "sector",
+    Strip "strip", Board "board", Lane "lane", Charge "charge", NStrips "n_strips", FirstStrip "first_strip",
+    Flipped "flipped", SectorId "sector_id");
+
 impl DetectorColumn {
     /// Columns that `detector` stands for, in the order of the outputs.
-    pub const DETECTOR: [Self; 13] = [
-        Self::Layer,
-        Self::Side,
-        Self::Stave,
-        Self::Face,
-        Self::Module,
-        Self::Sector,
-        Self::Strip,
-        Self::Board,
-        Self::Lane,
-        Self::Charge,
-        Self::NStrips,
-        Self::FirstStrip,
-        Self::Flipped,
-    ];
-
-    /// All, in the order of the outputs.
-    pub fn all() -> impl Iterator<Item = Self> {
-        Self::DETECTOR.into_iter().chain([Self::SectorId])
-    }
-
-    /// The column's name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Layer => "layer",
-            Self::Side => "side",
-            Self::Stave => "stave",
-            Self::Face => "face",
-            Self::Module => "module",
-            Self::Sector => "sector",
-            Self::Strip => "strip",
-            Self::Board => "board",
-            Self::Lane => "lane",
-            Self::Charge => "charge",
-            Self::NStrips => "n_strips",
-            Self::FirstStrip => "first_strip",
-            Self::Flipped => "flipped",
-            Self::SectorId => "sector_id",
-        }
-    }
+    pub const DETECTOR: &[Self] = Self::ALL.split_at(Self::SectorId as usize).0;
 
     /// Returns true if the hits must have been decoded [with clusters](UtHits::with_clusters).
     pub const fn needs_clusters(self) -> bool {
         matches!(self, Self::Charge | Self::NStrips | Self::FirstStrip)
     }
 
-    /// Returns true if a value may be missing: of clusters for v4 banks; and what the tables do not say of a hit that was
-    /// decoded
-    /// with others.
+    /// Returns true if a value may be missing: of clusters for v4 banks, of boards where the tables do not know the hit.
     pub const fn may_be_null(self) -> bool {
         self.needs_clusters() || matches!(self, Self::Board | Self::Lane | Self::Flipped | Self::SectorId)
     }
@@ -163,7 +118,7 @@ pub struct Columns {
     pub event_number: bool,
     /// The file; Parquet files always have it, CSV files of several inputs too.
     pub file: bool,
-    /// Detector quantities, in the order of [`DetectorColumn::all`].
+    /// Detector quantities, in the order of [`DetectorColumn::ALL`].
     pub detector: Vec<DetectorColumn>,
 }
 
@@ -188,19 +143,18 @@ impl FromStr for Columns {
                 "detector" => wanted.extend(DetectorColumn::DETECTOR),
                 name if PLAIN.contains(&name) => {}
                 name => {
-                    let Some(column) = DetectorColumn::all().find(|column| column.name() == name) else {
-                        let names: Vec<_> = DetectorColumn::all().map(DetectorColumn::name).collect();
+                    let Ok(column) = name.parse() else {
                         return Err(format!(
                             "no column is called \"{name}\": it is detector, run, event_number, file, {}, or one that every \
                              output has",
-                            names.join(", ")
+                            DetectorColumn::NAMES.join(", ")
                         ));
                     };
                     wanted.push(column);
                 }
             }
         }
-        columns.detector = DetectorColumn::all().filter(|column| wanted.contains(column)).collect();
+        columns.detector = DetectorColumn::ALL.into_iter().filter(|column| wanted.contains(column)).collect();
         Ok(columns)
     }
 }

@@ -25,18 +25,12 @@ pub struct CsvWriter<W> {
 
 impl<W: Write> CsvWriter<W> {
     /// A writer on `output`; writes the row of column names.
-    ///
-    /// # Errors
-    /// When writing fails.
     pub fn new(mut output: W) -> io::Result<Self> {
         output.write_all(CsvRows::header(&Columns::default()).as_bytes())?;
         Ok(Self { output, rows: CsvRows::default(), text: Vec::new() })
     }
 
     /// Writes the hits of a batch whose first event has the number `first_event`.
-    ///
-    /// # Errors
-    /// When writing fails.
     pub fn write(&mut self, first_event: u64, hits: &UtHits) -> io::Result<()> {
         self.text.clear();
         self.rows.append(hits, |e| (first_event + e as u64, ""), &[], &mut self.text);
@@ -44,9 +38,6 @@ impl<W: Write> CsvWriter<W> {
     }
 
     /// Flushes, and hands the output back.
-    ///
-    /// # Errors
-    /// When writing fails.
     pub fn finish(mut self) -> io::Result<W> {
         self.output.flush()?;
         Ok(self.output)

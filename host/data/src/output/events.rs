@@ -33,7 +33,7 @@ pub struct EventColumn {
 /// Type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventColumnType {
-    /// Integers of so many bits, unsigned.
+    /// Integers of that many bits, unsigned.
     Integer(u32),
     /// Microseconds since 1970, UTC.
     Time,

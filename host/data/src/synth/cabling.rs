@@ -9,10 +9,9 @@
 //! out in the order of their ids, five or six to a board.
 
 use super::geometry::geometry;
-use crate::detector::{BankVersion, Boards, LANES_PER_BOARD, Lane, STRIPS_PER_SECTOR, Sector, lanes_by_sector};
-
-/// Bit 8 of a `ChannelID`: the second half-sector.
-pub(super) const SUB_SECTOR_BIT: u32 = 1 << 8;
+use crate::detector::{
+    BankVersion, Boards, LANES_PER_BOARD, Lane, STRIPS_PER_SECTOR, SUB_SECTOR_BIT, Sector, lanes_by_sector,
+};
 
 /// Board ids of a v4 half-layer, used or not.
 const V4_IDS_OF_HALF_LAYER: usize = 30;
@@ -37,8 +36,7 @@ pub(super) fn source_id(boards: &Boards, board: usize) -> u16 {
 }
 
 /// Returns true if a sector sees so much that a lane reads only half of it: in each quarter the six half-width sectors of
-/// stave
-/// 0 nearest to the beam, the two of stave 1, and one sector of stave 2.
+/// stave 0 nearest to the beam, the two of stave 1, and one of stave 2.
 pub(super) fn has_two_lanes(lane: &Lane) -> bool {
     // Rows counted from y = 0 outwards: 0 next to the beam.
     let row = if lane.module >= 4 { lane.module - 4 } else { 3 - lane.module } * 2

@@ -13,8 +13,8 @@ use super::spectra::Dice;
 use crate::detector::{BankVersion, Boards, LANES_PER_BOARD, STRIPS_PER_SECTOR};
 use crate::hits::Count;
 use crate::input::checksum;
+use crate::named;
 
-/// Bytes of a v5 bank's header.
 const V5_HEADER: usize = 8;
 
 /// Bytes of the smallest v5 payload that is not [`Count::Short`].
@@ -31,15 +31,7 @@ macro_rules! faults {
             $(#[doc = $what] $fault,)*
         }
 
-        impl Fault {
-            /// All of them.
-            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$fault),*];
-
-            /// Returns the name; that of the counter, where it has one of its own.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$fault => $name,)* }
-            }
-        }
+        named!("fault" Fault: $($fault $name),*);
     };
 }
 
@@ -308,7 +300,6 @@ impl Corruptor {
         place.and_then(|place| self.boards.lanes.get(place)).is_some_and(crate::detector::Lane::is_connected)
     }
 
-    /// Hits of a bank on lanes that nothing is connected to.
     fn unconnected(&self, bank: &Payload) -> u64 {
         let lost = |lane: usize| !self.is_connected(bank.source_id, lane);
         if self.boards.version == BankVersion::V5 {
@@ -411,7 +402,6 @@ impl Corruptor {
     }
 }
 
-/// The counters of trouble.
 fn troubles() -> impl Iterator<Item = Count> {
     Count::ALL.into_iter().filter(|count| count.kind() == crate::hits::Kind::Trouble)
 }
@@ -428,7 +418,6 @@ fn lanes_of(bytes: &[u8]) -> [Vec<Strip>; LANES_PER_BOARD] {
     })
 }
 
-/// Returns where the headers of an MDF event end.
 fn body_of(bytes: &[u8]) -> usize {
     20 + 4 * usize::from(bytes[17] & 0xf)
 }

@@ -3,7 +3,9 @@
 use super::encode::{MAX_HITS_OF_LANE, Strip, V4Cluster, encode_v4, encode_v5};
 use super::spectra::{Dice, activity, density};
 use super::{Plant, Profile, cabling, geometry};
-use crate::detector::{BankVersion, Boards, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR, Sector, sector_id};
+use crate::detector::{
+    BankVersion, Boards, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR, SUB_SECTOR_BIT, Sector, sector_id,
+};
 
 /// Run number of synthetic events.
 const RUN: u32 = 1;
@@ -143,7 +145,7 @@ impl Generator {
                     *hits = strips;
                     if cabling::has_two_lanes(&self.boards.lanes[slot]) {
                         let (low, high) = strips.split_at(strips.partition_point(|&(strip, _)| strip < 256));
-                        let second = self.boards.lanes[slot].chan_id & cabling::SUB_SECTOR_BIT != 0;
+                        let second = self.boards.lanes[slot].chan_id & SUB_SECTOR_BIT != 0;
                         *hits = if second { high } else { low };
                     }
                     // What the count cannot say, a front end cannot send.

@@ -16,7 +16,7 @@ mod spectra;
 
 pub use events::{Generator, SynthEvent};
 pub use plant::{Ailment, Plant};
-pub use profile::{Profile, UnknownProfile};
+pub use profile::Profile;
 
 use crate::detector::{BankVersion, Boards, Geometry};
 

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use super::encode::Strip;
 use super::spectra::Dice;
 use crate::detector::{N_SECTORS, STRIPS_PER_SECTOR};
+use crate::named;
 
 /// Strips of a sector that fail: all, a chip's, or one; as `sector=112:dead@12000`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,21 +36,9 @@ pub enum Ailment {
     Noise,
 }
 
+named!("ailment" Ailment: Dead "dead", Quiet "quiet", Hot "hot", Half "half", Noise "noise");
+
 impl Ailment {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Dead, Self::Quiet, Self::Hot, Self::Half, Self::Noise];
-
-    /// Returns its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Dead => "dead",
-            Self::Quiet => "quiet",
-            Self::Hot => "hot",
-            Self::Half => "half",
-            Self::Noise => "noise",
-        }
-    }
-
     /// Changes the hits of a sector on the strips of `part`.
     pub(super) fn act(self, strips: &mut Vec<Strip>, part: &RangeInclusive<u16>, dice: &mut Dice) {
         let mut add = |n: u32, adc: &dyn Fn(&mut Dice) -> u8| {
@@ -89,7 +78,7 @@ impl FromStr for Plant {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let names = Ailment::ALL.map(Ailment::name).join(", ");
+        let names = Ailment::NAMES.join(", ");
         let form = || format!("{text:?} is not as sector=112:dead@12000 or sector=112/0-127:half@100-200: {names}");
         let parse = || {
             let (part, rest) = text.strip_prefix("sector=")?.split_once(':')?;
@@ -98,7 +87,7 @@ impl FromStr for Plant {
             Some(Self {
                 sector: sector.parse().ok().filter(|&sector| usize::from(sector) < N_SECTORS)?,
                 strips: range(strips, None, STRIPS_PER_SECTOR as u16 - 1)?,
-                ailment: Ailment::ALL.into_iter().find(|other| other.name() == ailment)?,
+                ailment: ailment.parse().ok()?,
                 events: range(events, Some(u64::MAX), u64::MAX)?,
             })
         };

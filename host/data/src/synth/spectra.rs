@@ -41,7 +41,6 @@ impl Dice {
         weights.len() - 1
     }
 
-    /// Strips of a cluster.
     pub fn cluster_size(&mut self) -> u16 {
         /// Sizes 1 to 11, and everything from 12 on, in 1/10000.
         const SIZES: [u16; 12] = [7440, 1664, 490, 167, 73, 50, 27, 21, 15, 11, 10, 32];

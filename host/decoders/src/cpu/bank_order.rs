@@ -7,14 +7,10 @@ use super::lanes::BoardRanks;
 use super::policy::NeedsFallback;
 use ut_data::detector::{LANES_PER_BOARD, MAX_BOARDS};
 
-/// The board of a bank.
 #[derive(Clone, Copy, Debug)]
 pub struct BankBoard {
-    /// The bank's sourceID.
     pub source_id: u32,
-    /// Board number.
     pub board: u8,
-    /// Rank of each lane.
     pub ranks: [u16; LANES_PER_BOARD],
 }
 
@@ -25,12 +21,10 @@ pub struct BankOrder {
 }
 
 impl BankOrder {
-    /// Creates the order of an event without banks.
     pub fn new() -> Self {
         Self { banks: Vec::with_capacity(MAX_BOARDS) }
     }
 
-    /// The board of each bank.
     pub fn banks(&self) -> &[BankBoard] {
         &self.banks
     }

@@ -5,9 +5,7 @@ use ut_data::input::{BatchView, Layout};
 /// One raw bank of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Bank<'a> {
-    /// Source id of the board that sent the bank.
     pub source_id: u32,
-    /// Type byte.
     pub kind: u8,
     /// Version byte, where the batch says it.
     pub version: Option<u8>,
@@ -15,7 +13,6 @@ pub struct Bank<'a> {
     pub payload: &'a [u8],
 }
 
-/// Addresses of the banks of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBanks<'a> {
     batch: BatchView<'a>,

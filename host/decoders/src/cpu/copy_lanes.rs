@@ -111,7 +111,6 @@ fn list_lanes<S: Simd>(s: S, n_connected: usize, few: u8, scratch: &mut Scratch)
     (n_listed, n_long)
 }
 
-/// Copies lanes into the stream.
 struct LaneCopy<'a, S, const STRIDE: usize> {
     s: S,
     version: BankVersion,

@@ -1,9 +1,8 @@
-//! Strips of each cluster, on request: a pass over the stream and one over its clusters, after stage 3 has found where they
-//! end. Without the request nothing is done and nothing written.
+//! Strips of each cluster, on request: a pass over the stream and one over its clusters, after stage 3.
 //!
-//! A cluster's ΣADC and number of strips are differences of prefix sums, as in `find_clusters`; both fit into one word.
-//! Its first strip follows from the last one in the stream and their number; of a lane that is read backwards, the last
-//! in the stream is the first.
+//! A cluster's ΣADC and number of strips are differences of prefix sums, as in `find_clusters`; both fit into one word. Its
+//! first strip follows from the last one in the stream and their number; in a lane that is read backwards, the last in the
+//! stream is the first.
 
 use super::lanes::BACKWARDS;
 use super::scratch::{Bits, FRONT, Scratch};
@@ -15,7 +14,6 @@ use ut_data::Cluster;
 /// both. A cluster has fewer than 512 strips, and its ΣADC is below 2^13: differences modulo 2³² are exact.
 pub const CHARGE_SHIFT: u32 = 9;
 
-/// Bits of a strip number.
 const STRIP: u32 = 0x1FF;
 
 /// Describes the `n` clusters behind those of the chunk, which end in the stream where `ends` says, also those that will

@@ -1,13 +1,10 @@
 //! The fallback path: decodes every event, whatever is wrong with it, with nothing assumed about its banks.
 //!
-//! First it applies the policy to each bank, counts, and says how many hits each sector group gets; so the groups'
-//! places are known. Then it writes the hits into the output itself, group by group in the order of the banks, and
-//! sorts each group there. No other memory is needed, however many hits a hostile event holds: while a group is
-//! unsorted, its arrays hold as words what the sort needs: the order of x, the `LHCbID`, the order of the strip
-//! coordinate n (in `weight`) and the slot (in `dx_dy`), from which everything else is computed at the end. Between the
-//! two steps the hits of a usual event are kept; those of a larger one are found a second time.
-//!
-//! This path is what the vectorised one falls back to, so its speed matters, but only within reason.
+//! First it applies the policy to each bank and counts the hits of each sector group, so that the groups' places are known.
+//! Then it writes the hits into the output, group by group in the order of the banks, and sorts each group there: while a
+//! group is unsorted, its arrays hold as words what the sort needs (order of x, `LHCbID`, order of the strip coordinate n in
+//! `weight`, slot in `dx_dy`), from which the rest is computed at the end. So no memory grows with what a hostile event
+//! holds. Hits of a usual event are kept between the two steps; those of a larger one are found a second time.
 
 use std::sync::Arc;
 
@@ -32,7 +29,6 @@ pub struct Fallback {
     found: Vec<Found>,
 }
 
-/// A hit before it has a place.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     slot: u32,
@@ -47,14 +43,12 @@ const MAX_FOUND: usize = 1 << 16;
 /// Result of the first step for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// Hits of the event.
     pub n_hits: usize,
     /// The first of them among those that were kept.
     found: Option<usize>,
 }
 
 impl Fallback {
-    /// The path for one detector and one set of options.
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
         Self {
             version: tables.boards().version,
@@ -67,7 +61,6 @@ impl Fallback {
         }
     }
 
-    /// Begins a chunk of events.
     pub fn begin_chunk(&mut self) {
         self.found.clear();
     }
@@ -88,7 +81,6 @@ impl Fallback {
         report.add(Count::OtherTypes, meta.other_banks);
         ends.fill(0);
         let mut found = std::mem::take(&mut self.found);
-        // Once, with the first trouble.
         found.reserve_exact(MAX_FOUND - found.len());
         let first = found.len();
         let mut kept = true;
@@ -268,7 +260,6 @@ struct LaneHits<'a> {
 }
 
 impl LaneHits<'_> {
-    /// Strip and ADC count of hit `i`.
     fn get(self, i: usize) -> (u32, u32) {
         let at = 32 * (i / 2) + 2 * (i % 2);
         let word = u32::from(u16::from_le_bytes([self.rows[at], self.rows[at + 1]]));

@@ -14,29 +14,24 @@
 //!                       for each with more than eight hits: a block, instead; for those with more than a block, the rest
 //!     3 find clusters   16 strips at a time: a cluster ends where the next word does not follow;
 //!                       prefix sums of ADC and of ADC * strip, kept where a cluster ends
+//!       describe        where asked for: charge, number and first strip of each cluster, from prefix sums
 //!     4 make hits       16 clusters at a time: differences of the kept sums, one division,
 //!                       the constants of the 16 lanes, the seven arrays of the output
 //!       repair          where x does not rise inside a group: insertion sort
-//!
-//! where the strips of each hit are asked for (charge, number, first):
-//!     3 describe        between 3 and 4: differences of prefix sums once more, packed into a word a cluster
 //! ```
 //!
 //! # Why no sort is left
 //!
-//! Hits are wanted by sector group, and in a group by x. Which sector a lane reads is known long before the first
-//! event, and so is the range of x that its hits can have. If the lanes are put in the order of (group, x) once, then
-//! hits that are written lane by lane in that order, and inside a lane in the direction in which x rises, come out
-//! sorted, as long as the ranges of x do not overlap. Neighbouring staves do overlap a little. So each x is compared
-//! with the one before while it is still in a register, and the few groups in an event (3 of 72) in which it is not
-//! larger are sorted by insertion. Two hits with equal keys cannot be told apart by x and `LHCbID` alone: the fallback
-//! path decides. The place of a lane in the order is its *rank*; all tables of the later stages are in the order of the
-//! ranks.
+//! Hits are wanted by sector group, and in a group by x. The sector of a lane, and so the range of x of its hits, is known
+//! before the first event. Lanes in the order of (group, x), each in the direction in which x rises, give sorted hits, as
+//! long as these ranges do not overlap. Neighbouring staves do overlap a little: each x is compared with the one before
+//! while it is still in a register, and the few groups in an event (3 of 72) in which it is not larger are sorted by
+//! insertion. The place of a lane in the order is its *rank*; all tables of the later stages are in the order of the ranks.
 //!
 //! # The stream
 //!
-//! Most lanes have no hits or one, so whatever works lane by lane works with nearly empty vectors, and mispredicts the
-//! end of each lane. The stream has no lanes any more: one word a strip,
+//! Most lanes have no hits or one, so that vectors lane by lane would be nearly empty and each lane's end mispredicted. The
+//! stream has no lanes any more: one word a strip,
 //!
 //! ```text
 //!     31        16 15 14 13        5 4     0
@@ -48,55 +43,37 @@
 //! (511 - strip), so that there, too, the words rise; stage 4 takes that back with Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A
 //! word that is not above the one before belongs to an unsorted lane, which is counted as trouble.
 //!
-//! To fill the stream, eight hits are copied of every lane that has any, whether it has eight or not: the next lane
-//! overwrites those that were too many. They are four pairs in the bank; one shuffle, chosen by direction and number of
-//! hits from a table, brings them into the direction in which x rises, and they are widened to words. The one lane in
-//! thirty with more hits is copied again in a second loop, a block of 8 or 16 hits, and those that have still more get
-//! the rest of them in a third. Nothing in the first two loops branches on what a lane holds: it could not be foreseen.
-//! (With AVX-512 it is four hits of a v5 lane, as a block of 16 costs little; and four where the machine has no such
-//! shuffles.)
+//! To fill the stream, eight hits are copied of every lane that has any: the next lane overwrites those that were too many.
+//! They are four pairs in the bank; one shuffle, chosen by direction and number of hits from a table, brings them into the
+//! direction in which x rises. The one lane in thirty with more hits is copied again in a second loop, a block of 8 or 16
+//! hits, and those that have still more get the rest in a third. Nothing in the first two loops branches on what a lane
+//! holds: it could not be foreseen. (With AVX-512 it is four hits of a v5 lane, as a block of 16 costs little; and four
+//! where the machine has no such shuffles.)
 //!
 //! # Sums without loops
 //!
-//! A cluster's ΣADC is the prefix sum at its last strip less the prefix sum at the last strip of the cluster before.
-//! The sums of all strips are made in vectors, and only those at the ends of clusters are kept, packed by the
-//! instruction that does just that (`vpcompressd`). Nothing depends on how many strips a cluster has. The sums run over
-//! all events of a chunk, modulo 2³², and only their differences matter. ΣADC and Σ(ADC · strip) share a word: 12 and
-//! 20 bits hold them for all clusters that particles make. The search for those that do not fit (`find_clusters.rs`) never
-//! takes one for another.
-//!
-//! Clusters without charge and clusters above the maximum size, which are not hits, are taken out in a second pass, over
-//! clusters, that only events with such clusters need, and those with a cluster of more than 128 strips.
+//! A cluster's ΣADC is the prefix sum at its last strip less the prefix sum at the last strip of the cluster before. The
+//! sums of all strips are made in vectors, and those at the ends of clusters kept, packed by one instruction
+//! (`vpcompressd`). They run over all events of a chunk, modulo 2³²: only their differences matter. ΣADC and Σ(ADC · strip)
+//! share a word: 12 and 20 bits hold them for all clusters that particles make, and `find_clusters.rs` finds the others.
 //!
 //! Without clustering, and for v4 banks, stage 3 has nothing to do: the words of the stream are the hits.
 //!
 //! # Constants
 //!
 //! Ten constants turn a strip number into a hit. Four of them, the place of the strip and the `LHCbID`, belong to the
-//! lane. They lie in the order of the ranks, and 16 consecutive hits come from lanes that are close together: if their
-//! ranks are less than 32 apart, each constant of all 16 is two loads and a permutation; if less than 64, twice that.
-//! Else they are gathered. The other six belong to the *kind* of the sector, of which a detector has few: their tables
-//! are one window each, and the kind lies in bits of the `LHCbID` that the strip number fills. Kinds that differ in the
-//! sense of the stereo angle alone have numbers 8 apart, so that four of the six tables need half a window, which with
-//! AVX2 is one instruction and not three. With tables for each lane all ten would not fit into the smallest cache. Where
-//! all sectors differ, every lane is its own kind.
+//! lane and lie in the order of the ranks. 16 consecutive hits come from lanes that are close together: if their ranks are
+//! less than 32 apart, each constant of all 16 is two loads and a permutation; if less than 64, twice that; else they are
+//! gathered. The other six belong to the *kind* of the sector, of which a detector has few: their tables are one window
+//! each, and the kind lies in bits of the `LHCbID` that the strip number fills. Kinds that differ in the sense of the
+//! stereo angle alone have numbers 8 apart, so that four of the six tables need half a window, which with AVX2 is one
+//! instruction and not three. Tables for each lane would not fit into the smallest cache. Where all sectors differ, every
+//! lane is its own kind.
 //!
-//! Vectors of hits are cut where the cache lines of the output are, not where the event begins: a store across two
-//! lines costs as much as two.
+//! Vectors of hits are cut where the cache lines of the output are: a store across two lines costs as much as two.
 //!
-//! # What is not done here
-//!
-//! What sends a whole event to the fallback path:
-//! - tables of the batch that contradict themselves, or a broken container;
-//! - a board that is named twice, or v4 words that are not in the order of their lanes;
-//! - more than [`MAX_STRIPS`](super::scratch::MAX_STRIPS) strips, or a cluster too heavy for its sums;
-//! - unsorted lanes together with lanes longer than the maximum size of a cluster;
-//! - two hits with equal keys, or more hits out of order than insertion sort is made for.
-//!
-//! All other trouble (skipped and dropped banks, unconnected and unsorted lanes) stays here, and costs only itself.
-//!
-//! The stages are written once, over the trait [`Simd`](super::simd::Simd), and compiled for each level of vector
-//! instructions. Which one is used is decided when a decoder is made.
+//! What leaves this path for the fallback, `docs/cpu-decoder.md` lists; all other trouble costs only itself. The stages are
+//! written once, over the trait [`Simd`](super::simd::Simd), and compiled for each level of vector instructions.
 
 use super::hits::EventHits;
 use super::level::Level;
@@ -117,7 +94,6 @@ pub struct Fast {
 }
 
 impl Fast {
-    /// The path for one detector and one set of options.
     pub const fn new(setup: Setup, level: Level) -> Self {
         Self { setup, level }
     }
@@ -127,12 +103,10 @@ impl Fast {
         Self::new(setup, self.level)
     }
 
-    /// Sector groups.
     pub fn n_groups(&self) -> usize {
         self.setup.lanes.n_groups()
     }
 
-    /// The format of the banks.
     pub const fn version(&self) -> BankVersion {
         self.setup.lanes.version
     }

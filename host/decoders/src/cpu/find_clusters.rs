@@ -1,9 +1,9 @@
 //! Stage 3: finds the clusters in the stream.
 //!
-//! In events as most are, every cluster becomes a hit: none is without charge, and none above the maximum size. Where
-//! that is not so, a second pass over the clusters keeps those that do. It needs to know which are above the maximum
-//! size (a strip tells that has as many others before it in its cluster), and what their ΣADC is, also where hits are
-//! weighted by strips alone. With `save_above_max`, the strips beyond the maximum size add nothing to the sums.
+//! In most events every cluster becomes a hit. Where some are without charge or above the maximum size, a second pass over
+//! the clusters keeps the others. It needs to know which are above that size (a strip with as many others before it in its
+//! cluster tells), and the ΣADC also where hits are weighted by strips alone. With `save_above_max`, strips beyond the
+//! maximum size add nothing to the sums.
 
 use super::describe::{CHARGE_SHIFT, describe_clusters, describe_strips};
 use super::lanes::{BACKWARDS, RANK_SHIFT};
@@ -371,7 +371,6 @@ fn unsorted_lanes<S: Simd>(s: S, scratch: &Scratch, n_strips: usize) -> u32 {
     n
 }
 
-/// Bits for all elements of a vector.
 #[inline(always)]
 const fn all_elements<S: Simd>() -> u32 {
     u32::MAX >> (32 - S::ELEMENTS)

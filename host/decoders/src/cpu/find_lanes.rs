@@ -1,16 +1,13 @@
 //! Stage 1: reads the headers of an event's banks: how many hits each lane has, and where they are.
 //!
-//! The banks of an event come from the same boards in the same order as those of the event before, nearly always. Which
-//! lanes they have is looked up once, and from then on it is only made sure that they are the same. All other checks
-//! are collected and decided once.
+//! The banks of an event nearly always come from the same boards in the same order as those of the event before: their lanes
+//! are looked up once, and from then on it is only made sure that they are the same. All other checks are collected and
+//! decided once.
 //!
-//! Where anything is not as expected, [`bank_by_bank`] goes through the event again as the policy says
-//! (`docs/policy.md`): a bank that is skipped or dropped costs the event nothing else. What is left to the fallback
-//! path is an event whose tables contradict themselves, one that names a board twice, and v4 banks that are not in the
-//! order of their lanes.
+//! Where anything is not as expected, [`bank_by_bank`] goes through the event again as the policy says (`docs/policy.md`): a
+//! bank that is skipped or dropped costs the event nothing else.
 //!
-//! This is the only stage that looks at the batch's tables, in safe code but for the reads from places that it has
-//! checked itself.
+//! No other stage looks at the batch's tables; this one reads them in safe code but for places that it has checked itself.
 
 use ut_kernels::bank::v5::COUNT_BYTES;
 

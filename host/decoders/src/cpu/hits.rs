@@ -6,21 +6,13 @@ use ut_data::{Cluster, UtHitsMut};
 /// Arrays for the hits of one event, or of a batch, each as long as there are hits.
 #[derive(Debug)]
 pub struct EventHits<'a> {
-    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub y_begin: &'a mut [f32],
-    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub y_end: &'a mut [f32],
-    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub z_at_y_eq0: &'a mut [f32],
-    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub x_at_y_eq0: &'a mut [f32],
-    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub dx_dy: &'a mut [f32],
-    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub weight: &'a mut [f32],
-    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub id: &'a mut [u32],
-    /// See [`UtHitsMut`](ut_data::UtHitsMut).
     pub clusters: Option<&'a mut [Cluster]>,
 }
 

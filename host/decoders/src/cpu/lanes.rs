@@ -34,7 +34,6 @@ const HALF: usize = MAX_KINDS / 2;
 /// Bits of an `LHCbID` in the tables for the kind of the sector.
 pub const KIND_MASK: u32 = MAX_KINDS as u32 - 1;
 
-/// Ranks that the tables have room for.
 pub const MAX_RANKS: usize = MAX_SLOTS.next_multiple_of(64);
 
 /// Words from one column by rank to the next: two windows of any level may begin at the last rank.
@@ -50,7 +49,6 @@ pub struct LaneSource {
     /// Mask that is combined with the masked hit words: the rank and, if the lane is read backwards, [`BACKWARDS`] and all
     /// strip bits, so that strips ascend in the stream.
     pub xor: u32,
-    /// The board.
     pub board: u8,
     /// v5: byte of the payload with the lane's first hit. v4: the lane, among those of the board.
     pub place: u8,
@@ -59,10 +57,8 @@ pub struct LaneSource {
     pub direction: u16,
 }
 
-/// The lanes of a board.
 #[derive(Clone, Copy, Debug)]
 pub struct BoardRanks {
-    /// Rank of each lane.
     pub ranks: [u16; LANES_PER_BOARD],
     /// Is true if there is such a board.
     pub in_use: bool,
@@ -71,13 +67,10 @@ pub struct BoardRanks {
 /// The lanes in their order and, by rank, what turns strips into hits.
 #[derive(Clone, Debug)]
 pub struct LaneOrder {
-    /// Format of the banks.
     pub version: BankVersion,
-    /// By board.
     pub boards: Vec<BoardRanks>,
     /// Connected lanes: ranks below this.
     pub n_connected: usize,
-    /// By rank.
     pub sources: Vec<LaneSource>,
     /// By group, and one after the last: its first rank.
     pub first_ranks: Vec<u16>,
@@ -117,7 +110,6 @@ pub enum KindColumn {
 }
 
 impl LaneOrder {
-    /// Orders the lanes of a detector.
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
         let version = tables.boards().version;
         let sector_of = |slot: &Slot| &tables.sectors()[usize::from(slot.sector)];
@@ -224,17 +216,14 @@ impl LaneOrder {
         Self { version, boards, n_connected, sources, first_ranks, few_kinds, by_rank, by_kind }
     }
 
-    /// Sector groups.
     pub fn n_groups(&self) -> usize {
         self.first_ranks.len() - 1
     }
 
-    /// Boards of the table.
     pub fn n_boards(&self) -> usize {
         self.boards.len()
     }
 
-    /// Slots, connected or not.
     pub fn n_ranks(&self) -> usize {
         self.sources.len()
     }

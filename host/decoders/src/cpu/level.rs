@@ -10,6 +10,7 @@ use super::{copy_lanes, find_clusters, find_lanes, make_hits};
 use ut_data::EventReport;
 use ut_data::detector::BankVersion;
 use ut_data::input::BatchView;
+use ut_data::named;
 
 /// Vector instructions that the decoder uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,21 +30,9 @@ pub enum Simd {
     Neon,
 }
 
+named!("level" Simd: Auto "auto", Scalar "scalar", Avx2 "avx2", Avx512 "avx512", Neon "neon");
+
 impl Simd {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Auto, Self::Scalar, Self::Avx2, Self::Avx512, Self::Neon];
-
-    /// Name in options and outputs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Auto => "auto",
-            Self::Scalar => "scalar",
-            Self::Avx2 => "avx2",
-            Self::Avx512 => "avx512",
-            Self::Neon => "neon",
-        }
-    }
-
     /// Returns the level that `Auto` stands for on this CPU; `None` if the CPU lacks the requested one.
     pub fn resolve(self) -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
@@ -102,7 +91,6 @@ impl Level {
         }))
     }
 
-    /// Stage 1: [`find_lanes`](find_lanes::find_lanes).
     pub fn find_lanes(
         &self,
         setup: &Setup,
@@ -131,7 +119,6 @@ impl Level {
         unsafe { (self.0.copy_lanes)(setup, scratch, ahead) }
     }
 
-    /// Stage 3: [`find_clusters`](find_clusters::find_clusters).
     pub fn find_clusters(
         &self,
         setup: &Setup,

@@ -179,7 +179,6 @@ struct Maker<'a, S: Simd, const SOURCE: u8, const FEW: bool> {
     setup: &'a Setup,
     clusters: &'a Clusters,
     to: Output,
-    /// x of the vector before.
     x_before: S::F,
     /// The most W of each element.
     heaviest: S::U,
@@ -246,7 +245,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
     /// # Safety
     /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
     /// - `first_rank` is 0 if `REACH` is `ANYWHERE`; else that of the first live cluster, and the ranks of the live ones,
-    ///   without `MASKED` all, are below `n_connected`, not below the first, and fit into so many windows;
+    ///   without `MASKED` all, are below `n_connected`, not below the first, and fit into `REACH` windows;
     /// - the live ones of a vector of hits from `hit` on, without `MASKED` all, are the event's.
     #[inline(always)]
     unsafe fn vector<const REACH: u8, const MASKED: bool>(
@@ -279,7 +278,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
         // - `ANYWHERE`: `first` is 0, by this function's second precondition, and the index is cut to the connected
         //   ranks;
         // - in windows: `first` is the rank of the first live cluster, and the ranks of the live ones are below
-        //   `n_connected`, not below the first, and within so many windows, by the same; with `MASKED` the index of the
+        //   `n_connected`, not below the first, and within `REACH` windows, by the same; with `MASKED` the index of the
         //   others is cut to the connected ranks, too.
         // `first` and `index` stay as they are, so this holds for all lookups below.
         let id = unsafe { here.of_rank(RankColumn::Id) };

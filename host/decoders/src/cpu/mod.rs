@@ -97,10 +97,6 @@ pub struct CpuDecoder {
 
 impl CpuDecoder {
     /// A decoder for one detector and one set of options.
-    ///
-    /// # Errors
-    /// When the CPU lacks the instructions that `config.simd` asks for, more than 65535 threads are asked for, or they cannot
-    /// be started.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CpuConfig) -> Result<Self, DecodeError> {
         let failure = |message: String| DecodeError::Device { backend: "cpu", message };
         let level = Level::new(config.simd)
@@ -143,9 +139,6 @@ impl CpuDecoder {
 
     /// The most hits that a batch can have, from the sizes of its banks: no decoder makes more of them, whatever the
     /// bytes are. Takes about as long as counting; [`BatchView::max_hits`] says more, and takes no time.
-    ///
-    /// # Errors
-    /// As [`count`](Self::count).
     pub fn max_hits(&mut self, batch: BatchView<'_>) -> Result<usize, DecodeError> {
         let selected = self.selection.of(&batch)?;
         let version = self.fast.version();
@@ -224,9 +217,6 @@ impl CpuDecoder {
     }
 
     /// Decodes as [`Decoder::decode`] does, with one thread, and says where the time went.
-    ///
-    /// # Errors
-    /// As [`Decoder::decode`].
     #[doc(hidden)]
     pub fn decode_in_stages(
         &mut self,

@@ -30,7 +30,6 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The policy for one detector.
     pub fn new(tables: &DetectorTables) -> Self {
         let boards = tables.boards();
         Self {
@@ -41,7 +40,6 @@ impl Policy {
         }
     }
 
-    /// Begins an event.
     pub fn begin_event(&mut self) {
         self.seen.fill(false);
         self.hit_banks = 0;
@@ -101,58 +99,4 @@ pub fn v4_words<'a>(payload: &'a [u8], report: &mut EventReport) -> Option<&'a [
         .and_then(|(header, words)| words.get(..2 * usize::from(u16::from_le_bytes([header[0], header[1]]))));
     report.add(if words.is_some() { Count::Banks } else { Count::Truncated }, 1);
     words.map(|words| words.as_chunks().0)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of_v5(payload: &[u8]) -> (Option<[u8; LANES_PER_BOARD]>, EventReport) {
-        let mut report = EventReport::default();
-        (v5_counts(payload, &mut report), report)
-    }
-
-    fn one(count: Count) -> EventReport {
-        let mut report = EventReport::default();
-        report.add(count, 1);
-        report
-    }
-
-    #[test]
-    fn a_v5_bank_without_the_byte_that_its_longest_lane_needs_is_truncated() {
-        for (count, size) in [(1, 32), (2, 32), (3, 64), (254, 127 * 32)] {
-            let mut payload = vec![0; size];
-            payload[6] = count;
-            assert_eq!(of_v5(&payload), (Some([0, 0, count, 0, 0, 0]), one(Count::Banks)));
-            assert_eq!(of_v5(&payload[..size - 1]), (None, one(Count::Truncated)), "{count} hits");
-        }
-    }
-
-    #[test]
-    fn a_v5_bank_shorter_than_its_header_is_short_only_if_it_claims_hits() {
-        assert_eq!(of_v5(&[]), (None, one(Count::Banks)));
-        assert_eq!(of_v5(&[0, 0, 9, 9, 0, 0, 0, 0]), (None, one(Count::Banks)));
-        assert_eq!(of_v5(&[1]), (None, one(Count::Short)));
-        assert_eq!(of_v5(&[0, 0, 0, 0, 0, 0, 0, 1, 0]), (None, one(Count::Short)));
-        let mut payload = [0; 24];
-        assert_eq!(of_v5(&payload), (Some([0; 6]), one(Count::Banks)));
-        payload[1] = 255;
-        assert_eq!(of_v5(&payload), (None, one(Count::BadHeader)));
-    }
-
-    #[test]
-    fn a_v4_bank_without_its_last_byte_is_truncated() {
-        for n in [0, 1, 2, 7, 254, 255, 300, u16::MAX] {
-            let mut payload = vec![0; 4 + 2 * usize::from(n)];
-            payload[..2].copy_from_slice(&n.to_le_bytes());
-            let mut report = EventReport::default();
-            assert_eq!(v4_words(&payload, &mut report).map(<[_]>::len), Some(usize::from(n)));
-            assert_eq!(report, one(Count::Banks));
-            for missing in 1..=4.min(payload.len()) {
-                let mut report = EventReport::default();
-                assert_eq!(v4_words(&payload[..payload.len() - missing], &mut report), None, "{n} words - {missing}");
-                assert_eq!(report, one(Count::Truncated));
-            }
-        }
-    }
 }

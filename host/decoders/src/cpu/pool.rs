@@ -18,10 +18,6 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// So many threads.
-    ///
-    /// # Errors
-    /// When one cannot be started, or there are more than rayon can number: it would silently start fewer.
     pub fn new(threads: usize) -> Result<Self, String> {
         let most = rayon::max_num_threads();
         if threads > most {

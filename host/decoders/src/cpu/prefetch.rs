@@ -16,7 +16,6 @@ const MAX_LINES: usize = 1024;
 pub struct Prefetch {
     /// The first line that stage 1 did not ask for.
     pub from: *const u8,
-    /// Lines to ask for.
     pub n_lines: usize,
 }
 

@@ -1,13 +1,10 @@
 //! Division of a batch among threads, and the place of each thread's hits.
 //!
-//! Hits lie event by event without gaps, so where an event's hits begin is known only when the hits of all events
-//! before it are counted. Each thread takes a chunk of events, does the front half of the work (everything up to the
-//! clusters, whose number is that of the hits), waits for its *turn* (the chunks before it are counted), learns where
-//! its hits begin, passes the turn on, and then does the back half, which writes the hits where they belong. So no hit
-//! is written twice, and the result does not depend on the threads. Chunks are taken in order, and the thread that has
-//! the turn never waits: there is always a thread that gets on.
-//!
-//! One thread alone does the same with chunks of one event, and never waits. To count, the back half is left out.
+//! Hits lie event by event without gaps, so an event's hits begin where those of all events before it end. Each thread takes
+//! a chunk of events, does the front half of the work (up to the clusters, whose number is that of the hits), waits for its
+//! *turn* (the chunks before it are counted), learns where its hits begin, passes the turn on, and does the back half, which
+//! writes the hits. So no hit is written twice, and the result does not depend on the threads. Chunks are taken in order,
+//! and the thread that has the turn never waits. One thread alone does the same with chunks of one event.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -73,7 +70,6 @@ enum Front {
         first_cluster: usize,
     },
     Fallback(Counted),
-    /// It is not selected.
     Skipped,
 }
 
@@ -101,11 +97,9 @@ pub struct Output<'a> {
     pub hits: Option<EventHits<'a>>,
     /// `n_events * n_groups + 1` ends of groups.
     pub offsets: &'a mut [u32],
-    /// One an event.
     pub reports: &'a mut [EventReport],
 }
 
-/// The arrays that the hits go to.
 #[derive(Debug)]
 struct Arrays {
     floats: [Shared<f32>; 6],
@@ -158,7 +152,6 @@ impl Arrays {
     }
 }
 
-/// A batch that is being decoded.
 #[derive(Debug)]
 pub struct Job<'a> {
     fast: &'a Fast,
@@ -169,9 +162,7 @@ pub struct Job<'a> {
     offsets: Shared<u32>,
     reports: Shared<EventReport>,
     capacity: usize,
-    /// Events of a chunk.
     chunk: usize,
-    /// One thread decodes all of it.
     alone: bool,
     /// The next chunk that no thread has.
     next: AtomicUsize,
@@ -179,7 +170,6 @@ pub struct Job<'a> {
     turn: AtomicUsize,
     /// Index of the chunk's first hit. Belongs to the thread that has the turn.
     at: AtomicUsize,
-    /// Nothing more will be decoded.
     stopped: AtomicBool,
     error: Mutex<Option<DecodeError>>,
 }
@@ -227,7 +217,6 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Decodes chunks until none is left.
     pub fn work(&self, worker: &mut Worker, clock: &mut impl Clock) {
         let stop = StopOnPanic(&self.stopped);
         worker.scratch.begin_batch(self.hits.as_ref().is_some_and(|hits| hits.clusters.is_some()));
@@ -317,7 +306,6 @@ impl<'a> Job<'a> {
             if self.stopped.load(Ordering::Relaxed) {
                 return None;
             }
-            // The others may need this core.
             tries += 1;
             if tries < 100 { std::hint::spin_loop() } else { std::thread::yield_now() }
         }

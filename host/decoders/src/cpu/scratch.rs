@@ -45,10 +45,8 @@ const MAX_CLUSTERS: usize = 4 * MAX_STRIPS;
 const MIN_ELEMENTS: usize = 8;
 const MAX_ELEMENTS: usize = 16;
 
-/// Work space of a thread.
 #[derive(Debug)]
 pub struct Scratch {
-    /// Lanes that stage 1 found in the event.
     pub found: Box<Lanes>,
     /// MEP: what the batch's tables say of the events around it.
     pub block: Box<Block>,
@@ -77,16 +75,13 @@ pub struct Scratch {
     /// Of such an event, word i + 1: Σ W up to and with cluster i; and Σ pos likewise.
     pub weight: Box<[u32]>,
     pub position: Box<[u32]>,
-    /// Clusters of the chunk's events.
     pub clusters: Clusters,
-    /// Also describe the strips of each hit.
     pub describe: bool,
 }
 
 /// Some of the bits that say of each thing whether it is so.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bits<T> {
-    /// The bits.
     pub bits: T,
     /// Number of bits set in earlier words.
     pub before: u32,
@@ -95,7 +90,6 @@ pub struct Bits<T> {
 /// Entries of a MEP batch's tables for some events.
 #[derive(Debug)]
 pub struct Block {
-    /// Range of events.
     pub events: Range<usize>,
     /// By event: sizes of its banks.
     pub sizes: [[u16; MAX_BOARDS]; BLOCK],
@@ -140,7 +134,6 @@ fn zeros<T: Clone + Default>(len: usize) -> Box<[T]> {
     vec![T::default(); len].into_boxed_slice()
 }
 
-/// Zeros.
 #[expect(clippy::unnecessary_box_returns, reason = "too large for the stack")]
 fn zeroed_array<T: Clone + Default, const N: usize>() -> Box<[T; N]> {
     zeros(N).try_into().unwrap_or_else(|_: Box<[T]>| unreachable!("N elements"))
@@ -178,13 +171,11 @@ impl Scratch {
         }
     }
 
-    /// Begins a batch.
     pub fn begin_batch(&mut self, describe: bool) {
         self.block.events = 0..0;
         self.describe = describe;
     }
 
-    /// Begins a chunk of events.
     pub fn begin_chunk(&mut self) {
         let clusters = &mut self.clusters;
         clusters.len = MAX_ELEMENTS;
@@ -198,9 +189,6 @@ impl Scratch {
 
     /// Clusters of the event that end before strip `i`, for vectors of `elements` words: bits of `ends` before bit `i` of
     /// them all.
-    ///
-    /// # Panics
-    /// When the stream cannot have as many strips.
     #[inline(always)]
     pub fn ends_before(&self, i: u32, elements: usize) -> u32 {
         let (vector, element) = (i as usize / elements, i as usize % elements);
@@ -209,9 +197,6 @@ impl Scratch {
     }
 
     /// Strips of the lanes before `rank`.
-    ///
-    /// # Panics
-    /// When there cannot be such a rank.
     #[inline(always)]
     pub fn strips_before(&self, rank: u16) -> u32 {
         let Bits { bits, before } = self.some[usize::from(rank) / 64];
@@ -233,7 +218,6 @@ impl Lanes {
         }
     }
 
-    /// Begins an event.
     #[inline(always)]
     pub fn begin(&mut self) {
         self.counts[..MAX_RANKS].fill(0);

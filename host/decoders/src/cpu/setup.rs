@@ -4,7 +4,6 @@ use super::lanes::LaneOrder;
 use ut_data::DecodeOptions;
 use ut_data::detector::BankVersion;
 
-/// Source of the coordinates of hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HitSource {
     /// v5 strips, clustered.
@@ -15,19 +14,14 @@ pub enum HitSource {
     Quarters,
 }
 
-/// One detector and one set of options.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The order of the lanes.
     pub lanes: LaneOrder,
-    /// The options.
     pub options: DecodeOptions,
-    /// Source of the coordinates of hits.
     pub source: HitSource,
 }
 
 impl Setup {
-    /// The setup for lanes in their order.
     pub fn new(lanes: LaneOrder, options: DecodeOptions) -> Self {
         let source = match lanes.version {
             BankVersion::V4 => HitSource::Quarters,

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use ut_data::named;
+
 /// The parts that a decoding is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
@@ -20,23 +22,8 @@ pub enum Stage {
     Rest,
 }
 
-impl Stage {
-    /// All stages, in order.
-    pub const ALL: [Self; 6] =
-        [Self::FindLanes, Self::CopyLanes, Self::FindClusters, Self::MakeHits, Self::Fallback, Self::Rest];
-
-    /// The stage's name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::FindLanes => "find lanes",
-            Self::CopyLanes => "copy lanes",
-            Self::FindClusters => "find clusters",
-            Self::MakeHits => "make hits",
-            Self::Fallback => "fallback path",
-            Self::Rest => "rest",
-        }
-    }
-}
+named!("stage" Stage: FindLanes "find lanes", CopyLanes "copy lanes", FindClusters "find clusters",
+    MakeHits "make hits", Fallback "fallback path", Rest "rest");
 
 /// Something that is told when a stage ends.
 pub trait Clock {
@@ -44,7 +31,6 @@ pub trait Clock {
     fn lap(&mut self, stage: Stage);
 }
 
-/// No clock.
 impl Clock for () {
     #[inline(always)]
     fn lap(&mut self, _: Stage) {}

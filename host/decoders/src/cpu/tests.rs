@@ -24,8 +24,7 @@ struct Bank {
 }
 
 fn tables(version: BankVersion) -> DetectorTables {
-    let (boards, geometry) = ut_data::synth::detector(version, 1);
-    DetectorTables::new(boards, geometry, Grouping::YRows).expect("the synthetic detector is sound")
+    DetectorTables::synthetic(version, Grouping::YRows)
 }
 
 /// A v5 payload: six lanes of (strip, ADC).

@@ -15,17 +15,13 @@ use super::setup::Setup;
 use crate::plan::Plan;
 use ut_data::DecodeError;
 
-/// The buffers between the kernels.
 pub(super) struct AllenWork<D: Device> {
-    /// Work memory sized by the number of events.
     of_events: Buffer<D>,
-    /// Work memory sized by the number of strips.
     of_strips: Buffer<D>,
     /// Room for strips, in elements.
     pub(super) strips: usize,
 }
 
-/// Places of what follows from the number of events.
 struct EventPlaces {
     strip_counts: Place,
     strip_offsets: Place,
@@ -52,7 +48,7 @@ impl EventPlaces {
     }
 }
 
-/// Places of clusters, keys, permutation and scratch for so many strips, and the bytes of them all.
+/// Places of clusters, keys, permutation and scratch for that many strips, and the bytes of them all.
 const fn strip_places(strips: usize) -> ([Place; 4], usize) {
     let mut places = Places { bytes: 0 };
     let clusters = places.next(strips, size_of::<Cluster>());

@@ -43,12 +43,12 @@ impl DeviceBatch {
     pub(super) fn view(&self, version: BankVersion) -> Batch<'static> {
         // SAFETY:
         // - The host never follows the address. Kernels do: only unsafe calls launch them, which ask that the device can
-        //   read so many words there, at a multiple of 4.
+        //   read that many words there, at a multiple of 4.
         let words = |(address, len): (u64, usize)| unsafe { Global::new(address as usize as *const u32, len as u32) };
         Batch {
             // SAFETY:
             // - The host never follows the address. Kernels do: only unsafe calls launch them, which ask that the device
-            //   can read so many bytes there.
+            //   can read that many bytes there.
             raw: unsafe { Global::new(self.raw.0 as usize as *const u8, self.raw.1 as u32) },
             offsets: words(self.offsets),
             sizes: words(self.sizes),
@@ -74,7 +74,6 @@ pub(super) struct Packing {
     batch: DeviceBatch,
     words: [(usize, usize); 5],
     raw: usize,
-    /// Bytes of it all.
     pub(super) bytes: usize,
 }
 
@@ -108,14 +107,12 @@ impl Packing {
         [batch.offsets, batch.sizes, batch.types, optional[0], optional[1]]
     }
 
-    /// The parts that are to be there, and where.
     pub(super) fn parts<'a>(&self, batch: &BatchView<'a>) -> [(usize, &'a [u8]); 6] {
         let [a, b, c, d, e] = Self::words_of(batch).map(bytemuck::cast_slice);
         let at = |i: usize| self.words[i].0;
         [(at(0), a), (at(1), b), (at(2), c), (at(3), d), (at(4), e), (self.raw, batch.raw)]
     }
 
-    /// The batch, if it begins at `address` of the device.
     pub(super) fn at(&self, address: u64) -> DeviceBatch {
         let words = |i: usize| (address + self.words[i].0 as u64, self.words[i].1);
         DeviceBatch {

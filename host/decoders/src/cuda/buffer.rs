@@ -8,7 +8,6 @@ use ut_data::DecodeError;
 /// Alignment of what lies in one piece of memory, bytes: a line of the device's cache.
 pub(super) const LINE: usize = 128;
 
-/// Device memory.
 pub(super) struct Buffer<D: Device> {
     memory: Option<D::Memory>,
     bytes: usize,
@@ -32,7 +31,6 @@ impl<D: Device> Buffer<D> {
         Ok(())
     }
 
-    /// Returns the number of bytes that it takes on the device.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -47,9 +45,6 @@ impl<D: Device> Buffer<D> {
     }
 
     /// `len` elements from byte `at` on, for kernels; the host never follows it.
-    ///
-    /// # Panics
-    /// When they are beyond the end.
     pub(super) fn view<T: Plain>(&self, at: usize, len: usize) -> Global<'static, T> {
         assert!(at + len * size_of::<T>() <= self.bytes);
         // SAFETY:
@@ -81,7 +76,6 @@ pub(super) struct Place {
 /// Lays arrays one behind the other in a piece of memory, each from a line on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places {
-    /// Bytes of them all.
     pub(super) bytes: usize,
 }
 
@@ -129,9 +123,6 @@ impl<D: Device> HostBuffer<D> {
     ///
     /// # Safety
     /// - No copy that is in flight reads or writes these bytes.
-    ///
-    /// # Panics
-    /// When they are beyond the end.
     pub(super) unsafe fn put(&mut self, at: usize, data: &[u8]) {
         assert!(at + data.len() <= self.bytes);
         // SAFETY:

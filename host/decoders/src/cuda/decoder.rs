@@ -30,10 +30,12 @@ pub struct Capacity {
     pub hits: usize,
 }
 
-/// Settings of a decoder on any device; none changes a result.
+/// Settings of a decoder on a device; none changes a result.
 #[derive(Clone, Debug)]
-pub struct DeviceConfig {
-    /// Block shapes and the like.
+pub struct CudaConfig {
+    /// GPU of [`CudaDecoder::new`](super::CudaDecoder::new), numbered from 0.
+    pub ordinal: usize,
+    /// Block shapes and other launch parameters, limit of registers, carve-out and graphs among them.
     pub launch: Parameters,
     /// Batches that can be in flight; at least 1.
     pub streams: usize,
@@ -51,9 +53,10 @@ pub struct DeviceConfig {
 /// Three: while one batch is copied in, one is decoded, and one is copied out.
 pub const DEFAULT_STREAMS: usize = 3;
 
-impl Default for DeviceConfig {
+impl Default for CudaConfig {
     fn default() -> Self {
         Self {
+            ordinal: 0,
             launch: Parameters::default(),
             streams: DEFAULT_STREAMS,
             capacity: Capacity::default(),
@@ -61,6 +64,13 @@ impl Default for DeviceConfig {
             rung: None,
             step: FusedStep::default(),
         }
+    }
+}
+
+impl CudaConfig {
+    /// The defaults, with these parameters.
+    pub fn of(parameters: &Parameters) -> Self {
+        Self { launch: *parameters, pipeline: parameters.pipeline(), ..Self::default() }
     }
 }
 
@@ -125,15 +135,12 @@ impl<D: Device> Drop for DeviceDecoder<D> {
 
 impl<D: Device> DeviceDecoder<D> {
     /// A decoder on `device`, called `name`.
-    ///
-    /// # Errors
-    /// When the launch parameters contradict each other, tables or capacity are too large, or the device refuses.
     pub fn on(
         name: &'static str,
         mut device: D,
         tables: &DetectorTables,
         options: DecodeOptions,
-        config: DeviceConfig,
+        config: CudaConfig,
     ) -> Result<Self, DecodeError> {
         device.begin()?;
         let streams = (0..config.streams.max(1)).map(|_| device.stream()).collect::<Result<_, _>>()?;
@@ -147,7 +154,7 @@ impl<D: Device> DeviceDecoder<D> {
         streams: Vec<D::Stream>,
         tables: &DetectorTables,
         options: DecodeOptions,
-        config: DeviceConfig,
+        config: CudaConfig,
     ) -> Result<Self, DecodeError> {
         device.begin()?;
         // One of another device is an error here.
@@ -162,9 +169,9 @@ impl<D: Device> DeviceDecoder<D> {
         streams: Vec<D::Stream>,
         tables: &DetectorTables,
         options: DecodeOptions,
-        config: DeviceConfig,
+        config: CudaConfig,
     ) -> Result<Self, DecodeError> {
-        let DeviceConfig { launch, capacity, pipeline, rung, step, .. } = config;
+        let CudaConfig { launch, capacity, pipeline, rung, step, .. } = config;
         let failure = |message| DecodeError::Device { backend: name, message };
         launch.validate().map_err(|error| failure(error.to_string()))?;
         if rung.is_some() && tables.boards().version != BankVersion::V5 {
@@ -269,9 +276,6 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     /// A copy of a batch in pinned memory, to be submitted as often as one likes.
-    ///
-    /// # Errors
-    /// When it is too large, or what the device said.
     pub fn pin(&mut self, batch: BatchView<'_>) -> Result<Arc<PinnedBatch<D>>, DecodeError> {
         self.plan_of(&batch)?;
         self.device.begin()?;
@@ -279,9 +283,6 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     /// A copy of a batch on the device, to be submitted as often as one likes. Returns when it is there.
-    ///
-    /// # Errors
-    /// When it is too large, or what the device said.
     pub fn upload(&mut self, batch: BatchView<'_>) -> Result<Arc<ResidentBatch<D>>, DecodeError> {
         self.plan_of(&batch)?;
         self.device.begin()?;
@@ -310,9 +311,6 @@ impl<D: Device> DeviceDecoder<D> {
     /// Begins to decode a batch: [`BatchView`], `&Arc<PinnedBatch>` or `&Arc<ResidentBatch>`. Returns as soon as all is
     /// put on a stream; the host's batch is free again then. A pinned batch may be of any decoder, a resident one of any
     /// decoder of the same device.
-    ///
-    /// # Errors
-    /// When all streams have a batch, the batch is too large or lies on another device, or what the device said.
     pub fn submit<'a>(&mut self, batch: impl Into<Source<'a, D>>, readback: Readback) -> Result<Ticket, DecodeError> {
         let source = batch.into();
         let plan = match &source {
@@ -338,9 +336,6 @@ impl<D: Device> DeviceDecoder<D> {
     /// - The addresses of `batch` are of memory that this decoder's device can read, for as many elements as it says; those
     ///   of words are multiples of 4.
     /// - Nothing is written there, on the device or from the host.
-    ///
-    /// # Errors
-    /// As [`submit`](Self::submit).
     pub unsafe fn submit_resident(&mut self, batch: &DeviceBatch, readback: Readback) -> Result<Ticket, DecodeError> {
         let plan = self.plan_at(batch)?;
         let ticket = self.free(readback)?;
@@ -353,7 +348,6 @@ impl<D: Device> DeviceDecoder<D> {
         Ok(ticket)
     }
 
-    /// Waits for a batch; gives its stream, and what is to be read back.
     #[expect(clippy::needless_pass_by_value, reason = "a ticket is good for one time")]
     fn finish(&mut self, ticket: Ticket) -> Result<(&BatchStream<D>, Readback), DecodeError> {
         let Ticket { decoder, stream, serial, readback } = ticket;
@@ -396,27 +390,8 @@ impl<D: Device> DeviceDecoder<D> {
 
     /// Waits for a batch; its hits lie on the device, whether or not they were brought to the host, until the next batch
     /// is submitted or the decoder is dropped.
-    ///
-    /// # Errors
-    /// As [`collect`](Self::collect).
     pub fn collect_resident(&mut self, ticket: Ticket) -> Result<DeviceHits, DecodeError> {
         Ok(self.finish(ticket)?.0.on_device())
-    }
-
-    /// Decodes a batch that lies on the device, and leaves the hits there.
-    ///
-    /// # Safety
-    /// Until this returns:
-    /// - The addresses of `batch` are of memory that this decoder's device can read, for as many elements as it says; those
-    ///   of words are multiples of 4.
-    /// - Nothing is written there, on the device or from the host.
-    ///
-    /// # Errors
-    /// As [`Decoder::decode`].
-    pub unsafe fn decode_resident(&mut self, batch: &DeviceBatch) -> Result<DeviceHits, DecodeError> {
-        // SAFETY: the batch is there until this returns, as the caller says, and it is collected before.
-        let ticket = unsafe { self.submit_resident(batch, Readback::None) }?;
-        self.collect_resident(ticket)
     }
 }
 

@@ -100,27 +100,15 @@ pub unsafe trait Device: Send {
     type Event: Send;
 
     /// Prepares for calls from this thread.
-    ///
-    /// # Errors
-    /// What the device said.
     fn begin(&mut self) -> Result<(), DecodeError>;
 
     /// A new stream.
-    ///
-    /// # Errors
-    /// What the device said.
     fn stream(&mut self) -> Result<Self::Stream, DecodeError>;
 
     /// Some memory; what it holds is undefined. `bytes` is at least 1.
-    ///
-    /// # Errors
-    /// When there is not enough.
     fn allocate(&mut self, bytes: usize) -> Result<Self::Memory, DecodeError>;
 
     /// Some of the host's memory; what it holds is some bytes. `bytes` is at least 1.
-    ///
-    /// # Errors
-    /// When there is not enough.
     fn allocate_host(&mut self, bytes: usize) -> Result<Self::Host, DecodeError>;
 
     /// Returns the address on the device.
@@ -136,12 +124,9 @@ pub unsafe trait Device: Send {
     ///
     /// # Safety
     /// - `stream` is this device's.
-    /// - `from` is the start of so many bytes of one [`Host`](Self::Host), which lives and which no one writes until the
+    /// - `from` is the start of that many bytes of one [`Host`](Self::Host), which lives and which no one writes until the
     ///   stream has done this.
     /// - `to` has room for them, in memory that this device [`owns`](Self::owns), until then.
-    ///
-    /// # Errors
-    /// What the device said.
     unsafe fn write(
         &mut self,
         stream: &Self::Stream,
@@ -156,9 +141,6 @@ pub unsafe trait Device: Send {
     /// - `stream` is this device's.
     /// - `at` is a multiple of 4 and has room for them, in memory that this device [`owns`](Self::owns), until the stream
     ///   has done this.
-    ///
-    /// # Errors
-    /// What the device said.
     unsafe fn zero(&mut self, stream: &Self::Stream, at: u64, words: usize) -> Result<(), DecodeError>;
 
     /// Copies from the device.
@@ -168,9 +150,6 @@ pub unsafe trait Device: Send {
     /// - The rows are there, in memory that this device [`owns`](Self::owns), until the stream has done this.
     /// - There is room for them from `to` on in one [`Host`](Self::Host), which lives and which no one reads or writes until
     ///   then.
-    ///
-    /// # Errors
-    /// What the device said.
     unsafe fn read(&mut self, stream: &Self::Stream, from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError>;
 
     /// Launches an entry of a unit.
@@ -180,9 +159,6 @@ pub unsafe trait Device: Send {
     /// - The arguments are those of the entry, of the same types; the views in them are of memory that this device
     ///   [`owns`](Self::owns) and that lives until the stream has done this.
     /// - The block has the shape and the shared memory that `ut_kernels` asks for with these arguments.
-    ///
-    /// # Errors
-    /// What the device said.
     unsafe fn launch(
         &mut self,
         stream: &Self::Stream,
@@ -200,9 +176,6 @@ pub unsafe trait Device: Send {
     ///   else on any stream. It does the same when it is called twice.
     /// - What those calls ask for holds until the stream is synchronised after this returns: `work` may be called before
     ///   anything is put on the stream.
-    ///
-    /// # Errors
-    /// What the device said.
     unsafe fn submit_capturable(
         &mut self,
         stream: &Self::Stream,
@@ -216,21 +189,12 @@ pub unsafe trait Device: Send {
     }
 
     /// Marks the place that the stream has come to.
-    ///
-    /// # Errors
-    /// What the device said.
     fn record(&mut self, stream: &Self::Stream) -> Result<Self::Event, DecodeError>;
 
     /// Makes `stream` wait for `event` before whatever is put on it next.
-    ///
-    /// # Errors
-    /// What the device said.
     fn wait(&mut self, stream: &Self::Stream, event: &Self::Event) -> Result<(), DecodeError>;
 
     /// Milliseconds between two events, by the device's clock. Waits until both were passed.
-    ///
-    /// # Errors
-    /// What the device said.
     fn elapsed_ms(&mut self, start: &Self::Event, end: &Self::Event) -> Result<f32, DecodeError>;
 
     /// Waits until everything on a stream is done.

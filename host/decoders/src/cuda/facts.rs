@@ -6,8 +6,8 @@ use crate::ptx::Unit;
 
 /// Facts of a GPU; `None` where the driver tells nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Facts {
-    /// Name, compute capability, memory.
     pub gpu: Gpu,
     /// The newest CUDA release that the driver knows: 1000 · major + 10 · minor.
     pub driver: Option<i32>,
@@ -19,9 +19,7 @@ pub struct Facts {
     pub memory_clock: Option<u32>,
     /// Width of the memory's bus, bits.
     pub memory_bus: Option<u32>,
-    /// Threads of a multiprocessor.
     pub threads: Option<u32>,
-    /// Blocks of a multiprocessor.
     pub blocks: Option<u32>,
     /// Bytes of shared memory of a multiprocessor.
     pub shared: Option<u32>,
@@ -40,9 +38,6 @@ pub struct Compiled {
 
 impl Facts {
     /// Of GPU `ordinal`.
-    ///
-    /// # Errors
-    /// When the kernels cannot run on it, or the driver does not answer.
     pub fn of(ordinal: usize) -> Result<Self, StartError> {
         let gpu = choose(ordinal)?;
         let found = driver::describe(ordinal)?;
@@ -66,9 +61,6 @@ impl Facts {
     }
 
     /// Returns the resources that `entries` of `unit` use on this GPU.
-    ///
-    /// # Errors
-    /// What the driver said.
     pub fn compiled(&self, unit: Unit, entries: &[String]) -> Result<Vec<Compiled>, StartError> {
         let context = Context::primary(self.gpu.ordinal)?;
         let compiled = |entry: &String| {

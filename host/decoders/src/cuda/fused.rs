@@ -34,7 +34,6 @@ pub(super) struct FusedPlaces {
     look_back: Place,
     groups: Place,
     others: Place,
-    /// Bytes of it all.
     pub(super) bytes: usize,
 }
 
@@ -86,7 +85,6 @@ impl FusedPlaces {
 /// Launch of the fused pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
-    /// All.
     Decode,
     /// Count the hits, and find where each event's begin.
     Count,
@@ -119,7 +117,7 @@ pub(super) unsafe fn launch<'a, D: Device>(
     let counts = plan.counts_first() || task != Task::Decode;
     // SAFETY: the memory is there until the stream is done, as the caller says.
     let mut buffers = unsafe { FusedPlaces::of(plan, batch, counts).buffers(base) };
-    // SAFETY: the host never follows the address; the device can read so many words there, as the caller says.
+    // SAFETY: the host never follows the address; the device can read that many words there, as the caller says.
     let list = batch.selected.map(|(at, listed)| unsafe { Global::new(at as usize as *const u32, listed as u32) });
     let fused = FusedSetup {
         switches: Switches::production(version, batch.layout),
@@ -146,7 +144,6 @@ pub(super) unsafe fn launch<'a, D: Device>(
     }
 }
 
-/// The memory of a decoder's stream.
 pub(super) struct FusedWork<D: Device> {
     memory: Buffer<D>,
 }
@@ -164,7 +161,6 @@ impl<D: Device> FusedWork<D> {
         self.memory.reserve(device, FusedPlaces::of(plan, batch, plan.counts_first()).bytes)
     }
 
-    /// Returns the address of the memory.
     pub(super) fn base(&self) -> u64 {
         self.memory.address()
     }

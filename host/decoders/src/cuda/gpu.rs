@@ -30,7 +30,6 @@ pub struct CudaDevice {
     context: Arc<Context>,
 }
 
-/// An entry that was launched.
 struct Known {
     kernel: Kernel,
     variant: String,
@@ -42,9 +41,6 @@ struct Known {
 
 impl CudaDevice {
     /// GPU `ordinal`; the driver may give a thread at most `registers` registers, 0 as many as it likes.
-    ///
-    /// # Errors
-    /// When the kernels cannot run on it; the message says why and what to do.
     pub fn new(ordinal: usize, registers: u32) -> Result<Self, DecodeError> {
         let gpu = choose(ordinal)?;
         Self::with(gpu, Context::primary(ordinal)?, registers)
@@ -73,9 +69,6 @@ impl CudaDevice {
 
     /// Launches what is put on a stream again and again as a CUDA graph, if `on`. It is set before a decoder has the device,
     /// since it must not change while a batch is in flight.
-    ///
-    /// # Errors
-    /// If the driver lacks one of the functions for it.
     pub fn with_graphs(mut self, on: bool) -> Result<Self, DecodeError> {
         if on {
             driver::require("launch kernels as graphs", &driver::FOR_GRAPHS)?;
@@ -101,9 +94,6 @@ impl CudaDevice {
     }
 
     /// Milliseconds of each kernel since the last time, in the order of launch. Waits for those that are in flight.
-    ///
-    /// # Errors
-    /// What the driver said.
     pub fn take_times(&mut self) -> Result<Vec<(Kernel, f32)>, DecodeError> {
         let Some(timed) = &mut self.timed else { return Ok(Vec::new()) };
         let times = timed.drain(..).map(|(kernel, start, end)| Ok((kernel, start.elapsed_ms(&end)?)));
@@ -178,7 +168,6 @@ impl CudaDevice {
         }
     }
 
-    /// Checks that it is a stream of this GPU.
     fn check(&self, stream: &CudaStream) -> Result<(), DecodeError> {
         if stream.is_of(&self.context) {
             return Ok(());

@@ -15,9 +15,6 @@ pub struct GpuIdentity {
 }
 
 /// GPU `ordinal`, if the kernels can run on it.
-///
-/// # Errors
-/// As [`choose`].
 pub fn identify(ordinal: usize) -> Result<GpuIdentity, StartError> {
     let gpu = choose(ordinal)?;
     let version = driver::version()?;

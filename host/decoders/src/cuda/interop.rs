@@ -7,7 +7,7 @@
 
 use std::ffi::c_void;
 
-use super::decoder::{DeviceConfig, DeviceDecoder};
+use super::decoder::{CudaConfig, DeviceDecoder};
 use super::driver::{Context, CudaStream};
 use super::gpu::CudaDevice;
 use super::start::{check_driver, choose};
@@ -28,9 +28,6 @@ impl CudaDevice {
     /// - `context` is a context of this process, made by `cuCtxCreate` or `cuDevicePrimaryCtxRetain`.
     /// - It is not destroyed, released for the last time or reset before the device and everything that was made with it
     ///   (decoders, batches, streams, events) has been dropped.
-    ///
-    /// # Errors
-    /// When the kernels cannot run on its GPU; the message says why and what to do.
     pub unsafe fn in_context(context: *mut c_void, registers: u32) -> Result<Self, DecodeError> {
         // The driver is asked before the context is touched; of the GPUs, only the context's own is to be used.
         check_driver()?;
@@ -43,9 +40,6 @@ impl CudaDevice {
     ///
     /// # Safety
     /// - As there.
-    ///
-    /// # Errors
-    /// As there, and when no context is current.
     pub unsafe fn in_current_context(registers: u32) -> Result<Self, DecodeError> {
         check_driver()?;
         let context = Context::current()?;
@@ -75,9 +69,6 @@ impl CudaDevice {
 
 impl CudaSequence {
     /// Compiles the kernels for batches of one layout, so that the first of them does not wait for it.
-    ///
-    /// # Errors
-    /// What the driver said.
     pub fn prepare(&self, layout: Layout) -> Result<(), DecodeError> {
         self.device().compile(self.unit(layout), Kernel::Fused)
     }
@@ -87,7 +78,7 @@ impl CudaDecoder {
     /// A decoder on `device` that puts its work on the caller's streams, one batch at a time on each, in place of streams of
     /// its own. What the caller puts on a stream before a batch is done before it, what he puts there afterwards is done
     /// after its kernels and copies: a batch by device pointers may be written on that stream without waiting for it.
-    /// `config.streams` is not used.
+    /// `config.streams` and `config.ordinal` are not used.
     ///
     /// [`submit`](Self::submit) waits for nothing, once the buffers have grown to what the batches need;
     /// [`collect`](Self::collect), and dropping the decoder with a batch in flight, wait for the stream, with all that the
@@ -100,7 +91,7 @@ impl CudaDecoder {
         streams: Vec<CudaStream>,
         tables: &DetectorTables,
         options: DecodeOptions,
-        config: DeviceConfig,
+        config: CudaConfig,
     ) -> Result<Self, DecodeError> {
         if streams.iter().any(|stream| stream.raw().addr() == PER_THREAD) {
             let message = "the per-thread default stream is another one on each thread, and a decoder may go from one to the \

@@ -12,7 +12,6 @@ use crate::plan::Plan;
 use crate::ptx::{self, Unit};
 use ut_data::DecodeError;
 
-/// Launches on one stream of a device.
 pub(super) struct DeviceLauncher<'a, D: Device> {
     device: &'a mut D,
     stream: &'a D::Stream,
@@ -22,14 +21,13 @@ pub(super) struct DeviceLauncher<'a, D: Device> {
     count_variant: &'a str,
 }
 
-/// Memory of the device.
 pub(super) struct DeviceView<T: 'static>(GlobalMut<'static, T>);
 
 impl<T: Plain> DeviceView<T> {
     /// `len` elements at `address`; the host never follows it.
     ///
     /// # Safety
-    /// - The address is a multiple of the alignment of `T`. Kernels follow it: what launches them asks for so many elements
+    /// - The address is a multiple of the alignment of `T`. Kernels follow it: what launches them asks for that many elements
     ///   there, until the stream is done, and for no other use of them meanwhile.
     pub(super) unsafe fn at(address: u64, len: usize) -> Self {
         // SAFETY: as the caller says.
@@ -38,14 +36,12 @@ impl<T: Plain> DeviceView<T> {
 }
 
 impl<D: Device> Buffer<D> {
-    /// An array in it, for a pipeline.
     pub(super) fn device_view<T: Plain>(&self, Place { at, len }: Place) -> DeviceView<T> {
         DeviceView(self.view_mut(at, len))
     }
 }
 
 impl<D: Device> Output<D> {
-    /// All of it, for a pipeline.
     pub(super) fn views<'a>(&self, plan: &Plan) -> pipeline::Output<DeviceLauncher<'a, D>> {
         let hits = self.hits();
         pipeline::Output {
@@ -81,7 +77,6 @@ impl<'a, D: Device> DeviceLauncher<'a, D> {
     }
 }
 
-/// The arguments of a launch.
 struct List<'a> {
     arguments: [Argument<'a>; MAX_ARGUMENTS],
     len: usize,
@@ -115,7 +110,7 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
     }
 
     fn launch<K: Kernel>(&mut self, _: K, shape: Shape, arguments: K::Arguments<'_>) -> Result<(), DecodeError> {
-        let kernel = ptx::Kernel::of_name(K::NAME).ok_or_else(|| DecodeError::Device {
+        let kernel: ptx::Kernel = K::NAME.parse().map_err(|_| DecodeError::Device {
             backend: "cuda",
             message: format!("no PTX has the kernel {}", K::NAME),
         })?;

@@ -36,7 +36,7 @@ mod upload;
 mod work;
 
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
-pub use decoder::{Capacity, DEFAULT_STREAMS, DeviceConfig, DeviceDecoder, Ticket};
+pub use decoder::{Capacity, CudaConfig, DEFAULT_STREAMS, DeviceDecoder, Ticket};
 pub use device::{Argument, Device, Rows, TransferBytes};
 pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream, GraphUse};
 pub use facts::{Compiled, Facts};
@@ -47,60 +47,9 @@ pub use sequence::{DeviceSequence, HITS_OVERFLOW, NO_SUCH_EVENT, SequenceHits, S
 pub use start::{Gpu, StartError, choose};
 pub use stream::Readback;
 
-use super::parameters::{CarveOut, Parameters};
 use super::ptx::Kernel;
-use super::rank_tables::FusedStep;
-use super::{DecodeError, DecodeOptions, Pipeline};
+use super::{DecodeError, DecodeOptions};
 use ut_data::detector::DetectorTables;
-
-/// Settings of a [`CudaDecoder`]; none changes a result.
-#[derive(Clone, Debug)]
-pub struct CudaConfig {
-    /// GPU, numbered from 0.
-    pub ordinal: usize,
-    /// Block shapes and other launch parameters.
-    pub launch: Parameters,
-    /// Batches that can be in flight; at least 1.
-    pub streams: usize,
-    /// Most registers that a thread of a kernel with a limit may have ([`Kernel::has_register_limit`]); 0: as many as the
-    /// driver's compiler likes.
-    pub registers: u32,
-    /// Division of the fused kernel's on-chip memory into shared memory and L1 cache.
-    pub carve_out: CarveOut,
-    /// Launches the kernels of a batch as a CUDA graph if such a batch was decoded before: for small batches, whose kernels
-    /// take less time than their launches. [`CudaDevice::graph_use`] says when the driver refuses.
-    pub graph: bool,
-    /// Memory reserved at once, for each stream.
-    pub capacity: Capacity,
-    /// Kernels that decode.
-    pub pipeline: Pipeline,
-    /// A variant of [`Unit::LADDER`](super::ptx::Unit::LADDER) in place of Allen's pipeline: for v5 in Allen layout.
-    pub rung: Option<String>,
-    /// Steps of the fused pipeline's design that are used.
-    pub step: FusedStep,
-}
-
-impl Default for CudaConfig {
-    fn default() -> Self {
-        let DeviceConfig { launch, streams, capacity, pipeline, rung, step } = DeviceConfig::default();
-        let (registers, carve_out, graph) = (0, CarveOut::default(), false);
-        Self { ordinal: 0, launch, streams, registers, carve_out, graph, capacity, pipeline, rung, step }
-    }
-}
-
-impl CudaConfig {
-    /// The defaults, with these parameters.
-    pub fn of(parameters: &Parameters) -> Self {
-        Self {
-            launch: *parameters,
-            registers: parameters.registers(),
-            carve_out: parameters.carve_out(),
-            graph: parameters.graph(),
-            pipeline: parameters.pipeline(),
-            ..Self::default()
-        }
-    }
-}
 
 /// A stage of a trigger sequence on a GPU.
 pub type CudaSequence = DeviceSequence<CudaDevice>;
@@ -110,15 +59,10 @@ pub type CudaDecoder = DeviceDecoder<CudaDevice>;
 
 impl CudaDecoder {
     /// A decoder for one detector and one set of options.
-    ///
-    /// # Errors
-    /// When there is no GPU that can run the kernels (the message says why and what to do), the launch parameters
-    /// contradict each other, or the buffers do not fit.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
-        let CudaConfig { ordinal, launch, streams, registers, carve_out, graph, capacity, pipeline, rung, step } =
-            config;
-        let device = CudaDevice::new(ordinal, registers)?.with_carve_out(carve_out).with_graphs(graph)?;
-        Self::on("cuda", device, tables, options, DeviceConfig { launch, streams, capacity, pipeline, rung, step })
+        let launch = config.launch;
+        let device = CudaDevice::new(config.ordinal, launch.registers())?.with_carve_out(launch.carve_out());
+        Self::on("cuda", device.with_graphs(launch.graph())?, tables, options, config)
     }
 
     /// Begins or ends timing each kernel: see [`CudaDevice::time_kernels`].
@@ -127,9 +71,6 @@ impl CudaDecoder {
     }
 
     /// Milliseconds of each kernel since the last time: see [`CudaDevice::take_times`].
-    ///
-    /// # Errors
-    /// What the driver said.
     pub fn take_times(&mut self) -> Result<Vec<(Kernel, f32)>, DecodeError> {
         self.device.take_times()
     }

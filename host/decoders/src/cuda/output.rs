@@ -14,10 +14,8 @@ use crate::plan::{Plan, add_meta, too_many_hits};
 use ut_data::input::EventMeta;
 use ut_data::{BatchReport, DecodeError, EventReport, UtHits};
 
-/// Arrays of hits.
 pub(super) const N_ARRAYS: usize = 7;
 
-/// Bytes of a word.
 pub(super) const WORD: usize = size_of::<u32>();
 
 /// Hits that stay on the device, until the same stream decodes another batch: seven contiguous arrays.
@@ -51,12 +49,10 @@ impl Results {
         Self { n_events, offsets, n_offsets: plan.counters as usize + 1 }
     }
 
-    /// Words of it all.
     pub(super) const fn words(self) -> usize {
         self.status() + 1
     }
 
-    /// The number of hits.
     pub(super) const fn total(self) -> usize {
         self.status() - 1
     }
@@ -70,7 +66,6 @@ impl Results {
 pub(super) struct Output<D: Device> {
     results: Buffer<D>,
     hits: Buffer<D>,
-    /// Room for hits.
     stride: usize,
 }
 
@@ -97,12 +92,10 @@ impl<D: Device> Output<D> {
         Ok(())
     }
 
-    /// Room for hits.
     pub(super) const fn stride(&self) -> usize {
         self.stride
     }
 
-    /// Returns the address of word `word` of the results.
     pub(super) fn result(&self, word: usize) -> u64 {
         self.results.address() + (word * WORD) as u64
     }
@@ -112,12 +105,10 @@ impl<D: Device> Output<D> {
         self.hits.address() + (i * WORD) as u64
     }
 
-    /// `N_COUNTS` counters an event.
     pub(super) fn report(&self, plan: &Plan) -> GlobalMut<'static, u32> {
         self.results.view_mut(0, plan.events as usize * N_COUNTS)
     }
 
-    /// The ends of groups.
     pub(super) fn offsets(&self, plan: &Plan) -> GlobalMut<'static, u32> {
         let results = Results::of(plan);
         self.results.view_mut(results.offsets * WORD, results.n_offsets)
@@ -128,7 +119,6 @@ impl<D: Device> Output<D> {
         self.results.view_mut(Results::of(plan).status() * WORD, 1)
     }
 
-    /// The hits.
     pub(super) fn hits(&self) -> HitArrays<'static> {
         let floats = |part: usize| self.hits.view_mut(part * self.stride * WORD, self.stride);
         HitArrays {
@@ -157,7 +147,6 @@ impl<D: Device> Output<D> {
 /// The hits of a batch in pinned memory, until the same stream decodes another batch.
 #[derive(Clone, Copy, Debug)]
 pub struct HostHits<'a> {
-    /// Hits.
     len: usize,
     n_groups: usize,
     stride: usize,
@@ -207,20 +196,14 @@ impl<'a> HostHits<'a> {
         self.offsets
     }
 
-    /// One of the seven arrays as words, `len` of them: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy` and
+    /// One of the seven arrays (`i` up to 6) as words, `len` of them: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy` and
     /// `weight`, the bits of `f32`, mm but for the last two; `id`.
-    ///
-    /// # Panics
-    /// When `i` is above 6.
     pub fn array(&self, i: usize) -> &'a [u32] {
         assert!(i < N_ARRAYS, "there are {N_ARRAYS} arrays of hits");
         if self.len == 0 { &[] } else { &self.words[i * self.stride..][..self.len] }
     }
 
     /// Returns what was decoded of an event and what was wrong with it.
-    ///
-    /// # Panics
-    /// When the batch has no such event.
     pub fn report_of(&self, event: usize) -> EventReport {
         let mut counts = self.counts[event];
         add_meta(self.meta.get(event).copied().unwrap_or_default(), &mut counts);
@@ -228,9 +211,6 @@ impl<'a> HostHits<'a> {
     }
 
     /// Copies it all.
-    ///
-    /// # Errors
-    /// When it does not fit.
     pub fn copy_to(&self, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         let n_events = self.counts.len();
         let to = hits.begin(n_events, self.n_groups)?;

@@ -26,9 +26,6 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     /// Decodes as [`decode_all`](Self::decode_all) does, but leaves the hits on the device.
-    ///
-    /// # Errors
-    /// As there.
     pub fn decode_all_and_leave<'a, S: Into<Source<'a, D>>>(
         &mut self,
         batches: impl IntoIterator<Item = S>,

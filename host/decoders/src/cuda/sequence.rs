@@ -66,7 +66,6 @@ struct Scratch {
     total: usize,
 }
 
-/// Place of the status word.
 const STATUS: usize = WORD;
 
 /// Place of the report.
@@ -90,10 +89,6 @@ impl<D: Device> DeviceSequence<D> {
     /// A stage for one detector and one set of options, on a device, with the kernels of the fused pipeline. Copies the
     /// tables by `stream`, and waits for that. The kernels of a layout are compiled when it is first used, or before that by
     /// [`CudaSequence::prepare`](super::CudaSequence::prepare).
-    ///
-    /// # Errors
-    /// When the launch parameters contradict each other, the tables are too large, `stream` is one of another device, or the
-    /// device refuses.
     pub fn new(
         mut device: D,
         stream: &D::Stream,
@@ -124,7 +119,6 @@ impl<D: Device> DeviceSequence<D> {
         &self.device
     }
 
-    /// Returns the unit that has the kernels for a layout.
     pub(super) fn unit(&self, layout: Layout) -> Unit {
         Unit::fused(self.setup.tables.host.version, layout)
     }
@@ -263,7 +257,7 @@ impl<D: Device> DeviceSequence<D> {
                 if task == Task::Count { (0, 0) } else { (plan.counters as usize + 1, events * N_COUNTS) };
             // SAFETY:
             // - Status and report have room in the work space, which the caller gives, and are aligned.
-            // - The arrays of hits have at least so many elements, offsets and report as many as the events need, at
+            // - The arrays of hits have at least that many elements, offsets and report as many as the events need, at
             //   multiples of 4, as the caller says. To count, they have none.
             let output = unsafe {
                 let floats = |array: usize| DeviceView::at(hits.arrays[array], n);

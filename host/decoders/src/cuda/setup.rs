@@ -8,7 +8,6 @@ use crate::parameters::Parameters;
 use crate::ptx::Unit;
 use ut_data::input::Layout;
 
-/// Tables and kernels that the launches of every batch share.
 pub(super) struct Setup<D: Device> {
     pub(super) tables: TablesOnDevice<D>,
     pub(super) options: ClusterOptions,
@@ -19,7 +18,6 @@ pub(super) struct Setup<D: Device> {
 }
 
 impl<D: Device> Setup<D> {
-    /// Unit and variant for a layout.
     pub(super) fn variant(&self, layout: Layout) -> (Unit, String) {
         if let (Layout::Allen, Some(rung)) = (layout, &self.rung) {
             return (Unit::LADDER, rung.clone());

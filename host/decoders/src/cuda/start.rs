@@ -30,74 +30,38 @@ pub struct Gpu {
 
 /// Why the kernels cannot run on a GPU here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum StartError {
-    /// `libcuda` cannot be opened.
     #[error("there is no NVIDIA driver: libcuda cannot be opened. Install the driver, or decode on the CPU")]
     NoDriver,
-    /// The driver is older than what is used of it.
     #[error(
         "the NVIDIA driver is too old: it knows CUDA {}, needed is {}. Update the driver, or decode on the CPU",
         release(*found), release(MIN_DRIVER)
     )]
-    OldDriver {
-        /// Version of the driver, as it counts.
-        found: i32,
-    },
-    /// The driver is there, but finds no device.
+    OldDriver { found: i32 },
     #[error(
         "the NVIDIA driver finds no GPU: see what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES or the container \
          hides it; or decode on the CPU"
     )]
     NoDevice,
-    /// Another device was asked for than there is.
     #[error("there is no GPU {ordinal}: the driver finds {found}, numbered from 0")]
-    NoSuchDevice {
-        /// Requested GPU.
-        ordinal: usize,
-        /// Number of GPUs.
-        found: usize,
-    },
-    /// The GPU lacks instructions that the kernels use.
+    NoSuchDevice { ordinal: usize, found: usize },
     #[error(
         "GPU {}, {}, is of compute capability {}.{}; the kernels need {}.{} (RTX 2080 Ti and newer). Choose another GPU, or \
          decode on the CPU", gpu.ordinal, gpu.name, gpu.capability.0, gpu.capability.1, MIN_CAPABILITY.0, MIN_CAPABILITY.1
     )]
-    OldDevice {
-        /// GPU that was asked for.
-        gpu: Gpu,
-    },
-    /// The buffers do not fit.
+    OldDevice { gpu: Gpu },
     #[error(
         "GPU {}, {}: buffers of {needed} bytes do not fit, {free} bytes are free. Take smaller batches or fewer streams, \
          or see with nvidia-smi who else uses it", gpu.ordinal, gpu.name
     )]
-    NoMemory {
-        /// GPU that was asked for.
-        gpu: Gpu,
-        /// Bytes that the declared capacity takes.
-        needed: usize,
-        /// Bytes that are free.
-        free: usize,
-    },
-    /// A launch parameter asks for larger blocks than the compiled kernel can have on this GPU.
+    NoMemory { gpu: Gpu, needed: usize, free: usize },
     #[error(
         "GPU {}, {}: {kernel} cannot run in blocks of {threads} threads: compiled to {registers} registers a thread, it can \
          have at most {most}. Set a smaller block (--set KERNEL.block_x=…), or limit the registers (--set \
          cuda.registers=…)", gpu.ordinal, gpu.name
     )]
-    TooManyThreads {
-        /// GPU that was asked for.
-        gpu: Gpu,
-        /// The kernel.
-        kernel: &'static str,
-        /// Threads of a block that were asked for.
-        threads: u32,
-        /// Most threads that a block can have.
-        most: u32,
-        /// Registers a thread.
-        registers: u32,
-    },
-    /// Something else that the driver said.
+    TooManyThreads { gpu: Gpu, kernel: &'static str, threads: u32, most: u32, registers: u32 },
     #[error("the NVIDIA driver {0}")]
     Driver(#[from] CallError),
 }
@@ -114,9 +78,6 @@ pub(super) fn release(version: i32) -> String {
 }
 
 /// The number of devices, at least one.
-///
-/// # Errors
-/// Without a driver that is new enough, or without a device; the message says which, and what to do.
 pub(super) fn check_driver() -> Result<usize, StartError> {
     if !driver::is_installed() {
         return Err(StartError::NoDriver);
@@ -130,9 +91,6 @@ pub(super) fn check_driver() -> Result<usize, StartError> {
 }
 
 /// GPU `ordinal`, if the kernels can run on it.
-///
-/// # Errors
-/// When they cannot; the message says why and what to do.
 pub fn choose(ordinal: usize) -> Result<Gpu, StartError> {
     let found = check_driver()?;
     if ordinal >= found {

@@ -34,7 +34,6 @@ pub(super) const fn most_hits(version: BankVersion, bytes: usize) -> usize {
     }
 }
 
-/// Key of a batch that is to be decoded.
 pub(super) struct Request {
     /// Tells it from others of the decoder.
     pub(super) serial: u64,
@@ -102,15 +101,11 @@ pub(super) struct BatchStream<D: Device> {
     kept: Held<D>,
     /// Is true if something was put on the stream since it was waited for last.
     dirty: bool,
-    /// Hits a byte of the last batch's raw banks.
     hits_per_byte: f64,
-    /// Bytes that came from the device.
     read: u64,
-    /// The batch that was collected last.
     done: Option<Collected<D>>,
 }
 
-/// Message about a list of events on the device.
 const NOT_THERE: &str = "the list of events names one that the batch does not have";
 
 impl<D: Device> BatchStream<D> {
@@ -145,17 +140,14 @@ impl<D: Device> BatchStream<D> {
         self.job.as_ref().is_some_and(|job| job.request.serial == serial)
     }
 
-    /// Bytes over the link since this was made.
     pub(super) const fn moved(&self) -> TransferBytes {
         TransferBytes { to_device: self.upload.moved(), from_device: self.read }
     }
 
-    /// Bytes on the device.
     pub(super) fn device_bytes(&self) -> usize {
         self.upload.device_bytes() + self.work.bytes() + self.output.bytes()
     }
 
-    /// Bytes of pinned memory.
     pub(super) const fn pinned_bytes(&self) -> usize {
         self.upload.pinned_bytes() + self.results.bytes() + self.hits.bytes()
     }
@@ -197,7 +189,7 @@ impl<D: Device> BatchStream<D> {
         result
     }
 
-    /// Kernels alone.
+    /// Puts the kernels of a batch on the stream once more, without copies.
     ///
     /// # Safety
     /// - The device is the one that this was made with, and can read `batch` until the stream was waited for.
@@ -482,21 +474,5 @@ impl<D: Device> BatchStream<D> {
         // SAFETY: as for `words`: nothing is in flight as long as this is borrowed.
         let arrays = unsafe { self.hits.slice::<u32>(0, len) };
         HostHits::new((*hits, n_groups), results, words, (arrays, self.stride), source.meta())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buffers_have_room_for_a_full_bank_and_not_much_more() {
-        // Two rows of a v5 bank: two hits of each of six lanes a row.
-        assert_eq!(most_hits(BankVersion::V5, 64), 24);
-        assert_eq!(most_hits(BankVersion::V5, 31), 0);
-        assert_eq!(most_hits(BankVersion::V4, 64), 32);
-        for version in [BankVersion::V4, BankVersion::V5] {
-            assert_eq!(most_hits(version, 0), 0);
-        }
     }
 }

@@ -14,7 +14,6 @@ const PIECE: usize = 2 << 20;
 pub(super) struct Upload<D: Device> {
     staging: HostBuffer<D>,
     input: Buffer<D>,
-    /// Bytes that went to the device.
     bytes: u64,
 }
 
@@ -114,7 +113,7 @@ impl<D: Device> Upload<D> {
             self.bytes += bytes as u64;
             // SAFETY:
             // - The stream is the device's, and both sides live until it was waited for, as the caller says.
-            // - The pinned batch has so many bytes, which are never written after it was made; there is room for them
+            // - The pinned batch has that many bytes, which are never written after it was made; there is room for them
             //   on the device, reserved above.
             unsafe { device.write(stream, self.input.address(), pinned.memory.start(), bytes) }?;
         }

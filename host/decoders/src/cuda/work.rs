@@ -13,9 +13,7 @@ use ut_data::DecodeError;
 
 /// The buffers of a stream, but for what comes out.
 pub(super) enum Work<D: Device> {
-    /// Kernels one after the other.
     Allen(AllenWork<D>),
-    /// A kernel for ordinary events, and one for the others.
     Fused(FusedWork<D>),
 }
 
@@ -31,7 +29,7 @@ impl<D: Device> Work<D> {
         }
     }
 
-    /// Room for the events of any batch that has so many.
+    /// Room for the events of any batch that has that many.
     pub(super) fn reserve_events(&mut self, device: &mut D, plan: &Plan) -> Result<(), DecodeError> {
         match self {
             Self::Allen(work) => work.reserve_events(device, plan),

@@ -1,7 +1,8 @@
 //! The decoder that runs the device kernels in the executor.
 
-use simt::Global;
+use bytemuck::NoUninit;
 use simt::executor::{Executor, LaunchStats};
+use simt::{Global, Plain};
 use ut_kernels::allen::pipeline::{self as allen, AllenBuffers, AllenSetup, StripBuffers};
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
@@ -9,7 +10,7 @@ use ut_kernels::detector::BankVersion;
 use ut_kernels::fused::FusedOptions;
 use ut_kernels::fused::gather::bank_words;
 use ut_kernels::fused::look_back::LookBack;
-use ut_kernels::fused::pipeline::{self as fused, FusedBuffers, FusedSetup, FusedTables};
+use ut_kernels::fused::pipeline::{self as fused, FusedBuffers, FusedSetup};
 use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::status;
 use ut_kernels::switches::Switches;
@@ -18,6 +19,7 @@ use super::failure;
 use super::launcher::{ExecutorLauncher, HostBuffer};
 use crate::Pipeline;
 use crate::parameters::Parameters;
+use crate::placer::{InPlace, Placer};
 use crate::plan::{
     DeviceTables, Plan, add_meta, check_selected, cluster_options, first_event_word, too_many_hits, version_word,
 };
@@ -77,9 +79,6 @@ pub struct EmulatedDecoder {
 
 impl EmulatedDecoder {
     /// A decoder for one detector and one set of options.
-    ///
-    /// # Errors
-    /// When the launch parameters contradict each other, or the tables have more slots than 16 bits can count.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: EmulatedConfig) -> Result<Self, DecodeError> {
         config.launch.validate().map_err(|error| failure(&error.to_string()))?;
         let detector = DeviceTables::new("emulated", tables)?;
@@ -171,15 +170,9 @@ fn run_allen<'h>(
     output: &mut Output<ExecutorLauncher<'h>>,
 ) -> Result<(), DecodeError> {
     let (counters, events) = (plan.counters as usize, plan.events as usize);
-    let tables = detector.view();
-    launcher.constant([
-        tables.slots.as_ptr().addr(),
-        tables.board_lanes.as_ptr().addr(),
-        tables.groups.as_ptr().addr(),
-        tables.sectors.as_ptr().addr(),
-        tables.strips_per_hybrid.as_ptr().addr(),
-        tables.layer_groups.as_ptr().addr(),
-    ]);
+    let mut constants = Constants::default();
+    let tables = detector.placed(&mut constants);
+    launcher.constant(constants.0);
     let mut buffers: AllenBuffers<ExecutorLauncher<'h>> = AllenBuffers {
         strip_counts: HostBuffer::of_len(counters)?,
         strip_offsets: HostBuffer::of_len(counters + 1)?,
@@ -208,24 +201,9 @@ fn run_fused<'h>(
 ) -> Result<(), DecodeError> {
     let events = plan.events as usize;
     let counted = if plan.counts_first() { events } else { 0 };
-    let tables = ranks.view();
-    let FusedTables { records, lanes } = tables;
-    launcher.constant([
-        records.boards.as_ptr().addr(),
-        records.lanes.as_ptr().addr(),
-        records.groups.as_ptr().addr(),
-        records.classes.as_ptr().addr(),
-        lanes.ranks.as_ptr().addr(),
-        lanes.first_ranks.as_ptr().addr(),
-        lanes.strips_per_hybrid.as_ptr().addr(),
-        lanes.chan_ids.as_ptr().addr(),
-        lanes.first_channels.as_ptr().addr(),
-        lanes.p0_x.as_ptr().addr(),
-        lanes.p0_y.as_ptr().addr(),
-        lanes.p0_z.as_ptr().addr(),
-        lanes.classes.as_ptr().addr(),
-        lanes.constants.as_ptr().addr(),
-    ]);
+    let mut constants = Constants::default();
+    let tables = ranks.placed(&mut constants);
+    launcher.constant(constants.0);
     let is_mep = batch.layout == Layout::Mep;
     let mut buffers: FusedBuffers<ExecutorLauncher<'h>> = FusedBuffers {
         bank_words: HostBuffer::of_len(if is_mep { bank_words(events, batch.offsets.len()) } else { 0 })?,
@@ -239,6 +217,17 @@ fn run_fused<'h>(
         nothing: HostBuffer::of_len(0)?,
     };
     fused::decode(launcher, setup, device_batch(batch, setup.switches.version), tables, &mut buffers, output)
+}
+
+/// Addresses of the tables, which stay where they are.
+#[derive(Default)]
+struct Constants(Vec<usize>);
+
+impl<'t> Placer<'t, 't> for Constants {
+    fn place<T: Plain + NoUninit>(&mut self, array: &'t [T]) -> Global<'t, T> {
+        self.0.push(array.as_ptr().addr());
+        InPlace.place(array)
+    }
 }
 
 /// A batch as the kernels take it.
@@ -284,12 +273,11 @@ mod tests {
     use super::*;
     use ut_data::detector::Grouping;
     use ut_data::input::{Bank, BatchBuilder, EventBatch, EventMeta};
-    use ut_data::synth::{self, Generator, Profile};
+    use ut_data::synth::{Generator, Profile};
 
     #[test]
     fn a_violation_in_a_kernel_is_an_error_of_the_decoder() {
-        let (boards, geometry) = synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("the synthetic detector is sound");
+        let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::YRows);
         let config = EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() };
         let mut decoder = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect("valid parameters");
         // Tables that lie: most sectors are not there.

@@ -14,11 +14,8 @@ pub(super) struct ExecutorLauncher<'h> {
     stats: &'h mut Vec<(&'static str, LaunchStats)>,
 }
 
-/// Memory of the host.
 pub(super) enum HostBuffer<'h, T> {
-    /// Work of a batch.
     Own(Vec<T>),
-    /// Array that a kernel writes.
     Of(&'h mut [T]),
 }
 

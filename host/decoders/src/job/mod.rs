@@ -37,9 +37,6 @@ pub const BATCH_SIZE: usize = 64;
 pub const LARGE_BATCH_SIZE: usize = 256;
 
 /// Returns how many threads decode on `backend`, each with a decoder of its own, where `asked` are asked for; 0: one a core.
-///
-/// # Errors
-/// If there is too little memory for them.
 #[cfg(feature = "device")]
 pub fn threads(backend: Backend, asked: usize) -> Result<usize, memory::TooMuchMemory> {
     let n = match (backend, asked) {
@@ -55,16 +52,14 @@ pub fn threads(backend: Backend, asked: usize) -> Result<usize, memory::TooMuchM
 }
 
 /// A decoded batch.
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Decoded<'a> {
-    /// The raw banks.
     pub batch: BatchView<'a>,
     /// File and place of each event.
     pub origins: &'a [Origin],
     /// The hits; others may be left in their place, which the next batch then uses.
     pub hits: &'a mut UtHits,
-    /// The report.
     pub report: &'a mut BatchReport,
-    /// Time in the decoder.
     pub decoding: Duration,
 }
 
@@ -80,23 +75,14 @@ pub trait Work: Send {
     fn look(&mut self, _event: &RawEvent<'_>, _origin: Origin) {}
 
     /// Makes room for a batch.
-    ///
-    /// # Errors
-    /// If there is no memory for it.
     fn reserve(&mut self, hits: &mut UtHits, n_events: usize, max_hits: usize) -> Result<(), CapacityError> {
         hits.try_reserve(n_events, max_hits)
     }
 
     /// Decodes a batch.
-    ///
-    /// # Errors
-    /// If the decoder cannot be made, or fails.
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
 
     /// Makes what the caller gets of a batch.
-    ///
-    /// # Errors
-    /// If the batch cannot be brought into the form of the output.
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Self::Made, WorkError>;
 
     /// Bytes that wait until the caller has taken the result.
@@ -129,12 +115,10 @@ pub struct Reached {
 
 /// Files, and how they are decoded.
 #[allow(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Job<'a> {
-    /// The inputs.
     pub parts: Vec<InputPart>,
-    /// The events that are taken.
     pub select: Select,
-    /// Compares checksums.
     pub check: bool,
     /// Events that must not share a batch.
     pub apart: Apart,
@@ -146,13 +130,10 @@ pub struct Job<'a> {
     pub keep_going: bool,
     /// Events of the run before those of the inputs.
     pub first_place: u64,
-    /// Decodes clusters with the hits.
     pub clusters: bool,
-    /// The detector.
     pub tables: &'a DetectorTables,
 }
 
-/// A thread, and what it works with.
 struct Worker<'a, W> {
     work: W,
     parser: Parser,

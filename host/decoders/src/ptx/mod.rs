@@ -1,6 +1,6 @@
 //! The kernels as PTX, embedded, and what they use on each architecture.
 //!
-//! The PTX is committed in `kernels/ptx`, so that everybody with a stable compiler and a driver can run it;
+//! The PTX is committed in `kernels/ptx`, so that everyone with a stable compiler and a driver can run it;
 //! `docs/ptx.md` says how it is made and checked.
 
 mod registers;
@@ -8,6 +8,7 @@ mod resources;
 
 pub use resources::{KernelUse, Resources, ResourcesError};
 
+use ut_data::named;
 use ut_kernels::allen::cluster_and_predecode::cluster_and_predecode_shared_bytes;
 use ut_kernels::allen::count_hits::count_hits_shared_bytes;
 use ut_kernels::allen::prefix_sum::prefix_sum_shared_bytes;
@@ -138,6 +139,13 @@ pub enum Kernel {
     FusedOthers,
 }
 
+// As the modules in `ut_kernels` and the first parts of the entry points are called.
+named!("kernel" Kernel: CountHits "count_hits", PrefixSumTiles "prefix_sum_tiles",
+    PrefixSumOffsets "prefix_sum_offsets", ClusterAndPredecode "cluster_and_predecode",
+    CompressAndMakeKeys "compress_and_make_keys", FindPermutation "find_permutation",
+    DecodeInOrder "decode_in_order", SelectEvents "select_events", GatherBanks "gather_banks", Fused "fused",
+    FusedOthers "fused_others");
+
 impl Kernel {
     /// The kernels of the fused pipeline in Allen layout; the mask only where there is a list of events, and the prefix sum
     /// only where hits are counted first.
@@ -154,21 +162,6 @@ impl Kernel {
         Self::FusedOthers,
     ];
 
-    /// All kernels.
-    pub const ALL: [Self; 11] = [
-        Self::CountHits,
-        Self::PrefixSumTiles,
-        Self::PrefixSumOffsets,
-        Self::ClusterAndPredecode,
-        Self::CompressAndMakeKeys,
-        Self::FindPermutation,
-        Self::DecodeInOrder,
-        Self::SelectEvents,
-        Self::GatherBanks,
-        Self::Fused,
-        Self::FusedOthers,
-    ];
-
     /// The seven kernels of Allen's pipeline.
     pub const ALLEN: [Self; 7] = [
         Self::CountHits,
@@ -180,23 +173,6 @@ impl Kernel {
         Self::DecodeInOrder,
     ];
 
-    /// The kernel's name, as its module in `ut_kernels` and the first part of its entry points have it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::CountHits => "count_hits",
-            Self::PrefixSumTiles => "prefix_sum_tiles",
-            Self::PrefixSumOffsets => "prefix_sum_offsets",
-            Self::ClusterAndPredecode => "cluster_and_predecode",
-            Self::CompressAndMakeKeys => "compress_and_make_keys",
-            Self::FindPermutation => "find_permutation",
-            Self::DecodeInOrder => "decode_in_order",
-            Self::SelectEvents => "select_events",
-            Self::GatherBanks => "gather_banks",
-            Self::Fused => "fused",
-            Self::FusedOthers => "fused_others",
-        }
-    }
-
     /// The entry point of a variant, such as `v5_allen` or `v5_allen__rung3`.
     pub fn entry(self, variant: &str) -> String {
         format!("{}__{variant}", self.name())
@@ -205,12 +181,7 @@ impl Kernel {
     /// Kernel and variant of an entry point.
     pub fn of_entry(entry: &str) -> Option<(Self, &str)> {
         let (name, variant) = entry.split_once("__")?;
-        Some((Self::of_name(name)?, variant))
-    }
-
-    /// The kernel of a name.
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kernel| kernel.name() == name)
+        Some((name.parse().ok()?, variant))
     }
 
     /// Bytes of dynamic shared memory that a block is launched with, for a table of `n_boards` boards and a grouping of

@@ -20,60 +20,44 @@ pub struct Resources {
 
 /// Resources of one kernel on one architecture.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[expect(missing_docs, reason = "as in `simt::ptx::Usage`")]
 pub struct KernelUse {
     /// PTX module.
     pub unit: String,
-    /// Entry point.
     pub kernel: String,
-    /// Architecture.
     pub arch: String,
-    /// 32-bit registers a thread.
     pub registers: u32,
-    /// Bytes of local memory a thread for its stack frame.
     pub stack: u32,
-    /// Bytes a thread stored to local memory because the registers ran out.
     pub spill_stores: u32,
-    /// Bytes a thread loaded back.
     pub spill_loads: u32,
-    /// Bytes of static shared memory a block.
     pub shared: u32,
-    /// Hardware barriers a block.
     pub barriers: u32,
 }
 
 /// Why there are no figures.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum ResourcesError {
-    /// The committed file is damaged.
     #[error("kernels/ptx/resources.json")]
     Damaged(#[from] serde_json::Error),
-    /// No assembler was found.
     #[error(
         "no ptxas: it was looked for in UT_DECODE_PTXAS, target/ptx-tools/bin, CUDA_HOME and PATH; \
          kernels/install-ptx-tools.sh installs it"
     )]
     NoPtxas,
-    /// The assembler failed.
     #[error("{0}")]
     Ptxas(String),
-    /// No place for its files.
     #[error("a folder for ptxas to work in: {0}")]
     Folder(#[from] std::io::Error),
 }
 
 impl Resources {
     /// Returns the committed resources.
-    ///
-    /// # Errors
-    /// When the file was damaged before the program was built.
     pub fn committed() -> Result<Self, ResourcesError> {
         Ok(serde_json::from_str(COMMITTED)?)
     }
 
     /// Measures the embedded PTX with the installed `ptxas`.
-    ///
-    /// # Errors
-    /// When there is none, or it fails.
     pub fn measured() -> Result<Self, ResourcesError> {
         let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/ptx-tools/bin");
         let ptxas = Ptxas::find("UT_DECODE_PTXAS", &installed).ok_or(ResourcesError::NoPtxas)?;
@@ -115,11 +99,6 @@ impl Resources {
 }
 
 impl KernelUse {
-    /// Returns true if the kernel gets by without local memory.
-    pub const fn is_clean(&self) -> bool {
-        self.stack == 0 && self.spill_stores == 0 && self.spill_loads == 0
-    }
-
     /// Occupancy at blocks of `threads` threads that are launched with `dynamic_shared` bytes; `None` on an
     /// architecture that is not in the table.
     pub fn occupancy(&self, threads: u32, dynamic_shared: u32) -> Option<Occupancy> {
@@ -163,7 +142,7 @@ mod tests {
             let (stack, loads) = if of.kernel.starts_with("fused_others__") { (128, 256) } else { (16, 64) };
             of.kernel.starts_with("fused") && of.stack <= stack && of.spill_loads <= loads
         };
-        let dirty = kernels.iter().filter(|of| !of.is_clean() && !few(of)).map(|of| {
+        let dirty = kernels.iter().filter(|of| of.stack + of.spill_stores + of.spill_loads > 0 && !few(of)).map(|of| {
             let KernelUse { kernel, arch, stack, spill_stores, spill_loads, registers, .. } = of;
             format!(
                 "{kernel} on {arch}: {registers} registers, {stack} bytes of stack, {spill_stores} bytes of spills stored, \

@@ -5,11 +5,9 @@ use ut_data::input::{BatchView, Layout};
 /// One raw bank.
 #[derive(Clone, Copy, Debug)]
 pub struct Bank<'a> {
-    /// The bank's type byte.
     pub kind: u8,
     /// The bank's version byte, where the batch knows it.
     pub version: Option<u8>,
-    /// Source id of the board that sent the bank.
     pub source_id: u32,
     /// The payload: as long as the batch's size says, without padding.
     pub payload: &'a [u8],

@@ -2,7 +2,6 @@
 
 use ut_data::{Count, DecodeOptions, EventReport, Position};
 
-/// One hit word of a lane.
 #[derive(Clone, Copy, Debug)]
 pub struct LaneHit {
     /// Charge, 0…31.
@@ -11,18 +10,14 @@ pub struct LaneHit {
     pub strip: u32,
 }
 
-/// A cluster that is emitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cluster {
     /// Σpos: Σ ADC·strip, or Σ strip.
     pub sum_position: u32,
     /// W: ΣADC, or the number of strips. Never 0.
     pub weight: u32,
-    /// ΣADC.
     pub sum_adc: u32,
-    /// Strips.
     pub n: u32,
-    /// The first strip.
     pub first: u32,
 }
 

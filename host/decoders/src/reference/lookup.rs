@@ -27,12 +27,10 @@ impl Lookup {
         self.boards.strips_per_hybrid.len()
     }
 
-    /// The version that banks must have.
     pub const fn version(&self) -> BankVersion {
         self.boards.version
     }
 
-    /// Groups of an event.
     pub const fn n_groups(&self) -> usize {
         self.n_groups
     }
@@ -68,7 +66,6 @@ impl Lookup {
         &self.geometry.sectors[sector_id(&self.boards.lanes[slot])]
     }
 
-    /// Number of the first strip of the slot's sector.
     pub fn first_strip(&self, slot: usize) -> u32 {
         self.sector(slot).first_strip
     }

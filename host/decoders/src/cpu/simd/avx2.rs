@@ -5,7 +5,6 @@ use std::arch::x86_64::*;
 
 use super::{Simd, x86};
 
-/// The AVX2 level.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx2(());
 

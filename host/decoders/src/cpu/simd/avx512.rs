@@ -5,7 +5,6 @@ use std::arch::x86_64::*;
 
 use super::{REVERSE, Simd, x86};
 
-/// The AVX-512 level.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx512(());
 

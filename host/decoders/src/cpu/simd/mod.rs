@@ -24,7 +24,7 @@ pub use neon::Neon;
 pub use portable::Portable;
 pub use slices::{compress_at, load_at, set_at, store_at, word_at};
 
-/// Vectors of `ELEMENTS` 32-bit words.
+/// Vectors of `ELEMENTS` 32-bit words, with the usual operations element by element.
 ///
 /// A value of an implementing type says that the CPU has the instructions of that type: to make one is unsafe, so that
 /// everything that only computes is safe. What reads and writes memory is unsafe, and says what must be there. No method
@@ -44,25 +44,15 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// `ELEMENTS` floats.
     type F: Copy;
 
-    /// All elements `value`.
     fn splat(self, value: u32) -> Self::U;
-    /// All elements `value`.
     fn splat_f(self, value: f32) -> Self::F;
-    /// a + b
     fn add(self, a: Self::U, b: Self::U) -> Self::U;
-    /// a - b
     fn sub(self, a: Self::U, b: Self::U) -> Self::U;
-    /// a & b
     fn and(self, a: Self::U, b: Self::U) -> Self::U;
-    /// a ^ b
     fn xor(self, a: Self::U, b: Self::U) -> Self::U;
-    /// The smaller of a and b.
     fn min(self, a: Self::U, b: Self::U) -> Self::U;
-    /// The larger of a and b.
     fn max(self, a: Self::U, b: Self::U) -> Self::U;
-    /// a << N
     fn shl<const N: u32>(self, a: Self::U) -> Self::U;
-    /// a >> N
     fn shr<const N: u32>(self, a: Self::U) -> Self::U;
     /// All ones where bit 31 is set, else 0.
     fn spread_sign(self, a: Self::U) -> Self::U;
@@ -80,11 +70,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     fn to_float(self, a: Self::U) -> Self::F;
     /// Whole part of elements from 0 to 2^24; anything for others.
     fn truncate(self, a: Self::F) -> Self::U;
-    /// a + b
     fn add_f(self, a: Self::F, b: Self::F) -> Self::F;
-    /// a - b
     fn sub_f(self, a: Self::F, b: Self::F) -> Self::F;
-    /// a * b
     fn mul_f(self, a: Self::F, b: Self::F) -> Self::F;
     /// a / b, rounded as IEEE 754 says.
     fn div_f(self, a: Self::F, b: Self::F) -> Self::F;

@@ -7,7 +7,6 @@ use std::arch::aarch64::*;
 
 use super::Simd;
 
-/// The NEON level.
 #[derive(Clone, Copy, Debug)]
 pub struct Neon(());
 

@@ -4,7 +4,6 @@ use std::array::from_fn;
 
 use super::Simd;
 
-/// The portable level.
 #[derive(Clone, Copy, Debug)]
 pub struct Portable(());
 

@@ -232,7 +232,6 @@ fn lanes_of_hits<S: Simd, const STRIDE: usize>(s: S, random: &mut ChaCha8Rng) {
     }
 }
 
-/// All of it at one level.
 fn checked<S: Simd>(s: S) {
     lanes_with_one_fall(s);
     let mut random = ChaCha8Rng::seed_from_u64(1);

@@ -6,14 +6,12 @@ use std::arch::x86_64::*;
 
 use super::{EACH_BYTE, LANE_BITS, REVERSE};
 
-/// [`Simd::prefetch`](super::Simd::prefetch).
 #[inline(always)]
 pub fn prefetch(at: *const u8) {
     // SAFETY: a hint: no address is wrong.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
 }
 
-/// [`Simd::prefetch_far`](super::Simd::prefetch_far).
 #[inline(always)]
 pub fn prefetch_far(at: *const u8) {
     // SAFETY: a hint: no address is wrong, and every x86-64 CPU has the instruction.

@@ -29,7 +29,6 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// The primary context of GPU `ordinal`.
     pub fn primary(ordinal: usize) -> Result<Arc<Self>, CallError> {
         let action = "open the GPU";
         let device = library::device(action, ordinal)?;
@@ -44,7 +43,6 @@ impl Context {
         Ok(Self::add(&mut in_use, Self { handle, device, is_borrowed: false, modules: Mutex::default() }))
     }
 
-    /// The calling thread's context.
     pub fn current() -> Result<sys::CUcontext, CallError> {
         let action = "find the context that is current";
         let mut current = std::ptr::null_mut();
@@ -83,7 +81,6 @@ impl Context {
         context
     }
 
-    /// Makes this the calling thread's context.
     pub fn make_current(&self) -> Result<(), CallError> {
         let mut current = std::ptr::null_mut();
         let action = "use the GPU";
@@ -103,12 +100,10 @@ impl Context {
         modules.function(unit, registers, entry, shared_bytes)
     }
 
-    /// The driver's handle: a `CUcontext`.
     pub const fn handle(&self) -> sys::CUcontext {
         self.handle
     }
 
-    /// Bytes that are free on the device.
     pub fn free_bytes(&self) -> Result<usize, CallError> {
         self.make_current()?;
         let (mut free, mut total) = (0, 0);
@@ -195,7 +190,7 @@ impl CudaHost {
         let code = unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
         check("allocate pinned memory", code)?;
         let start: *mut u8 = start.cast();
-        // SAFETY: so many bytes were allocated just now.
+        // SAFETY: that many bytes were allocated just now.
         unsafe { start.write_bytes(0, bytes) };
         Ok(Self { start, context: Arc::clone(context) })
     }

@@ -35,7 +35,6 @@ impl CallError {
     }
 }
 
-/// The result of a call that was to do `action`.
 pub(super) fn check(action: &'static str, code: CUresult) -> Result<(), CallError> {
     if code == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(CallError::new(action, code)) }
 }

@@ -2,15 +2,15 @@
 //!
 //! A batch takes up to a dozen calls of the driver (memory cleared, kernels, results back), some microseconds each, which
 //! for a small batch is longer than the kernels run. A graph is launched by one call. The caller need not say which graph:
+//! calls are only noted at first.
 //!
-//! - The calls are only noted at first. If a graph was made of such calls on this stream before, whatever the kernels'
-//!   arguments, the arguments that differ are changed in it, and it is launched. So batches of the same number of events
-//!   share a graph, wherever they lie.
-//! - If such calls were seen before, a graph is made of them.
-//! - Else they are made one by one: most calls that come only once, when buffers grow, are not worth a graph.
+//! - If a graph was made of such calls on this stream before, the arguments that differ are changed in it, and it is
+//!   launched: batches of the same number of events share a graph, wherever they lie.
+//! - If such calls were seen before, a graph is made of them; else they are made one by one, since most calls that come
+//!   only once, when buffers grow, are not worth a graph.
 //!
-//! The noted calls hold every address and size, so that a graph cannot be out of date. A driver that refuses any of this is
-//! not asked again: calls are then made one by one, and [`GraphUse`] says why.
+//! The noted calls hold every address and size, so that a graph cannot be out of date. A driver that refuses any of this
+//! is not asked again: [`GraphUse`] says why.
 
 use std::ffi::c_void;
 use std::ops::Range;
@@ -42,7 +42,6 @@ pub struct GraphUse {
     pub refused: Option<String>,
 }
 
-/// A call of the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     /// A kernel, and how many arguments it has.
@@ -81,7 +80,7 @@ impl Calls {
             // written, so that it treats them as some bytes; where padding differs, an argument counts as changed, which
             // costs a call and nothing else.
             std::hint::black_box(to);
-            // SAFETY: so many bytes were written behind the old end.
+            // SAFETY: that many bytes were written behind the old end.
             unsafe { self.bytes.set_len(start + size) };
             self.arguments.push(start..start + size);
         }
@@ -110,14 +109,12 @@ impl Calls {
         })
     }
 
-    /// Returns the range of these arguments in `bytes`.
     fn bytes_of(&self, arguments: &Range<usize>) -> Range<usize> {
         let all = &self.arguments[arguments.clone()];
         all.first().zip(all.last()).map_or(0..0, |(first, last)| first.start..last.end)
     }
 }
 
-/// A graph that was made of some calls.
 struct Graph {
     made_of: sys::CUgraph,
     executable: sys::CUgraphExec,
@@ -202,7 +199,6 @@ impl Graphs {
         self.used.refused.is_none()
     }
 
-    /// Does without from now on.
     fn refuse(&mut self, action: &str, error: &str) {
         self.used.refused = Some(format!("the driver would not {action}: {error}"));
     }
@@ -213,7 +209,6 @@ impl Graphs {
         self.now = Now::Noted;
     }
 
-    /// Makes the calls that follow.
     pub fn note_no_more(&mut self) {
         self.now = Now::Made;
     }
@@ -268,7 +263,7 @@ impl Graphs {
         }
     }
 
-    /// Begins to make a graph of the calls that follow. Whether it could be begun: if not, they are made one by one.
+    /// Begins to make a graph of the calls that follow; false where they are to be made one by one.
     pub fn begin(&mut self, stream: &CudaStream) -> bool {
         // Other threads may do what they like meanwhile; this one makes no call that a capture forbids.
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
@@ -366,8 +361,7 @@ fn instantiate(graph: sys::CUgraph, nodes: Vec<CUgraphNode>) -> Result<Graph, Ca
     Ok(Graph { made_of: graph, executable, nodes })
 }
 
-/// Gives the kernels of a graph of the calls `from` the arguments of `to`, where they differ, and has `from` follow. How
-/// many kernels that were.
+/// Gives the kernels of a graph of the calls `from` the arguments of `to`, where they differ; returns their number.
 fn change(graph: &Graph, from: &mut Calls, to: &Calls) -> Result<u64, CallError> {
     let mut changed = 0;
     for ((function, shape, arguments), node) in to.launches().zip(&graph.nodes) {

@@ -102,7 +102,6 @@ pub fn version() -> Result<i32, CallError> {
     Ok(version)
 }
 
-/// Returns the number of GPUs that can be used.
 pub fn device_count() -> Result<usize, CallError> {
     let action = "count its devices";
     require_all(action)?;
@@ -114,7 +113,6 @@ pub fn device_count() -> Result<usize, CallError> {
     }
 }
 
-/// The driver's handle of GPU `ordinal`.
 pub(super) fn device(action: &'static str, ordinal: usize) -> Result<sys::CUdevice, CallError> {
     require_all(action)?;
     let number = i32::try_from(ordinal).map_err(|error| CallError::of_message(action, error.to_string()))?;
@@ -124,31 +122,19 @@ pub(super) fn device(action: &'static str, ordinal: usize) -> Result<sys::CUdevi
 
 /// Name, memory, and attributes (`cuDeviceGetAttribute`) of a device.
 pub struct Attributes {
-    /// Name, as the driver gives it.
     pub name: String,
-    /// Bytes of memory.
     pub memory: usize,
-    /// Compute capability, major and minor.
     pub capability: (i32, i32),
-    /// Multiprocessors.
     pub multiprocessors: i32,
-    /// PCI domain, bus and device.
     pub pci: [Option<u32>; 3],
-    /// Highest clock of the multiprocessors, kHz.
     pub clock: Option<u32>,
-    /// Highest clock of the memory, kHz.
     pub memory_clock: Option<u32>,
-    /// Width of the memory's bus, bits.
     pub memory_bus: Option<u32>,
-    /// Most threads of a multiprocessor.
     pub threads: Option<u32>,
-    /// Most blocks of a multiprocessor.
     pub blocks: Option<u32>,
-    /// Bytes of shared memory of a multiprocessor.
     pub shared: Option<u32>,
 }
 
-/// Returns the attributes of GPU `ordinal`.
 pub fn describe(ordinal: usize) -> Result<Attributes, CallError> {
     let action = "describe a device";
     let device = device(action, ordinal)?;
@@ -181,7 +167,6 @@ pub fn describe(ordinal: usize) -> Result<Attributes, CallError> {
     })
 }
 
-/// The UUID of GPU `ordinal`.
 pub fn uuid(ordinal: usize) -> Result<[u8; 16], CallError> {
     let action = "tell the UUID of a device";
     let device = device(action, ordinal)?;

@@ -19,7 +19,6 @@ const LOG_BYTES: usize = 4096;
 /// Key of a module: address and length of its text, which is static, and the limit of registers.
 type Key = (*const u8, usize, u32);
 
-/// Modules and entries of one context.
 #[derive(Debug, Default)]
 pub struct Modules {
     loaded: HashMap<Key, sys::CUmodule>,
@@ -44,7 +43,6 @@ pub struct Function {
     pub parameters: Vec<usize>,
     /// Most threads of a block, as the driver compiled it for this GPU.
     pub max_threads: u32,
-    /// Registers a thread.
     pub registers: u32,
     /// Bytes of static shared memory a block.
     pub static_shared: u32,
@@ -68,7 +66,6 @@ impl Function {
     }
 }
 
-/// A handle of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle(pub(super) sys::CUfunction);
 

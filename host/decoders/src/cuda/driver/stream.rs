@@ -71,7 +71,7 @@ impl CudaStream {
     /// Sets words of the device to 0.
     ///
     /// # Safety
-    /// - `at` is a multiple of 4, and so many words are there, in the stream's context, until the stream has done this.
+    /// - `at` is a multiple of 4, and that many words are there, in the stream's context, until the stream has done this.
     pub(in super::super) unsafe fn zero(&self, at: u64, words: usize) -> Result<(), CallError> {
         // SAFETY: the words are there until the stream has done this, as the caller says; the stream lives.
         check("clear memory", unsafe { sys::cuMemsetD32Async(at, 0, words, self.handle) })
@@ -150,7 +150,6 @@ impl CudaStream {
         check("launch a kernel", code)
     }
 
-    /// Marks the place that the stream has come to.
     pub(in super::super) fn record(&self) -> Result<CudaEvent, CallError> {
         self.context.make_current()?;
         let action = "record an event";
@@ -170,7 +169,6 @@ impl CudaStream {
         check("let a stream wait", unsafe { sys::cuStreamWaitEvent(self.handle, event.handle, 0) })
     }
 
-    /// Waits until everything on the stream is done.
     pub(in super::super) fn synchronize(&self) -> Result<(), CallError> {
         self.context.make_current()?;
         // SAFETY: the stream lives.
