@@ -6,32 +6,9 @@
 mod number;
 mod parse;
 
-pub use number::Fault;
-
 use crate::Value;
-pub(crate) use number::{Computed, Number};
+pub(crate) use number::{Computed, Fault, Number};
 use number::{binary, compare};
-
-/// Error of an expression.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ExpressionError {
-    /// It does not parse.
-    #[error("{message} at character {at} of {text:?}")]
-    Syntax {
-        /// The expression.
-        text: String,
-        /// Byte offset, counted from 0.
-        at: usize,
-        /// Token found or missing.
-        message: String,
-    },
-    /// It names something that is neither a parameter nor a constant nor derived before.
-    #[error("{0:?} is not defined")]
-    Unknown(String),
-    /// It cannot be computed.
-    #[error("{0}")]
-    Fault(Fault),
-}
 
 /// A parsed expression over numbered *slots*, which hold the values of names.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,8 +86,8 @@ impl Expr {
     /// Parses `text`; `named` gives what a name stands for, a slot or a constant.
     ///
     /// # Errors
-    /// Where it is not an expression of the kind above.
-    pub fn parse(text: &str, named: &dyn Fn(&str) -> Option<Self>) -> Result<Self, ExpressionError> {
+    /// Where it is not an expression of the kind above (bytes, counted from 0), or a name that stands for nothing.
+    pub fn parse(text: &str, named: &dyn Fn(&str) -> Option<Self>) -> Result<Self, String> {
         parse::parse(text, named)
     }
 
@@ -118,9 +95,9 @@ impl Expr {
     ///
     /// # Errors
     /// What Python would raise an exception for, and whole numbers beyond 64 bits.
-    pub fn evaluate(&self, slots: &[Value]) -> Result<Value, ExpressionError> {
+    pub fn evaluate(&self, slots: &[Value]) -> Result<Value, String> {
         let slots: Vec<Computed<'_>> = slots.iter().map(|value| Ok(value.into())).collect();
-        self.compute(&slots).map(Value::from).map_err(ExpressionError::Fault)
+        self.compute(&slots).map(Value::from).map_err(|fault| fault.to_string())
     }
 
     pub(crate) fn compute<'a>(&'a self, slots: &[Computed<'a>]) -> Computed<'a> {

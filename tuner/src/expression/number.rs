@@ -7,7 +7,7 @@ use crate::Value;
 
 /// Why an expression has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Python's ZeroDivisionError.
     #[error("a division by zero")]
     DivisionByZero,

@@ -2,9 +2,9 @@
 
 use chart_page::{Chart, Heat, Page, Shading};
 
-use super::numbers::{Summary, noise, time, values, word};
-use super::words::changes;
-use super::{Config, Outcome, Report, Value};
+use super::numbers::{self, Summary, noise, time, values};
+use super::words::{changes, in_words};
+use super::{Config, Report, Value};
 use crate::compare::{Decision, Fate, Ruling};
 use crate::verdict::Judgement;
 
@@ -46,8 +46,7 @@ fn short(x: f64) -> String {
 }
 
 fn name(report: &Report, config: &Config) -> String {
-    let pairs = report.parameters.iter().zip(&config.0).map(|((name, _), value)| format!("{name}={value}"));
-    pairs.collect::<Vec<_>>().join(" ")
+    in_words(&report.parameters, config)
 }
 
 fn overview(page: &mut Page, report: &Report, summary: &Summary) {
@@ -160,7 +159,7 @@ fn intervals(page: &mut Page, report: &Report, decision: &Decision) {
         page.note(&format!("{left_out} slower candidates are not shown."));
     }
     for (label, failure) in failed {
-        page.text(&format!("Dropped: {label}, {}: {}", word(&failure.kind), failure.message));
+        page.text(&format!("Dropped: {label}, {}: {}", failure.kind.name(), failure.message));
     }
 }
 
@@ -374,18 +373,7 @@ fn noises(page: &mut Page, report: &Report, summary: &Summary) {
 }
 
 fn failures(page: &mut Page, report: &Report) {
-    let mut kinds: Vec<(String, usize, String)> = Vec::new();
-    for evaluation in report.search() {
-        if let Outcome::Failed(failure) = &evaluation.outcome {
-            let kind = word(&failure.kind);
-            if let Some((_, count, _)) = kinds.iter_mut().find(|(known, ..)| *known == kind) {
-                *count += 1;
-            } else {
-                let first = format!("{}: {}", name(report, &evaluation.config), failure.message);
-                kinds.push((kind, 1, first));
-            }
-        }
-    }
+    let kinds = numbers::failures(report);
     if kinds.is_empty() {
         return;
     }
@@ -393,6 +381,9 @@ fn failures(page: &mut Page, report: &Report) {
     let head = ["kind", "how many", "the first of them"].map(str::to_owned);
     page.table(
         &head,
-        kinds.into_iter().map(|(kind, count, first)| (false, vec![kind, count.to_string(), clipped(&first, 300)])),
+        kinds.into_iter().map(|(kind, count, config, message)| {
+            let first = clipped(&format!("{}: {message}", name(report, config)), MOST_LETTERS);
+            (false, vec![kind.name().to_owned(), count.to_string(), first])
+        }),
     );
 }

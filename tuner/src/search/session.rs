@@ -110,8 +110,6 @@ pub struct Progress<'a> {
     pub phase: Phase,
     /// True if this was measured by an earlier process.
     pub replayed: bool,
-    /// Reach of the budget, in words: after the first measurement, where launches or time bound it.
-    pub reach: Option<String>,
     /// The run in the store.
     pub run: i64,
 }

@@ -53,14 +53,8 @@ pub fn tune_watched(
         return Err(TuneError::EmptySpace(session.task.space.report().clone()));
     }
     let plan = session.plan();
-    let unfinished = if session.fresh { None } else { store.resume(&session.task, &plan)? };
-    let (run, recorded) = match unfinished {
-        Some(unfinished) => unfinished,
-        None => (store.begin(&session.task, &plan)?, Vec::new()),
-    };
-    let seeds = run.plan().seeds.clone();
-    let recorder = Recorder::of(device, store, run, recorded, &plan.budget)?;
-    let resumed = recorder.resumed();
+    let recorder = Recorder::start(device, store, &session.task, &plan, session.fresh)?;
+    let (seeds, resumed) = (recorder.plan().seeds.clone(), recorder.resumed());
     let mut bench = Bench::new(session, recorder, watch);
     let (stopped, expected_gain) = match search(&mut bench, &seeds, tell) {
         Err(error @ TuneError::DefaultFailed(_)) => {

@@ -1,7 +1,5 @@
 //! Contents of a store: listed, exported, imported, pruned.
 
-use std::path::PathBuf;
-
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::run::{check, insert_measurement, insert_run};
@@ -267,15 +265,6 @@ impl Store {
             runs.iter().try_for_each(|run| import_run(transaction, run, &mut imported))?;
             Ok(imported)
         })
-    }
-
-    /// Files of killed runs' locks, which prune removes; for tests and the curious.
-    pub fn lock_files(&self) -> Vec<PathBuf> {
-        let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let start = self.file.file_name().map(|name| format!("{}-run-", name.to_string_lossy())).unwrap_or_default();
-        let ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start));
-        let entries = std::fs::read_dir(folder.unwrap_or(std::path::Path::new("."))).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).filter(ours).collect()
     }
 }
 

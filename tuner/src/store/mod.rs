@@ -27,7 +27,7 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 
 pub use error::StoreError;
-pub use finding::{Finding, Kept, StoreMemory};
+pub use finding::{Finding, Kept};
 pub use identity::{DeviceIdentity, TunableIdentity, Workload};
 pub use locations::{Application, Locations};
 pub use lookup::{Found, Matching, Relaxed};

@@ -19,7 +19,6 @@ pub struct Recorder<'a> {
     recorded: VecDeque<Observation>,
     resumed: usize,
     spent_ms: f64,
-    /// The costs of the last measurement by objective.
     /// The budget that was asked for, where the run was begun with another one.
     other_budget: Option<String>,
     /// Measurements that were given up, by configuration.
@@ -57,30 +56,16 @@ impl<'a> Recorder<'a> {
     ) -> Result<Self, StoreError> {
         let unfinished = if fresh { None } else { store.resume(task, plan)? };
         let (run, recorded) = match unfinished {
-            Some((run, observations)) => (run, observations),
+            Some(unfinished) => unfinished,
             None => (store.begin(task, plan)?, Vec::new()),
         };
-        Self::of(device, store, run, recorded, &plan.budget)
-    }
-
-    /// Records into `run`, which already holds `recorded`; `budget` is the one that is asked for now.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn of(
-        device: &'a mut dyn Device,
-        store: &'a mut Store,
-        run: Run,
-        recorded: Vec<Observation>,
-        budget: &str,
-    ) -> Result<Self, StoreError> {
         let mut hangs: HashMap<String, Vec<Hang>> = HashMap::new();
         for Observation { config, launches, outcome, .. } in store.hangs(&run)? {
             if let Outcome::Failed(failure) = outcome {
                 hangs.entry(key_of(&config)).or_default().extend(Hang::of(&failure, launches));
             }
         }
-        let other_budget = (run.plan().budget != budget).then(|| budget.to_owned());
+        let other_budget = (run.plan().budget != plan.budget).then(|| plan.budget.clone());
         Ok(Self {
             device,
             store,
@@ -99,14 +84,18 @@ impl<'a> Recorder<'a> {
         self.run.id()
     }
 
+    /// The plan with which the run was begun.
+    pub fn plan(&self) -> &Plan {
+        self.run.plan()
+    }
+
     /// Measurements that an earlier process made.
     pub fn resumed(&self) -> usize {
         self.resumed
     }
 
     /// Returns the time that all measurements so far took, in ms, recorded ones with the time that they took then: so a
-    /// budget of time
-    /// ends where it would have ended without the interruption.
+    /// budget of time ends where it would have ended without the interruption.
     pub fn spent_ms(&self) -> f64 {
         self.spent_ms
     }

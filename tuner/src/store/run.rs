@@ -346,18 +346,10 @@ impl Store {
         }
     }
 
-    /// Ends a run with a decision.
-    ///
-    /// # Errors
-    /// Those of writing; [`StoreError::RunTaken`] if another process has removed the run.
-    pub fn decide(&mut self, run: Run, evidence: &Evidence) -> Result<(), StoreError> {
-        self.finish(run, Some(evidence))
-    }
-
     /// Ends a run, without a decision where nothing worked.
     ///
     /// # Errors
-    /// As [`decide`](Self::decide).
+    /// Those of writing; [`StoreError::RunTaken`] if another process has removed the run.
     #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
     pub fn finish(&mut self, run: Run, evidence: Option<&Evidence>) -> Result<(), StoreError> {
         let file = self.file.clone();
@@ -390,7 +382,7 @@ impl Store {
                  = (this.device, this.tunable, this.version, this.kernel_hash, this.workload, this.space_id, this.sample)";
         self.select_observations(
             &format!("WHERE failure = ?2 AND run_id IN ({alike}) ORDER BY run_id, sequence"),
-            &[&run.id, &word_of(FailureKind::TimeOut)],
+            &[&run.id, &FailureKind::TimeOut.name()],
         )
     }
 
@@ -425,7 +417,7 @@ fn observation(row: &rusqlite::Row<'_>) -> Result<Observation, String> {
             Outcome::Times(times.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
         }
         (None, Some(word)) => {
-            let kind = FailureKind::ALL.into_iter().find(|kind| word_of(*kind) == word);
+            let kind = FailureKind::ALL.into_iter().find(|kind| kind.name() == word);
             let kind = kind.ok_or_else(|| format!("unknown failure {word:?}"))?;
             Outcome::Failed(Failure { kind, message: cell::<Option<String>>(row, 6)?.unwrap_or_default() })
         }
@@ -433,18 +425,6 @@ fn observation(row: &rusqlite::Row<'_>) -> Result<Observation, String> {
     };
     let launches = usize::try_from(cell::<i64>(row, 3)?).map_err(|error| error.to_string())?;
     Ok(Observation { config, launches, outcome, took_ms: cell(row, 7)? })
-}
-
-/// The word for a failure's kind.
-fn word_of(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::Constraint => "constraint",
-        FailureKind::Compile => "compile",
-        FailureKind::Launch => "launch",
-        FailureKind::WrongResult => "wrong-result",
-        FailureKind::TimeOut => "time-out",
-        FailureKind::Declined => "declined",
-    }
 }
 
 /// Makes the row of a run, and that of its space; returns the run's number.
@@ -501,7 +481,7 @@ pub(super) fn insert_measurement(
         Outcome::Times(times) => {
             (Some(times.iter().flat_map(|time| time.to_le_bytes()).collect::<Vec<u8>>()), None, None)
         }
-        Outcome::Failed(failure) => (None, Some(word_of(failure.kind)), Some(failure.message.as_str())),
+        Outcome::Failed(failure) => (None, Some(failure.kind.name()), Some(failure.message.as_str())),
     };
     transaction
         .prepare_cached(&format!(

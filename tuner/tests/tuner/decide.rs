@@ -8,7 +8,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Normal};
 use tuner::compare::{Decision, Fate, Order, Plan, Ruling, compare, decide, turns};
-use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge, judge_apart};
+use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
 use tuner::watch::{NoWatch, State, Watch};
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
@@ -386,7 +386,6 @@ fn degenerate_blocks_give_no_verdict_and_no_panic() {
     let coarse = vec![bad(1.0, 1.0); 10];
     assert_eq!(judge(&coarse, &rules).verdict, Verdict::Same);
     assert_eq!(judge(&vec![bad(1.0, 1.01); 10], &rules).verdict, Verdict::Better(Side::A));
-    assert_eq!(judge_apart(&[], &[vec![1.0]], &rules).verdict, Verdict::CannotTell(Reason::TooFewBlocks));
     let text = serde_json::to_string(&none).unwrap();
     let back: Judgement = serde_json::from_str(&text).unwrap();
     assert!(back.low.is_nan() && back.verdict == none.verdict, "{text}");

@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use proptest::prelude::*;
-use tuner::interchange::{read_import, read_recording, store_json};
-use tuner::replay::Measured;
+use tuner::interchange::{read_import, store_json};
 use tuner::space::Space;
 use tuner::store::contents::{RunRecord, SpaceRecord};
 use tuner::store::{
@@ -153,43 +152,6 @@ fn small_store(folder: &Path) -> Store {
 }
 
 #[test]
-fn a_store_and_its_export_are_recordings_run_by_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = small_store(folder.path());
-    let export = store_json::export(&store, &[]).unwrap();
-    let mut bytes = Vec::new();
-    store_json::write(&export, &mut bytes).unwrap();
-    std::fs::write(folder.path().join("export.json"), bytes).unwrap();
-    for name in ["tune.sqlite", "export.json"] {
-        let path = |run: &str| folder.path().join(format!("{name}{run}"));
-        let error = read_recording(&path("")).unwrap_err().to_string();
-        assert!(error.contains("FILE#RUN: #1: decode v1"), "{error}");
-        let recording = read_recording(&path("#2")).unwrap();
-        assert_eq!((recording.device.as_str(), recording.kernel.as_str()), ("gpu", "decode"));
-        assert_eq!(recording.records[1].measured, Measured::Samples(vec![3.0]));
-        assert!(read_recording(&path("#9")).is_err());
-    }
-    // Runs of one thing are one recording.
-    let joined = store_json::recording_of(&export.runs[..2]).unwrap();
-    assert_eq!(joined.records[0].measured, Measured::Samples(vec![1.0, 2.0]));
-}
-
-#[test]
-fn a_recording_that_was_imported_is_exported_for_the_same_problem() {
-    let folder = tempfile::tempdir().unwrap();
-    let fixed = "# device=gpu; kernel=k; problem_size=[8, 8]; fixed={\"f\": 3}\nb,status,mean_ms\n1,ok,2.0\n2,ok,3.0\n";
-    for (name, text) in [("cache.json", CACHE), ("fixed.csv", fixed)] {
-        let file = folder.path().join(name);
-        std::fs::write(&file, text).unwrap();
-        let recording = read_recording(&file).unwrap();
-        let mut store = Store::open(&folder.path().join(format!("{name}.sqlite"))).unwrap();
-        store.import(&read_import(&file).unwrap().runs).unwrap();
-        let again = store_json::recording_of(&store_json::export(&store, &[]).unwrap().runs).unwrap();
-        assert_eq!((again.problem.as_str(), &again.fixed), ("[8, 8]", &recording.fixed), "{name}");
-    }
-}
-
-#[test]
 fn recordings_that_differ_in_anything_are_runs_of_their_own() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("recording");
@@ -204,43 +166,49 @@ fn recordings_that_differ_in_anything_are_runs_of_their_own() {
     }
 }
 
-#[test]
-fn a_store_with_a_time_below_0_is_no_recording() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut export = store_json::export(&small_store(folder.path()), &[]).unwrap();
-    export.runs[1].measurements[0].outcome = Outcome::Times(vec![1.0, -0.25]);
-    assert_eq!(store_json::recording_of(&export.runs[1..2]).unwrap_err(), "run 2: -0.25 ms is not a time");
-}
+/// An export that was changed, and what is said of it.
+type Wrong = (fn(&mut Vec<RunRecord>), &'static str);
 
 #[test]
-fn an_export_that_contradicts_itself_or_is_of_another_version_is_refused_whole() {
+fn an_export_that_contradicts_itself_or_what_is_here_is_refused_whole() {
     let folder = tempfile::tempdir().unwrap();
     let export = store_json::export(&small_store(folder.path()), &[]).unwrap();
     let mut other = Store::open(&folder.path().join("other.sqlite")).unwrap();
-    let mut wrong = export.clone();
-    wrong.runs[2].measurements[0].config.0[0] = Value::Int(33);
-    assert!(matches!(other.import(&wrong.runs), Err(StoreError::BadKey { .. })));
-    for values in [1, 3] {
-        let mut wrong = export.clone();
-        wrong.runs[2].measurements[0].config.0.resize(values, Value::from("x"));
-        assert!(matches!(other.import(&wrong.runs), Err(StoreError::BadKey { .. })), "{values} values");
-    }
-    let mut wrong = export.clone();
-    wrong.runs[1].measurements[0].outcome = Outcome::Times(vec![f64::NAN]);
-    assert!(matches!(other.import(&wrong.runs), Err(StoreError::BadKey { .. })));
-    let mut twice = export.clone();
-    twice.runs[1].uid = twice.runs[2].uid.clone();
-    assert!(other.import(&twice.runs).is_err());
-    assert!(other.runs().unwrap().is_empty());
+    let refused = |other: &mut Store, (change, said): Wrong| {
+        let before = other.runs().unwrap().len();
+        let mut runs = export.runs.clone();
+        change(&mut runs);
+        let error = other.import(&runs).unwrap_err();
+        assert!(matches!(error, StoreError::BadKey { .. }) && error.to_string().contains(said), "{said}: {error}");
+        assert_eq!(other.runs().unwrap().len(), before, "{said}");
+    };
+    let wrong: [Wrong; 7] = [
+        (|runs| runs[2].measurements[0].config.0[0] = Value::Int(33), "does not have the values 33"),
+        (|runs| runs[2].measurements[0].config.0.truncate(1), "does not have the values 32"),
+        (|runs| runs[2].measurements[0].config.0.push(Value::from("x")), "does not have the values 32,x,x"),
+        (|runs| runs[1].measurements[0].outcome = Outcome::Times(vec![f64::NAN]), "NaN"),
+        (|runs| runs[1].measurements[0].launches = usize::MAX, "number of launches"),
+        (|runs| runs[1].uid = runs[2].uid.clone(), "by its uid it is run 2 here"),
+        (
+            |runs| {
+                runs[1].uid = "another".to_owned();
+                runs[1].space.parameters[0].1.push(Value::Int(128));
+            },
+            "run 2 cannot be stored: the space ",
+        ),
+    ];
+    wrong.into_iter().for_each(|wrong| refused(&mut other, wrong));
+    other.import(&export.runs).unwrap();
+    refused(&mut other, (|runs| runs[1].device.name = "elsewhere".to_owned(), "by its uid it is run 2 here"));
+    let mut text = Vec::new();
+    store_json::write(&export, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
     for (from, to, said) in [
         ("\"version\": 1", "\"version\": 2", "version 2"),
         ("\"version\": 1", "\"version\": 0", "version 0"),
         ("tuning store", "shopping list", "shopping"),
     ] {
-        let mut bytes = Vec::new();
-        store_json::write(&export, &mut bytes).unwrap();
-        let text = String::from_utf8(bytes).unwrap().replacen(from, to, 1);
-        assert!(store_json::parse(&text).unwrap_err().contains(said));
+        assert!(store_json::parse(&text.replacen(from, to, 1)).unwrap_err().contains(said));
     }
 }
 
@@ -258,27 +226,4 @@ fn a_run_for_minus_zero_is_one_for_zero_and_is_imported_once() {
         let read = store_json::parse(&text.replace("\"keys\":{}", &format!("\"keys\":{keys}"))).unwrap();
         assert_eq!(other.import(&read.runs).unwrap().runs, runs, "{keys}");
     }
-}
-
-#[test]
-fn an_import_that_could_not_be_read_again_or_contradicts_what_is_here_says_which_run_it_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let export = store_json::export(&small_store(folder.path()), &[]).unwrap();
-    let mut other = Store::open(&folder.path().join("other.sqlite")).unwrap();
-    let mut refused = |change: fn(&mut RunRecord), said: &str| {
-        let mut wrong = export.clone();
-        change(&mut wrong.runs[1]);
-        let error = other.import(&wrong.runs).unwrap_err().to_string();
-        assert!(error.contains(said), "{error}");
-        other.runs().unwrap().len()
-    };
-    assert_eq!(refused(|run| run.measurements[0].launches = usize::MAX, "number of launches"), 0);
-    let another_space = |run: &mut RunRecord| {
-        run.uid = "another".to_owned();
-        run.space.parameters[0].1.push(Value::Int(128));
-    };
-    assert_eq!(refused(another_space, "run 2 cannot be stored: the space "), 0);
-    Store::open(&folder.path().join("other.sqlite")).unwrap().import(&export.runs).unwrap();
-    let elsewhere = |run: &mut RunRecord| run.device.name = "elsewhere".to_owned();
-    assert_eq!(refused(elsewhere, "run 2 cannot be stored: by its uid it is run 2 here"), 3);
 }

@@ -1,8 +1,6 @@
 //! Results that are kept, and those that a lookup finds.
 
 use rusqlite::Connection;
-use tuner::interchange::store_json;
-use tuner::replay::Measured;
 use tuner::space::Space;
 use tuner::store::contents::Prune;
 use tuner::store::{DeviceIdentity, Matching, Observation, Store, StoreError, Workload};
@@ -34,7 +32,7 @@ fn what_was_measured_and_decided_is_there_after_opening_again() {
             store.record(&mut run, observation).unwrap();
         }
         let id = run.id();
-        store.decide(run, &evidence(config(32, "a"), 0.1)).unwrap();
+        store.finish(run, Some(&evidence(config(32, "a"), 0.1))).unwrap();
         id
     };
     let store = Store::open_read_only(&folder.file()).unwrap();
@@ -43,7 +41,7 @@ fn what_was_measured_and_decided_is_there_after_opening_again() {
     assert_eq!((record.device, record.tunable, record.workload), (key.device, key.tunable, key.workload));
     assert_eq!(record.plan, plan());
     assert_eq!(record.decision, Some(evidence(config(32, "a"), 0.1)));
-    assert!(store.lock_files().is_empty(), "a run that is over leaves no lock");
+    assert!(folder.locks() == 0, "a run that is over leaves no lock");
 }
 
 #[test]
@@ -144,7 +142,7 @@ fn the_latest_decision_is_the_one_that_is_found_also_of_a_run_that_began_earlier
     let key = Key::new();
     let first = store.begin(&key.task(), &plan()).unwrap();
     let (earlier, later) = (first.id(), key.decided(&mut store, 64));
-    store.decide(first, &evidence(config(32, "a"), 1.0)).unwrap();
+    store.finish(first, Some(&evidence(config(32, "a"), 1.0))).unwrap();
     assert_eq!(key.found(&store, Matching::Exact).unwrap().0, Value::Int(32));
     assert_eq!(store.latest_decisions().unwrap(), [earlier, later]);
 }
@@ -236,31 +234,11 @@ fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
     assert_eq!(store.prune(&Prune { tunable: Some("sort".to_owned()), ..Prune::default() }).unwrap(), [sort]);
     assert!(matches!(store.prune(&Prune { runs: vec![sort], ..Prune::default() }), Err(StoreError::Missing { .. })));
     assert_eq!(store.prune(&Prune { runs: vec![old, new], ..Prune::default() }).unwrap(), [old, new]);
-    assert!(store.runs().unwrap().is_empty() && store.lock_files().is_empty());
+    assert!(store.runs().unwrap().is_empty() && folder.locks() == 0);
     let connection = Connection::open(folder.file()).unwrap();
     for table in ["spaces", "runs", "measurements"] {
         let rows: i64 = connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
         assert_eq!(rows, 0, "{table}");
-    }
-}
-
-#[test]
-fn runs_of_two_cards_of_a_model_are_one_recording_and_those_of_two_drivers_are_not() {
-    for (driver, uuid, refused) in [("580.1", "GPU-2", None), ("600", "GPU-1", Some("driver 600"))] {
-        let folder = Folder::new();
-        let mut store = folder.store();
-        let mut other = Key::new();
-        other.decided(&mut store, 64);
-        (other.device.driver, other.device.uuid) = (driver.to_owned(), uuid.to_owned());
-        other.decided(&mut store, 64);
-        let recording = store_json::recording_of_export(&store_json::export(&store, &[]).unwrap(), None);
-        match (recording, refused) {
-            (Ok(recording), None) => {
-                assert_eq!(recording.records[0].measured, Measured::Samples(vec![1.0, 1.25, 1.0, 1.25]));
-            }
-            (Err(error), Some(named)) => assert!(error.contains(named), "{error}"),
-            (other, _) => panic!("{other:?}"),
-        }
     }
 }
 
@@ -278,7 +256,7 @@ fn more_of_a_run_that_is_being_continued_is_not_imported() {
     drop(run);
     assert_eq!(store.import(&[more.clone()]).unwrap().measurements, 1);
     assert_eq!(theirs.store().import(&[more]).unwrap().runs, 1);
-    assert!(store.lock_files().is_empty());
+    assert!(folder.locks() == 0);
 }
 
 #[test]

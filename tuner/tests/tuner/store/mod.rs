@@ -30,6 +30,12 @@ impl Folder {
     fn store(&self) -> Store {
         Store::open(&self.file()).unwrap()
     }
+
+    /// Counts the locks of runs.
+    fn locks(&self) -> usize {
+        let names = std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.as_encoded_bytes().ends_with(b".lock")).count()
+    }
 }
 
 fn h200() -> DeviceIdentity {
@@ -103,7 +109,7 @@ impl Key {
         let mut run = store.begin(&self.task(), &plan()).unwrap();
         store.record(&mut run, &times(config(block, "a"), &[1.0, 1.25])).unwrap();
         let id = run.id();
-        store.decide(run, &evidence(config(block, "a"), 1.0)).unwrap();
+        store.finish(run, Some(&evidence(config(block, "a"), 1.0))).unwrap();
         id
     }
 

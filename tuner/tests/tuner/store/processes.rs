@@ -147,7 +147,7 @@ fn helper_that_writes() {
     for at in 0..50 {
         store.record(&mut run, &times(config(32, "b"), &[number as f64, f64::from(at)])).unwrap();
     }
-    store.decide(run, &evidence(config(32, "b"), 1.0)).unwrap();
+    store.finish(run, Some(&evidence(config(32, "b"), 1.0))).unwrap();
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn a_run_that_was_removed_meanwhile_is_not_written_into_the_next_one_of_its_numb
     std::fs::remove_file(folder.folder.path().join("tune.sqlite-run-1.lock")).unwrap();
     replace();
     taken(store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap_err());
-    taken(store.decide(run, &evidence(config(32, "a"), 1.0)).unwrap_err());
+    taken(store.finish(run, Some(&evidence(config(32, "a"), 1.0))).unwrap_err());
     let (run, _) = store.resume(&key.task(), &plan()).unwrap().unwrap();
     std::fs::remove_file(folder.folder.path().join("tune.sqlite-run-1.lock")).unwrap();
     replace();
