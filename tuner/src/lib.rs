@@ -177,14 +177,6 @@ impl Failure {
     pub(crate) fn timed_out(limit: Duration) -> Self {
         Self { kind: FailureKind::TimeOut, message: format!("killed after {:.3} s", limit.as_secs_f64()) }
     }
-
-    /// After how many seconds a measurement was given up, where the failure says it. That is not what the measurement
-    /// took, which may include a build, a check, and the start of a process.
-    #[cfg(feature = "store")]
-    pub(crate) fn given_up_after_s(&self) -> Option<f64> {
-        let seconds = self.message.strip_prefix("killed after ")?.strip_suffix(" s")?.parse().ok()?;
-        (self.kind == FailureKind::TimeOut).then_some(seconds)
-    }
 }
 
 /// Result of measuring a configuration.

@@ -1,11 +1,9 @@
 //! Devices that do not exist: times from a formula, with all that goes wrong on real ones, chosen and seeded.
 //!
 //! The space is that of a kernel: `block` (32 to 1024), `per_thread` (1 to 32), `unroll` (1 to 8), `stage` (yes, no) and
-//! `layout` (three names), 1152 configurations. The time has one smooth best with interactions; where it lies depends on
-//! the seed. [`Synthetic::true_ms`] gives the time without noise, so that tests know the truth.
-//!
-//! What a launch then takes is a function of the seed, the configuration, and the number of launches of this configuration
-//! before.
+//! `layout` (three names), 1152 configurations. The time has one smooth best, whose place depends on the seed;
+//! [`Synthetic::true_ms`] is the time without noise. What a launch takes is a function of the seed, the configuration, and
+//! the number of its launches before.
 //!
 //! A specification is a list like `seed=7,noise=0.02,outliers=0.01,fail=0.1`; see [`Faults`] for all of its words.
 

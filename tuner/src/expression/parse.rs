@@ -1,6 +1,6 @@
 //! The parser of expressions.
 
-use super::{Binary, Comparison, Expr, Function, Unary};
+use super::{Binary, Comparison, Expr, Unary};
 use crate::Value;
 
 /// Longer expressions are refused.
@@ -23,9 +23,6 @@ const SYMBOLS: [&str; 21] =
     ["**", "//", "<<", ">>", "<=", ">=", "==", "!=", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "(", ")", ","];
 
 const KEYWORDS: [&str; 5] = ["or", "and", "not", "if", "else"];
-
-const FUNCTIONS: [(&str, Function); 4] =
-    [("abs", Function::Abs), ("int", Function::Int), ("max", Function::Max), ("min", Function::Min)];
 
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("<", Comparison::Less),
@@ -269,10 +266,10 @@ impl Parser<'_> {
 
     /// Parses the operands of a function, after its `(`.
     fn call(&mut self, name: &str) -> Result<Expr, String> {
-        let Some(&(_, function)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
+        if !["abs", "int", "max", "min"].contains(&name) {
             self.at -= 2;
             return Err(self.wrong("an unknown function"));
-        };
+        }
         let mut operands = Vec::new();
         while !self.take(")") {
             operands.push(self.expression()?);
@@ -281,10 +278,11 @@ impl Parser<'_> {
                 break;
             }
         }
-        match (function, operands.len()) {
-            (Function::Abs | Function::Int, 1) | (Function::Max | Function::Min, 1..) => {
-                Ok(Expr::Call(function, operands))
-            }
+        match (name, operands.len()) {
+            ("max", 1..) => Ok(Expr::Extreme(Comparison::Greater, operands)),
+            ("min", 1..) => Ok(Expr::Extreme(Comparison::Less, operands)),
+            ("abs", 1) => Ok(Expr::Unary(Unary::Abs, Box::new(operands.remove(0)))),
+            ("int", 1) => Ok(Expr::Unary(Unary::Int, Box::new(operands.remove(0)))),
             _ => Err(self.wrong("a function with the wrong number of operands")),
         }
     }

@@ -6,6 +6,7 @@
 use serde_json::Value as Json;
 
 use super::{Ordered, Rows, failed, times_of, value_of};
+use crate::program::unit_ms;
 use crate::replay::Recording;
 use crate::{FailureKind, Outcome, Value};
 
@@ -53,13 +54,12 @@ struct Measurement {
 /// understood; an unknown unit of time.
 pub fn parse(text: &str) -> Result<Recording, String> {
     let file: File = serde_json::from_str(text).map_err(|error| format!("T4: {error}"))?;
-    let unit = file.metadata.timeunit.unwrap_or_default();
-    let unit_ms = unit_ms(&unit).ok_or_else(|| format!("metadata: unknown unit of time {unit:?}"))?;
+    let of_file = unit_of(file.metadata.timeunit.as_deref(), 1.0).map_err(|error| format!("metadata: {error}"))?;
     let mut names: Option<Vec<String>> = None;
     let mut rows = Rows::default();
     for (at, entry) in file.results.into_iter().enumerate() {
         let wrong = |what: String| format!("result {at}: {what}");
-        let outcome = outcome(&entry, unit_ms).map_err(wrong)?;
+        let outcome = outcome(&entry, of_file).map_err(wrong)?;
         let parameters = entry.configuration.0;
         let names = names.get_or_insert_with(|| parameters.iter().map(|(name, _)| name.clone()).collect());
         if parameters.len() != names.len() {
@@ -83,18 +83,15 @@ pub fn parse(text: &str) -> Result<Recording, String> {
     rows.recording(head, &names.unwrap_or_default())
 }
 
-/// Returns the milliseconds of one unit.
-fn unit_ms(unit: &str) -> Option<f64> {
-    match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "ms" | "millisecond" | "milliseconds" | "milisecond" | "miliseconds" => Some(1.0),
-        "s" | "sec" | "second" | "seconds" => Some(1e3),
-        "us" | "µs" | "microsecond" | "microseconds" => Some(1e-3),
-        "ns" | "nanosecond" | "nanoseconds" => Some(1e-6),
-        _ => None,
+/// Returns a unit of time in ms; `otherwise` where none is named.
+fn unit_of(name: Option<&str>, otherwise: f64) -> Result<f64, String> {
+    match name {
+        None | Some("") => Ok(otherwise),
+        Some(name) => unit_ms(name).ok_or_else(|| format!("unknown unit of time {name:?}")),
     }
 }
 
-fn outcome(entry: &Entry, file_unit_ms: f64) -> Result<Outcome, String> {
+fn outcome(entry: &Entry, of_file: f64) -> Result<Outcome, String> {
     let time = entry.measurements.iter().find(|measurement| measurement.name == "time");
     let kind = match entry.invalidity.as_str() {
         "correct" => None,
@@ -112,15 +109,12 @@ fn outcome(entry: &Entry, file_unit_ms: f64) -> Result<Outcome, String> {
     if let Some(runtimes) = entry.times.as_ref().and_then(|times| times.runtimes.as_ref())
         && !runtimes.is_empty()
     {
-        return times_of(runtimes, file_unit_ms).map_err(|error| format!("runtimes: {error}"));
+        return times_of(runtimes, of_file).map_err(|error| format!("runtimes: {error}"));
     }
     let Some(time) = time else {
         return Ok(failed(FailureKind::Launch, "recorded without a time".to_owned()));
     };
-    let unit_ms = match time.unit.as_deref() {
-        None | Some("") => file_unit_ms,
-        Some(unit) => unit_ms(unit).ok_or_else(|| format!("unknown unit of time {unit:?}"))?,
-    };
+    let unit_ms = unit_of(time.unit.as_deref(), of_file)?;
     let times = time.value.as_array().map_or_else(|| std::slice::from_ref(&time.value), Vec::as_slice);
     times_of(times, unit_ms).map_err(|error| format!("time: {error}"))
 }

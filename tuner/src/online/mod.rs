@@ -111,18 +111,14 @@ pub struct Report {
 
 /// Errors of requests to an on-line tuner.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum OnlineError {
     /// There is nothing to choose from.
     #[error("no configuration is valid")]
     Empty,
     /// The default is not in the list.
     #[error("the default is number {default} of {configs} configurations")]
-    NoDefault {
-        /// The number that was given.
-        default: usize,
-        /// Number of configurations.
-        configs: usize,
-    },
+    NoDefault { default: usize, configs: usize },
     /// Too many to visit one by one.
     #[error("{0} or more configurations are too many for an on-line tuner (at most {MOST}); search off-line first")]
     TooMany(usize),
@@ -131,12 +127,7 @@ pub enum OnlineError {
     Unknown(Config),
     /// A configuration that failed before.
     #[error("{config:?} failed before: {}", failure.message)]
-    Banned {
-        /// The configuration.
-        config: Config,
-        /// Failure of the configuration.
-        failure: Failure,
-    },
+    Banned { config: Config, failure: Failure },
 }
 
 /// Most configurations of one tuner: with five sweeps and 10 µs a launch, two seconds of real work.

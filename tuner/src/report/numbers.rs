@@ -76,7 +76,7 @@ pub(super) fn failures(report: &Report) -> Vec<(FailureKind, usize, &Config, &st
 }
 
 /// Relative standard deviation of an outcome's samples, if there are several.
-pub(super) fn noise(outcome: &Outcome) -> Option<f64> {
+fn noise(outcome: &Outcome) -> Option<f64> {
     match outcome {
         Outcome::Times(times) if times.len() > 1 => {
             Some(variance(times).sqrt() / mean(times)).filter(|x| x.is_finite())
@@ -111,25 +111,10 @@ pub(super) fn summary(report: &Report) -> Summary {
     summary
 }
 
-/// The values of a parameter that occur: those that are declared first, in their order, then others, sorted.
-pub(super) fn values(report: &Report, parameter: usize) -> Vec<Value> {
-    let mut values = report.parameters[parameter].1.clone();
-    let declared = values.len();
-    for evaluation in report.search() {
-        if let Some(value) = evaluation.config.0.get(parameter)
-            && !values.contains(value)
-        {
-            values.push(value.clone());
-        }
-    }
-    values[declared..].sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-    values
-}
-
 fn importance(report: &Report, parameter: usize) -> Importance {
     let mut effects = Vec::new();
     let mut groups: Vec<Vec<f64>> = Vec::new();
-    for value in values(report, parameter) {
+    for value in report.parameters[parameter].1.clone() {
         let with: Vec<&Outcome> =
             report.search().iter().filter(|e| e.config.0.get(parameter) == Some(&value)).map(|e| &e.outcome).collect();
         let times: Vec<f64> = with.iter().filter_map(|outcome| time(outcome)).collect();

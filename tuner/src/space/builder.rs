@@ -198,14 +198,3 @@ impl SpaceBuilder {
         Ok(Space::from_keys(parameters, found.strides, found.keys, found.report))
     }
 }
-
-impl std::fmt::Debug for SpaceBuilder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SpaceBuilder")
-            .field("parameters", &self.parameters)
-            .field("constants", &self.constants)
-            .field("derived", &self.derived)
-            .field("constraints", &self.constraints.iter().map(|(name, _)| name).collect::<Vec<_>>())
-            .finish()
-    }
-}

@@ -1,24 +1,4 @@
-//! Reading a search space from a TOML file.
-//!
-//! ```toml
-//! [default]                       # may be left out: what is used where nothing is tuned
-//! block = 128
-//!
-//! [constants]
-//! items = 500000
-//!
-//! [[parameter]]
-//! name = "block"
-//! powers_of_two = [32, 1024]      # or: values = [32, 64, 96]
-//!                                 # or: range = { from = 32, to = 1024, step = 32 }
-//! [[derived]]
-//! name = "grid"
-//! value = "items // block"
-//!
-//! [[constraint]]
-//! name = "enough blocks"          # may be left out
-//! when = "grid >= 108"
-//! ```
+//! Reading a search space from a TOML file: `docs/tuning-programs.md` shows one.
 
 use std::collections::BTreeMap;
 use std::io::Read;

@@ -18,6 +18,7 @@ pub type ConfigIndex = usize;
 
 /// Errors of a space.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum SpaceError {
     /// A declaration or a file that is wrong, in words.
     #[error("{0}")]
@@ -30,12 +31,7 @@ pub enum SpaceError {
     TooLong(u64),
     /// The same configuration recorded twice.
     #[error("rows {first} and {second} hold the same configuration")]
-    DuplicateRow {
-        /// The earlier row, counted from 0.
-        first: usize,
-        /// The later row.
-        second: usize,
-    },
+    DuplicateRow { first: usize, second: usize },
 }
 
 /// One parameter and the values that it takes, in the order of the declaration.

@@ -123,7 +123,7 @@ impl Store {
     /// # Errors
     /// Those of reading; rows that cannot be understood.
     pub fn find(&self, task: &Task<'_>, matching: Matching) -> Result<Vec<Found>, StoreError> {
-        let workload = json_of(task.workload).map_err(|error| self.failure(error))?;
+        let workload = json_of(task.workload)?;
         let tunable = task.tunable;
         let records = self.heads(
             "WHERE evidence IS NOT NULL AND tunable = ?1 AND version = ?2 AND kernel_hash = ?3 AND workload = ?4

@@ -5,7 +5,7 @@
 //! the program simply starts again, and as long as it makes the same requests as the last time it gets the recorded
 //! answers, at once. Where the record ends, measuring begins.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::{Evidence, Observation, Plan, Run, Store, StoreError, Task};
@@ -21,24 +21,9 @@ pub struct Recorder<'a> {
     spent_ms: f64,
     /// The budget that was asked for, where the run was begun with another one.
     other_budget: Option<String>,
-    /// Measurements that were given up, by configuration.
-    hangs: HashMap<String, Vec<Hang>>,
+    /// Configurations that were given up after as long as the device waits now, and the number of their launches.
+    hangs: Vec<(Config, usize)>,
     error: Option<StoreError>,
-}
-
-/// A measurement that was given up.
-struct Hang {
-    failure: Failure,
-    launches: usize,
-    /// Time that the device waited.
-    limit_s: f64,
-}
-
-impl Hang {
-    /// `None` for what is no time-out, or does not say of how long.
-    fn of(failure: &Failure, launches: usize) -> Option<Self> {
-        Some(Self { failure: failure.clone(), launches, limit_s: failure.given_up_after_s()? })
-    }
 }
 
 impl<'a> Recorder<'a> {
@@ -59,12 +44,9 @@ impl<'a> Recorder<'a> {
             Some(unfinished) => unfinished,
             None => (store.begin(task, plan)?, Vec::new()),
         };
-        let mut hangs: HashMap<String, Vec<Hang>> = HashMap::new();
-        for Observation { config, launches, outcome, .. } in store.hangs(&run)? {
-            if let Outcome::Failed(failure) = outcome {
-                hangs.entry(key_of(&config)).or_default().extend(Hang::of(&failure, launches));
-            }
-        }
+        let given_up = device.time_out().map(|limit| Outcome::Failed(Failure::timed_out(limit)));
+        let hangs = store.hangs(&run)?.into_iter().filter(|hang| Some(&hang.outcome) == given_up.as_ref());
+        let hangs = hangs.map(|hang| (hang.config, hang.launches)).collect();
         let other_budget = (run.plan().budget != plan.budget).then(|| plan.budget.clone());
         Ok(Self {
             device,
@@ -138,13 +120,10 @@ impl<'a> Recorder<'a> {
             return Some(outcome);
         }
         let begun = Instant::now();
-        // What was given up sooner than it would be now, or after more launches, may still come to an end.
-        let limit_s = self.device.time_out().map_or(0.0, |limit| limit.as_secs_f64());
-        let tells = |hang: &&Hang| hang.limit_s >= 0.9 * limit_s && hang.launches <= launches;
-        let known = self.hangs.get(&key_of(config)).and_then(|hangs| hangs.iter().find(tells));
-        let remembered = known.is_some();
-        let outcome = match known {
-            Some(hang) => Outcome::Failed(hang.failure.clone()),
+        // Fewer launches than those that were given up may still come to an end.
+        let hung = self.hangs.iter().any(|(other, least)| other == config && *least <= launches);
+        let outcome = match self.device.time_out().filter(|_| hung) {
+            Some(limit) => Outcome::Failed(Failure::timed_out(limit)),
             None => usable(self.device.measure(config, launches)),
         };
         let took_ms = begun.elapsed().as_secs_f64() * 1e3;
@@ -156,10 +135,8 @@ impl<'a> Recorder<'a> {
         if let Err(error) = self.store.record(&mut self.run, &observation) {
             self.error = Some(error);
         }
-        if let Outcome::Failed(failure) = &observation.outcome
-            && !remembered
-        {
-            self.hangs.entry(key_of(config)).or_default().extend(Hang::of(failure, launches));
+        if matches!(&observation.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::TimeOut) {
+            self.hangs.push((observation.config, launches));
         }
         Some(observation.outcome)
     }
@@ -216,8 +193,4 @@ impl Device for Recorder<'_> {
 
 fn failed(message: &str) -> Outcome {
     Outcome::Failed(Failure { kind: FailureKind::Declined, message: message.to_owned() })
-}
-
-fn key_of(config: &Config) -> String {
-    serde_json::to_string(config).unwrap_or_default()
 }

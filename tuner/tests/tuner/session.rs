@@ -53,6 +53,13 @@ impl Place {
     }
 }
 
+/// Tunes with a store of its own.
+pub(crate) fn tuned(session: &Session<'_>, device: &mut dyn Device) -> Tuning {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&store_in(&folder)).unwrap();
+    tune(session, device, &mut store, &mut |_| true).unwrap()
+}
+
 pub(crate) fn store_in(folder: &tempfile::TempDir) -> std::path::PathBuf {
     folder.path().join("tune.sqlite")
 }
@@ -263,7 +270,7 @@ fn an_infinite_time_costs_only_its_configuration() {
 }
 
 #[test]
-fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
+fn a_time_out_is_remembered_and_tried_again_only_with_another_limit_or_fewer_launches() {
     struct Slow {
         limit: Duration,
         asked: usize,
@@ -278,7 +285,6 @@ fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
             if self.limit >= Duration::from_millis(30) {
                 return Outcome::Times(vec![30.0; launches]);
             }
-            std::thread::sleep(self.limit);
             let message = format!("killed after {:.3} s", self.limit.as_secs_f64());
             Outcome::Failed(Failure { kind: FailureKind::TimeOut, message })
         }
@@ -290,19 +296,24 @@ fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
     let place = Place::new("seed=1");
     let folder = tempfile::tempdir().unwrap();
     let few = tuner::SpaceBuilder::new().range("x", 1, 4, 1).build().unwrap();
-    let run_on = |sample: &str, limit_ms: u64, seed: u64| {
+    let run = |sample: &str, limit_ms: u64, launches: usize| {
         let mut device = Slow { limit: Duration::from_millis(limit_ms), asked: 0 };
-        let session = Session { seed, fresh: true, finalists: 0, ..place.session(StrategyKind::Exhaustive, "4") };
-        let mut session = Session { sample: sample.to_owned(), ..session };
+        let mut session = Session {
+            fresh: true,
+            finalists: 0,
+            launches,
+            sample: sample.to_owned(),
+            ..place.session(StrategyKind::Exhaustive, "4")
+        };
         session.task.space = &few;
         let mut store = Store::open(&store_in(&folder)).unwrap();
         let found = tune(&session, &mut device, &mut store, &mut |_| true);
         (device.asked, found.is_ok())
     };
-    let run = |limit_ms, seed| run_on("few events", limit_ms, seed);
-    assert_eq!(run(10, 1), (4, false));
-    assert_eq!(run(10, 2), (0, false), "known to take longer");
-    assert_eq!(run(10, 3), (0, false), "known still, though the last run did not wait");
-    assert_eq!(run_on("other events", 10, 2), (4, false), "nothing is known of other events");
-    assert_eq!(run(50, 4), (4, true), "it may take longer now");
+    assert_eq!(run("few events", 10, 3), (4, false));
+    assert_eq!(run("few events", 10, 3), (0, false), "known to take longer");
+    assert_eq!(run("few events", 10, 5), (0, false), "known still, though the last run did not wait");
+    assert_eq!(run("few events", 10, 2), (4, false), "two launches may end in time");
+    assert_eq!(run("other events", 10, 3), (4, false), "nothing is known of other events");
+    assert_eq!(run("few events", 50, 3), (4, true), "it may take longer now");
 }

@@ -174,22 +174,6 @@ fn a_candidate_that_cannot_catch_up_with_the_leader_is_not_measured_on() {
     assert_eq!(judgement(&decision.candidates[1]).blocks, 40);
 }
 
-#[test]
-fn of_several_candidates_the_one_that_failed_is_out() {
-    // The first fails before it is measured, the second in its third block.
-    let decision = contest(&["broken", "fragile", "steady"], |name, launch| match (name, launch) {
-        ("broken", _) | ("fragile", 5) => None,
-        ("default", _) => Some(1.0),
-        _ => Some(0.9),
-    });
-    for (candidate, name) in decision.candidates.iter().zip(["broken", "fragile"]) {
-        let Fate::Failed(failure) = &candidate.fate else { panic!("{candidate:?}") };
-        assert_eq!(failure.message, format!("{name} failed"));
-    }
-    assert_eq!(judgement(&decision.candidates[2]).verdict, Verdict::Better(Side::B));
-    assert_eq!((decision.ruling, decision.winner), (Ruling::Promoted, Some(2)));
-}
-
 fn named(name: &str) -> Config {
     Config(vec![Value::Text(name.to_owned())])
 }

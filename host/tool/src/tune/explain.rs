@@ -25,14 +25,11 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let store = args.store.read()?;
-    let run = match args.run {
-        Some(run) => run,
-        None => store
-            .latest_decisions()?
-            .first()
-            .copied()
-            .ok_or_else(|| format!("{}: no run decided anything yet", store.file().display()))?,
-    };
+    let runs: Vec<_> = store.runs()?.into_iter().map(|summary| summary.record).collect();
+    // A run that was begun later may have decided earlier.
+    let latest = || runs.iter().filter(|run| run.decision.is_some()).max_by_key(|run| &run.finished).map(|run| run.run);
+    let run = args.run.or_else(latest);
+    let run = run.ok_or_else(|| format!("{}: no run decided anything yet", store.file().display()))?;
     let record = store.run_record(run)?;
     if let Some(path) = &args.json {
         write_json(
@@ -41,7 +38,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         )?;
     }
     let mut text = String::new();
-    let mut devices: Vec<String> = store.runs()?.iter().map(|summary| summary.record.device.to_string()).collect();
+    let mut devices: Vec<String> = runs.iter().map(|run| run.device.to_string()).collect();
     devices.sort_unstable();
     devices.dedup();
     if args.run.is_none() && devices.len() > 1 {

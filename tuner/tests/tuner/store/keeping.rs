@@ -10,9 +10,7 @@ use super::*;
 
 #[test]
 fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (_folder, key, mut store) = place();
     let block = |a: Vec<f64>, b: Vec<f64>| Block { a, b, ..Block::default() };
     let mut blocks = vec![block(vec![2.0], vec![1.0]); 10];
     blocks.push(block(Vec::new(), Vec::new()));
@@ -47,9 +45,7 @@ fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
 
 #[test]
 fn what_an_on_line_tuner_found_is_kept_and_found_again_once_it_was_compared_with_the_default() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (_folder, key, mut store) = place();
     let configs: Vec<Config> = (0..key.space.len()).map(|index| key.space.config(index)).collect();
     let tuner = Tuner::new(configs.clone(), 0, Options::default()).unwrap();
     let mut worker = tuner.worker();
@@ -90,9 +86,7 @@ fn what_an_on_line_tuner_found_is_kept_and_found_again_once_it_was_compared_with
 
 #[test]
 fn why_a_run_decided_nothing_is_said_by_what_became_of_its_measurements() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (_folder, key, mut store) = place();
     let failed = Outcome::Failed(Failure { kind: FailureKind::Launch, message: "no".to_owned() });
     let failed = Observation { outcome: failed, ..times(config(64, "a"), &[0.0]) };
     let worked = times(config(32, "a"), &[1.0]);

@@ -6,7 +6,7 @@ use tuner::store::contents::Prune;
 use tuner::store::{DeviceIdentity, Matching, Observation, Store, StoreError, Workload};
 use tuner::{Config, Failure, FailureKind, Outcome, Value};
 
-use super::{Folder, Key, config, evidence, plan, times};
+use super::{Folder, Key, config, evidence, place, plan, times};
 
 type Change = fn(&mut DeviceIdentity);
 
@@ -46,9 +46,7 @@ fn what_was_measured_and_decided_is_there_after_opening_again() {
 
 #[test]
 fn exact_wants_everything_the_same_and_ignores_the_uuid() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
+    let (_folder, key, mut store) = place();
     key.decided(&mut store, 64);
     let mut twin = key.clone();
     twin.device.uuid = "GPU-2".to_owned();
@@ -71,9 +69,7 @@ fn exact_wants_everything_the_same_and_ignores_the_uuid() {
 
 #[test]
 fn the_decision_that_was_made_last_counts_even_if_the_clock_was_ahead_before() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
+    let (folder, key, mut store) = place();
     key.decided(&mut store, 64);
     let connection = Connection::open(folder.file()).unwrap();
     connection.execute("UPDATE runs SET finished = '2099-01-01T00:00:00.000Z'", []).unwrap();
@@ -137,21 +133,18 @@ fn devices_are_told_apart_by_name_and_those_of_one_name_by_their_multiprocessors
 
 #[test]
 fn the_latest_decision_is_the_one_that_is_found_also_of_a_run_that_began_earlier() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
+    let (_folder, key, mut store) = place();
     let first = store.begin(&key.task(), &plan()).unwrap();
     let (earlier, later) = (first.id(), key.decided(&mut store, 64));
     store.finish(first, Some(&evidence(config(32, "a"), 1.0))).unwrap();
     assert_eq!(key.found(&store, Matching::Exact).unwrap().0, Value::Int(32));
-    assert_eq!(store.latest_decisions().unwrap(), [earlier, later]);
+    let runs = store.find(&key.task(), Matching::Exact).unwrap().into_iter().map(|found| found.run);
+    assert_eq!(runs.collect::<Vec<_>>(), [earlier, later]);
 }
 
 #[test]
 fn another_version_or_other_code_is_never_found_and_stays_in_the_store() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
+    let (_folder, key, mut store) = place();
     key.decided(&mut store, 64);
     let mut newer = key.clone();
     newer.tunable.version += 1;
@@ -189,6 +182,9 @@ fn keys_are_numbers_strings_and_the_place_of_the_call() {
     // The order in which keys are given does not matter.
     let turned = Workload::new().with("x", 0.5).unwrap().with("n", 5).unwrap();
     assert!(with(turned).found(&store, Matching::Exact).is_some());
+    // Keys are compared as texts, and 0 has two.
+    with(Workload::new().with("zero", -0.0).unwrap()).decided(&mut store, 32);
+    assert!(with(Workload::new().with("zero", 0.0).unwrap()).found(&store, Matching::Exact).is_some());
     assert!(workloads[6].place().contains("tests/tuner/store/lookup.rs:"), "{}", workloads[6].place());
     assert!(Workload::new().with("x", f64::NAN).is_err());
 }
@@ -216,9 +212,7 @@ fn a_configuration_is_found_by_the_names_of_its_parameters_and_only_if_the_space
 
 #[test]
 fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
+    let (folder, key, mut store) = place();
     let mut newer = key.clone();
     newer.tunable.version += 1;
     let mut other = key.clone();
@@ -243,27 +237,8 @@ fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
 }
 
 #[test]
-fn more_of_a_run_that_is_being_continued_is_not_imported() {
-    let (folder, theirs) = (Folder::new(), Folder::new());
-    let key = Key::new();
-    let mut store = folder.store();
-    let run = store.begin(&key.task(), &plan()).unwrap();
-    let record = store.run_record(run.id()).unwrap();
-    let mut more = record.clone();
-    more.measurements.push(times(config(32, "a"), &[1.0]));
-    assert!(matches!(store.import(&[more.clone()]), Err(StoreError::RunTaken { run: 1, .. })));
-    assert!(store.import(&[record]).is_ok(), "it brings nothing new");
-    drop(run);
-    assert_eq!(store.import(&[more.clone()]).unwrap().measurements, 1);
-    assert_eq!(theirs.store().import(&[more]).unwrap().runs, 1);
-    assert!(folder.locks() == 0);
-}
-
-#[test]
 fn what_cannot_be_stored_exactly_is_refused() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
+    let (_folder, key, mut store) = place();
     let mut run = store.begin(&key.task(), &plan()).unwrap();
     for observation in [
         times(config(32, "a"), &[1.0, f64::NAN]),

@@ -38,6 +38,13 @@ impl Folder {
     }
 }
 
+/// A new store, with a task.
+fn place() -> (Folder, Key, Store) {
+    let folder = Folder::new();
+    let store = folder.store();
+    (folder, Key::new(), store)
+}
+
 fn h200() -> DeviceIdentity {
     DeviceIdentity {
         name: "NVIDIA H200".to_owned(),
@@ -69,7 +76,7 @@ fn times(config: Config, times: &[f64]) -> Observation {
     Observation { config, launches: times.len(), outcome: Outcome::Times(times.to_vec()), took_ms: 1.5 }
 }
 
-fn evidence(config: Config, time_ms: f64) -> Evidence {
+pub fn evidence(config: Config, time_ms: f64) -> Evidence {
     Evidence {
         chosen: Contender { config, time_ms, interval_ms: Some((time_ms * 0.9, time_ms * 1.1)), samples: 5 },
         default: None,
