@@ -1,8 +1,7 @@
 //! Measures configurations against each other: interleaved, in blocks, and the winner once more.
 //!
-//! Inside a block the configurations take turns, so that whatever slowly changes (clock, temperature, a neighbour)
-//! meets all of them alike; the order of the turns is random, so that whatever changes with the position in the
-//! block cannot favour one. [`verdict`](super::verdict) weighs the blocks.
+//! Inside a block the configurations take turns, in a random order: whatever changes slowly (clock, temperature, a
+//! neighbour) or with the position in the block meets all of them alike. [`verdict`](super::verdict) weighs the blocks.
 
 use crate::objective::is_cost;
 use crate::verdict::{Block, Judgement, Rules, Side, Verdict, judge};

@@ -4,15 +4,12 @@
 //! well two means are known. What counts is how the *difference* of the two sides varies from block to block. Three
 //! things must agree before a side is called better:
 //!
-//! - Student's interval of the mean log ratio over blocks leaves out 0, at a level divided by the number of
-//!   comparisons in the family and of looks at the growing data, with fewer effective blocks where they are correlated;
-//! - the same samples with random signs hardly ever give as much: of whole blocks, and of the pairs of rounds in
-//!   them, whose order was random when they were measured. The latter is exact under any noise, which Student's t
-//!   is not so far out in the tails as a family of many candidates needs it;
+//! - Student's interval of the mean log ratio over blocks leaves out 0, at a level divided by the number of comparisons in
+//!   the family and of looks at the growing data (Bonferroni: candidates share the default's blocks), with fewer effective
+//!   blocks where they are correlated;
+//! - the same samples with random signs hardly ever give as much: of whole blocks, and of the pairs of rounds in them,
+//!   whose order was random. The latter is exact under any noise, also as far out in the tails as a large family needs it;
 //! - the difference is larger than the zone of indifference.
-//!
-//! Bonferroni's division is used for both the family and the looks: it holds whatever the dependence between
-//! candidates that share the default's blocks, and its cost in power is small beside the noise of a real machine.
 
 use crate::objective::is_cost;
 use crate::statistics::{

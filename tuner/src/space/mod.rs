@@ -3,9 +3,6 @@
 //! A configuration is one number: the value indices of its parameters as the digits of a mixed-radix *key*. The valid
 //! keys are kept sorted, so that a configuration's *index* (its place in the list, what strategies speak of) and its
 //! values translate into each other by one binary search, at 8 bytes a configuration.
-//!
-//! Spaces come from three places: declared and enumerated (`SpaceBuilder`), read from a TOML file, or recorded
-//! ([`Space::recorded`]), where the rows themselves say what is valid.
 
 pub(crate) mod builder;
 mod enumerate;

@@ -1,10 +1,9 @@
 //! Finding what was tuned.
 //!
-//! A lookup asks for a tunable thing (name, version and code hash: all must be the same), a workload (all keys and the
-//! place) and a device. [`Matching::Exact`] wants the same device name, compute capability, SM count, driver, runtime
-//! and platform. [`Matching::Nearest`] takes whatever differs least: the driver, then the runtime or the platform, then
-//! the device, then its compute capability; of equals the newest. What differs is said ([`Relaxed`]): a configuration
-//! that is good elsewhere may be slow here, or not launch at all.
+//! A lookup asks for a tunable thing (name, version and code hash), a workload (all keys and the place), all of which must
+//! be the same, and a device. [`Matching::Exact`] wants the same device name, compute capability, SM count, driver, runtime
+//! and platform. [`Matching::Nearest`] takes whatever differs least: the driver, then the runtime or the platform, then the
+//! device, then its compute capability; of equals the newest. What differs is said ([`Relaxed`]).
 
 use std::fmt;
 use std::path::PathBuf;

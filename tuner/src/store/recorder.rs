@@ -1,9 +1,6 @@
-//! A device that remembers: what it measures goes into a run of the store, and what the run already holds is not
-//! measured again.
-//!
-//! This is how a killed tuning resumes. A strategy with the same seed and the same times makes the same proposals; so
-//! the program simply starts again, and as long as it makes the same requests as the last time it gets the recorded
-//! answers, at once. Where the record ends, measuring begins.
+//! A device that remembers: what it measures goes into a run of the store, and what the run already holds is not measured
+//! again. So a killed tuning resumes by simply starting again: as long as it makes the same requests as the last time, it
+//! gets the recorded answers, at once.
 
 use std::collections::VecDeque;
 use std::time::Instant;

@@ -1,9 +1,8 @@
 //! Runs: tunings as they happen, measurement by measurement.
 //!
-//! A run belongs to a task (device, tunable thing, workload, space) and a plan (strategy, seed, budget). Each completed
-//! measurement is one transaction. A run that was killed is found again by its task and plan and continued: replaying
-//! its observations to the same strategy with the same seed gives the same next proposal. A lock on a file beside the
-//! store, which the system releases when its process dies, keeps two processes from continuing one run.
+//! Each completed measurement is one transaction. A run that was killed is found again by its task and plan, and goes on:
+//! replaying its observations to the same strategy with the same seed gives the same next proposal. A lock on a file beside
+//! the store, which the system releases when its process dies, keeps two processes from continuing one run.
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;

@@ -1,13 +1,11 @@
 //! The state of an on-line tuner: which configuration the next launch is given, and what its time teaches.
 //!
 //! A scan goes sample by sample over all configurations (one sweep is one sample of each), so that a slow change of the
-//! machine meets all of them alike. The first tuning takes M sweeps. Then whatever may only have been unlucky is given
-//! a second chance: in a kernel with two modes, all M samples of the best one may lie in the slow mode, and among many
-//! configurations that happens to some. How unlucky samples can be is learned from all configurations together. Then a
-//! run-off gives the most promising more samples, because a median of five cannot tell near-equals apart; then the best
-//! is locked. After that a scan that comes with the period is one sweep, spread so thinly that the share of exploring
-//! launches stays below its cap; each sample replaces the oldest of its configuration. Drift calls for M sweeps at
-//! once: the old samples speak of another workload.
+//! machine meets all of them alike. The first tuning takes M sweeps. Then whatever may only have been unlucky is given a
+//! second chance: in a kernel with two modes, all M samples of the best one may lie in the slow mode. Then a run-off gives
+//! the most promising more samples, because a median of five cannot tell near-equals apart; then the best is locked.
+//! A scan that comes with the period is one sweep, spread so thinly that the share of exploring launches stays below its
+//! cap; each sample replaces the oldest of its configuration. Drift calls for M sweeps at once.
 //!
 //! Nothing here waits, locks, or reads a clock: the time comes with each launch.
 
