@@ -285,20 +285,6 @@ fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others
         let all = [&["decode", "events.mdf"][..], &detector, arguments].concat();
         place.tool(&all).assert().code(code).stderr(predicate::str::contains(part));
     };
-    // On-line, each workload has its own tuner, which starts from its set.
-    place.tool(&["generate", "--profile", "pp-low", "--events", "5", "--output", "low"]).assert().code(0);
-    let online = |sets: &'static str| {
-        let files =
-            ["throughput", "low/events.mdf", "events.mdf", "--tune", "online", "--duration", "0", "--sets", sets];
-        [&files[..], &detector].concat()
-    };
-    let found = place.json(&online("sets.json"));
-    let of = found["workloads"].as_array().unwrap();
-    let names: Vec<_> = of.iter().map(|one| one["workload"].as_str().unwrap()).collect();
-    assert_eq!(names, ["pp-low", "events"], "{found}");
-    assert_eq!((&of[0]["online"]["pieces"], &of[1]["online"]["pieces"]), (&json!([1, 0]), &json!([0, 0])), "{found}");
-    assert!(found["changes"] == 0 && found["strange"] == 0);
-    place.tool(&online("hits.csv")).assert().code(1).stderr(predicate::str::contains("hits.csv"));
     refused(&["--sets", "hits.csv"], 1, "hits.csv");
     refused(&["--sets", "summary.json"], 1, "sets: ");
     refused(&["--sets", "sets.json", "--untuned"], 2, "--untuned");
@@ -324,7 +310,6 @@ fn a_recording_that_is_replayed_is_not_written_over() {
     let group = place.write("groups.toml", "[[group]]\ntogether = [\"width\"]\n");
     for args in [
         &["tune", "run", "--finalists", "0", "--backend", "replay:scan.csv"][..],
-        &["tune", "run", "--finalists", "0", "--backend", "replay:scan.csv#1"],
         &["tune", "groups", &group, "--backend", "replay:scan.csv"],
         &["tune", "groups", &kernel],
     ] {

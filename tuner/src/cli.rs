@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::objective::Objective;
 use crate::process::ProcessDevice;
-use crate::program::{ProgramDevice, Reading, Template, Unit};
+use crate::program::{ProgramDevice, Reading, Template, unit_ms};
 use crate::space::file::read_space;
 use crate::store::{DeviceIdentity, TunableIdentity, Workload};
 use crate::{Config, Device, Space, Value};
@@ -54,9 +54,6 @@ pub struct ProgramArgs {
         conflicts_with_all = ["build", "check", "same_output", "regex", "json_pointer", "unit"])]
     #[serde(default)]
     pub stays: bool,
-    /// Name of the data the program works on; results are kept for these data and used for no others.
-    #[arg(long, value_name = "NAME", requires = "command")]
-    pub dataset: Option<String>,
     /// Name of the program in the store, in place of its command line: results are found again under another path.
     #[arg(long, value_name = "NAME", requires = "command")]
     pub name: Option<String>,
@@ -104,7 +101,6 @@ impl ProgramArgs {
             ("unit", (self.unit != "ms").then(|| self.unit.clone())),
             ("regex", self.regex.clone()),
             ("json_pointer", self.json_pointer.clone()),
-            ("dataset", self.dataset.clone()),
         ];
         for (name, text) in texts {
             if let Some(text) = text {
@@ -172,7 +168,7 @@ impl ProgramArgs {
             }
         };
         if program.objective == Objective::Time {
-            device.reading = device.reading.in_unit(Unit::named(&self.unit).unwrap_or_default());
+            device.reading = device.reading.in_unit(unit_ms(&self.unit).unwrap_or(1.0));
         }
         if self.same_output {
             let default = program.default.clone().ok_or("--same-output needs a [default] in the space")?;

@@ -24,14 +24,12 @@ pub mod space;
 #[cfg(feature = "store")]
 pub mod store;
 pub mod strategy;
-#[cfg(feature = "store")]
-pub mod tuned;
 pub mod watch;
 
 use std::fmt;
 use std::time::Duration;
 
-pub use decide::{chain, compare, cost, drift, samples, statistics, verdict, workloads};
+pub use decide::{chain, compare, cost, drift, statistics, verdict, workloads};
 pub use device::replay::{Noise, Recording, Replay};
 pub use device::{process, replay};
 #[cfg(feature = "store")]
@@ -41,8 +39,8 @@ pub use search::{
     budget, racing, rounds, session,
     tune::{tune, tune_watched},
 };
-pub use space::builder::{DeviceLimits, Footprint, SpaceBuilder};
-pub use space::file::{parse_toml, read_space, read_toml};
+pub use space::builder::SpaceBuilder;
+pub use space::file::{parse_toml, read_space};
 pub use space::{ConfigIndex, ConstraintReport, Named, Parameter, Space, SpaceError, SpaceReport};
 
 /// The value of one parameter.
@@ -66,6 +64,18 @@ impl fmt::Display for Value {
             Self::Int(value) => value.fmt(f),
             Self::Float(value) => value.fmt(f),
             Self::Text(value) => value.fmt(f),
+        }
+    }
+}
+
+impl Value {
+    /// A text that equal values share, and no others.
+    pub(crate) fn key(&self) -> String {
+        match self {
+            // -0.0 equals 0.0 and is written differently.
+            Self::Float(number) => format!("{:?}", number + 0.0),
+            Self::Text(text) => format!("{text:?}"),
+            other => other.to_string(),
         }
     }
 }
@@ -139,6 +149,18 @@ impl FailureKind {
     /// All of them.
     pub const ALL: [Self; 6] =
         [Self::Constraint, Self::Compile, Self::Launch, Self::WrongResult, Self::TimeOut, Self::Declined];
+
+    /// Returns the name by which stores and reports know it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Constraint => "constraint",
+            Self::Compile => "compile",
+            Self::Launch => "launch",
+            Self::WrongResult => "wrong-result",
+            Self::TimeOut => "time-out",
+            Self::Declined => "declined",
+        }
+    }
 }
 
 /// A failed measurement.
@@ -154,14 +176,6 @@ impl Failure {
     /// Returns the failure of a measurement which was given up after `limit`.
     pub(crate) fn timed_out(limit: Duration) -> Self {
         Self { kind: FailureKind::TimeOut, message: format!("killed after {:.3} s", limit.as_secs_f64()) }
-    }
-
-    /// After how many seconds a measurement was given up, where the failure says it. That is not what the measurement
-    /// took, which may include a build, a check, and the start of a process.
-    #[cfg(feature = "store")]
-    pub(crate) fn given_up_after_s(&self) -> Option<f64> {
-        let seconds = self.message.strip_prefix("killed after ")?.strip_suffix(" s")?.parse().ok()?;
-        (self.kind == FailureKind::TimeOut).then_some(seconds)
     }
 }
 

@@ -18,7 +18,6 @@ use crate::session::{Session, TuneError};
 use crate::space::{Named, Space};
 use crate::store::{DeviceIdentity, Locations, Store, StoreError, Task, TunableIdentity, Workload};
 use crate::strategy::StrategyKind;
-use crate::tuned::{Request, TunedError, tuned};
 use crate::{Config, Device, Failure, FailureKind, Outcome, tune};
 
 /// A closure as a device.
@@ -41,8 +40,8 @@ impl<F: FnMut(&Named) -> Result<f64, String>> Device for Closure<'_, F> {
     }
 }
 
-/// The configuration for which `measure` (a time in ms, or why there is none) is smallest. Nothing is kept; see
-/// [`tuned`](crate::tuned) for that.
+/// Returns the configuration for which `measure` (a time in ms, or why there is none) is smallest. Nothing is kept; see
+/// [`first_use`] for that.
 ///
 /// # Errors
 /// An empty space; no configuration that can be measured.
@@ -63,8 +62,9 @@ pub fn minimise(
     Ok(space.named(&tuning.evidence.chosen.config))
 }
 
-/// The fastest configuration of `kernel` on this machine, at the place of this call: what was found before and is in the
-/// store, else the one for which `measure` (a time in ms, or why there is none) is smallest now, which is kept.
+/// Returns the fastest configuration of `kernel` on this machine, at the place of this call: what was found before and is
+/// in the store, else the one for which `measure` (a time in ms, or why there is none) is smallest now, which is kept.
+/// What was found for something alike, say with another driver, is among the first that are measured.
 ///
 /// ```
 /// use tuner::store::{Locations, Matching};
@@ -85,7 +85,7 @@ pub fn minimise(
 /// ```
 ///
 /// # Errors
-/// As [`tuned`]. In tests after [`stub`](crate::tuned::stub) it is the first configuration, at once.
+/// Those of the store; an empty space; no configuration that can be measured.
 #[track_caller]
 pub fn first_use(
     stores: &Locations,
@@ -93,20 +93,24 @@ pub fn first_use(
     version: u32,
     space: &Space,
     measure: impl FnMut(&Named) -> Result<f64, String>,
-) -> Result<Named, TunedError> {
+) -> Result<Named, TuneError> {
     let name = crate::watch::cpu::model().unwrap_or_else(|| "this machine".to_owned());
     let (device, tunable) = (DeviceIdentity::named(name, "closure"), TunableIdentity::new(kernel, version));
     let workload = Workload::new().at_caller();
     let task = Task { device: &device, tunable: &tunable, workload: &workload, space };
+    let found = stores.find(&task)?;
+    if let Some(exact) = found.iter().find(|found| found.step() == 0) {
+        return Ok(space.named(&exact.config));
+    }
     let budget = Budget::evaluations(100);
     let kind = StrategyKind::default_for(space.len(), budget.most_evaluations());
-    let default = (!space.is_empty()).then(|| space.config(0));
-    let session = Session { launches: 1, default, ..Session::new(task, kind, 1, budget) };
-    let mut measure = Some(measure);
-    let mut make = || -> Result<Box<dyn Device + '_>, String> {
-        let measure = measure.take().ok_or("it was made already")?;
-        Ok(Box::new(Closure { space, measure }))
+    let session = Session {
+        launches: 1,
+        default: (!space.is_empty()).then(|| space.config(0)),
+        seeds: found.into_iter().take(2).map(|found| found.config).collect(),
+        ..Session::new(task, kind, 1, budget)
     };
-    let found = tuned(&Request::new(session), stores, Some(&mut make), &mut |_| true)?;
-    Ok(space.named(&found.config.unwrap_or_else(|| Config(Vec::new()))))
+    let mut store = Store::open(&stores.user)?;
+    let tuning = tune(&session, &mut Closure { space, measure }, &mut store, &mut |_| true)?;
+    Ok(space.named(&tuning.evidence.chosen.config))
 }

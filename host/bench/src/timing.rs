@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
-use tuner::compare::{Order, turns};
+use tuner::compare::turns;
 
 use super::Digest;
 use super::sample::{Expected, Sample};
@@ -217,7 +217,7 @@ pub fn measure(
     let start = Instant::now();
     let mut rounds = 0;
     while rounds < MIN_ROUNDS || start.elapsed() < duration {
-        for i in turns(variants.len(), BLOCK, Order::Mirrored, &mut random).into_iter().flatten() {
+        for i in turns(variants.len(), BLOCK, &mut random).into_iter().flatten() {
             rates[i].push(variants[i].repetition()?);
             tick(start.elapsed());
         }

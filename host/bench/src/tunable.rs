@@ -300,7 +300,7 @@ mod tests {
                 verdict: String::new(),
                 details: None,
             };
-            store.decide(run, &evidence).unwrap();
+            store.finish(run, Some(&evidence)).unwrap();
         };
         let found = |options: &DecodeOptions| {
             let locations = Locations { user: file.clone(), matching: Matching::Nearest };

@@ -6,10 +6,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
-use tuner::compare::{Comparison, Plan, compare};
+use tuner::compare::{Plan, compare};
 use tuner::program::run_to_end;
-use tuner::verdict::{Side, Verdict, judge_apart};
-use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value, samples};
+use tuner::verdict::{Side, Verdict};
+use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value};
 use ut_bench::{Machine, Varied};
 use ut_decoders::Backend;
 
@@ -26,17 +26,12 @@ A and B are
   two configurations of a decoder, as batch=512,cpu.simd=avx2: what is not named
     has its default, \"\" is the default, and `ut-decode sweep --list` shows the
     parameters;
-  two builds: paths of ut-decode programs, or of scripts that run one;
-  or two files of samples: JSON like [[1.0, 1.1], [1.0, 1.2]], blocks of times in
-    ms, or text with a block a line.
-
-Configurations and builds are interleaved while they are measured. Files were
-measured apart: the verdict then relies on the machine having been in the same
-state both times.
+  or two builds: paths of ut-decode programs, or of scripts that run one.
+They are interleaved while they are measured.
 
 Exit codes, for a CI where A is what is in use and B what is proposed:
   0  B is better, or the same
-  1  failed (a program that does not run, a file that cannot be read)
+  1  failed (a program that does not run)
   2  wrong usage
   3  B is slower
   4  cannot tell: too few blocks, too noisy, drifting, or throttled
@@ -50,7 +45,7 @@ const DIFFERENT: u8 = 6;
 /// How long one run of a build may take. It decodes for half a second, after it has read its input.
 const LIMIT: Duration = Duration::from_mins(5);
 
-/// Compare two configurations, two builds, or two files of samples: better, same, or cannot tell.
+/// Compare two configurations or two builds: better, same, or cannot tell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CODES)]
 pub struct Args {
@@ -77,34 +72,22 @@ pub struct Args {
 enum Subject {
     Configuration(Config),
     Build(PathBuf),
-    Samples(PathBuf),
 }
 
 impl Subject {
     fn of(backend: Backend, text: &str) -> Self {
         let path = Path::new(text);
-        if !path.is_file() {
-            let config = Varied::all(backend).parse(text).unwrap_or_else(|error| {
-                usage(&format!(
-                    "{text:?} is neither a file nor a configuration of the {backend} decoder: {error}{}",
-                    meant(&error)
-                ))
-            });
-            return Self::Configuration(config);
+        if path.is_file() {
+            return Self::Build(path.to_owned());
         }
-        if is_program(path) { Self::Build(path.to_owned()) } else { Self::Samples(path.to_owned()) }
+        let config = Varied::all(backend).parse(text).unwrap_or_else(|error| {
+            usage(&format!(
+                "{text:?} is neither a program nor a configuration of the {backend} decoder: {error}{}",
+                meant(&error)
+            ))
+        });
+        Self::Configuration(config)
     }
-}
-
-/// Returns true if a file is a program of this system, or a script, rather than samples.
-fn is_program(path: &Path) -> bool {
-    let mut magic = [0; 4];
-    let read = std::fs::File::open(path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut magic));
-    read.is_ok()
-        && (magic == *b"\x7fELF"
-            || magic.starts_with(b"#!")
-            || magic.starts_with(b"MZ")
-            || magic == [0xCF, 0xFA, 0xED, 0xFE])
 }
 
 pub fn run(args: &Args) -> Result<u8, Failure> {
@@ -133,15 +116,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
                 Err(dropped) => return failed(&dropped.failure, &dropped.failure.message),
             }
         }
-        (Subject::Samples(a), Subject::Samples(b)) => {
-            if let Some(file) = args.sample.files.first() {
-                usage(&format!("{}: A and B are files of samples, so nothing is decoded", file.display()));
-            }
-            let (a, b) = (samples::read(&a, plan.rounds)?, samples::read(&b, plan.rounds)?);
-            let judgement = judge_apart(&a, &b, &plan.rules.fixed(a.len().min(b.len())));
-            (Comparison { judgement, blocks: Vec::new() }, "samples measured apart".to_owned())
-        }
-        _ => usage("A and B must both be configurations, both programs, or both files of samples"),
+        _ => usage("A and B must both be configurations, or both programs"),
     };
     let verdict = comparison.judgement.verdict;
     if let Some(path) = &args.json {

@@ -143,11 +143,10 @@ fn values(matches: &ArgMatches) -> Vec<(String, OsString)> {
     values
 }
 
-/// The files that a value may name: itself, and a recording that it replays, `replay:FILE`, or a run of one, `FILE#RUN`.
+/// The files that a value may name: itself, and a recording that it replays, `replay:FILE`.
 pub fn named(value: &OsStr) -> impl Iterator<Item = PathBuf> + use<> {
-    let recording = value.to_str().map(|text| text.strip_prefix("replay:").unwrap_or(text).to_owned());
-    let of_run = recording.as_ref().and_then(|text| Some(text.rsplit_once('#')?.0.to_owned()));
-    [Some(PathBuf::from(value)), recording.map(PathBuf::from), of_run.map(PathBuf::from)].into_iter().flatten()
+    let recording = value.to_str().and_then(|text| text.strip_prefix("replay:")).map(PathBuf::from);
+    [PathBuf::from(value)].into_iter().chain(recording)
 }
 
 fn is_output(option: &str) -> bool {

@@ -4,15 +4,15 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use clap::Parser as _;
+use tuner::interchange::read_recording;
 use tuner::strategy::StrategyKind;
 use tuner_score::races::{RaceRow, race_table, score_racing};
-use tuner_score::read;
 use tuner_score::score::{ScoreRow, score, table};
 
 /// Replay recorded search spaces, to judge how the tuner searches and how it races.
 ///
-/// Takes files or folders of any recorded spaces, one each: the compact CSV form, Kernel Tuner caches, T4 files and
-/// stores, gzipped or not. A score of 0 is as good as random search, 1 finds the optimum at once.
+/// Takes files or folders of any recorded spaces, one each: the compact CSV form, Kernel Tuner caches and T4 files,
+/// gzipped or not. A score of 0 is as good as random search, 1 finds the optimum at once.
 #[derive(Debug, clap::Parser)]
 struct Args {
     /// Recorded spaces: files, or folders of files.
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let evaluations = args.evaluations as usize;
     for file in files.iter().filter(|_| args.race) {
         let candidates = args.candidates as usize;
-        if let Some(row) = score_racing(&name(file), &read(file)?, candidates, args.seeds, args.slow_start) {
+        if let Some(row) = score_racing(&name(file), &read_recording(file)?, candidates, args.seeds, args.slow_start) {
             report.races.push(row);
         } else {
             eprintln!("{}: fewer than {candidates} configurations with samples; left out", file.display());
@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     for &strategy in args.strategy.iter().filter(|_| !args.race) {
         for file in &files {
-            match score(&name(file), &read(file)?, strategy, args.seeds, evaluations) {
+            match score(&name(file), &read_recording(file)?, strategy, args.seeds, evaluations) {
                 Some(row) => report.scores.push(row),
                 None => eprintln!("{}: nothing in it is valid; left out", file.display()),
             }

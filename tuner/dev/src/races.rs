@@ -2,8 +2,9 @@
 
 use rayon::prelude::*;
 
+use tuner::Outcome;
 use tuner::racing::{RaceRules, race};
-use tuner::replay::{Measured, Noise, Record, Recording, Replay};
+use tuner::replay::{Noise, Recording, Replay};
 use tuner::strategy::draw::Draw;
 
 use crate::score::Estimate;
@@ -37,12 +38,18 @@ impl RaceRow {
 /// configuration's samples without the first; `first` says whether a configuration's first launch is the recorded first
 /// one. `None` if the recording has no samples, or fewer configurations.
 pub fn score_racing(name: &str, recording: &Recording, candidates: usize, races: u64, first: bool) -> Option<RaceRow> {
-    let sampled = |record: &Record| matches!(&record.measured, Measured::Samples(samples) if samples.len() > 1);
-    let valid: Vec<usize> = (0..recording.records.len()).filter(|&at| sampled(&recording.records[at])).collect();
+    let settled = |outcome: &Outcome| match outcome {
+        Outcome::Times(samples) if samples.len() > 1 => {
+            Some(samples[1..].iter().sum::<f64>() / (samples.len() - 1) as f64)
+        }
+        _ => None,
+    };
+    let truths: Vec<Option<f64>> = recording.outcomes.iter().map(settled).collect();
+    let valid: Vec<usize> = (0..truths.len()).filter(|&at| truths[at].is_some()).collect();
     if valid.len() < candidates || candidates == 0 || races == 0 {
         return None;
     }
-    let truth = |at: usize| recording.records[at].settled_mean_ms().unwrap_or(f64::INFINITY);
+    let truth = |at: usize| truths[at].unwrap_or(f64::INFINITY);
     let one = |seed: u64| {
         let drawn = Draw::new(seed, candidates).sample(candidates, valid.len());
         let drawn: Vec<usize> = drawn.into_iter().map(|at| valid[at]).collect();

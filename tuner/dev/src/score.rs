@@ -8,7 +8,7 @@
 use rayon::prelude::*;
 
 use tuner::Outcome;
-use tuner::replay::{Noise, Record, Recording, Replay};
+use tuner::replay::{Noise, Recording, Replay, mean_ms};
 use tuner::statistics::{mean, student_critical, variance};
 use tuner::strategy::StrategyKind;
 
@@ -125,10 +125,10 @@ fn expected_best(sorted: &[f64], most: usize) -> Vec<f64> {
 
 /// Runs `strategy` over a recorded space, once for each of the seeds `0..seeds`. `None` if nothing in it is valid.
 pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u64, budget: usize) -> Option<ScoreRow> {
-    let mut times: Vec<f64> = recording.records.iter().filter_map(Record::mean_ms).collect();
+    let mut times: Vec<f64> = recording.outcomes.iter().filter_map(mean_ms).collect();
     times.sort_by(f64::total_cmp);
     let (&optimum, &slowest) = (times.first()?, times.last()?);
-    times.resize(recording.records.len(), slowest);
+    times.resize(recording.outcomes.len(), slowest);
     let expected = expected_best(&times, budget.max(1));
     let run = |seed: u64| {
         let mut device = Replay::new(recording.clone(), Noise::Mean);

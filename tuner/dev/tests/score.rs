@@ -1,21 +1,24 @@
 //! Scores: drawing at random is 0, the optimum at once is 1.
 
-use tuner::replay::{Measured, Noise, Record, Recording, Replay};
+use tuner::replay::{Noise, Recording, Replay};
 use tuner::strategy::StrategyKind;
 use tuner::{Failure, FailureKind, Outcome, Space, SpaceBuilder, Value};
 use tuner_score::score::{Estimate, score, table};
+
+fn failed() -> Outcome {
+    Outcome::Failed(Failure { kind: FailureKind::Compile, message: String::new() })
+}
 
 /// A recording of 400 configurations in no order, one in eight of them failing.
 fn shuffled() -> Recording {
     let names = ["x".to_owned()];
     let rows: Vec<Vec<Value>> = (0..400).map(|x| vec![Value::Int(x)]).collect();
     let (space, _) = Space::recorded(&names, &rows).expect("the rows differ");
-    let measured = |x: usize| match x % 8 {
-        7 => Measured::Failed(Failure { kind: FailureKind::Compile, message: String::new() }),
-        _ => Measured::Samples(vec![1.0 + (x * 149 % 400) as f64 / 100.0]),
+    let outcome = |x: usize| match x % 8 {
+        7 => failed(),
+        _ => Outcome::Times(vec![1.0 + (x * 149 % 400) as f64 / 100.0]),
     };
-    let records = (0..400).map(|x| Record { measured: measured(x), compile_ms: None }).collect();
-    Recording { space, records, ..Recording::default() }
+    Recording { space, outcomes: (0..400).map(outcome).collect(), ..Recording::default() }
 }
 
 #[test]
@@ -26,9 +29,7 @@ fn drawing_at_random_scores_zero_and_the_optimum_at_once_scores_one() {
     assert!(estimate.mean.abs() < 1.5 * estimate.half_width, "{estimate}");
     // Where all configurations are equal, whatever is tried first is the optimum.
     let mut equal = recording.clone();
-    for record in &mut equal.records {
-        record.measured = Measured::Samples(vec![1.0]);
-    }
+    equal.outcomes.fill(Outcome::Times(vec![1.0]));
     let row = score("shuffled", &equal, StrategyKind::Exhaustive, 2, 100).expect("something is valid");
     assert_eq!((row.score().mean, row.at_50().mean, row.at_end().mean), (1.0, 1.0, 1.0));
     assert_eq!(row.within_5_percent(), 1.0);
@@ -52,9 +53,7 @@ fn a_table_names_the_evaluations_that_it_shows() {
 fn what_cannot_be_scored_is_not() {
     let mut recording = shuffled();
     assert!(score("few", &recording, StrategyKind::Random, 2, 10).is_none());
-    for record in &mut recording.records {
-        record.measured = Measured::Failed(Failure { kind: FailureKind::Compile, message: String::new() });
-    }
+    recording.outcomes.fill(failed());
     assert!(score("failed", &recording, StrategyKind::Random, 2, 100).is_none());
     assert!(score("empty", &Recording::default(), StrategyKind::Random, 2, 100).is_none());
     let mut device = Replay::new(recording, Noise::Mean);
@@ -85,8 +84,8 @@ fn the_time_at_50_is_that_of_the_best_of_50_evaluations() {
         Some(50) => 0.25,
         _ => 1.0,
     };
-    let record = |index| Record { measured: Measured::Samples(vec![time(index)]), compile_ms: None };
-    let recording = Recording { records: (0..60).map(record).collect(), space: space.clone(), ..Recording::default() };
+    let outcomes = (0..60).map(|index| Outcome::Times(vec![time(index)])).collect();
+    let recording = Recording { outcomes, space: space.clone(), ..Recording::default() };
     let row = score("line", &recording, StrategyKind::Exhaustive, 1, 60).unwrap();
     assert_eq!((row.runs[0].at_50, row.runs[0].at_end), (2.0, 1.0));
 }

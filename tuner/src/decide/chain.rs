@@ -1,40 +1,8 @@
-//! A chain of kernels, as a user describes it in a TOML file, tuned in groups.
+//! A chain of kernels, as a user describes it in a TOML file (`examples/chain/chain.toml`), tuned in groups.
 //!
-//! Kernels that run concurrently, or share the time of a step, cannot be tuned one by one: what makes one faster alone
-//! may take what another needs. They are tuned together, on the time of their step; what runs alone is tuned separately.
-//! In the end the whole chain is measured with everything that was chosen against all defaults, and only that verdict
-//! counts: what looked good apart may cost in the chain, through caches, clocks and memory.
-//!
-//! ```toml
-//! # Of one device (the CPU decoder, a GPU, a recording) the groups are made of its parameters; `cluster` means all that
-//! # begin with `cluster.`.
-//! [default]                             # what is used now, where the device has no default of its own
-//! block = 128
-//!
-//! [[group]]
-//! name = "how many events at a time"    # may be left out
-//! together = ["batch", "chunk"]
-//!
-//! # Or each kernel of the chain is a device of its own, and the groups are made of kernels.
-//! [[kernel]]
-//! name = "cluster"
-//! device = "replay:cluster.json"
-//! default = { block = 128 }             # what is not named has the first value that is valid with it
-//!
-//! [[kernel]]
-//! name = "scan"
-//! program = { space = "scan.toml", command = "./scan {input} --width {width}" }
-//!
-//! [[group]]
-//! together = ["cluster", "scan"]
-//! concurrent = true                     # they run at once: their step takes as long as the slowest, not as all of them
-//!
-//! [[workload]]                          # the chain is tuned for each
-//! name = "pp"
-//! input = "pp.dat"                      # a place in the programs' commands
-//! ```
-//!
-//! What no group names is tuned by itself.
+//! Kernels that run concurrently, or share the time of a step, are tuned together, on the time of their step: what makes
+//! one faster alone may take what another needs. What no group names is tuned by itself. In the end the whole chain is
+//! measured with all that was chosen against all defaults, and only that verdict counts.
 
 use crate::compare::{Comparison, Dropped, Plan, compare};
 use crate::space::file::read_limited;
@@ -508,6 +476,7 @@ fn put(configs: &mut [Config], units: &[usize], config: &Config) -> bool {
     fits
 }
 
-fn joined(configs: &[Config]) -> Config {
+/// Joins the configurations of several units to one.
+pub fn joined(configs: &[Config]) -> Config {
     Config(configs.iter().flat_map(|config| config.0.iter().cloned()).collect())
 }

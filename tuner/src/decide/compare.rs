@@ -1,8 +1,7 @@
 //! Measures configurations against each other: interleaved, in blocks, and the winner once more.
 //!
-//! Inside a block the configurations take turns, so that whatever slowly changes (clock, temperature, a neighbour)
-//! meets all of them alike; the order of the turns is random, so that whatever changes with the position in the
-//! block cannot favour one. [`verdict`](super::verdict) weighs the blocks.
+//! Inside a block the configurations take turns, in a random order: whatever changes slowly (clock, temperature, a
+//! neighbour) or with the position in the block meets all of them alike. [`verdict`](super::verdict) weighs the blocks.
 
 use crate::objective::is_cost;
 use crate::verdict::{Block, Judgement, Rules, Side, Verdict, judge};
@@ -15,25 +14,11 @@ use serde::{Deserialize, Serialize};
 /// Blocks of which nothing could be used, after which a comparison gives up if there was never another.
 const SPOILT: usize = 4;
 
-/// In what order the configurations take turns inside a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Order {
-    /// A B B A …: every second round runs backwards, and each pair of rounds starts with a random order. Cancels
-    /// a linear drift inside the pair.
-    #[default]
-    Mirrored,
-    /// Each round in a random order.
-    Random,
-}
-
 /// Number and order of samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Weighing of the samples.
     pub rules: Rules,
-    /// The order of the turns.
-    pub order: Order,
     /// Rounds a block: samples of each configuration in it. Default 15.
     pub rounds: usize,
     /// Launches of each configuration before the first block, whose times are thrown away. Default 3.
@@ -44,16 +29,17 @@ pub struct Plan {
 
 impl Default for Plan {
     fn default() -> Self {
-        Self { rules: Rules::default(), order: Order::default(), rounds: 15, warm_up: 3, seed: 1 }
+        Self { rules: Rules::default(), rounds: 15, warm_up: 3, seed: 1 }
     }
 }
 
-/// The turns of one block: for each of `rounds` rounds, `sides` indices, each once.
-pub fn turns(sides: usize, rounds: usize, order: Order, lot: &mut ChaCha8Rng) -> Vec<Vec<usize>> {
+/// Returns the turns of one block: for each of `rounds` rounds, `sides` indices, each once. A B B A …: every second round
+/// runs backwards, and each pair of rounds starts with a random order, which cancels a linear drift inside the pair.
+pub fn turns(sides: usize, rounds: usize, lot: &mut ChaCha8Rng) -> Vec<Vec<usize>> {
     let mut all: Vec<Vec<usize>> = Vec::with_capacity(rounds);
     for round in 0..rounds {
         let mut turn: Vec<usize> = (0..sides).collect();
-        if order == Order::Mirrored && round % 2 == 1 {
+        if round % 2 == 1 {
             turn.clone_from(&all[round - 1]);
             turn.reverse();
         } else {
@@ -104,7 +90,7 @@ pub(crate) fn measure_block(
     let mut measured = Measured { times: vec![Vec::new(); configs.len()], discarded: 0, states: Vec::new() };
     watch.look();
     // Pairs of rounds stay or go together: the order was drawn for the pair, and the verdict relies on that.
-    for pair in turns(configs.len(), plan.rounds.max(1), plan.order, lot).chunks(2) {
+    for pair in turns(configs.len(), plan.rounds.max(1), lot).chunks(2) {
         let mut fresh = vec![Vec::with_capacity(2); configs.len()];
         for side in pair.iter().flatten() {
             let time = one_time(device, configs[*side]).map_err(|failure| Dropped { side: *side, failure })?;

@@ -1,7 +1,7 @@
 //! Measures what parameter sets cost on workloads.
 
 use super::workloads::{Matrix, MatrixError};
-use crate::compare::{Order, turns};
+use crate::compare::turns;
 use crate::statistics::{median, robust_spread};
 use crate::watch::Watch;
 use crate::{Config, Device, Failure, Outcome};
@@ -42,7 +42,7 @@ impl Costs {
 /// A round in which others use the machine is repeated, so often in the mean.
 const TRIES: usize = 3;
 
-/// Measures `sets` on each of `workloads` (names and devices), `rounds` times, all taking turns in random order:
+/// Measures `sets` on each of `workloads` (names and devices), `rounds` times, all taking turns:
 /// what slowly changes meets all of them alike. A round in which others used the machine does not count.
 ///
 /// # Errors
@@ -60,7 +60,7 @@ pub fn measure(
     let mut times: Vec<Vec<Result<Vec<f64>, Failure>>> = vec![vec![Ok(Vec::new()); workloads.len()]; sets.len()];
     // The first round warms up.
     let mut round = 0;
-    for turn in turns(sets.len() * workloads.len(), TRIES * rounds + 1, Order::Random, &mut lot) {
+    for turn in turns(sets.len() * workloads.len(), TRIES * rounds + 1, &mut lot) {
         let (mut fresh, mut quiet) = (Vec::new(), true);
         for place in turn {
             let (set, workload) = (place / workloads.len(), place % workloads.len());

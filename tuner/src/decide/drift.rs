@@ -8,36 +8,24 @@
 use crate::statistics::{median, quantile, robust_spread};
 use std::collections::VecDeque;
 
-/// Settings of the detector.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DriftOptions {
-    /// Times in a window. Default 8.
-    pub window: usize,
-    /// Windows in a row that must be out of line. Default 3.
-    pub streak: usize,
-    /// Windows before the first alarm is possible. Default 8.
-    pub settle: usize,
-    /// Smallest relative change that matters. Default 0.05.
-    pub least: f64,
-    /// Factor by which a change must exceed the largest deviation seen so far. Default 2.
-    pub margin: f64,
-}
-
-impl Default for DriftOptions {
-    fn default() -> Self {
-        Self { window: 8, streak: 3, settle: 8, least: 0.05, margin: 2.0 }
-    }
-}
-
+/// Times in a window.
+const WINDOW: usize = 8;
+/// Windows in a row that must be out of line.
+const STREAK: usize = 3;
+/// Windows before the first alarm is possible.
+const SETTLE: usize = 8;
+/// Smallest relative change that matters.
+const LEAST: f64 = 0.05;
+/// Factor by which a change must exceed the largest deviation seen so far.
+const MARGIN: f64 = 2.0;
 /// Windows that are remembered.
 const MEMORY: usize = 64;
 /// Robust standard deviations of the window medians that a change must exceed as well.
 const SPREADS: f64 = 6.0;
 
 /// The detector; fed with one time after the other.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Detector {
-    options: DriftOptions,
     window: Vec<f64>,
     /// Log medians of the past windows.
     past: VecDeque<f64>,
@@ -52,39 +40,25 @@ pub struct Detector {
 }
 
 impl Detector {
-    /// A detector that has seen nothing.
-    pub fn new(options: DriftOptions) -> Self {
-        Self {
-            options,
-            window: Vec::new(),
-            past: VecDeque::new(),
-            suspects: Vec::new(),
-            single: 0.0,
-            harmless: 0.0,
-            last_alarm: 0.0,
-        }
-    }
-
     /// Takes one time; `true` is an alarm. Anything but a positive number is ignored.
     pub fn push(&mut self, time: f64) -> bool {
         if !(time.is_finite() && time > 0.0) {
             return false;
         }
         self.window.push(time.ln());
-        if self.window.len() < self.options.window.max(1) {
+        if self.window.len() < WINDOW {
             return false;
         }
         let level = median(&self.window);
         self.window.clear();
-        if self.past.len() < self.options.settle.max(2) {
+        if self.past.len() < SETTLE {
             self.remember(level);
             return false;
         }
         let past: Vec<f64> = self.past.iter().copied().collect();
         let centre = median(&past);
         let strayed = past.iter().map(|p| (p - centre).abs()).fold(self.harmless.max(self.single), f64::max);
-        let threshold =
-            self.options.least.ln_1p().max(self.options.margin * strayed).max(SPREADS * robust_spread(&past));
+        let threshold = LEAST.ln_1p().max(MARGIN * strayed).max(SPREADS * robust_spread(&past));
         let away = level - centre;
         let odd = away.abs() > threshold;
         if !odd || self.suspects.first().is_some_and(|first| (first - centre).signum() != away.signum()) {
@@ -98,7 +72,7 @@ impl Detector {
             return false;
         }
         self.suspects.push(level);
-        if self.suspects.len() < self.options.streak {
+        if self.suspects.len() < STREAK {
             return false;
         }
         self.last_alarm = self.suspects.drain(..).map(|s| (s - centre).abs()).fold(f64::INFINITY, f64::min);
@@ -139,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_steady_series_never_alarms_and_a_step_does_within_four_windows() {
-        let mut detector = Detector::new(DriftOptions::default());
+        let mut detector = Detector::default();
         let wobble = |i: usize| 1.0 + 0.01 * ((i * 7919) % 11) as f64;
         assert_eq!(feed(&mut detector, (0..10_000).map(wobble)), None);
         let at = feed(&mut detector, (0..10_000).map(|i| 1.3 * wobble(i))).unwrap();
@@ -148,7 +122,7 @@ mod tests {
 
     #[test]
     fn single_odd_windows_and_nonsense_are_no_drift() {
-        let mut detector = Detector::new(DriftOptions::default());
+        let mut detector = Detector::default();
         let odd = |i: usize| if (i / 8) % 10 == 9 { 3.0 } else { 1.0 };
         assert_eq!(feed(&mut detector, (0..5_000).map(odd)), None);
         assert_eq!(feed(&mut detector, [f64::NAN, 0.0, -1.0, f64::INFINITY].into_iter().cycle().take(1000)), None);
@@ -156,14 +130,14 @@ mod tests {
 
     #[test]
     fn windows_out_of_line_on_both_sides_are_no_drift() {
-        let mut detector = Detector::new(DriftOptions::default());
+        let mut detector = Detector::default();
         let swing = |i: usize| if i < 100 { 1.0 } else { [2.0, 0.5][i / 8 % 2] };
         assert_eq!(feed(&mut detector, (0..200).map(swing)), None);
     }
 
     #[test]
     fn a_change_that_proved_harmless_alarms_once() {
-        let mut detector = Detector::new(DriftOptions::default());
+        let mut detector = Detector::default();
         let jump = |i: usize| if i < 200 { 1.0 } else { 1.2 };
         assert!(feed(&mut detector, (0..1000).map(jump)).is_some());
         detector.was_harmless();

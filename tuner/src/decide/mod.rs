@@ -4,7 +4,6 @@ pub mod chain;
 pub mod compare;
 pub mod cost;
 pub mod drift;
-pub mod samples;
 pub mod statistics;
 pub mod verdict;
 pub mod workloads;

@@ -4,15 +4,12 @@
 //! well two means are known. What counts is how the *difference* of the two sides varies from block to block. Three
 //! things must agree before a side is called better:
 //!
-//! - Student's interval of the mean log ratio over blocks leaves out 0, at a level divided by the number of
-//!   comparisons in the family and of looks at the growing data, with fewer effective blocks where they are correlated;
-//! - the same samples with random signs hardly ever give as much: of whole blocks, and of the pairs of rounds in
-//!   them, whose order was random when they were measured. The latter is exact under any noise, which Student's t
-//!   is not so far out in the tails as a family of many candidates needs it;
+//! - Student's interval of the mean log ratio over blocks leaves out 0, at a level divided by the number of comparisons in
+//!   the family and of looks at the growing data (Bonferroni: candidates share the default's blocks), with fewer effective
+//!   blocks where they are correlated;
+//! - the same samples with random signs hardly ever give as much: of whole blocks, and of the pairs of rounds in them,
+//!   whose order was random. The latter is exact under any noise, also as far out in the tails as a large family needs it;
 //! - the difference is larger than the zone of indifference.
-//!
-//! Bonferroni's division is used for both the family and the looks: it holds whatever the dependence between
-//! candidates that share the default's blocks, and its cost in power is small beside the noise of a real machine.
 
 use crate::objective::is_cost;
 use crate::statistics::{
@@ -177,7 +174,7 @@ pub struct Judgement {
     /// Level with which `chance` was compared.
     #[serde(deserialize_with = "or_nan")]
     pub level: f64,
-    /// Usable blocks (of the shorter side, if the sides were measured apart).
+    /// Usable blocks.
     pub blocks: usize,
     /// Number of independent blocks that they are worth.
     #[serde(deserialize_with = "or_nan")]
@@ -200,71 +197,62 @@ const FEWEST_BLOCKS: usize = 4;
 /// count as discarded.
 pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
     let usable: Vec<&Block> = blocks.iter().filter(|b| usable(&b.a) && usable(&b.b)).collect();
-    let kept = usable.iter().map(|b| b.a.len() + b.b.len()).sum();
+    let kept: usize = usable.iter().map(|b| b.a.len() + b.b.len()).sum();
     let all: usize = blocks.iter().map(|b| b.a.len() + b.b.len() + b.discarded).sum();
-    let tally = Tally { kept, discarded: all - kept };
+    let discarded = all - kept;
+    let spoilt = discarded as f64 > rules.most_discarded * all as f64;
     if rules.method == Method::Alice {
         let side =
             |pick: fn(&Block) -> &Vec<f64>| usable.iter().flat_map(|b| pick(b).iter().copied()).collect::<Vec<_>>();
-        return alice(&side(|b| &b.a), &side(|b| &b.b), usable.len(), tally, rules);
+        return Judgement { discarded, ..alice(&side(|b| &b.a), &side(|b| &b.b), usable.len(), spoilt) };
     }
     let differences: Vec<f64> = usable.iter().map(|b| mean(&b.b).ln() - mean(&b.a).ln()).collect();
     let count = effective_count(&differences);
-    let estimate = Estimate {
-        centre: mean(&differences),
-        error: (variance(&differences) / count.max(1.0)).sqrt(),
-        freedom: (count - 1.0).max(1.0),
-        blocks: differences.len(),
-        effective: count,
+    let centre = mean(&differences);
+    let error = (variance(&differences) / count.max(1.0)).sqrt();
+    let freedom = (count - 1.0).max(1.0);
+    let (level, zone) = (rules.level(), rules.indifference.max(0.0).ln_1p());
+    let enough = differences.len() >= FEWEST_BLOCKS;
+    let reach = student_critical(level, freedom) * error;
+    let chance = match (enough, error > 0.0) {
+        (false, _) => 1.0,
+        (true, true) => student_two_sided(centre.abs() / error, freedom),
+        (true, false) => f64::from(centre == 0.0),
     };
-    let by_lot = |level: f64| {
+    let (low, high) = if enough { (centre - reach, centre + reach) } else { (f64::NAN, f64::NAN) };
+    let by_lot = || {
         let rare = |parts: &[f64]| sign_flip(parts) <= level.max(smallest_sign_flip(parts.len()));
         rare(&differences) && rare(&usable.iter().flat_map(|block| drawn_parts(block)).collect::<Vec<_>>())
     };
-    let zone = rules.indifference.max(0.0).ln_1p();
     let (first, second) = differences.split_at(differences.len() / 2);
     let (first, second) = (mean(first), mean(second));
     // A difference that grows or shrinks is still a difference if both halves show it.
     let both = first.signum() == second.signum() && first.abs().min(second.abs()) > zone;
-    conclude(&estimate, by_lot, halves_disagree(&differences) && !both, tally, rules)
-}
-
-/// Weighs two series of blocks that were measured apart (two result files): no block of one belongs to a block of the
-/// other, so drift between them cannot be told from a difference, and the interval is wider. Interleave where possible.
-pub fn judge_apart(a: &[Vec<f64>], b: &[Vec<f64>], rules: &Rules) -> Judgement {
-    let good = |side: &[Vec<f64>]| side.iter().filter(|s| usable(s)).cloned().collect::<Vec<_>>();
-    let count = |side: &[Vec<f64>]| side.iter().map(Vec::len).sum::<usize>();
-    let (good_a, good_b) = (good(a), good(b));
-    let kept = count(&good_a) + count(&good_b);
-    let tally = Tally { kept, discarded: count(a) + count(b) - kept };
-    let blocks = good_a.len().min(good_b.len());
-    if rules.method == Method::Alice {
-        return alice(&good_a.concat(), &good_b.concat(), blocks, tally, rules);
-    }
-    let logs = |side: &[Vec<f64>]| side.iter().map(|s| mean(s).ln()).collect::<Vec<f64>>();
-    let (a, b) = (logs(&good_a), logs(&good_b));
-    let (count_a, count_b) = (effective_count(&a), effective_count(&b));
-    let (part_a, part_b) = (variance(&a) / count_a.max(1.0), variance(&b) / count_b.max(1.0));
-    let squares = part_a * part_a / (count_a - 1.0).max(1.0) + part_b * part_b / (count_b - 1.0).max(1.0);
-    let effective = count_a.min(count_b);
-    let estimate = Estimate {
-        centre: mean(&b) - mean(&a),
-        error: (part_a + part_b).sqrt(),
-        // Welch and Satterthwaite.
-        freedom: if squares > 0.0 {
-            (part_a + part_b) * (part_a + part_b) / squares
-        } else {
-            (effective - 1.0).max(1.0)
-        },
-        blocks,
-        effective,
+    let verdict = if spoilt {
+        Verdict::CannotTell(Reason::Throttled)
+    } else if !enough {
+        Verdict::CannotTell(Reason::TooFewBlocks)
+    } else if low > -zone && high < zone {
+        Verdict::Same
+    } else if halves_disagree(&differences) && !both {
+        Verdict::CannotTell(Reason::Drifting)
+    } else if (low > 0.0 || high < 0.0) && centre.abs() > zone && by_lot() {
+        Verdict::Better(if centre > 0.0 { Side::A } else { Side::B })
+    } else {
+        Verdict::CannotTell(Reason::TooNoisy)
     };
-    // Drift that is small beside the difference does not put it in doubt.
-    let drifting = [&a, &b].into_iter().any(|side| {
-        let (first, second) = side.split_at(side.len() / 2);
-        halves_disagree(side) && (mean(second) - mean(first)).abs() > 0.5 * estimate.centre.abs()
-    });
-    conclude(&estimate, |_| true, drifting, tally, rules)
+    Judgement {
+        verdict,
+        difference: centre.exp_m1(),
+        low: low.exp_m1(),
+        high: high.exp_m1(),
+        chance,
+        level,
+        blocks: differences.len(),
+        effective_blocks: count,
+        kept,
+        discarded,
+    }
 }
 
 /// The relative differences of the parts of a block whose order was drawn one by one: pairs of rounds.
@@ -273,27 +261,6 @@ fn drawn_parts(block: &Block) -> Vec<f64> {
     let scale = mean(&block.a);
     let sums = block.a.chunks(size).zip(block.b.chunks(size));
     sums.map(|(a, b)| (b.iter().sum::<f64>() - a.iter().sum::<f64>()) / scale).collect()
-}
-
-#[derive(Clone, Copy)]
-struct Tally {
-    kept: usize,
-    discarded: usize,
-}
-
-impl Tally {
-    fn too_many_discarded(&self, rules: &Rules) -> bool {
-        self.discarded as f64 > rules.most_discarded * (self.kept + self.discarded) as f64
-    }
-}
-
-/// A mean log ratio with its standard error.
-struct Estimate {
-    centre: f64,
-    error: f64,
-    freedom: f64,
-    blocks: usize,
-    effective: f64,
 }
 
 fn usable(times: &[f64]) -> bool {
@@ -311,59 +278,14 @@ fn halves_disagree(values: &[f64]) -> bool {
     apart > 0.0 && student_two_sided(apart / error, (values.len() - 2) as f64) < 0.01
 }
 
-fn conclude(
-    estimate: &Estimate,
-    by_lot: impl Fn(f64) -> bool,
-    drifting: bool,
-    tally: Tally,
-    rules: &Rules,
-) -> Judgement {
-    let level = rules.level();
-    let zone = rules.indifference.max(0.0).ln_1p();
-    let (centre, error) = (estimate.centre, estimate.error);
-    let enough = estimate.blocks >= FEWEST_BLOCKS;
-    let reach = student_critical(level, estimate.freedom) * error;
-    let chance = match (enough, error > 0.0) {
-        (false, _) => 1.0,
-        (true, true) => student_two_sided(centre.abs() / error, estimate.freedom),
-        (true, false) => f64::from(centre == 0.0),
-    };
-    let (low, high) = if enough { (centre - reach, centre + reach) } else { (f64::NAN, f64::NAN) };
-    let verdict = if tally.too_many_discarded(rules) {
-        Verdict::CannotTell(Reason::Throttled)
-    } else if !enough {
-        Verdict::CannotTell(Reason::TooFewBlocks)
-    } else if low > -zone && high < zone {
-        Verdict::Same
-    } else if drifting {
-        Verdict::CannotTell(Reason::Drifting)
-    } else if (low > 0.0 || high < 0.0) && centre.abs() > zone && by_lot(level) {
-        Verdict::Better(if centre > 0.0 { Side::A } else { Side::B })
-    } else {
-        Verdict::CannotTell(Reason::TooNoisy)
-    };
-    Judgement {
-        verdict,
-        difference: centre.exp_m1(),
-        low: low.exp_m1(),
-        high: high.exp_m1(),
-        chance,
-        level,
-        blocks: estimate.blocks,
-        effective_blocks: estimate.effective,
-        kept: tally.kept,
-        discarded: tally.discarded,
-    }
-}
-
-fn alice(a: &[f64], b: &[f64], blocks: usize, tally: Tally, rules: &Rules) -> Judgement {
+fn alice(a: &[f64], b: &[f64], blocks: usize, spoilt: bool) -> Judgement {
     // The normal 97.5 % point: ALICE's interval is that of a normal mean.
     const NORMAL: f64 = 1.959_963_984_540_054;
     let (mean_a, mean_b) = (mean(a), mean(b));
     let error = (variance(a) / a.len() as f64 + variance(b) / b.len() as f64).sqrt();
     let apart = mean_b - mean_a;
     let (low, high) = ((apart - NORMAL * error) / mean_a, (apart + NORMAL * error) / mean_a);
-    let verdict = if tally.too_many_discarded(rules) {
+    let verdict = if spoilt {
         Verdict::CannotTell(Reason::Throttled)
     } else if a.len() < 2 || b.len() < 2 {
         Verdict::CannotTell(Reason::TooFewBlocks)
@@ -384,7 +306,7 @@ fn alice(a: &[f64], b: &[f64], blocks: usize, tally: Tally, rules: &Rules) -> Ju
         level: 0.05,
         blocks,
         effective_blocks: blocks as f64,
-        kept: tally.kept,
-        discarded: tally.discarded,
+        kept: a.len() + b.len(),
+        discarded: 0,
     }
 }

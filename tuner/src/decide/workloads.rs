@@ -248,8 +248,6 @@ pub struct Pick<'a> {
     pub set: &'a Tuned,
     /// Number of the set.
     pub number: usize,
-    /// The number of the set whose workload the batch looks most like.
-    pub nearest: usize,
     /// True if it is another one than for the batch before.
     pub changed: bool,
     /// The batch looks like none of the workloads: the set is a guess, to be reported.
@@ -287,7 +285,7 @@ impl Picker {
             self.streak = 0;
         }
         let strange = distances[nearest] > self.strange;
-        Pick { set: &self.sets[self.current], number: self.current, nearest, changed, strange }
+        Pick { set: &self.sets[self.current], number: self.current, changed, strange }
     }
 }
 

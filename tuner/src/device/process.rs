@@ -1,14 +1,12 @@
 //! Measuring in another process, so that a configuration that hangs or crashes costs only itself.
 //!
-//! The child first says that it is ready, or why it cannot be. Then it reads one request a line and writes one answer a
-//! line, all JSON: `"ready"` or `{"failed": "…"}`; `{"config": […], "launches": n}` and an [`Outcome`]. It keeps its
-//! device between requests, so that one child measures many configurations. When an answer does not come in time, the
-//! child is killed with all that it has started, the outcome is [`FailureKind::TimeOut`], and the next request starts a
-//! new child; when it dies, the outcome is [`FailureKind::Launch`] with the signal or exit code. If it had answered
+//! The child says that it is ready, or why it cannot be (`"ready"`, `{"failed": "…"}`); then it reads one request a line
+//! (`{"config": […], "launches": n}`), writes one [`Outcome`] a line, and keeps its device between requests. When an answer
+//! does not come in time, the child is killed with all that it has started ([`FailureKind::TimeOut`]), and the next request
+//! starts a new one; when it dies, the outcome is [`FailureKind::Launch`] with the signal or exit code. If it had answered
 //! before, that may have killed it: a new child is then asked the same once more.
 //!
-//! [`serve`] is the child's side; what it writes to its standard output besides answers counts as a failure, so a device
-//! must not print there.
+//! [`serve`] is the child's side. Its device must not print to standard output.
 
 use std::io::{BufRead, BufReader, Read as _, Write};
 use std::process::{Command, Stdio};
@@ -270,7 +268,6 @@ impl Device for ProcessDevice {
 
 #[cfg(all(test, unix))]
 mod tests {
-    use std::io::Read as _;
     use std::time::Instant;
 
     use super::*;
@@ -367,20 +364,6 @@ mod tests {
         }
         let printed = last.unwrap();
         assert!(printed <= 2 * MOST_WAITING, "{printed} lines that nobody reads");
-    }
-
-    #[test]
-    fn a_child_that_hangs_is_killed_with_all_that_it_has_started() {
-        let (mut reader, writer) = std::io::pipe().unwrap();
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo '\"ready\"'; (sleep 5; echo alive >&2) & wait"]).stderr(writer);
-        let mut device = ProcessDevice::new("script", command, Duration::from_millis(1));
-        assert_eq!(failure(measure(&mut device)).kind, FailureKind::TimeOut);
-        drop(device);
-        // It ends with the last process that could write to it.
-        let mut said = String::new();
-        reader.read_to_string(&mut said).unwrap();
-        assert_eq!(said, "");
     }
 
     #[test]

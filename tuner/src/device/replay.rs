@@ -20,65 +20,34 @@ pub struct Recording {
     pub fixed: Vec<(String, Value)>,
     /// The configurations that were tried, failed ones included.
     pub space: Space,
-    /// Results, by [`ConfigIndex`]: as many as configurations.
-    pub records: Vec<Record>,
+    /// Results by [`ConfigIndex`]: all samples in the order of the launches, or only their mean.
+    pub outcomes: Vec<Outcome>,
 }
 
-/// Recorded result of one configuration.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Record {
-    /// Times, or the failure.
-    pub measured: Measured,
-    /// Time of its compilation, ms.
-    pub compile_ms: Option<f64>,
-}
-
-/// The times of one configuration, as detailed as the recording has them.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Measured {
-    /// All samples, in ms, in the order of the launches.
-    Samples(Vec<f64>),
-    /// Their summary only.
-    Summary(Summary),
-    /// No time.
-    Failed(Failure),
-}
-
-/// A summary of samples, in ms.
-#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Summary {
-    /// Mean of all samples.
-    pub mean_ms: f64,
-    /// Median of all samples.
-    pub median_ms: f64,
-    /// The smallest.
-    pub min_ms: f64,
-    /// Their standard deviation.
-    pub sd_ms: f64,
-    /// Number of samples.
-    pub samples: usize,
-}
-
-impl Record {
-    /// The time by which the recording ranks this configuration: the mean of its samples, in ms.
-    pub fn mean_ms(&self) -> Option<f64> {
-        match &self.measured {
-            Measured::Samples(samples) if samples.is_empty() => None,
-            Measured::Samples(samples) => Some(samples.iter().sum::<f64>() / samples.len() as f64),
-            Measured::Summary(summary) => Some(summary.mean_ms),
-            Measured::Failed(_) => None,
+impl Recording {
+    /// Sets space and outcomes from `rows` of values, of which no two are equal.
+    pub(crate) fn with_rows(
+        mut self,
+        names: &[String],
+        rows: &[Vec<Value>],
+        outcomes: Vec<Outcome>,
+    ) -> Result<Self, crate::SpaceError> {
+        let (space, indices) = Space::recorded(names, rows)?;
+        let mut placed: Vec<Option<Outcome>> = vec![None; outcomes.len()];
+        for (outcome, index) in outcomes.into_iter().zip(indices) {
+            placed[index] = Some(outcome);
         }
+        self.space = space;
+        self.outcomes = placed.into_iter().flatten().collect();
+        Ok(self)
     }
+}
 
-    /// The mean of the samples without the first, which pays for caches and clocks (of all, where there is but one or a
-    /// summary only): the truth that racing is judged by, in ms.
-    pub fn settled_mean_ms(&self) -> Option<f64> {
-        match &self.measured {
-            Measured::Samples(samples) if samples.len() > 1 => {
-                Some(samples[1..].iter().sum::<f64>() / (samples.len() - 1) as f64)
-            }
-            _ => self.mean_ms(),
-        }
+/// Returns the time by which a recording ranks a configuration: the mean of its samples, in ms.
+pub fn mean_ms(outcome: &Outcome) -> Option<f64> {
+    match outcome {
+        Outcome::Times(times) if !times.is_empty() => Some(times.iter().sum::<f64>() / times.len() as f64),
+        _ => None,
     }
 }
 
@@ -87,8 +56,8 @@ impl Record {
 pub enum Noise {
     /// Always the recorded mean.
     Mean,
-    /// A recorded sample but the first, drawn with replacement; a summary gives its mean. Launch n of a configuration is
-    /// the same for the same seed, whatever else was launched.
+    /// A recorded sample but the first, drawn with replacement. Launch n of a configuration is the same for the same
+    /// seed, whatever else was launched.
     Resampled {
         /// Chooses the samples.
         seed: u64,
@@ -112,47 +81,29 @@ impl Replay {
         Self { recording, noise, launched }
     }
 
-    /// Returns the recording.
-    pub fn recording(&self) -> &Recording {
-        &self.recording
-    }
-
-    /// The launches so far, of all configurations.
-    pub fn launches(&self) -> u64 {
-        self.launched.iter().sum()
-    }
-
     /// Runs configuration `index` of the recording's space `launches` times.
     pub fn measure_index(&mut self, index: ConfigIndex, launches: usize) -> Outcome {
-        let Some(record) = self.recording.records.get(index) else {
-            return declined(format!("the recording has no configuration {index}"));
+        let samples = match self.recording.outcomes.get(index) {
+            Some(Outcome::Times(samples)) => samples,
+            Some(failed) => return failed.clone(),
+            None => return declined(format!("the recording has no configuration {index}")),
+        };
+        let Some(mean) = mean_ms(&self.recording.outcomes[index]) else {
+            return declined("the recording has no sample of this configuration".to_owned());
+        };
+        let time = |launch: u64| match (self.noise, samples.as_slice()) {
+            (Noise::Resampled { first: true, .. }, [slow, _, ..]) if launch == 0 => *slow,
+            (Noise::Resampled { seed, .. }, [_, rest @ ..]) if !rest.is_empty() => {
+                let drawn = mix(mix(seed ^ mix(index as u64)) ^ launch);
+                // The high half of the product is uniform over the samples (bias below 2^-50).
+                let place = (u128::from(drawn) * rest.len() as u128) >> 64;
+                rest[place as usize]
+            }
+            _ => mean,
         };
         let first = self.launched[index];
-        let time = |launch: u64| match (&record.measured, self.noise) {
-            (Measured::Samples(samples), Noise::Resampled { seed, first }) => match samples.as_slice() {
-                [] => None,
-                [only] => Some(*only),
-                [slow, ..] if first && launch == 0 => Some(*slow),
-                [_, rest @ ..] => {
-                    let drawn = mix(mix(seed ^ mix(index as u64)) ^ launch);
-                    // The high half of the product is uniform over the samples (bias below 2^-50).
-                    let place = (u128::from(drawn) * rest.len() as u128) >> 64;
-                    Some(rest[place as usize])
-                }
-            },
-            _ => record.mean_ms(),
-        };
-        if let Measured::Failed(failure) = &record.measured {
-            self.launched[index] += 1;
-            return Outcome::Failed(failure.clone());
-        }
-        match (first..first + launches as u64).map(time).collect() {
-            Some(times) => {
-                self.launched[index] += launches as u64;
-                Outcome::Times(times)
-            }
-            None => declined("the recording has no sample of this configuration".to_owned()),
-        }
+        self.launched[index] += launches as u64;
+        Outcome::Times((first..first + launches as u64).map(time).collect())
     }
 }
 

@@ -6,32 +6,9 @@
 mod number;
 mod parse;
 
-pub use number::Fault;
-
 use crate::Value;
-pub(crate) use number::{Computed, Number};
-use number::{binary, compare};
-
-/// Error of an expression.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ExpressionError {
-    /// It does not parse.
-    #[error("{message} at character {at} of {text:?}")]
-    Syntax {
-        /// The expression.
-        text: String,
-        /// Byte offset, counted from 0.
-        at: usize,
-        /// Token found or missing.
-        message: String,
-    },
-    /// It names something that is neither a parameter nor a constant nor derived before.
-    #[error("{0:?} is not defined")]
-    Unknown(String),
-    /// It cannot be computed.
-    #[error("{0}")]
-    Fault(Fault),
-}
+pub(crate) use number::{Computed, Fault, Number};
+use number::{binary, compare, unary};
 
 /// A parsed expression over numbered *slots*, which hold the values of names.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,19 +25,19 @@ pub enum Expr {
     Compare(Box<Expr>, Vec<(Comparison, Expr)>),
     /// `yes if condition else no`, in the order condition, yes, no.
     Choice(Box<[Expr; 3]>),
-    /// A call of a function.
-    Call(Function, Vec<Expr>),
+    /// The largest (`Greater`) or the smallest (`Less`) of some operands; of equals the first.
+    Extreme(Comparison, Vec<Expr>),
 }
 
-/// Operators of one operand.
+/// Operators and functions of one operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is its Python operator or function")]
 pub enum Unary {
-    /// `-a`
     Minus,
-    /// `+a`
     Plus,
-    /// `not a`
     Not,
+    Abs,
+    Int,
 }
 
 /// Operators of two operands.
@@ -95,22 +72,12 @@ pub enum Comparison {
     NotEqual,
 }
 
-/// Functions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each is its Python function")]
-pub enum Function {
-    Abs,
-    Int,
-    Max,
-    Min,
-}
-
 impl Expr {
     /// Parses `text`; `named` gives what a name stands for, a slot or a constant.
     ///
     /// # Errors
-    /// Where it is not an expression of the kind above.
-    pub fn parse(text: &str, named: &dyn Fn(&str) -> Option<Self>) -> Result<Self, ExpressionError> {
+    /// Where it is not an expression of the kind above (bytes, counted from 0), or a name that stands for nothing.
+    pub fn parse(text: &str, named: &dyn Fn(&str) -> Option<Self>) -> Result<Self, String> {
         parse::parse(text, named)
     }
 
@@ -118,23 +85,16 @@ impl Expr {
     ///
     /// # Errors
     /// What Python would raise an exception for, and whole numbers beyond 64 bits.
-    pub fn evaluate(&self, slots: &[Value]) -> Result<Value, ExpressionError> {
+    pub fn evaluate(&self, slots: &[Value]) -> Result<Value, String> {
         let slots: Vec<Computed<'_>> = slots.iter().map(|value| Ok(value.into())).collect();
-        self.compute(&slots).map(Value::from).map_err(ExpressionError::Fault)
+        self.compute(&slots).map(Value::from).map_err(|fault| fault.to_string())
     }
 
     pub(crate) fn compute<'a>(&'a self, slots: &[Computed<'a>]) -> Computed<'a> {
         match self {
             Self::Literal(value) => Ok(value.into()),
             Self::Slot(slot) => slots.get(*slot).copied().unwrap_or(Err(Fault::Type)),
-            Self::Unary(operator, operand) => {
-                let operand = operand.compute(slots)?;
-                match operator {
-                    Unary::Minus => operand.minus(),
-                    Unary::Plus => operand.plus(),
-                    Unary::Not => Ok(Number::Bool(!operand.truth())),
-                }
-            }
+            Self::Unary(operator, operand) => unary(*operator, operand.compute(slots)?),
             Self::Binary(operator, left, right) => {
                 let left = left.compute(slots)?;
                 match (operator, left.truth()) {
@@ -157,7 +117,14 @@ impl Expr {
                 let [condition, yes, no] = &**parts;
                 if condition.compute(slots)?.truth() { yes.compute(slots) } else { no.compute(slots) }
             }
-            Self::Call(function, operands) => call(*function, operands, slots),
+            Self::Extreme(better, operands) => {
+                let mut values = operands.iter().map(|operand| operand.compute(slots));
+                let first = values.next().unwrap_or(Err(Fault::Type))?;
+                values.try_fold(first, |best, next| {
+                    let next = next?;
+                    Ok(if compare(*better, next, best)? { next } else { best })
+                })
+            }
         }
     }
 
@@ -175,24 +142,7 @@ impl Expr {
                 }
             }
             Self::Choice(parts) => parts.iter().for_each(|part| part.visit(look)),
-            Self::Call(_, operands) => operands.iter().for_each(|operand| operand.visit(look)),
-        }
-    }
-}
-
-fn call<'a>(function: Function, operands: &'a [Expr], slots: &[Computed<'a>]) -> Computed<'a> {
-    let mut values = operands.iter().map(|operand| operand.compute(slots));
-    let first = values.next().unwrap_or(Err(Fault::Type))?;
-    match function {
-        Function::Abs => first.abs(),
-        Function::Int => first.int(),
-        Function::Max | Function::Min => {
-            let better = if function == Function::Min { Comparison::Less } else { Comparison::Greater };
-            // Of equals the first.
-            values.try_fold(first, |best, next| {
-                let next = next?;
-                Ok(if compare(better, next, best)? { next } else { best })
-            })
+            Self::Extreme(_, operands) => operands.iter().for_each(|operand| operand.visit(look)),
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-use super::{Binary, Comparison};
+use super::{Binary, Comparison, Unary};
 use crate::Value;
 
 /// Why an expression has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Python's ZeroDivisionError.
     #[error("a division by zero")]
     DivisionByZero,
@@ -83,38 +83,23 @@ impl<'a> Number<'a> {
     fn plain(self) -> Self {
         if let Bool(value) = self { Int(i64::from(value)) } else { self }
     }
+}
 
-    pub(crate) fn minus(self) -> Computed<'a> {
-        match self.plain() {
-            Int(value) => whole_or_overflow(value.checked_neg()),
-            Real(value) => Ok(Real(-value)),
-            _ => Err(Fault::Type),
+/// Computes an operator or a function of one operand.
+pub(crate) fn unary<'a>(operator: Unary, operand: Number<'a>) -> Computed<'a> {
+    match (operator, operand.plain()) {
+        (Unary::Not, _) => Ok(Bool(!operand.truth())),
+        (Unary::Minus, Int(value)) => whole_or_overflow(value.checked_neg()),
+        (Unary::Minus, Real(value)) => Ok(Real(-value)),
+        (Unary::Abs, Int(value)) => whole_or_overflow(value.checked_abs()),
+        (Unary::Abs, Real(value)) => Ok(Real(value.abs())),
+        // Towards zero. 2^63 itself is out of range; both bounds are exact doubles.
+        (Unary::Int, Real(value)) if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) => {
+            Ok(Int(value as i64))
         }
-    }
-
-    pub(crate) fn plus(self) -> Computed<'a> {
-        if let Text(_) = self { Err(Fault::Type) } else { Ok(self.plain()) }
-    }
-
-    pub(crate) fn abs(self) -> Computed<'a> {
-        match self.plain() {
-            Int(value) => whole_or_overflow(value.checked_abs()),
-            Real(value) => Ok(Real(value.abs())),
-            _ => Err(Fault::Type),
-        }
-    }
-
-    /// `int(x)`: towards zero.
-    pub(crate) fn int(self) -> Computed<'a> {
-        match self.plain() {
-            // 2^63 itself is out of range; both bounds are exact doubles.
-            Real(value) if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&value) => {
-                Ok(Int(value as i64))
-            }
-            Real(_) => Err(Fault::Overflow),
-            Text(_) => Err(Fault::Type),
-            other => Ok(other),
-        }
+        (Unary::Int, Real(_)) => Err(Fault::Overflow),
+        (Unary::Plus, number @ (Int(_) | Real(_))) | (Unary::Int, number @ Int(_)) => Ok(number),
+        (_, Text(_) | Bool(_)) => Err(Fault::Type),
     }
 }
 

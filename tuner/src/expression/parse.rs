@@ -1,6 +1,6 @@
 //! The parser of expressions.
 
-use super::{Binary, Comparison, Expr, ExpressionError, Function, Unary};
+use super::{Binary, Comparison, Expr, Unary};
 use crate::Value;
 
 /// Longer expressions are refused.
@@ -24,9 +24,6 @@ const SYMBOLS: [&str; 21] =
 
 const KEYWORDS: [&str; 5] = ["or", "and", "not", "if", "else"];
 
-const FUNCTIONS: [(&str, Function); 4] =
-    [("abs", Function::Abs), ("int", Function::Int), ("max", Function::Max), ("min", Function::Min)];
-
 const COMPARISONS: [(&str, Comparison); 6] = [
     ("<", Comparison::Less),
     ("<=", Comparison::LessEqual),
@@ -46,7 +43,7 @@ const LEVELS: [&[(&str, Binary)]; 6] = [
     &[("*", Binary::Multiply), ("/", Binary::Divide), ("//", Binary::FloorDivide), ("%", Binary::Modulo)],
 ];
 
-pub(super) fn parse(text: &str, named: &dyn Fn(&str) -> Option<Expr>) -> Result<Expr, ExpressionError> {
+pub(super) fn parse(text: &str, named: &dyn Fn(&str) -> Option<Expr>) -> Result<Expr, String> {
     let tokens = tokens(text)?;
     let mut parser = Parser { text, named, tokens, at: 0, depth: 0 };
     let expr = parser.expression()?;
@@ -56,11 +53,11 @@ pub(super) fn parse(text: &str, named: &dyn Fn(&str) -> Option<Expr>) -> Result<
     }
 }
 
-fn syntax(text: &str, at: usize, message: &str) -> ExpressionError {
-    ExpressionError::Syntax { text: text.chars().take(200).collect(), at, message: message.to_owned() }
+fn syntax(text: &str, at: usize, message: &str) -> String {
+    format!("{message} at character {at} of {:?}", text.chars().take(200).collect::<String>())
 }
 
-fn tokens(text: &str) -> Result<Vec<(usize, Token)>, ExpressionError> {
+fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
     let wrong = |at: usize, message: &str| syntax(text, at, message);
     if text.len() > LONGEST {
         return Err(wrong(LONGEST, "the expression is longer than 64 KiB"));
@@ -161,15 +158,15 @@ impl Parser<'_> {
         found
     }
 
-    fn expect(&mut self, symbol: &str) -> Result<(), ExpressionError> {
+    fn expect(&mut self, symbol: &str) -> Result<(), String> {
         if self.take(symbol) { Ok(()) } else { Err(self.wrong(&format!("{symbol:?} is missing"))) }
     }
 
-    fn wrong(&self, message: &str) -> ExpressionError {
+    fn wrong(&self, message: &str) -> String {
         syntax(self.text, self.tokens[self.at].0, message)
     }
 
-    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T, ExpressionError>) -> Result<T, ExpressionError> {
+    fn deeper<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
         if self.depth == DEEPEST {
             return Err(self.wrong("nested too deeply"));
         }
@@ -179,7 +176,7 @@ impl Parser<'_> {
         parsed
     }
 
-    fn expression(&mut self) -> Result<Expr, ExpressionError> {
+    fn expression(&mut self) -> Result<Expr, String> {
         self.deeper(|parser| {
             let yes = parser.either()?;
             if !parser.take("if") {
@@ -191,7 +188,7 @@ impl Parser<'_> {
         })
     }
 
-    fn either(&mut self) -> Result<Expr, ExpressionError> {
+    fn either(&mut self) -> Result<Expr, String> {
         self.chain(&[("or", Binary::Or)], |parser| parser.chain(&[("and", Binary::And)], Self::negation))
     }
 
@@ -199,8 +196,8 @@ impl Parser<'_> {
     fn chain(
         &mut self,
         operators: &[(&str, Binary)],
-        operand: impl Fn(&mut Self) -> Result<Expr, ExpressionError>,
-    ) -> Result<Expr, ExpressionError> {
+        operand: impl Fn(&mut Self) -> Result<Expr, String>,
+    ) -> Result<Expr, String> {
         let mut left = operand(self)?;
         while let Some(&(_, operator)) = operators.iter().find(|(symbol, _)| self.take(symbol)) {
             left = Expr::Binary(operator, Box::new(left), Box::new(operand(self)?));
@@ -208,7 +205,7 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    fn negation(&mut self) -> Result<Expr, ExpressionError> {
+    fn negation(&mut self) -> Result<Expr, String> {
         if self.take("not") {
             let operand = self.deeper(Self::negation)?;
             return Ok(Expr::Unary(Unary::Not, Box::new(operand)));
@@ -221,14 +218,14 @@ impl Parser<'_> {
         Ok(if rest.is_empty() { first } else { Expr::Compare(Box::new(first), rest) })
     }
 
-    fn level(&mut self, level: usize) -> Result<Expr, ExpressionError> {
+    fn level(&mut self, level: usize) -> Result<Expr, String> {
         match LEVELS.get(level) {
             Some(operators) => self.chain(operators, |parser| parser.level(level + 1)),
             None => self.factor(),
         }
     }
 
-    fn factor(&mut self) -> Result<Expr, ExpressionError> {
+    fn factor(&mut self) -> Result<Expr, String> {
         for (symbol, operator) in [("-", Unary::Minus), ("+", Unary::Plus)] {
             if self.take(symbol) {
                 let operand = self.deeper(Self::factor)?;
@@ -244,7 +241,7 @@ impl Parser<'_> {
         Ok(Expr::Binary(Binary::Power, Box::new(base), Box::new(exponent)))
     }
 
-    fn atom(&mut self) -> Result<Expr, ExpressionError> {
+    fn atom(&mut self) -> Result<Expr, String> {
         match self.peek().clone() {
             Token::Literal(value) => {
                 self.at += 1;
@@ -255,7 +252,7 @@ impl Parser<'_> {
                 if self.take("(") {
                     return self.call(&name);
                 }
-                (self.named)(&name).ok_or(ExpressionError::Unknown(name))
+                (self.named)(&name).ok_or_else(|| format!("{name:?} is not defined"))
             }
             Token::Symbol("(") => {
                 self.at += 1;
@@ -268,11 +265,11 @@ impl Parser<'_> {
     }
 
     /// Parses the operands of a function, after its `(`.
-    fn call(&mut self, name: &str) -> Result<Expr, ExpressionError> {
-        let Some(&(_, function)) = FUNCTIONS.iter().find(|(known, _)| *known == name) else {
+    fn call(&mut self, name: &str) -> Result<Expr, String> {
+        if !["abs", "int", "max", "min"].contains(&name) {
             self.at -= 2;
             return Err(self.wrong("an unknown function"));
-        };
+        }
         let mut operands = Vec::new();
         while !self.take(")") {
             operands.push(self.expression()?);
@@ -281,10 +278,11 @@ impl Parser<'_> {
                 break;
             }
         }
-        match (function, operands.len()) {
-            (Function::Abs | Function::Int, 1) | (Function::Max | Function::Min, 1..) => {
-                Ok(Expr::Call(function, operands))
-            }
+        match (name, operands.len()) {
+            ("max", 1..) => Ok(Expr::Extreme(Comparison::Greater, operands)),
+            ("min", 1..) => Ok(Expr::Extreme(Comparison::Less, operands)),
+            ("abs", 1) => Ok(Expr::Unary(Unary::Abs, Box::new(operands.remove(0)))),
+            ("int", 1) => Ok(Expr::Unary(Unary::Int, Box::new(operands.remove(0)))),
             _ => Err(self.wrong("a function with the wrong number of operands")),
         }
     }

@@ -8,15 +8,13 @@
 //! - `device_name` is empty or missing; `problem_size` is a number, a list or any text;
 //! - an entry that occurs twice counts as its last occurrence, as it does for Python.
 //!
-//! Times are ms. `compile_time` is kept as it is: old versions wrote seconds for some entries.
-
-use std::collections::HashMap;
+//! Times are ms.
 
 use serde_json::{Map, Value as Json};
 
-use super::{Ordered, assemble, failed, key_of, mean_only, samples, time_of, value_of};
-use crate::replay::{Measured, Record, Recording};
-use crate::{FailureKind, Value};
+use super::{Ordered, Rows, failed, times_of, value_of};
+use crate::replay::Recording;
+use crate::{FailureKind, Outcome, Value};
 
 /// Old versions wrote this as the time of what has none.
 const NO_TIME: f64 = 1e20;
@@ -39,33 +37,20 @@ struct Cache {
 pub fn parse(text: &str) -> Result<Recording, String> {
     let cache: Cache = serde_json::from_str(text).map_err(|error| format!("Kernel Tuner cache: {error}"))?;
     let objective = cache.objective.unwrap_or_else(|| "time".to_owned());
-    let mut rows: Vec<(Vec<Value>, Record)> = Vec::with_capacity(cache.entries.0.len());
-    let mut seen = HashMap::new();
+    let mut rows = Rows::default();
     for (key, entry) in cache.entries.0 {
         let wrong = |what: String| format!("cache entry {key:?}: {what}");
-        let mut values = Vec::with_capacity(cache.tune_params_keys.len());
-        for name in &cache.tune_params_keys {
-            let value = entry.get(name).ok_or_else(|| wrong(format!("has no parameter {name:?}")))?;
-            values.push(value_of(value));
-        }
-        let measured = measured(&entry, &objective).map_err(wrong)?;
-        let compile_ms = entry.get("compile_time").and_then(Json::as_f64).filter(|time| *time >= 0.0);
-        let row = (values, Record { measured, compile_ms });
-        match seen.insert(key_of(&row.0), rows.len()) {
-            Some(earlier) => {
-                seen.insert(key_of(&row.0), earlier);
-                rows[earlier] = row;
-            }
-            None => rows.push(row),
-        }
+        let value = |name: &String| entry.get(name).map(value_of).ok_or_else(|| format!("has no parameter {name:?}"));
+        let values = cache.tune_params_keys.iter().map(value).collect::<Result<Vec<Value>, _>>().map_err(wrong)?;
+        rows.add(values, outcome(&entry, &objective).map_err(wrong)?, |earlier, later| *earlier = later);
     }
-    let recording = Recording {
+    let head = Recording {
         device: cache.device_name.unwrap_or_default(),
         kernel: cache.kernel_name.unwrap_or_default(),
         problem: problem_text(cache.problem_size.as_ref()),
         ..Recording::default()
     };
-    assemble(recording, &cache.tune_params_keys, rows)
+    rows.recording(head, &cache.tune_params_keys)
 }
 
 /// Prints the problem as Python does, which is what the compact form has.
@@ -81,27 +66,26 @@ fn problem_text(problem: Option<&Json>) -> String {
     }
 }
 
-fn measured(entry: &Map<String, Json>, objective: &str) -> Result<Measured, String> {
+fn outcome(entry: &Map<String, Json>, objective: &str) -> Result<Outcome, String> {
     if let Some(word) = ["time", objective].into_iter().find_map(|name| entry.get(name)?.as_str()) {
         return Ok(failed(kind_of(word), format!("recorded: {word}")));
     }
+    let without = || Ok(failed(FailureKind::Launch, "recorded without a time".to_owned()));
     if let Some(Json::Array(times)) = entry.get("times")
         && !times.is_empty()
     {
         // A null counts as no number.
-        let times = times.iter().filter(|time| !time.is_null()).map(|time| time_of(time, 1.0));
-        let times = times.collect::<Result<Vec<f64>, String>>().map_err(|error| format!("times: {error}"))?;
-        if times.is_empty() {
-            return Ok(failed(FailureKind::Launch, "recorded without a time".to_owned()));
-        }
-        return Ok(samples(times));
+        let times: Vec<&Json> = times.iter().filter(|time| !time.is_null()).collect();
+        return if times.is_empty() {
+            without()
+        } else {
+            times_of(times, 1.0).map_err(|error| format!("times: {error}"))
+        };
     }
     match entry.get("time") {
-        Some(Json::Null) | None => Ok(failed(FailureKind::Launch, "recorded without a time".to_owned())),
-        Some(time) => match time_of(time, 1.0).map_err(|error| format!("time: {error}"))? {
-            NO_TIME.. => Ok(failed(FailureKind::Launch, "recorded: no time".to_owned())),
-            time => Ok(mean_only(time)),
-        },
+        Some(Json::Null) | None => without(),
+        Some(time) if time.as_f64().is_some_and(|time| time >= NO_TIME) => without(),
+        Some(time) => times_of([time], 1.0).map_err(|error| format!("time: {error}")),
     }
 }
 

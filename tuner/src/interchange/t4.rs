@@ -1,16 +1,14 @@
 //! T4, the autotuning community's form for results (schema 1.0.0), read.
 //!
-//! What real files do: the unit of time is spelt "miliseconds"; a failure's value is a string; the compilation's time is
-//! called `compilation`, not `compilation_time` as in the schema; a configuration may occur more than once (its samples
-//! are then joined; a later failure replaces them, and later times replace a failure).
-
-use std::collections::HashMap;
+//! What real files do: the unit of time is spelt "miliseconds"; a failure's value is a string; a configuration may occur
+//! more than once (its samples are then joined; a later failure replaces them, and later times replace a failure).
 
 use serde_json::Value as Json;
 
-use super::{Ordered, assemble, failed, key_of, mean_only, samples, time_of, value_of};
-use crate::replay::{Measured, Record, Recording};
-use crate::{FailureKind, Value};
+use super::{Ordered, Rows, failed, times_of, value_of};
+use crate::program::unit_ms;
+use crate::replay::Recording;
+use crate::{FailureKind, Outcome, Value};
 
 #[derive(serde::Deserialize)]
 struct File {
@@ -39,8 +37,6 @@ struct Entry {
 
 #[derive(serde::Deserialize)]
 struct Times {
-    #[serde(alias = "compilation")]
-    compilation_time: Option<f64>,
     runtimes: Option<Vec<Json>>,
 }
 
@@ -58,67 +54,44 @@ struct Measurement {
 /// understood; an unknown unit of time.
 pub fn parse(text: &str) -> Result<Recording, String> {
     let file: File = serde_json::from_str(text).map_err(|error| format!("T4: {error}"))?;
-    let unit = file.metadata.timeunit.as_deref();
-    let unit_ms = match unit {
-        Some(unit) => unit_ms(unit).ok_or_else(|| format!("metadata: unknown unit of time {unit:?}"))?,
-        None => 1.0,
-    };
+    let of_file = unit_of(file.metadata.timeunit.as_deref(), 1.0).map_err(|error| format!("metadata: {error}"))?;
     let mut names: Option<Vec<String>> = None;
-    let mut rows: Vec<(Vec<Value>, Record)> = Vec::with_capacity(file.results.len());
-    let mut seen = HashMap::new();
+    let mut rows = Rows::default();
     for (at, entry) in file.results.into_iter().enumerate() {
         let wrong = |what: String| format!("result {at}: {what}");
-        let compile_ms = entry.times.as_ref().and_then(|times| Some(times.compilation_time? * unit_ms));
-        let record = Record {
-            measured: measured(&entry, unit_ms).map_err(wrong)?,
-            compile_ms: compile_ms.filter(|ms| *ms >= 0.0 && ms.is_finite()),
-        };
-        let names = names.get_or_insert_with(|| entry.configuration.0.iter().map(|(name, _)| name.clone()).collect());
-        if entry.configuration.0.len() != names.len() {
-            return Err(wrong(format!("{} parameters, the first has {}", entry.configuration.0.len(), names.len())));
+        let outcome = outcome(&entry, of_file).map_err(wrong)?;
+        let parameters = entry.configuration.0;
+        let names = names.get_or_insert_with(|| parameters.iter().map(|(name, _)| name.clone()).collect());
+        if parameters.len() != names.len() {
+            return Err(wrong(format!("{} parameters, the first has {}", parameters.len(), names.len())));
         }
-        let find = |name: &String| entry.configuration.0.iter().find(|(other, _)| other == name);
-        let values: Option<Vec<Value>> =
-            names.iter().map(|name| find(name).map(|(_, value)| value_of(value))).collect();
+        let value =
+            |name: &String| parameters.iter().find(|(other, _)| other == name).map(|(_, value)| value_of(value));
+        let values: Option<Vec<Value>> = names.iter().map(value).collect();
         let values = values.ok_or_else(|| wrong("has other parameters than the first".to_owned()))?;
-        if let Some(&earlier) = seen.get(&key_of(&values)) {
-            join(&mut rows, earlier, record);
-        } else {
-            seen.insert(key_of(&values), rows.len());
-            rows.push((values, record));
-        }
+        rows.add(values, outcome, |earlier, later| match (earlier, later) {
+            (Outcome::Times(times), Outcome::Times(more)) => times.extend(more),
+            (earlier, later) => *earlier = later,
+        });
     }
-    let recording = Recording {
+    let head = Recording {
         device: file.metadata.device.unwrap_or_default(),
         kernel: file.metadata.kernel.unwrap_or_default(),
         problem: file.metadata.problem.unwrap_or_default(),
         ..Recording::default()
     };
-    assemble(recording, &names.unwrap_or_default(), rows)
+    rows.recording(head, &names.unwrap_or_default())
 }
 
-/// A configuration again.
-fn join(rows: &mut [(Vec<Value>, Record)], earlier: usize, later: Record) {
-    let earlier = &mut rows[earlier].1;
-    match (&mut earlier.measured, later.measured) {
-        (Measured::Samples(times), Measured::Samples(more)) => times.extend(more),
-        (measured, later) => *measured = later,
-    }
-    earlier.compile_ms = earlier.compile_ms.or(later.compile_ms);
-}
-
-/// Returns the milliseconds of one unit.
-fn unit_ms(unit: &str) -> Option<f64> {
-    match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "ms" | "millisecond" | "milliseconds" | "milisecond" | "miliseconds" => Some(1.0),
-        "s" | "sec" | "second" | "seconds" => Some(1e3),
-        "us" | "µs" | "microsecond" | "microseconds" => Some(1e-3),
-        "ns" | "nanosecond" | "nanoseconds" => Some(1e-6),
-        _ => None,
+/// Returns a unit of time in ms; `otherwise` where none is named.
+fn unit_of(name: Option<&str>, otherwise: f64) -> Result<f64, String> {
+    match name {
+        None | Some("") => Ok(otherwise),
+        Some(name) => unit_ms(name).ok_or_else(|| format!("unknown unit of time {name:?}")),
     }
 }
 
-fn measured(entry: &Entry, file_unit_ms: f64) -> Result<Measured, String> {
+fn outcome(entry: &Entry, of_file: f64) -> Result<Outcome, String> {
     let time = entry.measurements.iter().find(|measurement| measurement.name == "time");
     let kind = match entry.invalidity.as_str() {
         "correct" => None,
@@ -136,21 +109,12 @@ fn measured(entry: &Entry, file_unit_ms: f64) -> Result<Measured, String> {
     if let Some(runtimes) = entry.times.as_ref().and_then(|times| times.runtimes.as_ref())
         && !runtimes.is_empty()
     {
-        let times: Result<Vec<f64>, String> = runtimes.iter().map(|time| time_of(time, file_unit_ms)).collect();
-        return times.map(samples).map_err(|error| format!("runtimes: {error}"));
+        return times_of(runtimes, of_file).map_err(|error| format!("runtimes: {error}"));
     }
     let Some(time) = time else {
         return Ok(failed(FailureKind::Launch, "recorded without a time".to_owned()));
     };
-    let unit = match time.unit.as_deref() {
-        None | Some("") => file_unit_ms,
-        Some(unit) => unit_ms(unit).ok_or_else(|| format!("unknown unit of time {unit:?}"))?,
-    };
-    match &time.value {
-        Json::Array(times) => {
-            let times: Result<Vec<f64>, String> = times.iter().map(|time| time_of(time, unit)).collect();
-            times.map(samples).map_err(|error| format!("time: {error}"))
-        }
-        value => time_of(value, unit).map(mean_only).map_err(|error| format!("time: {error}")),
-    }
+    let unit_ms = unit_of(time.unit.as_deref(), of_file)?;
+    let times = time.value.as_array().map_or_else(|| std::slice::from_ref(&time.value), Vec::as_slice);
+    times_of(times, unit_ms).map_err(|error| format!("time: {error}"))
 }

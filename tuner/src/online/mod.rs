@@ -20,19 +20,11 @@
 //! The hot path takes no lock that another worker holds and waits for no event: a worker that comes at a bad moment
 //! launches with the best that is known, untimed.
 
-mod by_workload;
-mod drive;
-mod memory;
 mod scan;
 mod worker;
 
-pub use by_workload::{ByWorkload, Fit};
-pub use drive::{Drive, Driven, Piece, drive};
-pub use memory::{Memory, Recalled};
 pub use worker::{Elapsed, Event, Progress, Worker};
 
-use super::drift::DriftOptions;
-use super::workloads::MatrixError;
 use super::{Config, Failure, Value};
 use scan::Scan;
 use serde::{Deserialize, Serialize};
@@ -40,49 +32,25 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Statistic that represents the samples of a configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Statistic {
-    /// The median.
-    #[default]
-    Median,
-    /// The mean.
-    Mean,
-    /// The largest: for work whose slowest launch counts.
-    Maximum,
-}
-
 /// Why a scan was started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cause {
-    /// The first tuning, or one that was started again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// The first tuning.
     First,
     /// The times of the configuration in use moved.
     Drift,
-    /// The period was over, or the user asked.
+    /// The period was over.
     Period,
 }
 
 /// Settings of an on-line tuner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Samples of each configuration (M). Default 5.
+    /// Samples of each configuration (M), represented by their median. Default 5.
     pub samples: usize,
-    /// Statistic that represents the samples. Default the median.
-    pub statistic: Statistic,
-    /// Launches of each configuration before its first sample. Default 0: the median does not mind one slow first.
-    pub warm_up: usize,
-    /// Number of the most promising that are given more samples before one is locked; below 2 for none, which is
-    /// HOOMD-blue's way. Default 8.
-    pub finalists: usize,
-    /// Samples of each finalist in a round of the run-off. Default 10.
+    /// Samples in a round of the run-off, which the most promising configurations have before one is locked; 0 for none,
+    /// which is HOOMD-blue's way. Default 10.
     pub run_off: usize,
-    /// Most rounds; it ends earlier if it is clear who wins. Default 5.
-    pub run_off_rounds: usize,
-    /// A change must win by more than this. Default 0.002.
-    pub indifference: f64,
     /// Share of launches, and of their time, that may explore once tuning is complete (scans that drift calls for are not
     /// held to it). Default 0.002.
     pub explore_share: f64,
@@ -90,10 +58,6 @@ pub struct Options {
     pub rescan_after: Option<u64>,
     /// Time after which every configuration is sampled again; `None` for never. Default five minutes.
     pub rescan_every: Option<Duration>,
-    /// Starts a scan on drift. Default true.
-    pub rescan_on_drift: bool,
-    /// Detection of drift.
-    pub drift: DriftOptions,
     /// Seed of the order inside a sweep.
     pub seed: u64,
 }
@@ -102,17 +66,10 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             samples: 5,
-            statistic: Statistic::default(),
-            warm_up: 0,
-            finalists: 8,
             run_off: 10,
-            run_off_rounds: 5,
-            indifference: 0.002,
             explore_share: 0.002,
             rescan_after: Some(1_000_000),
             rescan_every: Some(Duration::from_mins(5)),
-            rescan_on_drift: true,
-            drift: DriftOptions::default(),
             seed: 1,
         }
     }
@@ -137,7 +94,7 @@ pub struct Counters {
     pub changes: u64,
 }
 
-/// Result of an on-line tuner, for a [`Memory`].
+/// Result of an on-line tuner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The configuration in use.
@@ -154,18 +111,14 @@ pub struct Report {
 
 /// Errors of requests to an on-line tuner.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum OnlineError {
     /// There is nothing to choose from.
     #[error("no configuration is valid")]
     Empty,
     /// The default is not in the list.
     #[error("the default is number {default} of {configs} configurations")]
-    NoDefault {
-        /// The number that was given.
-        default: usize,
-        /// Number of configurations.
-        configs: usize,
-    },
+    NoDefault { default: usize, configs: usize },
     /// Too many to visit one by one.
     #[error("{0} or more configurations are too many for an on-line tuner (at most {MOST}); search off-line first")]
     TooMany(usize),
@@ -174,18 +127,7 @@ pub enum OnlineError {
     Unknown(Config),
     /// A configuration that failed before.
     #[error("{config:?} failed before: {}", failure.message)]
-    Banned {
-        /// The configuration.
-        config: Config,
-        /// Failure of the configuration.
-        failure: Failure,
-    },
-    /// The memory could not be read or written.
-    #[error("the tuner's memory: {0}")]
-    Memory(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The sets of several workloads cannot be used.
-    #[error(transparent)]
-    Sets(#[from] MatrixError),
+    Banned { config: Config, failure: Failure },
 }
 
 /// Most configurations of one tuner: with five sweeps and 10 µs a launch, two seconds of real work.
@@ -273,30 +215,6 @@ impl Tuner {
         self.shared.lock().counters
     }
 
-    /// The samples of a configuration, oldest first, ms.
-    ///
-    /// # Errors
-    /// [`OnlineError::Unknown`].
-    pub fn samples(&self, config: &Config) -> Result<Vec<f64>, OnlineError> {
-        let index = self.index(config)?;
-        Ok(self.shared.lock().samples(index))
-    }
-
-    /// Uses `config` for every launch, without any exploring, until [`Tuner::unpin`].
-    ///
-    /// # Errors
-    /// [`OnlineError::Unknown`], [`OnlineError::Banned`].
-    pub fn pin(&self, config: &Config) -> Result<(), OnlineError> {
-        self.change(config, |scan, index| scan.pin(Some(index)))
-    }
-
-    /// Goes on where [`Tuner::pin`] interrupted.
-    pub fn unpin(&self) {
-        let mut scan = self.shared.lock();
-        scan.pin(None);
-        self.shared.current.store(scan.current(), Relaxed);
-    }
-
     /// Uses `config` as if a scan had found it: tuning is complete, and goes on with the period and on drift.
     ///
     /// # Errors
@@ -311,28 +229,6 @@ impl Tuner {
     /// [`OnlineError::Unknown`], [`OnlineError::Banned`].
     pub fn prefer(&self, config: &Config) -> Result<(), OnlineError> {
         self.change(config, Scan::prefer)
-    }
-
-    /// Takes `config` out for good, say because the device cannot launch it.
-    ///
-    /// # Errors
-    /// [`OnlineError::Unknown`].
-    pub fn ban(&self, config: &Config, failure: Failure) -> Result<(), OnlineError> {
-        let index = self.index(config)?;
-        let mut scan = self.shared.lock();
-        scan.fail(index, None, failure);
-        self.shared.current.store(scan.current(), Relaxed);
-        Ok(())
-    }
-
-    /// Forgets all samples and tunes again. Configurations that failed stay out.
-    pub fn start_again(&self) {
-        self.shared.lock().start_again();
-    }
-
-    /// Samples every configuration once more, within the share that may explore.
-    pub fn rescan(&self) {
-        self.shared.lock().rescan();
     }
 
     /// Returns what was found; `None` before tuning is complete.
@@ -353,13 +249,9 @@ impl Tuner {
         })
     }
 
-    fn index(&self, config: &Config) -> Result<usize, OnlineError> {
-        let found = self.shared.configs.iter().position(|known| known == config);
-        found.ok_or_else(|| OnlineError::Unknown(config.clone()))
-    }
-
     fn change(&self, config: &Config, change: impl FnOnce(&mut Scan, usize)) -> Result<(), OnlineError> {
-        let index = self.index(config)?;
+        let index = self.shared.configs.iter().position(|known| known == config);
+        let index = index.ok_or_else(|| OnlineError::Unknown(config.clone()))?;
         let mut scan = self.shared.lock();
         if let Some(failure) = scan.failure(index) {
             return Err(OnlineError::Banned { config: config.clone(), failure: failure.clone() });

@@ -24,7 +24,7 @@ use std::io::{Read as _, Seek as _, SeekFrom};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-pub use reading::{Reading, Unit};
+pub use reading::{Reading, unit_ms};
 pub use template::Template;
 
 use crate::device::group::{Folder, Group};

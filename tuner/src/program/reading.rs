@@ -10,27 +10,21 @@ use regex_lite::Regex;
 pub enum Reading {
     /// The time from the start of the process to its end, in ms.
     Clock,
-    /// Every match in the standard output: its first group, or the whole.
-    Pattern(Regex, Unit),
-    /// The standard output is JSON (or its last line is): a number, or a list of them, at this pointer (RFC 6901).
-    Json(String, Unit),
+    /// Every match in the standard output, its first group or the whole, in a unit (ms).
+    Pattern(Regex, f64),
+    /// The standard output is JSON (or its last line is): a number, or a list of them, at this pointer (RFC 6901), in a unit
+    /// (ms).
+    Json(String, f64),
 }
 
-/// The unit of a time that is read: what one is in ms. Other numbers are taken as they are.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Unit(pub f64);
-
-impl Default for Unit {
-    fn default() -> Self {
-        Self(1.0)
-    }
-}
-
-impl Unit {
-    /// A unit of time by name: `s`, `ms`, `us`, `ns`.
-    pub fn named(name: &str) -> Option<Self> {
-        let units = [("s", 1e3), ("ms", 1.0), ("us", 1e-3), ("ns", 1e-6)];
-        units.into_iter().find(|(known, _)| *known == name).map(|(_, ms)| Self(ms))
+/// Returns what one of a unit of time is in ms: `s`, `ms`, `us`, `ns`, or spelt out.
+pub fn unit_ms(name: &str) -> Option<f64> {
+    match name.trim().to_ascii_lowercase().as_str() {
+        "s" | "sec" | "second" | "seconds" => Some(1e3),
+        "ms" | "millisecond" | "milliseconds" | "milisecond" | "miliseconds" => Some(1.0),
+        "us" | "µs" | "microsecond" | "microseconds" => Some(1e-3),
+        "ns" | "nanosecond" | "nanoseconds" => Some(1e-6),
+        _ => None,
     }
 }
 
@@ -41,7 +35,7 @@ impl Reading {
     /// What is wrong with it.
     pub fn regex(pattern: &str) -> Result<Self, String> {
         let regex = Regex::new(pattern).map_err(|error| format!("{pattern:?}: {error}"))?;
-        Ok(Self::Pattern(regex, Unit::default()))
+        Ok(Self::Pattern(regex, 1.0))
     }
 
     /// Numbers by a JSON pointer, such as `/results/0/seconds`.
@@ -52,12 +46,12 @@ impl Reading {
         if !pointer.is_empty() && !pointer.starts_with('/') {
             return Err(format!("{pointer:?} is not a JSON pointer: it does not begin with /"));
         }
-        Ok(Self::Json(pointer.to_owned(), Unit::default()))
+        Ok(Self::Json(pointer.to_owned(), 1.0))
     }
 
-    /// The same with numbers in a unit.
+    /// Takes the numbers in a unit of so many ms.
     #[must_use]
-    pub fn in_unit(self, unit: Unit) -> Self {
+    pub fn in_unit(self, unit: f64) -> Self {
         match self {
             Self::Clock => Self::Clock,
             Self::Pattern(regex, _) => Self::Pattern(regex, unit),
@@ -84,7 +78,7 @@ impl Reading {
             let shown: String = text.chars().take(200).collect();
             return Err(format!("no number in its output: {shown:?}"));
         }
-        Ok(values.into_iter().map(|value| value * unit.0).collect())
+        Ok(values.into_iter().map(|value| value * unit).collect())
     }
 }
 
@@ -123,7 +117,7 @@ mod tests {
         assert_eq!(read(&Reading::Clock, "7"), Ok(vec![1500.0]));
         let pattern = Reading::regex(r"t=([0-9.e-]+)").unwrap();
         assert_eq!(read(&pattern, "t=1.5 t=2\nt=1e-3"), Ok(vec![1.5, 2.0, 0.001]));
-        assert_eq!(read(&pattern.in_unit(Unit::named("s").unwrap()), "t=1.5"), Ok(vec![1500.0]));
+        assert_eq!(read(&pattern.in_unit(unit_ms("s").unwrap()), "t=1.5"), Ok(vec![1500.0]));
         assert_eq!(read(&Reading::regex(r"\d+").unwrap(), "took 12 of 15"), Ok(vec![12.0, 15.0]));
         let json = Reading::json("/runs").unwrap();
         assert_eq!(read(&json, "{\"runs\": [1, 2.5]}"), Ok(vec![1.0, 2.5]));

@@ -1,10 +1,9 @@
 //! Why a run decided what it decided.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::words::{changes, in_words, objective_of, percent, tried, word};
-use super::{Evaluation, Importance, Report};
+use super::words::{changes, in_words, objective_of, percent, word};
+use super::{Importance, Report, numbers};
 use crate::Outcome;
 use crate::compare::{Decision, Fate};
 use crate::interchange::store_json::RECORDED;
@@ -19,6 +18,7 @@ const VALUES: usize = 12;
 /// Why the run decided what it decided, in sentences.
 pub fn explain(record: &RunRecord) -> String {
     let mut text = format!("Run {}: {} for {} on {}.\n", record.run, record.tunable, record.workload, record.device);
+    let report = Report::of(record, None);
     let Some(evidence) = &record.decision else {
         let failed = |seen: &Observation| matches!(seen.outcome, Outcome::Failed(_));
         let why = match &record.finished {
@@ -28,7 +28,7 @@ pub fn explain(record: &RunRecord) -> String {
             Some(_) => "its samples showed nothing to decide",
         };
         let _ = writeln!(text, "It decided nothing: {why}.");
-        failures(record, &mut text);
+        failures(&report, &mut text);
         return text;
     };
     let objective = objective_of(record);
@@ -76,8 +76,8 @@ pub fn explain(record: &RunRecord) -> String {
     if let Some(details) = details {
         decided(record, details, &mut text);
     }
-    failures(record, &mut text);
-    effects(record, evidence, &mut text);
+    failures(&report, &mut text);
+    effects(&report, evidence, &mut text);
     text
 }
 
@@ -120,23 +120,11 @@ fn judged(objective: Objective, judgement: &Judgement) -> String {
     format!("{verdict}: {} {centre}, interval {low} to {high}, {} blocks", objective.noun(), judgement.blocks)
 }
 
-/// Returns the effects of the parameters, over the evaluations of the search.
-pub fn importance(record: &RunRecord) -> Vec<Importance> {
-    let evaluation = |seen: &Observation| Evaluation { config: seen.config.clone(), outcome: seen.outcome.clone() };
-    Report {
-        parameters: record.space.parameters.clone(),
-        evaluations: record.measurements.iter().map(evaluation).collect(),
-        // As the page of the run: what races and final rounds measure is another sample of few configurations.
-        searched: record.decision.as_ref().map(|evidence| evidence.tried),
-        ..Report::default()
-    }
-    .summary()
-    .importance
-}
-
-fn effects(record: &RunRecord, evidence: &Evidence, text: &mut String) {
-    let objective = objective_of(record);
-    let importance: Vec<Importance> = importance(record)
+fn effects(report: &Report, evidence: &Evidence, text: &mut String) {
+    let objective = report.objective;
+    let importance: Vec<Importance> = report
+        .summary()
+        .importance
         .into_iter()
         .filter(|parameter| parameter.effects.iter().filter(|effect| effect.count > 0).count() > 1)
         .collect();
@@ -153,7 +141,7 @@ fn effects(record: &RunRecord, evidence: &Evidence, text: &mut String) {
         }
     );
     for parameter in importance {
-        let place = record.space.parameters.iter().position(|(name, _)| *name == parameter.parameter);
+        let place = report.parameters.iter().position(|(name, _)| *name == parameter.parameter);
         let chosen = place.and_then(|place| evidence.chosen.config.0.get(place));
         let known: Vec<_> = parameter.effects.iter().filter_map(|effect| Some((effect, effect.median?))).collect();
         let shown = known.iter().take(VALUES).map(|(effect, median)| {
@@ -200,14 +188,8 @@ fn apart(evidence: &Evidence, other: &Contender) -> &'static str {
     }
 }
 
-fn failures(record: &RunRecord, text: &mut String) {
-    let mut kinds: BTreeMap<&str, (usize, &str)> = BTreeMap::new();
-    let tried = tried(&record.measurements);
-    for (kind, message) in tried.iter().filter_map(|tried| tried.failure) {
-        let entry = kinds.entry(word(kind)).or_insert((0, message));
-        entry.0 += 1;
-    }
-    for (kind, (count, message)) in kinds {
-        let _ = writeln!(text, "{count} failed: {kind} (one says: {message}).");
+fn failures(report: &Report, text: &mut String) {
+    for (kind, count, _, message) in numbers::failures(report) {
+        let _ = writeln!(text, "{count} failed: {} (one says: {message}).", word(kind));
     }
 }

@@ -12,11 +12,15 @@ pub use numbers::{Effect, Importance, Summary};
 
 use super::compare::Decision;
 use super::objective::Objective;
+use super::store::Observation;
+use super::store::contents::RunRecord;
 use super::{Config, Outcome, Value};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+#[cfg(feature = "page")]
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 /// One measured configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +58,45 @@ pub struct Report {
 }
 
 impl Report {
+    /// Reports a run from what the store keeps of it alone: one that was continued is reported as if it had not been
+    /// interrupted.
+    pub fn of(record: &RunRecord, default: Option<Config>) -> Self {
+        let evidence = record.decision.as_ref();
+        let objective = words::objective_of(record);
+        let mut facts = vec![
+            ("workload", record.workload.to_string()),
+            ("strategy", record.plan.strategy.clone()),
+            ("seed", record.plan.seed.to_string()),
+            ("budget", record.plan.budget.clone()),
+        ];
+        if let Some(evidence) = evidence {
+            let final_rounds = evidence.details.as_ref().is_some_and(|details| details.final_launches > 0);
+            let of = if final_rounds { " in the final rounds" } else { "" };
+            let chosen = words::in_words(&record.space.parameters, &evidence.chosen.config);
+            facts.extend([
+                ("ended because", evidence.stopped.clone()),
+                ("chosen", format!("{chosen}: {}{of}", objective.words(evidence.chosen.time_ms))),
+                ("verdict", evidence.verdict.clone()),
+            ]);
+        }
+        let evaluation = |Observation { config, outcome, .. }: &Observation| Evaluation {
+            config: config.clone(),
+            outcome: outcome.clone(),
+        };
+        let details = evidence.and_then(|evidence| evidence.details.as_deref());
+        Self {
+            title: record.tunable.to_string(),
+            device: record.device.to_string(),
+            facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            parameters: record.space.parameters.clone(),
+            default,
+            evaluations: record.measurements.iter().map(evaluation).collect(),
+            searched: evidence.map(|evidence| evidence.tried),
+            decisions: details.map(|details| details.decisions.clone()).unwrap_or_default(),
+            objective,
+        }
+    }
+
     /// The evaluations of the search.
     pub fn search(&self) -> &[Evaluation] {
         let end = self.searched.map_or(self.evaluations.len(), |searched| searched.min(self.evaluations.len()));
@@ -94,34 +137,13 @@ impl Report {
     pub fn write(&self, directory: &Path, name: &str) -> io::Result<[PathBuf; 3]> {
         fs::create_dir_all(directory)?;
         let paths = ["html", "csv", "json"].map(|ending| directory.join(format!("{name}.{ending}")));
-        write_whole(&paths[0], &self.html())?;
-        write_whole(&paths[1], &self.csv())?;
-        write_whole(&paths[2], &self.json()?)?;
+        for (path, text) in paths.iter().zip([self.html(), self.csv(), self.json()?]) {
+            // With the mode that the umask leaves; tempfile's own is for its user alone.
+            let create = |path: &Path| fs::File::options().write(true).create_new(true).open(path);
+            let mut file = tempfile::Builder::new().prefix(".tuner-").suffix(".part").make_in(directory, create)?;
+            io::Write::write_all(&mut file, text.as_bytes())?;
+            file.persist(path).map_err(|error| error.error)?;
+        }
         Ok(paths)
     }
-}
-
-/// Writes a file that is whole or not there: what was at the path stays until all is written. A FIFO or a device is
-/// written to directly.
-///
-/// # Errors
-/// Those of writing.
-pub fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let there = fs::metadata(path);
-    if there.as_ref().is_ok_and(|there| !there.is_file()) {
-        return fs::write(path, text);
-    }
-    // A link stays one.
-    let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // With the mode that the umask leaves; tempfile's own is for its user alone.
-    let create = |path: &Path| File::options().write(true).create_new(true).open(path);
-    let mut file = tempfile::Builder::new().prefix(".tuner-").suffix(".part").make_in(folder, create)?;
-    file.write_all(text.as_bytes())?;
-    if let Ok(there) = there {
-        // The new file may lack the right to the old one's mode; it then keeps the usual one.
-        let _ = file.as_file().set_permissions(there.permissions());
-    }
-    file.persist(target).map_err(|error| error.error)?;
-    Ok(())
 }

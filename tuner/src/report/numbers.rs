@@ -1,8 +1,8 @@
 //! The numbers behind the pictures.
 
-use super::Report;
+use super::{Evaluation, Report};
 use crate::statistics::{mean, median, quantile, variance};
-use crate::{Config, Outcome, Value, quoted};
+use crate::{Config, Failure, FailureKind, Outcome, Value, quoted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -62,16 +62,21 @@ pub(super) fn time(outcome: &Outcome) -> Option<f64> {
     }
 }
 
-/// The name of a unit-like enum value as serde writes it.
-pub(super) fn word(value: &impl Serialize) -> String {
-    match serde_json::to_value(value) {
-        Ok(serde_json::Value::String(word)) => word,
-        _ => String::new(),
+/// Lists the kinds of failures of the search: how often each occurred, and the first of them.
+pub(super) fn failures(report: &Report) -> Vec<(FailureKind, usize, &Config, &str)> {
+    let mut kinds: Vec<(FailureKind, usize, &Config, &str)> = Vec::new();
+    for Evaluation { config, outcome } in report.search() {
+        let Outcome::Failed(Failure { kind, message }) = outcome else { continue };
+        match kinds.iter_mut().find(|(known, ..)| known == kind) {
+            Some((_, count, ..)) => *count += 1,
+            None => kinds.push((*kind, 1, config, message)),
+        }
     }
+    kinds
 }
 
 /// Relative standard deviation of an outcome's samples, if there are several.
-pub(super) fn noise(outcome: &Outcome) -> Option<f64> {
+fn noise(outcome: &Outcome) -> Option<f64> {
     match outcome {
         Outcome::Times(times) if times.len() > 1 => {
             Some(variance(times).sqrt() / mean(times)).filter(|x| x.is_finite())
@@ -84,9 +89,6 @@ pub(super) fn summary(report: &Report) -> Summary {
     let mut summary = Summary { evaluations: report.search().len(), ..Summary::default() };
     let mut least: Option<f64> = None;
     for evaluation in report.search() {
-        if let Outcome::Failed(failure) = &evaluation.outcome {
-            *summary.failures.entry(word(&failure.kind)).or_default() += 1;
-        }
         if let Some(time) = time(&evaluation.outcome) {
             if summary.best.as_ref().is_none_or(|(_, best)| time < *best) {
                 summary.best = Some((evaluation.config.clone(), time));
@@ -101,6 +103,7 @@ pub(super) fn summary(report: &Report) -> Summary {
         }
         summary.best_so_far.push(least);
     }
+    summary.failures = failures(report).iter().map(|(kind, count, ..)| (kind.name().to_owned(), *count)).collect();
     let noises: Vec<f64> = report.search().iter().filter_map(|e| noise(&e.outcome)).collect();
     summary.noise = (!noises.is_empty()).then(|| quantile(&noises, 0.5));
     summary.importance = (0..report.parameters.len()).map(|parameter| importance(report, parameter)).collect();
@@ -108,25 +111,10 @@ pub(super) fn summary(report: &Report) -> Summary {
     summary
 }
 
-/// The values of a parameter that occur: those that are declared first, in their order, then others, sorted.
-pub(super) fn values(report: &Report, parameter: usize) -> Vec<Value> {
-    let mut values = report.parameters[parameter].1.clone();
-    let declared = values.len();
-    for evaluation in report.search() {
-        if let Some(value) = evaluation.config.0.get(parameter)
-            && !values.contains(value)
-        {
-            values.push(value.clone());
-        }
-    }
-    values[declared..].sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
-    values
-}
-
 fn importance(report: &Report, parameter: usize) -> Importance {
     let mut effects = Vec::new();
     let mut groups: Vec<Vec<f64>> = Vec::new();
-    for value in values(report, parameter) {
+    for value in report.parameters[parameter].1.clone() {
         let with: Vec<&Outcome> =
             report.search().iter().filter(|e| e.config.0.get(parameter) == Some(&value)).map(|e| &e.outcome).collect();
         let times: Vec<f64> = with.iter().filter_map(|outcome| time(outcome)).collect();
@@ -182,7 +170,7 @@ pub(super) fn csv(report: &Report) -> String {
             ),
             Outcome::Times(_) => writeln!(text, ",ok,,,,,0,"),
             Outcome::Failed(failure) => {
-                writeln!(text, ",{},,,,,0,{}", word(&failure.kind), quoted(&failure.message))
+                writeln!(text, ",{},,,,,0,{}", failure.kind.name(), quoted(&failure.message))
             }
         };
     }

@@ -2,17 +2,17 @@
 
 use chart_page::{Chart, Heat, Page, Shading};
 
-use super::numbers::{Summary, noise, time, values, word};
-use super::words::changes;
-use super::{Config, Outcome, Report, Value};
+use super::numbers::{self, Summary, time};
+use super::words::{changes, in_words};
+use super::{Config, Report, Value};
 use crate::compare::{Decision, Fate, Ruling};
 use crate::verdict::Judgement;
 
 /// Heat maps on a page, those of the most important parameters first.
 const MOST_MAPS: usize = 28;
 
-/// Cells of all maps on a page: more would make it too large to open.
-const MOST_CELLS: usize = 1 << 16;
+/// Cells of a map: larger ones would make the page too large to open.
+const MOST_CELLS: usize = 1 << 12;
 
 /// Letters of a name that are shown: all of any reasonable one.
 const MOST_LETTERS: usize = 300;
@@ -30,7 +30,6 @@ pub(super) fn html(report: &Report) -> String {
     effects(&mut page, report, &summary);
     maps(&mut page, report, &summary);
     spread(&mut page, report);
-    noises(&mut page, report, &summary);
     failures(&mut page, report);
     page.html()
 }
@@ -46,8 +45,7 @@ fn short(x: f64) -> String {
 }
 
 fn name(report: &Report, config: &Config) -> String {
-    let pairs = report.parameters.iter().zip(&config.0).map(|((name, _), value)| format!("{name}={value}"));
-    pairs.collect::<Vec<_>>().join(" ")
+    in_words(&report.parameters, config)
 }
 
 fn overview(page: &mut Page, report: &Report, summary: &Summary) {
@@ -160,7 +158,7 @@ fn intervals(page: &mut Page, report: &Report, decision: &Decision) {
         page.note(&format!("{left_out} slower candidates are not shown."));
     }
     for (label, failure) in failed {
-        page.text(&format!("Dropped: {label}, {}: {}", word(&failure.kind), failure.message));
+        page.text(&format!("Dropped: {label}, {}: {}", failure.kind.name(), failure.message));
     }
 }
 
@@ -249,7 +247,8 @@ fn maps(page: &mut Page, report: &Report, summary: &Summary) {
         .importance
         .iter()
         .filter_map(|parameter| report.parameters.iter().position(|(name, _)| *name == parameter.parameter));
-    let varied: Vec<Axis> = order.map(|p| (p, values(report, p))).filter(|(_, values)| values.len() > 1).collect();
+    let varied: Vec<Axis<'_>> =
+        order.map(|p| (p, &report.parameters[p].1[..])).filter(|(_, values)| values.len() > 1).collect();
     // By the less important of the two: the first map is that of the two most important ones.
     let pairs: Vec<(usize, usize)> = (1..varied.len()).flat_map(|j| (0..j).map(move |i| (i, j))).collect();
     let all = times(report);
@@ -261,14 +260,9 @@ fn maps(page: &mut Page, report: &Report, summary: &Summary) {
     page.heading("Pairs of parameters");
     let [a, b] = [low, high].map(|cost| report.objective.value(cost));
     let range = (a.min(b), a.max(b));
-    let mut room = MOST_CELLS;
-    let fits = |(i, j): &&(usize, usize)| {
-        let left = room.checked_sub(varied[*i].1.len() * varied[*j].1.len());
-        room = left.unwrap_or(room);
-        left.is_some()
-    };
-    let shown = pairs.iter().filter(fits).take(MOST_MAPS);
-    let charts: Vec<Chart> = shown.map(|(i, j)| map(report, &varied[*i], &varied[*j], range)).collect();
+    let fits = |(i, j): &&(usize, usize)| varied[*i].1.len() * varied[*j].1.len() <= MOST_CELLS;
+    let charts: Vec<Chart> =
+        pairs.iter().filter(fits).take(MOST_MAPS).map(|(i, j)| map(report, &varied[*i], &varied[*j], range)).collect();
     page.charts(&charts);
     page.note(&format!(
         "The best with each pair of values, from {} to {}; the colours are logarithmic. Empty: not tried, or only failures.",
@@ -276,18 +270,14 @@ fn maps(page: &mut Page, report: &Report, summary: &Summary) {
         report.objective.words(high)
     ));
     if pairs.len() > charts.len() {
-        page.note(&format!(
-            "Not shown: {} of {} pairs. All maps of a page have {MOST_CELLS} cells at most.",
-            pairs.len() - charts.len(),
-            pairs.len()
-        ));
+        page.note(&format!("Not shown: {} of {} pairs.", pairs.len() - charts.len(), pairs.len()));
     }
 }
 
 /// A parameter by number, with its values.
-type Axis = (usize, Vec<Value>);
+type Axis<'r> = (usize, &'r [Value]);
 
-fn map(report: &Report, (across, columns): &Axis, (down, rows): &Axis, range: (f64, f64)) -> Chart {
+fn map(report: &Report, (across, columns): &Axis<'_>, (down, rows): &Axis<'_>, range: (f64, f64)) -> Chart {
     let (first, second) = (&report.parameters[*across].0, &report.parameters[*down].0);
     // Best time and number of failures of each cell that was tried.
     let mut cells: Vec<Option<(f64, usize)>> = vec![None; columns.len() * rows.len()];
@@ -348,44 +338,8 @@ fn spread(page: &mut Page, report: &Report) {
     ));
 }
 
-fn noises(page: &mut Page, report: &Report, summary: &Summary) {
-    let points: Vec<(f64, f64, &Config)> = report
-        .search()
-        .iter()
-        .filter_map(|e| Some((time(&e.outcome)?, 100.0 * noise(&e.outcome)?, &e.config)))
-        .collect();
-    let (Some(middle), false) = (summary.noise, points.is_empty()) else { return };
-    page.heading("Noise");
-    let x: Vec<f64> = points.iter().map(|point| report.objective.value(point.0)).collect();
-    let y: Vec<f64> = points.iter().map(|point| point.1).collect();
-    let hover: Vec<String> =
-        points.iter().map(|(_, y, config)| format!("{}: {} %", name(report, config), short(*y))).collect();
-    page.chart(&Chart::new("noise", report.objective.axis(), "standard deviation, %").log_x().points(
-        "evaluation",
-        &x,
-        &y,
-        &hover,
-    ));
-    page.note(&format!(
-        "Relative standard deviation of the samples of a configuration; the median is {} %. This is the noise inside an \
-         evaluation: how well two configurations can be told apart, only interleaved blocks show.",
-        short(100.0 * middle)
-    ));
-}
-
 fn failures(page: &mut Page, report: &Report) {
-    let mut kinds: Vec<(String, usize, String)> = Vec::new();
-    for evaluation in report.search() {
-        if let Outcome::Failed(failure) = &evaluation.outcome {
-            let kind = word(&failure.kind);
-            if let Some((_, count, _)) = kinds.iter_mut().find(|(known, ..)| *known == kind) {
-                *count += 1;
-            } else {
-                let first = format!("{}: {}", name(report, &evaluation.config), failure.message);
-                kinds.push((kind, 1, first));
-            }
-        }
-    }
+    let kinds = numbers::failures(report);
     if kinds.is_empty() {
         return;
     }
@@ -393,6 +347,9 @@ fn failures(page: &mut Page, report: &Report) {
     let head = ["kind", "how many", "the first of them"].map(str::to_owned);
     page.table(
         &head,
-        kinds.into_iter().map(|(kind, count, first)| (false, vec![kind, count.to_string(), clipped(&first, 300)])),
+        kinds.into_iter().map(|(kind, count, config, message)| {
+            let first = clipped(&format!("{}: {message}", name(report, config)), MOST_LETTERS);
+            (false, vec![kind.name().to_owned(), count.to_string(), first])
+        }),
     );
 }

@@ -213,26 +213,6 @@ impl<'s, 'a> Bench<'s, 'a> {
         Spent { launches: self.spent.launches + more, ms, ..self.spent }
     }
 
-    /// Describes how far the budget reaches at the pace of the first measurement.
-    fn reach(&self) -> Option<String> {
-        let session = self.session;
-        let all = self.spent.launches + session.budget.launches_left(&self.spent)?;
-        let least = decide_launches(&session.rounds, 1, LEAST_BLOCKS);
-        let time = |launches: usize| self.spent.ms * 1e-3 / self.spent.launches as f64 * launches as f64;
-        if session.finalists == 0 || all >= 2 * least {
-            let usual = decide_launches(&session.rounds, session.finalists, session.rounds.rules.horizon());
-            let ending = if session.finalists == 0 { 0 } else { usual.min(all / 2) };
-            let configs = ((all - ending) / session.launches.max(1)).min(session.task.space.len());
-            return Some(format!("the budget is enough for about {all} launches: some {configs} configurations"));
-        }
-        Some(format!(
-            "the budget is enough for about {all} launches, which decide nothing: the default will stay. The least for a \
-             decision is {} launches, about {:.1} s",
-            2 * least,
-            time(2 * least)
-        ))
-    }
-
     fn best(&self) -> Option<&Seen> {
         self.seen.iter().min_by(|a, b| a.time_ms.total_cmp(&b.time_ms))
     }
@@ -247,7 +227,6 @@ impl<'s, 'a> Bench<'s, 'a> {
             left_ms: left_ms.filter(|_| phase == Phase::Searching),
             phase,
             replayed: !self.recorder.is_live(),
-            reach: if (phase, self.spent.evaluations) == (Phase::Searching, 1) { self.reach() } else { None },
             run: self.recorder.run(),
         };
         if tell(&progress) { Ok(()) } else { Err(TuneError::Interrupted { run: self.recorder.run() }) }

@@ -1,16 +1,13 @@
 //! Racing: the fastest of given candidates, with few launches.
 //!
-//! All candidates are launched once. The fastest fifth is launched again, and how much its pairs differ says what kind
-//! of device this is (a third launch, where the first ones were all slow). On a **quiet** one a few more launches of
-//! ever fewer candidates decide. On a **noisy** one (outliers, two modes, drifting clocks) no single launch can be
-//! trusted to drop a candidate: all are launched three times before three quarters are dropped, and the few that are
-//! left are raced on to 24 launches each. Rounds are interleaved, there and back (A B C C B A), so that a drift of the
-//! device meets all alike.
+//! All are launched once, the fastest fifth again: how much its pairs differ says what kind of device this is (a third
+//! launch, where the first ones were all slow). On a **quiet** one a few more launches of ever fewer candidates decide. On
+//! a **noisy** one all are launched three times before three quarters are dropped, and the few that are left are raced on
+//! to 24 launches each. Rounds go there and back (A B C C B A), so that a drift of the device meets all alike.
 //!
-//! The estimate is a mean, because the mean is what a run takes: of a kernel with two modes, the median tells only
-//! which mode is more frequent. It leaves out the slowest tenth (from ten samples on), because the share of rare
-//! outliers cannot be estimated from so few launches and would be mistaken for a property of the candidate; and the
-//! first launch where it was the slowest, which pays for caches and clocks.
+//! The estimate is a mean, which is what a run takes: of a kernel with two modes, the median tells only which is more
+//! frequent. It leaves out the slowest tenth, because so few launches do not tell the share of rare outliers, and a first
+//! launch that was the slowest, which pays for caches and clocks.
 
 use crate::objective::is_cost;
 use crate::{Failure, FailureKind, Outcome};
@@ -22,13 +19,11 @@ pub struct RaceRules {
     pub launches_per_candidate: f64,
     /// Launches that a race of few candidates may take all the same.
     pub launches_of_few: usize,
-    /// Two launches of a candidate that differ by more than this share are noise.
-    pub quiet: f64,
 }
 
 impl Default for RaceRules {
     fn default() -> Self {
-        Self { launches_per_candidate: 5.0, launches_of_few: FEWEST * 24, quiet: 0.015 }
+        Self { launches_per_candidate: 5.0, launches_of_few: FEWEST * 24 }
     }
 }
 
@@ -54,6 +49,8 @@ const NOISY: [(f64, usize); 4] = [(1.0, 3), (0.22, 6), (0.094, 12), (0.04, 24)];
 const QUIET: [(f64, usize); 2] = [(0.094, 3), (0.04, 6)];
 /// The share that shows how noisy the device is.
 const PROBED: f64 = 0.1875;
+/// Two launches of a candidate that differ by more than this share are noise.
+const NOISE: f64 = 0.015;
 /// This many candidates are always raced to the end.
 const FEWEST: usize = 5;
 /// On a quiet device two candidates are a tie below this share of the time; nothing is lost with either.
@@ -75,11 +72,11 @@ pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -
     race.keep(PROBED, count);
     // The others may come back: one launch drops no candidate on a noisy device.
     race.level(2);
-    race.result.quiet = race.quiet(rules.quiet, 0);
+    race.result.quiet = race.quiet(0);
     if !race.result.quiet && race.slow_start() {
         // Perhaps only the first launches are slow: then the next ones agree.
         race.level(3);
-        race.result.quiet = race.quiet(rules.quiet, 1);
+        race.result.quiet = race.quiet(1);
     }
     if race.result.quiet {
         for (share, launches) in QUIET {
@@ -130,10 +127,10 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
         self.result.failures.iter().any(|(failed, _)| *failed == candidate)
     }
 
-    /// Returns true if the launches `from` and `from + 1` of those in the race agree to this share, but for one in twelve.
-    fn quiet(&self, share: f64, from: usize) -> bool {
+    /// Returns true if the launches `from` and `from + 1` of those in the race agree, but for one in twelve.
+    fn quiet(&self, from: usize) -> bool {
         let apart = |&&at: &&usize| match self.result.samples[at].get(from..) {
-            Some([first, second, ..]) => (first.ln() - second.ln()).abs() > share,
+            Some([first, second, ..]) => (first.ln() - second.ln()).abs() > NOISE,
             _ => false,
         };
         self.alive.iter().filter(apart).count() <= self.alive.len() / 12

@@ -110,8 +110,6 @@ pub struct Progress<'a> {
     pub phase: Phase,
     /// True if this was measured by an earlier process.
     pub replayed: bool,
-    /// Reach of the budget, in words: after the first measurement, where launches or time bound it.
-    pub reach: Option<String>,
     /// The run in the store.
     pub run: i64,
 }
@@ -129,18 +127,14 @@ pub struct Tuning {
 
 /// Why there is no decision.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum TuneError {
     /// The store cannot be read or written. What was measured before is in it.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// No configuration worked.
     #[error("all {tried} configurations that were tried failed; the last: {}", last.message)]
-    AllFailed {
-        /// Number of configurations.
-        tried: usize,
-        /// The last failure.
-        last: Failure,
-    },
+    AllFailed { tried: usize, last: Failure },
     /// The default does not work: there is nothing that could stay.
     #[error("the default fails: {}", .0.message)]
     DefaultFailed(Failure),
@@ -149,8 +143,5 @@ pub enum TuneError {
     EmptySpace(SpaceReport),
     /// The one who asked wants to end.
     #[error("interrupted; run {run} keeps what was measured and can be continued")]
-    Interrupted {
-        /// The run.
-        run: i64,
-    },
+    Interrupted { run: i64 },
 }

@@ -1,17 +1,15 @@
 //! One tuning from beginning to end: search, final rounds, decision; everything kept in the store as it happens.
 //!
-//! The default configuration is measured first, then seeds (configurations that were good elsewhere), then what the
-//! strategy proposes, until the budget ends. A search ranks by few samples and has looked at many, so its winner is
-//! lucky: the best of the search are raced on fresh samples ([`racing`](super::racing)), the fastest of the race and
-//! the default are measured once more, and only these last samples decide ([`compare::decide`]). The default is
-//! replaced only by what is shown to be faster, twice.
+//! The default is measured first, then seeds (configurations that were good elsewhere), then what the strategy proposes,
+//! until the budget ends. A search's winner of few samples is lucky: the best are raced on fresh ones
+//! ([`racing`](super::racing)), the fastest of the race and the default are measured once more, and only these last
+//! samples decide ([`compare::decide`]).
 //!
-//! The race may take a third as many launches as the search. A budget of launches or time is for all of it: the search
-//! ends early enough for the race and the final rounds, and what is left is what the final rounds may take. Where that is
-//! too little to show anything, none are held, and the default stays.
+//! The race may take a third as many launches as the search. A budget of launches or time is for all of it: where too
+//! little is left for final rounds that could show anything, none are held, and the default stays.
 //!
-//! What happens is a function of the samples that are kept, so a killed session that is begun again repeats itself from the
-//! store's record and goes on. A sample of the final rounds that others have disturbed is taken again instead of kept.
+//! What happens is a function of the samples that are kept, so a killed session repeats itself from the store's record
+//! and goes on.
 
 use super::bench::Bench;
 use super::ending;
@@ -53,14 +51,8 @@ pub fn tune_watched(
         return Err(TuneError::EmptySpace(session.task.space.report().clone()));
     }
     let plan = session.plan();
-    let unfinished = if session.fresh { None } else { store.resume(&session.task, &plan)? };
-    let (run, recorded) = match unfinished {
-        Some(unfinished) => unfinished,
-        None => (store.begin(&session.task, &plan)?, Vec::new()),
-    };
-    let seeds = run.plan().seeds.clone();
-    let recorder = Recorder::of(device, store, run, recorded, &plan.budget)?;
-    let resumed = recorder.resumed();
+    let recorder = Recorder::start(device, store, &session.task, &plan, session.fresh)?;
+    let (seeds, resumed) = (recorder.plan().seeds.clone(), recorder.resumed());
     let mut bench = Bench::new(session, recorder, watch);
     let (stopped, expected_gain) = match search(&mut bench, &seeds, tell) {
         Err(error @ TuneError::DefaultFailed(_)) => {

@@ -1,9 +1,7 @@
-//! Declaring a space: parameters, constants, derived values, constraints, and what the device allows.
+//! Declaring a space: parameters, constants, derived values and constraints.
 //!
 //! ```
-//! use tuner::{DeviceLimits, Footprint, SpaceBuilder};
-//!
-//! let space = SpaceBuilder::new()
+//! let space = tuner::SpaceBuilder::new()
 //!     .constant("sms", 108)
 //!     .constant("items", 500_000)
 //!     .powers_of_two("block", 32, 1024)
@@ -11,10 +9,7 @@
 //!     .flag("staged")
 //!     .derive("grid", "k * sms")
 //!     .constraint("grid * block * 64 >= items")
-//!     .limits(
-//!         &DeviceLimits { threads_per_block: 1024, shared_bytes: 49152, registers_per_block: 65536, warp: 32 },
-//!         &Footprint { threads: "block", shared_bytes: Some("4 * block * staged"), registers_per_thread: None },
-//!     )
+//!     .constraint("4 * block * staged <= 49152")
 //!     .build()?;
 //! assert!(space.len() < 6 * 32 * 2);
 //! # Ok::<(), tuner::SpaceError>(())
@@ -49,30 +44,6 @@ pub struct SpaceBuilder {
 enum Constraint {
     Expression(String),
     Closure(Vec<String>, Predicate),
-}
-
-/// Limits of a device for one block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
-pub struct DeviceLimits {
-    /// Threads in a block.
-    pub threads_per_block: u32,
-    /// Bytes of shared memory in a block.
-    pub shared_bytes: u32,
-    /// Registers in a block.
-    pub registers_per_block: u32,
-    /// Threads in a warp; a block has whole warps.
-    pub warp: u32,
-}
-
-/// Resources of one block, as expressions over the parameters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Footprint<'a> {
-    /// Threads in a block.
-    pub threads: &'a str,
-    /// Bytes of shared memory in a block.
-    pub shared_bytes: Option<&'a str>,
-    /// Registers of the compiled kernel in a thread.
-    pub registers_per_thread: Option<&'a str>,
 }
 
 impl SpaceBuilder {
@@ -157,23 +128,6 @@ impl SpaceBuilder {
         self
     }
 
-    /// Adds the device's limits as constraints; their names begin with `device:`.
-    pub fn limits(mut self, limits: &DeviceLimits, footprint: &Footprint<'_>) -> Self {
-        let mut limit = |name: &str, expression: String| {
-            self.constraints.push((format!("device: {name}"), Constraint::Expression(expression)));
-        };
-        let threads = footprint.threads;
-        limit("threads per block", format!("1 <= ({threads}) <= {}", limits.threads_per_block));
-        limit("whole warps", format!("({threads}) % {} == 0", limits.warp));
-        if let Some(shared) = footprint.shared_bytes {
-            limit("shared memory", format!("({shared}) <= {}", limits.shared_bytes));
-        }
-        if let Some(registers) = footprint.registers_per_thread {
-            limit("registers", format!("({registers}) * ({threads}) <= {}", limits.registers_per_block));
-        }
-        self
-    }
-
     /// The number of combinations before any constraint, which is the most that [`build`](Self::build) may have to visit.
     /// `None` if it does not fit in 64 bits, or if a parameter's values are invalid.
     #[must_use]
@@ -242,16 +196,5 @@ impl SpaceBuilder {
         let problem = Problem { parameters: &parameters, derived: &derived, constraints: &constraints };
         let found = problem.enumerate(MOST_STEPS)?;
         Ok(Space::from_keys(parameters, found.strides, found.keys, found.report))
-    }
-}
-
-impl std::fmt::Debug for SpaceBuilder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("SpaceBuilder")
-            .field("parameters", &self.parameters)
-            .field("constants", &self.constants)
-            .field("derived", &self.derived)
-            .field("constraints", &self.constraints.iter().map(|(name, _)| name).collect::<Vec<_>>())
-            .finish()
     }
 }

@@ -1,40 +1,10 @@
-//! Reading a search space from a TOML file.
-//!
-//! ```toml
-//! [default]                       # may be left out: what is used where nothing is tuned
-//! block = 128
-//!
-//! [constants]
-//! items = 500000
-//!
-//! [[parameter]]
-//! name = "block"
-//! powers_of_two = [32, 1024]      # or: values = [32, 64, 96]
-//!                                 # or: range = { from = 32, to = 1024, step = 32 }
-//! [[derived]]
-//! name = "grid"
-//! value = "items // block"
-//!
-//! [[constraint]]
-//! name = "enough blocks"          # may be left out
-//! when = "grid >= 108"
-//!
-//! [limits]                        # of the device
-//! threads_per_block = 1024
-//! shared_bytes = 49152
-//! registers_per_block = 65536
-//! warp = 32
-//!
-//! [footprint]                     # of one block
-//! threads = "block"
-//! shared_bytes = "4 * block"      # may be left out, as may registers_per_thread
-//! ```
+//! Reading a search space from a TOML file: `docs/tuning-programs.md` shows one.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
-use crate::space::builder::{DeviceLimits, Footprint, SpaceBuilder};
+use crate::space::builder::SpaceBuilder;
 use crate::space::{Space, SpaceError};
 use crate::{Config, Value};
 
@@ -54,8 +24,6 @@ struct Document {
     derived: Vec<DerivedEntry>,
     #[serde(default)]
     constraint: Vec<ConstraintEntry>,
-    limits: Option<DeviceLimits>,
-    footprint: Option<FootprintEntry>,
 }
 
 #[derive(serde::Deserialize)]
@@ -89,35 +57,19 @@ struct ConstraintEntry {
     when: String,
 }
 
-#[derive(serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FootprintEntry {
-    threads: String,
-    shared_bytes: Option<String>,
-    registers_per_thread: Option<String>,
-}
-
-/// Reads the space of a TOML file.
-///
-/// # Errors
-/// The file, with what is wrong in it.
-pub fn read_toml(path: &Path) -> Result<SpaceBuilder, SpaceError> {
-    Ok(read(path)?.0)
-}
-
 /// Reads the space of a TOML file, and its default configuration if it has a `[default]`.
 ///
 /// # Errors
 /// The file, with what is wrong in it; a default that leaves out a parameter, names another, or does not make a valid
 /// configuration.
 pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), SpaceError> {
-    let (builder, default) = read(path)?;
+    let wrong = |what: String| SpaceError::Wrong(format!("{}: {what}", path.display()));
+    let (builder, default) = read_limited(path).and_then(|text| parse(&text)).map_err(wrong)?;
     let space = builder.build()?;
     if default.is_empty() {
         return Ok((space, None));
     }
-    let wrong = |what: String| SpaceError::Wrong(format!("{}: default: {what}", path.display()));
-    let config = space.config_of(&default).map_err(wrong)?;
+    let config = space.config_of(&default).map_err(|what| wrong(format!("default: {what}")))?;
     Ok((space, Some(config)))
 }
 
@@ -127,11 +79,6 @@ pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), SpaceError> {
 /// What is wrong, in words.
 pub fn parse_toml(text: &str) -> Result<SpaceBuilder, String> {
     Ok(parse(text)?.0)
-}
-
-fn read(path: &Path) -> Result<(SpaceBuilder, BTreeMap<String, Value>), SpaceError> {
-    let wrong = |message: String| SpaceError::Wrong(format!("{}: {message}", path.display()));
-    parse(&read_limited(path).map_err(wrong)?).map_err(wrong)
 }
 
 /// Parses a space and its default.
@@ -155,18 +102,6 @@ fn parse(text: &str) -> Result<(SpaceBuilder, BTreeMap<String, Value>), String> 
     }
     for constraint in document.constraint {
         builder = builder.named_constraint(constraint.name.as_ref().unwrap_or(&constraint.when), &constraint.when);
-    }
-    match (document.limits, document.footprint) {
-        (Some(limits), Some(footprint)) => {
-            let footprint = Footprint {
-                threads: &footprint.threads,
-                shared_bytes: footprint.shared_bytes.as_deref(),
-                registers_per_thread: footprint.registers_per_thread.as_deref(),
-            };
-            builder = builder.limits(&limits, &footprint);
-        }
-        (None, None) => {}
-        _ => return Err("limits and footprint go together".to_owned()),
     }
     Ok((builder, document.default))
 }

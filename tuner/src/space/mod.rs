@@ -3,9 +3,6 @@
 //! A configuration is one number: the value indices of its parameters as the digits of a mixed-radix *key*. The valid
 //! keys are kept sorted, so that a configuration's *index* (its place in the list, what strategies speak of) and its
 //! values translate into each other by one binary search, at 8 bytes a configuration.
-//!
-//! Spaces come from three places: declared and enumerated (`SpaceBuilder`), read from a TOML file, or recorded
-//! ([`Space::recorded`]), where the rows themselves say what is valid.
 
 pub(crate) mod builder;
 mod enumerate;
@@ -18,6 +15,7 @@ pub type ConfigIndex = usize;
 
 /// Errors of a space.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum SpaceError {
     /// A declaration or a file that is wrong, in words.
     #[error("{0}")]
@@ -30,12 +28,7 @@ pub enum SpaceError {
     TooLong(u64),
     /// The same configuration recorded twice.
     #[error("rows {first} and {second} hold the same configuration")]
-    DuplicateRow {
-        /// The earlier row, counted from 0.
-        first: usize,
-        /// The later row.
-        second: usize,
-    },
+    DuplicateRow { first: usize, second: usize },
 }
 
 /// One parameter and the values that it takes, in the order of the declaration.
@@ -197,7 +190,7 @@ impl Space {
             let mut seen = std::collections::HashMap::new();
             let mut values = Vec::new();
             for row in rows {
-                if seen.insert(Hashed(&row[column]), 0u32).is_none() {
+                if seen.insert(row[column].key(), 0u32).is_none() {
                     values.push(row[column].clone());
                 }
             }
@@ -206,12 +199,12 @@ impl Space {
             }
             let parameter = Parameter::new(name, values)?;
             for (code, value) in parameter.values.iter().enumerate() {
-                if let Some(slot) = seen.get_mut(&Hashed(value)) {
+                if let Some(slot) = seen.get_mut(&value.key()) {
                     *slot = code as u32;
                 }
             }
             for (row, values) in rows.iter().enumerate() {
-                codes[row * names.len() + column] = seen[&Hashed(&values[column])];
+                codes[row * names.len() + column] = seen[&values[column].key()];
             }
             parameters.push(parameter);
         }
@@ -329,33 +322,6 @@ pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), 
     }
     Ok(())
 }
-
-/// A value as a key of a table. Floats go by their bits; the ones that are not finite are refused later.
-struct Hashed<'a>(&'a Value);
-
-impl std::hash::Hash for Hashed<'_> {
-    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        std::mem::discriminant(self.0).hash(state);
-        match self.0 {
-            Value::Bool(value) => value.hash(state),
-            Value::Int(value) => value.hash(state),
-            // 0.0 and -0.0 are equal and must meet.
-            Value::Float(value) => (value + 0.0).to_bits().hash(state),
-            Value::Text(value) => value.hash(state),
-        }
-    }
-}
-
-impl PartialEq for Hashed<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        match (self.0, other.0) {
-            (Value::Float(a), Value::Float(b)) => (a + 0.0).to_bits() == (b + 0.0).to_bits(),
-            (a, b) => a == b,
-        }
-    }
-}
-
-impl Eq for Hashed<'_> {}
 
 /// A configuration with the names of its parameters.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,11 +1,9 @@
 //! Contents of a store: listed, exported, imported, pruned.
 
-use std::path::PathBuf;
-
 use rusqlite::{OptionalExtension, Transaction, params};
 
 use super::run::{check, insert_measurement, insert_run};
-use super::{DeviceIdentity, Evidence, Observation, Plan, Refusal, Store, StoreError, TunableIdentity, Workload};
+use super::{DeviceIdentity, Evidence, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
 use super::{NOW, json_of};
 use crate::fnv::Fnv;
 use crate::space::Space;
@@ -148,14 +146,11 @@ fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunRecord> {
 impl Store {
     /// Reads runs without their measurements; `rest` is the end of the query.
     pub(super) fn heads(&self, rest: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<RunRecord>, StoreError> {
-        let rows = self.connection.prepare_cached(&format!("{HEADS} {rest}")).and_then(|mut statement| {
-            let numbered = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, head(row)));
-            statement.query_map(values, numbered)?.collect::<rusqlite::Result<Vec<_>>>()
-        });
         // The number is what prune needs of one that cannot be understood.
+        let numbered = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, head(row)));
         let named =
             |(run, head): (i64, rusqlite::Result<_>)| head.map_err(|error| self.bad_row(format!("run {run}"), &error));
-        rows.map_err(|error| self.failure(error))?.into_iter().map(named).collect()
+        self.rows(&format!("{HEADS} {rest}"), values, numbered)?.into_iter().map(named).collect()
     }
 
     /// Lists all runs, the oldest first, without their measurements.
@@ -165,12 +160,11 @@ impl Store {
     pub fn runs(&self) -> Result<Vec<RunSummary>, StoreError> {
         let counts = "SELECT count(*), count(failure) FROM measurements WHERE run_id = ?1";
         let summary = |record: RunRecord| {
-            let counts = self.connection.prepare_cached(counts).and_then(|mut statement| {
-                statement
-                    .query_row([record.run], |row| Ok((row.get::<_, i64>(0)? as usize, row.get::<_, i64>(1)? as usize)))
-            });
-            let (measured, failed) = counts.map_err(|error| self.failure(error))?;
-            Ok(RunSummary { record, measured, failed })
+            let of_run = self.rows(counts, &[&record.run], |row| Ok([row.get::<_, i64>(0)?, row.get(1)?]))?;
+            let [measured, failed] = of_run.concat()[..] else {
+                return Err(self.bad_row("measurements", &"no number"));
+            };
+            Ok(RunSummary { record, measured: measured as usize, failed: failed as usize })
         };
         self.heads("ORDER BY runs.id", &[])?.into_iter().map(summary).collect()
     }
@@ -186,19 +180,6 @@ impl Store {
         Ok(record)
     }
 
-    /// Lists the runs that decided something, the latest decision first: the order in which lookups prefer them. A run
-    /// that was begun later may have decided earlier.
-    ///
-    /// # Errors
-    /// Those of reading.
-    pub fn latest_decisions(&self) -> Result<Vec<i64>, StoreError> {
-        let query = "SELECT id FROM runs WHERE evidence IS NOT NULL ORDER BY finished DESC, decided DESC";
-        let rows = self.connection.prepare(query).and_then(|mut statement| {
-            statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<i64>>>()
-        });
-        rows.map_err(|error| self.failure(error))
-    }
-
     /// Removes runs with all that belongs only to them, and says which. A run that a living process continues stays.
     ///
     /// # Errors
@@ -207,11 +188,8 @@ impl Store {
     pub fn prune(&mut self, prune: &Prune) -> Result<Vec<i64>, StoreError> {
         // Without what may be unreadable: such a run must be removable too.
         let query = "SELECT id, tunable, finished IS NOT NULL FROM runs ORDER BY id";
-        let entries = self.connection.prepare(query).and_then(|mut statement| {
-            let entry = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-            statement.query_map([], entry)?.collect::<rusqlite::Result<Vec<(i64, String, bool)>>>()
-        });
-        let entries = entries.map_err(|error| self.failure(error))?;
+        let entry = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let entries: Vec<(i64, String, bool)> = self.rows(query, &[], entry)?;
         if let Some(missing) = prune.runs.iter().find(|&&named| entries.iter().all(|(known, ..)| *known != named)) {
             return Err(StoreError::Missing { file: self.file.clone(), what: format!("run {missing}") });
         }
@@ -244,38 +222,33 @@ impl Store {
         Ok(removed)
     }
 
-    /// Takes in runs of another store. A run that is already here gets only what it lacks.
+    /// Takes in runs of another store, but for those that are here already.
     ///
     /// # Errors
-    /// [`StoreError::BadKey`] for a run that contradicts itself, [`StoreError::RunTaken`] for more of a run that a living
-    /// process continues here; those of writing. Nothing is imported then.
+    /// [`StoreError::BadKey`] for a run that contradicts itself or a space that is here; those of writing. Nothing is
+    /// imported then.
     pub fn import(&mut self, runs: &[RunRecord]) -> Result<Imported, StoreError> {
-        // Held until the rows are there, so that no process continues from what is being changed.
-        let mut locks = Vec::new();
-        for run in runs {
-            check_record(run)?;
-            let query = "SELECT id FROM runs WHERE uid = ?1 AND finished IS NULL
-                 AND (?2 OR (SELECT count(*) FROM measurements WHERE run_id = runs.id) < ?3)";
-            let values = params![run.uid, run.finished.is_some(), run.measurements.len() as i64];
-            let with_less = self.connection.query_row(query, values, |row| row.get(0)).optional();
-            if let Some(id) = with_less.map_err(|error| self.failure(error))? {
-                locks.push(self.lock_run(id)?);
-            }
-        }
+        runs.iter().try_for_each(check_record)?;
         self.write(|transaction| {
             let mut imported = Imported::default();
-            runs.iter().try_for_each(|run| import_run(transaction, run, &mut imported))?;
+            for run in runs {
+                let known = "SELECT 1 FROM runs WHERE uid = ?1";
+                if transaction.query_row(known, [&run.uid], |_| Ok(())).optional()?.is_some() {
+                    continue;
+                }
+                let id = insert_run(transaction, run)?;
+                for (sequence, measurement) in run.measurements.iter().enumerate() {
+                    insert_measurement(transaction, id, sequence as i64, measurement, Some(&run.started))?;
+                }
+                transaction.execute("UPDATE runs SET finished = ?2 WHERE id = ?1", params![id, run.finished])?;
+                if let Some(decision) = &run.decision {
+                    decide(transaction, id, decision)?;
+                }
+                imported.runs += 1;
+                imported.measurements += run.measurements.len();
+            }
             Ok(imported)
         })
-    }
-
-    /// Files of killed runs' locks, which prune removes; for tests and the curious.
-    pub fn lock_files(&self) -> Vec<PathBuf> {
-        let folder = self.file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let start = self.file.file_name().map(|name| format!("{}-run-", name.to_string_lossy())).unwrap_or_default();
-        let ours = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start));
-        let entries = std::fs::read_dir(folder.unwrap_or(std::path::Path::new("."))).into_iter().flatten().flatten();
-        entries.map(|entry| entry.path()).filter(ours).collect()
     }
 }
 
@@ -299,39 +272,6 @@ fn check_record(run: &RunRecord) -> Result<(), StoreError> {
         Some(_) if run.finished.is_none() => wrong("decided and not finished".to_owned()),
         _ => Ok(()),
     }
-}
-
-fn import_run(transaction: &Transaction<'_>, run: &RunRecord, imported: &mut Imported) -> Result<(), Refusal> {
-    let refused = |why: String| Refusal::from(StoreError::BadKey { what: format!("run {}", run.run), why });
-    let known: Option<RunRecord> =
-        transaction.query_row(&format!("{HEADS} WHERE uid = ?1"), [&run.uid], head).optional()?;
-    let (id, have) = if let Some(known) = known {
-        let same = (&known.device, &known.tunable, &known.workload, &known.space)
-            == (&run.device, &run.tunable, &run.workload, &run.space);
-        if !same {
-            let (why, id) = ("which has another device, tunable, space or workload", known.run);
-            return Err(refused(format!("by its uid it is run {id} here, {why}")));
-        }
-        let have: i64 =
-            transaction
-                .query_row("SELECT count(*) FROM measurements WHERE run_id = ?1", [known.run], |row| row.get(0))?;
-        (known.run, have as usize)
-    } else {
-        imported.runs += 1;
-        (insert_run(transaction, run)?, 0)
-    };
-    for (sequence, measurement) in run.measurements.iter().enumerate().skip(have) {
-        insert_measurement(transaction, id, sequence as i64, measurement, Some(&run.started))?;
-        imported.measurements += 1;
-    }
-    if let Some(finished) = &run.finished {
-        transaction
-            .execute("UPDATE runs SET finished = coalesce(finished, ?2) WHERE id = ?1", params![id, finished])?;
-        if let Some(decision) = &run.decision {
-            decide(transaction, id, decision)?;
-        }
-    }
-    Ok(())
 }
 
 /// Keeps a decision, which counts as made when the run was finished; of one moment the later one counts.

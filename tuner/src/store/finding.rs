@@ -1,24 +1,15 @@
 //! Keeping what was found by other ways than a session's: on-line, in groups, over workloads.
 //!
 //! All samples go into a run. A decision, which every later lookup would find, needs evidence: a comparison with the
-//! default, else the samples themselves, judged as series that were measured apart, which share the error with all
-//! others that could have been chosen. Where these cannot tell, the run keeps its samples and decides nothing.
-//!
-//! [`StoreMemory`] is the memory of an on-line tuner: what matches in everything is used at once, what matches nearly is
-//! used while the first scan checks it, and what was found is kept.
+//! default. Without one that can tell, the run keeps its samples and decides nothing.
 
-use std::time::Duration;
-
-use super::{Contender, Evidence, Found, Locations, Observation, Plan, Store, StoreError, Task};
+use super::{Contender, Evidence, Observation, Plan, Store, StoreError, Task};
 use crate::compare::Comparison;
 use crate::objective::Objective;
-use crate::online::{Memory, Recalled, Report};
+use crate::online::Report;
 use crate::report::words::gain;
-use crate::verdict::{Judgement, Rules, Side, Verdict, judge_apart};
+use crate::verdict::{Side, Verdict};
 use crate::{Config, Failure, Outcome};
-
-/// Time that another process' lock is waited for: real work has been done and must not wait long to end.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Finding of a tuner.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,72 +44,76 @@ pub struct Kept {
 }
 
 impl Finding {
-    /// Returns the configuration to decide for, if any, and why.
-    pub fn conclude(&self) -> (Option<Config>, String) {
-        let default = || Some(self.default.clone());
-        if self.proposed == self.default {
-            return (default(), "the default stays: nothing was faster".to_owned());
+    /// Describes what an on-line tuner found. One that only used what it was given has no samples; it is kept only if there
+    /// is a `comparison`.
+    pub fn of_online(report: &Report, default: &Config, comparison: Option<Comparison>) -> Self {
+        let chosen = [(report.config.clone(), report.samples.clone())];
+        Self {
+            plan: Plan {
+                strategy: "on-line".to_owned(),
+                budget: format!("{} launches of real work", report.counters.launches),
+                ..Plan::default()
+            },
+            default: default.clone(),
+            proposed: report.config.clone(),
+            samples: chosen.into_iter().chain(report.others.iter().cloned()).collect(),
+            failed: report.failed.clone(),
+            comparison,
+            launches: report.counters.launches as usize,
+            stopped: "the work ended".to_owned(),
         }
-        let judgement = self.judgement();
-        match judgement.verdict {
+    }
+
+    /// Returns the configuration to decide for, if any, and why.
+    fn conclude(&self) -> (Option<Config>, String) {
+        let default = |why: &str| (Some(self.default.clone()), format!("the default stays: {why}"));
+        if self.proposed == self.default {
+            return default("nothing was faster");
+        }
+        let Some(comparison) = &self.comparison else {
+            return (None, "nothing is decided: it was not compared with the default".to_owned());
+        };
+        match comparison.judgement.verdict {
             Verdict::Better(Side::B) => {
-                let gain = gain(Objective::Time, &judgement);
+                let gain = gain(Objective::Time, &comparison.judgement);
                 (Some(self.proposed.clone()), format!("better than the default: {gain}"))
             }
-            Verdict::Better(Side::A) => (default(), "the default stays: what was proposed is slower".to_owned()),
-            Verdict::Same => (default(), "the default stays: what was proposed is the same".to_owned()),
+            Verdict::Better(Side::A) => default("what was proposed is slower"),
+            Verdict::Same => default("what was proposed is the same"),
             verdict @ Verdict::CannotTell(_) => (None, format!("nothing is decided: {verdict}")),
         }
     }
 
-    fn judgement(&self) -> Judgement {
-        if let Some(comparison) = &self.comparison {
-            return comparison.judgement.clone();
-        }
-        let singly = |config: &Config| {
-            let samples = self.samples.iter().find(|(other, _)| other == config);
-            samples
-                .map(|(_, samples)| samples.iter().map(|sample| vec![*sample]).collect::<Vec<_>>())
-                .unwrap_or_default()
-        };
-        let (default, proposed) = (singly(&self.default), singly(&self.proposed));
-        // Its own samples made it the best of all that were tried: these comparisons share the error.
-        let tried = self.samples.iter().filter(|(config, samples)| *config != self.default && !samples.is_empty());
-        let rules = Rules::default().of_family(tried.count());
-        judge_apart(&default, &proposed, &rules.fixed(default.len().min(proposed.len())))
+    /// Lists the blocks of the comparison as samples of its two sides.
+    fn compared(&self) -> Vec<(&Config, &Vec<f64>)> {
+        let blocks = self.comparison.iter().flat_map(|comparison| &comparison.blocks);
+        blocks.flat_map(|block| [(&self.default, &block.a), (&self.proposed, &block.b)]).collect()
     }
 
     fn observations(&self) -> Vec<Observation> {
-        let times = |config: &Config, samples: &[f64]| Observation {
+        let times = |(config, samples): (&Config, &Vec<f64>)| Observation {
             config: config.clone(),
             launches: samples.len(),
-            outcome: Outcome::Times(samples.to_vec()),
+            outcome: Outcome::Times(samples.clone()),
             took_ms: samples.iter().sum(),
         };
-        let mut all: Vec<Observation> = self.samples.iter().map(|(config, samples)| times(config, samples)).collect();
-        for block in self.comparison.iter().flat_map(|comparison| &comparison.blocks) {
-            all.extend([times(&self.default, &block.a), times(&self.proposed, &block.b)]);
-        }
-        all.retain(|observation| observation.launches > 0);
-        all.extend(self.failed.iter().map(|(config, failure)| {
+        let samples = self.samples.iter().map(|(config, samples)| times((config, samples)));
+        let failed = self.failed.iter().map(|(config, failure)| {
             let outcome = Outcome::Failed(failure.clone());
             Observation { config: config.clone(), launches: 1, outcome, took_ms: 0.0 }
-        }));
-        all
+        });
+        let all = samples.chain(failed).chain(self.compared().into_iter().map(times));
+        all.filter(|observation| observation.launches > 0).collect()
     }
 
     /// A configuration with its samples in the comparison, else with the others.
     fn contender(&self, config: &Config) -> Option<Contender> {
-        let mut samples: Vec<f64> = Vec::new();
-        for block in self.comparison.iter().flat_map(|comparison| &comparison.blocks) {
-            if *config == self.default {
-                samples.extend(&block.a);
-            } else if *config == self.proposed {
-                samples.extend(&block.b);
-            }
-        }
+        let of = |all: Vec<(&Config, &Vec<f64>)>| -> Vec<f64> {
+            all.into_iter().filter(|(other, _)| *other == config).flat_map(|(_, samples)| samples.clone()).collect()
+        };
+        let mut samples = of(self.compared());
         if samples.is_empty() {
-            samples.extend(self.samples.iter().filter(|(other, _)| other == config).flat_map(|(_, samples)| samples));
+            samples = of(self.samples.iter().map(|(config, samples)| (config, samples)).collect());
         }
         (!samples.is_empty()).then(|| Contender::of_samples(config, &samples))
     }
@@ -161,70 +156,5 @@ impl Store {
         let id = run.id();
         self.finish(run, evidence.as_ref())?;
         Ok(Some(Kept { run: id, decided: evidence.map(|evidence| evidence.chosen.config), verdict }))
-    }
-}
-
-/// The memory of the on-line tuner of one task.
-#[derive(Debug)]
-pub struct StoreMemory<'a> {
-    locations: Locations,
-    task: Task<'a>,
-    default: Config,
-    comparison: Option<Comparison>,
-    found: Option<Found>,
-    kept: Option<Kept>,
-}
-
-impl<'a> StoreMemory<'a> {
-    /// Makes the memory for `task`, whose space has all configurations of the tuner. Nothing is opened yet.
-    pub const fn new(locations: Locations, task: Task<'a>, default: Config) -> Self {
-        Self { locations, task, default, comparison: None, found: None, kept: None }
-    }
-
-    /// The result that the tuner started from.
-    pub const fn found(&self) -> Option<&Found> {
-        self.found.as_ref()
-    }
-
-    /// The run that was kept.
-    pub const fn kept(&self) -> Option<&Kept> {
-        self.kept.as_ref()
-    }
-
-    /// Takes a comparison of the default (A) with what the tuner chose (B): it alone decides what is kept.
-    pub fn confirm(&mut self, comparison: Comparison) {
-        self.comparison = Some(comparison);
-    }
-}
-
-impl Memory for StoreMemory<'_> {
-    fn recall(&mut self) -> Result<Option<Recalled>, Box<dyn std::error::Error + Send + Sync>> {
-        self.found = self.locations.find(&self.task)?.into_iter().next();
-        Ok(self.found.as_ref().map(|found| match found.step() {
-            0 => Recalled::Exact(found.config.clone()),
-            _ => Recalled::Nearest { config: found.config.clone(), relaxed: found.relaxed_in_words() },
-        }))
-    }
-
-    /// Keeps `report` as a run. That of a tuner that only used what it had recalled has no samples and is not kept,
-    /// unless there is a comparison.
-    fn keep(&mut self, report: &Report) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        let chosen = [(report.config.clone(), report.samples.clone())];
-        let finding = Finding {
-            plan: Plan {
-                strategy: "on-line".to_owned(),
-                budget: format!("{} launches of real work", report.counters.launches),
-                ..Plan::default()
-            },
-            default: self.default.clone(),
-            proposed: report.config.clone(),
-            samples: chosen.into_iter().chain(report.others.iter().cloned()).collect(),
-            failed: report.failed.clone(),
-            comparison: self.comparison.clone(),
-            launches: report.counters.launches as usize,
-            stopped: "the work ended".to_owned(),
-        };
-        self.kept = Store::open_waiting(&self.locations.user, PATIENCE)?.keep(&self.task, &finding)?;
-        Ok(())
     }
 }

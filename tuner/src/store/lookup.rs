@@ -1,10 +1,9 @@
 //! Finding what was tuned.
 //!
-//! A lookup asks for a tunable thing (name, version and code hash: all must be the same), a workload (all keys and the
-//! place) and a device. [`Matching::Exact`] wants the same device name, compute capability, SM count, driver, runtime
-//! and platform. [`Matching::Nearest`] takes whatever differs least: the driver, then the runtime or the platform, then
-//! the device, then its compute capability; of equals the newest. What differs is said ([`Relaxed`]): a configuration
-//! that is good elsewhere may be slow here, or not launch at all.
+//! A lookup asks for a tunable thing (name, version and code hash), a workload (all keys and the place), all of which must
+//! be the same, and a device. [`Matching::Exact`] wants the same device name, compute capability, SM count, driver, runtime
+//! and platform. [`Matching::Nearest`] takes whatever differs least: the driver, then the runtime or the platform, then the
+//! device, then its compute capability; of equals the newest. What differs is said ([`Relaxed`]).
 
 use std::fmt;
 use std::path::PathBuf;
@@ -123,7 +122,7 @@ impl Store {
     /// # Errors
     /// Those of reading; rows that cannot be understood.
     pub fn find(&self, task: &Task<'_>, matching: Matching) -> Result<Vec<Found>, StoreError> {
-        let workload = json_of(task.workload).map_err(|error| self.failure(error))?;
+        let workload = json_of(task.workload)?;
         let tunable = task.tunable;
         let records = self.heads(
             "WHERE evidence IS NOT NULL AND tunable = ?1 AND version = ?2 AND kernel_hash = ?3 AND workload = ?4

@@ -3,13 +3,6 @@
 //! Several processes may use one file at once (write-ahead log; a writer waits for the other's lock). A measurement is
 //! committed when it is complete, so a killed program loses at most the one in progress. On file systems without
 //! shared memory between machines (NFS, AFS) SQLite falls back to its rollback journal; a local disk is better.
-//!
-//! - [`Store`]: one file; opening it checks that it is ours, whole and not newer than this program, before anything is
-//!   written. [`Locations`] say where the user's is.
-//! - [`identity`]: what a result belongs to. [`run`]: measuring. [`lookup`]: finding. [`contents`]: listing, pruning,
-//!   importing.
-//! - [`finding`]: keeping what was found without a session, as by an on-line tuner.
-//! - [`recorder`]: a device that remembers, which is how a killed tuning resumes.
 
 pub mod contents;
 mod error;
@@ -27,7 +20,7 @@ use std::time::Duration;
 use rusqlite::{Connection, TransactionBehavior};
 
 pub use error::StoreError;
-pub use finding::{Finding, Kept, StoreMemory};
+pub use finding::{Finding, Kept};
 pub use identity::{DeviceIdentity, TunableIdentity, Workload};
 pub use locations::{Application, Locations};
 pub use lookup::{Found, Matching, Relaxed};
@@ -94,9 +87,12 @@ impl Store {
         &self.file
     }
 
-    /// Turns SQLite's errors into ours.
-    fn failure(&self, error: rusqlite::Error) -> StoreError {
-        open::failure(&self.file, self.wait, error)
+    /// Says of which file an error of SQLite is, and what it means.
+    fn located<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        result.map_err(|error| match error {
+            StoreError::Sqlite { source, .. } => open::failure(&self.file, self.wait, source),
+            error => error,
+        })
     }
 
     /// A row that cannot be understood.
@@ -107,36 +103,30 @@ impl Store {
     /// Does `work` in one transaction that holds the write lock from its beginning.
     fn write<T>(
         &mut self,
-        work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, Refusal>,
+        work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let result = (|| {
+        let result = (|| -> Result<T, StoreError> {
             let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let value = work(&transaction)?;
             transaction.commit()?;
             Ok(value)
         })();
-        result.map_err(|refusal| match refusal {
-            Refusal::Sqlite(error) => open::failure(&self.file, self.wait, error),
-            Refusal::Store(error) => error,
-        })
+        self.located(result)
     }
-}
 
-/// Why a transaction does not take place.
-enum Refusal {
-    Sqlite(rusqlite::Error),
-    Store(StoreError),
-}
-
-impl From<rusqlite::Error> for Refusal {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sqlite(error)
-    }
-}
-
-impl From<StoreError> for Refusal {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
+    /// Reads all rows of a query.
+    fn rows<T>(
+        &self,
+        query: &str,
+        values: &[&dyn rusqlite::ToSql],
+        row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let read = || -> Result<Vec<T>, StoreError> {
+            let mut statement = self.connection.prepare_cached(query)?;
+            let rows = statement.query_map(values, row)?;
+            Ok(rows.collect::<rusqlite::Result<_>>()?)
+        };
+        self.located(read())
     }
 }
 

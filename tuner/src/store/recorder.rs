@@ -1,11 +1,8 @@
-//! A device that remembers: what it measures goes into a run of the store, and what the run already holds is not
-//! measured again.
-//!
-//! This is how a killed tuning resumes. A strategy with the same seed and the same times makes the same proposals; so
-//! the program simply starts again, and as long as it makes the same requests as the last time it gets the recorded
-//! answers, at once. Where the record ends, measuring begins.
+//! A device that remembers: what it measures goes into a run of the store, and what the run already holds is not measured
+//! again. So a killed tuning resumes by simply starting again: as long as it makes the same requests as the last time, it
+//! gets the recorded answers, at once.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::{Evidence, Observation, Plan, Run, Store, StoreError, Task};
@@ -19,27 +16,11 @@ pub struct Recorder<'a> {
     recorded: VecDeque<Observation>,
     resumed: usize,
     spent_ms: f64,
-    /// The costs of the last measurement by objective.
     /// The budget that was asked for, where the run was begun with another one.
     other_budget: Option<String>,
-    /// Measurements that were given up, by configuration.
-    hangs: HashMap<String, Vec<Hang>>,
+    /// Configurations that were given up after as long as the device waits now, and the number of their launches.
+    hangs: Vec<(Config, usize)>,
     error: Option<StoreError>,
-}
-
-/// A measurement that was given up.
-struct Hang {
-    failure: Failure,
-    launches: usize,
-    /// Time that the device waited.
-    limit_s: f64,
-}
-
-impl Hang {
-    /// `None` for what is no time-out, or does not say of how long.
-    fn of(failure: &Failure, launches: usize) -> Option<Self> {
-        Some(Self { failure: failure.clone(), launches, limit_s: failure.given_up_after_s()? })
-    }
 }
 
 impl<'a> Recorder<'a> {
@@ -57,30 +38,13 @@ impl<'a> Recorder<'a> {
     ) -> Result<Self, StoreError> {
         let unfinished = if fresh { None } else { store.resume(task, plan)? };
         let (run, recorded) = match unfinished {
-            Some((run, observations)) => (run, observations),
+            Some(unfinished) => unfinished,
             None => (store.begin(task, plan)?, Vec::new()),
         };
-        Self::of(device, store, run, recorded, &plan.budget)
-    }
-
-    /// Records into `run`, which already holds `recorded`; `budget` is the one that is asked for now.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn of(
-        device: &'a mut dyn Device,
-        store: &'a mut Store,
-        run: Run,
-        recorded: Vec<Observation>,
-        budget: &str,
-    ) -> Result<Self, StoreError> {
-        let mut hangs: HashMap<String, Vec<Hang>> = HashMap::new();
-        for Observation { config, launches, outcome, .. } in store.hangs(&run)? {
-            if let Outcome::Failed(failure) = outcome {
-                hangs.entry(key_of(&config)).or_default().extend(Hang::of(&failure, launches));
-            }
-        }
-        let other_budget = (run.plan().budget != budget).then(|| budget.to_owned());
+        let given_up = device.time_out().map(|limit| Outcome::Failed(Failure::timed_out(limit)));
+        let hangs = store.hangs(&run)?.into_iter().filter(|hang| Some(&hang.outcome) == given_up.as_ref());
+        let hangs = hangs.map(|hang| (hang.config, hang.launches)).collect();
+        let other_budget = (run.plan().budget != plan.budget).then(|| plan.budget.clone());
         Ok(Self {
             device,
             store,
@@ -99,14 +63,18 @@ impl<'a> Recorder<'a> {
         self.run.id()
     }
 
+    /// The plan with which the run was begun.
+    pub fn plan(&self) -> &Plan {
+        self.run.plan()
+    }
+
     /// Measurements that an earlier process made.
     pub fn resumed(&self) -> usize {
         self.resumed
     }
 
     /// Returns the time that all measurements so far took, in ms, recorded ones with the time that they took then: so a
-    /// budget of time
-    /// ends where it would have ended without the interruption.
+    /// budget of time ends where it would have ended without the interruption.
     pub fn spent_ms(&self) -> f64 {
         self.spent_ms
     }
@@ -149,13 +117,10 @@ impl<'a> Recorder<'a> {
             return Some(outcome);
         }
         let begun = Instant::now();
-        // What was given up sooner than it would be now, or after more launches, may still come to an end.
-        let limit_s = self.device.time_out().map_or(0.0, |limit| limit.as_secs_f64());
-        let tells = |hang: &&Hang| hang.limit_s >= 0.9 * limit_s && hang.launches <= launches;
-        let known = self.hangs.get(&key_of(config)).and_then(|hangs| hangs.iter().find(tells));
-        let remembered = known.is_some();
-        let outcome = match known {
-            Some(hang) => Outcome::Failed(hang.failure.clone()),
+        // Fewer launches than those that were given up may still come to an end.
+        let hung = self.hangs.iter().any(|(other, least)| other == config && *least <= launches);
+        let outcome = match self.device.time_out().filter(|_| hung) {
+            Some(limit) => Outcome::Failed(Failure::timed_out(limit)),
             None => usable(self.device.measure(config, launches)),
         };
         let took_ms = begun.elapsed().as_secs_f64() * 1e3;
@@ -167,10 +132,8 @@ impl<'a> Recorder<'a> {
         if let Err(error) = self.store.record(&mut self.run, &observation) {
             self.error = Some(error);
         }
-        if let Outcome::Failed(failure) = &observation.outcome
-            && !remembered
-        {
-            self.hangs.entry(key_of(config)).or_default().extend(Hang::of(failure, launches));
+        if matches!(&observation.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::TimeOut) {
+            self.hangs.push((observation.config, launches));
         }
         Some(observation.outcome)
     }
@@ -227,8 +190,4 @@ impl Device for Recorder<'_> {
 
 fn failed(message: &str) -> Outcome {
     Outcome::Failed(Failure { kind: FailureKind::Declined, message: message.to_owned() })
-}
-
-fn key_of(config: &Config) -> String {
-    serde_json::to_string(config).unwrap_or_default()
 }

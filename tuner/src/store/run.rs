@@ -1,9 +1,8 @@
 //! Runs: tunings as they happen, measurement by measurement.
 //!
-//! A run belongs to a task (device, tunable thing, workload, space) and a plan (strategy, seed, budget). Each completed
-//! measurement is one transaction. A run that was killed is found again by its task and plan and continued: replaying
-//! its observations to the same strategy with the same seed gives the same next proposal. A lock on a file beside the
-//! store, which the system releases when its process dies, keeps two processes from continuing one run.
+//! Each completed measurement is one transaction. A run that was killed is found again by its task and plan, and goes on:
+//! replaying its observations to the same strategy with the same seed gives the same next proposal. A lock on a file beside
+//! the store, which the system releases when its process dies, keeps two processes from continuing one run.
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -12,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
 
 use super::contents::{self, RunRecord, SpaceRecord};
-use super::{DeviceIdentity, NOW, Refusal, Store, StoreError, TunableIdentity, Workload, json_of};
+use super::{DeviceIdentity, NOW, Store, StoreError, TunableIdentity, Workload, json_of};
 use crate::compare::Decision;
 use crate::space::Space;
 use crate::statistics;
@@ -275,15 +274,14 @@ impl Store {
     }
 
     /// Continues the latest unfinished run of the same task, strategy, sample and seed that no living process continues,
-    /// with its observations in the order in which they were made; `None` if there is none. One with the same budget
-    /// comes first: another one leads to the same requests as long as the search goes on with both. A run that began with other seeds
-    /// counts, too: what is a good seed changes with every run that is kept.
+    /// with its observations in their order; `None` if there is none. One with the same budget comes first: another one
+    /// leads to the same requests as long as the search goes on with both. Other seeds do not matter: what is a good seed
+    /// changes with every run that is kept.
     ///
     /// # Errors
     /// Those of reading; rows that cannot be understood.
     pub fn resume(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
-        let bad = |error| self.failure(error);
-        let (device, workload) = (json_of(task.device).map_err(bad)?, json_of(task.workload).map_err(bad)?);
+        let (device, workload) = (json_of(task.device)?, json_of(task.workload)?);
         let unfinished = self.heads(
             "WHERE finished IS NULL AND device = ?1 AND tunable = ?2 AND version = ?3 AND kernel_hash = ?4
              AND workload = ?5 AND hash = ?6 AND strategy = ?7 AND sample = ?8 AND seed = ?9
@@ -309,8 +307,7 @@ impl Store {
             };
             // Between the query and the lock its process may have ended it, or pruned it away.
             let query = "SELECT 1 FROM runs WHERE id = ?1 AND uid = ?2 AND finished IS NULL";
-            let there = self.connection.query_row(query, params![id, uid], |_| Ok(())).optional();
-            if there.map_err(|error| self.failure(error))?.is_none() {
+            if self.rows(query, params![id, uid], |_| Ok(()))?.is_empty() {
                 continue;
             }
             let observations = self.observations(id)?;
@@ -346,18 +343,10 @@ impl Store {
         }
     }
 
-    /// Ends a run with a decision.
-    ///
-    /// # Errors
-    /// Those of writing; [`StoreError::RunTaken`] if another process has removed the run.
-    pub fn decide(&mut self, run: Run, evidence: &Evidence) -> Result<(), StoreError> {
-        self.finish(run, Some(evidence))
-    }
-
     /// Ends a run, without a decision where nothing worked.
     ///
     /// # Errors
-    /// As [`decide`](Self::decide).
+    /// Those of writing; [`StoreError::RunTaken`] if another process has removed the run.
     #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
     pub fn finish(&mut self, run: Run, evidence: Option<&Evidence>) -> Result<(), StoreError> {
         let file = self.file.clone();
@@ -380,7 +369,7 @@ impl Store {
     }
 
     /// Lists measurements that had to be killed, for the same device and driver, code, workload, sample and parameters as
-    /// a run: as many launches of their configurations need not be waited for as long again.
+    /// a run.
     ///
     /// # Errors
     /// Those of reading; rows that cannot be understood.
@@ -390,7 +379,7 @@ impl Store {
                  = (this.device, this.tunable, this.version, this.kernel_hash, this.workload, this.space_id, this.sample)";
         self.select_observations(
             &format!("WHERE failure = ?2 AND run_id IN ({alike}) ORDER BY run_id, sequence"),
-            &[&run.id, &word_of(FailureKind::TimeOut)],
+            &[&run.id, &FailureKind::TimeOut.name()],
         )
     }
 
@@ -398,12 +387,8 @@ impl Store {
         let query = format!(
             "SELECT run_id, sequence, config, launches, times, failure, message, took_ms FROM measurements {rest}"
         );
-        let rows = self.connection.prepare_cached(&query).and_then(|mut statement| {
-            let named = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, observation(row)));
-            statement.query_map(values, named)?.collect::<rusqlite::Result<Vec<_>>>()
-        });
-        let rows = rows.map_err(|error| self.failure(error))?;
-        let understood = rows.into_iter().map(|(run, sequence, observation)| {
+        let named = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, observation(row)));
+        let understood = self.rows(&query, values, named)?.into_iter().map(|(run, sequence, observation)| {
             observation.map_err(|what| self.bad_row(format!("measurement {sequence} of run {run}"), &what))
         });
         understood.collect()
@@ -425,7 +410,7 @@ fn observation(row: &rusqlite::Row<'_>) -> Result<Observation, String> {
             Outcome::Times(times.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
         }
         (None, Some(word)) => {
-            let kind = FailureKind::ALL.into_iter().find(|kind| word_of(*kind) == word);
+            let kind = FailureKind::ALL.into_iter().find(|kind| kind.name() == word);
             let kind = kind.ok_or_else(|| format!("unknown failure {word:?}"))?;
             Outcome::Failed(Failure { kind, message: cell::<Option<String>>(row, 6)?.unwrap_or_default() })
         }
@@ -435,20 +420,8 @@ fn observation(row: &rusqlite::Row<'_>) -> Result<Observation, String> {
     Ok(Observation { config, launches, outcome, took_ms: cell(row, 7)? })
 }
 
-/// The word for a failure's kind.
-fn word_of(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::Constraint => "constraint",
-        FailureKind::Compile => "compile",
-        FailureKind::Launch => "launch",
-        FailureKind::WrongResult => "wrong-result",
-        FailureKind::TimeOut => "time-out",
-        FailureKind::Declined => "declined",
-    }
-}
-
 /// Makes the row of a run, and that of its space; returns the run's number.
-pub(super) fn insert_run(transaction: &Transaction<'_>, run: &RunRecord) -> Result<i64, Refusal> {
+pub(super) fn insert_run(transaction: &Transaction<'_>, run: &RunRecord) -> Result<i64, StoreError> {
     let SpaceRecord { hash, parameters, valid } = &run.space;
     let parameters = json_of(parameters)?;
     let known: Option<(i64, String)> = transaction
@@ -458,7 +431,7 @@ pub(super) fn insert_run(transaction: &Transaction<'_>, run: &RunRecord) -> Resu
         Some((id, known)) if known == parameters => id,
         Some(_) => {
             let why = format!("the space {hash} has other parameters here");
-            return Err(StoreError::BadKey { what: format!("run {}", run.run), why }.into());
+            return Err(StoreError::BadKey { what: format!("run {}", run.run), why });
         }
         None => {
             let values = params![hash, parameters, *valid as i64];
@@ -501,7 +474,7 @@ pub(super) fn insert_measurement(
         Outcome::Times(times) => {
             (Some(times.iter().flat_map(|time| time.to_le_bytes()).collect::<Vec<u8>>()), None, None)
         }
-        Outcome::Failed(failure) => (None, Some(word_of(failure.kind)), Some(failure.message.as_str())),
+        Outcome::Failed(failure) => (None, Some(failure.kind.name()), Some(failure.message.as_str())),
     };
     transaction
         .prepare_cached(&format!(
@@ -523,13 +496,13 @@ pub(super) fn insert_measurement(
 }
 
 /// Checks that the row of this number is still this run: once a run is pruned, the next one gets its number.
-fn check_held(transaction: &Transaction<'_>, run: &Run, file: &Path) -> Result<(), Refusal> {
+fn check_held(transaction: &Transaction<'_>, run: &Run, file: &Path) -> Result<(), StoreError> {
     let uid: Option<String> =
         transaction.query_row("SELECT uid FROM runs WHERE id = ?1", [run.id], |row| row.get(0)).optional()?;
     if uid.as_ref() == Some(&run.uid) {
         return Ok(());
     }
-    Err(StoreError::RunTaken { file: file.to_owned(), run: run.id }.into())
+    Err(StoreError::RunTaken { file: file.to_owned(), run: run.id })
 }
 
 /// Refuses what JSON and SQLite would turn into something else.

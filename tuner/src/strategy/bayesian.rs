@@ -1,18 +1,15 @@
 //! Bayesian search: a model of the time over the whole space, learned from what was measured, says where a faster
 //! configuration is most likely.
 //!
-//! The model is a Gaussian process on the logarithm of the time (times of a space differ by factors), with a
-//! length-scale for every parameter, so that what does not matter is learned not to matter. Very slow configurations
-//! say little about the fast ones: above a cap their logarithm is compressed. Failures are part of the model, not left
-//! out: a second process learns where they are, and its probability weighs the first one's expected improvement. Every
-//! third proposal is one step from the best so far, or later from one of the best, because spaces of kernels have
-//! optima one point wide; another third is bold, because they also have several valleys. The first proposals spread
-//! over the space.
+//! The model is a Gaussian process on the logarithm of the time, with a length-scale for every parameter, so that what
+//! does not matter is learned not to matter. Above a cap the logarithm is compressed: very slow configurations say little
+//! about the fast ones. A second process learns where failures are, and weighs the first one's expected improvement.
+//! The first proposals spread over the space. Later every third is one step from one of the best, because spaces of
+//! kernels have optima one point wide; another third is bold, because they also have several valleys.
 //!
-//! Cost: length-scales are improved a little with every observation, from at most [`LEARNED_FROM`] of them; a model
-//! with newer length-scales is built beside the one in use, a bounded amount of it at a time. So no proposal takes much
-//! longer than another. Spaces of more than [`POOL`] configurations are modelled on a random choice of that many, and
-//! around the best.
+//! Length-scales are improved a little with every observation, from at most [`LEARNED_FROM`] of them, and a model with
+//! newer ones is built beside the one in use, a bounded amount at a time: no proposal takes much longer than another.
+//! Spaces of more than [`POOL`] configurations are modelled on a random choice of that many, and around the best.
 
 use super::draw::Draw;
 use super::{Strategy, search_time};
@@ -141,8 +138,7 @@ fn ranks(parameter: &Parameter) -> Option<Vec<f64>> {
 }
 
 /// Returns how often each value can be halved: warps, banks and vector loads care. `None` where that says nothing new, as
-/// for
-/// powers of two, or for few values.
+/// for powers of two, or for few values.
 fn alignments(parameter: &Parameter) -> Option<Vec<f64>> {
     let halvings = |value: &Value| match value {
         Value::Int(value) if *value > 0 => Some(f64::from(value.trailing_zeros())),
@@ -223,8 +219,7 @@ impl<'a> Bayesian<'a> {
         timed
     }
 
-    /// Returns some random configurations that the model does not cover, two steps from
-    /// `index`.
+    /// Returns some random configurations that the model does not cover, two steps from `index`.
     fn two_steps_away(&self, index: ConfigIndex) -> Vec<ConfigIndex> {
         let near = if self.pool.len() < self.space.len() { self.space.neighbours(index) } else { Vec::new() };
         if near.is_empty() {

@@ -1,13 +1,12 @@
 //! A Gaussian process over a finite list of points, grown one observation at a time.
 //!
-//! With the Cholesky factor L of the observations' covariance R (which includes the noise), all that the posterior of the
-//! candidates needs is `V = L⁻¹ k(X, candidates)`: an observation appends one row to L and one to V, and both posterior
-//! mean and variance are sums over V's rows, kept up to date. That is `rows × candidates` products an observation instead
-//! of a solve for every candidate, in single precision and without branches, so that it runs in SIMD registers; L is in
+//! With the Cholesky factor L of the observations' covariance R (noise included), the posterior of the candidates needs
+//! only `V = L⁻¹ k(X, candidates)`: an observation appends one row to L and one to V, over whose rows mean and variance are
+//! sums. That is `rows × candidates` products an observation, in single precision and without branches, for SIMD; L is in
 //! double precision.
 //!
-//! The covariance is Matérn 5/2 with a length-scale per column of the features. The prior mean and the scale of the
-//! variance are not given: they take their maximum-likelihood values.
+//! The covariance is Matérn 5/2 with a length-scale per column. The prior mean and the scale of the variance take their
+//! maximum-likelihood values.
 
 /// A point as the kernel sees it: one number a column.
 pub(crate) type Point = Vec<f32>;

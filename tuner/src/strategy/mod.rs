@@ -8,11 +8,9 @@ mod bayesian;
 pub mod draw;
 mod gp;
 mod gp_learn;
-mod local;
 mod shuffled;
 
 pub use bayesian::Bayesian;
-pub use local::LocalSearch;
 pub use shuffled::Shuffled;
 
 use super::Outcome;
@@ -28,8 +26,7 @@ pub trait Strategy {
     fn observe(&mut self, index: ConfigIndex, outcome: &Outcome);
 
     /// Returns how much faster the best configuration can be expected to become, as a fraction of its time, if the search
-    /// went on
-    /// to its end; `None` where the strategy cannot tell.
+    /// went on to its end; `None` where the strategy cannot tell.
     fn remaining_gain(&mut self) -> Option<f64> {
         None
     }
@@ -43,15 +40,13 @@ pub enum StrategyKind {
     Exhaustive,
     /// All, in a random order.
     Random,
-    /// Steps to faster neighbours, from random starts.
-    Local,
     /// A Gaussian process on log time.
     Bayesian,
 }
 
 impl StrategyKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Exhaustive, Self::Random, Self::Local, Self::Bayesian];
+    pub const ALL: [Self; 3] = [Self::Exhaustive, Self::Random, Self::Bayesian];
 
     /// The default for a space of this size and a budget of this many evaluations. Where time or launches end the search, it
     /// may end before everything was tried: then only a very small space is tried whole.
@@ -63,7 +58,6 @@ impl StrategyKind {
     pub fn start(self, space: &Space, seed: u64) -> Box<dyn Strategy + '_> {
         match self {
             Self::Exhaustive | Self::Random => Box::new(Shuffled::new(space, seed)),
-            Self::Local => Box::new(LocalSearch::new(space, seed)),
             Self::Bayesian => Box::new(Bayesian::new(space, seed)),
         }
     }
@@ -73,7 +67,6 @@ impl StrategyKind {
         match self {
             Self::Exhaustive => "exhaustive",
             Self::Random => "random",
-            Self::Local => "local",
             Self::Bayesian => "bayesian",
         }
     }
@@ -90,7 +83,7 @@ impl std::str::FromStr for StrategyKind {
 
     fn from_str(name: &str) -> Result<Self, String> {
         let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
-        known.ok_or_else(|| format!("{name:?} is not a strategy; there are exhaustive, random, local, bayesian"))
+        known.ok_or_else(|| format!("{name:?} is not a strategy; there are exhaustive, random, bayesian"))
     }
 }
 

@@ -1,8 +1,7 @@
 //! The state of the machine while samples are taken, and which states spoil them.
 //!
-//! A sample taken while the clock was throttled, or while another process had the device, measures that, not the
-//! configuration. Such samples are discarded and counted; the state is kept with those that stay, so that a strange
-//! result can be looked into afterwards.
+//! A sample taken while the clock was throttled, or while another process had the device, measures that. Such samples are
+//! discarded and counted; the state is kept with those that stay.
 
 pub mod cpu;
 

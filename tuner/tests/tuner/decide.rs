@@ -7,8 +7,8 @@ use flate2::read::GzDecoder;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Normal};
-use tuner::compare::{Decision, Fate, Order, Plan, Ruling, compare, decide, turns};
-use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge, judge_apart};
+use tuner::compare::{Decision, Fate, Plan, Ruling, compare, decide, turns};
+use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
 use tuner::watch::{NoWatch, State, Watch};
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
@@ -38,10 +38,10 @@ fn series(name: &str) -> Vec<Vec<f64>> {
 }
 
 /// One recorded run as a block: A and B take turns in it, B's times are stretched by `factor`.
-fn block_of(run: &[f64], order: Order, factor: f64, lot: &mut ChaCha8Rng) -> Block {
+fn block_of(run: &[f64], factor: f64, lot: &mut ChaCha8Rng) -> Block {
     let mut block = Block::default();
     let mut times = run.iter();
-    for side in turns(2, run.len() / 2, order, lot).into_iter().flatten() {
+    for side in turns(2, run.len() / 2, lot).into_iter().flatten() {
         let time = *times.next().unwrap();
         if side == 0 { block.a.push(time) } else { block.b.push(time * factor) }
     }
@@ -49,14 +49,14 @@ fn block_of(run: &[f64], order: Order, factor: f64, lot: &mut ChaCha8Rng) -> Blo
 }
 
 /// `count` blocks from successive runs, starting anywhere.
-fn successive(runs: &[Vec<f64>], count: usize, order: Order, factor: f64, lot: &mut ChaCha8Rng) -> Vec<Block> {
+fn successive(runs: &[Vec<f64>], count: usize, factor: f64, lot: &mut ChaCha8Rng) -> Vec<Block> {
     let start = lot.random_range(0..=runs.len() - count);
-    runs[start..start + count].iter().map(|run| block_of(run, order, factor, lot)).collect()
+    runs[start..start + count].iter().map(|run| block_of(run, factor, lot)).collect()
 }
 
 /// `count` blocks from random runs.
 fn scattered(runs: &[Vec<f64>], count: usize, factor: f64, lot: &mut ChaCha8Rng) -> Vec<Block> {
-    (0..count).map(|_| block_of(&runs[lot.random_range(0..runs.len())], Order::Mirrored, factor, lot)).collect()
+    (0..count).map(|_| block_of(&runs[lot.random_range(0..runs.len())], factor, lot)).collect()
 }
 
 /// Judges at every look, as a measurement would.
@@ -97,9 +97,8 @@ fn identical_configurations_are_rarely_called_different_on_recorded_noise() {
                 let rules = Rules { looks, ..rules.clone() };
                 let mut false_alarms = 0;
                 for trial in 0..all_trials {
-                    let blocks = match trial % 3 {
-                        0 => successive(&runs, rules.horizon(), Order::Mirrored, 1.0, &mut lot),
-                        1 => successive(&runs, rules.horizon(), Order::Random, 1.0, &mut lot),
+                    let blocks = match trial % 2 {
+                        0 => successive(&runs, rules.horizon(), 1.0, &mut lot),
                         _ => scattered(&runs, rules.horizon(), 1.0, &mut lot),
                     };
                     false_alarms += usize::from(is_better(&in_looks(&blocks, &rules)));
@@ -123,9 +122,7 @@ fn a_family_of_a_hundred_equal_candidates_stays_within_the_error_of_one() {
             let rules = Rules { indifference: zone, looks: vec![10], ..Rules::default() }.of_family(100);
             let mut lot = ChaCha8Rng::seed_from_u64(12);
             let wrong = (0..families)
-                .filter(|_| {
-                    (0..100).any(|_| is_better(&judge(&successive(&runs, 10, Order::Mirrored, 1.0, &mut lot), &rules)))
-                })
+                .filter(|_| (0..100).any(|_| is_better(&judge(&successive(&runs, 10, 1.0, &mut lot), &rules))))
                 .count();
             eprintln!("family of 100, {name}, zone {zone}: {wrong} of {families} families with a false alarm");
             assert!(wrong <= if zone > 0.0 { families / 20 } else { families / 8 }, "{name}, zone {zone}: {wrong}");
@@ -150,7 +147,7 @@ fn small_true_differences_are_found_in_few_blocks() {
         let mut lot = ChaCha8Rng::seed_from_u64(13);
         let found = (0..all_trials)
             .filter(|_| {
-                let blocks = successive(&runs, rules.horizon(), Order::Mirrored, factor, &mut lot);
+                let blocks = successive(&runs, rules.horizon(), factor, &mut lot);
                 in_looks(&blocks, &rules).verdict == Verdict::Better(side)
             })
             .count();
@@ -386,7 +383,6 @@ fn degenerate_blocks_give_no_verdict_and_no_panic() {
     let coarse = vec![bad(1.0, 1.0); 10];
     assert_eq!(judge(&coarse, &rules).verdict, Verdict::Same);
     assert_eq!(judge(&vec![bad(1.0, 1.01); 10], &rules).verdict, Verdict::Better(Side::A));
-    assert_eq!(judge_apart(&[], &[vec![1.0]], &rules).verdict, Verdict::CannotTell(Reason::TooFewBlocks));
     let text = serde_json::to_string(&none).unwrap();
     let back: Judgement = serde_json::from_str(&text).unwrap();
     assert!(back.low.is_nan() && back.verdict == none.verdict, "{text}");
@@ -426,25 +422,21 @@ fn samples_of_a_bad_state_are_discarded_counted_and_stop_the_verdict_when_many()
 #[test]
 fn turns_are_fair_in_every_round() {
     let mut lot = ChaCha8Rng::seed_from_u64(1);
-    for order in [Order::Mirrored, Order::Random] {
-        for sides in 1..6 {
-            for rounds in 0..6 {
-                let all = turns(sides, rounds, order, &mut lot);
-                assert_eq!(all.len(), rounds);
-                for turn in &all {
-                    let mut sorted = turn.clone();
-                    sorted.sort_unstable();
-                    assert_eq!(sorted, (0..sides).collect::<Vec<_>>());
-                }
-                if order == Order::Mirrored {
-                    for pair in all.chunks_exact(2) {
-                        assert_eq!(pair[0], pair[1].iter().rev().copied().collect::<Vec<_>>());
-                    }
-                }
+    for sides in 1..6 {
+        for rounds in 0..6 {
+            let all = turns(sides, rounds, &mut lot);
+            assert_eq!(all.len(), rounds);
+            for turn in &all {
+                let mut sorted = turn.clone();
+                sorted.sort_unstable();
+                assert_eq!(sorted, (0..sides).collect::<Vec<_>>());
+            }
+            for pair in all.chunks_exact(2) {
+                assert_eq!(pair[0], pair[1].iter().rev().copied().collect::<Vec<_>>());
             }
         }
     }
     // Both sides come first about equally often.
-    let first = (0..1000).filter(|_| turns(2, 1, Order::Mirrored, &mut lot)[0][0] == 0).count();
+    let first = (0..1000).filter(|_| turns(2, 1, &mut lot)[0][0] == 0).count();
     assert!((400..600).contains(&first), "{first}");
 }

@@ -11,7 +11,7 @@ use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 use tuner::{tune, tune_watched};
 
 use crate::made;
-use crate::session::{Place, store_in};
+use crate::session::{Place, store_in, tuned};
 
 #[test]
 fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
@@ -23,7 +23,6 @@ fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
     let mut phases = Vec::new();
     let tuning = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |progress| {
         phases.push(progress.phase);
-
         true
     })
     .unwrap();
@@ -40,11 +39,11 @@ fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
     assert_eq!(decision.default, default);
     // Nothing to race for, or not allowed: straight to the final rounds, or no more launches at all.
     for (finalists, racers, searched) in [(16, 16, 75), (3, 3, 75), (0, 16, 150)] {
-        let session = Session { finalists, racers, fresh: true, ..session.clone() };
-        let tuning = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |_| true).unwrap();
-        let details = tuning.evidence.details.clone().unwrap();
+        let session = Session { finalists, racers, ..session.clone() };
+        let evidence = tuned(&session, &mut place.synthetic.clone()).evidence;
+        let details = evidence.details.unwrap();
         assert_eq!((details.race, details.search_launches), (None, searched));
-        assert!(tuning.evidence.launches <= 150, "{}", tuning.evidence.launches);
+        assert!(evidence.launches <= 150, "{}", evidence.launches);
         assert_eq!(details.decisions.len(), usize::from(finalists > 0));
     }
 }
@@ -72,10 +71,7 @@ fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
         let mut session = place.session(StrategyKind::Exhaustive, &budget_words);
         session.task.space = &space;
         session.default = Some(Config(vec![Value::Int(0)]));
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&store_in(&folder)).unwrap();
-        let tuning = tune(&session, &mut tired(), &mut store, &mut |_| true).unwrap();
-        let evidence = tuning.evidence;
+        let evidence = tuned(&session, &mut tired()).evidence;
         assert!(evidence.launches <= budget, "{budget}: {} launches", evidence.launches);
         if evidence.verdict == "the default stays: the budget was used up in the final rounds" {
             assert_eq!(evidence.chosen.config, session.default.unwrap());
@@ -128,40 +124,16 @@ fn what_decides_is_measured_again_while_others_use_the_machine() {
 }
 
 #[test]
-fn final_rounds_take_no_more_launches_than_the_search_and_the_reach_of_a_budget_is_said_first() {
+fn final_rounds_take_no_more_launches_than_the_search() {
     let place = Place::new("seed=3,noise=0.02");
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&store_in(&folder)).unwrap();
     for (evaluations, most) in [(12, 36), (34, 102), (60, 180)] {
         let budget = evaluations.to_string();
         let default = Some(place.synthetic.space().config(0));
         let session = Session { default, ..place.session(StrategyKind::Random, &budget) };
-        let evidence = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |_| true).unwrap().evidence;
-        let details = evidence.details.unwrap();
+        let details = tuned(&session, &mut place.synthetic.clone()).evidence.details.unwrap();
         assert_eq!(details.search_launches, most);
         assert!(details.final_launches <= most && !details.decisions.is_empty(), "{}", details.final_launches);
     }
-    let mut told = |budget: &str| {
-        let (mut said, mut steps) = (Vec::new(), 0);
-        let session = Session { fresh: true, ..place.session(StrategyKind::Random, budget) };
-        let tuned = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |step| {
-            steps += 1;
-            said.extend(step.reach.clone().map(|reach| (steps, reach)));
-            true
-        });
-        tuned.unwrap();
-        said
-    };
-    assert_eq!(told("20"), [], "it is known already");
-    let small = told("launches=33");
-    assert!(
-        small[0].1.contains("33 launches, which decide nothing") && small[0].1.contains("is 72 launches"),
-        "{small:?}"
-    );
-    assert_eq!(
-        told("launches=300"),
-        [(1, "the budget is enough for about 300 launches: some 50 configurations".into())]
-    );
 }
 
 /// A device on which all configurations take 1 ms in the mean, but for a faster one; the fastest of 60 seems so by luck.
@@ -186,10 +158,7 @@ fn more_finalists_than_are_raced_to_the_end_are_compared_all_the_same() {
         session.task.space = &space;
         session.default = Some(Config(vec![Value::Int(0)]));
         session.finalists = finalists;
-        let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&store_in(&folder)).unwrap();
-        let tuning = tune(&session, &mut lucky(1), &mut store, &mut |_| true).unwrap();
-        let details = tuning.evidence.details.unwrap();
+        let details = tuned(&session, &mut lucky(1)).evidence.details.unwrap();
         let candidates = &details.decisions.last().unwrap().candidates;
         assert_eq!(candidates.len(), finalists);
         let different: HashSet<_> = candidates.iter().map(|c| format!("{:?}", c.config)).collect();
@@ -207,10 +176,7 @@ fn a_race_corrects_the_luck_of_a_search() {
             session.task.space = &space;
             session.racers = racers;
             session.finalists = 1;
-            let folder = tempfile::tempdir().unwrap();
-            let mut store = Store::open(&store_in(&folder)).unwrap();
-            let tuning = tune(&session, &mut lucky(seed), &mut store, &mut |_| true).unwrap();
-            tuning.evidence.chosen.config == Config(vec![Value::Int(7)])
+            tuned(&session, &mut lucky(seed)).evidence.chosen.config == Config(vec![Value::Int(7)])
         });
         right.count()
     };

@@ -8,9 +8,7 @@ use rand_distr::{Distribution as _, StandardNormal};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use tuner::online::{
-    Elapsed, Event, Memory, OnlineError, Options, Progress, Recalled, Report, Statistic, Tuner, Worker, grid,
-};
+use tuner::online::{Elapsed, Event, OnlineError, Options, Progress, Tuner, Worker, grid};
 use tuner::{Config, Failure, FailureKind, Value};
 
 #[derive(Clone, Copy, Debug)]
@@ -293,12 +291,13 @@ fn a_scan_takes_one_sample_of_each_before_the_second_of_any() {
     worker.poll();
     assert!(tuner.is_complete());
     assert_eq!(number(&tuner.best()), 0);
-    assert_eq!(tuner.samples(&three()[2]).unwrap(), [3.0; 4]);
+    let others = tuner.report().unwrap().others;
+    assert_eq!(others, [1, 2].map(|i| (three()[i].clone(), vec![1.0 + i as f64; 4])));
 }
 
 #[test]
 fn a_later_scan_replaces_one_sample_of_each() {
-    let options = Options { samples: 3, run_off: 0, explore_share: 1.0, rescan_after: None, ..Options::default() };
+    let options = Options { samples: 3, run_off: 0, explore_share: 1.0, rescan_after: Some(1), ..Options::default() };
     let tuner = Tuner::new(three(), 0, options).unwrap();
     let mut worker = tuner.worker();
     let mut go = |launches: usize, time: f64| {
@@ -309,37 +308,18 @@ fn a_later_scan_replaces_one_sample_of_each() {
         worker.poll();
     };
     go(9, 1.0);
-    tuner.rescan();
+    assert!(tuner.is_complete() && !tuner.is_scanning());
+    go(1, 1.01);
     assert!(tuner.is_complete() && tuner.is_scanning());
-    go(10, 1.01);
-    assert!(!tuner.is_scanning());
-    for (i, config) in three().iter().enumerate() {
-        let i = i as f64;
-        assert_eq!(tuner.samples(config).unwrap(), [1.0 + i, 1.0 + i, 1.01 + i]);
+    while tuner.is_scanning() {
+        go(1, 1.01);
     }
-}
-
-#[test]
-fn median_mean_and_maximum_choose_differently() {
-    // 0: mostly fast, with one slow launch in five; 1: steady; 2: slower than both.
-    let time = |i: i64, sample: u32| match i {
-        0 if sample % 5 == 4 => 9.0,
-        0 => 1.0,
-        1 => 2.0,
-        _ => 3.0,
-    };
-    for (statistic, best) in [(Statistic::Median, 0), (Statistic::Mean, 1), (Statistic::Maximum, 1)] {
-        let options = Options { statistic, run_off: 0, ..Options::default() };
-        let tuner = Tuner::new(three(), 2, options).unwrap();
-        let mut worker = tuner.worker();
-        let mut seen = [0_u32; 3];
-        while !tuner.is_complete() {
-            let i = number(worker.begin());
-            worker.end(Elapsed(time(i, seen[i as usize])));
-            seen[i as usize] += 1;
-        }
-        assert_eq!(number(&tuner.best()), best, "{statistic:?}");
-    }
+    let report = tuner.report().unwrap();
+    assert_eq!(report.samples, [1.0, 1.0, 1.01]);
+    assert_eq!(
+        report.others,
+        [1, 2].map(|i| (three()[i].clone(), [1.0, 1.0, 1.01].map(|time| time + i as f64).into()))
+    );
 }
 
 #[test]
@@ -426,13 +406,7 @@ fn failing_and_wrong_configurations_are_never_used_again_and_are_named() {
         let report = tuner.report().unwrap();
         assert_eq!(report.failed.len(), 1);
         assert_eq!((number(&report.failed[0].0), report.failed[0].1.kind), (1, FailureKind::WrongResult));
-        assert!(matches!(tuner.pin(&three()[1]), Err(OnlineError::Banned { .. })));
-        tuner.start_again();
-        assert!(!tuner.is_complete());
-        for _ in 0..100 {
-            assert_ne!(number(worker.begin()), 1);
-            worker.end(Elapsed(1.0));
-        }
+        assert!(matches!(tuner.set(&three()[1]), Err(OnlineError::Banned { .. })));
     }
 }
 
@@ -447,36 +421,6 @@ fn all_configurations_failing_leaves_the_default_and_an_end() {
     assert!(tuner.is_complete());
     assert_eq!(number(&tuner.best()), 1);
     assert_eq!(tuner.report().unwrap().failed.len(), 3);
-}
-
-#[test]
-fn the_user_can_pin_set_read_and_start_again() {
-    let tuner = Tuner::new(three(), 0, Options::default()).unwrap();
-    let mut worker = tuner.worker();
-    let mut go = |launches: usize| -> Vec<i64> {
-        let mut seen = Vec::new();
-        for _ in 0..launches {
-            let i = number(worker.begin());
-            worker.end(Elapsed(3.0 - i as f64));
-            seen.push(i);
-        }
-        seen
-    };
-    tuner.pin(&three()[1]).unwrap();
-    assert!(go(100).iter().all(|i| *i == 1) && !tuner.is_complete());
-    tuner.unpin();
-    go(100);
-    assert!(tuner.is_complete());
-    assert_eq!(number(&tuner.best()), 2);
-    tuner.set(&three()[0]).unwrap();
-    assert!(go(100).iter().all(|i| *i == 0));
-    tuner.start_again();
-    assert!(!tuner.is_complete());
-    go(100);
-    assert_eq!((tuner.is_complete(), number(&tuner.best())), (true, 2));
-    let stranger = Config(vec![Value::Int(99)]);
-    assert!(matches!(tuner.pin(&stranger), Err(OnlineError::Unknown(_))));
-    assert!(matches!(tuner.samples(&stranger), Err(OnlineError::Unknown(_))));
 }
 
 #[test]
@@ -560,52 +504,24 @@ fn work_makes_launches_of_different_size_comparable() {
     assert_eq!(number(&tuner.best()), 2);
 }
 
-#[derive(Default)]
-struct Notebook {
-    known: Option<Recalled>,
-    kept: Vec<Report>,
-}
-
-impl Memory for Notebook {
-    fn recall(&mut self) -> Result<Option<Recalled>, Box<dyn std::error::Error + Send + Sync>> {
-        Ok(self.known.clone())
-    }
-
-    fn keep(&mut self, report: &Report) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        self.kept.push(report.clone());
-        Ok(())
-    }
-}
-
 #[test]
-fn what_was_kept_for_exactly_this_is_used_at_once_and_the_nearest_is_checked() {
-    let start = |known: Option<Recalled>| {
-        let tuner = Tuner::new(three(), 0, Options::default()).unwrap();
-        let used = tuner.start_from(&mut Notebook { known, ..Notebook::default() }).unwrap();
-        (tuner, used)
-    };
+fn what_was_tuned_for_exactly_this_is_used_at_once_and_the_nearest_is_checked() {
     let config = three()[1].clone();
-    let (tuner, used) = start(Some(Recalled::Exact(config.clone())));
-    assert!(used.is_some() && tuner.is_complete());
-    assert_eq!(tuner.best(), config);
-
-    let nearest = Recalled::Nearest { config: config.clone(), relaxed: "driver".into() };
-    let (tuner, used) = start(Some(nearest.clone()));
-    assert_eq!((used, tuner.is_complete()), (Some(nearest), false));
-    assert_eq!(tuner.best(), config);
+    let tuner = Tuner::new(three(), 0, Options::default()).unwrap();
+    tuner.set(&config).unwrap();
+    assert!(tuner.is_complete() && tuner.best() == config);
+    assert!(tuner.report().unwrap().samples.is_empty(), "it has learned nothing");
+    let tuner = Tuner::new(three(), 0, Options::default()).unwrap();
+    tuner.prefer(&config).unwrap();
+    assert!(!tuner.is_complete() && tuner.report().is_none() && tuner.best() == config);
     let mut worker = tuner.worker();
     while !tuner.is_complete() {
         let i = number(worker.begin());
         worker.end(Elapsed(3.0 - i as f64));
     }
-    assert_eq!(number(&tuner.best()), 2, "checked, and found wanting");
-    let mut notebook = Notebook::default();
-    assert!(tuner.report_to(&mut notebook).unwrap());
-    assert_eq!(number(&notebook.kept[0].config), 2);
-    assert!(!notebook.kept[0].samples.is_empty() && notebook.kept[0].others.len() == 2);
-
-    let (tuner, used) = start(Some(Recalled::Exact(Config(vec![Value::Int(7)]))));
-    assert!(used.is_none() && !tuner.is_complete(), "the space has changed since");
-    let (tuner, used) = start(None);
-    assert!(used.is_none() && !tuner.report_to(&mut Notebook::default()).unwrap());
+    let report = tuner.report().unwrap();
+    assert_eq!(number(&report.config), 2, "checked, and found wanting");
+    assert!(!report.samples.is_empty() && report.others.len() == 2);
+    let stranger = Config(vec![Value::Int(7)]);
+    assert!(matches!(tuner.set(&stranger), Err(OnlineError::Unknown(_))), "the space has changed since");
 }

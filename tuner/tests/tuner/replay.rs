@@ -1,7 +1,7 @@
 //! Recorded spaces as devices.
 
 use tuner::interchange::read_recording;
-use tuner::replay::{Measured, Noise, Record, Recording, Replay, parse_csv};
+use tuner::replay::{Noise, Recording, Replay, mean_ms, parse_csv};
 use tuner::{Config, Device, FailureKind, Outcome, Value};
 
 use crate::recordings::recorded;
@@ -32,15 +32,7 @@ fn rows_become_the_space_and_its_records() {
         assert_eq!(recording.space.index_of(&recording.space.config(index)), Some(index));
     }
     let slow = recording.space.index_of(&config(64, "b")).expect("it is there");
-    assert!(matches!(recording.records[slow].measured, Measured::Summary(summary) if summary.median_ms == 2.4));
-    assert_eq!(recording.records[slow].compile_ms, Some(100.0));
-}
-
-#[test]
-fn the_settled_mean_leaves_out_the_first_of_several_samples() {
-    let settled =
-        |samples: &[f64]| Record { measured: Measured::Samples(samples.to_vec()), compile_ms: None }.settled_mean_ms();
-    assert_eq!([&[][..], &[9.0], &[9.0, 1.0, 2.0]].map(settled), [None, Some(9.0), Some(1.5)]);
+    assert_eq!(recording.outcomes[slow], Outcome::Times(vec![2.5]));
 }
 
 #[test]
@@ -56,15 +48,12 @@ fn a_replay_measures_what_was_recorded() {
     assert_eq!(kind(device.measure(&config(64, "a"), 1)), FailureKind::Launch);
     assert_eq!(kind(device.measure(&config(96, "a"), 1)), FailureKind::Declined);
     assert_eq!(kind(device.measure(&Config(vec![]), 1)), FailureKind::Declined);
-    assert_eq!(device.launches(), 5);
 }
 
 #[test]
 fn resampled_launches_depend_on_seed_configuration_and_number_only() {
     let mut recording = small();
-    for record in &mut recording.records {
-        record.measured = Measured::Samples(vec![9.0, 1.0, 2.0, 3.0]);
-    }
+    recording.outcomes.fill(Outcome::Times(vec![9.0, 1.0, 2.0, 3.0]));
     let noise = |first| Noise::Resampled { seed: 7, first };
     let times = |outcome| match outcome {
         Outcome::Times(times) => times,
@@ -107,7 +96,7 @@ fn parameters_are_all_columns_whose_names_are_not_known_wherever_they_stand() {
     let recording = parse_csv("mean_ms,a,status,b\n1.5,2,ok,3\n2.5,2,ok,4\n").unwrap();
     assert_eq!(recording.space.names(), ["a", "b"]);
     let config = Config(vec![Value::Int(2), Value::Int(4)]);
-    assert_eq!(recording.records[recording.space.index_of(&config).unwrap()].mean_ms(), Some(2.5));
+    assert_eq!(mean_ms(&recording.outcomes[recording.space.index_of(&config).unwrap()]), Some(2.5));
     for header in ["a,status,mean_ms,mean_ms", "n,status,mean_ms,n", "status,status,mean_ms"] {
         let error = parse_csv(&format!("{header}\n")).expect_err(header);
         assert!(error.contains("two columns"), "{error}");
@@ -148,6 +137,6 @@ fn the_shared_recordings_are_read() {
         let path = recorded(&format!("compact/{name}.csv.gz"));
         let recording = read_recording(&path).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(recording.space.len(), rows, "{name}");
-        assert_eq!(recording.records.iter().filter_map(Record::mean_ms).count(), valid, "{name}");
+        assert_eq!(recording.outcomes.iter().filter_map(mean_ms).count(), valid, "{name}");
     }
 }

@@ -108,7 +108,6 @@ fn a_page_has_every_section() {
         "Main effects",
         "Pairs of parameters",
         "Spread",
-        "Noise",
         "Failures",
         "&lt;script&gt;",
         "better than the default, and again on fresh samples",
@@ -170,18 +169,6 @@ fn tunings_of_nothing_of_one_and_of_failures_only_have_a_page() {
         report.json().unwrap();
     }
     check(&Report::default().html());
-}
-
-#[test]
-fn values_that_were_not_declared_and_short_configurations_are_shown_all_the_same() {
-    let odd = |config: Vec<Value>| Evaluation { config: Config(config), outcome: Outcome::Times(vec![1.0, 2.0]) };
-    let report = Report {
-        parameters: parameters(),
-        evaluations: vec![odd(vec![]), odd(vec![Value::Int(7)]), odd(vec![Value::Int(7); 9])],
-        ..Report::default()
-    };
-    check(&report.html());
-    assert!(report.html().contains("\"7\""));
 }
 
 #[test]

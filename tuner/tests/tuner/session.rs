@@ -7,9 +7,7 @@ use tuner::budget::Budget;
 use tuner::session::{Session, TuneError, Tuning};
 use tuner::store::{DeviceIdentity, Locations, Matching, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
-use tuner::tune;
-use tuner::tuned::{Request, Source, stub, tuned};
-use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
+use tuner::{Config, Device, Failure, FailureKind, Outcome, first_use, tune};
 use tuner_score::synthetic::Synthetic;
 
 use crate::made;
@@ -55,74 +53,76 @@ impl Place {
     }
 }
 
+/// Tunes with a store of its own.
+pub(crate) fn tuned(session: &Session<'_>, device: &mut dyn Device) -> Tuning {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&store_in(&folder)).unwrap();
+    tune(session, device, &mut store, &mut |_| true).unwrap()
+}
+
 pub(crate) fn store_in(folder: &tempfile::TempDir) -> std::path::PathBuf {
     folder.path().join("tune.sqlite")
 }
 
 #[test]
 fn a_noisy_device_with_failures_is_tuned_close_to_its_optimum() {
-    for strategy in [StrategyKind::Bayesian, StrategyKind::Local] {
-        let folder = tempfile::tempdir().unwrap();
-        let place = Place::new("seed=2,noise=0.02,outliers=0.02,fail=0.1,wrong=0.05");
-        let default = place.synthetic.space().config(0);
-        let session = Session { default: Some(default.clone()), ..place.session(strategy, "120") };
-        let mut device = place.synthetic.clone();
-        let mut store = Store::open(&store_in(&folder)).unwrap();
-        let mut told = 0;
-        let tuning = tune(&session, &mut device, &mut store, &mut |_| {
-            told += 1;
-            true
-        })
-        .unwrap();
-        let truth =
-            |config: &Config| place.synthetic.true_ms(place.synthetic.space().index_of(config).unwrap()).unwrap();
-        let evidence = &tuning.evidence;
-        let optimum = place.synthetic.true_ms(place.synthetic.optimum().unwrap()).unwrap();
-        assert!(truth(&evidence.chosen.config) < 1.1 * optimum, "{strategy}: {evidence:?}");
-        assert!(evidence.verdict.starts_with("better than the default"), "{}", evidence.verdict);
-        let (low, high) = evidence.chosen.interval_ms.unwrap();
-        assert!(low < evidence.chosen.time_ms && evidence.chosen.time_ms < high);
-        assert_eq!(evidence.default.as_ref().unwrap().config, default);
-        assert_eq!((evidence.tried, evidence.valid), (120, 1152));
-        assert!(evidence.failed > 0 && evidence.stopped.contains("evaluations=120"));
-        let record = store.run_record(tuning.run).unwrap();
-        assert_eq!(record.measurements.len(), told);
-        assert_eq!(record.decision.as_ref(), Some(evidence));
-    }
+    let folder = tempfile::tempdir().unwrap();
+    let place = Place::new("seed=2,noise=0.02,outliers=0.02,fail=0.1,wrong=0.05");
+    let default = place.synthetic.space().config(0);
+    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Bayesian, "120") };
+    let mut device = place.synthetic.clone();
+    let mut store = Store::open(&store_in(&folder)).unwrap();
+    let mut told = 0;
+    let tuning = tune(&session, &mut device, &mut store, &mut |_| {
+        told += 1;
+        true
+    })
+    .unwrap();
+    let truth = |config: &Config| place.synthetic.true_ms(place.synthetic.space().index_of(config).unwrap()).unwrap();
+    let evidence = &tuning.evidence;
+    let optimum = place.synthetic.true_ms(place.synthetic.optimum().unwrap()).unwrap();
+    assert!(truth(&evidence.chosen.config) < 1.1 * optimum, "{evidence:?}");
+    assert!(evidence.verdict.starts_with("better than the default"), "{}", evidence.verdict);
+    let (low, high) = evidence.chosen.interval_ms.unwrap();
+    assert!(low < evidence.chosen.time_ms && evidence.chosen.time_ms < high);
+    assert_eq!(evidence.default.as_ref().unwrap().config, default);
+    assert_eq!((evidence.tried, evidence.valid), (120, 1152));
+    assert!(evidence.failed > 0 && evidence.stopped.contains("evaluations=120"));
+    let record = store.run_record(tuning.run).unwrap();
+    assert_eq!(record.measurements.len(), told);
+    assert_eq!(record.decision.as_ref(), Some(evidence));
 }
 
 #[test]
 fn however_often_it_is_interrupted_it_ends_as_if_it_had_not_been() {
-    for strategy in [StrategyKind::Bayesian, StrategyKind::Local] {
-        let place = Place::new("seed=4,noise=0.05,fail=0.15");
-        let default = place.synthetic.space().config(300);
-        let mut session = Session { default: Some(default), ..place.session(strategy, "30,gain=0.000001") };
-        session.rounds.rules.looks = vec![4, 5];
+    let place = Place::new("seed=4,noise=0.05,fail=0.15");
+    let default = place.synthetic.space().config(300);
+    let mut session = Session { default: Some(default), ..place.session(StrategyKind::Bayesian, "30,gain=0.000001") };
+    session.rounds.rules.looks = vec![4, 5];
+    let folder = tempfile::tempdir().unwrap();
+    let undisturbed = place.run(&session, &store_in(&folder)).unwrap();
+    let observations = Store::open(&store_in(&folder)).unwrap().observations(undisturbed.run).unwrap();
+    for most in [1, 7, 23] {
         let folder = tempfile::tempdir().unwrap();
-        let undisturbed = place.run(&session, &store_in(&folder)).unwrap();
-        let observations = Store::open(&store_in(&folder)).unwrap().observations(undisturbed.run).unwrap();
-        for most in [1, 7, 23] {
-            let folder = tempfile::tempdir().unwrap();
-            let mut interruptions = 0;
-            let tuning = loop {
-                match place.interrupted(&session, &store_in(&folder), most) {
-                    Err(TuneError::Interrupted { run }) => assert_eq!(run, 1),
-                    other => break other.unwrap(),
-                }
-                interruptions += 1;
-                if most == 1 && interruptions == 40 {
-                    break place.run(&session, &store_in(&folder)).unwrap();
-                }
-            };
-            assert!(interruptions > 0 && tuning.resumed > 0);
-            assert_eq!(tuning.evidence, undisturbed.evidence, "{strategy}, {most}");
-            let store = Store::open(&store_in(&folder)).unwrap();
-            assert_eq!(store.runs().unwrap().len(), 1);
-            let again = store.observations(tuning.run).unwrap();
-            assert_eq!(again.len(), observations.len());
-            for (again, undisturbed) in again.iter().zip(&observations) {
-                assert_eq!((&again.config, &again.outcome), (&undisturbed.config, &undisturbed.outcome));
+        let mut interruptions = 0;
+        let tuning = loop {
+            match place.interrupted(&session, &store_in(&folder), most) {
+                Err(TuneError::Interrupted { run }) => assert_eq!(run, 1),
+                other => break other.unwrap(),
             }
+            interruptions += 1;
+            if most == 1 && interruptions == 40 {
+                break place.run(&session, &store_in(&folder)).unwrap();
+            }
+        };
+        assert!(interruptions > 0 && tuning.resumed > 0);
+        assert_eq!(tuning.evidence, undisturbed.evidence, "{most}");
+        let store = Store::open(&store_in(&folder)).unwrap();
+        assert_eq!(store.runs().unwrap().len(), 1);
+        let again = store.observations(tuning.run).unwrap();
+        assert_eq!(again.len(), observations.len());
+        for (again, undisturbed) in again.iter().zip(&observations) {
+            assert_eq!((&again.config, &again.outcome), (&undisturbed.config, &undisturbed.outcome));
         }
     }
 }
@@ -213,110 +213,28 @@ fn a_space_without_a_configuration_is_an_error() {
     );
 }
 
-// ---- asking ----
-
-fn locations(folder: &tempfile::TempDir, matching: Matching) -> Locations {
-    Locations { user: store_in(folder), matching }
-}
-
-/// Asks, and says how many launches it took.
-fn ask(
-    request: &Request<'_>,
-    locations: &Locations,
-    synthetic: Option<&Synthetic>,
-) -> (Option<Config>, Source, usize, String) {
-    let launches = std::cell::Cell::new(0);
-    let mut make = || {
-        let mut synthetic = synthetic.cloned().ok_or_else(|| "no device".to_owned())?;
-        let launches = &launches;
-        let count = move |config: &Config, n| {
-            launches.set(launches.get() + n);
-            synthetic.measure(config, n)
-        };
-        Ok(Box::new(made(count)) as Box<dyn Device>)
-    };
-    let device = synthetic.is_some();
-    let answer = tuned(request, locations, if device { Some(&mut make) } else { None }, &mut |_| true).unwrap();
-    let words = answer.to_string();
-    (answer.config, answer.source, launches.get(), words)
-}
-
 #[test]
-fn asking_tunes_once_and_then_finds_it_at_no_cost() {
+fn a_first_use_begins_with_what_was_found_for_something_alike_and_an_exact_match_costs_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::new("seed=2,noise=0.01");
-    let default = place.synthetic.space().config(0);
-    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Bayesian, "40") };
-    let request = Request { force: true, ..Request::new(session) };
-    let store = locations(&folder, Matching::Exact);
-    // Not allowed, or nothing to measure with: the default, and no store is made.
-    let forbidden = Request { tune: false, ..request.clone() };
-    assert_eq!(ask(&forbidden, &store, Some(&place.synthetic)).1, Source::Default);
-    let (config, source, ..) = ask(&request, &store, None);
-    assert_eq!((config, source), (Some(default.clone()), Source::Default));
-    assert!(!store_in(&folder).exists());
-    let (config, source, launches, words) = ask(&request, &store, Some(&place.synthetic));
-    assert_eq!((source, words.as_str()), (Source::TunedNow(1), "tuned now (run 1)"));
-    assert!(launches >= 120 && config != Some(default));
-    for store in [&store, &locations(&folder, Matching::Nearest)] {
-        let (again, source, launches, words) = ask(&forbidden, store, Some(&place.synthetic));
-        assert!(matches!(source, Source::Found(_)), "{words}");
-        assert_eq!((&again, launches), (&config, 0));
-    }
-}
-
-#[test]
-fn a_near_match_is_validated_and_what_fails_or_is_slower_here_is_not_used() {
-    let folder = tempfile::tempdir().unwrap();
-    let there = Place::new("seed=2,noise=0.01");
-    let default = there.synthetic.space().config(0);
-    let session = Session { default: Some(default.clone()), ..there.session(StrategyKind::Bayesian, "60") };
-    let good = there.run(&session, &store_in(&folder)).unwrap().evidence.chosen.config;
-    let store = locations(&folder, Matching::Nearest);
-    let here = |spec: &str| {
-        let mut place = Place::new(spec);
-        place.device = DeviceIdentity { driver: "2".to_owned(), ..there.device.clone() };
-        place
+    let stores = Locations { user: store_in(&folder), matching: Matching::Nearest };
+    let space = tuner::SpaceBuilder::new().range("x", 0, 9999, 1).build().unwrap();
+    let used = || {
+        let mut measured = Vec::new();
+        let best = first_use(&stores, "kernel", 1, &space, |config| {
+            measured.push(config.int("x"));
+            Ok(1.0 + (config.int("x") - 7777).abs() as f64)
+        });
+        (best.unwrap().int("x"), measured)
     };
-    let asked = |place: &Place, default: &Config, trusted_step, store: &Locations, device: bool| {
-        let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "5") };
-        let request = Request { force: true, tune: false, trusted_step, ..Request::new(session) };
-        ask(&request, store, device.then_some(&place.synthetic))
-    };
-    // As good here: used, and it says of which driver it is.
-    let same = here("seed=2,noise=0.01");
-    let (config, source, launches, words) = asked(&same, &default, 0, &store, true);
-    assert!(matches!(source, Source::Validated(_)) && launches == 10, "{words}");
-    assert_eq!(config.as_ref(), Some(&good));
-    assert!(words.contains("driver 1 instead of 2") && words.contains("no slower"), "{words}");
-    // Nothing to validate it with: not used; unless the step is trusted.
-    let (config, source, _, words) = asked(&same, &default, 0, &store, false);
-    assert_eq!((config.as_ref(), source), (Some(&default), Source::Default));
-    assert!(words.contains("not validated"), "{words}");
-    assert!(matches!(asked(&same, &default, 1, &store, false).1, Source::Found(_)));
-    // Slower than the default here.
-    let best = there.synthetic.space().config(here("seed=3").synthetic.optimum().unwrap());
-    let (config, _, _, words) = asked(&here("seed=3,noise=0.01"), &best, 0, &store, true);
-    assert_eq!(config, Some(best));
-    assert!(words.contains("times as long as the default"), "{words}");
-    // Failing here.
-    let (_, _, _, words) = asked(&here("seed=3,fail=1"), &default, 0, &store, true);
-    assert!(words.contains("fails here: synthetic: too many"), "{words}");
-}
-
-#[test]
-fn in_tests_the_default_is_the_answer_unless_it_is_forced() {
-    let folder = tempfile::tempdir().unwrap();
-    let place = Place::new("seed=2");
-    stub();
-    let default = Config(vec![Value::Int(1)]);
-    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "5") };
-    let request = Request::new(session);
-    let (config, source, launches, _) = ask(&request, &locations(&folder, Matching::Exact), Some(&place.synthetic));
-    assert_eq!((config, source, launches), (Some(default), Source::Stub, 0));
-    let forced = Request { force: true, ..request };
-    let (_, source, launches, _) = ask(&forced, &locations(&folder, Matching::Exact), Some(&place.synthetic));
-    assert!(source == Source::TunedNow(1) && launches > 5);
+    let (first, measured) = used();
+    assert!(measured.len() > 100 && measured[0] == 0, "{measured:?}");
+    assert_eq!(used(), (first, Vec::new()));
+    // A result of another driver is measured again, right after the default.
+    let connection = rusqlite::Connection::open(&stores.user).unwrap();
+    let changed = "UPDATE runs SET device = replace(device, '\"driver\":\"\"', '\"driver\":\"2\"')";
+    assert_eq!(connection.execute(changed, []).unwrap(), 1);
+    let (again, measured) = used();
+    assert!(measured[..2] == [0, first] && (again - 7777).abs() <= (first - 7777).abs(), "{measured:?}");
 }
 
 #[test]
@@ -352,7 +270,7 @@ fn an_infinite_time_costs_only_its_configuration() {
 }
 
 #[test]
-fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
+fn a_time_out_is_remembered_and_tried_again_only_with_another_limit_or_fewer_launches() {
     struct Slow {
         limit: Duration,
         asked: usize,
@@ -367,7 +285,6 @@ fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
             if self.limit >= Duration::from_millis(30) {
                 return Outcome::Times(vec![30.0; launches]);
             }
-            std::thread::sleep(self.limit);
             let message = format!("killed after {:.3} s", self.limit.as_secs_f64());
             Outcome::Failed(Failure { kind: FailureKind::TimeOut, message })
         }
@@ -379,19 +296,24 @@ fn a_time_out_is_remembered_and_tried_again_only_with_more_time() {
     let place = Place::new("seed=1");
     let folder = tempfile::tempdir().unwrap();
     let few = tuner::SpaceBuilder::new().range("x", 1, 4, 1).build().unwrap();
-    let run_on = |sample: &str, limit_ms: u64, seed: u64| {
+    let run = |sample: &str, limit_ms: u64, launches: usize| {
         let mut device = Slow { limit: Duration::from_millis(limit_ms), asked: 0 };
-        let session = Session { seed, fresh: true, finalists: 0, ..place.session(StrategyKind::Exhaustive, "4") };
-        let mut session = Session { sample: sample.to_owned(), ..session };
+        let mut session = Session {
+            fresh: true,
+            finalists: 0,
+            launches,
+            sample: sample.to_owned(),
+            ..place.session(StrategyKind::Exhaustive, "4")
+        };
         session.task.space = &few;
         let mut store = Store::open(&store_in(&folder)).unwrap();
         let found = tune(&session, &mut device, &mut store, &mut |_| true);
         (device.asked, found.is_ok())
     };
-    let run = |limit_ms, seed| run_on("few events", limit_ms, seed);
-    assert_eq!(run(10, 1), (4, false));
-    assert_eq!(run(10, 2), (0, false), "known to take longer");
-    assert_eq!(run(10, 3), (0, false), "known still, though the last run did not wait");
-    assert_eq!(run_on("other events", 10, 2), (4, false), "nothing is known of other events");
-    assert_eq!(run(50, 4), (4, true), "it may take longer now");
+    assert_eq!(run("few events", 10, 3), (4, false));
+    assert_eq!(run("few events", 10, 3), (0, false), "known to take longer");
+    assert_eq!(run("few events", 10, 5), (0, false), "known still, though the last run did not wait");
+    assert_eq!(run("few events", 10, 2), (4, false), "two launches may end in time");
+    assert_eq!(run("other events", 10, 3), (4, false), "nothing is known of other events");
+    assert_eq!(run("few events", 50, 3), (4, true), "it may take longer now");
 }

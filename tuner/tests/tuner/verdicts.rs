@@ -1,7 +1,7 @@
 //! Decisions on fixed samples, with numbers that are worked out by hand.
 
 use tuner::compare::{Candidate, Decision, Fate, Plan, Ruling, compare, decide};
-use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge, judge_apart};
+use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
 use tuner::watch::NoWatch;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
@@ -97,34 +97,6 @@ fn without_noise_equals_are_no_surprise_and_a_difference_is_certain() {
     assert!(chance(0.05) < 1e-9, "{}", chance(0.05));
 }
 
-/// Blocks of one time each, from their logarithms.
-fn one_time_each(logs: impl Iterator<Item = f64>) -> Vec<Vec<f64>> {
-    logs.map(|log| vec![log.exp()]).collect()
-}
-
-#[test]
-fn series_that_were_measured_apart_have_the_degrees_of_freedom_of_both() {
-    // Six blocks each, of the same variance: t of 10 degrees has 5 % beyond 2.228; the error is 0.01 √(2/5).
-    let series = |centre: f64| one_time_each(alternating(6, centre, 0.01));
-    let judgement = judge_apart(&series(0.0), &series(0.1), &Rules::default().fixed(6));
-    let reach = 2.228 * 0.01 * 0.4_f64.sqrt();
-    let (low, high) = (judgement.low.ln_1p(), judgement.high.ln_1p());
-    assert!((low - (0.1 - reach)).abs() < 1e-5 && (high - (0.1 + reach)).abs() < 1e-5, "{judgement:?}");
-    assert_eq!(judgement.verdict, Verdict::Better(Side::A));
-    // The shorter one counts.
-    let judgement = judge_apart(&series(0.0)[..3], &one_time_each(alternating(30, 0.1, 0.01)), &Rules::default());
-    assert_eq!((judgement.verdict, judgement.blocks), (Verdict::CannotTell(Reason::TooFewBlocks), 3));
-}
-
-#[test]
-fn a_drift_that_is_small_beside_a_difference_does_not_hide_it() {
-    // 0.2 % slower in the end than at the beginning, twice.
-    let series = |by: f64| one_time_each((0..10).map(move |i| by + 0.0002 * f64::from(i)));
-    let apart = |by: f64| judge_apart(&series(0.0), &series(by), &Rules::default().fixed(10)).verdict;
-    assert_eq!(apart(0.1), Verdict::Better(Side::A));
-    assert_eq!(apart(0.001), Verdict::CannotTell(Reason::Drifting));
-}
-
 #[test]
 fn comparisons_and_looks_share_the_error() {
     let level = |family: usize, looks: &[usize]| Rules { family, looks: looks.to_vec(), ..Rules::default() }.level();
@@ -200,22 +172,6 @@ fn a_candidate_that_cannot_catch_up_with_the_leader_is_not_measured_on() {
         _ => Some(1.0),
     });
     assert_eq!(judgement(&decision.candidates[1]).blocks, 40);
-}
-
-#[test]
-fn of_several_candidates_the_one_that_failed_is_out() {
-    // The first fails before it is measured, the second in its third block.
-    let decision = contest(&["broken", "fragile", "steady"], |name, launch| match (name, launch) {
-        ("broken", _) | ("fragile", 5) => None,
-        ("default", _) => Some(1.0),
-        _ => Some(0.9),
-    });
-    for (candidate, name) in decision.candidates.iter().zip(["broken", "fragile"]) {
-        let Fate::Failed(failure) = &candidate.fate else { panic!("{candidate:?}") };
-        assert_eq!(failure.message, format!("{name} failed"));
-    }
-    assert_eq!(judgement(&decision.candidates[2]).verdict, Verdict::Better(Side::B));
-    assert_eq!((decision.ruling, decision.winner), (Ruling::Promoted, Some(2)));
 }
 
 fn named(name: &str) -> Config {

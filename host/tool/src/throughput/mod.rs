@@ -3,7 +3,6 @@
 mod text;
 
 use std::path::PathBuf;
-use std::slice;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -23,7 +22,7 @@ use crate::detector::Detector;
 use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
-use crate::sample::{Feeding, Loaded, MAX_EVENTS, SampleArgs, read};
+use crate::sample::{Feeding, Loaded, SampleArgs};
 use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 use text::{head, on_gpu, one, several, stages_text};
@@ -91,22 +90,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             default.push(format!("pipeline={pipeline}"));
         }
         default.extend(args.backend.set.iter().cloned());
-        let pieces = match &args.sample.files[..] {
-            files @ [_, _, ..] if args.online.sets.is_some() => {
-                files.iter().map(|file| read(slice::from_ref(file), &detector, MAX_EVENTS)).collect::<Result<_, _>>()?
-            }
-            _ => vec![events],
-        };
         let work = Work {
             subject: Subject { backend, pipeline },
             tables: &detector.tables,
             options: args.clustering.options(),
-            pieces,
+            events,
             default: default.join(","),
             source,
             duration,
         };
-        return online::run(&args.online, &args.tuned, &work, args.json.as_deref());
+        return online::run(&args.tuned, work, args.json.as_deref());
     }
     if args.stages && args.backend.backend != Backend::Cpu {
         usage("--stages are those of --backend cpu");

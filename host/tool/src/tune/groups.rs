@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tuner::budget::Budget;
-use tuner::chain::{ChainDecision, ChainFile, DeviceChain, Group, Kernel, KernelEntry, WorkloadEntry, default_of};
+use tuner::chain::{ChainDecision, ChainFile, DeviceChain, Group, Kernel, KernelEntry, WorkloadEntry};
+use tuner::chain::{default_of, joined};
 use tuner::cli::ProgramArgs;
 use tuner::compare;
 use tuner::session::{Session, TuneError};
@@ -35,36 +36,16 @@ use tuner::report::words::in_words;
 const TIME_OUT: Duration = Duration::from_mins(1);
 
 const FILE: &str = "\
-GROUPS is a TOML file. The groups of one decoder are made of its parameters;
-`cluster` means all that begin with `cluster.`:
+GROUPS is a TOML file (docs/tuning.md, tuner/examples/chain/chain.toml). The
+groups of one decoder are made of its parameters; `cluster` means all that begin
+with `cluster.`:
 
   [[group]]
   together = [\"batch\", \"cpu.chunk\"]
 
-Or each kernel of the chain is measured by itself, and the groups are made of
-kernels:
-
-  [[kernel]]
-  name = \"cluster\"
-  device = \"replay:cluster.json\"
-  default = { block = 128 }        # what it runs with now; else its first valid one
-
-  [[kernel]]
-  name = \"scan\"
-  program = { space = \"scan.toml\", command = \"./scan {input} {width}\" }
-
-  [[group]]
-  name = \"first step\"              # may be left out
-  together = [\"cluster\", \"scan\"]
-  concurrent = true                # at once: the step takes as long as the slowest
-
-  [[workload]]                     # for programs: the chain is tuned for each
-  name = \"pp\"
-  input = \"pp.dat\"               # {input} in the commands
-
-A program has the options of `tune run` for any program, as build, check and
-regex = \"([0-9.]+) ms\". What no group names is tuned by itself. A device without a default of its own
-takes it from [default] (block = 128).";
+A device without a default of its own takes it from [default] (block = 128). Or
+each kernel of the chain is measured by itself ([[kernel]]), and the groups are
+made of kernels. What no group names is tuned by itself.";
 
 /// Tune a chain in groups: what shares the time of a step together, the rest separately; then judge the whole chain.
 ///
@@ -313,10 +294,6 @@ fn tune_chain(
         store.keep(&Task { device: &identity, tunable: &tunable, workload: &workload, space: &space }, &finding)?;
     let title = format!("{tunable} for {workload}");
     Ok(Found { title, groups: searched, names, default, proposed, decision, kept })
-}
-
-fn joined(configs: &[Config]) -> Config {
-    Config(configs.iter().flat_map(|config| config.0.iter().cloned()).collect())
 }
 
 fn json_of(found: &Found) -> serde_json::Value {

@@ -1,14 +1,12 @@
 //! `ut-decode tune run`: find good launch parameters, and keep them.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::json;
+use tuner::report::Report;
 use tuner::report::explain::explain;
-use tuner::report::words::in_words;
-use tuner::report::{Evaluation, Report};
 use tuner::session::Session;
-use tuner::store::contents::RunRecord;
-use tuner::store::{Evidence, Matching, Observation, Store, Task};
+use tuner::store::{Matching, Store, Task};
 use tuner::strategy::StrategyKind;
 use tuner::{Config, tune_watched};
 
@@ -16,7 +14,7 @@ use super::run_args::{Args, DeviceSpec};
 use super::target::Target;
 use super::watcher::Watcher;
 use crate::output::{print_beside, say, write_json};
-use crate::paths::{Protected, named};
+use crate::paths::Protected;
 use crate::{Failure, signals, usage};
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -82,11 +80,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         )?;
     }
     if let Some(directory) = &args.report {
-        let observations = store.observations(tuning.run)?;
-        let name = format!("run-{}", tuning.run);
-        let [page, ..] = report(&record, &target, &tuning.evidence, observations)
-            .write(directory, &name)
-            .map_err(|error| format!("{}: {error}", directory.display()))?;
+        let report = Report::of(&record, target.default.clone());
+        let written = report.write(directory, &format!("run-{}", tuning.run));
+        let [page, ..] = written.map_err(|error| format!("{}: {error}", directory.display()))?;
         say(&format!("report: {}", page.display()));
     }
     print_beside(args.json.as_deref(), &explain(&record))?;
@@ -107,48 +103,13 @@ fn seeds(store: &Store, task: &Task<'_>) -> Result<Vec<Config>, Failure> {
 /// named like the report of any run.
 fn check_report(args: &Args, directory: &Path) {
     let mut protected = Protected::inputs(&args.sample.files);
-    let recording: Vec<PathBuf> = match &args.backend {
-        DeviceSpec::Replay(file) => named(file.as_os_str()).collect(),
-        DeviceSpec::Decoder(_) => Vec::new(),
-    };
+    let recording = if let DeviceSpec::Replay(file) = &args.backend { Some(file) } else { None };
     let options = [&args.program.space, &args.store.tune_db];
-    protected.add(options.into_iter().flatten().chain(&recording), "which is named by another option");
+    protected.add(options.into_iter().flatten().chain(recording), "which is named by another option");
     protected.add_unnamed();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(b"run-") {
             protected.check(&entry.path()).unwrap_or_else(|message| usage(&format!("--report: {message}")));
         }
-    }
-}
-
-/// The report of a run, from what the store keeps of it alone: a run that was continued is reported as if it had not
-/// been interrupted.
-fn report(record: &RunRecord, target: &Target, evidence: &Evidence, observations: Vec<Observation>) -> Report {
-    let parameters = record.space.parameters.clone();
-    let chosen = in_words(&parameters, &evidence.chosen.config);
-    let final_rounds = evidence.details.as_ref().is_some_and(|details| details.final_launches > 0);
-    let of = if final_rounds { " in the final rounds" } else { "" };
-    let facts = [
-        ("workload", target.workload.to_string()),
-        ("strategy", record.plan.strategy.clone()),
-        ("seed", record.plan.seed.to_string()),
-        ("budget", record.plan.budget.clone()),
-        ("ended because", evidence.stopped.clone()),
-        ("chosen", format!("{chosen}: {}{of}", target.objective.words(evidence.chosen.time_ms))),
-        ("verdict", evidence.verdict.clone()),
-    ];
-    Report {
-        title: target.tunable.to_string(),
-        device: target.device.to_string(),
-        facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        parameters,
-        default: target.default.clone(),
-        evaluations: observations
-            .into_iter()
-            .map(|Observation { config, outcome, .. }| Evaluation { config, outcome })
-            .collect(),
-        searched: Some(evidence.tried),
-        decisions: evidence.details.as_ref().map(|details| details.decisions.clone()).unwrap_or_default(),
-        objective: target.objective,
     }
 }

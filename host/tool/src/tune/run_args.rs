@@ -44,8 +44,7 @@ impl FromStr for DeviceSpec {
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// What to tune: cpu (the CPU decoder, here and now), cuda (the kernels, on the first NVIDIA GPU), emulated (the
-    /// kernels run on the CPU: for trying out), or replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV,
-    /// store or its export; FILE#RUN for one run of a store).
+    /// kernels run on the CPU: for trying out), or replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV).
     #[arg(long, value_name = "BACKEND", default_value = "cpu", conflicts_with = "command")]
     pub backend: DeviceSpec,
     /// Which kernels of cuda and emulated: fused, two launches, or allen, seven kernels in nine launches [default: on a GPU

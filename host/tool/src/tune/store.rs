@@ -83,7 +83,7 @@ enum Command {
         #[arg(long, short, value_name = "FILE", default_value = "-")]
         output: PathBuf,
     },
-    /// Take in what `tune store export` wrote, another store, a Kernel Tuner cache, a T4 file or a compact CSV.
+    /// Take in what `tune store export` wrote, a Kernel Tuner cache, a T4 file or a compact CSV.
     Import {
         /// Files, gzipped or not.
         #[arg(required = true)]

@@ -38,9 +38,6 @@ impl Watcher {
             self.bar.say(&format!("continuing run {run}: {replayed} measurements were already made"));
             self.replayed = 0;
         }
-        if let Some(reach) = &step.reach {
-            self.bar.say(reach);
-        }
         let left = step.left_ms.map_or_else(String::new, |ms| format!(", {} left", seconds(ms / 1e3)));
         if let Some((config, time)) = step.best
             && time < self.best

@@ -1,8 +1,7 @@
 //! Candidates by the samples of a scan: who may be the fastest, who only seems slow, who is.
 
-use super::Scan;
-use crate::online::Statistic;
-use crate::statistics::{mean, median, quantile};
+use super::{FINALISTS, INDIFFERENCE, Scan};
+use crate::statistics::{median, quantile};
 
 /// A relative gain that is not worth more samples in a run-off.
 const TOLERANCE: f64 = 0.005;
@@ -46,13 +45,13 @@ impl Scan {
     /// The configurations that might be the fastest: ranked by their best sample, because slow modes and disturbances can
     /// spoil the statistic of a few samples, but nothing makes a launch faster than it can be.
     pub(super) fn promising(&self) -> Vec<usize> {
-        if self.options.finalists < 2 || self.options.run_off == 0 {
+        if self.options.run_off == 0 {
             return Vec::new();
         }
         let mut ranked: Vec<(usize, f64)> =
             self.valid().into_iter().filter_map(|config| Some((config, self.least(config)?))).collect();
         ranked.sort_by(|a, b| a.1.total_cmp(&b.1));
-        ranked.truncate(self.options.finalists);
+        ranked.truncate(FINALISTS);
         ranked.into_iter().map(|(config, _)| config).collect()
     }
 
@@ -79,17 +78,10 @@ impl Scan {
         known.into_iter().map(|(config, _)| config).filter(|config| open(*config)).collect()
     }
 
-    /// The statistic of a configuration's samples, ms.
+    /// The median of a configuration's samples, ms.
     pub(super) fn estimate(&self, config: usize) -> Option<f64> {
         let samples: Vec<f64> = self.samples.get(config)?.iter().copied().collect();
-        if samples.is_empty() {
-            return None;
-        }
-        Some(match self.options.statistic {
-            Statistic::Median => median(&samples),
-            Statistic::Mean => mean(&samples),
-            Statistic::Maximum => samples.iter().copied().fold(0.0, f64::max),
-        })
+        (!samples.is_empty()).then(|| median(&samples))
     }
 
     /// The fastest valid configuration; the one in use, then the default, if they are within the zone of indifference.
@@ -107,7 +99,7 @@ impl Scan {
         };
         let good_enough = |config: &usize| {
             self.banned[*config].is_none()
-                && self.estimate(*config).is_some_and(|e| e <= fastest * (1.0 + self.options.indifference))
+                && self.estimate(*config).is_some_and(|e| e <= fastest * (1.0 + INDIFFERENCE))
         };
         [self.current, self.default].into_iter().find(good_enough).unwrap_or(best)
     }

@@ -1,13 +1,11 @@
 //! The state of an on-line tuner: which configuration the next launch is given, and what its time teaches.
 //!
 //! A scan goes sample by sample over all configurations (one sweep is one sample of each), so that a slow change of the
-//! machine meets all of them alike. The first tuning takes M sweeps. Then whatever may only have been unlucky is given
-//! a second chance: in a kernel with two modes, all M samples of the best one may lie in the slow mode, and among many
-//! configurations that happens to some. How unlucky samples can be is learned from all configurations together. Then a
-//! run-off gives the most promising more samples, because a median of five cannot tell near-equals apart; then the best
-//! is locked. After that a scan that comes with the period is one sweep, spread so thinly that the share of exploring
-//! launches stays below its cap; each sample replaces the oldest of its configuration. Drift calls for M sweeps at
-//! once: the old samples speak of another workload.
+//! machine meets all of them alike. The first tuning takes M sweeps. Then whatever may only have been unlucky is given a
+//! second chance: in a kernel with two modes, all M samples of the best one may lie in the slow mode. Then a run-off gives
+//! the most promising more samples, because a median of five cannot tell near-equals apart; then the best is locked.
+//! A scan that comes with the period is one sweep, spread so thinly that the share of exploring launches stays below its
+//! cap; each sample replaces the oldest of its configuration. Drift calls for M sweeps at once.
 //!
 //! Nothing here waits, locks, or reads a clock: the time comes with each launch.
 
@@ -22,23 +20,13 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Purpose of timing a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// Nothing; it makes the configuration warm.
-    WarmUp,
-    /// A sample of the scan.
-    Sample,
-    /// Watching the locked configuration for drift.
-    Monitor,
-}
-
 /// A launch whose time is awaited.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket {
     epoch: u64,
-    pub(super) config: usize,
-    pub(super) purpose: Purpose,
+    config: usize,
+    /// Watches the locked configuration for drift instead of being a sample of the scan.
+    monitor: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +45,15 @@ const PATIENCE: u32 = 8;
 /// Maximum cost of exploring one launch, in launches of the configuration in use.
 const DEAREST: f64 = 64.0;
 
+/// Number of the most promising that are given more samples before one is locked.
+const FINALISTS: usize = 8;
+
+/// Most rounds of the run-off; it ends earlier if it is clear who wins.
+const RUN_OFF_ROUNDS: usize = 5;
+
+/// A change must win by more than this share of the time.
+const INDIFFERENCE: f64 = 0.002;
+
 pub(super) struct Scan {
     options: Options,
     samples: Vec<VecDeque<f64>>,
@@ -64,14 +61,13 @@ pub(super) struct Scan {
     lost: Vec<u32>,
     phase: Phase,
     /// Remaining launches of the scan, in this order.
-    todo: VecDeque<(usize, Purpose)>,
+    todo: VecDeque<usize>,
     finalists: Vec<usize>,
     outstanding: usize,
     /// Tickets of an earlier epoch are void.
     epoch: u64,
     current: usize,
     default: usize,
-    pinned: Option<usize>,
     complete: bool,
     detector: Detector,
     allowance: f64,
@@ -100,9 +96,8 @@ impl Scan {
             epoch: 0,
             current: default,
             default,
-            pinned: None,
             complete: false,
-            detector: Detector::new(options.drift.clone()),
+            detector: Detector::default(),
             allowance: 0.0,
             explored_before: 0,
             since_last: 0,
@@ -122,9 +117,6 @@ impl Scan {
     pub(super) fn assign(&mut self, now: Duration) -> (usize, Option<Ticket>) {
         self.counters.launches += 1;
         self.now = now;
-        if let Some(pinned) = self.pinned {
-            return (pinned, None);
-        }
         if self.complete {
             // Only while there is something to explore is it saved for what is slow.
             let most = if self.todo.is_empty() { 1.0 } else { DEAREST };
@@ -145,7 +137,7 @@ impl Scan {
                 self.thin_launch()
             }
             Phase::Scanning(_) | Phase::Screening(_) | Phase::RunOff(_) => match self.todo.pop_front() {
-                Some((config, purpose)) => self.explore(config, purpose),
+                Some(config) => self.explore(config),
                 // All are being measured; until they are back, the best that is known.
                 None => (self.current, None),
             },
@@ -154,8 +146,7 @@ impl Scan {
 
     /// A launch during a scan whose share is capped.
     fn thin_launch(&mut self) -> (usize, Option<Ticket>) {
-        let next = self.todo.front().map(|(config, _)| *config);
-        let price = match next {
+        let price = match self.todo.front().copied() {
             Some(config) if config == self.current => 0.0,
             // Below that, none can be paid for.
             Some(config) if self.allowance >= 1.0 => self.price(config),
@@ -166,7 +157,7 @@ impl Scan {
         }
         self.allowance -= price;
         match self.todo.pop_front() {
-            Some((config, purpose)) => self.explore(config, purpose),
+            Some(config) => self.explore(config),
             None => self.locked_launch(),
         }
     }
@@ -178,15 +169,15 @@ impl Scan {
     }
 
     fn locked_launch(&self) -> (usize, Option<Ticket>) {
-        (self.current, Some(Ticket { epoch: self.epoch, config: self.current, purpose: Purpose::Monitor }))
+        (self.current, Some(Ticket { epoch: self.epoch, config: self.current, monitor: true }))
     }
 
-    fn explore(&mut self, config: usize, purpose: Purpose) -> (usize, Option<Ticket>) {
+    fn explore(&mut self, config: usize) -> (usize, Option<Ticket>) {
         self.outstanding += 1;
         let away = u64::from(config != self.current);
         self.counters.explored += away;
         self.counters.explored_after += if self.complete { away } else { 0 };
-        (config, Some(Ticket { epoch: self.epoch, config, purpose }))
+        (config, Some(Ticket { epoch: self.epoch, config, monitor: false }))
     }
 
     /// The time of a launch came back, or is known to be lost (`None`).
@@ -195,16 +186,14 @@ impl Scan {
             return;
         }
         let time = time.filter(|t| t.is_finite() && *t > 0.0);
-        if ticket.purpose == Purpose::Monitor {
-            let urgent = |cause| cause != Cause::Period;
+        if ticket.monitor {
             let thin = match self.phase {
                 Phase::Locked => true,
-                Phase::Scanning(cause) | Phase::Screening(cause) | Phase::RunOff(cause) => !urgent(cause),
+                Phase::Scanning(cause) | Phase::Screening(cause) | Phase::RunOff(cause) => cause == Cause::Period,
             };
-            let watched = thin && ticket.config == self.current && self.pinned.is_none();
-            if watched
+            if thin
+                && ticket.config == self.current
                 && time.is_some_and(|time| self.detector.push(time))
-                && self.options.rescan_on_drift
                 && self.counters.launches >= self.quiet_until
             {
                 self.counters.drifts += 1;
@@ -216,18 +205,17 @@ impl Scan {
         let config = ticket.config;
         match time {
             _ if self.banned[config].is_some() => {}
-            Some(time) if ticket.purpose == Purpose::Sample => {
+            Some(time) => {
                 let replaces = matches!(self.phase, Phase::Scanning(Cause::Period | Cause::Drift));
                 if replaces && self.samples[config].len() >= self.options.samples.max(1) {
                     self.samples[config].pop_front();
                 }
                 self.samples[config].push_back(time);
             }
-            Some(_) => {}
             None => {
                 self.lost[config] += 1;
                 if self.lost[config] < PATIENCE {
-                    self.todo.push_back((config, ticket.purpose));
+                    self.todo.push_back(config);
                 } else {
                     let message = format!("{PATIENCE} launches of it gave no time");
                     self.ban(config, Failure { kind: FailureKind::Launch, message });
@@ -247,10 +235,7 @@ impl Scan {
         self.lost.fill(0);
         let target = self.options.samples.max(1);
         let sweeps = match cause {
-            Cause::First => {
-                self.samples.iter_mut().for_each(VecDeque::clear);
-                target
-            }
+            Cause::First => target,
             Cause::Drift => {
                 for samples in &mut self.samples {
                     let extra = samples.len().saturating_sub(target);
@@ -267,10 +252,8 @@ impl Scan {
         self.phase = Phase::Scanning(cause);
         self.counters.scans += 1;
         self.explored_before = self.counters.explored;
-        let warm_up = if cause == Cause::First { self.options.warm_up } else { 0 };
-        for sweep in 0..warm_up + sweeps {
-            let purpose = if sweep < warm_up { Purpose::WarmUp } else { Purpose::Sample };
-            self.queue_sweep(&self.valid(), purpose);
+        for _ in 0..sweeps {
+            self.queue_sweep(&self.valid());
         }
         self.advance_if_done();
     }
@@ -279,10 +262,10 @@ impl Scan {
         (0..self.samples.len()).filter(|i| self.banned[*i].is_none()).collect()
     }
 
-    fn queue_sweep(&mut self, configs: &[usize], purpose: Purpose) {
+    fn queue_sweep(&mut self, configs: &[usize]) {
         let mut order = configs.to_vec();
         order.shuffle(&mut self.lot);
-        self.todo.extend(order.into_iter().map(|config| (config, purpose)));
+        self.todo.extend(order);
     }
 
     fn advance_if_done(&mut self) {
@@ -298,9 +281,9 @@ impl Scan {
 
     /// Queues one more sample of all that may only have been unlucky so far, or goes on to the run-off.
     fn screen(&mut self, cause: Cause) {
-        if self.options.finalists >= 2 && self.options.run_off > 0 {
+        if self.options.run_off > 0 {
             self.phase = Phase::Screening(cause);
-            self.queue_sweep(&self.unlucky(), Purpose::Sample);
+            self.queue_sweep(&self.unlucky());
         }
         if self.todo.is_empty() {
             self.finalists = self.promising();
@@ -315,14 +298,14 @@ impl Scan {
         self.finalists = self.undecided();
         if self.finalists.len() > 1 {
             let count = |config: &usize| self.samples[*config].len();
-            let most = self.options.samples.max(1) + self.options.run_off * self.options.run_off_rounds;
+            let most = self.options.samples.max(1) + self.options.run_off * RUN_OFF_ROUNDS;
             let fewest = self.finalists.iter().map(count).min().unwrap_or(most);
             let target = most.min(fewest + self.options.run_off);
             let rows: Vec<Vec<usize>> = (fewest..target)
                 .map(|have| self.finalists.iter().copied().filter(|config| count(config) <= have).collect())
                 .collect();
             for row in rows {
-                self.queue_sweep(&row, Purpose::Sample);
+                self.queue_sweep(&row);
             }
         }
         if self.todo.is_empty() {
@@ -375,12 +358,9 @@ impl Scan {
     pub(super) fn ban(&mut self, config: usize, failure: Failure) {
         if self.banned[config].is_none() {
             self.banned[config] = Some(failure);
-            self.todo.retain(|(waiting, _)| *waiting != config);
+            self.todo.retain(|waiting| *waiting != config);
             self.finalists.retain(|finalist| *finalist != config);
             self.samples[config].clear();
-            if self.pinned == Some(config) {
-                self.pinned = None;
-            }
             if self.current == config {
                 self.current = self.best();
                 self.watch_anew();
@@ -393,7 +373,7 @@ impl Scan {
         self.ban(config, failure);
         if let Some(ticket) = ticket
             && ticket.epoch == self.epoch
-            && ticket.purpose != Purpose::Monitor
+            && !ticket.monitor
         {
             self.outstanding = self.outstanding.saturating_sub(1);
         }
@@ -402,10 +382,10 @@ impl Scan {
 
     /// The worker of this launch is gone: another one repeats it.
     pub(super) fn put_back(&mut self, ticket: Ticket) {
-        if ticket.epoch == self.epoch && ticket.purpose != Purpose::Monitor {
+        if ticket.epoch == self.epoch && !ticket.monitor {
             self.outstanding = self.outstanding.saturating_sub(1);
             if self.banned[ticket.config].is_none() {
-                self.todo.push_back((ticket.config, ticket.purpose));
+                self.todo.push_back(ticket.config);
             }
             self.advance_if_done();
         }
@@ -416,7 +396,7 @@ impl Scan {
     }
 
     pub(super) fn current(&self) -> usize {
-        self.pinned.unwrap_or(self.current)
+        self.current
     }
 
     pub(super) fn is_complete(&self) -> bool {
@@ -429,11 +409,6 @@ impl Scan {
 
     pub(super) fn samples(&self, config: usize) -> Vec<f64> {
         self.samples.get(config).map(|s| s.iter().copied().collect()).unwrap_or_default()
-    }
-
-    pub(super) fn pin(&mut self, config: Option<usize>) {
-        self.pinned = config;
-        self.watch_anew();
     }
 
     /// Uses `config` from now on, as if a scan had found it.
@@ -453,21 +428,5 @@ impl Scan {
     /// Uses `config` while the scan goes on: a hint that has not been validated.
     pub(super) fn prefer(&mut self, config: usize) {
         self.current = config;
-    }
-
-    /// Forgets every sample and tunes again; bans stay.
-    pub(super) fn start_again(&mut self) {
-        self.complete = false;
-        self.quiet = 0;
-        self.quiet_until = 0;
-        self.detector = Detector::new(self.options.drift.clone());
-        self.start(Cause::First);
-    }
-
-    /// A scan because the user's period is over; while another scan runs, that one serves.
-    pub(super) fn rescan(&mut self) {
-        if self.phase == Phase::Locked && self.pinned.is_none() {
-            self.start(Cause::Period);
-        }
     }
 }

@@ -2,19 +2,20 @@
 
 mod exports;
 
+use tuner::interchange::{kernel_tuner, t4};
 use tuner::interchange::{read_import, read_recording};
-use tuner::replay::{Measured, Recording, Summary};
-use tuner::{Config, FailureKind, Value};
+use tuner::replay::{Recording, mean_ms};
+use tuner::{Config, FailureKind, Outcome, Value};
 
 use crate::recordings::recorded;
 
+fn kind(outcome: &Outcome) -> Option<FailureKind> {
+    if let Outcome::Failed(failure) = outcome { Some(failure.kind) } else { None }
+}
+
 fn counts(recording: &Recording) -> [usize; 3] {
-    let kind = |kind| {
-        let of_kind = |measured: &Measured| matches!(measured, Measured::Failed(failure) if failure.kind == kind);
-        recording.records.iter().filter(|record| of_kind(&record.measured)).count()
-    };
-    let samples = recording.records.iter().filter(|record| matches!(record.measured, Measured::Samples(_))).count();
-    [samples, kind(FailureKind::Compile), kind(FailureKind::Launch)]
+    [None, Some(FailureKind::Compile), Some(FailureKind::Launch)]
+        .map(|wanted| recording.outcomes.iter().filter(|outcome| kind(outcome) == wanted).count())
 }
 
 /// Of two recordings the same, configuration by configuration.
@@ -23,7 +24,7 @@ fn assert_same(one: &Recording, other: &Recording) {
     assert_eq!(one.space.len(), other.space.len());
     for index in 0..one.space.len() {
         assert_eq!(one.space.config(index), other.space.config(index));
-        assert_eq!(one.records[index], other.records[index], "{:?}", one.space.config(index));
+        assert_eq!(one.outcomes[index], other.outcomes[index], "{:?}", one.space.config(index));
     }
 }
 
@@ -39,10 +40,10 @@ fn a_cache_gives_every_configuration_with_all_its_samples() {
         let recording = read_recording(&path).unwrap();
         assert_eq!(recording.device, device);
         assert_eq!(counts(&recording), counted);
-        assert_eq!(recording.records.len(), counted.iter().sum::<usize>());
-        assert!(recording.records.iter().all(|record| match &record.measured {
-            Measured::Samples(samples) => samples.len() == per_config,
-            _ => true,
+        assert_eq!(recording.outcomes.len(), counted.iter().sum::<usize>());
+        assert!(recording.outcomes.iter().all(|outcome| match outcome {
+            Outcome::Times(samples) => samples.len() == per_config,
+            Outcome::Failed(_) => true,
         }));
     }
 }
@@ -57,8 +58,8 @@ fn a_cache_and_its_compact_form_agree() {
     for index in 0..compact.space.len() {
         let mut values = compact.space.config(index).0;
         values.extend([Value::Int(1), Value::Int(15), Value::Int(15)]);
-        let record = &raw.records[raw.space.index_of(&Config(values)).unwrap()];
-        match (record.mean_ms(), compact.records[index].mean_ms()) {
+        let outcome = &raw.outcomes[raw.space.index_of(&Config(values)).unwrap()];
+        match (mean_ms(outcome), mean_ms(&compact.outcomes[index])) {
             (Some(raw), Some(compact)) => assert!((raw - compact).abs() <= 1e-6 * raw, "{raw} {compact}"),
             (raw, compact) => assert_eq!(raw, compact),
         }
@@ -71,16 +72,6 @@ fn a_t4_file_and_the_cache_it_was_made_of_agree() {
     let cache = recorded("raw/convolution_milo_A100.json.gz");
     let t4 = recorded("raw/convolution_milo_A100_T4.json.gz");
     assert_same(&read_recording(&cache).unwrap(), &read_recording(&t4).unwrap());
-}
-
-#[test]
-#[ignore = "needs the recorded spaces"]
-fn a_cache_that_a_kill_left_unclosed_is_read_up_to_the_last_entry() {
-    let path = recorded("raw/expdist_A4000_partial_2885_of_which_1380_failed.json.gz");
-    assert!(read_recording(&path).is_err());
-    let recording = tuner_score::read(&path).unwrap();
-    assert_eq!(counts(&recording), [1505, 1380, 0]);
-    assert_eq!(recording.problem, "callable");
 }
 
 const CACHE: &str = r#"{"device_name": "", "kernel_name": "k", "problem_size": [8, 8], "tune_params_keys": ["b", "a", "mode"],
@@ -100,9 +91,13 @@ fn parsed(text: &str) -> Result<Recording, String> {
     read_recording(&path).map_err(|error| error.to_string())
 }
 
-fn at<'a>(recording: &'a Recording, b: i64, mode: &str) -> &'a Measured {
+fn at<'a>(recording: &'a Recording, b: i64, mode: &str) -> &'a Outcome {
     let config = Config(vec![Value::Int(b), Value::Float(0.5), Value::Text(mode.to_owned())]);
-    &recording.records[recording.space.index_of(&config).unwrap()].measured
+    &recording.outcomes[recording.space.index_of(&config).unwrap()]
+}
+
+fn times(times: &[f64]) -> Outcome {
+    Outcome::Times(times.to_vec())
 }
 
 #[test]
@@ -110,20 +105,48 @@ fn the_quirks_of_caches_have_a_meaning_each() {
     let recording = parsed(CACHE).unwrap();
     assert_eq!((recording.device.as_str(), recording.problem.as_str()), ("", "[8, 8]"));
     assert_eq!(recording.space.names(), ["b", "a", "mode"]);
-    let kind = |measured: &Measured| match measured {
-        Measured::Failed(failure) => Some(failure.kind),
-        _ => None,
-    };
-    assert_eq!(at(&recording, 1, "x"), &Measured::Samples(vec![3.0, 2.0, 1.0]));
+    assert_eq!(at(&recording, 1, "x"), &times(&[3.0, 2.0, 1.0]));
     assert_eq!(kind(at(&recording, 2, "x")), Some(FailureKind::Constraint));
     assert_eq!(kind(at(&recording, 4, "x")), Some(FailureKind::Launch));
     assert_eq!(kind(at(&recording, 1, "y")), Some(FailureKind::Launch));
-    let mean_only = Summary { mean_ms: 1.25, median_ms: 1.25, min_ms: 1.25, sd_ms: 0.0, samples: 1 };
-    assert_eq!(at(&recording, 2, "y"), &Measured::Summary(mean_only));
-    assert_eq!(at(&recording, 4, "y"), &Measured::Samples(vec![8.0]), "the later of two entries counts");
+    assert_eq!(at(&recording, 2, "y"), &times(&[1.25]));
+    assert_eq!(at(&recording, 4, "y"), &times(&[8.0]), "the later of two entries counts");
     let recording = parsed(&CACHE.replace("[3.0, 2.0, 1.0]", "[3.0, null, 1.0]").replace("[8.0]", "[null]")).unwrap();
-    assert_eq!(at(&recording, 1, "x"), &Measured::Samples(vec![3.0, 1.0]), "null counts as no number");
+    assert_eq!(at(&recording, 1, "x"), &times(&[3.0, 1.0]), "null counts as no number");
     assert_eq!(kind(at(&recording, 4, "y")), Some(FailureKind::Launch));
+}
+
+#[test]
+fn times_of_nothing_but_zero_are_a_failure() {
+    let cache = |times: &str| {
+        let entry = format!(r#"{{"a": 1, "time": 0, "times": {times}}}"#);
+        let text = format!(r#"{{"tune_params_keys": ["a"], "cache": {{"1": {entry}}}}}"#);
+        kernel_tuner::parse(&text).unwrap().outcomes.remove(0)
+    };
+    assert_eq!(kind(&cache("[0, 0.0]")), Some(FailureKind::Launch));
+    assert_eq!(cache("[0, 1.5]"), times(&[0.0, 1.5]));
+}
+
+/// T4 results of the parameter `a`, in seconds.
+fn results(all: &[(&str, &str)]) -> Vec<Outcome> {
+    let entry = |(a, rest): &(&str, &str)| format!(r#"{{"configuration": {{"a": {a}}}, "correctness": 1, {rest}}}"#);
+    let all: Vec<String> = all.iter().map(entry).collect();
+    let text = format!(r#"{{"metadata": {{"timeunit": "seconds"}}, "results": [{}]}}"#, all.join(","));
+    t4::parse(&text).unwrap().outcomes
+}
+
+#[test]
+fn in_t4_what_comes_later_is_joined_or_replaces_what_came_before() {
+    let two_ms = r#""times": {"runtimes": [0.002]}, "invalidity": "correct""#;
+    let failed = r#""times": {}, "invalidity": "runtime""#;
+    let found = results(&[("1", two_ms), ("1", failed), ("2", failed), ("2", two_ms)]);
+    assert_eq!((kind(&found[0]), &found[1]), (Some(FailureKind::Launch), &times(&[2.0])));
+    // Zero is one value, whatever its sign.
+    assert_eq!(results(&[("0.0", two_ms), ("-0.0", two_ms)]), [times(&[2.0, 2.0])]);
+    // A measurement without a unit is in that of the file.
+    let time = r#""times": {}, "invalidity": "correct", "measurements": [{"name": "time", "value": 0.002}]"#;
+    let in_ms = r#""times": {}, "invalidity": "correct", "measurements": [{"name": "time", "value": 2, "unit": "ms"}]"#;
+    assert_eq!(results(&[("1", time), ("2", in_ms)]), [times(&[2.0]), times(&[2.0])]);
 }
 
 #[test]
@@ -153,22 +176,17 @@ fn what_is_wrong_with_a_file_is_said_with_the_place() {
 }
 
 #[test]
-fn t4_times_are_taken_in_their_unit_and_repeated_configurations_are_joined() {
+fn t4_times_are_taken_in_their_unit() {
     let recording = parsed(
         r#"{"metadata": {"timeunit": "microseconds"}, "schema_version": "1.0.0", "results": [
         {"configuration": {"a": 1}, "times": {"compilation": 3, "runtimes": [1000, 3000]}, "invalidity": "correct", "correctness": 1},
         {"configuration": {"a": 2}, "times": {"compilation": 0}, "invalidity": "correct", "correctness": 1,
          "measurements": [{"name": "time", "value": 2, "unit": "s"}]},
-        {"configuration": {"a": 3}, "times": {"compilation": -1}, "invalidity": "timeout", "correctness": 0},
-        {"configuration": {"a": 1}, "times": {"runtimes": [2000]}, "invalidity": "correct", "correctness": 1}]}"#,
+        {"configuration": {"a": 3}, "times": {"compilation": -1}, "invalidity": "timeout", "correctness": 0}]}"#,
     )
     .unwrap();
-    assert_eq!(recording.records[0].measured, Measured::Samples(vec![1.0, 3.0, 2.0]));
-    // A negative time is no time.
-    let compile_ms: Vec<Option<f64>> = recording.records.iter().map(|record| record.compile_ms).collect();
-    assert_eq!(compile_ms, [Some(0.003), Some(0.0), None]);
-    assert_eq!(recording.records[1].mean_ms(), Some(2000.0));
-    assert!(matches!(&recording.records[2].measured, Measured::Failed(f) if f.kind == FailureKind::TimeOut));
+    assert_eq!(recording.outcomes[..2], [times(&[1.0, 3.0]), times(&[2000.0])]);
+    assert_eq!(kind(&recording.outcomes[2]), Some(FailureKind::TimeOut));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use tuner::store::contents::Prune;
 use tuner::store::{Locations, Matching, Store, StoreError};
 
-use super::{Folder, Key, config, plan, times};
+use super::{Folder, Key, config, place, plan, times};
 
 /// All errors of opening, and that they leave the file as it was.
 fn refused(file: &Path) -> [StoreError; 2] {
@@ -57,25 +57,6 @@ fn another_programs_database_is_left_alone_with_its_journals() {
         assert!(refused(&file).iter().all(|error| matches!(error, StoreError::Foreign { .. })));
         assert_eq!(std::fs::read(&log).ok(), before);
     }
-}
-
-#[test]
-fn what_another_program_has_not_finished_is_not_rolled_back() {
-    let (theirs, folder) = (Folder::new(), Folder::new());
-    let connection = Connection::open(theirs.file()).unwrap();
-    connection.pragma_update(None, "application_id", 0x1234).unwrap();
-    // With so little memory, the change is in the file before it is finished, and what was there is in the journal.
-    connection
-        .execute_batch(
-            "CREATE TABLE notes (text); INSERT INTO notes VALUES (zeroblob(100000)); PRAGMA cache_size = 1;
-             BEGIN; UPDATE notes SET text = randomblob(100000)",
-        )
-        .unwrap();
-    let journal = |of: &Folder| of.folder.path().join("tune.sqlite-journal");
-    std::fs::copy(theirs.file(), folder.file()).unwrap();
-    assert!(std::fs::copy(journal(&theirs), journal(&folder)).unwrap() > 4096);
-    assert!(refused(&folder.file()).iter().all(|error| matches!(error, StoreError::Foreign { .. })));
-    assert_eq!(std::fs::read(journal(&folder)).unwrap(), std::fs::read(journal(&theirs)).unwrap());
 }
 
 #[test]
@@ -202,9 +183,7 @@ fn folders_are_made_and_what_cannot_be_made_is_said() {
 
 #[test]
 fn times_that_end_within_a_number_are_an_error_that_names_the_measurement() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (folder, key, mut store) = place();
     let mut run = store.begin(&key.task(), &plan()).unwrap();
     store.record(&mut run, &times(config(32, "a"), &[1.0, 2.0])).unwrap();
     let connection = Connection::open(folder.file()).unwrap();
@@ -215,9 +194,7 @@ fn times_that_end_within_a_number_are_an_error_that_names_the_measurement() {
 
 #[test]
 fn a_run_that_cannot_be_read_is_named_and_can_be_pruned() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (folder, key, mut store) = place();
     key.decided(&mut store, 64);
     let unreadable = key.decided(&mut store, 32);
     let connection = Connection::open(folder.file()).unwrap();

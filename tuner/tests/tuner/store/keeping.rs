@@ -1,6 +1,7 @@
 //! Records of a finding that are kept.
 
 use tuner::compare::Comparison;
+use tuner::online::{Elapsed, Options, Tuner};
 use tuner::store::Finding;
 use tuner::verdict::{Block, Rules, judge};
 use tuner::{Failure, FailureKind};
@@ -9,9 +10,7 @@ use super::*;
 
 #[test]
 fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (_folder, key, mut store) = place();
     let block = |a: Vec<f64>, b: Vec<f64>| Block { a, b, ..Block::default() };
     let mut blocks = vec![block(vec![2.0], vec![1.0]); 10];
     blocks.push(block(Vec::new(), Vec::new()));
@@ -45,36 +44,49 @@ fn a_comparison_counts_for_its_two_sides_and_the_runner_up_is_neither() {
 }
 
 #[test]
-fn the_samples_that_chose_the_best_of_many_must_show_more_than_those_of_one() {
-    // 3 % with a spread that one comparison tells from chance, and one of a hundred does not.
-    let series = |mean: f64| -> Vec<f64> {
-        let spread = [-1.0, 0.7, 0.2, -0.5, 1.1, -0.9, 0.4, 0.8, -0.3, -0.6];
-        spread.iter().map(|by| mean + 0.04 * by).collect()
+fn what_an_on_line_tuner_found_is_kept_and_found_again_once_it_was_compared_with_the_default() {
+    let (_folder, key, mut store) = place();
+    let configs: Vec<Config> = (0..key.space.len()).map(|index| key.space.config(index)).collect();
+    let tuner = Tuner::new(configs.clone(), 0, Options::default()).unwrap();
+    let mut worker = tuner.worker();
+    while !tuner.is_complete() {
+        let config = worker.begin().clone();
+        if config == configs[2] {
+            let message = "unlucky".to_owned();
+            worker.fail(Failure { kind: FailureKind::Launch, message });
+        } else {
+            worker.end(Elapsed(if config == configs[4] { 1.0 } else { 2.0 }));
+        }
+    }
+    let report = tuner.report().unwrap();
+    let mut keep = |comparison| {
+        let finding = Finding::of_online(&report, &configs[0], comparison);
+        store.keep(&key.task(), &finding).unwrap().unwrap()
     };
-    let (default, proposed) = (config(32, "a"), config(64, "a"));
-    let mut finding = Finding {
-        plan: plan(),
-        default: default.clone(),
-        proposed: proposed.clone(),
-        samples: vec![(default, series(1.05)), (proposed.clone(), series(1.0))],
-        failed: Vec::new(),
-        comparison: None,
-        launches: 20,
-        stopped: "the work ended".to_owned(),
+    let compared = |time: f64| {
+        let blocks = vec![Block { a: vec![2.0], b: vec![time], ..Block::default() }; 10];
+        Some(Comparison { judgement: judge(&blocks, &Rules::default().fixed(10)), blocks })
     };
-    assert_eq!(finding.conclude().0, Some(proposed.clone()));
-    // A configuration without samples does not count as tried.
-    finding.samples.extend((0..99).map(|other| (config(2000 + other, "a"), Vec::new())));
-    assert_eq!(finding.conclude().0, Some(proposed));
-    finding.samples.extend((0..99).map(|other| (config(1000 + other, "a"), series(1.1))));
-    assert_eq!(finding.conclude().0, None);
+    // The samples that chose the best one show nothing.
+    let kept = keep(None);
+    assert_eq!((kept.decided, kept.verdict.contains("not compared")), (None, true));
+    let kept = keep(compared(3.0));
+    assert_eq!((kept.decided.as_ref(), kept.verdict.starts_with("the default stays")), (Some(&configs[0]), true));
+    let kept = keep(compared(1.0));
+    assert!(kept.verdict.starts_with("better than the default: "), "{}", kept.verdict);
+    let evidence = store.run_record(kept.run).unwrap().decision.unwrap();
+    assert_eq!((evidence.tried, evidence.failed, &evidence.chosen.config), (6, 1, &configs[4]));
+    assert_eq!(store.find(&key.task(), Matching::Exact).unwrap()[0].config, configs[4]);
+    // A tuner that only used what was found has learned nothing, and keeps nothing.
+    let tuner = Tuner::new(configs.clone(), 0, Options::default()).unwrap();
+    tuner.set(&configs[4]).unwrap();
+    let finding = Finding::of_online(&tuner.report().unwrap(), &configs[0], None);
+    assert_eq!(store.keep(&key.task(), &finding).unwrap(), None);
 }
 
 #[test]
 fn why_a_run_decided_nothing_is_said_by_what_became_of_its_measurements() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (_folder, key, mut store) = place();
     let failed = Outcome::Failed(Failure { kind: FailureKind::Launch, message: "no".to_owned() });
     let failed = Observation { outcome: failed, ..times(config(64, "a"), &[0.0]) };
     let worked = times(config(32, "a"), &[1.0]);

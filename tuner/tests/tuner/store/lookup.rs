@@ -1,14 +1,12 @@
 //! Results that are kept, and those that a lookup finds.
 
 use rusqlite::Connection;
-use tuner::interchange::store_json;
-use tuner::replay::Measured;
 use tuner::space::Space;
 use tuner::store::contents::Prune;
 use tuner::store::{DeviceIdentity, Matching, Observation, Store, StoreError, Workload};
 use tuner::{Config, Failure, FailureKind, Outcome, Value};
 
-use super::{Folder, Key, config, evidence, plan, times};
+use super::{Folder, Key, config, evidence, place, plan, times};
 
 type Change = fn(&mut DeviceIdentity);
 
@@ -34,7 +32,7 @@ fn what_was_measured_and_decided_is_there_after_opening_again() {
             store.record(&mut run, observation).unwrap();
         }
         let id = run.id();
-        store.decide(run, &evidence(config(32, "a"), 0.1)).unwrap();
+        store.finish(run, Some(&evidence(config(32, "a"), 0.1))).unwrap();
         id
     };
     let store = Store::open_read_only(&folder.file()).unwrap();
@@ -43,14 +41,12 @@ fn what_was_measured_and_decided_is_there_after_opening_again() {
     assert_eq!((record.device, record.tunable, record.workload), (key.device, key.tunable, key.workload));
     assert_eq!(record.plan, plan());
     assert_eq!(record.decision, Some(evidence(config(32, "a"), 0.1)));
-    assert!(store.lock_files().is_empty(), "a run that is over leaves no lock");
+    assert!(folder.locks() == 0, "a run that is over leaves no lock");
 }
 
 #[test]
 fn exact_wants_everything_the_same_and_ignores_the_uuid() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
+    let (_folder, key, mut store) = place();
     key.decided(&mut store, 64);
     let mut twin = key.clone();
     twin.device.uuid = "GPU-2".to_owned();
@@ -73,9 +69,7 @@ fn exact_wants_everything_the_same_and_ignores_the_uuid() {
 
 #[test]
 fn the_decision_that_was_made_last_counts_even_if_the_clock_was_ahead_before() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
+    let (folder, key, mut store) = place();
     key.decided(&mut store, 64);
     let connection = Connection::open(folder.file()).unwrap();
     connection.execute("UPDATE runs SET finished = '2099-01-01T00:00:00.000Z'", []).unwrap();
@@ -139,21 +133,18 @@ fn devices_are_told_apart_by_name_and_those_of_one_name_by_their_multiprocessors
 
 #[test]
 fn the_latest_decision_is_the_one_that_is_found_also_of_a_run_that_began_earlier() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
+    let (_folder, key, mut store) = place();
     let first = store.begin(&key.task(), &plan()).unwrap();
     let (earlier, later) = (first.id(), key.decided(&mut store, 64));
-    store.decide(first, &evidence(config(32, "a"), 1.0)).unwrap();
+    store.finish(first, Some(&evidence(config(32, "a"), 1.0))).unwrap();
     assert_eq!(key.found(&store, Matching::Exact).unwrap().0, Value::Int(32));
-    assert_eq!(store.latest_decisions().unwrap(), [earlier, later]);
+    let runs = store.find(&key.task(), Matching::Exact).unwrap().into_iter().map(|found| found.run);
+    assert_eq!(runs.collect::<Vec<_>>(), [earlier, later]);
 }
 
 #[test]
 fn another_version_or_other_code_is_never_found_and_stays_in_the_store() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
+    let (_folder, key, mut store) = place();
     key.decided(&mut store, 64);
     let mut newer = key.clone();
     newer.tunable.version += 1;
@@ -191,6 +182,9 @@ fn keys_are_numbers_strings_and_the_place_of_the_call() {
     // The order in which keys are given does not matter.
     let turned = Workload::new().with("x", 0.5).unwrap().with("n", 5).unwrap();
     assert!(with(turned).found(&store, Matching::Exact).is_some());
+    // Keys are compared as texts, and 0 has two.
+    with(Workload::new().with("zero", -0.0).unwrap()).decided(&mut store, 32);
+    assert!(with(Workload::new().with("zero", 0.0).unwrap()).found(&store, Matching::Exact).is_some());
     assert!(workloads[6].place().contains("tests/tuner/store/lookup.rs:"), "{}", workloads[6].place());
     assert!(Workload::new().with("x", f64::NAN).is_err());
 }
@@ -218,9 +212,7 @@ fn a_configuration_is_found_by_the_names_of_its_parameters_and_only_if_the_space
 
 #[test]
 fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
+    let (folder, key, mut store) = place();
     let mut newer = key.clone();
     newer.tunable.version += 1;
     let mut other = key.clone();
@@ -236,7 +228,7 @@ fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
     assert_eq!(store.prune(&Prune { tunable: Some("sort".to_owned()), ..Prune::default() }).unwrap(), [sort]);
     assert!(matches!(store.prune(&Prune { runs: vec![sort], ..Prune::default() }), Err(StoreError::Missing { .. })));
     assert_eq!(store.prune(&Prune { runs: vec![old, new], ..Prune::default() }).unwrap(), [old, new]);
-    assert!(store.runs().unwrap().is_empty() && store.lock_files().is_empty());
+    assert!(store.runs().unwrap().is_empty() && folder.locks() == 0);
     let connection = Connection::open(folder.file()).unwrap();
     for table in ["spaces", "runs", "measurements"] {
         let rows: i64 = connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap();
@@ -245,47 +237,8 @@ fn pruning_removes_what_is_asked_and_nothing_that_is_still_measured() {
 }
 
 #[test]
-fn runs_of_two_cards_of_a_model_are_one_recording_and_those_of_two_drivers_are_not() {
-    for (driver, uuid, refused) in [("580.1", "GPU-2", None), ("600", "GPU-1", Some("driver 600"))] {
-        let folder = Folder::new();
-        let mut store = folder.store();
-        let mut other = Key::new();
-        other.decided(&mut store, 64);
-        (other.device.driver, other.device.uuid) = (driver.to_owned(), uuid.to_owned());
-        other.decided(&mut store, 64);
-        let recording = store_json::recording_of_export(&store_json::export(&store, &[]).unwrap(), None);
-        match (recording, refused) {
-            (Ok(recording), None) => {
-                assert_eq!(recording.records[0].measured, Measured::Samples(vec![1.0, 1.25, 1.0, 1.25]));
-            }
-            (Err(error), Some(named)) => assert!(error.contains(named), "{error}"),
-            (other, _) => panic!("{other:?}"),
-        }
-    }
-}
-
-#[test]
-fn more_of_a_run_that_is_being_continued_is_not_imported() {
-    let (folder, theirs) = (Folder::new(), Folder::new());
-    let key = Key::new();
-    let mut store = folder.store();
-    let run = store.begin(&key.task(), &plan()).unwrap();
-    let record = store.run_record(run.id()).unwrap();
-    let mut more = record.clone();
-    more.measurements.push(times(config(32, "a"), &[1.0]));
-    assert!(matches!(store.import(&[more.clone()]), Err(StoreError::RunTaken { run: 1, .. })));
-    assert!(store.import(&[record]).is_ok(), "it brings nothing new");
-    drop(run);
-    assert_eq!(store.import(&[more.clone()]).unwrap().measurements, 1);
-    assert_eq!(theirs.store().import(&[more]).unwrap().runs, 1);
-    assert!(store.lock_files().is_empty());
-}
-
-#[test]
 fn what_cannot_be_stored_exactly_is_refused() {
-    let folder = Folder::new();
-    let mut store = folder.store();
-    let key = Key::new();
+    let (_folder, key, mut store) = place();
     let mut run = store.begin(&key.task(), &plan()).unwrap();
     for observation in [
         times(config(32, "a"), &[1.0, f64::NAN]),

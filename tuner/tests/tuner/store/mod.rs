@@ -30,6 +30,19 @@ impl Folder {
     fn store(&self) -> Store {
         Store::open(&self.file()).unwrap()
     }
+
+    /// Counts the locks of runs.
+    fn locks(&self) -> usize {
+        let names = std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        names.filter(|name| name.as_encoded_bytes().ends_with(b".lock")).count()
+    }
+}
+
+/// A new store, with a task.
+fn place() -> (Folder, Key, Store) {
+    let folder = Folder::new();
+    let store = folder.store();
+    (folder, Key::new(), store)
 }
 
 fn h200() -> DeviceIdentity {
@@ -63,7 +76,7 @@ fn times(config: Config, times: &[f64]) -> Observation {
     Observation { config, launches: times.len(), outcome: Outcome::Times(times.to_vec()), took_ms: 1.5 }
 }
 
-fn evidence(config: Config, time_ms: f64) -> Evidence {
+pub fn evidence(config: Config, time_ms: f64) -> Evidence {
     Evidence {
         chosen: Contender { config, time_ms, interval_ms: Some((time_ms * 0.9, time_ms * 1.1)), samples: 5 },
         default: None,
@@ -103,7 +116,7 @@ impl Key {
         let mut run = store.begin(&self.task(), &plan()).unwrap();
         store.record(&mut run, &times(config(block, "a"), &[1.0, 1.25])).unwrap();
         let id = run.id();
-        store.decide(run, &evidence(config(block, "a"), 1.0)).unwrap();
+        store.finish(run, Some(&evidence(config(block, "a"), 1.0))).unwrap();
         id
     }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tuner::store::contents::Prune;
 use tuner::store::{Observation, Plan, Recorder, Store, StoreError};
-use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
+use tuner::{Device, Outcome, Value};
 use tuner_score::synthetic::Synthetic;
 
-use super::{Folder, Key, config, evidence, plan, times};
+use super::{Folder, Key, config, evidence, place, plan, times};
 use crate::made;
 
 /// This test program again, as another process that runs one of the helpers below.
@@ -147,7 +147,7 @@ fn helper_that_writes() {
     for at in 0..50 {
         store.record(&mut run, &times(config(32, "b"), &[number as f64, f64::from(at)])).unwrap();
     }
-    store.decide(run, &evidence(config(32, "b"), 1.0)).unwrap();
+    store.finish(run, Some(&evidence(config(32, "b"), 1.0))).unwrap();
 }
 
 #[test]
@@ -186,14 +186,12 @@ fn never() -> impl Device {
 }
 
 #[test]
-fn a_run_that_a_living_process_continues_is_not_taken_and_a_hang_is_remembered() {
+fn a_run_that_a_living_process_continues_is_not_taken() {
     let folder = Folder::new();
     let key = Key::new();
     let (mut one, mut other) = (folder.store(), folder.store());
     let mut run = one.begin(&key.task(), &plan()).unwrap();
-    let hang = Failure { kind: FailureKind::TimeOut, message: "killed after 3 s".to_owned() };
-    let observation =
-        Observation { config: config(64, "b"), launches: 1, outcome: Outcome::Failed(hang.clone()), took_ms: 3000.0 };
+    let observation = times(config(64, "b"), &[1.0]);
     one.record(&mut run, &observation).unwrap();
     assert!(other.resume(&key.task(), &plan()).unwrap().is_none());
     let another = Plan { seed: 8, ..plan() };
@@ -201,17 +199,11 @@ fn a_run_that_a_living_process_continues_is_not_taken_and_a_hang_is_remembered()
     assert!(other.resume(&key.task(), &another).unwrap().is_none());
     let (_, observations) = other.resume(&key.task(), &plan()).unwrap().unwrap();
     assert_eq!(observations, [observation]);
-
-    let mut never = never();
-    let mut recorder = Recorder::start(&mut never, &mut one, &key.task(), &another, true).unwrap();
-    assert_eq!(recorder.measure(&config(64, "b"), 5), Outcome::Failed(hang));
 }
 
 #[test]
 fn a_run_that_was_removed_meanwhile_is_not_written_into_the_next_one_of_its_number() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (folder, key, mut store) = place();
     let taken = |error: StoreError| assert!(matches!(error, StoreError::RunTaken { run: 1, .. }), "{error}");
     // As another process does where the file system has no locks.
     let replace = || {
@@ -223,7 +215,7 @@ fn a_run_that_was_removed_meanwhile_is_not_written_into_the_next_one_of_its_numb
     std::fs::remove_file(folder.folder.path().join("tune.sqlite-run-1.lock")).unwrap();
     replace();
     taken(store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap_err());
-    taken(store.decide(run, &evidence(config(32, "a"), 1.0)).unwrap_err());
+    taken(store.finish(run, Some(&evidence(config(32, "a"), 1.0))).unwrap_err());
     let (run, _) = store.resume(&key.task(), &plan()).unwrap().unwrap();
     std::fs::remove_file(folder.folder.path().join("tune.sqlite-run-1.lock")).unwrap();
     replace();
@@ -234,9 +226,7 @@ fn a_run_that_was_removed_meanwhile_is_not_written_into_the_next_one_of_its_numb
 
 #[test]
 fn a_run_of_a_space_with_other_valid_configurations_is_not_continued() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (_folder, key, mut store) = place();
     drop(store.begin(&key.task(), &plan()).unwrap());
     // The same parameters and values.
     let names = ["block", "mode"].map(str::to_owned);
@@ -259,9 +249,7 @@ fn a_run_of_a_space_with_other_valid_configurations_is_not_continued() {
 
 #[test]
 fn a_run_that_another_process_has_continued_is_taken() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (folder, key, mut store) = place();
     let mut run = store.begin(&key.task(), &plan()).unwrap();
     store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap();
     // As another process does where the file system has no locks.
@@ -275,31 +263,8 @@ fn a_run_that_another_process_has_continued_is_taken() {
 }
 
 #[test]
-fn fewer_launches_than_those_that_hung_are_measured() {
-    let folder = Folder::new();
-    let (key, mut synthetic) = synthetic_key();
-    let mut store = folder.store();
-    let failure = Failure { kind: FailureKind::TimeOut, message: "killed after 3 s".to_owned() };
-    let one = key.space.config(0);
-    let hung = |launches: usize| Observation {
-        launches,
-        outcome: Outcome::Failed(failure.clone()),
-        took_ms: 3000.0,
-        ..times(one.clone(), &[])
-    };
-    let mut run = store.begin(&key.task(), &plan()).unwrap();
-    store.record(&mut run, &hung(3)).unwrap();
-    drop(run);
-    let mut recorder = Recorder::start(&mut synthetic, &mut store, &key.task(), &plan(), true).unwrap();
-    assert_eq!(recorder.measure(&one, 3), Outcome::Failed(failure.clone()));
-    assert_ne!(recorder.measure(&one, 2), Outcome::Failed(failure.clone()), "two may end in time");
-}
-
-#[test]
 fn of_unfinished_runs_the_one_with_the_same_budget_is_continued_and_another_budget_is_named() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (_folder, key, mut store) = place();
     let other = Plan { budget: "8 evaluations".to_owned(), ..plan() };
     for plan in [plan(), other.clone()] {
         let mut run = store.begin(&key.task(), &plan).unwrap();
@@ -319,9 +284,7 @@ fn of_unfinished_runs_the_one_with_the_same_budget_is_continued_and_another_budg
 
 #[test]
 fn a_run_that_another_version_would_continue_otherwise_is_not_mixed() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (_folder, key, mut store) = place();
     let mut run = store.begin(&key.task(), &plan()).unwrap();
     store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap();
     drop(run);
@@ -342,9 +305,7 @@ fn block_lock(folder: &Folder, run: i64) {
 
 #[test]
 fn a_run_that_a_process_may_be_measuring_is_not_pruned_and_one_that_is_over_needs_no_lock() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (folder, key, mut store) = place();
     let over = key.decided(&mut store, 64);
     let unfinished = store.begin(&key.task(), &plan()).unwrap().id();
     block_lock(&folder, over);
@@ -360,41 +321,8 @@ fn a_run_that_a_process_may_be_measuring_is_not_pruned_and_one_that_is_over_need
 
 #[test]
 fn a_run_that_cannot_be_locked_is_not_begun() {
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
+    let (folder, key, mut store) = place();
     block_lock(&folder, 1);
     assert!(matches!(store.begin(&key.task(), &plan()), Err(StoreError::CannotOpen { .. })));
     assert!(store.runs().unwrap().is_empty(), "another process could continue it");
-}
-
-#[test]
-fn what_took_long_before_it_hung_for_less_than_the_limit_is_measured() {
-    /// It may take five seconds.
-    struct Patient;
-    impl Device for Patient {
-        fn name(&self) -> String {
-            "patient".to_owned()
-        }
-        fn measure(&mut self, _: &Config, launches: usize) -> Outcome {
-            Outcome::Times(vec![4000.0; launches])
-        }
-        fn time_out(&self) -> Option<Duration> {
-            Some(Duration::from_secs(5))
-        }
-    }
-    let folder = Folder::new();
-    let key = Key::new();
-    let mut store = folder.store();
-    let mut run = store.begin(&key.task(), &plan()).unwrap();
-    for (block, message) in [(32, "killed after 3.000 s"), (64, "killed"), (128, "killed after 5.000 s")] {
-        let outcome = Outcome::Failed(Failure { kind: FailureKind::TimeOut, message: message.to_owned() });
-        // With its build and its check it took longer than five seconds.
-        store.record(&mut run, &Observation { outcome, took_ms: 9000.0, ..times(config(block, "a"), &[0.0]) }).unwrap();
-    }
-    drop(run);
-    let mut patient = Patient;
-    let mut recorder = Recorder::start(&mut patient, &mut store, &key.task(), &plan(), true).unwrap();
-    let measured = [32, 64, 128].map(|block| matches!(recorder.measure(&config(block, "a"), 1), Outcome::Times(_)));
-    assert_eq!(measured, [true, true, false]);
 }
