@@ -66,7 +66,7 @@ fn real<'a>(value: f64) -> Computed<'a> {
     if value.is_nan() { Err(Fault::Domain) } else { Ok(Real(value)) }
 }
 
-impl<'a> Number<'a> {
+impl Number<'_> {
     /// Truth as `if` sees it.
     #[inline]
     pub(crate) fn truth(self) -> bool {
@@ -86,7 +86,7 @@ impl<'a> Number<'a> {
 }
 
 /// Computes an operator or a function of one operand.
-pub(crate) fn unary<'a>(operator: Unary, operand: Number<'a>) -> Computed<'a> {
+pub(crate) fn unary(operator: Unary, operand: Number<'_>) -> Computed<'_> {
     match (operator, operand.plain()) {
         (Unary::Not, _) => Ok(Bool(!operand.truth())),
         (Unary::Minus, Int(value)) => whole_or_overflow(value.checked_neg()),

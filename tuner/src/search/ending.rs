@@ -42,7 +42,7 @@ pub(super) fn race(
     if racers > most {
         let configs: Vec<Config> = order[..racers].iter().map(|&index| space.config(index)).collect();
         let before = bench.spent.launches;
-        let rules = RaceRules { launches_per_candidate: 1.0, launches_of_few, ..RaceRules::default() };
+        let rules = RaceRules { launches_per_candidate: 1.0, launches_of_few };
         let mut collector =
             Collector { bench, phase: Phase::Racing, tell, times: Vec::new(), error: None, used_up: false };
         let result = run_race(racers, &rules, |at, launches| collector.measure(&configs[at], launches));

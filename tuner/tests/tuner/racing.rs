@@ -40,7 +40,7 @@ fn a_quiet_race_is_short_and_right() {
 
 #[test]
 fn a_tie_on_a_quiet_device_is_not_raced_on_beyond_the_launches_that_were_given() {
-    let rules = RaceRules { launches_per_candidate: 1.0, launches_of_few: 18, ..RaceRules::default() };
+    let rules = RaceRules { launches_per_candidate: 1.0, launches_of_few: 18 };
     let mut chance = Chance(1);
     let result = race(5, &rules, |_, _| Outcome::Times(vec![1.0 + 0.01 * chance.next()]));
     assert!(result.quiet && result.launches <= 18, "{}", result.launches);

@@ -127,7 +127,9 @@ fn an_export_that_contradicts_itself_is_refused_whole() {
             "run 2 cannot be stored: the space ",
         ),
     ];
-    wrong.into_iter().for_each(|wrong| refused(&mut other, wrong));
+    for wrong in wrong {
+        refused(&mut other, wrong);
+    }
     let mut text = Vec::new();
     store_json::write(&export, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
