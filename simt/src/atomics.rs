@@ -18,6 +18,8 @@ pub enum Update<T> {
     And(T),
     /// Sets bits.
     Or(T),
+    /// Flips bits.
+    Xor(T),
     /// Replaces.
     Exchange(T),
     /// Replaces what equals `expected` bit for bit.
@@ -52,6 +54,7 @@ pub enum BitOp {
     MaxSigned,
     And,
     Or,
+    Xor,
     Exchange,
     CompareExchange,
 }
@@ -74,6 +77,7 @@ macro_rules! lower {
             Update::Max(value) => ($max(value), value, value),
             Update::And(value) => (BitOp::And, value, value),
             Update::Or(value) => (BitOp::Or, value, value),
+            Update::Xor(value) => (BitOp::Xor, value, value),
             Update::Exchange(value) => (BitOp::Exchange, value, value),
             Update::CompareExchange { expected, new } => (BitOp::CompareExchange, new, expected),
         };
@@ -129,6 +133,7 @@ impl<T: AtomicScalar> BitUpdate<T> {
             BitOp::Add | BitOp::AddFloat => return before.sum(self.value),
             BitOp::And => return T::from_bits(a & b),
             BitOp::Or => return T::from_bits(a | b),
+            BitOp::Xor => return T::from_bits(a ^ b),
             BitOp::MinUnsigned => b < a,
             BitOp::MaxUnsigned => b > a,
             BitOp::MinSigned => signed(b) < signed(a),

@@ -6,6 +6,7 @@
 //! | [`floor`], [`ceil`], [`trunc`], [`round`] | `cvt.rmi`, `.rpi`, `.rzi`, `.rni` | the same |
 //! | [`abs`], [`min`], [`max`] | `abs`, `min`, `max` | the same |
 //! | `as` from and to integers | `cvt` | the same: ties to even, and to integers towards 0, at most to the end of their range |
+//! | [`rsqrt`] | `rsqrt.approx` | **others**: the device is off by up to 2⁻²²·⁹ of the value; `1.0 / sqrt(x)` has the same |
 //!
 //! A result that is not a number is one on both, with other bits. Sines, logarithms and powers are not here: the device
 //! has approximations only.
@@ -170,9 +171,27 @@ pub fn fma<T: Float>(a: T, b: T, c: T) -> T {
     a.fused(b, c)
 }
 
+/// About `1 / sqrt(x)`: fast on the device, and there not to the last bit what it is on the CPU.
+#[inline(always)]
+pub fn rsqrt(x: f32) -> f32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let result: f32;
+        // SAFETY: computes, and touches no memory.
+        unsafe {
+            core::arch::asm!("rsqrt.approx.f32 {}, {};", out(reg32) result, in(reg32) x, options(pure, nomem, nostack));
+        }
+        result
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        1.0 / x.sqrt()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{fma, max, min, round};
+    use super::{fma, max, min, round, rsqrt};
 
     #[test]
     fn zeros_have_their_order_and_a_number_wins_over_none() {
@@ -180,7 +199,7 @@ mod tests {
             assert!(min(a, b).is_sign_negative() && max(a, b).is_sign_positive());
         }
         assert_eq!((min(f32::NAN, 1.0), min(1.0, f32::NAN), max(f32::NAN, -1.0), max(2.0, 3.0)), (1.0, 1.0, -1.0, 3.0));
-        assert_eq!((round(2.5), round(-1.5)), (2.0, -2.0));
+        assert_eq!((round(2.5), round(-1.5), rsqrt(4.0)), (2.0, -2.0, 0.5));
         let one_and_a_bit = 1.0 + 3.0 * f32::EPSILON;
         assert_ne!(fma(one_and_a_bit, one_and_a_bit, -1.0), one_and_a_bit * one_and_a_bit - 1.0);
     }

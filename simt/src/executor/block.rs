@@ -61,6 +61,7 @@ pub struct Request {
     pub location: &'static Location<'static>,
 }
 
+/// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
     /// It can be resumed.
@@ -127,6 +128,7 @@ pub struct BlockState {
     pub coalescers: Vec<Coalescer>,
     /// Accesses and collectives that the block's threads may still do.
     pub steps_left: u64,
+    /// Serial of the block.
     pub serial: u32,
     /// Barriers that the block has passed.
     pub epoch: u32,
@@ -182,11 +184,13 @@ pub struct LaunchState {
     pub violation: Option<Violation>,
     /// Serial of the launch's first block.
     pub oldest: u32,
+    /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
     /// Stores and atomics on global memory: what a block that waits for another can be waiting for.
     pub writes: u64,
     /// Numbers of the blocks that have begun, by serial from `oldest` on.
     pub numbers: Vec<u32>,
+    /// The writable views of the launch.
     pub views: Vec<View>,
     /// Tag of the first of `views` that belongs to this launch.
     pub first_tag: u32,

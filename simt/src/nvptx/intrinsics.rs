@@ -154,6 +154,7 @@ macro_rules! update {
             BitOp::MaxSigned => one!("max", $s),
             BitOp::And => one!("and", $b),
             BitOp::Or => one!("or", $b),
+            BitOp::Xor => one!("xor", $b),
             BitOp::Exchange => one!("exch", $b),
             BitOp::CompareExchange => {
                 asm!(concat!("atom.", $space, ".cas.", $b, " {}, [{}], {}, {};"), out($class) old, in($from) $address,

@@ -7,6 +7,7 @@ use simt::primitives::block_compaction::block_compaction;
 use simt::primitives::block_radix_sort::{SortBuffers, block_radix_sort};
 use simt::primitives::block_reduce::block_reduce;
 use simt::primitives::block_scan::block_exclusive;
+use simt::primitives::block_segmented_scan::block_segmented_inclusive;
 use simt::primitives::grid_scan::GridScan;
 use simt::{Block, Global, GlobalMut, SharedLayout, math};
 
@@ -29,6 +30,17 @@ pub fn extremes<B: Block>(block: &B, values: Global<'_, f32>, result: GlobalMut<
     if block.thread() == 0 {
         block.atomic_max(result, 0, max);
         block.atomic_min(result, 1, min);
+    }
+}
+
+/// The place of each value in its run of equal values, from 1; runs begin again with each block.
+#[inline(always)]
+pub fn runs<B: Block>(block: &B, values: Global<'_, u32>, places: GlobalMut<'_, u32>) {
+    let (warps, i) = (SharedLayout::new().array(32), index(block));
+    let begins = block.thread() == 0 || i >= values.len() || block.load(values, i) != block.load(values, i - 1);
+    let place = block_segmented_inclusive(block, warps, 1, begins);
+    if i < values.len() {
+        block.store(places, i, place);
     }
 }
 
@@ -223,6 +235,7 @@ mod entry {
     }
     entries! {
         extremes(values: Global<'_, f32>, result: GlobalMut<'_, f32>);
+        runs(values: Global<'_, u32>, places: GlobalMut<'_, u32>);
         odd(values: Global<'_, u32>, list: GlobalMut<'_, u32>, length: GlobalMut<'_, u32>);
         order(keys: Global<'_, u32>, order: GlobalMut<'_, u32>);
         scan(values: Global<'_, u32>, sums: GlobalMut<'_, u32>, descriptors: GlobalMut<'_, u64>);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use primitive_kernels::{FUNCTIONS, MOST_KEYS, UPDATES};
-use primitive_kernels::{extremes, functions, gradient, odd, order, products, scan, updates};
+use primitive_kernels::{extremes, functions, gradient, odd, order, products, runs, scan, updates};
 use ptx_machine::{Launch, Memory, Program, bytes_of};
 use simt::executor::{EmulatedBlock, Executor, Fault};
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, check};
@@ -70,6 +70,15 @@ fn try_all(machine: &Machine<'_>) {
         let max = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let min = values.iter().copied().fold(f32::INFINITY, f32::min);
         assert_eq!(result, [max, min]);
+
+        let values: Vec<u32> = numbers[..n].iter().map(|bits| bits >> 29).collect();
+        let mut places = vec![0; n];
+        run!(machine, runs, (7, 1), (128, 1), [values], [places]);
+        let mut place = 0;
+        for i in 0..n {
+            place = if i % 128 == 0 || values[i] != values[i - 1] { 1 } else { place + 1 };
+            assert_eq!(places[i], place, "{i} of {n}");
+        }
 
         let values = numbers[..n].to_vec();
         let (mut list, mut length) = (vec![0; n], vec![0]);
