@@ -115,14 +115,8 @@ pub trait Launcher {
     fn write<'a, T: Plain>(&mut self, buffer: &'a mut Self::Buffer<T>) -> GlobalMut<'a, T>;
 
     /// Sets a buffer to 0, after the launches so far.
-    ///
-    /// # Errors
-    /// What went wrong.
     fn zero(&mut self, buffer: &mut Self::Buffer<u32>) -> Result<(), Self::Error>;
 
     /// Launches a kernel after those before. It may still run when this returns.
-    ///
-    /// # Errors
-    /// What went wrong.
     fn launch<K: Kernel>(&mut self, kernel: K, shape: Shape, arguments: K::Arguments<'_>) -> Result<(), Self::Error>;
 }

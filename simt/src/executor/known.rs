@@ -61,7 +61,6 @@ impl Knowledge {
 /// Knowledge that many share; most threads have none.
 pub type Known = Option<Arc<Knowledge>>;
 
-/// Adds knowledge to knowledge.
 pub fn join(known: &mut Known, other: &Known) {
     let Some(more) = other else { return };
     let Some(own) = known else {
@@ -156,7 +155,6 @@ impl LaunchState {
         self.atomics.insert(element, LatestWrite { record, released, before: (before, earlier), read_by: Vec::new() });
     }
 
-    /// A thread's fence.
     pub fn fence(&mut self, thread: u32) {
         let (serial, epoch) = (self.block.serial, self.block.epoch);
         let own = &mut self.block.threads[thread as usize];

@@ -155,7 +155,6 @@ impl<'a> RunningBlock<'a> {
         })
     }
 
-    /// Number of the block.
     pub fn number(&self) -> u32 {
         self.context.block
     }
@@ -307,7 +306,6 @@ fn lanes_at(lanes: &[ThreadState], candidates: u32, request: &Request) -> u32 {
     same
 }
 
-/// The numbers of the bits that are set.
 fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let bit = mask.trailing_zeros();

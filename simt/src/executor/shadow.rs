@@ -102,11 +102,8 @@ impl Record {
 pub struct Toucher<'a> {
     /// The oldest serial that counts: that of the launch's first block.
     pub oldest: u32,
-    /// The block's.
     pub serial: u32,
-    /// Barriers that the block has passed.
     pub epoch: u32,
-    /// The thread's clock.
     pub clock: u32,
     pub thread: u16,
     /// Clocks of the threads of the warp up to which this thread is ordered after them.

@@ -11,10 +11,10 @@ const SECTOR: u64 = 32;
 /// Visits of one place in the source that are kept apart; later ones of a warp between two collectives count alone.
 const MAX_STEPS: usize = 1024;
 
-/// Counts of one launch, or of several added up.
+/// Counts of one launch, or of several added up. Loads, stores and atomics count one a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct LaunchStats {
-    /// Blocks run.
     pub blocks: u64,
     /// Block barriers: one for all threads of a block.
     pub barriers: u64,
@@ -22,17 +22,11 @@ pub struct LaunchStats {
     pub collectives: u64,
     /// Threads that took part in them.
     pub collective_lanes: u64,
-    /// Loads from shared memory, one per thread.
     pub shared_loads: u64,
-    /// Stores to shared memory.
     pub shared_stores: u64,
-    /// Atomics on shared memory.
     pub shared_atomics: u64,
-    /// Loads from global memory, one per thread.
     pub global_loads: u64,
-    /// Stores to global memory.
     pub global_stores: u64,
-    /// Atomics on global memory.
     pub global_atomics: u64,
     /// Sectors of 32 bytes that the global accesses touch: threads of a warp that are at the same place in the source, the
     /// same number of times after the last collective, share theirs.

@@ -8,96 +8,41 @@ use super::shadow::Record;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("kernel {kernel}, block {block}, warp {}, lane {} (thread {thread}), at {}: {fault}",
     thread / 32, thread % 32, Place(*location, fault.panic_place()))]
+#[expect(missing_docs, reason = "the message says it")]
 pub struct Violation {
-    /// The kernel's name.
     pub kernel: String,
-    /// Number of the block.
     pub block: u32,
-    /// Number of the thread in the block.
     pub thread: u32,
     /// Place in the source; `None` of a panic, and where it is not known.
     pub location: Option<&'static Location<'static>>,
-    /// Fault.
     pub fault: Fault,
 }
 
 /// Kinds of faults.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum Fault {
     /// A warp lane of a collective's mask does not arrive.
     #[error("{operation} waits for the lanes of mask {mask:#010x}, but lane {missing} {doing}")]
-    DivergentCollective {
-        /// The collective.
-        operation: &'static str,
-        /// Mask of the collective.
-        mask: u32,
-        /// The first warp lane of the mask that is missing.
-        missing: u32,
-        /// State of that thread.
-        doing: String,
-    },
+    DivergentCollective { operation: &'static str, mask: u32, missing: u32, doing: String },
     /// The caller of a collective is not in its own mask.
     #[error("{operation} is called with mask {mask:#010x}, which does not contain its own lane")]
-    NotInMask {
-        /// The collective.
-        operation: &'static str,
-        /// Mask of the collective.
-        mask: u32,
-    },
+    NotInMask { operation: &'static str, mask: u32 },
     /// A shuffle reads from a warp lane that does not take part.
     #[error("{operation} reads from lane {source_lane}, which is not in mask {mask:#010x}")]
-    SourceNotInMask {
-        /// The collective.
-        operation: &'static str,
-        /// Mask of the collective.
-        mask: u32,
-        /// The warp lane that is read.
-        source_lane: u32,
-    },
+    SourceNotInMask { operation: &'static str, mask: u32, source_lane: u32 },
     /// A thread does not arrive at a barrier.
     #[error("sync_threads waits for all threads, but thread {missing} {doing}")]
-    MissedBarrier {
-        /// The first thread that is missing.
-        missing: u32,
-        /// State of that thread.
-        doing: String,
-    },
+    MissedBarrier { missing: u32, doing: String },
     /// Shared memory is read that no thread of the block has written.
     #[error("reads shared memory at byte {byte}, which no thread wrote as an element of {size} bytes ({array})")]
-    UnwrittenShared {
-        /// Place in the block's shared memory.
-        byte: u32,
-        /// Size of the element.
-        size: u32,
-        /// Element and array, and where the array was laid out.
-        array: String,
-    },
+    UnwrittenShared { byte: u32, size: u32, array: String },
     /// Two threads meet in one element, and at least one of them writes.
     #[error("{access} of {memory} {place} ({array}) races with the {other}")]
-    Race {
-        /// This access.
-        access: &'static str,
-        /// Name of the memory.
-        memory: &'static str,
-        /// Byte (shared) or element (global).
-        place: u32,
-        /// Element and array, and where the array was laid out, or its view made.
-        array: Box<str>,
-        /// The access before.
-        other: String,
-    },
+    Race { access: &'static str, memory: &'static str, place: u32, array: Box<str>, other: String },
     /// An access outside its array.
     #[error("{access} of {memory} element {index} of {len}")]
-    OutOfBounds {
-        /// The access.
-        access: &'static str,
-        /// Name of the memory.
-        memory: &'static str,
-        /// Index of the access.
-        index: u32,
-        /// Elements of the array.
-        len: u32,
-    },
+    OutOfBounds { access: &'static str, memory: &'static str, index: u32, len: u32 },
     /// The block does more than [`Executor::limit_steps`](super::Executor::limit_steps) allows.
     #[error("the block does not come to an end")]
     Endless,
@@ -106,16 +51,7 @@ pub enum Fault {
         "waits for another block forever: {waiting} blocks of {grid} have begun and wait, {finished} are done, and \
          the device holds {resident} at a time"
     )]
-    Deadlock {
-        /// Blocks that wait.
-        waiting: u32,
-        /// Blocks that are done.
-        finished: u32,
-        /// Blocks that can have begun and not be done.
-        resident: u32,
-        /// Blocks of the launch.
-        grid: u32,
-    },
+    Deadlock { waiting: u32, finished: u32, resident: u32, grid: u32 },
     /// The kernel used a view that was not made for this launch, or more shared memory than it was launched with.
     #[error("{0}")]
     BadLaunch(String),

@@ -52,9 +52,6 @@ pub struct KernelCrate<'a> {
 impl KernelCrate<'_> {
     /// Hash of everything that the PTX is made from, besides the compiler and its flags: names and contents of the Rust
     /// files below `src` and of this crate's device code. 64-bit FNV-1a: it finds a forgotten rebuild, not malice.
-    ///
-    /// # Errors
-    /// The file or folder that could not be read.
     pub fn source_hash(&self) -> Result<String, String> {
         let top = self.folder.join("src");
         let mut files = Vec::new();
@@ -153,9 +150,6 @@ impl Compiler {
     }
 
     /// Compiles as [`compile`](Self::compile) does, with more flags, and without the check.
-    ///
-    /// # Errors
-    /// What the compiler says, or the file that could not be read or written.
     pub fn compile_unchecked(
         &self,
         kernels: &KernelCrate<'_>,

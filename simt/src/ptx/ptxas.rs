@@ -61,9 +61,6 @@ impl Ptxas {
     }
 
     /// The release, such as `V13.0.88`.
-    ///
-    /// # Errors
-    /// When the program does not run.
     pub fn version(&self) -> Result<String, String> {
         let text = self.run(&["--version"])?;
         let word = text.split_whitespace().rev().find(|w| w.starts_with('V') && w.contains('.'));
@@ -72,9 +69,6 @@ impl Ptxas {
 
     /// Assembles one PTX text for one architecture and returns what each of its kernels uses, in the order of the
     /// kernels' names. `work` is an existing folder for the intermediate files.
-    ///
-    /// # Errors
-    /// When the program does not run, finds fault with the text, or says something that cannot be read.
     pub fn assemble(&self, ptx: &str, arch: &str, work: &Path) -> Result<Vec<Usage>, String> {
         // A file name of its own for each call: tests assemble side by side.
         let stem = format!("ptxas-{}-{:?}-{arch}", std::process::id(), std::thread::current().id());
@@ -98,9 +92,6 @@ impl Ptxas {
 }
 
 /// Reads the output of `ptxas -v`.
-///
-/// # Errors
-/// When a line that should hold numbers does not.
 pub fn parse(text: &str) -> Result<Vec<Usage>, String> {
     let mut usages: Vec<Usage> = Vec::new();
     for line in text.lines() {
