@@ -272,36 +272,6 @@ fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others
     };
     decode(&[]).stderr(predicate::str::contains("tuned values").not());
     decode(&["--workload", "events"]).stderr(predicate::str::contains("tuned values: "));
-    // The file of sets: the events are the second workload's, and the hits are the same.
-    std::fs::write(place.path("sets.json"), value.to_string()).unwrap();
-    decode(&[]);
-    let hits = std::fs::read(place.path("hits.csv")).unwrap();
-    decode(&["--sets", "sets.json", "--json", "summary.json"]);
-    assert_eq!(std::fs::read(place.path("hits.csv")).unwrap(), hits);
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(place.path("summary.json")).unwrap()).unwrap();
-    let batches = summary["sets"]["batches"].as_object().unwrap();
-    assert!(batches.len() == 2 && batches.values().map(|n| n.as_u64().unwrap()).sum::<u64>() > 0, "{summary}");
-    let refused = |arguments: &[&str], code, part: &str| {
-        let all = [&["decode", "events.mdf"][..], &detector, arguments].concat();
-        place.tool(&all).assert().code(code).stderr(predicate::str::contains(part));
-    };
-    // On-line, each workload has its own tuner, which starts from its set.
-    place.tool(&["generate", "--profile", "pp-low", "--events", "5", "--output", "low"]).assert().code(0);
-    let online = |sets: &'static str| {
-        let files =
-            ["throughput", "low/events.mdf", "events.mdf", "--tune", "online", "--duration", "0", "--sets", sets];
-        [&files[..], &detector].concat()
-    };
-    let found = place.json(&online("sets.json"));
-    let of = found["workloads"].as_array().unwrap();
-    let names: Vec<_> = of.iter().map(|one| one["workload"].as_str().unwrap()).collect();
-    assert_eq!(names, ["pp-low", "events"], "{found}");
-    assert_eq!((&of[0]["online"]["pieces"], &of[1]["online"]["pieces"]), (&json!([1, 0]), &json!([0, 0])), "{found}");
-    assert!(found["changes"] == 0 && found["strange"] == 0);
-    place.tool(&online("hits.csv")).assert().code(1).stderr(predicate::str::contains("hits.csv"));
-    refused(&["--sets", "hits.csv"], 1, "hits.csv");
-    refused(&["--sets", "summary.json"], 1, "sets: ");
-    refused(&["--sets", "sets.json", "--untuned"], 2, "--untuned");
     decode(&["--workload", "pp-high"]).stderr(predicate::str::contains(
         "warning: nothing was tuned for the workload \"pp-high\": the defaults are used",
     ));

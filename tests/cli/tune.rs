@@ -419,7 +419,7 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
         "{said}"
     );
     assert_eq!(tuned, untouched);
-    for by_hand in [&["--untuned"][..], &["--set", "cpu.chunk=2"], &["--simd", "scalar"]] {
+    for by_hand in [&["--untuned"][..], &["--set", "cpu.chunk=2"], &["--set", "cpu.simd=scalar"]] {
         let (said, untuned) = decode("c.csv", by_hand);
         assert!(!said.contains("tuned"), "{said}");
         assert_eq!(untuned, untouched);
@@ -473,30 +473,6 @@ fn a_second_tuning_on_this_machine_waits_for_the_first() {
     drop(first);
     assert!(lines.any(|line| line.contains("tried, best")));
     assert!(second.wait().unwrap().success());
-}
-
-#[test]
-fn decode_tunes_on_first_use_where_the_settings_say_so() {
-    let place = Place::new();
-    let sample = place.path("sample");
-    place.says(&["generate", "--profile", "pp-low", "--events", "3", "--output", sample.to_str().unwrap()]);
-    let settings = sample.join("ut-decode.toml");
-    let tables = "boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n";
-    let decode = |tune: &str, name: &str| {
-        std::fs::write(&settings, format!("{tables}{tune}")).unwrap();
-        let [events, hits] = [sample.join("events.mdf"), place.path(name)].map(|path| path.display().to_string());
-        let output = place.run(&["decode", &events, "--config", settings.to_str().unwrap(), "--output", &hits]);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.success(), "{said}");
-        (said, std::fs::read(hits).unwrap())
-    };
-    let (said, untuned) = decode("", "a.csv");
-    assert!(!said.contains("tun"), "{said}");
-    let (said, tuned) = decode("tune = \"first-use\"", "b.csv");
-    assert!(said.contains("nothing was tuned for") && said.contains("tuned values: "), "{said}");
-    let (said, again) = decode("tune = \"first-use\"", "c.csv");
-    assert!(!said.contains("nothing was tuned") && said.contains("tuned values: "), "{said}");
-    assert!(tuned == untuned && again == untuned);
 }
 
 #[test]

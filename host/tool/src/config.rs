@@ -1,4 +1,4 @@
-//! The settings file, `ut-decode.toml`: what is not typed with every command.
+//! The settings file, `ut-decode.toml`.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -12,16 +12,14 @@ use ut_data::detector::Grouping;
 use ut_data::memory::read_text;
 use ut_data::{DecodeOptions, Flip};
 
-/// The environment variable that names the file; if it is empty, none is read.
+/// Environment variable that names the file; if it is empty, none is read.
 pub const VARIABLE: &str = "UT_DECODE_CONFIG";
 
-/// Its name.
 const NAME: &str = "ut-decode.toml";
 
-/// Bytes of the largest one that is read.
+/// Bytes of the largest file that is read.
 const LARGEST: u64 = 1 << 20;
 
-/// What the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -30,23 +28,13 @@ pub struct Settings {
     grouping: Option<Grouping>,
     flip: Option<u16>,
     threads: Option<u16>,
-    tune: Option<WhenToTune>,
-}
-
-/// When `decode` tunes by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum WhenToTune {
-    Never,
-    FirstUse,
 }
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
-/// The file that they are from.
 static FILE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Reads the file: the one that was asked for, else that of [`VARIABLE`], of the current folder, or of the user.
+/// Reads the file that was asked for, else that of [`VARIABLE`], of the current folder, or of the user.
 pub fn load(asked: Option<&Path>) -> Result<(), Failure> {
     let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
     let found = match named {
@@ -75,10 +63,7 @@ fn read(path: &Path) -> Result<Settings, String> {
         .map_err(|error| format!("{}: {}", path.display(), error.trim_end()))
 }
 
-/// What a file in `folder` says.
-///
-/// # Errors
-/// What is wrong with the settings, in words.
+/// Returns the settings of a file in `folder`, or in words what is wrong with them.
 pub fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
     let mut settings: Settings = toml::from_str(text).map_err(|error| error.to_string())?;
     for path in [&mut settings.boards, &mut settings.geometry].into_iter().flatten() {
@@ -100,35 +85,31 @@ fn settings() -> Settings {
     SETTINGS.get().cloned().unwrap_or_default()
 }
 
-/// The file that was read.
 pub fn file() -> Option<&'static Path> {
     FILE.get().map(PathBuf::as_path)
 }
 
-/// The files that are read because of the settings, and what they are.
+/// Returns the files that are read because of the settings, with their names for messages.
 pub fn files() -> Vec<(PathBuf, &'static str)> {
     let tables = tables().into_iter().flat_map(|(boards, geometry)| [boards, geometry]);
     let file = file().map(|file| (file.to_path_buf(), "the settings file"));
     file.into_iter().chain(tables.map(|table| (table, "a table that the settings name"))).collect()
 }
 
-/// Files of boards and geometry.
 pub fn tables() -> Option<(PathBuf, PathBuf)> {
     let Settings { boards, geometry, .. } = settings();
     boards.zip(geometry)
 }
 
-/// The grouping, y-rows where nothing is said.
 pub fn grouping() -> Grouping {
     settings().grouping.unwrap_or_default()
 }
 
-/// The options of decoding: the defaults, with the flip convention of the settings.
+/// Returns the default options of decoding, with the flip convention of the settings.
 pub fn options() -> DecodeOptions {
     DecodeOptions { flip: flip(), ..DecodeOptions::default() }
 }
 
-/// The flip convention, that of the default where nothing is said.
 pub fn flip() -> Flip {
     match settings().flip {
         Some(512) => Flip::From512,
@@ -137,14 +118,8 @@ pub fn flip() -> Flip {
     }
 }
 
-/// The number of threads, 0 where nothing is said.
 pub fn threads() -> u16 {
     settings().threads.unwrap_or_default()
-}
-
-/// Returns true if `decode` tunes a device for which nothing was tuned.
-pub fn tunes_on_first_use() -> bool {
-    settings().tune == Some(WhenToTune::FirstUse)
 }
 
 #[cfg(test)]
@@ -153,14 +128,13 @@ mod tests {
 
     #[test]
     fn tables_are_found_beside_the_file() {
-        let text = "boards = \"b.bin\"\ngeometry = \"/g.bin\"\ngrouping = \"unique-x\"\nflip = 511\nthreads = 3\ntune = \"first-use\"";
+        let text = "boards = \"b.bin\"\ngeometry = \"/g.bin\"\ngrouping = \"unique-x\"\nflip = 511\nthreads = 3";
         let expected = Settings {
             boards: Some("folder/b.bin".into()),
             geometry: Some("/g.bin".into()),
             grouping: Some(Grouping::UniqueX),
             flip: Some(511),
             threads: Some(3),
-            tune: Some(WhenToTune::FirstUse),
         };
         assert_eq!(parse(text, Path::new("folder")), Ok(expected));
         assert_eq!(parse("", Path::new("")), Ok(Settings::default()));
@@ -176,7 +150,6 @@ mod tests {
             ("threads = -1", "threads"),
             ("grouping = \"rows\"", "y-rows"),
             ("flip 512", "expected"),
-            ("tune = \"always\"", "first-use"),
         ] {
             let error = parse(text, Path::new("")).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

@@ -1,37 +1,16 @@
-//! Tuned values for the commands that decode: looked up by themselves, and said.
+//! Tuned values for the commands that decode.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use tuner::budget::Budget;
-use tuner::objective::Objective;
-use tuner::session::Session;
-use tuner::store::{Locations, Store, StoreError, Task, Workload};
-use tuner::strategy::StrategyKind;
-use tuner::tune_watched;
-use tuner::watch::Limits;
-use ut_bench::ENOUGH_DISTINCT;
-use ut_bench::decoding::DecodeDevice;
-use ut_bench::environment::watch;
+use tuner::store::{Locations, StoreError, Workload};
 use ut_bench::tunable::{self, Subject, Tuned};
+use ut_data::DecodeOptions;
 use ut_data::detector::DetectorTables;
-use ut_data::{DecodeOptions, Layout};
-use ut_decoders::{Backend, Parameters};
+use ut_decoders::Parameters;
 
-use crate::Failure;
-use crate::config;
-use crate::detector::Detector;
 use crate::output::{detail, say};
-use crate::sample::read;
-use crate::tune::Watcher;
 
-/// When the search of a first use ends.
-const FIRST_USE: &str = "evaluations=40,no-gain=15+gain=0.002,time=20";
-
-/// How long a first use waits for a quiet machine.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Whether tuned values are used.
+/// Use of tuned values.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Tuning")]
 pub struct TunedArgs {
@@ -48,10 +27,7 @@ pub struct TunedArgs {
 }
 
 impl TunedArgs {
-    /// What tuned values must have been tuned for.
-    ///
-    /// # Errors
-    /// None that these keys could have.
+    /// Returns the workload that values must have been tuned for.
     pub fn tuned_for(&self, tables: &DetectorTables, options: &DecodeOptions) -> Result<Workload, StoreError> {
         match &self.workload {
             None => tunable::workload(tables, options),
@@ -59,52 +35,8 @@ impl TunedArgs {
         }
     }
 
-    /// Tunes a decoder for which nothing was tuned, if the settings ask for it, on the first of the events in `files`. What
-    /// goes wrong is only a warning.
-    pub fn tune_first(&self, what: Subject, detector: &Detector, options: DecodeOptions, files: &[PathBuf]) {
-        // A pipe could be read only once; a decoder on the emulated GPU is for experiments.
-        let wanted = config::tunes_on_first_use() && matches!(what.backend, Backend::Cpu | Backend::Cuda);
-        if !wanted || self.untuned || self.workload.is_some() || !files.iter().all(|file| file.is_file()) {
-            return;
-        }
-        let tune = || -> Result<(), Failure> {
-            let locations = Locations::choose(crate::tune::store::APPLICATION, self.tune_db.clone(), None)?;
-            let workload = self.tuned_for(&detector.tables, &options)?;
-            if tunable::look_up(&locations, what, &workload)?.is_some() {
-                return Ok(());
-            }
-            let device = tunable::device(what.backend)?;
-            say(&format!("nothing was tuned for {device} yet: tuning it now, as the settings ask for"));
-            let mut store = Store::open(&locations.user)?;
-            let _alone = store.measure_alone()?;
-            let (thing, space) = (tunable::tunable(what), tunable::space(what, device.sm_count as usize)?);
-            let varied = tunable::varied(what, &space)?;
-            let task = Task { device: &device, tunable: &thing, workload: &workload, space: &space };
-            let budget: Budget = FIRST_USE.parse()?;
-            let strategy = StrategyKind::default_for(space.len(), budget.most_evaluations());
-            let session = Session {
-                default: Some(varied.default()),
-                patience: PATIENCE,
-                ..Session::new(task, strategy, 1, budget)
-            };
-            let events = read(files, detector, ENOUGH_DISTINCT)?;
-            let mut decoder = DecodeDevice::new(&detector.tables, options, events, varied);
-            decoder.expect(Layout::Allen).map_err(|failure| failure.message)?;
-            let mut watch = watch(what.backend, Limits::default());
-            let mut watcher = Watcher::new(Objective::Time);
-            tune_watched(&session, &mut decoder, &mut store, &mut *watch, &mut |step| {
-                watcher.step(step, |config| space.named(config).to_string());
-                true
-            })?;
-            Ok(())
-        };
-        if let Err(error) = tune() {
-            say(&format!("warning: not tuned: {error}"));
-        }
-    }
-
-    /// Looks up what was tuned for this machine and these banks, and reports it on standard error. A store that cannot
-    /// be read is only a warning: any values decode the same hits.
+    /// Returns the values that were tuned for this machine and these banks, and prints them on standard error. A store
+    /// that cannot be read is only a warning: any values decode the same hits.
     pub fn configuration(
         &self,
         what: impl Into<Subject>,

@@ -10,7 +10,6 @@ mod watcher;
 mod workloads;
 
 use crate::Failure;
-pub use watcher::Watcher;
 
 /// Find good launch parameters, keep them, and say why they were chosen.
 ///
