@@ -8,7 +8,10 @@ fn a_folder_of_generate_is_an_input_without_its_tables() {
     run_to(0, directory, &["generate", "--events", "3", "--corrupt", "truncated=0.1", "--output", "made"]);
     let (json, err) = json_of(0, directory, &["decode", "made"]);
     assert_eq!((&json["events"], &json["files"]), (&3.into(), &1.into()));
-    assert!(err.contains("made: left out boards.bin, faults.json, geometry.bin: tables and JSON hold no events"), "{err}");
+    assert!(
+        err.contains("made: left out boards.bin, faults.json, geometry.bin: tables and JSON hold no events"),
+        "{err}"
+    );
     run_to(0, directory, &["convert", "made", "--output", "made.mep"]);
     let (json, _) = json_of(0, directory, &[&["decode", "made.mep"][..], &TABLES].concat());
     assert_eq!(json["events"], 3);

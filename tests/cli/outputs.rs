@@ -1,10 +1,10 @@
-//! Where `ut-decode decode` writes hits: a folder with a file an input, a file a run, and what a mask leaves.
+//! Where `ut-decode decode` writes hits: a folder with a file an input, and what a mask leaves.
 
 use std::fs;
 use std::path::Path;
 
-use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, shell, write};
-use ut_decoding::input::{Bank, EventHeader, MdfWriter, MepWriter};
+use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, write};
+use ut_decoding::input::Bank;
 
 /// The files below `directory` that are not folders, by their names from there, sorted.
 fn tree(directory: &Path) -> Vec<String> {
@@ -30,16 +30,6 @@ fn text(directory: &Path, name: &str) -> String {
 
 fn decode(directory: &Path, args: &[&str]) -> (String, String) {
     run_to(0, directory, &[&["decode"], args, &TABLES].concat())
-}
-
-/// MDF events with one hit each, of these runs; without a run for 0.
-fn of_runs(runs: &[u32]) -> Vec<u8> {
-    let mut writer = MdfWriter::new(Vec::new());
-    for (i, &run) in runs.iter().enumerate() {
-        let header = EventHeader { run, number: Some(i as u64), ..EventHeader::default() };
-        writer.write(&header, [bank(0x2801, &ONE_HIT)]).unwrap();
-    }
-    writer.finish().unwrap()
 }
 
 #[test]

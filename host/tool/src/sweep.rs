@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use serde_json::json;
 use tuner::Outcome;
-use tuner::store::contents::Prune;
-use tuner::store::{Store, StoreError};
 use ut_bench::chip::Chip;
 use ut_bench::decoding::laid_out;
 use ut_bench::environment::Environment;
@@ -69,9 +67,6 @@ pub struct Args {
     /// Folder for the results, and for the journal from which a killed sweep continues.
     #[arg(long, short, value_name = "DIR", default_value = "ut-decode-sweep")]
     output: PathBuf,
-    /// Ignore the journal and start over.
-    #[arg(long)]
-    fresh: bool,
     /// Rounds: how often each point is measured (emulated: counted once).
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
@@ -190,9 +185,6 @@ fn measure(
     let folder = |error| format!("cannot make the folder {}: {error}", args.output.display());
     std::fs::create_dir_all(&args.output).map_err(folder)?;
     let path = args.output.join(JOURNAL);
-    if args.fresh && path.exists() {
-        begin_anew(&path)?;
-    }
     let journal = Journal::open(&path, sweep.plan, facts)?;
     let (all, points, skipped) = (sweep.visits(), sweep.plan.points.len(), sweep.plan.skipped.len());
     let done = sweep.done(&journal)?;
@@ -209,31 +201,6 @@ fn measure(
     let outcomes = sweep.run(&journal, tick)?;
     drop(progress);
     Ok(outcomes)
-}
-
-/// Empties a journal, or removes one that cannot be read, with the files that SQLite keeps beside it. A journal that
-/// another process is writing to is an error.
-fn begin_anew(path: &Path) -> Result<(), Failure> {
-    match Store::open(path) {
-        Ok(mut store) => {
-            let runs = store.runs()?.into_iter().map(|summary| summary.record.run).collect();
-            store.prune(&Prune { runs, ..Prune::default() })?;
-        }
-        Err(StoreError::Corrupt { .. } | StoreError::Newer { .. }) => {
-            for end in ["", "-wal", "-shm", "-journal"] {
-                let mut file = path.as_os_str().to_owned();
-                file.push(end);
-                match std::fs::remove_file(&file) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(format!("cannot remove {}: {error}", Path::new(&file).display()).into());
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Err(error) => return Err(error.into()),
-    }
-    Ok(())
 }
 
 fn in_words(time: Duration) -> String {

@@ -38,7 +38,7 @@ pub enum SweepError {
     Journal(#[from] TuneError),
     /// The journal belongs to another sweep.
     #[error(
-        "{file} belongs to another sweep: its {what} is {there}, now it would be {here}; choose another folder, or --fresh"
+        "{file} belongs to another sweep: its {what} is {there}, now it would be {here}; choose another folder, or remove this one"
     )]
     Other {
         /// The journal.

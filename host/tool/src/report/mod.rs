@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "reference", "mask_out"])]
     sums: Option<PathBuf>,
     /// The inputs, and those of --reference, are files of --sums: draw them as one run.
-    #[arg(long, conflicts_with_all = ["sums", "against", "no_checksum", "keep_going", "mask", "SelectArgs", "DetectorArgs",
+    #[arg(long, conflicts_with_all = ["sums", "against", "keep_going", "mask", "SelectArgs", "DetectorArgs",
         "ClusterArgs"])]
     merge: bool,
     /// Compare with the run in this file, folder or pattern, or of this file of --sums, as the reference; may be given
@@ -70,9 +70,6 @@ pub struct Args {
     /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
     #[arg(long)]
     keep_going: bool,
-    /// Skip checksum verification.
-    #[arg(long)]
-    no_checksum: bool,
     /// Threads; 0: one per core [default: 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: Option<u16>,
@@ -267,7 +264,7 @@ fn gather(
         options: args.clustering.options(),
         threads,
         against: args.against.unwrap_or_else(|| against_of(files.first().map(PathBuf::as_path))),
-        check: !args.no_checksum,
+        check: true,
         keep_going: args.keep_going,
         first_place: 0,
     };
