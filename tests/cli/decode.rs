@@ -73,7 +73,7 @@ fn generated_events_are_decoded_alike_by_all_and_without_a_warning() {
     let report = json["report"].as_object().unwrap();
     assert_eq!(report.len(), 13);
     assert!(report.iter().all(|(name, total)| total == if name == "other_types" { 5 } else { 0 }));
-    let same: [&[&str]; 7] = [
+    let same: [&[&str]; 6] = [
         &["--backend", "reference"],
         &["--backend", "emulated"],
         &["--set", "layout=mep"],

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::made::Place;
 use predicates::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use tuner::store::{Locations, Matching};
 use ut_decoding::bench::tunable;
 use ut_decoding::decoder::Backend;
