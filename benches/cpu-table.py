@@ -18,12 +18,12 @@ LEVELS = {"avx2": "AVX2", "avx512": "AVX-512", "scalar": "portable"}
 FEW = ["v5", "v5, MEP layout", "v4"]
 CASES = {
     "v5": [],
-    "v5, MEP layout": ["--layout", "mep"],
+    "v5, MEP layout": ["--set", "layout=mep"],
     "v5 without clustering": ["--no-clustering"],
     "v5, clusters of at most 4 strips": ["--max-cluster-size", "4"],
     "v5, `pp-high`": ["--profile", "pp-high"],
     "v4": ["--format", "v4"],
-    "v4, MEP layout": ["--format", "v4", "--layout", "mep"],
+    "v4, MEP layout": ["--format", "v4", "--set", "layout=mep"],
 }
 TROUBLE = {
     "v5, a count of 255 in some banks": ("v5", "bad_header"),
@@ -33,7 +33,7 @@ TROUBLE = {
 
 
 def microseconds(tool, level, sample, seconds):
-    command = [tool, "throughput", "--untuned", "--threads", "1", "--simd", level, "--json", "-"]
+    command = [tool, "throughput", "--untuned", "--threads", "1", "--set", f"cpu.simd={level}", "--json", "-"]
     run = subprocess.run([*command, "--duration", str(seconds), *sample], capture_output=True, text=True, check=True)
     return 1e6 / json.loads(run.stdout)["events_per_second"]["max"]
 

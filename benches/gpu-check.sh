@@ -312,7 +312,7 @@ if part real; then
                 for pipeline in $good; do
                     for layout in allen mep; do
                         name=real-$pipeline-$format-$grouping-$layout
-                        decode "$name" 10 "cuda --pipeline $pipeline --grouping $grouping --layout $layout" "${input[@]}" &&
+                        decode "$name" 10 "cuda --pipeline $pipeline --grouping $grouping --set layout=$layout" "${input[@]}" &&
                             step "same-$name" 5 cmp "real-reference-$format-$grouping.csv" "$name.csv"
                     done
                 done
@@ -433,7 +433,7 @@ if part graphs; then
 fi
 if part inputs; then
     for pipeline in $good; do
-        for input in "--layout mep" "--bank-format v4" "--grouping unique-x"; do
+        for input in "--set layout=mep" "--bank-format v4" "--grouping unique-x"; do
             # shellcheck disable=SC2086 # options are words
             step "inputs-$pipeline-${input##* }" 12 "$tool" throughput "${measured[@]}" --untuned --pipeline $pipeline \
                 --batch "$batch" $input --duration $((seconds / 2)) --json "inputs-$pipeline-${input##* }.json"

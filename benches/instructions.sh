@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 # The four stages together, and the events that went through them.
 count() {
     valgrind --tool=callgrind --callgrind-out-file="$work/out" \
-        "$tool" throughput --untuned --threads 1 --simd avx2 --n-events 64 --batch 64 --duration 0.1 "$@" >/dev/null 2>"$work/err" ||
+        "$tool" throughput --untuned --threads 1 --set cpu.simd=avx2 --n-events 64 --batch 64 --duration 0.1 "$@" >/dev/null 2>"$work/err" ||
         { cat "$work/err" >&2; exit 1; }
     callgrind_annotate --tree=calling --inclusive=yes --show-percs=no --threshold=100 "$work/out" 2>/dev/null | tr -d ',' |
         sed -nE 's/^ *([0-9]+) +> .*level::avx2::(find_lanes|copy_lanes|find_clusters|make_hits) \(([0-9]+)x\).*/\2 \1 \3/p' |
@@ -27,7 +27,7 @@ count() {
 measured=$(
     echo "v5 $(count)"
     echo "v5-without-clustering $(count --no-clustering)"
-    echo "v5-mep $(count --layout mep)"
+    echo "v5-mep $(count --set layout=mep)"
     echo "v4 $(count --bank-format v4)"
 )
 if [ "${1:-}" = --write ]; then

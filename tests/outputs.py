@@ -150,25 +150,6 @@ def main(tool):
             parquet_everywhere(folder / "each" / name, {key: values[part] for key, values in whole.items()},
                                [source] * int(part.sum()), {"inputs": source})
 
-        # Partitions by run: one dataset, whose run is in the names of the folders.
-        job.decode(*inputs, "--output", "set", "--format", "parquet", "--partition", "run")
-        names = sorted(str(path.relative_to(folder / "set")) for path in (folder / "set").rglob("*.parquet"))
-        check(names == ["run=4000000000/hits.parquet", "run=7/hits.parquet"], f"partitions {names}")
-        order = ["run", "event", "group"]
-        in_order = {name: values[numpy.lexsort([whole[key] for key in reversed(order)])] for name, values in whole.items()}
-
-        def sorted_as(found, what):
-            found = {name: numpy.asarray(found[name]).astype(in_order[name].dtype) for name in NUMBERS}
-            place = numpy.lexsort([found[key] for key in reversed(order)])
-            same({name: values[place] for name, values in found.items()}, in_order, what)
-
-        kind = pyarrow.dataset.partitioning(pyarrow.schema([("run", pyarrow.uint32())]), flavor="hive")
-        table = pyarrow.dataset.dataset(folder / "set", partitioning=kind).to_table()
-        sorted_as({name: table[name].to_numpy() for name in NUMBERS}, "partitions in pyarrow")
-        frame = polars.read_parquet(folder / "set", hive_partitioning=True)
-        sorted_as({name: frame[name].to_numpy() for name in NUMBERS}, "partitions in polars")
-        rows = duckdb.sql(f"select * from read_parquet('{folder}/set/**/*.parquet', hive_partitioning = true)")
-        sorted_as(rows.fetchnumpy(), "partitions in duckdb")
         print(f"outputs.py: {len(files)} hits are the same in CSV and Parquet, in pyarrow {pyarrow.__version__}, "
               f"pandas {pandas.__version__}, polars {polars.__version__}, duckdb {duckdb.__version__} and "
               f"awkward {awkward.__version__}")

@@ -27,7 +27,7 @@ else
     "$tool" generate --profile pp-low --n-events 300 --seed 2 -o "$work/b" >/dev/null
     "$tool" generate --profile pp-low --n-events 20 --bank-format v4 -o "$work/v4" >/dev/null
     "$tool" report "$work/a/events.mdf" -o "$folder/report.html" --quiet >/dev/null
-    "$tool" report "$work/a/events.mdf" --compare "$work/b/events.mdf" -o "$folder/compare.html" --quiet >/dev/null
+    "$tool" report "$work/a/events.mdf" --reference "$work/b/events.mdf" -o "$folder/compare.html" --quiet >/dev/null
     "$tool" report "$work/v4/events.mdf" -o "$folder/v4.html" --quiet >/dev/null
     { echo block,tile,status,mean_ms; for b in 32 64 128 256; do for t in 1 2 4 8 16 32 64 128; do
         echo "$b,$t,ok,1.$(((b * t) % 97))"; done; done; } >"$work/space.csv"

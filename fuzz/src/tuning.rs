@@ -9,7 +9,6 @@ use tuner::interchange::{read_import, read_recording, store_json};
 use tuner::store::{Matching, Store, Task};
 use tuner::{Space, SpaceBuilder};
 use ut_decoding::cli::config;
-use ut_decoding::decoder::Backend;
 use ut_decoding::detector::Mask;
 use ut_decoding::{BankVersion, DetectorTables, Grouping, synth};
 
@@ -94,7 +93,7 @@ fn space() -> Space {
     tuner::parse_toml(text).expect("a sound space").build().expect("a sound space")
 }
 
-/// Reads a text as what its first byte says: mask, expression, space, chain, recording, settings or parameter sets.
+/// Reads a text as what its first byte says: mask, expression, space, chain, recording or settings.
 pub fn text(data: &[u8]) {
     let Some((&what, data)) = data.split_first() else { return };
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -112,14 +111,7 @@ pub fn text(data: &[u8]) {
             }
         }
         4 => _ = read_recording(&file_of("recording", data)),
-        5 => _ = config::parse(text, Path::new("folder")),
-        _ => {
-            // Sets of another machine are refused at once.
-            static HERE: LazyLock<Option<String>> =
-                LazyLock::new(|| ut_decoding::bench::tunable::device(Backend::Cpu).ok().map(|device| device.name));
-            let text = text.replace('@', HERE.as_deref().unwrap_or_default());
-            _ = ut_decoding::cli::decode::sets::Sets::read(&file_of("sets.json", text.as_bytes()), Backend::Cpu);
-        }
+        _ => _ = config::parse(text, Path::new("folder")),
     }
 }
 

@@ -22,7 +22,6 @@ fn a_usage_error_names_the_subcommand_and_what_to_type() {
         (&["compare"], &["for example: ut-decode compare cpu.simd=avx2 cpu.simd=avx512"]),
         (&["generate"], &["for example: ut-decode generate -o sample"]),
         (&["decod", "a"], &["'decode'"]),
-        (&["explain"], &["tip: ut-decode tune explain"]),
         (&["generate", "-o", "a", "--profile", "pp-nominel"], &["'pp-nominal'"]),
         (&["decode", "a.mdf", "--set", "cpu.chunks=1"], &["Usage: ut-decode decode", "did you mean cpu.chunk?"]),
         (&["sweep", "--axis", "bach=1"], &["Usage: ut-decode sweep", "did you mean batch?"]),

@@ -45,7 +45,7 @@ fn real_events_give_the_bits_of_allen() {
         (&v5, 0, "v5_event0_unclustered_y-rows", &["--no-clustering"]),
     ];
     for ([mdf, boards, geometry], last, expected, options) in cases {
-        for more in [&["--backend", "reference"][..], &["--backend", "cpu"], &["--layout", "mep", "--batch", "3"]] {
+        for more in [&["--backend", "reference"][..], &["--backend", "cpu"], &["--set", "layout=mep", "--batch", "3"]] {
             let common =
                 ["decode", mdf, "--boards", boards, "--geometry", geometry, "--output", "hits.csv", "--strict"];
             // The expected files are of 512, as Allen counted until v7r9, unless their names say 511.
@@ -73,11 +73,10 @@ fn generated_events_are_decoded_alike_by_all_and_without_a_warning() {
     let report = json["report"].as_object().unwrap();
     assert_eq!(report.len(), 13);
     assert!(report.iter().all(|(name, total)| total == if name == "other_types" { 5 } else { 0 }));
-    let same: [&[&str]; 7] = [
+    let same: [&[&str]; 6] = [
         &["--backend", "reference"],
         &["--backend", "emulated"],
-        &["--backend", "emulated", "--schedule-seed", "18446744073709551615"],
-        &["--layout", "mep"],
+        &["--set", "layout=mep"],
         &["--batch", "1"],
         &["--threads", "2"],
         &TABLES,

@@ -161,7 +161,7 @@ fn lanes_and_sectors_are_looked_up_both_ways() {
     let directory = sample();
     let directory = directory.path();
     let lanes = |args: &[&str]| {
-        let json = json_of(0, directory, &[&["tables", "--format", "v5"][..], args].concat()).0;
+        let json = json_of(0, directory, &[&["tables", "--synthetic-detector=v5"][..], args].concat()).0;
         json["lanes"].as_array().unwrap().clone()
     };
     let mut n = 0;
@@ -178,8 +178,8 @@ fn lanes_and_sectors_are_looked_up_both_ways() {
         }
     }
     assert!(n > 10);
-    let (out, _) = run_to(0, directory, &["tables", "--format", "v5", "--sector", "112"]);
+    let (out, _) = run_to(0, directory, &["tables", "--synthetic-detector=v5", "--sector", "112"]);
     assert!(out.contains("aX") && out.lines().count() >= 2, "{out}");
-    run_to(1, directory, &["tables", "--format", "v5", "--board", "239"]);
-    run_to(2, directory, &["tables", "--format", "v5", "--sector", "1048"]);
+    run_to(1, directory, &["tables", "--synthetic-detector=v5", "--board", "239"]);
+    run_to(2, directory, &["tables", "--synthetic-detector=v5", "--sector", "1048"]);
 }

@@ -103,7 +103,7 @@ fn accounts_for(file: &str, options: &str, banks: &[&str], others: &[&str], deco
 #[test]
 fn the_report_accounts_for_every_fault_of_banks_events_and_the_file() {
     let of_frames = ["checksum=0.05", "bank_magic=0.05", "bank_size=0.05", "bank_beyond=0.05", "cut=1"];
-    let decode = ["--backend reference", "--layout mep", "--threads 1 --batch 7"];
+    let decode = ["--backend reference", "--set layout=mep", "--threads 1 --batch 7"];
     accounts_for("events.mdf", "--events 60 --seed 5", &OF_BANKS, &of_frames, &decode);
     let blocks = [&["block=0.3"], &of_frames[..]].concat();
     accounts_for("events.mdf", "--events 120 --seed 3 --pack=blocks", &OF_BANKS, &blocks, &["--threads 1 --batch 7"]);
@@ -116,7 +116,7 @@ fn the_report_accounts_for_every_fault_of_banks_events_and_the_file() {
 #[test]
 fn the_report_accounts_for_faults_of_packets_and_of_files_that_are_compressed_as_a_whole() {
     let of_packets = ["fragments=0.003", "cut=1"];
-    accounts_for("events.mep", "--events 450 --mep --seed 2", &OF_BANKS, &of_packets, &["--layout allen"]);
+    accounts_for("events.mep", "--events 450 --mep --seed 2", &OF_BANKS, &of_packets, &["--set layout=allen"]);
     for end in ["stream=1", "cut=1"] {
         let of_frames = ["bank_magic=0.1", end];
         accounts_for("events.mdf.zst", "--events 150 --seed 4 --pack=zstd", &[], &of_frames, &[]);

@@ -54,7 +54,7 @@ fn an_output_that_is_an_input_a_table_or_another_output_is_refused_and_nothing_i
         format!("TOOL decode /dev/stdin {tables} --format csv --output events.mdf < events.mdf"),
         format!("TOOL decode events.mdf {tables} --format csv --output - >> events.mdf"),
         format!("TOOL decode . {tables} --json - >> events.mdf"),
-        format!("TOOL decode --files-from - {tables} --json list < list"),
+        format!("TOOL decode @- {tables} --json list < list"),
         "TOOL convert - --output events.mdf < events.mdf".to_owned(),
         "TOOL inspect - --json events.mdf < events.mdf".to_owned(),
         "TOOL inspect - --event 0 --extract events.mdf < events.mdf".to_owned(),
@@ -246,7 +246,7 @@ fn messages_name_the_file_once_and_cannot_act_on_a_terminal() {
         assert!(String::from_utf8(text).unwrap().contains(shown), "{args:?}");
     }
     write(directory, "zeros", &vec![0; 100_000]);
-    let (_, err) = run_to(1, directory, &["decode", "--files-from", "zeros"]);
+    let (_, err) = run_to(1, directory, &["decode", "@zeros"]);
     assert!(err.len() < 20_000 && err.contains(" characters] "), "{} characters", err.len());
     for args in [
         &["decode", "events.mdf", "--boards", "absent.bin", "--geometry", "geometry.bin"][..],

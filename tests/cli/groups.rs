@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::made::Place;
 use predicates::prelude::*;
-use serde_json::{Value, json};
+use serde_json::json;
 use tuner::store::{Locations, Matching};
 use ut_decoding::bench::tunable;
 use ut_decoding::decoder::Backend;
@@ -272,22 +272,6 @@ fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others
     };
     decode(&[]).stderr(predicate::str::contains("tuned values").not());
     decode(&["--workload", "events"]).stderr(predicate::str::contains("tuned values: "));
-    // The file of sets: the events are the second workload's, and the hits are the same.
-    std::fs::write(place.path("sets.json"), value.to_string()).unwrap();
-    decode(&[]);
-    let hits = std::fs::read(place.path("hits.csv")).unwrap();
-    decode(&["--sets", "sets.json", "--json", "summary.json"]);
-    assert_eq!(std::fs::read(place.path("hits.csv")).unwrap(), hits);
-    let summary: Value = serde_json::from_str(&std::fs::read_to_string(place.path("summary.json")).unwrap()).unwrap();
-    let batches = summary["sets"]["batches"].as_object().unwrap();
-    assert!(batches.len() == 2 && batches.values().map(|n| n.as_u64().unwrap()).sum::<u64>() > 0, "{summary}");
-    let refused = |arguments: &[&str], code, part: &str| {
-        let all = [&["decode", "events.mdf"][..], &detector, arguments].concat();
-        place.tool(&all).assert().code(code).stderr(predicate::str::contains(part));
-    };
-    refused(&["--sets", "hits.csv"], 1, "hits.csv");
-    refused(&["--sets", "summary.json"], 1, "sets: ");
-    refused(&["--sets", "sets.json", "--untuned"], 2, "--untuned");
     decode(&["--workload", "pp-high"]).stderr(predicate::str::contains(
         "warning: nothing was tuned for the workload \"pp-high\": the defaults are used",
     ));

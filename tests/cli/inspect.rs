@@ -200,7 +200,7 @@ fn an_event_is_found_by_its_number_and_cut_out_with_its_damage() {
     let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--event-number", "11"]);
     assert!(out.contains("event 1 at byte") && out.contains("event number 11"), "{out}");
     let (_, err) = run_to(1, directory, &["inspect", "a.mdf", "--event-number", "12"]);
-    assert!(err.contains("no event with event number 12: there are 3 events"), "{err}");
+    assert!(err.contains("no event with event number 12: the input has 3 events"), "{err}");
     // Without a choice, the first with a trouble; bytes as they were.
     let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--extract", "first.mdf"]);
     assert!(out.contains("event 1 (") && out.contains("bad_header, bank 1, board 2, lane 1"), "{out}");

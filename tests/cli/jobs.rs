@@ -52,7 +52,7 @@ fn the_output_is_the_same_whatever_the_threads_and_names_file_and_event() {
     let directory = &several();
     let expected = rows(directory, &[&FILES[..], &["--threads", "1"]].concat());
     for options in
-        [&["--threads", "2"][..], &["--threads", "5"], &["--threads", "3", "--batch", "2"], &["--layout", "mep"]]
+        [&["--threads", "2"][..], &["--threads", "5"], &["--threads", "3", "--batch", "2"], &["--set", "layout=mep"]]
     {
         assert!(rows(directory, &[&FILES[..], options].concat()) == expected, "{options:?}");
     }
@@ -222,14 +222,14 @@ fn inputs_come_as_folders_patterns_and_lists() {
     fs::create_dir(directory.join("folder/sub")).unwrap();
     assert!(rows(directory, &["folder/*"]) == folder);
     write(directory, "list", b"a.mdf\n\nb.mdf\r\n");
-    assert!(rows(directory, &["--files-from", "list"]) == expected);
-    for wrong in [&["none*.mdf"][..], &["--files-from", "absent"]] {
+    assert!(rows(directory, &["@list"]) == expected);
+    for wrong in [&["none*.mdf"][..], &["@absent"]] {
         run_to(1, directory, &[&["decode"], wrong].concat());
     }
     run_to(2, directory, &["decode"]);
-    let (_, err) = run_to(2, directory, &["decode", "--files-from", "-", "-"]);
+    let (_, err) = run_to(2, directory, &["decode", "@-", "-"]);
     assert!(err.contains("standard input can be read only once"), "{err}");
-    let (_, err) = run_to(2, directory, &["report", "-", "--compare", "-", "--output", "page.html"]);
+    let (_, err) = run_to(2, directory, &["report", "-", "--reference", "-", "--output", "page.html"]);
     assert!(err.contains("standard input can be read only once"), "{err}");
     // A dangling link is an error, not skipped.
     std::os::unix::fs::symlink("nowhere.mdf", directory.join("folder/c.mdf")).unwrap();

@@ -13,6 +13,7 @@ mod event_table;
 mod faults;
 #[cfg(unix)]
 mod files;
+mod folders;
 #[cfg(unix)]
 mod formats;
 mod groups;

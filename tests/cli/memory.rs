@@ -40,7 +40,7 @@ fn memory_does_not_grow_with_files_that_are_unpacked_at_once() {
     run_to(0, directory, &["generate", "--events", &n.to_string(), "--pack", "zstd", "--output", "."]);
     write(directory, "list", "events.mdf.zst\n".repeat(files).as_bytes());
     let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"))
-        .args(["decode", "--files-from", "list", "--threads", "4", "--json", "summary.json", "--quiet"])
+        .args(["decode", "@list", "--threads", "4", "--json", "summary.json", "--quiet"])
         .args(TABLES)
         .current_dir(directory)
         .spawn()

@@ -1,10 +1,10 @@
-//! Where `ut-decode decode` writes hits: a folder with a file an input, a file a run, and what a mask leaves.
+//! Where `ut-decode decode` writes hits: a folder with a file an input, and what a mask leaves.
 
 use std::fs;
 use std::path::Path;
 
-use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, shell, write};
-use ut_decoding::input::{Bank, EventHeader, MdfWriter, MepWriter};
+use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, write};
+use ut_decoding::input::Bank;
 
 /// The files below `directory` that are not folders, by their names from there, sorted.
 fn tree(directory: &Path) -> Vec<String> {
@@ -32,16 +32,6 @@ fn decode(directory: &Path, args: &[&str]) -> (String, String) {
     run_to(0, directory, &[&["decode"], args, &TABLES].concat())
 }
 
-/// MDF events with one hit each, of these runs; without a run for 0.
-fn of_runs(runs: &[u32]) -> Vec<u8> {
-    let mut writer = MdfWriter::new(Vec::new());
-    for (i, &run) in runs.iter().enumerate() {
-        let header = EventHeader { run, number: Some(i as u64), ..EventHeader::default() };
-        writer.write(&header, [bank(0x2801, &ONE_HIT)]).unwrap();
-    }
-    writer.finish().unwrap()
-}
-
 #[test]
 fn a_folder_gets_a_file_an_input_each_as_if_it_were_alone() {
     let directory = &sample();
@@ -52,7 +42,7 @@ fn a_folder_gets_a_file_an_input_each_as_if_it_were_alone() {
     write(directory, "empty.mdf", b"");
     let files = ["events.mdf", "b.mdf.zst", "empty.mdf", "c.mep"];
     let stems = ["events", "b", "empty", "c"];
-    for (format, options) in [("csv", &[][..]), ("parquet", &["--batch", "3"]), ("csv", &["--layout", "mep"])] {
+    for (format, options) in [("csv", &[][..]), ("parquet", &["--batch", "3"]), ("csv", &["--set", "layout=mep"])] {
         let (json, _) = json_of(
             0,
             directory,
@@ -112,8 +102,6 @@ fn names_that_collide_and_outputs_that_are_inputs_are_refused_before_anything_is
         (&["a.raw", "a.csv", "--output", ".", "--format", "csv"], "would overwrite a.csv, which is an input"),
         (&["a.raw", "events.mdf", "--output", ".", "--format", "csv", "--json", "a.csv"], "would overwrite a.csv"),
         (&["events.mdf", "--output", "new/"], "--format csv or parquet"),
-        (&["events.mdf", "--output", "new", "--partition", "run"], "--format csv or parquet"),
-        (&["events.mdf", "--partition", "run"], "--output"),
     ] {
         let (_, err) = run_to(2, directory, &[&["decode"], args, &TABLES].concat());
         assert!(err.contains(message), "{args:?}: {err}");
@@ -186,70 +174,6 @@ fn a_file_of_the_wrong_version_is_named_beside_one_that_breaks_off() {
 }
 
 #[test]
-fn runs_are_partitions_and_together_the_whole() {
-    let directory = &sample();
-    write(directory, "a.mdf", &of_runs(&[7, 7, 9, 7]));
-    write(directory, "b.mdf", &of_runs(&[9, 9, 4_000_000_000]));
-    let mut writer = MepWriter::new(Vec::new(), 10);
-    for number in 0..3 {
-        writer.write(number, [bank(0x2801, &ONE_HIT)]).unwrap();
-    }
-    write(directory, "c.mep", &writer.finish().unwrap());
-    let files = ["a.mdf", "b.mdf", "c.mep"];
-    for options in [&[][..], &["--threads", "1", "--batch", "2"], &["--layout", "allen"]] {
-        let args = [&files[..], &["--output", "set", "--format", "csv", "--partition", "run"], options].concat();
-        decode(directory, &args);
-        let folders = ["run=4000000000", "run=7", "run=9", "run=__HIVE_DEFAULT_PARTITION__"];
-        assert_eq!(tree(&directory.join("set")), folders.map(|folder| format!("{folder}/hits.csv")));
-        let places = |run: &str| {
-            let text = text(directory, &format!("set/run={run}/hits.csv"));
-            let row =
-                |row: &str| (row.split(',').next().unwrap().to_owned(), row.rsplit(',').next().unwrap().to_owned());
-            text.lines().skip(1).map(row).map(|(event, file)| format!("{file} {event}")).collect::<Vec<_>>()
-        };
-        assert_eq!(places("7"), ["a.mdf 0", "a.mdf 1", "a.mdf 3"]);
-        assert_eq!(places("9"), ["a.mdf 2", "b.mdf 0", "b.mdf 1"]);
-        assert_eq!(places("4000000000"), ["b.mdf 2"]);
-        assert_eq!(places("__HIVE_DEFAULT_PARTITION__"), ["c.mep 0", "c.mep 1", "c.mep 2"]);
-        fs::remove_dir_all(directory.join("set")).unwrap();
-    }
-    for shard in ["1/2", "2/2"] {
-        decode(directory, &["a.mdf", "--output", "set", "--format", "csv", "--partition", "run", "--shard", shard]);
-    }
-    assert_eq!(
-        tree(&directory.join("set")),
-        ["run=7/hits-1-of-2.csv", "run=7/hits-2-of-2.csv", "run=9/hits-2-of-2.csv"]
-    );
-}
-
-#[test]
-fn runs_that_alternate_without_end_are_written_with_few_open_files() {
-    let directory = &sample();
-    let runs: Vec<u32> = (0..300).map(|i| 1 + i % 150).collect();
-    write(directory, "many.mdf", &of_runs(&runs));
-    let decode = "ulimit -n 100; \"$TOOL\" decode many.mdf --output set --format csv --partition run --threads 2";
-    let (code, _, err) = shell(directory, &format!("{decode} {}", TABLES.join(" ")));
-    assert_eq!(code, Some(0), "{err}");
-    let files = tree(&directory.join("set"));
-    assert_eq!(files.iter().filter(|name| name.ends_with("/hits.csv")).count(), 150);
-    let rows: usize = files.iter().map(|name| text(&directory.join("set"), name).lines().count() - 1).sum();
-    assert_eq!(rows, 300);
-}
-
-#[test]
-fn a_job_that_fails_leaves_no_partition_and_no_empty_folder() {
-    let directory = &sample();
-    write(directory, "a.mdf", &of_runs(&[7, 8]));
-    fs::create_dir_all(directory.join("set")).unwrap();
-    write(directory, "set/run=8", b"a file where the folder should be");
-    let args = ["decode", "a.mdf", "--output", "set", "--format", "csv", "--partition", "run"];
-    let (_, err) = run_to(1, directory, &[&args[..], &TABLES].concat());
-    assert!(err.contains("cannot write set/run=8"), "{err}");
-    assert_eq!(tree(&directory.join("set")), ["run=8"]);
-    assert!(!directory.join("set/run=7").exists());
-}
-
-#[test]
 fn a_mask_takes_out_the_hits_that_it_names_and_counts_them_on_every_backend() {
     let directory = &sample();
     decode(directory, &["events.mdf", "--output", "all.csv"]);
@@ -272,7 +196,7 @@ fn a_mask_takes_out_the_hits_that_it_names_and_counts_them_on_every_backend() {
         &[][..],
         &["--backend", "reference"],
         &["--backend", "emulated"],
-        &["--layout", "mep", "--threads", "1"],
+        &["--set", "layout=mep", "--threads", "1"],
         &["--batch", "1", "--threads", "4"],
     ] {
         let args = [&["decode", "events.mdf", "--mask", "mask.txt", "--output", "hits.csv"], options, &TABLES].concat();
@@ -284,17 +208,12 @@ fn a_mask_takes_out_the_hits_that_it_names_and_counts_them_on_every_backend() {
         assert_eq!(json["provenance"]["mask"], "mask.txt");
         assert!(err.contains(&format!("masked hits           {n}")), "{err}");
     }
-    // Chosen events, folders and partitions see the same mask.
+    // Chosen events and folders see the same mask.
     decode(directory, &["events.mdf", "--mask", "mask.txt", "--events", "2", "--output", "two.csv"]);
     let two = expected.iter().copied().filter(|row| row.starts_with("2,"));
     assert!(text(directory, "two.csv").lines().skip(1).eq(two));
-    for partition in [&[][..], &["--partition", "run"]] {
-        let args = ["events.mdf", "--mask", "mask.txt", "--output", "set/", "--format", "csv"];
-        decode(directory, &[&args[..], partition].concat());
-    }
-    for name in ["set/events.csv", "set/run=1/hits.csv"] {
-        assert!(text(directory, name).lines().skip(1).eq(expected.iter().copied()), "{name}");
-    }
+    decode(directory, &["events.mdf", "--mask", "mask.txt", "--output", "set/", "--format", "csv"]);
+    assert!(text(directory, "set/events.csv").lines().skip(1).eq(expected.iter().copied()));
     let (json, _) = json_of(0, directory, &[&["decode", "events.mdf"][..], &TABLES].concat());
     assert_eq!(json["masked_hits"], 0);
 }
@@ -335,37 +254,20 @@ fn files_of_a_folder_are_not_written_over_what_the_job_reads_or_writes_otherwise
         let (_, err) = run_to(code, directory, &[&["decode"], args, &folder, &TABLES].concat());
         assert!(err.contains(message), "{args:?}: {err}");
     };
-    for run in ["1", "2"] {
-        fs::create_dir_all(directory.join(format!("new/run={run}"))).unwrap();
-    }
+    fs::create_dir(directory.join("new")).unwrap();
     // What is not there yet is taken by another option already.
     refused(2, &["events.mdf", "--json", "new/events.csv"], "new/events.csv would overwrite new/events.csv");
-    let partition = ["events.mdf", "--partition", "run", "--json", "new/run=1/hits.csv"];
-    refused(1, &partition, "would overwrite new/run=1/hits.csv, which is named by another option");
-    // The summary of the job that failed.
-    assert!(text(directory, "new/run=1/hits.csv").contains("would overwrite"));
-    fs::remove_file(directory.join("new/run=1/hits.csv")).unwrap();
     // What the job reads.
     write(directory, "new/events.csv", b"events.mdf\n");
-    refused(2, &["--files-from", "new/events.csv"], "new/events.csv would overwrite");
+    refused(2, &["@new/events.csv"], "new/events.csv would overwrite");
     write(directory, "new/events.csv", b"grouping = \"y-rows\"\n");
     refused(2, &["events.mdf", "--config", "new/events.csv"], "the settings file");
     assert_eq!(text(directory, "new/events.csv"), "grouping = \"y-rows\"\n");
     refused(2, &["events.mdf", "--tune-db", "new/events.csv"], "which is named by another option");
-    write(directory, "new/run=1/hits.csv", b"store");
-    let partition = ["events.mdf", "--partition", "run", "--tune-db", "new/run=1/hits.csv"];
-    refused(1, &partition, "would overwrite new/run=1/hits.csv, which is named by another option");
-    assert_eq!(text(directory, "new/run=1/hits.csv"), "store");
-    for name in ["new/events.csv", "new/run=1/hits.csv"] {
-        fs::remove_file(directory.join(name)).unwrap();
-    }
+    fs::remove_file(directory.join("new/events.csv")).unwrap();
     // Links to one file that is not there.
-    for name in ["new/events.csv", "new/run=1/hits.csv", "new/run=2/hits.csv"] {
-        std::os::unix::fs::symlink(directory.join("one.csv"), directory.join(name)).unwrap();
-    }
+    std::os::unix::fs::symlink(directory.join("one.csv"), directory.join("new/events.csv")).unwrap();
     std::os::unix::fs::symlink("events.csv", directory.join("new/other.csv")).unwrap();
     refused(2, &["events.mdf", "other.mdf"], "would hold the hits of two inputs, events.mdf and other.mdf");
-    write(directory, "runs.mdf", &of_runs(&[1, 2]));
-    refused(1, &["runs.mdf", "--partition", "run"], "the file of another run");
     assert!(!directory.join("one.csv").exists());
 }

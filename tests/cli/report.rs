@@ -311,7 +311,7 @@ fn two_runs_are_drawn_side_by_side_and_the_broken_sectors_differ() {
     let (faults, lanes) = Faults::new();
     write(directory, "a.mdf", &run_with(None, 3, 300));
     write(directory, "b.mdf", &run_with(Some(&faults), 4, 300));
-    let report = ["report", "b.mdf", "--compare", "a.mdf", "--output", "both.html", "--json", "both.json"];
+    let report = ["report", "b.mdf", "--reference", "a.mdf", "--output", "both.html", "--json", "both.json"];
     let (out, _) = run_to(0, directory, &report);
     let html = page(directory, "both.html");
     assert!(html.len() < 2_000_000, "{} bytes", html.len());
@@ -336,7 +336,7 @@ fn two_runs_are_drawn_side_by_side_and_the_broken_sectors_differ() {
     }
     assert!(marked.len() < 20, "{}", marked.len());
     // The same run twice differs nowhere.
-    run_to(0, directory, &["report", "a.mdf", "--compare", "a.mdf", "--output", "same.html"]);
+    run_to(0, directory, &["report", "a.mdf", "--reference", "a.mdf", "--output", "same.html"]);
     let html = page(directory, "same.html");
     assert!(html.contains("0 sectors with a larger share of the hits in A, 0 sectors with a smaller one, 0 sectors with another mean charge"));
     // And no two of its pictures are called the same.
@@ -385,7 +385,7 @@ fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page_nor_a
     assert!(page(directory, "cut.html").contains("Incomplete: "));
     // A typo in the last of the names is noticed before the first file is worked through, and what was there stays.
     write(directory, "one.html", b"before");
-    for typo in [&["absent.mdf"][..], &["--compare", "absent.mdf"], &["cut.html"], &["--compare", "cut.html"]] {
+    for typo in [&["absent.mdf"][..], &["--reference", "absent.mdf"], &["cut.html"], &["--reference", "cut.html"]] {
         let (out, err) = run_to(1, directory, &[&["report", "one.mdf", "--output", "one.html"], typo].concat());
         assert!(err.contains(typo.last().unwrap()) && !out.contains("hits"), "{out}{err}");
         assert_eq!(read(directory, "one.html"), b"before");
@@ -426,7 +426,7 @@ fn sums_of_shards_make_the_page_of_the_whole_run() {
     assert!(page(directory, "piped.html") == page(directory, "whole.html"));
     // Two runs that were summed up can be compared.
     part(&["b.mdf"], "1/1", "b.sums");
-    let args = ["report", "--merge", "b.sums", "--compare", "1.sums", "--output", "two.html"];
+    let args = ["report", "--merge", "b.sums", "--reference", "1.sums", "--output", "two.html"];
     run_to(0, directory, &args);
     assert!(page(directory, "two.html").contains("What differs: b.mdf (A) from 2 files (B)"));
 }
@@ -512,7 +512,7 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     let text = zstd::decode_all(&good[..]).unwrap();
     let text = String::from_utf8(text).unwrap();
     let pack = |name: &str, text: &str| write(directory, name, &zstd::encode_all(text.as_bytes(), 1).unwrap());
-    pack("format", &text.replace("ut-decode sums 3", "ut-decode sums 7"));
+    pack("format", &text.replace("ut-decode sums 4", "ut-decode sums 7"));
     pack("strips_missing", &text.replace("\"strips\":[", "\"strips\":[],\"other\":["));
     pack("too_many", &text.replace("\"events\":20,", "\"events\":18446744073709551615,"));
     for name in ["cut", "flipped", "text", "format", "strips_missing", "too_many", "run.mdf"] {
@@ -539,7 +539,7 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     for (name, why) in
         [("v4", "different detectors"), ("moved", "different detectors"), ("strips", "different clustering")]
     {
-        let args = ["report", "--merge", "good", "--compare", name, "--output", "run.html"];
+        let args = ["report", "--merge", "good", "--reference", name, "--output", "run.html"];
         let (_, err) = run_to(1, directory, &args);
         assert!(err.contains("do not belong together") && err.contains(why), "{name}: {err}");
     }

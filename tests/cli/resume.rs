@@ -69,7 +69,7 @@ fn only_what_is_new_changed_or_made_otherwise_is_decoded_again() {
     };
     again("some inputs", &FILES[..1], &[], &["a"]);
     again("new inputs", &FILES, &[], &["b", "c"]);
-    again("what changes no hit", &FILES, &["--threads", "1", "--backend", "reference", "--layout", "mep"], &[]);
+    again("what changes no hit", &FILES, &["--threads", "1", "--backend", "reference", "--set", "layout=mep"], &[]);
     again("the same by another name", &["./a.mdf", "b.mdf.zst", "c.mep"], &[], &[]);
     set_modified(&directory.join("b.mdf.zst"), 1);
     again("an input with another time", &FILES, &[], &["b"]);
@@ -179,7 +179,6 @@ fn resuming_needs_a_folder_of_one_file_an_input_and_all_their_events() {
     for (options, message) in [
         (&["--output", "hits.csv"][..], "name a folder"),
         (&[], "--output"),
-        (&[&folder[..], &["--partition", "run"]].concat(), "--partition"),
         (&[&folder[..], &["--events", "3"]].concat(), "--events"),
         (&[&folder[..], &["--shard", "1/2"]].concat(), "--shard"),
         (&[&folder[..], &["--skip", "1"]].concat(), "--skip"),
@@ -196,7 +195,7 @@ fn resuming_needs_a_folder_of_one_file_an_input_and_all_their_events() {
     let (_, err) = run_to(2, directory, &[&args[..], &folder, &TABLES].concat());
     assert!(err.contains("two inputs"), "{err}");
     write(directory, "hits/.ut-decode.json", b"my mask");
-    let args = ["decode", "a.mdf", "--resume", "--files-from", "hits/.ut-decode.json"];
+    let args = ["decode", "a.mdf", "--resume", "@hits/.ut-decode.json"];
     let (_, err) = run_to(2, directory, &[&args[..], &folder, &TABLES].concat());
     assert!(err.contains("would overwrite"), "{err}");
 }

@@ -92,8 +92,7 @@ fn a_sweep_that_runs_is_left_alone_and_one_that_was_killed_goes_on_and_loses_no_
     let folder = tempfile::tempdir().unwrap();
     let axes = ["--backend", "emulated", "--axis", "count.block_x=32:512:32", "--axis", "count.bins=8,16"];
     let mut child = begun(folder.path(), &axes);
-    let fresh = [&axes[..], &["--fresh"]].concat();
-    sweep(folder.path(), &fresh).assert().code(1).stderr(contains("another process"));
+    sweep(folder.path(), &axes).assert().code(1).stderr(contains("another process"));
     child.kill().unwrap();
     child.wait().unwrap();
     let before = measured(folder.path());
@@ -110,14 +109,15 @@ fn a_sweep_that_runs_is_left_alone_and_one_that_was_killed_goes_on_and_loses_no_
 }
 
 #[test]
-fn the_folder_of_another_sweep_is_left_alone_unless_it_is_to_begin_anew() {
+fn the_folder_of_another_sweep_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let one = ["--backend", "emulated", "--axis", "count.bins=8"];
     let other = ["--backend", "emulated", "--axis", "count.bins=8,16"];
     sweep(folder.path(), &one).assert().success();
-    sweep(folder.path(), &other).assert().code(1).stderr(contains("belongs to another sweep").and(contains("--fresh")));
-    assert_eq!(measured(folder.path()), json(folder.path())["points"].as_array().unwrap().len());
-    sweep(folder.path(), &[&other[..], &["--fresh"]].concat()).assert().success();
+    sweep(folder.path(), &other)
+        .assert()
+        .code(1)
+        .stderr(contains("belongs to another sweep").and(contains("another folder")));
     assert_eq!(measured(folder.path()), json(folder.path())["points"].as_array().unwrap().len());
 }
 
@@ -132,11 +132,11 @@ fn measurements_with_other_vector_instructions_are_those_of_another_sweep() {
 }
 
 #[test]
-fn the_file_of_another_program_is_left_alone_even_if_it_is_to_begin_anew() {
+fn the_file_of_another_program_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let journal = folder.path().join("journal.sqlite");
     std::fs::write(&journal, "my notes").unwrap();
-    let axes = ["--backend", "emulated", "--axis", "count.bins=8", "--fresh"];
+    let axes = ["--backend", "emulated", "--axis", "count.bins=8"];
     sweep(folder.path(), &axes).assert().code(1).stderr(contains("not an SQLite file"));
     assert_eq!(std::fs::read_to_string(journal).unwrap(), "my notes");
 }

@@ -227,7 +227,7 @@ fn the_tables_of_the_settings_are_shown_unless_a_format_is_asked_for() {
     write(directory, "set.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
     let shown = |options: &[&str]| json_of(0, directory, &[&["tables", "--config", "set.toml"], options].concat()).0;
     assert_eq!(shown(&[])["boards_file"], "boards.bin");
-    let embedded = shown(&["--format", "v4"]);
+    let embedded = shown(&["--synthetic-detector=v4"]);
     assert_eq!((&embedded["boards_file"], &embedded["format"]), (&serde_json::Value::Null, &"v4".into()));
 }
 
@@ -241,10 +241,9 @@ fn texts_and_tables_without_end_are_refused() {
     for (code, args, message) in [
         (1, &["decode", "events.mdf", "--mask", "/dev/zero"][..], "larger than 32 MiB"),
         (1, &["decode", "events.mdf", "--config", "/dev/zero"], "larger than 1 MiB"),
-        (1, &["decode", "events.mdf", "--sets", "/dev/zero"], "larger than 16 MiB"),
         (1, &["report", "--merge", "zeros.csv", "-o", "page.html"], "not sums of ut-decode report"),
-        (1, &["decode", "--files-from", "/dev/zero"], "larger than 256 MiB"),
-        (1, &["decode", "--files-from", "list.txt"], "more than 1048576 lines"),
+        (1, &["decode", "@/dev/zero"], "larger than 256 MiB"),
+        (1, &["decode", "@list.txt"], "more than 1,048,576 lines"),
         (1, &["compare", "times.txt", "times.txt"], "larger than 16 MiB"),
     ] {
         let (_, err) = run_to(code, directory, args);
@@ -253,16 +252,11 @@ fn texts_and_tables_without_end_are_refused() {
 }
 
 #[test]
-fn generate_feeds_a_pipe_at_the_rate_that_was_asked_for() {
+fn generate_feeds_a_pipe() {
     let directory = &sample();
-    let start = std::time::Instant::now();
-    let args = ["generate", "--events", "5", "--rate", "100", "--output", "-"];
-    let output = run(directory, &args);
-    // The first event at once, each other one 10 ms after the one before.
-    assert!(output.status.success() && start.elapsed().as_millis() >= 40);
-    assert!(output.stdout == read(directory, "events.mdf"));
+    let output = run(directory, &["generate", "--events", "5", "--output", "-"]);
+    assert!(output.status.success() && output.stdout == read(directory, "events.mdf"));
     run_to(2, directory, &["generate", "--events", "5", "--mep", "--output", "-"]);
-    run_to(2, directory, &["generate", "--events", "5", "--rate", "0", "--output", "-"]);
 }
 
 #[test]
@@ -333,7 +327,7 @@ fn throughput_says_what_was_measured() {
     let (json, _) = json_of(
         0,
         directory,
-        &["throughput", "events.mdf", "--duration", "0", "--threads", "1", "--layout", "mep", "--batch", "100"],
+        &["throughput", "events.mdf", "--duration", "0", "--threads", "1", "--set", "layout=mep", "--batch", "100"],
     );
     assert_eq!((&json["layout"], &json["batch"], &json["events"]), (&"mep".into(), &100.into(), &1000.into()));
     assert!(json["plain_events_per_second"].is_null());

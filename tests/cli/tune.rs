@@ -411,7 +411,7 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
         "{said}"
     );
     assert_eq!(tuned, untouched);
-    for by_hand in [&["--untuned"][..], &["--set", "cpu.chunk=2"], &["--simd", "scalar"]] {
+    for by_hand in [&["--untuned"][..], &["--set", "cpu.chunk=2"], &["--set", "cpu.simd=scalar"]] {
         let (said, untuned) = decode("c.csv", by_hand);
         assert!(!said.contains("tuned"), "{said}");
         assert_eq!(untuned, untouched);

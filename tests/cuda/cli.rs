@@ -72,13 +72,13 @@ fn with_a_driver_a_file_is_decoded_as_by_the_reference() {
     on_the_fake(&["generate", "--events", "3", "--profile", "pp-low", "--output", &at("")]);
     let (events, boards, geometry) = (at("events.mdf"), at("boards.bin"), at("geometry.bin"));
     let decode = |backend: &str, layout: &str, csv: &str| {
-        let tables = ["--boards", &boards, "--geometry", &geometry, "--layout", layout, "--batch", "2"];
+        let tables = ["--boards", &boards, "--geometry", &geometry, "--set", layout, "--batch", "2"];
         let output = ["--backend", backend, "--output", csv, "--json", "-"];
         let output = on_the_fake(&[&["decode", &events], &tables[..], &output[..]].concat());
         (std::fs::read(csv).unwrap(), output)
     };
-    let (expected, _) = decode("reference", "allen", &at("reference.csv"));
-    for layout in ["allen", "mep"] {
+    let (expected, _) = decode("reference", "layout=allen", &at("reference.csv"));
+    for layout in ["layout=allen", "layout=mep"] {
         let (hits, output) = decode("auto", layout, &at("cuda.csv"));
         assert!(hits == expected, "{layout}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("\"cuda\""), "auto took another backend");
@@ -126,7 +126,7 @@ fn memory_is_allocated_and_waited_for_a_few_times_and_damaged_events_are_no_batc
     let [_, _, _, launches, allocations, pinned, waits, 0] = counts(&said)[..] else { panic!("{said}") };
     // Two decoders take turns: each has its tables, and one of them the batch.
     assert!(allocations <= 6 && pinned <= 4 && waits <= 2 && launches <= 4, "{said}");
-    let (mep, said) = decode_fused("troubles.mdf", &["--layout", "mep"]);
+    let (mep, said) = decode_fused("troubles.mdf", &["--set", "layout=mep"]);
     assert!(counts(&said)[3] <= 12 && mep == hits, "{said}");
 }
 

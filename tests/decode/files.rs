@@ -155,26 +155,6 @@ fn a_row_group_leaves_no_index_of_its_pages_behind() {
 }
 
 #[test]
-fn partitions_by_run_have_no_column_of_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let columns = Columns { run: true, event_number: true, ..Columns::default() };
-    for format in FORMATS {
-        let path = folder.path().join(format!("hits.{}", format.name()));
-        let style = HitStyle::new(&path, format, Packing::Zstd, &[], columns.clone()).unwrap().without_run().unwrap();
-        style.create(&path).unwrap().finish(&Provenance::default()).unwrap();
-        let names: Vec<String> = if format == HitFormat::Csv {
-            std::fs::read_to_string(&path).unwrap().trim_end().split(',').map(str::to_owned).collect()
-        } else {
-            let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
-            let schema = reader.metadata().file_metadata().schema_descr_ptr();
-            schema.columns().iter().map(|column| column.name().to_owned()).collect()
-        };
-        let has = |name: &str| names.iter().any(|other| other == name);
-        assert!(!has("run") && has("event_number"), "{}: {names:?}", format.name());
-    }
-}
-
-#[test]
 fn zeros_of_text_keep_their_sign() {
     let mut hits = UtHits::with_capacity(1, 1, 3);
     let to = hits.begin(1, 1).unwrap();

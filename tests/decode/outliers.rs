@@ -437,29 +437,3 @@ fn charges_differ_by_the_error_of_their_means_where_clusters_are_known() {
     let unknown = &views::differences(&a, &steady(&tables, 200, 4000), &tables)[sector];
     assert!(unknown.charge[1].is_nan() && unknown.charge_sigmas.is_nan(), "{unknown:?}");
 }
-
-/// Bins of a view, by layer.
-type Bins = fn(&mut RunView) -> &mut Vec<Vec<u64>>;
-
-#[test]
-fn distributions_are_compared_each_with_its_own() {
-    let tables = tables();
-    let bins = |with: Bins, shape: [u64; 3]| {
-        let mut view = RunView::new(&tables, Against::Number);
-        for layer in with(&mut view) {
-            layer[1..4].copy_from_slice(&shape);
-        }
-        view
-    };
-    let all: [(&str, Bins); 3] = [
-        ("charge", |view| &mut view.charge_of_layer),
-        ("cluster size", |view| &mut view.size_of_layer),
-        ("hits of a lane", |view| &mut view.lane_hits_of_layer),
-    ];
-    for (name, of) in all {
-        let found = views::distributions(&bins(of, [100, 200, 300]), &bins(of, [300, 200, 100]));
-        let names: Vec<&str> = found.iter().map(|found| found.name.as_str()).collect();
-        assert_eq!(names, ["UTaX", "UTaU", "UTbV", "UTbX"].map(|layer| format!("{name}, layer {layer}")));
-        assert!(found.iter().all(|found| found.freedom == 2 && (found.chi2 - 200.0).abs() < 1e-9), "{found:?}");
-    }
-}

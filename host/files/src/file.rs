@@ -181,16 +181,7 @@ impl HitStyle {
         Ok(Self { path, format, form, names, packing, columns })
     }
 
-    /// The same without the column `run`, which readers of partitions take from the names of the folders.
-    ///
-    /// # Errors
-    /// When the library of the format fails.
-    pub fn without_run(mut self) -> Result<Self, OutputError> {
-        self.columns.run = false;
-        self.without(vec!["run".to_owned()])
-    }
-
-    /// The same without some of the columns of Parquet: `run`, and those from `lhcb_id` to `weight`.
+    /// Takes out columns of Parquet: `run`, and those from `lhcb_id` to `weight`.
     ///
     /// # Errors
     /// When the library of the format fails.

@@ -1,15 +1,14 @@
 //! Bins over numbers whose range is not known beforehand: they double their width when there are too many of them.
 //!
 //! A bin of width 2^s holds the keys that agree in all but their last s bits. The width is the smallest for which the
-//! bins from the least to the greatest key are no more than [`MOST`]; so it depends on the keys alone, not on their
-//! order, and merging is associative and commutative.
+//! bins are no more than [`MOST`]: it depends on the keys alone, so that merging is associative and commutative.
 
-/// Bins, at most.
+/// Largest number of bins.
 pub const MOST: usize = 128;
 
-/// What a bin holds: something that starts empty and can be added up.
+/// Contents of a bin, which start empty and can be added up.
 pub trait Content: Default {
-    /// Adds what another bin holds.
+    /// Adds the contents of another bin.
     fn merge(&mut self, other: &Self);
 }
 
@@ -30,14 +29,14 @@ pub struct Bins<T> {
 }
 
 impl<T: Content> Bins<T> {
-    /// The bin of a key.
+    /// Returns the bin of a key.
     pub fn at(&mut self, key: u64) -> &mut T {
         self.cover(0, key, key);
         let place = (key >> self.shift) - self.first;
         &mut self.row[place as usize]
     }
 
-    /// Adds bins, of which each is added whole.
+    /// Adds other bins, each of them whole.
     pub fn merge(&mut self, other: &Self) {
         if other.row.is_empty() {
             return;
@@ -50,7 +49,7 @@ impl<T: Content> Bins<T> {
         }
     }
 
-    /// Makes the bins at least 2 to the power of `shift` wide, and as many that both keys have one.
+    /// Makes the bins at least 2^`shift` wide, and adds bins until both keys have one.
     fn cover(&mut self, shift: u32, least: u64, greatest: u64) {
         let (mut least, mut greatest) = (least, greatest);
         if self.row.is_empty() {
@@ -89,22 +88,22 @@ impl<T: Content> Bins<T> {
 }
 
 impl<T> Bins<T> {
-    /// Width, as a power of 2, number of the first bin, and bins.
+    /// Returns the width as a power of 2, the number of the first bin, and the number of bins.
     pub(super) const fn place(&self) -> (u32, u64, usize) {
         (self.shift, self.first, self.row.len())
     }
 
-    /// Keys that a bin takes.
+    /// Number of keys of a bin.
     pub const fn width(&self) -> u64 {
         1 << self.shift
     }
 
-    /// Each bin with its least key.
+    /// Iterates over the bins with their least keys.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, &T)> {
         self.row.iter().enumerate().map(|(i, bin)| ((self.first + i as u64) << self.shift, bin))
     }
 
-    /// Bins.
+    /// Number of bins.
     pub const fn len(&self) -> usize {
         self.row.len()
     }

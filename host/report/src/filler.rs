@@ -1,4 +1,4 @@
-//! Adding decoded events to a view, at little cost: what every hit adds to lies close together here.
+//! Adds decoded events to a view, with the sums of every hit close together in memory.
 
 use super::run::{Against, CHARGES, LANE_HITS, RunView, SIZES, STRIPS, TroubleSum};
 use super::sums::both;
@@ -9,10 +9,9 @@ use ut_data::{BatchReport, Count, EventReport, UtHits};
 use ut_kernels::bank::board_of;
 use ut_kernels::report::N_COUNTS;
 
-/// Hits after which 32-bit sums are added up, before one of them can overflow: a charge has 13 bits.
+/// Hits after which 32-bit sums are flushed, before one can overflow: a charge has 13 bits.
 const FLUSHED_AFTER: usize = 1 << 19;
 
-/// Adds counts, and sets them to 0.
 fn move_all(sums: &mut [u64], counts: &mut [u32]) {
     for (sum, count) in sums.iter_mut().zip(counts) {
         *sum += u64::from(std::mem::take(count));
@@ -23,25 +22,24 @@ fn move_all(sums: &mut [u64], counts: &mut [u32]) {
 #[derive(Debug)]
 pub struct RunFiller {
     view: RunView,
-    /// By bits 8–20 of a `ChannelID`, half a sector: its sector in the upper half of the word, its lane slot in the lower.
+    /// Sector (upper half of the word) and lane slot (lower) of half a sector, by bits 8–20 of a `ChannelID`.
     halves: Vec<u32>,
-    /// By layer: where its groups end.
+    /// Ends of the groups of each layer.
     layer_ends: [usize; N_LAYERS],
-    /// As in the view, less what was carried there. Every hit adds to one of half a million: as bytes they stay in the
-    /// cache.
+    /// Hits by strip that were not carried to the view. Every hit adds to one of half a million: as bytes they stay in
+    /// the cache.
     strips: Vec<u8>,
-    /// Of every layer, and of every sector, since the last flush.
+    /// Sums since the last flush.
     layers: [LayerSums; N_LAYERS],
     sectors: Vec<SectorSums>,
-    /// Hits since then.
+    /// Hits since the last flush.
     unflushed: usize,
-    /// By layer: how often a lane got its n-th hit in an event, from 0, and everything above in the last.
+    /// Number of n-th hits (from 0) of lanes in events, by layer; all above in the last.
     nth_hits: [[u64; LANE_HITS]; N_LAYERS],
-    /// Of the current event, by lane slot: hits.
+    /// Hits of the current event, by lane slot.
     event: Vec<u32>,
-    /// Of the current event, by lane slot: charge.
+    /// Charge of the current event, by lane slot.
     event_charge: Vec<u64>,
-    /// Number of groups of hits.
     n_groups: usize,
 }
 
@@ -58,7 +56,7 @@ struct LayerSums {
     sizes: [u32; SIZES],
 }
 
-/// What the clusters of a sector add up to.
+/// Sums of the clusters of a sector.
 #[derive(Clone, Copy, Debug, Default)]
 struct SectorSums {
     /// Charge in the lower half, strips in the upper.
@@ -67,9 +65,9 @@ struct SectorSums {
 }
 
 impl RunFiller {
-    /// A filler of an empty view.
+    /// Makes a filler of an empty view.
     pub fn new(tables: &DetectorTables, against: Against) -> Self {
-        // Hits have no lane but those of the table; should a sector have none, slot 0 takes what there cannot be.
+        // Only sectors with a lane have hits.
         let slot = |lane: Option<BoardAndLane>| {
             lane.map_or(0, |lane| u32::from(lane.board) * LANES_PER_BOARD as u32 + u32::from(lane.lane))
         };
@@ -92,8 +90,8 @@ impl RunFiller {
         }
     }
 
-    /// Adds a batch that was decoded with the tables of this view. `number` gives, for each event of the batch, the number
-    /// that the view is against; `None` where it has none.
+    /// Adds a batch that was decoded with the tables of this view. `number` returns the number of an event that the
+    /// view is against, if it has one.
     pub fn add(&mut self, hits: &UtHits, report: &BatchReport, number: impl Fn(usize) -> Option<u64>) {
         let (ids, offsets) = (hits.id(), hits.offsets());
         for (e, counts) in report.events.iter().enumerate() {
@@ -119,7 +117,7 @@ impl RunFiller {
         }
     }
 
-    /// Counts a hit; its sector and lane slot.
+    /// Counts a hit, and returns its sector and lane slot.
     #[inline]
     fn count_hit(&mut self, layer: usize, id: u32) -> (usize, usize) {
         let half = self.halves[(id >> 8) as usize % HALVES];
@@ -151,12 +149,11 @@ impl RunFiller {
         }
     }
 
-    /// Adds up what was counted of an event.
     fn end_event(&mut self, of_layer: [u64; N_LAYERS], counts: &EventReport, number: Option<u64>) {
         let view = &mut self.view;
         view.events += 1;
         view.hits += of_layer.iter().sum::<u64>();
-        // All lanes at once, with vectors, take less time than picking out those with hits.
+        // All lanes at once, with vectors, are faster than those with hits alone.
         let squares = view.lane_squares.iter_mut().zip(&self.event);
         squares.for_each(|(sum, &n)| *sum += u64::from(n) * u64::from(n));
         let mut span = number.map(|number| view.spans.at(number));
@@ -183,7 +180,7 @@ impl RunFiller {
         }
     }
 
-    /// Adds the banks of an event that say that something went wrong in the read-out. `number` as in [`Self::add`].
+    /// Adds the error banks of an event. `number` as in [`Self::add`].
     pub fn add_banks(&mut self, event: &RawEvent<'_>, number: Option<u64>) {
         if let Some(run) = event.run {
             self.view.add_run(run);
@@ -192,7 +189,7 @@ impl RunFiller {
             if bank.kind != kind::UT_ERROR && !kind::is_daq_error(bank.kind) {
                 continue;
             }
-            // Types of DAQ errors are those of all detectors.
+            // DAQ errors are of all detectors.
             if bank.kind != kind::UT_ERROR && !matches!(bank.source_id >> 11, 5 | 6) {
                 continue;
             }
@@ -208,7 +205,7 @@ impl RunFiller {
         self.view.add_trouble(&TroubleSum { kind: kind as usize, board, count: u64::from(n), first: place });
     }
 
-    /// Makes sure that so many hits more, at most [`FLUSHED_AFTER`], do not overflow a sum.
+    /// Flushes if this many hits more, at most [`FLUSHED_AFTER`], could overflow a sum.
     fn make_room(&mut self, hits: usize) {
         if self.unflushed + hits > FLUSHED_AFTER {
             self.flush();
@@ -231,12 +228,12 @@ impl RunFiller {
         }
     }
 
-    /// The view of everything that was added.
+    /// Returns the view of all events that were added.
     pub fn finish(mut self) -> RunView {
         self.flush();
         let Self { mut view, halves, strips, nth_hits, .. } = self;
         view.strips.iter_mut().zip(strips).for_each(|(sum, n)| *sum += u64::from(n));
-        // A lane's hits are those of its strips; a half of which there are several entries counts once.
+        // A half with several entries counts once.
         let mut slots = vec![None; 2 * N_SECTORS];
         for (bits, half) in halves.iter().enumerate() {
             slots[2 * (half >> 16) as usize + bits % 2] = Some((half & 0xFFFF) as usize);
@@ -249,7 +246,7 @@ impl RunFiller {
         }
         for (bins, nth) in view.lane_hits_of_layer.iter_mut().zip(nth_hits) {
             for (n, bin) in (1..).zip(&mut bins[1..]) {
-                // Lanes that got an n-th hit, and no other; in the last bin also those that did.
+                // Lanes with an n-th hit and no other; in the last bin also those with more.
                 *bin += nth[n - 1] - if n < LANE_HITS - 1 { nth[n] } else { 0 };
             }
         }

@@ -1,7 +1,7 @@
 //! Faults that last for a part of a run: boards and lanes that fall silent, noisy lanes, low charge.
 //!
-//! Neighbouring bins of events are joined into columns with enough hits to be judged; neighbouring columns that fail are one
-//! stretch, and one outlier.
+//! Neighbouring bins of events are joined into columns with enough hits; neighbouring columns that fail are one
+//! outlier.
 
 use super::outliers::{Outlier, OutlierKind, Rules};
 use super::run::{RunView, Span};
@@ -80,8 +80,8 @@ fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Colum
     found
 }
 
-/// Joins bins into columns of about `enough` expected hits, but not into fewer than [`LEAST_BINS`]; also returns the upper
-/// quartile of their hits per event.
+/// Joins bins into columns of about `enough` expected hits, but not into fewer than [`LEAST_BINS`]; also returns the
+/// upper quartile of their hits per event.
 fn columns(bins: &[Column], enough: f64) -> (Vec<Column>, f64) {
     let all = bins.iter().map(|bin| bin.events).sum::<u64>() as f64;
     let mut together = 1;

@@ -1,4 +1,4 @@
-//! Checks views that were read from files: a file may hold anything.
+//! Checks of views that were read from files, which may hold anything.
 
 use super::Bins;
 use super::bins::MOST;
@@ -7,7 +7,7 @@ use ut_data::detector::{DetectorTables, N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
 use ut_data::input::kind;
 use ut_kernels::report::N_COUNTS;
 
-/// Largest sum of the numbers of one kind, so that nothing computed from them overflows.
+/// Largest sum of the numbers of one kind, so that nothing overflows.
 const MOST_IN_ALL: u128 = 1 << 62;
 
 /// Most runs that a view names.
@@ -20,7 +20,7 @@ const fn is_board(board: u32) -> bool {
     board < BOARDS
 }
 
-/// Returns true if these are `n` numbers, and not too large to be added.
+/// Returns true if these are `n` numbers that can be added.
 fn fits(numbers: &[u64], n: usize) -> bool {
     numbers.len() == n && can_be_added(numbers.iter().copied())
 }
@@ -30,18 +30,17 @@ fn can_be_added(numbers: impl Iterator<Item = u64>) -> bool {
 }
 
 impl RunView {
-    /// Whether this is a view of a detector with these tables: whether every list has its length, and no number is so large
-    /// that sums of it overflow. Views that a [`RunFiller`](super::RunFiller) made always are; one that was read from a file
-    /// may be anything.
+    /// Returns true if this can be a view of a detector with these tables: every list has its length, and no number is
+    /// so large that sums overflow. All views of a [`RunFiller`](super::RunFiller) are.
     pub fn is_of(&self, tables: &DetectorTables) -> bool {
         let slots = tables.slots().len();
-        // The layers of a run are drawn as one where it is compared.
+        // Layers are added up where runs are compared.
         let layered = |rows: &[Vec<u64>], n: usize| {
             rows.len() == N_LAYERS
                 && rows.iter().all(|row| row.len() == n)
                 && can_be_added(rows.iter().flatten().copied())
         };
-        // What is bounded and in order, each once, has a bounded length.
+        // Keys that are bounded and in order bound the length.
         let is_error_bank =
             |&(of, source, _): &(u8, u32, u64)| (of == kind::UT_ERROR || kind::is_daq_error(of)) && source < 1 << 16;
         let of_span = |(key, span): (u64, &Span)| {
@@ -84,10 +83,10 @@ impl RunView {
 }
 
 impl<T> Bins<T> {
-    /// Returns true if there are no more bins than there may be, and every key of them is a number.
+    /// Returns true if there are not too many bins, and all keys fit into a number.
     fn is_sound(&self) -> bool {
         let (shift, first, n) = self.place();
-        // Where there is no bin, too, the width is asked for.
+        // Without bins, too, the width is used.
         shift < u64::BITS
             && (n == 0 || n <= MOST && first.checked_add(n as u64 - 1).is_some_and(|last| last <= u64::MAX >> shift))
     }

@@ -1,9 +1,9 @@
-//! What a detector person looks at: troubles by bank and board, what the hits of a run add up to, and the page about it.
+//! Views of a run for detector people: troubles by bank and board, sums of the hits, and the page about them.
 //!
-//! A [`RunFiller`] adds batches to a [`RunView`], which has a fixed size whatever the number of events; views of parts of a
-//! run are merged. [`outliers`](outliers()) finds what stands out in a view, [`differences`] what differs between two.
-//! [`Sums`] are a view with what a page says beside it, [`draw`] draws them. [`troubles`](troubles()) goes through the banks
-//! of one event.
+//! A [`RunFiller`] adds batches to a [`RunView`] of a fixed size; views of parts of a run are merged.
+//! [`outliers`](outliers()) finds dead, hot and failing parts in a view, [`differences`] compares two. [`Sums`] are a
+//! view with its detector and files, and [`draw`] draws them. [`troubles`](troubles()) goes through the banks of one
+//! event.
 
 mod bins;
 mod compare;
@@ -19,10 +19,11 @@ mod sums;
 mod troubles;
 
 pub use bins::{Bins, MOST as MOST_BINS};
-pub use compare::{Difference, Distribution, MARKED, differences, distributions, mean_charge};
+pub use compare::{Difference, MARKED, differences, mean_charge};
 pub use filler::RunFiller;
 pub use mask::mask;
 pub use outliers::{Outlier, OutlierKind, Rules, Verdicts, outliers};
+pub use page::names::{count, whole};
 pub use page::{About, Drawn, draw};
 pub use run::{Against, CHARGES, LANE_HITS, MergeError, RunView, SIZES, Span, TroubleSum};
 pub use shape::{Neighbours, SectorShape, shapes};

@@ -1,4 +1,4 @@
-//! A mask of what stands out, for `ut-decode decode --mask`.
+//! A mask of outliers, for `ut-decode decode --mask`.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,8 @@ use crate::page::names::place_text;
 use crate::{OutlierKind, Verdicts};
 use ut_data::DetectorTables;
 
-/// Returns the text of a mask of the hot and dead lanes, chips and strips of a run. What is quiet, or fails for a while, and
-/// has good hits as well, is named in comments.
+/// Returns the text of a mask of the hot and dead lanes, chips and strips of a run. Quiet parts, and those that fail
+/// for a while, have good hits as well and stand in comments.
 pub fn mask(run: &str, verdicts: &Verdicts, tables: &DetectorTables) -> String {
     // A name may have any character.
     let run: String = run.chars().filter(|c| !c.is_control()).collect();

@@ -1,8 +1,8 @@
-//! What stands out in a run: lanes, chips and strips that are dead, quiet or hot, and what fails for some of the events.
+//! Outliers of a run: lanes, chips and strips that are dead, quiet or hot, or fail for some of the events.
 //!
-//! The detector is its own yardstick: by its symmetry, a lane should have as many hits as those at the mirrored places
-//! ([`Neighbours`]). How far honest lanes are from that is measured in the run itself: how much a lane's hits vary from
-//! event to event, and by how much lanes differ from their expectation for reasons of geometry.
+//! By symmetry, a lane should have as many hits as those at the mirrored places ([`Neighbours`]). The run itself tells
+//! how much a lane's hits vary from event to event, and by how much lanes differ from their expectation for geometric
+//! reasons.
 
 use super::compare::mean_charge;
 use super::in_time::{LaneOf, failing_for_a_while};
@@ -10,28 +10,28 @@ use super::run::RunView;
 use super::shape::Neighbours;
 use ut_data::detector::{ChannelId, DetectorTables, LANES_PER_BOARD, LhcbId, Mask, N_SECTORS, STRIPS_PER_SECTOR};
 
-/// The limits.
+/// Limits of outliers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rules {
     /// A lane below this share of its expectation is dead.
     pub dead: f64,
     /// A lane below this share of its expectation is quiet.
     pub quiet: f64,
-    /// A lane above so many times its expectation is hot.
+    /// A lane above this many times its expectation is hot.
     pub hot: f64,
-    /// Standard deviations that it must be away besides.
+    /// Least deviation from the expectation, in standard deviations.
     pub sigmas: f64,
     /// Minimum hits of a hot strip.
     pub strip_hits: u64,
     /// Minimum hits of a hot strip, in units of the mean of its lane's other strips.
     pub strip_factor: f64,
-    /// Hits that a board or lane must be expected to have in a bin of events, to be judged there.
+    /// Least expected hits of a board or lane in a bin of events, to be judged there.
     pub silent_expected: f64,
-    /// A lane above so many times its usual hits, for some of the events, is noisy.
+    /// A lane above this many times its usual hits, for some of the events, is noisy.
     pub noisy: f64,
     /// A lane whose mean charge is below this share of its neighbours' has a low charge.
     pub low_charge: f64,
-    /// Minimum number of events to judge lanes, chips and strips: fewer do not show how much a lane varies.
+    /// Least number of events to judge lanes, chips and strips: fewer do not show how much a lane varies.
     pub least_events: u64,
 }
 
@@ -78,7 +78,7 @@ pub enum OutlierKind {
 }
 
 impl OutlierKind {
-    /// All, in the order in which they are told.
+    /// Kinds in the order of lists.
     pub const ALL: [Self; 10] = [
         Self::SilentBoard,
         Self::DeadLane,
@@ -92,7 +92,7 @@ impl OutlierKind {
         Self::LowCharge,
     ];
 
-    /// In words.
+    /// Returns the name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SilentBoard => "silent board",
@@ -109,7 +109,7 @@ impl OutlierKind {
     }
 }
 
-/// Something that stands out.
+/// A part that stands out.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outlier {
     /// Kind of fault.
@@ -159,18 +159,18 @@ pub struct Verdicts {
     pub outliers: Vec<Outlier>,
     /// Outliers of the reference as well, taken out of `outliers`.
     pub known: Vec<Outlier>,
-    /// By sector: the hits that were expected; `None` where nothing can be compared or no lane reads it.
+    /// Expected hits by sector; `None` where nothing can be compared or no lane reads it.
     pub expected: Vec<Option<f64>>,
-    /// By sector: false if the run has too few hits to tell a dead lane from chance.
+    /// False for each sector with too few hits to tell a dead lane from chance.
     pub judged: Vec<bool>,
     /// Relative deviation of lanes from their expectation beyond chance: sectors with one lane, and with two.
     pub spread: [f64; 2],
 }
 
-/// Lanes below this expectation say nothing of the spread.
+/// Least expectation of lanes from which the spread is measured.
 const SPREAD_FROM: f64 = 200.0;
 
-/// The spread where it cannot be measured, and the least.
+/// Spread where it cannot be measured, and the least.
 const SPREAD: (f64, f64) = (0.15, 0.03);
 
 /// Standard deviations of a normal distribution a median absolute deviation.
@@ -179,7 +179,6 @@ const SIGMAS_PER_MAD: f64 = 1.4826;
 /// Strips that a chip reads.
 const CHIP: usize = 128;
 
-/// A lane in use.
 struct LaneSum {
     slot: usize,
     sector: usize,
@@ -196,9 +195,9 @@ impl LaneSum {
     }
 }
 
-/// Finds what stands out in `view`, which is of `tables` and lacks the hits of the strips of `mask`.
+/// Finds the outliers of `view`, which is of `tables` and lacks the hits of the strips of `mask`.
 ///
-/// Expectations are those of the strips that are left; a lane without any is not judged, like one that nothing is connected to.
+/// Expectations are those of the strips that are left; a lane without any is not judged.
 pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules, mask: Option<&Mask>) -> Verdicts {
     let (mut outliers, without_hot, left) = strips(view, tables, rules, mask);
     let events = view.events.max(1) as f64;
@@ -209,7 +208,7 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules, mask: Op
         .filter(|(i, _)| left[*i] > 0.0)
         .map(|(i, slot)| {
             let (n, hot) = (view.lanes[i] as f64, view.lanes[i] - without_hot[i]);
-            // What hot strips add varies little.
+            // Hits of hot strips vary little.
             let variance = (view.lane_squares[i] as f64 - n * n / events).max(1.0);
             let (sector, hits) = (usize::from(slot.sector), view.lanes[i] - hot);
             LaneSum { slot: i, sector, hits, variance, left: left[i] }
@@ -241,7 +240,7 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules, mask: Op
         });
         median(away).map_or(SPREAD.0, |mad| (SIGMAS_PER_MAD * mad).max(SPREAD.1))
     });
-    // What is masked as a whole needs no verdict.
+    // A sector that is masked as a whole needs no verdict.
     let mut judged: Vec<bool> = of_sector.iter().map(Vec::is_empty).collect();
     for lane in &lanes {
         let Some((expected, variance)) = lane.expected(&expected) else { continue };
@@ -298,8 +297,8 @@ pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules, mask: Op
     Verdicts { outliers, known: Vec::new(), expected, judged, spread }
 }
 
-/// Finds hot strips, dead chips and dead strips. Also returns by lane slot the hits of all strips that are not hot, and the
-/// share of its strips that are not masked.
+/// Finds hot strips, dead chips and dead strips. Also returns, by lane slot, the hits of strips that are not hot, and
+/// the share of strips that are not masked.
 fn strips(
     view: &RunView,
     tables: &DetectorTables,
@@ -380,7 +379,7 @@ fn strips(
     (found, others, shares)
 }
 
-/// The median; `None` of nothing.
+/// Returns the median; `None` of nothing.
 pub fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);

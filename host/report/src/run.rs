@@ -1,8 +1,7 @@
-//! What the hits of a run add up to: numbers of a fixed size, whatever the number of events.
+//! Sums over the hits of a run, of a fixed size whatever the number of events.
 //!
-//! Every thread adds its batches to a [`RunFiller`](super::RunFiller) of its own; the [`RunView`]s that come out are merged in any order
-//! and give the same numbers. A view can be kept with serde (feature `serde`) and merged with others later. Nothing is
-//! drawn here.
+//! Every thread adds its batches to a [`RunFiller`](super::RunFiller) of its own; the [`RunView`]s that come out give
+//! the same numbers in whatever order they are merged.
 
 use std::collections::BTreeMap;
 
@@ -24,10 +23,10 @@ pub const SIZES: usize = 64;
 /// Bins of the hits that a lane has in an event, and everything above in the last.
 pub const LANE_HITS: usize = 256;
 
-/// Runs that are named.
+/// Largest number of runs that are named.
 const NAMED_RUNS: usize = 64;
 
-/// Which number of an event the bins over events are of.
+/// Number of an event that bins over events are of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Against {
@@ -38,20 +37,20 @@ pub enum Against {
     Place,
 }
 
-/// Some events that follow each other.
+/// Sums of consecutive events.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Span {
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// The least and the greatest number of these; `None` of none.
+    /// Least and greatest number of the events; `None` without events.
     pub numbers: Option<(u64, u64)>,
-    /// By lane slot: hits. Empty where there was none.
+    /// Hits by lane slot; empty without hits.
     pub lanes: Vec<u64>,
-    /// By lane slot: charge of the hits whose cluster is known, ΣADC. Empty where there was none.
+    /// Charge of the hits whose cluster is known, ΣADC, by lane slot; empty without hits.
     pub charge: Vec<u64>,
-    /// By `Count as usize`; empty where nothing was counted.
+    /// Counts by `Count as usize`; empty without any.
     pub counts: Vec<u64>,
-    /// Banks of boards with an error, UTError and DaqError of the UT's, by board.
+    /// UTError and DaqError banks of the UT, by board.
     pub error_banks: BTreeMap<u32, u64>,
 }
 
@@ -69,12 +68,12 @@ impl Content for Span {
 }
 
 impl Span {
-    /// Hits of a board.
+    /// Returns the hits of a board.
     pub fn hits_of_board(&self, board: usize) -> u64 {
         self.lanes.iter().skip(board * LANES_PER_BOARD).take(LANES_PER_BOARD).sum()
     }
 
-    /// Events or banks in which something was counted.
+    /// Returns a count.
     pub fn count(&self, count: Count) -> u64 {
         self.counts.get(count as usize).copied().unwrap_or_default()
     }
@@ -83,68 +82,68 @@ impl Span {
 /// Troubles of one kind and board.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TroubleSum {
-    /// As `Count as usize`.
+    /// Kind as `Count as usize`.
     pub kind: usize,
-    /// Which board; `None` where none is known.
+    /// Board; `None` where none is known.
     pub board: Option<u32>,
-    /// How often.
+    /// Number of troubles.
     pub count: u64,
-    /// The least place, among all events, of an event with it.
+    /// Place of the first event with one, among all events.
     pub first: u64,
 }
 
-/// What the events of a run add up to.
+/// Sums over the events of a run.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct RunView {
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Hits.
+    /// Number of hits.
     pub hits: u64,
-    /// By `Count as usize`: the sum over events.
+    /// Sums of the counts by `Count as usize`.
     pub counts: Vec<u64>,
-    /// By `Count as usize`: events in which it is not 0.
+    /// Events in which a count is not 0, by `Count as usize`.
     pub events_with: Vec<u64>,
-    /// By sector and strip, 512 a sector: hits.
+    /// Hits by sector and strip, 512 a sector.
     pub strips: Vec<u64>,
-    /// By lane slot: hits.
+    /// Hits by lane slot.
     pub lanes: Vec<u64>,
-    /// By lane slot: the squares of an event's hits, summed over events.
+    /// Squares of the hits of an event, summed over events, by lane slot.
     pub lane_squares: Vec<u64>,
-    /// Hits whose cluster is known: those of v5 banks. The next five are of these.
+    /// Hits whose cluster is known, of v5 banks, to which the next six fields refer.
     pub clusters: u64,
-    /// By sector: their charge, ΣADC, summed.
+    /// Charge, ΣADC, by sector.
     pub charge: Vec<u64>,
-    /// By sector: the squares of it, summed.
+    /// Squares of the charge, by sector.
     pub charge_squares: Vec<u64>,
-    /// By sector: strips of their clusters, summed.
+    /// Strips of the clusters, by sector.
     pub sizes: Vec<u64>,
-    /// By layer: hits by charge, in [`CHARGES`] bins.
+    /// Hits by layer and charge, in [`CHARGES`] bins.
     pub charge_of_layer: Vec<Vec<u64>>,
-    /// By layer: hits by strips of the cluster, in [`SIZES`] bins.
+    /// Hits by layer and strips of the cluster, in [`SIZES`] bins.
     pub size_of_layer: Vec<Vec<u64>>,
-    /// By layer: how often a lane had so many hits in an event, from 1 on, in [`LANE_HITS`] bins.
+    /// Lanes in events by layer and their hits, from 1 on, in [`LANE_HITS`] bins.
     pub lane_hits_of_layer: Vec<Vec<u64>>,
-    /// By layer, and last over all: events by their hits.
+    /// Events by their hits, by layer, and last over all.
     pub hits_of_event: Vec<Bins<u64>>,
-    /// Which number of an event `spans` are over.
+    /// Number of an event that `spans` are over.
     pub against: Against,
-    /// Events with a number, in bins of it.
+    /// Events with a number, in bins.
     pub spans: Bins<Span>,
-    /// Troubles by kind and board, of events that any decoder would count them in.
+    /// Troubles by kind and board.
     pub troubles: Vec<TroubleSum>,
-    /// UTError and DaqError banks by type and sourceID.
+    /// Numbers of UTError and DaqError banks, with type and sourceID.
     pub error_banks: Vec<(u8, u32, u64)>,
     /// Run numbers, the least 64 of them.
     pub runs: Vec<u32>,
 }
 
-/// Two views that are not of the same kind of detector, or count against different numbers.
+/// Error of views of different lanes, or against different numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("these views have different lanes, or bins over different numbers of the events")]
 pub struct MergeError;
 
 impl RunView {
-    /// A view of no events of a detector.
+    /// Makes a view without events.
     pub fn new(tables: &DetectorTables, against: Against) -> Self {
         let lanes = tables.slots().len();
         Self {
@@ -246,34 +245,33 @@ impl RunView {
         }
     }
 
-    /// Hits of a sector.
+    /// Returns the hits of a sector.
     pub fn hits_of_sector(&self, sector: usize) -> u64 {
         self.strips_of(sector).iter().sum()
     }
 
-    /// Hits by strip of a sector.
+    /// Returns the hits of a sector by strip.
     pub fn strips_of(&self, sector: usize) -> &[u64] {
         &self.strips[sector * STRIPS..(sector + 1) * STRIPS]
     }
 
-    /// Sum of all troubles over all events.
+    /// Returns the number of all troubles.
     pub fn count_of_troubles(&self) -> u64 {
         Count::ALL.into_iter().filter(|count| count.kind() == Kind::Trouble).map(|count| self.count(count)).sum()
     }
 
-    /// The sum of one count over all events.
+    /// Returns the sum of a count over all events.
     pub fn count(&self, count: Count) -> u64 {
         self.counts[count as usize]
     }
 }
 
-/// Adds to a sum, which stays at the largest number: views that were read from files may say anything.
+/// Adds to a sum, which stays at the largest number: views of files may hold any.
 fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
 
-/// Adds sums, in the order of their keys, to others. Files may hold many: to insert one after the other would move all behind
-/// it each time.
+/// Merges sums that are in the order of their keys. Inserting one by one would take minutes for the longest of files.
 fn merge_sums<T: Clone, K: Ord>(sums: &mut Vec<T>, more: &[T], key: fn(&T) -> K, add: fn(&mut T, &T)) {
     sums.extend_from_slice(more);
     sums.sort_by_key(key);
@@ -286,7 +284,7 @@ fn merge_sums<T: Clone, K: Ord>(sums: &mut Vec<T>, more: &[T], key: fn(&T) -> K,
     });
 }
 
-/// Adds number by number; what is missing is 0.
+/// Adds number by number; missing ones are 0.
 fn add_all(sums: &mut Vec<u64>, more: &[u64]) {
     if sums.len() < more.len() {
         sums.resize(more.len(), 0);

@@ -1,8 +1,8 @@
-//! Where sectors lie, for drawing them and for knowing which ones should look alike.
+//! Outlines of sectors, and the sectors that should look alike.
 
 use ut_data::detector::{DetectorTables, N_SECTORS, STRIPS_PER_SECTOR, Sector, layer_of, sectors_of_layer};
 
-/// The outline of a sector, mm.
+/// Outline of a sector, mm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SectorShape {
     /// Corners (x, y) in turn: first strip, its lower and its upper end, last strip, its upper and its lower end.
@@ -10,7 +10,7 @@ pub struct SectorShape {
 }
 
 impl SectorShape {
-    /// The middle.
+    /// Returns the middle.
     pub fn middle(&self) -> (f32, f32) {
         let sum = self.corners.iter().fold((0.0, 0.0), |sum, corner| (sum.0 + corner.0, sum.1 + corner.1));
         (sum.0 / 4.0, sum.1 / 4.0)
@@ -26,7 +26,7 @@ impl SectorShape {
     }
 }
 
-/// The outlines of all sectors, by sector id: the strips' ends, as `docs/format.md` computes them for hits.
+/// Returns the outlines of all sectors, by sector id: the strips' ends, as `docs/format.md` computes them for hits.
 pub fn shapes(tables: &DetectorTables) -> Vec<SectorShape> {
     let shape = |sector: &Sector| {
         let end = |strip: f32, upper: bool| {
@@ -39,20 +39,20 @@ pub fn shapes(tables: &DetectorTables) -> Vec<SectorShape> {
     tables.geometry().sectors.iter().map(shape).collect()
 }
 
-/// By sector: those that see as many particles, by the detector's symmetry.
+/// Sectors that see as many particles, by the detector's symmetry.
 #[derive(Clone, Debug)]
 pub struct Neighbours(Vec<Vec<u16>>);
 
-/// How far from the mirrored place a partner may be, mm: less than half a sector's width.
+/// Largest distance of a partner from the mirrored place, mm: less than half a sector's width.
 const REACH: f32 = 45.0;
 
 impl Neighbours {
-    /// Finds them: sectors about as large whose middle is where the sector's own would be if x, y or both were turned
-    /// round, in its layer and in the other layer of the same station (aX and aU, bV and bX).
+    /// Finds, for each sector, those of about its area at the places mirrored in x, y or both, in its layer and in the
+    /// other layer of the station (aX and aU, bV and bX).
     pub fn new(tables: &DetectorTables) -> Self {
         let shapes = shapes(tables);
         let places: Vec<((f32, f32), f32)> = shapes.iter().map(|shape| (shape.middle(), shape.area())).collect();
-        // The slope of a layer moves its sectors along x; without it the layers lie upon each other.
+        // Without the slope along x the layers lie upon each other.
         let straight = |sector: usize| {
             let ((x, y), _) = places[sector];
             (x - tables.geometry().sectors[sector].dx_dy * y, y)
@@ -81,7 +81,7 @@ impl Neighbours {
         Self((0..N_SECTORS).map(partners).collect())
     }
 
-    /// The sectors that should look like this one.
+    /// Returns the sectors that should look like this one.
     pub fn of(&self, sector: usize) -> &[u16] {
         &self.0[sector]
     }

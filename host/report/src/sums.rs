@@ -1,7 +1,7 @@
-//! What the events of a run, or of a part of it, add up to, as it is kept in a file and added to that of other parts.
+//! Sums over the events of a run, or of a part of it, which can be kept in a file.
 //!
-//! A part can be summed by any process on any machine. The sums of all parts, added in any order, are those of the whole run,
-//! and so is the page that is drawn of them: nothing on it is about a part.
+//! Any process on any machine can sum a part. The sums of all parts, added in any order, are those of the whole run,
+//! and so is the page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -19,19 +19,20 @@ use ut_data::error::{WorkError, with_causes};
 use ut_data::input::{FileVersions, Seen};
 use ut_data::{DecodeOptions, DetectorTables, Grouping};
 
-/// How a file of sums begins, before compression; it changes with what follows.
-const FORMAT: &str = "ut-decode sums 3";
+/// Format of a file of sums; another layout has another number.
+const FORMAT: &str = "ut-decode sums 4";
 
-/// Bytes of the largest sums, unpacked. They take twelve times as much in memory if they are nothing but short names.
+/// First bytes of sums in any format, unpacked.
+const BEGIN: &[u8] = br#"{"format":"ut-decode sums "#;
+
+/// Bytes of the largest sums, unpacked. Short names take twelve times as much in memory.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Warnings that are kept.
 const WARNINGS: usize = 16;
 
-/// Failures that are kept.
 const FAILURES: usize = 100;
 
-/// Tables, and where they come from.
+/// Tables with the names of their files.
 #[derive(Clone, Debug)]
 pub struct Detector {
     /// The tables.
@@ -42,20 +43,33 @@ pub struct Detector {
     pub geometry: Option<PathBuf>,
 }
 
-/// Events of some files.
+impl Detector {
+    /// Returns true if these are the tables of the synthetic detector that is part of the program.
+    pub const fn is_embedded(&self) -> bool {
+        self.boards.is_none()
+    }
+
+    /// Returns the error of a file that was read if it has UT banks of which none has the board table's version.
+    pub fn check_file(&self, seen: &Seen, file: &Path) -> Option<String> {
+        let found = seen.files.iter().rev().find(|seen| seen.file == file)?;
+        Some(found.check(&self.tables).err()?.to_string())
+    }
+}
+
+/// Sums over some files.
 #[derive(Debug)]
 pub struct Gathered {
-    /// Their sums.
+    /// Sums of the events.
     pub view: RunView,
-    /// What was seen beside the hits.
+    /// Versions, makers and damage of the events.
     pub seen: Seen,
     /// Why files could not be read to their end.
     pub failures: Vec<WorkError>,
-    /// The least and the greatest event number.
+    /// Least and greatest event number.
     pub numbers: Option<(u64, u64)>,
 }
 
-/// Returns the least and the greatest number of two runs.
+/// Returns the least and the greatest of two pairs.
 pub fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, u64)> {
     match (one, other) {
         (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
@@ -63,71 +77,106 @@ pub fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, 
     }
 }
 
-/// Which part of a job some sums are, so that a part that is missing or comes twice is noticed.
-#[derive(Clone, Debug)]
+/// Part of a job, with some of its sums, so that a part that is missing or comes twice is noticed: the files of two runs may
+/// have the same names and sizes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Part {
-    job: Job,
-    i: u64,
+    /// Names and sizes of the inputs, and options that choose events.
+    job: String,
+    /// Name in messages.
+    called: String,
+    /// Number of the shard, and of all shards.
+    shard: (u64, u64),
     section: Option<[u64; 3]>,
+    events: u64,
+    hits: u64,
+    numbers: Option<(u64, u64)>,
 }
 
 impl Part {
-    /// A shard `i` of `n` of the events that the options in words choose of some files, or of a section of the only file: its
-    /// first byte, the byte behind its last one, and the events of the run before it. `None` if one is no regular file:
-    /// another pipe may have the same name.
+    /// Makes the shard `i` of `n` of the events that `selection` chooses of some files, or of a section of the only file: its
+    /// first byte, the byte behind its last one, and the events of the run before it. `None` if one is no regular file: another
+    /// pipe may have the same name.
     pub fn of(files: &[PathBuf], ((i, n), selection): ((u64, u64), String), section: Option<[u64; 3]>) -> Option<Self> {
-        let input = |file: &PathBuf| {
-            let bytes = file.metadata().ok().filter(Metadata::is_file)?.len();
-            Some((Name::without_folder(file), bytes))
+        // A folder may have another name on another machine.
+        let name = |file: &'_ PathBuf| file.file_name().unwrap_or(file.as_os_str()).to_owned();
+        let input = |file: &PathBuf| Some((name(file), file.metadata().ok().filter(Metadata::is_file)?.len()));
+        let inputs = files.iter().map(input).collect::<Option<Vec<_>>>()?;
+        let which = match (section, n) {
+            (Some([start, end, _]), _) => format!("bytes {start} to {end} of "),
+            (None, 1) => String::new(),
+            (None, n) => format!("part {i} of {n} of "),
         };
-        let inputs = files.iter().map(input).collect::<Option<_>>()?;
-        Some(Self { job: Job { n, selection, inputs }, i, section })
+        let all = match files {
+            [file] => name(file).to_string_lossy().into_owned(),
+            files => count(files.len() as u64, "file"),
+        };
+        let (job, called) = (format!("{inputs:?} {selection}"), which + &all);
+        Some(Self { job, called, shard: (i, n), section, events: 0, hits: 0, numbers: None })
+    }
+
+    fn job(&self) -> (&str, u64) {
+        (&self.job, self.shard.1)
     }
 }
 
-/// What the events of a run, or of a part of it, add up to, and what a page says beside it.
+/// Returns a part with events that is in both. Empty files may well have the same name.
+fn shared<'a>(parts: &'a BTreeSet<Part>, others: &'a BTreeSet<Part>) -> Option<&'a Part> {
+    parts.intersection(others).find(|part| part.events > 0)
+}
+
+/// Returns a warning for each job of which parts are missing; `files` have the parts.
+fn missing(parts: &BTreeSet<Part>, files: &[(&Path, BTreeSet<Part>)]) -> Vec<String> {
+    let mut jobs: BTreeMap<(&str, u64), BTreeSet<u64>> = BTreeMap::new();
+    for part in parts {
+        jobs.entry(part.job()).or_default().insert(part.shard.0);
+    }
+    let warning = |(job, there): ((&str, u64), BTreeSet<u64>)| {
+        let n = job.1;
+        let missing = n - there.iter().filter(|i| (1..=n).contains(*i)).count() as u64;
+        let first = (1..=n).find(|i| !there.contains(i))?;
+        let file = files.iter().find(|(_, parts)| parts.iter().any(|part| part.job() == job))?.0.display();
+        Some(format!(
+            "{file} is one of {n} parts. Missing: {missing}, the first of them {first}/{n}. The numbers are too small"
+        ))
+    };
+    jobs.into_iter().filter_map(warning).collect()
+}
+
+/// Sums over the events of a run, or of a part of it, with their detector and files.
 #[derive(Clone, Debug)]
 pub struct Sums {
-    /// The files, each once, in the order in which they were named.
+    /// Files, each once, in the order of their names on the command line.
     pub files: Vec<PathBuf>,
     /// The detector.
     pub detector: Arc<Detector>,
-    /// How strips became clusters.
+    /// Options of clustering.
     pub options: DecodeOptions,
     /// The sums.
     pub view: RunView,
-    /// The least and the greatest event number.
+    /// Least and greatest event number.
     pub numbers: Option<(u64, u64)>,
-    /// Events that `ut-decode generate` did not make.
+    /// Number of events that `ut-decode generate` did not make.
     pub measured: u64,
-    /// Those that it made.
+    /// Number of events that it made.
     pub generated: u64,
-    /// What was wrong with the first events that were given up.
+    /// Warnings about the first damaged events.
     pub warnings: Vec<String>,
     /// Why files could not be read to their end.
     pub failures: Vec<String>,
-    /// Which parts of jobs they are, as far as that is known.
-    parts: Parts,
-    /// By file: the versions of its banks.
+    parts: BTreeSet<Part>,
+    /// Versions of the banks, by file.
     pub versions: BTreeMap<PathBuf, BTreeMap<Option<u8>, u64>>,
 }
 
-/// A file, and its banks by version byte.
 type KeptVersions = (Name, Vec<(Option<u8>, u64)>);
 
-/// The name of a file, in a file: text, where it is text.
+/// Name of a file in JSON: text, where it is text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Name {
     Text(String),
     Other(OsString),
-}
-
-impl Name {
-    /// A folder may have another name on another machine.
-    fn without_folder(path: &Path) -> Self {
-        Self::from(&PathBuf::from(path.file_name().unwrap_or(path.as_os_str())))
-    }
 }
 
 impl From<&PathBuf> for Name {
@@ -145,7 +194,7 @@ impl From<Name> for PathBuf {
     }
 }
 
-/// The same in a file.
+/// Sums in a file.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     format: String,
@@ -163,7 +212,7 @@ struct Kept {
     warnings: Vec<String>,
     failures: Vec<String>,
     versions: Vec<KeptVersions>,
-    parts: Vec<(Job, BTreeSet<Known>)>,
+    parts: BTreeSet<Part>,
 }
 
 /// Why sums are refused.
@@ -174,27 +223,27 @@ pub enum SumsError {
     Io {
         /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// It holds no sums, or damaged ones.
+    /// A file holds no sums, or damaged ones.
     #[error("{name}: not sums of ut-decode report: {why}")]
     NoSums {
-        /// What they are called.
+        /// Name of the file.
         name: String,
-        /// What is wrong.
+        /// Damage.
         why: String,
     },
     /// Two are the same part of a job.
     #[error("{0}, which would count twice")]
     Twice(String),
-    /// They do not belong together.
+    /// Two are of different detectors, options or events.
     #[error("these sums do not belong together: they are of {0}")]
     Different(&'static str),
 }
 
 impl Sums {
-    /// The sums of what was gathered from `files`.
+    /// Makes the sums of `files`.
     pub fn new(files: &[PathBuf], detector: Arc<Detector>, options: DecodeOptions, gathered: Gathered) -> Self {
         let Gathered { view, seen, failures, numbers } = gathered;
         let warnings = seen.warnings().collect();
@@ -213,34 +262,33 @@ impl Sums {
             generated: seen.generated,
             warnings,
             failures: failures.iter().map(|failure| with_causes(failure)).collect(),
-            parts: Parts::default(),
+            parts: BTreeSet::new(),
             versions,
         };
         sums.add_files(files);
         sums
     }
 
-    /// Notes which part of a job these are, if that is known.
+    /// Sets the part of a job, if that is known.
     #[must_use]
     pub fn of_part(mut self, part: Option<Part>) -> Self {
         let (events, hits, numbers) = (self.view.events, self.view.hits, self.numbers);
-        let known = |Part { job, i, section }| (job, [Known { i, section, events, hits, numbers }].into());
-        self.parts = Parts(part.into_iter().map(known).collect());
+        self.parts = part.map(|part| Part { events, hits, numbers, ..part }).into_iter().collect();
         self
     }
 
-    /// Checks that these are sums of hits of one kind, which can be added, or drawn beside each other.
+    /// Checks that two sums can be added, or drawn beside each other.
     ///
     /// # Errors
-    /// When the detector or the options are not the same.
+    /// If the detector or the options are not the same.
     pub fn check_alike(&self, other: &Self) -> Result<(), SumsError> {
         self.check_made_with(&other.detector.tables, other.options)
     }
 
-    /// Checks that these are sums of hits that were decoded with these tables and options.
+    /// Checks that the hits were decoded with these tables and options.
     ///
     /// # Errors
-    /// If the detector or the options are not the same.
+    /// Same errors as [`Self::check_alike`].
     pub fn check_made_with(&self, tables: &DetectorTables, options: DecodeOptions) -> Result<(), SumsError> {
         if self.detector.tables != *tables {
             return Err(SumsError::Different("different detectors"));
@@ -251,19 +299,18 @@ impl Sums {
         Ok(())
     }
 
-    /// Adds the sums of other events. The sums do not depend on the order; the list of files is in that of the additions.
+    /// Adds the sums of other events. Only the list of files depends on the order.
     ///
     /// # Errors
-    /// When detector, options, or the number that the pictures against time are over, are not the same, the other sums are of
-    /// a part that is among these, or there are more events, hits or the like than can be counted. The sums then stay as they
-    /// were.
+    /// If detector, options or the axis of time are not the same, the other sums are of a part that is among these, or
+    /// a sum would overflow. The sums then stay as they were.
     pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
         self.check_alike(other)?;
         if self.view.against != other.view.against {
             return Err(SumsError::Different("events by their number and events by their place"));
         }
-        if let Some((job, part)) = self.parts.shared(&other.parts) {
-            return Err(SumsError::Twice(format!("both are sums of {}", job.called(part))));
+        if let Some(part) = shared(&self.parts, &other.parts) {
+            return Err(SumsError::Twice(format!("both are sums of {}", part.called)));
         }
         let mut view = self.view.clone();
         view.merge(&other.view).map_err(|_| SumsError::Different("different detectors"))?;
@@ -271,7 +318,7 @@ impl Sums {
             return Err(SumsError::Different("more than can be counted"));
         }
         self.view = view;
-        self.parts.add(other.parts.0.clone());
+        self.parts.extend(other.parts.iter().cloned());
         self.add_files(&other.files);
         self.numbers = both(self.numbers, other.numbers);
         self.measured = self.measured.saturating_add(other.measured);
@@ -290,7 +337,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Returns what to say where a file has banks of which none has the version of the board table.
+    /// Returns the error of the first file with banks of which none has the version of the board table.
     pub fn wrong_version(&self) -> Option<String> {
         let wrong = |(file, versions): (&PathBuf, &BTreeMap<Option<u8>, u64>)| {
             let file = FileVersions { versions: versions.clone(), ..FileVersions::new(file) };
@@ -299,7 +346,7 @@ impl Sums {
         self.versions.iter().find_map(wrong)
     }
 
-    /// What is wrong with the whole: why files could not be read to their end, or else that one is of another version.
+    /// Returns why files could not be read to their end, or else that one is of another version.
     pub fn troubles(&self) -> Vec<String> {
         if self.failures.is_empty() { self.wrong_version().into_iter().collect() } else { self.failures.clone() }
     }
@@ -309,10 +356,10 @@ impl Sums {
         self.files.extend(files.iter().filter(|file| known.insert((*file).clone())).cloned());
     }
 
-    /// The bytes of a file of these sums.
+    /// Returns the bytes of a file of these sums.
     ///
     /// # Errors
-    /// When there is no memory for them, or they are more than can be read.
+    /// If they are more than can be read.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let tables = &self.detector.tables;
         let kept = Kept {
@@ -328,13 +375,13 @@ impl Sums {
             numbers: self.numbers,
             measured: self.measured,
             generated: self.generated,
-            parts: self.parts.0.clone().into_iter().collect(),
+            parts: self.parts.clone(),
             warnings: self.warnings.clone(),
             failures: self.failures.clone(),
             versions: self.versions.iter().map(|(file, of)| (file.into(), of.clone().into_iter().collect())).collect(),
         };
         let mut packed = zstd::Encoder::new(Vec::new(), 1)?;
-        // A flipped bit would otherwise be another number on the page.
+        // Without it, a flipped bit would be another number on the page.
         packed.include_checksum(true)?;
         let text = serde_json::to_vec(&kept)?;
         if text.len() as u64 > MOST_BYTES {
@@ -346,10 +393,10 @@ impl Sums {
         packed.finish()
     }
 
-    /// Sums from the bytes of a file of them, which messages call `name`.
+    /// Reads sums from the bytes of a file, which messages call `name`.
     ///
     /// # Errors
-    /// When the bytes are not a file of sums. They may be anything.
+    /// If the bytes are not a file of sums. They may be anything.
     pub fn from_bytes(bytes: impl Read, name: &str) -> Result<Self, SumsError> {
         let refused = |why: String| SumsError::NoSums { name: name.to_owned(), why };
         let io = |error: io::Error| refused(error.to_string());
@@ -365,14 +412,14 @@ impl Sums {
         let no_tables = |error: ut_data::TablesError| refused(error.to_string());
         let boards = Boards::parse(&kept.boards, "boards").map_err(no_tables)?;
         let geometry = Geometry::parse(&kept.geometry, "geometry").map_err(no_tables)?;
-        // What was summed was checked then.
+        // The tables were checked before they were used.
         let tables = DetectorTables::trusting(boards, geometry, kept.grouping).map_err(no_tables)?;
         if !kept.view.is_of(&tables) {
             return Err(refused("the numbers do not fit the detector".to_owned()));
         }
         let path = |name: Option<Name>| name.map(PathBuf::from);
         let detector = Detector { tables, boards: path(kept.boards_name), geometry: path(kept.geometry_name) };
-        let mut sums = Self {
+        Ok(Self {
             files: kept.files.into_iter().map(PathBuf::from).collect(),
             detector: Arc::new(detector),
             options: kept.options,
@@ -380,26 +427,31 @@ impl Sums {
             numbers: kept.numbers,
             measured: kept.measured,
             generated: kept.generated,
-            parts: Parts::default(),
+            parts: kept.parts,
             warnings: kept.warnings,
             failures: kept.failures,
             versions: kept.versions.into_iter().map(|(file, of)| (file.into(), of.into_iter().collect())).collect(),
-        };
-        sums.parts.add(kept.parts);
-        Ok(sums)
+        })
     }
 
-    /// The sums in files, added in this order; `None` where there is no file. Warns of parts that are missing.
+    /// Returns true if a file begins as one of sums does. Pipes, which can be read only once, are not looked at.
+    pub fn is_file(path: &Path) -> bool {
+        let mut begin = vec![0; BEGIN.len()];
+        let read = |file| zstd::Decoder::new(file)?.read_exact(&mut begin);
+        path.is_file() && File::open(path).and_then(read).is_ok() && begin == BEGIN
+    }
+
+    /// Reads the sums in files, added in this order; `None` without files. Warns of missing parts.
     ///
     /// # Errors
-    /// When a file cannot be read, the sums cannot be added, or a part comes twice.
+    /// If a file cannot be read, the sums cannot be added, or a part comes twice.
     pub fn of_files(files: &[PathBuf]) -> Result<Option<Self>, SumsError> {
-        let (mut all, mut parts): (Option<Self>, Vec<(&Path, Parts)>) = (None, Vec::new());
+        let (mut all, mut parts): (Option<Self>, Vec<(&Path, BTreeSet<Part>)>) = (None, Vec::new());
         for path in files {
             let sums = Self::of_file(path)?;
             let added = all.as_mut().map_or(Ok(()), |all| all.add(&sums));
-            let twice = |(_, parts): &&(_, Parts)| parts.shared(&sums.parts).is_some();
-            // Who names files knows them better than their parts.
+            let twice = |(_, parts): &&(_, BTreeSet<Part>)| shared(parts, &sums.parts).is_some();
+            // The names of the files say more than those of their parts.
             if let (Err(SumsError::Twice(_)), Some((other, _))) = (&added, parts.iter().find(twice)) {
                 let both = format!("{} and {} are sums of the same events", other.display(), path.display());
                 return Err(SumsError::Twice(both));
@@ -409,7 +461,7 @@ impl Sums {
             all.get_or_insert(sums);
         }
         if let Some(all) = &mut all {
-            all.warnings.extend(all.parts.missing(&parts));
+            all.warnings.extend(missing(&all.parts, &parts));
         }
         Ok(all)
     }
@@ -421,79 +473,6 @@ impl Sums {
         }
         let file = File::open(path).map_err(|source| SumsError::Io { file: path.to_path_buf(), source })?;
         Self::from_bytes(file, &name)
-    }
-}
-
-/// Parts by job, each once.
-#[derive(Clone, Debug, Default)]
-struct Parts(BTreeMap<Job, BTreeSet<Known>>);
-
-/// A job that was done in parts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Job {
-    /// Shards.
-    n: u64,
-    /// The other options that choose events, in words.
-    selection: String,
-    /// Names and bytes.
-    inputs: Vec<(Name, u64)>,
-}
-
-/// A part of a job: which, and some of its sums. Not known by the job alone: the files of two runs may have the same names
-/// and sizes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-struct Known {
-    i: u64,
-    section: Option<[u64; 3]>,
-    events: u64,
-    hits: u64,
-    numbers: Option<(u64, u64)>,
-}
-
-impl Job {
-    /// Returns what messages call a part of it.
-    fn called(&self, part: &Known) -> String {
-        let name = match &self.inputs[..] {
-            [(name, _)] => PathBuf::from(name.clone()).display().to_string(),
-            inputs => count(inputs.len() as u64, "file"),
-        };
-        let which = match (part.section, self.n) {
-            (Some([start, end, _]), _) => format!("bytes {start} to {end} of "),
-            (None, 1) => String::new(),
-            (None, n) => format!("part {} of {n} of ", part.i),
-        };
-        which + &name
-    }
-}
-
-impl Parts {
-    fn add(&mut self, others: impl IntoIterator<Item = (Job, BTreeSet<Known>)>) {
-        for (job, parts) in others {
-            self.0.entry(job).or_default().extend(parts);
-        }
-    }
-
-    /// A part of both. One without events does not count, however often it comes: empty files may well have the same name.
-    fn shared<'a>(&'a self, other: &'a Self) -> Option<(&'a Job, &'a Known)> {
-        self.0.iter().find_map(|(job, parts)| {
-            let shared = parts.intersection(other.0.get(job)?).find(|part| part.events > 0)?;
-            Some((job, shared))
-        })
-    }
-
-    /// A warning for each job of which parts are missing; `files`: where parts came from.
-    fn missing(&self, files: &[(&Path, Self)]) -> Vec<String> {
-        let warning = |(job, known): (&Job, &BTreeSet<Known>)| {
-            let n = job.n;
-            let there: BTreeSet<u64> = known.iter().map(|part| part.i).filter(|i| (1..=n).contains(i)).collect();
-            let missing = n - there.len() as u64;
-            let first = (1..=n).find(|i| !there.contains(i))?;
-            let file = files.iter().find(|(_, parts)| parts.0.contains_key(job))?.0.display();
-            Some(format!(
-                "{file} is one of {n} parts. Missing: {missing}, the first of them {first}/{n}. The numbers are too small"
-            ))
-        };
-        self.0.iter().filter_map(warning).collect()
     }
 }
 

@@ -1,8 +1,7 @@
-//! Troubles bank by bank: what the counts of a report say of an event, with the bank, the board and the byte.
+//! Troubles of an event with their bank, board and byte.
 //!
-//! Decoders count troubles by event, which costs them nothing. Whoever looks for the cause needs the bank, so this walks
-//! through the banks of one event again by the rows of `docs/policy.md`. Without a board table it knows the boards by
-//! their numbers alone, and cannot tell which lanes nothing is connected to.
+//! Decoders count troubles by event, which costs them nothing. This walks through the banks of one event again by the
+//! rows of `docs/policy.md`. Without a board table it knows boards by their numbers alone, and no unconnected lanes.
 
 use ut_kernels::bank::board_of;
 use ut_kernels::bank::v5::COUNT_BYTES;
@@ -14,22 +13,22 @@ use ut_data::input::{Bank, kind};
 /// Boards of the two read-outs: ids 0…239 of format v4, of which 180 are in use, and 0…215 of format v5.
 const BOARDS: [(BankVersion, usize); 2] = [(BankVersion::V4, 240), (BankVersion::V5, 216)];
 
-/// Something wrong with a bank.
+/// Trouble of a bank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BankTrouble {
-    /// Which trouble, by its name in `docs/policy.md`; never [`Count::BrokenEvent`], which is of an event.
+    /// Kind of trouble; never [`Count::BrokenEvent`], which is of an event.
     pub count: Count,
-    /// How often the report counts it: hits of `unconnected_hits`, else 1.
+    /// Count in the report: hits of `unconnected_hits`, else 1.
     pub n: u32,
-    /// The bank, by its place among those that were handed over.
+    /// Place of the bank among those that were handed over.
     pub bank: usize,
-    /// The bank header's name for its board.
+    /// SourceID of the bank header.
     pub source_id: u32,
-    /// The board, where the sourceID names one.
+    /// Board, where the sourceID names one.
     pub board: Option<u32>,
-    /// The lane, 0…5, of troubles that a lane has.
+    /// Lane, 0…5, of troubles of a lane.
     pub lane: Option<u8>,
-    /// Byte of the payload at which it shows.
+    /// Byte of the payload with the trouble.
     pub byte: usize,
     /// Details, for a person; empty where the trouble's name says all.
     pub what: String,
@@ -56,7 +55,6 @@ pub const fn meaning(count: Count) -> &'static str {
     }
 }
 
-/// What the rules need to know of the detector.
 #[derive(Clone, Copy, Debug)]
 enum Rules<'a> {
     Table(&'a Boards),
@@ -65,7 +63,7 @@ enum Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// The format by which a bank is read; `None` where its version is wrong or unknown.
+    /// Returns the format of a bank; `None` where its version is wrong or unknown.
     fn version(self, bank: &Bank<'_>) -> Option<BankVersion> {
         match self {
             Self::Table(boards) => {
@@ -92,7 +90,7 @@ impl Rules<'_> {
         }
     }
 
-    /// Returns true if something is connected to a lane; a lane above 5 is none.
+    /// Returns true if a sensor is connected to a lane; a lane above 5 is none.
     fn is_connected(self, board: u32, lane: usize) -> bool {
         lane < LANES_PER_BOARD
             && match self {
@@ -109,8 +107,8 @@ pub fn troubles<'a>(boards: &Boards, banks: impl IntoIterator<Item = Bank<'a>>, 
     walk(Rules::Table(boards), banks, found);
 }
 
-/// The same without a board table, for banks of either format; `format` is that of banks that do not say it, which are
-/// passed over without it. Troubles that only a table shows are not found.
+/// Finds the troubles of banks of either format without a board table; `format` is that of banks that do not say it,
+/// which are skipped without it. Troubles that only a table shows are not found.
 pub fn troubles_without_table<'a>(
     format: Option<BankVersion>,
     banks: impl IntoIterator<Item = Bank<'a>>,

@@ -1,4 +1,4 @@
-//! `ut-decode ablation`: what each optimisation is worth.
+//! `ut-decode ablation`: worth of each optimisation.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -29,8 +29,8 @@ distinct: the same, each sector counted once a launch, as if caches kept it unti
 /// Climb the ladder of optimisations of Allen merge request !1663, each building on the one before.
 ///
 /// After its last step come those that lead to the fused pipeline: one block per event instead of nine launches; one
-/// thread per strip and then one per hit; the order in x known beforehand, so that few hits are sorted; and no launch that
-/// counts hits first.
+/// thread per strip and then one per hit; the order in x known beforehand, so that few hits are sorted; and no launch
+/// that counts hits first.
 ///
 /// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and hits lying on the
 /// device. With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every
@@ -42,7 +42,7 @@ distinct: the same, each sector counted once a launch, as if caches kept it unti
 pub struct Args {
     #[command(flatten)]
     sample: SampleArgs,
-    /// How long to measure, in seconds, on cuda; counting on emulated ignores it.
+    /// Measure for this time, in seconds, on cuda; counting on emulated ignores it.
     #[arg(long, value_name = "S", default_value_t = 20.0)]
     duration: f64,
     /// Write the result as JSON here, kernel by kernel; - is standard output.
@@ -128,7 +128,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is shown of the counts, and under which head.
+/// Counts that are shown, with their heads.
 const COLUMNS: [(&str, &str); 7] = [
     ("global_sectors", "sectors"),
     ("table_sectors", "of tables"),

@@ -8,7 +8,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tuner::budget::LONGEST;
 use ut_data::detector::{BankVersion, Grouping};
 use ut_data::{DecodeOptions, Flip, Layout, Position};
-use ut_decoders::cpu::Simd;
 use ut_decoders::{Backend, ParameterError, Parameters, Pipeline};
 
 use crate::help::did_you_mean;
@@ -26,23 +25,22 @@ macro_rules! one_of {
 }
 pub(crate) use one_of;
 
-/// Which detector the banks come from.
+/// Detector that the banks come from.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Detector")]
 pub struct DetectorArgs {
-    /// Boards file of your detector (ut_boards*.bin). Without it and --geometry, the tables of ut-decode.toml; for events
-    /// that `ut-decode generate` made, those of its synthetic detector.
+    /// Boards file of your detector (ut_boards*.bin). Without it and --geometry, the tables of ut-decode.toml; for
+    /// events that `ut-decode generate` made, those of its synthetic detector.
     #[arg(long, value_name = "FILE", requires = "geometry")]
     pub boards: Option<PathBuf>,
     /// Geometry file of your detector (ut_geometry*.bin).
     #[arg(long, value_name = "FILE", requires = "boards")]
     pub geometry: Option<PathBuf>,
-    /// How sectors form the groups in which hits are sorted: 18 rows in y a layer, or columns of distinct x
-    /// [default: y-rows].
+    /// Groups of sectors in which hits are sorted: 18 rows in y a layer, or columns of distinct x [default: y-rows].
     #[arg(long, value_parser = one_of!(Grouping::ALL, Grouping::name))]
     grouping: Option<Grouping>,
-    /// Take the synthetic detector, of the format of the banks, also for events that are not seen to be made by `ut-decode
-    /// generate`: for those of pipes, MEP packets and dumps. Hits of real events are then wrong.
+    /// Take the synthetic detector, of the format of the banks, also for events that are not seen to be made by
+    /// `ut-decode generate`: for those of pipes, MEP packets and dumps. Hits of real events are then wrong.
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, value_parser = bank_format(),
         conflicts_with_all = ["boards", "geometry"])]
     #[expect(clippy::option_option, reason = "the option, and the format that it may name")]
@@ -53,13 +51,13 @@ pub struct DetectorArgs {
 }
 
 impl DetectorArgs {
-    /// The grouping: the option, else the settings, else y-rows.
+    /// Returns the option, else the grouping of the settings, else y-rows.
     pub fn grouping(&self) -> Grouping {
         self.grouping.unwrap_or_else(config::grouping)
     }
 }
 
-/// How strips become clusters.
+/// Rules by which strips become clusters.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Clustering (v5 banks; v4 banks come clustered)")]
 pub struct ClusterArgs {
@@ -81,7 +79,6 @@ pub struct ClusterArgs {
 }
 
 impl ClusterArgs {
-    /// The options as the decoders take them.
     pub fn options(&self) -> DecodeOptions {
         DecodeOptions {
             clustering: !self.no_clustering,
@@ -92,6 +89,9 @@ impl ClusterArgs {
         }
     }
 }
+
+/// Beginning of the assignment that sets the layout.
+const LAYOUT: &str = "layout=";
 
 /// A parser for a backend, or `auto`.
 fn backend() -> impl TypedValueParser<Value = Backend> {
@@ -106,43 +106,42 @@ fn backend() -> impl TypedValueParser<Value = Backend> {
     })
 }
 
-/// What does the work.
+/// Backend, and its parameters.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Backend")]
 pub struct BackendArgs {
-    /// All give the same bits: cpu is fast; reference is plain and slow, to check the others; emulated runs the GPU's
-    /// kernels on the CPU, slowly; cuda runs them on an NVIDIA GPU; auto is cuda where there is a GPU, else cpu.
+    /// Decode with cpu, which is fast; reference, plain and slow, to check the others; emulated, the GPU's kernels on
+    /// the CPU, slow; cuda, the kernels on an NVIDIA GPU; auto: cuda where there is a GPU, else cpu. All give the same
+    /// bits.
     #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
     /// Threads, on a GPU streams; 0: one a core, and 3 streams [default: 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: Option<u16>,
-    /// Layout in memory that is handed to the decoder: event by event, or bank by bank as from the event builder
-    /// [default: as it is read, which is allen but for MEP packets]. Results are the same.
-    #[arg(long, value_parser = one_of!([Layout::Allen, Layout::Mep], layout_name))]
-    pub layout: Option<Layout>,
-    /// Vector instructions of the cpu backend: auto (the best that this machine has), or a level by name. Short for --set
-    /// cpu.simd=LEVEL.
-    #[arg(long, value_name = "LEVEL", value_parser = one_of!(Simd::ALL, Simd::name))]
-    pub simd: Option<Simd>,
-    /// Which kernels emulated and cuda run: allen, seven kernels in nine launches, or fused, one for ordinary events that
-    /// keeps everything in shared memory and one for the others. Results are the same [default: on a GPU fused, else allen].
+    /// Kernels that emulated and cuda run: allen, seven kernels in nine launches, or fused, one for ordinary events
+    /// that keeps everything in shared memory and one for the others. Results are the same [default: on a GPU fused,
+    /// else allen].
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
     pub pipeline: Option<Pipeline>,
-    /// Set a parameter of the backend, as --set cluster.block_x=64; hits never change. `ut-decode sweep --list` shows
-    /// the parameters.
+    /// Set a parameter of the backend, as --set cpu.simd=avx2 or --set cluster.block_x=64, or the layout of batches in
+    /// memory, --set layout=mep [default: as they are read]; hits never change. `ut-decode sweep --list` shows the
+    /// parameters.
     #[arg(long = "set", value_name = "PARAMETER=VALUE")]
     pub set: Vec<String>,
 }
 
 impl BackendArgs {
-    /// Returns which kernels run.
+    /// Returns the parameters that are set, but for the layout.
+    pub fn assignments(&self) -> impl Iterator<Item = &String> {
+        self.set.iter().filter(|assignment| !assignment.starts_with(LAYOUT))
+    }
+
     pub fn pipeline(&self) -> Pipeline {
         self.pipeline.unwrap_or_else(|| Pipeline::default_for(self.backend))
     }
 
-    /// The parameters, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the program
-    /// when a value is refused.
+    /// Returns the parameters, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the
+    /// program when a value is refused.
     pub fn config(&self, threads: usize) -> Parameters {
         let mut config = Parameters::default().with_cpu_threads(threads);
         if let Some(pipeline) = self.pipeline {
@@ -151,8 +150,7 @@ impl BackendArgs {
             }
             config = config.with_pipeline(pipeline);
         }
-        let simd = self.simd.iter().map(|level| format!("cpu.simd={}", level.name()));
-        for assignment in &simd.chain(self.set.iter().cloned()).collect::<Vec<_>>() {
+        for assignment in self.assignments() {
             if let Err(error) = config.set_from(self.backend, assignment) {
                 usage(&format!("--set {error}{}", meant(&error)));
             }
@@ -163,22 +161,24 @@ impl BackendArgs {
         config
     }
 
-    /// Returns true if a parameter is set by hand. Then its effect is wanted, not that of tuned values.
-    pub const fn by_hand(&self) -> bool {
-        !self.set.is_empty() || self.simd.is_some()
+    /// Returns true if a parameter is set by hand: its effect is wanted then, not that of tuned values.
+    pub fn by_hand(&self) -> bool {
+        self.assignments().next().is_some()
     }
 
-    /// Returns what was asked for: the option, else the settings, else 0.
+    /// Returns the option, else the number of the settings, else 0.
     pub fn threads(&self) -> u16 {
         self.threads.unwrap_or_else(config::threads)
     }
 
-    /// The layout, where everything is brought into one.
-    pub fn layout(&self) -> Layout {
-        self.layout.unwrap_or_default()
+    /// Returns the layout that is set; ends the program when there is none of that name.
+    pub fn layout(&self) -> Option<Layout> {
+        let name = self.set.iter().rev().find_map(|assignment| assignment.strip_prefix(LAYOUT))?;
+        let layout = [Layout::Allen, Layout::Mep].into_iter().find(|&layout| layout_name(layout) == name);
+        Some(layout.unwrap_or_else(|| usage(&format!("--set {LAYOUT}{name}: the layouts are allen and mep"))))
     }
 
-    /// The number of threads or streams, of which `--threads 0` means one a core, and the default of streams.
+    /// Returns the number of threads or streams; `--threads 0` is one a core, and the default of streams.
     pub fn n_threads(&self) -> usize {
         n_threads(self.backend, self.threads())
     }
@@ -192,21 +192,22 @@ fn n_threads(backend: Backend, asked: u16) -> usize {
     }
 }
 
-/// What does the work, where all parameters may be set.
+/// Backend, where all parameters may be set.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Backend")]
 pub struct ParameterArgs {
     /// cpu, reference, emulated (the GPU's kernels on the CPU), cuda, or auto: cuda where there is a GPU, else cpu.
     #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
-    /// Set a parameter, as --set cluster.block_x=64, --set batch=1000, --set layout=mep or --set threads=1; `ut-decode sweep
-    /// --list` shows them.
+    /// Set a parameter, as --set cluster.block_x=64, --set batch=1000, --set layout=mep or --set threads=1; `ut-decode
+    /// sweep --list` shows them.
     #[arg(long = "set", value_name = "PARAMETER=VALUE")]
     pub set: Vec<String>,
 }
 
 impl ParameterArgs {
-    /// The parameters: what is set, else the defaults, with a decoder a core; ends the program when a value is refused.
+    /// Returns the parameters that are set, else the defaults, with a decoder a core; ends the program when a value is
+    /// refused.
     pub fn parameters(&self) -> Parameters {
         let base = Parameters::default().with_decoders(n_threads(self.backend, config::threads()));
         base.with(self.backend, &self.set.join(","))
@@ -214,7 +215,7 @@ impl ParameterArgs {
     }
 }
 
-/// The parameter that was probably meant.
+/// Returns the parameter that was probably meant, as the end of a message.
 pub fn meant(error: &ParameterError) -> String {
     match error {
         ParameterError::Unknown { name, known, .. } => did_you_mean(name, known.iter().copied()),
@@ -222,10 +223,7 @@ pub fn meant(error: &ParameterError) -> String {
     }
 }
 
-/// A time in seconds from the command line.
-///
-/// # Errors
-/// A time that is negative, not a number, or more than a year.
+/// Returns a time in seconds from the command line; refuses one that is negative, not a number, or more than a year.
 pub fn seconds(seconds: f64) -> Result<Duration, String> {
     if (0.0..=LONGEST).contains(&seconds) {
         Ok(Duration::from_secs_f64(seconds))
@@ -234,9 +232,8 @@ pub fn seconds(seconds: f64) -> Result<Duration, String> {
     }
 }
 
-/// The largest size of a cluster from the command line.
 fn cluster_size(text: &str) -> Result<NonZeroU32, String> {
-    text.parse().map_err(|_| format!("it is a number of strips, 1 to {}", u32::MAX))
+    text.parse().map_err(|_| format!("expected a number of strips, 1 to {}", u32::MAX))
 }
 
 /// A parser for a bank format.
@@ -244,7 +241,6 @@ pub fn bank_format() -> impl TypedValueParser<Value = BankVersion> {
     one_of!([BankVersion::V4, BankVersion::V5], BankVersion::name)
 }
 
-/// The name of a position on the command line.
 pub const fn position_name(position: Position) -> &'static str {
     match position {
         Position::Adc => "adc",
@@ -252,7 +248,6 @@ pub const fn position_name(position: Position) -> &'static str {
     }
 }
 
-/// The name of a flip convention on the command line.
 pub const fn flip_name(flip: Flip) -> &'static str {
     match flip {
         Flip::From511 => "511",
@@ -260,7 +255,7 @@ pub const fn flip_name(flip: Flip) -> &'static str {
     }
 }
 
-/// The flip convention of hits from banks of `version`: v4 banks are never flipped.
+/// Returns the flip convention of hits from banks of `version`: v4 banks are never flipped.
 pub const fn flip_of(version: BankVersion, flip: Flip) -> &'static str {
     match version {
         BankVersion::V4 => "none",
@@ -268,7 +263,6 @@ pub const fn flip_of(version: BankVersion, flip: Flip) -> &'static str {
     }
 }
 
-/// The name of a layout on the command line.
 pub const fn layout_name(layout: Layout) -> &'static str {
     match layout {
         Layout::Allen => "allen",

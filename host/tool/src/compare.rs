@@ -1,4 +1,4 @@
-//! `ut-decode compare`: which of two is faster, if either.
+//! `ut-decode compare`: the faster one of two.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -39,19 +39,19 @@ Exit codes, for a CI where A is what is in use and B what is proposed:
   6  decodes something else: a configuration against the reference decoder, or one
      build against the other, by every bit of every hit and every counter";
 
-/// The exit code for what decodes something else.
+/// Exit status if the two decode to different hits.
 const DIFFERENT: u8 = 6;
 
-/// How long one run of a build may take. It decodes for half a second, after it has read its input.
+/// Time that a run of a build may take. It decodes for half a second, after it has read its input.
 const LIMIT: Duration = Duration::from_mins(5);
 
 /// Compare two configurations or two builds: better, same, or cannot tell.
 #[derive(Debug, clap::Args)]
 #[command(after_help = CODES)]
 pub struct Args {
-    /// What is in use.
+    /// Configuration, build or samples in use.
     a: String,
-    /// What is proposed.
+    /// Proposed configuration, build or samples.
     b: String,
     /// The decoder that A and B configure, or that two builds use.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name))]
@@ -68,7 +68,6 @@ pub struct Args {
     sample: SampleArgs,
 }
 
-/// What an argument means.
 enum Subject {
     Configuration(Config),
     Build(PathBuf),
@@ -107,7 +106,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             }
         }
         (Subject::Build(a), Subject::Build(b)) => {
-            // A run of a program is a sample that takes a second.
+            // A run of a program takes a second.
             let plan = Plan { warm_up: 1, ..args.rules.plan(2) };
             let config = |path: &Path| Config(vec![Value::Text(path.display().to_string())]);
             let mut device = Builds::new(args.backend, &args.sample);
@@ -141,7 +140,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     })
 }
 
-/// Exit status if something else is decoded.
+/// Returns the exit status of a failure.
 fn failed(failure: &Fault, message: &str) -> Result<u8, Failure> {
     if failure.kind != FailureKind::WrongResult {
         return Err(message.into());
@@ -154,18 +153,18 @@ fn display(subject: &str) -> &str {
     if subject.is_empty() { "the default" } else { subject }
 }
 
-/// Programs that are run one after the other with `throughput`.
+/// Programs that are run in turn with `throughput`.
 struct Builds {
     arguments: Vec<String>,
-    /// What each program decoded: that of all must be equal.
+    /// Result of each program: all must be equal.
     decoded: BTreeMap<String, Decoded>,
 }
 
-/// What a program says of what it decoded.
+/// Result of decoding, by a program's JSON.
 #[derive(Debug, PartialEq)]
 struct Decoded {
     hits_per_event: f64,
-    /// Older versions do not print it.
+    /// Digest of the hits; older versions do not print it.
     digest: Option<String>,
 }
 
@@ -181,7 +180,7 @@ impl Builds {
         Self { arguments, decoded: BTreeMap::new() }
     }
 
-    /// Returns what was decoded, and how far it was compared.
+    /// Describes the sample, and how far results were compared.
     fn what(&self) -> String {
         let sample = "what the builds' throughput decodes";
         match self.decoded.values().find(|decoded| decoded.digest.is_none()) {
@@ -194,7 +193,7 @@ impl Builds {
         let fault = |kind, what: String| Fault { kind, message: format!("{program}: {what}") };
         let launch = |what: String| fault(FailureKind::Launch, what);
         let path = std::fs::canonicalize(program).map_err(|error| launch(error.to_string()))?;
-        // Each with its defaults: what was tuned for one of them is not for the other.
+        // Both with their defaults: values that were tuned for one are not for the other.
         let no_store = std::env::temp_dir().join("ut-decode-compare").join("no-store.sqlite");
         let mut command = Command::new(path);
         command.args(&self.arguments).env(APPLICATION.db_variable(), no_store);

@@ -1,4 +1,4 @@
-//! The settings file, `ut-decode.toml`: what is not typed with every command.
+//! The settings file, `ut-decode.toml`.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -12,16 +12,14 @@ use ut_data::detector::Grouping;
 use ut_data::memory::read_text;
 use ut_data::{DecodeOptions, Flip};
 
-/// The environment variable that names the file; if it is empty, none is read.
+/// Environment variable that names the file; if it is empty, none is read.
 pub const VARIABLE: &str = "UT_DECODE_CONFIG";
 
-/// Its name.
 const NAME: &str = "ut-decode.toml";
 
-/// Bytes of the largest one that is read.
+/// Bytes of the largest file that is read.
 const LARGEST: u64 = 1 << 20;
 
-/// What the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
@@ -33,7 +31,7 @@ pub struct Settings {
     tune: Option<WhenToTune>,
 }
 
-/// When `decode` tunes by itself.
+/// Time at which `decode` tunes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum WhenToTune {
@@ -43,10 +41,9 @@ enum WhenToTune {
 
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
-/// The file that they are from.
 static FILE: OnceLock<PathBuf> = OnceLock::new();
 
-/// Reads the file: the one that was asked for, else that of [`VARIABLE`], of the current folder, or of the user.
+/// Reads the file that was asked for, else that of [`VARIABLE`], of the current folder, or of the user.
 pub fn load(asked: Option<&Path>) -> Result<(), Failure> {
     let named = asked.map(Path::to_owned).or_else(|| std::env::var_os(VARIABLE).map(PathBuf::from));
     let found = match named {
@@ -75,10 +72,7 @@ fn read(path: &Path) -> Result<Settings, String> {
         .map_err(|error| format!("{}: {}", path.display(), error.trim_end()))
 }
 
-/// What a file in `folder` says.
-///
-/// # Errors
-/// What is wrong with the settings, in words.
+/// Returns the settings of a file in `folder`, or in words what is wrong with them.
 pub fn parse(text: &str, folder: &Path) -> Result<Settings, String> {
     let mut settings: Settings = toml::from_str(text).map_err(|error| error.to_string())?;
     for path in [&mut settings.boards, &mut settings.geometry].into_iter().flatten() {
@@ -100,35 +94,31 @@ fn settings() -> Settings {
     SETTINGS.get().cloned().unwrap_or_default()
 }
 
-/// The file that was read.
 pub fn file() -> Option<&'static Path> {
     FILE.get().map(PathBuf::as_path)
 }
 
-/// The files that are read because of the settings, and what they are.
+/// Returns the files that are read because of the settings, with their names for messages.
 pub fn files() -> Vec<(PathBuf, &'static str)> {
     let tables = tables().into_iter().flat_map(|(boards, geometry)| [boards, geometry]);
     let file = file().map(|file| (file.to_path_buf(), "the settings file"));
     file.into_iter().chain(tables.map(|table| (table, "a table that the settings name"))).collect()
 }
 
-/// Files of boards and geometry.
 pub fn tables() -> Option<(PathBuf, PathBuf)> {
     let Settings { boards, geometry, .. } = settings();
     boards.zip(geometry)
 }
 
-/// The grouping, y-rows where nothing is said.
 pub fn grouping() -> Grouping {
     settings().grouping.unwrap_or_default()
 }
 
-/// The options of decoding: the defaults, with the flip convention of the settings.
+/// Returns the default options of decoding, with the flip convention of the settings.
 pub fn options() -> DecodeOptions {
     DecodeOptions { flip: flip(), ..DecodeOptions::default() }
 }
 
-/// The flip convention, that of the default where nothing is said.
 pub fn flip() -> Flip {
     match settings().flip {
         Some(512) => Flip::From512,
@@ -137,7 +127,6 @@ pub fn flip() -> Flip {
     }
 }
 
-/// The number of threads, 0 where nothing is said.
 pub fn threads() -> u16 {
     settings().threads.unwrap_or_default()
 }

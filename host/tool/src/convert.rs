@@ -1,6 +1,6 @@
 //! `ut-decode convert`: between MDF files and Allen-layout dumps.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
 use ut_data::detector::BankVersion;
@@ -11,7 +11,7 @@ use ut_files::NewFile;
 
 use crate::args::bank_format;
 use crate::inputs::{InputArgs, check_files};
-use crate::output::{cannot_write, count, is_stdout, print, write_failure};
+use crate::output::{cannot_write, count, is_stdout, number, print, write_failure};
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, usage};
@@ -51,18 +51,24 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What went into dumps, and what did not.
+/// Counts of what the output does not hold of the inputs, or holds beside it.
 #[derive(Default)]
-struct Lost {
+struct Changes {
     events: u64,
     damaged: u64,
+    skipped: u64,
+    no_run: u64,
+    no_number: u64,
+    no_odin: u64,
+    made_odin: u64,
+    masks: u64,
+    of_dumps: u64,
+    no_banks: u64,
+    generated: u64,
     other_banks: u64,
     error_banks: u64,
     padded: u64,
-    no_run: u64,
-    no_number: u64,
-    generated: u64,
-    versions: HashSet<u8>,
+    versions: BTreeSet<u8>,
 }
 
 fn into_dumps(
@@ -72,7 +78,7 @@ fn into_dumps(
     progress: &mut Progress,
 ) -> Result<String, Failure> {
     std::fs::create_dir_all(directory).map_err(|error| cannot_write(directory, &error))?;
-    let mut lost = Lost::default();
+    let mut changes = Changes::default();
     let (mut written, inputs) = (HashSet::new(), Protected::inputs(inputs));
     loop {
         progress.set(events.bytes_read());
@@ -81,7 +87,7 @@ fn into_dumps(
             let what = "nothing to convert: the input is dumps, and the output is a directory";
             return Err(format!("{}: {what}; to make MDF, let it end in .mdf", event.file.display()).into());
         }
-        let name = format!("{}_{}.bin", event.run.unwrap_or_default(), event.number.unwrap_or(lost.events));
+        let name = format!("{}_{}.bin", event.run.unwrap_or_default(), event.number.unwrap_or(changes.events));
         let path = directory.join(&name);
         if !written.insert(name) {
             let other = "is the name of two events of the input: convert files with the same run and event numbers into \
@@ -89,7 +95,7 @@ fn into_dumps(
             return Err(format!("{} {other}", path.display()).into());
         }
         let banks = event.banks().filter(|bank| kind::is_decoded(bank.kind));
-        lost.add(&event, banks.clone());
+        changes.add(&event);
         if let Some(damage) = event.damage {
             progress.say(&format!("warning: {}: {damage}; the rest of the event is left out", event.place()));
         }
@@ -98,32 +104,39 @@ fn into_dumps(
         write_allen_dump(&mut file, banks).map_err(|error| file.cannot(error))?;
         file.finish()?;
     }
-    Ok(lost.text(directory))
+    Ok(changes.of_folder(directory))
 }
 
-impl Lost {
-    fn add<'a>(&mut self, event: &RawEvent<'_>, banks: impl Iterator<Item = Bank<'a>>) {
+impl Changes {
+    fn add(&mut self, event: &RawEvent<'_>) {
+        let has_odin = has_odin(event);
         self.events += 1;
         self.damaged += u64::from(event.damage.is_some());
-        self.other_banks += event.entries.iter().filter(|bank| !kind::is_decoded(bank.kind)).count() as u64;
+        self.skipped += u64::from(event.skipped);
         self.no_run += u64::from(event.run.is_none());
         self.no_number += u64::from(event.number.is_none());
+        self.no_odin += u64::from(!has_odin);
+        self.made_odin += u64::from(!has_odin && event.number.is_some());
+        self.masks += u64::from(event.trigger_mask.is_some());
+        self.of_dumps += u64::from(event.format == Format::AllenDump);
         self.generated += u64::from(event.is_generated());
-        for bank in banks {
+        for bank in event.banks() {
+            let is_decoded = kind::is_decoded(bank.kind);
+            self.other_banks += u64::from(!is_decoded);
             self.error_banks += u64::from(bank.kind == kind::UT_ERROR);
-            self.padded += u64::from(!bank.payload.len().is_multiple_of(4));
-            self.versions.extend(bank.version);
+            self.padded += u64::from(is_decoded && !bank.payload.len().is_multiple_of(4));
+            self.versions.extend(bank.version.filter(|_| is_decoded));
         }
     }
 
-    fn text(&self, directory: &Path) -> String {
-        let mut versions: Vec<_> = self.versions.iter().map(u8::to_string).collect();
-        versions.sort();
+    /// Returns what to say of a folder of dumps.
+    fn of_folder(&self, directory: &Path) -> String {
         let mut lines = vec![
             format!("{}: {}, one a file", directory.display(), count(self.events as usize, "event")),
             "A dump holds sourceIDs and payloads of UT banks. Not in it:".to_owned(),
         ];
-        if !versions.is_empty() {
+        if !self.versions.is_empty() {
+            let versions: Vec<_> = self.versions.iter().map(u8::to_string).collect();
             lines.push(format!("  the version of the banks, {}: keep a note of it", versions.join(" and ")));
         }
         for (n, what) in [
@@ -140,14 +153,35 @@ impl Lost {
         }
         lines.join("\n") + "\n"
     }
+
+    /// Returns what to say of a file of many events.
+    fn of_file(&self, path: &Path, kind: Kind) -> String {
+        let mut lines = vec![format!("{}: {}", path.display(), count(self.events as usize, "event"))];
+        let mep = kind == Kind::Mep;
+        for (n, what) in [
+            (if mep { 0 } else { self.events }, "bunch and orbit number*: made up, 0"),
+            (if mep { 0 } else { self.no_run }, "run number*: made up, 0"),
+            (if mep { 0 } else { self.made_odin }, "ODIN bank*: made up, with run and event number"),
+            (if mep { self.no_odin } else { 0 }, "event* without an ODIN bank: the run is lost"),
+            (if mep { self.no_number } else { 0 }, "event number*: made up, the place in the input"),
+            (if mep { self.masks } else { 0 }, "trigger mask*, bunch and orbit number*: lost"),
+            (if mep { 0 } else { self.events - self.masks }, "trigger mask*: made up, 0"),
+            (self.of_dumps, "event* of dumps: types and versions of banks are made up"),
+            (self.skipped, "bank* of other detectors in MEP packets: left out"),
+            (self.no_banks, "event* without banks: left out, a packet cannot hold them"),
+            (self.damaged, "damaged event*: left out from the damage on"),
+        ] {
+            lines.extend(line(n, what));
+        }
+        lines.join("\n") + "\n"
+    }
 }
 
-/// Returns what is said of `n` things, if there are any; `*` stands where the plural has its s.
+/// Returns a line about `n` things, if there are any; `*` stands for the s of the plural.
 fn line(n: u64, what: &str) -> Option<String> {
-    (n > 0).then(|| format!("  {n} {}", what.replace('*', if n == 1 { "" } else { "s" })))
+    (n > 0).then(|| format!("  {} {}", number(n), what.replace('*', if n == 1 { "" } else { "s" })))
 }
 
-/// Files of many events.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Mdf,
@@ -156,7 +190,8 @@ enum Kind {
 }
 
 impl Kind {
-    /// The kind that a name asks for; `None`: a directory. Ends the program where it asks for what is not made.
+    /// Returns the kind that a name asks for, `None` for a directory; ends the program where convert makes no such
+    /// file.
     fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         let kinds = [(".mdf", Self::Mdf), (".raw", Self::Mdf), (".mdf.zst", Self::MdfZst), (".mep", Self::Mep)];
@@ -164,26 +199,24 @@ impl Kind {
         if is_stdout(path) {
             usage("--output -: convert writes to files only");
         }
+        if kind.is_some() {
+            return kind;
+        }
+        if [".zst", ".gz"].iter().any(|ending| name.ends_with(ending)) {
+            usage(&format!("--output {}: the only compressed output is .mdf.zst", path.display()));
+        }
         let is_folder = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
-        if kind.is_none()
-            && path.extension().is_some()
-            && !is_folder
-            && ![".zst", ".gz"].iter().any(|end| name.ends_with(end))
-        {
+        if path.extension().is_some() && !is_folder {
             usage(&format!(
                 "--output {}: convert makes .mdf, .mdf.zst and .mep files, and folders of dumps; the name of a new folder with a \
                  dot in it ends in /",
                 path.display()
             ));
         }
-        if kind.is_none() && [".zst", ".gz"].iter().any(|ending| name.ends_with(ending)) {
-            usage(&format!("--output {}: the only compressed output is .mdf.zst", path.display()));
-        }
-        kind
+        None
     }
 }
 
-/// A file of many events in the making.
 enum Writer {
     Mdf(MdfWriter<NewFile>),
     MdfZst(MdfWriter<zstd::Encoder<'static, NewFile>>),
@@ -206,7 +239,7 @@ impl Writer {
         })
     }
 
-    /// Writes an event; `place` numbers those that have no number.
+    /// Writes an event; `place` numbers one without a number.
     fn write(&mut self, event: &RawEvent<'_>, place: u64, format: Option<BankVersion>) -> Result<(), WriteError> {
         let (header, banks) = for_mdf(event, format);
         match self {
@@ -227,7 +260,7 @@ impl Writer {
     }
 }
 
-/// Returns what an MDF file is to hold of an event; `format` is that of banks that do not say it.
+/// Returns the header and the banks of an event in an MDF file; `format`: of banks that do not say it.
 pub fn for_mdf<'a>(
     event: &RawEvent<'a>,
     format: Option<BankVersion>,
@@ -243,56 +276,6 @@ pub fn for_mdf<'a>(
 
 fn has_odin(event: &RawEvent<'_>) -> bool {
     event.entries.iter().any(|bank| bank.kind == kind::ODIN)
-}
-
-/// What a file of many events does not hold of its inputs, or holds beside them.
-#[derive(Default)]
-struct Changes {
-    events: u64,
-    damaged: u64,
-    skipped: u64,
-    no_run: u64,
-    no_number: u64,
-    no_odin: u64,
-    made_odin: u64,
-    masks: u64,
-    of_dumps: u64,
-    no_banks: u64,
-}
-
-impl Changes {
-    fn add(&mut self, event: &RawEvent<'_>) {
-        self.events += 1;
-        self.damaged += u64::from(event.damage.is_some());
-        self.skipped += u64::from(event.skipped);
-        self.no_run += u64::from(event.run.is_none());
-        self.no_number += u64::from(event.number.is_none());
-        self.no_odin += u64::from(!has_odin(event));
-        self.made_odin += u64::from(!has_odin(event) && event.number.is_some());
-        self.masks += u64::from(event.trigger_mask.is_some());
-        self.of_dumps += u64::from(event.format == Format::AllenDump);
-    }
-
-    fn text(&self, path: &Path, kind: Kind) -> String {
-        let mut lines = vec![format!("{}: {}", path.display(), count(self.events as usize, "event"))];
-        let mep = kind == Kind::Mep;
-        for (n, what) in [
-            (if mep { 0 } else { self.events }, "bunch and orbit number*: made up, 0"),
-            (if mep { 0 } else { self.no_run }, "run number*: made up, 0"),
-            (if mep { 0 } else { self.made_odin }, "ODIN bank*: made up, with run and event number"),
-            (if mep { self.no_odin } else { 0 }, "event* without an ODIN bank: the run is lost"),
-            (if mep { self.no_number } else { 0 }, "event number*: made up, the place in the input"),
-            (if mep { self.masks } else { 0 }, "trigger mask*, bunch and orbit number*: lost"),
-            (if mep { 0 } else { self.events - self.masks }, "trigger mask*: made up, 0"),
-            (self.of_dumps, "event* of dumps: types and versions of banks are made up"),
-            (self.skipped, "bank* of other detectors in MEP packets: left out"),
-            (self.no_banks, "event* without banks: left out, a packet cannot hold them"),
-            (self.damaged, "damaged event*: left out from the damage on"),
-        ] {
-            lines.extend(line(n, what));
-        }
-        lines.join("\n") + "\n"
-    }
 }
 
 fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progress) -> Result<String, Failure> {
@@ -320,7 +303,7 @@ fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progre
         }
     };
     if changes.events > 0 || result.is_ok() {
-        // What came before an input that cannot be read is kept.
+        // Events before an input that cannot be read are kept.
         writer.finish(path)?;
     }
     if result.is_err() && changes.events > 0 {
@@ -328,5 +311,5 @@ fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progre
         progress.say(&format!("warning: {} is incomplete: it holds the first {n}", path.display()));
     }
     result?;
-    Ok(changes.text(path, kind))
+    Ok(changes.of_file(path, kind))
 }

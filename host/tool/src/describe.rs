@@ -1,6 +1,4 @@
-//! UT banks in words, for `inspect`: what is in the payload, and what is odd about it.
-//!
-//! This says what the bytes are, without any detector; what becomes of them is the decoders' business.
+//! UT banks in words, for `inspect`: the payload, and what is odd about it. No detector is needed.
 
 use std::fmt::Write as _;
 
@@ -9,21 +7,18 @@ use ut_kernels::bank::v5::COUNT_BYTES;
 
 use ut_data::detector::{BankVersion, LANES_PER_BOARD};
 
-/// v4: channels of a hybrid.
+/// Channels of a hybrid in v4.
 const CHANNELS: u16 = 512;
 
-/// What a payload says.
+/// Contents of a payload.
 #[derive(Default)]
 pub struct Words {
     /// Hits (v5) or clusters (v4) of each lane, as announced (v5) or found (v4).
     pub lanes: [usize; LANES_PER_BOARD],
-    /// What is odd.
     pub remarks: Vec<String>,
-    /// Everything, for a person.
     pub text: String,
 }
 
-/// A sourceID in words.
 pub fn source_in_words(source_id: u32) -> String {
     if source_id >> 11 == 0 {
         return format!("board {source_id} (simulation numbering)");
@@ -38,7 +33,7 @@ pub fn source_in_words(source_id: u32) -> String {
 }
 
 impl Words {
-    /// The words of a UT bank's payload.
+    /// Describes the payload of a UT bank.
     pub fn of(version: BankVersion, payload: &[u8]) -> Self {
         match version {
             BankVersion::V4 => Self::of_v4(payload),
@@ -154,7 +149,7 @@ impl Words {
     }
 }
 
-/// Bytes in hexadecimal, 16 a line, the first `most` of them.
+/// Returns the first `most` bytes in hexadecimal, 16 a line.
 pub fn hex(bytes: &[u8], most: usize) -> String {
     let mut text = String::new();
     for (i, line) in bytes[..bytes.len().min(most)].chunks(16).enumerate() {

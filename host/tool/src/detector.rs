@@ -6,64 +6,49 @@ use twox_hash::XxHash64;
 use ut_data::detector::{BankVersion, Boards, Geometry};
 use ut_data::input::{Bank, Events, Seen, kind, shape_of, version_in_words};
 use ut_data::{DetectorTables, TablesError};
+use ut_report::Detector;
 
 use crate::Failure;
 use crate::args::DetectorArgs;
 use crate::config;
 use crate::output::detail;
 
-/// What to say of hits of the embedded detector, when it is not certain that they belong to it.
+/// Warning about hits of the embedded detector that may not belong to it.
 pub const SYNTHETIC: &str = "these are the hits of a synthetic detector, whose cabling and positions are not those of yours; \
 name your detector with --boards and --geometry, or in ut-decode.toml";
 
-/// What to do where no tables are known.
+/// Advice where no tables are known.
 const NAME_TABLES: &str = "name the tables with --boards and --geometry, or in ut-decode.toml; for events that ut-decode \
 generate made, --synthetic-detector";
 
-/// Tables, and where they come from.
-#[derive(Clone, Debug)]
-pub struct Detector {
-    pub tables: DetectorTables,
-    /// Name of the boards file; `None`: embedded.
-    pub boards: Option<PathBuf>,
-    /// Name of the geometry file; `None`: embedded.
-    pub geometry: Option<PathBuf>,
-}
-
-impl From<&ut_report::Detector> for Detector {
-    fn from(of: &ut_report::Detector) -> Self {
-        Self { tables: of.tables.clone(), boards: of.boards.clone(), geometry: of.geometry.clone() }
-    }
-}
-
-impl Detector {
-    /// The detector that `args` ask for. Without tables, the embedded one if `ut-decode generate` made the events of all
-    /// `files`, or if it was asked for: for the format of the first UT banks in the files, v5 where that cannot be seen.
+impl DetectorArgs {
+    /// Returns the detector that was asked for. Without tables, the embedded one if `ut-decode generate` made the
+    /// events of all `files`, or if it was asked for: for the format of the first UT banks in the files, v5 where that
+    /// cannot be seen.
     ///
     /// # Errors
     /// If no tables are named, and the events are not seen to be of the embedded detector.
-    pub fn load(args: &DetectorArgs, files: &[PathBuf]) -> Result<Self, Failure> {
-        if let Some((boards, geometry)) = args.boards.clone().zip(args.geometry.clone()) {
-            return Self::read(boards, geometry, args);
+    pub fn load(&self, files: &[PathBuf]) -> Result<Detector, Failure> {
+        if let Some((boards, geometry)) = self.boards.clone().zip(self.geometry.clone()) {
+            return self.read(boards, geometry);
         }
-        if let Some(format) = args.synthetic_detector {
-            let version = format.or_else(|| first_version(files)).unwrap_or(BankVersion::V5);
-            return Ok(Self::embedded(version, args));
+        if let Some(format) = self.synthetic_detector {
+            return Ok(self.embedded(format.or_else(|| first_version(files)).unwrap_or(BankVersion::V5)));
         }
         let maker = Maker::of(files);
         let set = config::tables().filter(|_| !files.is_empty() && !matches!(maker, Maker::Generate));
         match (set, maker) {
-            (Some((boards, geometry)), _) => Self::read(boards, geometry, args),
+            (Some((boards, geometry)), _) => self.read(boards, geometry),
             (None, Maker::Other(why)) => Err(format!("{why}: {NAME_TABLES}").into()),
-            (None, _) => Ok(Self::embedded(first_version(files).unwrap_or(BankVersion::V5), args)),
+            (None, _) => Ok(self.embedded(first_version(files).unwrap_or(BankVersion::V5))),
         }
     }
 
-    /// The detector of these files.
-    pub fn read(boards: PathBuf, geometry: PathBuf, args: &DetectorArgs) -> Result<Self, Failure> {
+    /// Reads the detector of these files.
+    pub fn read(&self, boards: PathBuf, geometry: PathBuf) -> Result<Detector, Failure> {
         detail(&format!("tables: {} and {}", boards.display(), geometry.display()));
-        let make = if args.trust_tables { DetectorTables::trusting } else { DetectorTables::new };
-        let tables = make(Boards::read(&boards)?, Geometry::read(&geometry)?, args.grouping());
+        let make = if self.trust_tables { DetectorTables::trusting } else { DetectorTables::new };
+        let tables = make(Boards::read(&boards)?, Geometry::read(&geometry)?, self.grouping());
         let tables = tables.map_err(|error| match error {
             TablesError::Unfit { version, why, .. } => format!(
                 "{} does not fit {}, whose banks are of format {version}: {why}; name the geometry of these boards, or \
@@ -73,77 +58,62 @@ impl Detector {
             ),
             error => error.to_string(),
         })?;
-        Ok(Self { tables, boards: Some(boards), geometry: Some(geometry) })
+        Ok(Detector { tables, boards: Some(boards), geometry: Some(geometry) })
     }
 
-    /// The embedded detector of a bank format.
-    pub fn embedded(version: BankVersion, args: &DetectorArgs) -> Self {
+    /// Returns the embedded detector of a bank format.
+    pub fn embedded(&self, version: BankVersion) -> Detector {
         detail("tables: the embedded synthetic detector");
-        let mut tables = DetectorTables::synthetic(version, args.grouping());
-        if args.synthetic_detector.is_some() || args.trust_tables {
+        let mut tables = DetectorTables::synthetic(version, self.grouping());
+        if self.synthetic_detector.is_some() || self.trust_tables {
             tables = tables.of_any_maker();
         }
-        Self { tables, boards: None, geometry: None }
-    }
-
-    /// Returns true if these are the tables of the synthetic detector that is part of the program.
-    pub const fn is_embedded(&self) -> bool {
-        self.boards.is_none()
-    }
-
-    /// What tells this detector from others, for metadata: names prove nothing, so tables have their hashes too.
-    pub fn facts(&self) -> Vec<(&'static str, String)> {
-        let name = |path: &Option<PathBuf>| {
-            path.as_deref().map_or_else(|| "embedded synthetic detector".to_owned(), |path| path.display().to_string())
-        };
-        let (boards, geometry) = (self.tables.boards(), self.tables.geometry());
-        vec![
-            ("boards", name(&self.boards)),
-            ("boards_hash", hash(&boards.to_bytes())),
-            ("geometry", name(&self.geometry)),
-            ("geometry_hash", hash(&geometry.to_bytes())),
-            ("grouping", self.tables.grouping().name().to_owned()),
-            ("bank_version", version_in_words(boards.version.byte())),
-            ("geometry_version", geometry.version.to_string()),
-        ]
-    }
-
-    /// Checks that events that were seen are of this detector; banks of another version are another matter.
-    pub fn check_makers(&self, seen: &Seen) -> Result<(), Failure> {
-        seen.check_makers(&self.tables).map_err(|error| format!("{error}: {}", self.remedy()).into())
-    }
-
-    /// Returns what to do about events that are not of this detector.
-    fn remedy(&self) -> &'static str {
-        if self.is_embedded() { NAME_TABLES } else { "name their own tables, or --trust-tables if you know better" }
-    }
-
-    /// Returns what to say of a file that was read if it has UT banks of which none has the board table's version.
-    pub fn check_file(&self, seen: &Seen, file: &Path) -> Option<String> {
-        let found = seen.files.iter().rev().find(|seen| seen.file == file)?;
-        Some(found.check(&self.tables).err()?.to_string())
-    }
-
-    /// The files that were read which have UT banks, and none of the board table's version.
-    pub fn check_versions(&self, seen: &Seen) -> impl Iterator<Item = Failure> {
-        seen.files.iter().filter_map(|file| Some(file.check(&self.tables).err()?.into()))
+        Detector { tables, boards: None, geometry: None }
     }
 }
 
-/// Who made the events of some files, by the first undamaged event of each. Damage can remove the mark of `ut-decode
+/// Facts that tell a detector from others, for metadata. Names prove nothing, so tables have their hashes too.
+pub fn facts(detector: &Detector) -> Vec<(&'static str, String)> {
+    let name = |path: &Option<PathBuf>| {
+        path.as_deref().map_or_else(|| "embedded synthetic detector".to_owned(), |path| path.display().to_string())
+    };
+    let (boards, geometry) = (detector.tables.boards(), detector.tables.geometry());
+    vec![
+        ("boards", name(&detector.boards)),
+        ("boards_hash", hash(&boards.to_bytes())),
+        ("geometry", name(&detector.geometry)),
+        ("geometry_hash", hash(&geometry.to_bytes())),
+        ("grouping", detector.tables.grouping().name().to_owned()),
+        ("bank_version", version_in_words(boards.version.byte())),
+        ("geometry_version", geometry.version.to_string()),
+    ]
+}
+
+/// Checks that events that were seen are of this detector; banks of another version are another matter.
+pub fn check_makers(detector: &Detector, seen: &Seen) -> Result<(), Failure> {
+    let other = "name their own tables, or --trust-tables if you know better";
+    let remedy = if detector.is_embedded() { NAME_TABLES } else { other };
+    seen.check_makers(&detector.tables).map_err(|error| format!("{error}: {remedy}").into())
+}
+
+/// Returns the error of each file with UT banks of which none has the board table's version.
+pub fn check_versions(detector: &Detector, seen: &Seen) -> impl Iterator<Item = Failure> {
+    seen.files.iter().filter_map(|file| Some(file.check(&detector.tables).err()?.into()))
+}
+
+/// Maker of the events of some files, by the first undamaged event of each. Damage can remove the mark of `ut-decode
 /// generate`, but does not make one.
 pub enum Maker {
-    /// No file has an undamaged event, or can be read: that is the command's business.
+    /// No file has an undamaged event, or can be read.
     Unknown,
-    /// `ut-decode generate`.
     Generate,
-    /// Another program, or looking at the first event would take it away from the command: why it is not seen to be one of
-    /// `ut-decode generate`.
+    /// Another program, or an input whose first event cannot be looked at without taking it from the command; with the
+    /// reason.
     Other(String),
 }
 
 impl Maker {
-    /// The maker of all files, [`Self::Other`] if that is one's.
+    /// Returns the maker of all files, [`Self::Other`] if one file has another.
     pub fn of(files: &[PathBuf]) -> Self {
         let mut all = Self::Unknown;
         for file in files {
@@ -175,7 +145,7 @@ impl Maker {
     }
 }
 
-/// The hash of a file's bytes, as `xxhsum -H64` prints it.
+/// Returns the hash of a file's bytes, as `xxhsum -H64` prints it.
 pub fn hash(bytes: &[u8]) -> String {
     format!("xxh64:{:016x}", XxHash64::oneshot(0, bytes))
 }
@@ -184,7 +154,7 @@ fn is_pipe(file: &Path) -> bool {
     file.as_os_str() == "-" || file.metadata().is_ok_and(|meta| !meta.is_file() && !meta.is_dir())
 }
 
-/// The format of the first UT bank of a known version in files that can be read twice.
+/// Returns the format of the first UT bank of a known version in files that can be read twice.
 pub fn first_version(files: &[PathBuf]) -> Option<BankVersion> {
     let mut events = Events::new(files.iter().filter(|file| file.is_file()));
     while let Ok(Some(event)) = events.next_event() {

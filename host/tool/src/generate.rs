@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
-use std::iter::repeat;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -11,14 +10,13 @@ use ut_data::detector::BankVersion;
 use ut_data::input::{
     Bank, EventHeader, Events, GENERATED_MASK, InputPart, MdfWriter, MepWriter, WriteError, checksum, kind,
 };
-use ut_data::pipeline::paced;
 use ut_data::synth::corrupt::{Corruptor, Entry, Fault, Ledger, Packing, Payload};
 use ut_data::synth::{self, Generator, Plant, Profile};
 use ut_files::NewFile;
 
 use crate::args::{bank_format, one_of};
 use crate::decode::is_broken_pipe;
-use crate::output::{cannot_write, print, write_failure, write_file, write_json};
+use crate::output::{cannot_write, count, number, print, write_failure, write_file, write_json};
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, usage};
@@ -31,14 +29,14 @@ const PAGE: usize = 4096;
 
 /// Make synthetic events: an MDF file and the tables of the detector that it belongs to.
 ///
-/// Writes events.mdf, boards.bin and geometry.bin into a directory. The same options give the same bytes. The events are
-/// marked as generated in their trigger mask, so that `decode` knows that they belong to the embedded detector.
+/// Writes events.mdf, boards.bin and geometry.bin into a directory. The same options give the same bytes. The events
+/// are marked as generated in their trigger mask, so that `decode` knows that they belong to the embedded detector.
 ///
 /// With --corrupt, faults.json lists the faults that were made, the banks that are incomplete because of them, and the
 /// report that a decoder must give; one of an earlier run is removed first.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How busy the events are.
+    /// Profile: how busy the events are.
     #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name))]
     profile: Profile,
     /// Bank format: v4 (clusters, bank version 3) or v5 (strips of six lanes, bank version 4).
@@ -53,7 +51,8 @@ pub struct Args {
     /// Version of the geometry file: 0 has the slopes dx/dy by layer, 1 by sector.
     #[arg(long, value_name = "V", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=1))]
     geometry_version: u16,
-    /// Write events.mep, MEP packets, instead of events.mdf. They have no mark: decode them with --boards and --geometry.
+    /// Write events.mep, MEP packets, instead of events.mdf. They have no mark: decode them with --boards and
+    /// --geometry.
     #[arg(long)]
     mep: bool,
     /// Compress each event in blocks, as ROOT does (blocks: zlib, zstd and lz4 in turn), or the whole file (zstd, to
@@ -67,15 +66,11 @@ pub struct Args {
     /// --pack zstd also stream.
     #[arg(long, value_name = "KIND=RATE,…", value_delimiter = ',', value_parser = rate)]
     corrupt: Vec<(Fault, f64)>,
-    /// Let sectors fail, or strips of them (sector=N/FIRST-LAST), from an event on or in a range of events: dead, quiet (half
-    /// of the hits are lost), hot (a hit more an event), half (of the charge) or noise (four hits of little charge more an
-    /// event). For tests, and to train shifters.
+    /// Let sectors fail, or strips of them (sector=N/FIRST-LAST), from an event on or in a range of events: dead, quiet
+    /// (half of the hits are lost), hot (a hit more an event), half (of the charge) or noise (four hits of little
+    /// charge more an event). For tests, and to train shifters.
     #[arg(long, value_name = "sector=N:WHAT[@EVENT[-EVENT]],…", value_delimiter = ',')]
     plant: Vec<Plant>,
-    /// Events per second, to feed a decoder at the pace of a detector: `ut-decode generate --rate 1000 -o - | ut-decode
-    /// decode -`, with the tables of an earlier `generate`.
-    #[arg(long, value_name = "RATE", value_parser = per_second)]
-    rate: Option<f64>,
     /// Directory to write to, created if missing; `-` writes the events alone to standard output, as MDF.
     #[arg(long, short, value_name = "DIR")]
     output: PathBuf,
@@ -85,10 +80,10 @@ fn packing(how: &str) -> Packing {
     if how == "zstd" { Packing::Zstd } else { Packing::Blocks }
 }
 
-/// Bytes of an event that become a block: several an event, so that banks lie across them.
+/// Bytes of an event that become a block, so few that banks lie across blocks.
 const BLOCK: usize = 4096;
 
-/// An MDF event with its body compressed.
+/// Compresses the body of an MDF event.
 fn in_blocks(event: &[u8], number: u64) -> Vec<u8> {
     let body = 20 + 4 * usize::from(event[17] & 0xf);
     let mut packed = event[..body].to_vec();
@@ -123,13 +118,8 @@ fn zlib(content: &[u8]) -> Vec<u8> {
     packed.write_all(content).and_then(|()| packed.finish()).unwrap_or_default()
 }
 
-fn per_second(text: &str) -> Result<f64, String> {
-    let rate: f64 = text.parse().map_err(|_| format!("{text} is not a number"))?;
-    if rate > 0.0 && rate.is_finite() { Ok(rate) } else { Err("it is a positive number".to_owned()) }
-}
-
 fn rate(text: &str) -> Result<(Fault, f64), String> {
-    let (name, rate) = text.split_once('=').ok_or("it is KIND=RATE")?;
+    let (name, rate) = text.split_once('=').ok_or("expected KIND=RATE")?;
     let names = || Fault::ALL.map(Fault::name).join(", ");
     let fault = Fault::ALL.into_iter().find(|fault| fault.name() == name);
     let fault = fault.ok_or_else(|| format!("there is no fault {name}; there are {}", names()))?;
@@ -137,17 +127,15 @@ fn rate(text: &str) -> Result<(Fault, f64), String> {
     if (0.0..=1.0).contains(&rate) { Ok((fault, rate)) } else { Err("a rate is from 0 to 1".to_owned()) }
 }
 
-/// Makes the bytes of events.
 struct Maker<'a> {
     args: &'a Args,
     generator: Generator,
     corruptor: Corruptor,
-    /// Bytes of UT payload of all events.
     payload: usize,
 }
 
 impl Maker<'_> {
-    /// The bytes of an MDF event, with faults in its banks if `damage`; and the sourceIDs of its UT banks.
+    /// Returns an MDF event, with faults in its banks if `damage`, and the sourceIDs of its UT banks.
     fn event(&mut self, index: u64, damage: bool) -> Result<(Vec<u8>, Vec<u16>), WriteError> {
         let event = self.generator.event(index);
         let version = self.args.format.byte();
@@ -170,7 +158,7 @@ impl Maker<'_> {
         Ok((writer.into_inner(), sources))
     }
 
-    /// The bytes of the MDF event that comes next, with the faults that are due.
+    /// Returns an MDF event with the faults that are due.
     fn mdf(&mut self, index: u64, end: Option<Fault>) -> Result<Vec<u8>, WriteError> {
         let frame = self.corruptor.frame(index).filter(|_| end.is_none());
         let (mut bytes, sources) = self.event(index, end.is_none() && frame.is_none())?;
@@ -189,7 +177,7 @@ impl Maker<'_> {
         Ok(bytes)
     }
 
-    /// The bytes of a packet, or of several where faults change the sources.
+    /// Returns a packet, or several where faults change the sources.
     fn packet(&mut self, first: u64, n: u64, end: Option<Fault>) -> Result<Vec<u8>, WriteError> {
         let mut writer = MepWriter::new(Vec::new(), n as usize);
         let n_sources = self.generator.event(first).banks.len();
@@ -214,7 +202,7 @@ impl Maker<'_> {
         Ok(bytes)
     }
 
-    /// Compresses the bytes where the whole file is; and counts events, unless the file ends in them.
+    /// Compresses the bytes where the whole file is, and counts events, unless the file ends in them.
     fn end(&mut self, event: u64, n: u64, end: Option<Fault>, bytes: &mut Vec<u8>) {
         if end == Some(Fault::Cut) {
             bytes.truncate(bytes.len() / 3);
@@ -232,12 +220,10 @@ impl Maker<'_> {
         }
     }
 
-    /// Writes all events.
     fn write(&mut self, path: &Path, progress: &mut Progress) -> Result<(), Failure> {
         let mut file = NewFile::create(path)?;
         let end = self.corruptor.end().filter(|_| self.args.events > 0);
-        let (mut index, mut written) = (0, 0);
-        let mut due = self.args.rate.map(|rate| paced(rate, repeat(())));
+        let (mut index, mut written) = (0, 0_usize);
         while index < self.args.events {
             progress.set(index);
             let last = end.filter(|_| index == self.args.events - 1);
@@ -248,16 +234,9 @@ impl Maker<'_> {
             };
             let bytes = if self.args.mep { self.packet(index, n, last) } else { self.mdf(index, last) };
             let bytes = bytes.map_err(|error| write_failure(path, error))?;
-            if let Some(due) = &mut due {
-                file.flush().map_err(|error| file.cannot(error))?;
-                for _ in 0..n {
-                    due();
-                }
-            }
             // (Compressed, a packet's place in the file says nothing.)
             if self.args.mep && self.args.pack.is_none() {
-                let pad = written % PAGE;
-                let zeros = if pad == 0 { 0 } else { PAGE - pad };
+                let zeros = written.next_multiple_of(PAGE) - written;
                 file.write_all(&vec![0; zeros]).map_err(|error| file.cannot(error))?;
                 written += zeros;
             }
@@ -269,7 +248,6 @@ impl Maker<'_> {
     }
 }
 
-/// Returns what was done to the events.
 fn faults(ledger: &Ledger) -> Value {
     let mut faults: BTreeMap<&str, u64> = BTreeMap::new();
     for entry in &ledger.entries {
@@ -356,15 +334,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         String::new()
     } else {
         write_json(&json, &faults(&ledger))?;
-        format!("{}: {} faults\n", json.display(), ledger.entries.len())
+        format!("{}: {}\n", json.display(), count(ledger.entries.len(), "fault"))
     };
     print(&format!(
-        "{}: {} {} events of profile {}, seed {}, {mean:.0} bytes of UT payload an event in the mean\n{}\n{}\n{made}",
+        "{}: {} of profile {}, seed {}, {} bytes of UT payload an event in the mean\n{}\n{}\n{made}",
         events.display(),
-        args.events,
-        args.format.name(),
+        count(args.events as usize, &format!("{} event", args.format.name())),
         args.profile.name(),
         args.seed,
+        number(mean.round() as u64),
         boards.display(),
         geometry.display(),
     ))?;

@@ -1,12 +1,12 @@
-//! What the help says beside the options, and what to type instead of a command line that is wrong.
+//! Text of the help beside the options, and hints for a command line that is wrong.
 
 use std::ffi::OsString;
 
 use anstream::ColorChoice;
 use clap::Command;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
 
-/// What both pages of help begin with.
+/// Beginning of both pages of help.
 macro_rules! examples {
     () => {
         "\
@@ -29,7 +29,7 @@ Examples:
     };
 }
 
-/// Below the first page of help.
+/// End of the first page of help.
 pub const SHORT: &str = concat!(
     examples!(),
     "
@@ -37,7 +37,7 @@ ut-decode COMMAND --help says more about a command; ut-decode --help lists exit
 codes, environment variables and settings."
 );
 
-/// Below the long help: the same, and what holds for all commands.
+/// End of the long help.
 pub const LONG: &str = concat!(
     examples!(),
     "
@@ -79,16 +79,7 @@ folder (~/.config on Linux). Options on the command line win. All keys:
 JSON: docs/files.md describes what a command writes with --json."
 );
 
-/// Commands that are found elsewhere now.
-const MOVED: [(&str, &str); 5] = [
-    ("explain", "tune explain"),
-    ("groups", "tune groups"),
-    ("workloads", "tune workloads"),
-    ("store", "tune store"),
-    ("bench", "throughput"),
-];
-
-/// A command line that works, by subcommand.
+/// Command lines that work, by subcommand.
 const EXAMPLES: [(&str, &str); 8] = [
     ("decode", "ut-decode decode run.mdf -o hits.csv (ut-decode generate -o sample makes events to try)"),
     ("inspect", "ut-decode inspect run.mdf"),
@@ -100,7 +91,7 @@ const EXAMPLES: [(&str, &str); 8] = [
     ("tune groups", "ut-decode tune groups groups.toml (tune groups --help shows such a file)"),
 ];
 
-/// The names of the subcommands that a command line calls.
+/// Returns the names of the subcommands that a command line calls.
 pub fn called(root: &Command, args: &[OsString]) -> Vec<String> {
     let (mut command, mut names) = (root, Vec::new());
     for arg in args.iter().filter_map(|arg| arg.to_str()) {
@@ -112,7 +103,7 @@ pub fn called(root: &Command, args: &[OsString]) -> Vec<String> {
     names
 }
 
-/// Returns what `--color` says, for the messages about a command line that cannot be parsed, too.
+/// Returns the choice of `--color`, also of a command line that cannot be parsed.
 pub fn color(args: &[OsString]) -> ColorChoice {
     let next = args.iter().position(|arg| arg == "--color").and_then(|place| args.get(place + 1)?.to_str());
     let joined = args.iter().find_map(|arg| arg.to_str()?.strip_prefix("--color="));
@@ -123,24 +114,14 @@ pub fn color(args: &[OsString]) -> ColorChoice {
     }
 }
 
-/// Returns what to type instead.
+/// Returns a command line to type instead.
 pub fn hint(error: &clap::Error, called: &[String]) -> Option<String> {
-    match error.kind() {
-        ErrorKind::InvalidSubcommand => {
-            let Some(ContextValue::String(asked)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-            let (_, now) = MOVED.iter().find(|(before, _)| before == asked)?;
-            Some(format!("\n  tip: ut-decode {now}"))
-        }
-        ErrorKind::MissingRequiredArgument => {
-            let called = called.join(" ");
-            let (_, example) = EXAMPLES.iter().find(|(name, _)| *name == called)?;
-            Some(format!("\n  for example: {example}"))
-        }
-        _ => None,
-    }
+    let called = called.join(" ");
+    let (_, example) = EXAMPLES.iter().find(|(name, _)| *name == called)?;
+    (error.kind() == ErrorKind::MissingRequiredArgument).then(|| format!("\n  for example: {example}"))
 }
 
-/// The one of `known` that `asked` is probably a misspelling of, as the end of a sentence: "; did you mean …?", or nothing.
+/// Returns "; did you mean …?" with the one of `known` that `asked` is probably a misspelling of, or nothing.
 pub fn did_you_mean<'a>(asked: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let near = |known: &'a str| (strsim::jaro_winkler(asked, known.rsplit('.').next().unwrap_or(known)), known);
     let whole = |known: &'a str| (strsim::jaro_winkler(asked, known), known);

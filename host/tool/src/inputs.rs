@@ -2,56 +2,68 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::output::{number, say};
 use crate::{Failure, usage};
-use ut_data::input::check_file;
+use ut_data::input::{check_file, is_table};
 use ut_data::memory::read_text;
 
 /// Bytes and lines of the longest list of inputs.
 const LARGEST_LIST: u64 = 256 << 20;
 const MOST_LINES: usize = 1 << 20;
 
-/// The inputs of a command.
 #[derive(Debug, clap::Args)]
 pub struct InputArgs {
     /// MDF files, MEP packets or Allen-layout dumps (<run>_<event>.bin), in zstd or gzip or not; folders, of which all
-    /// files are taken; patterns in quotes ('run*.mdf'); - is standard input.
-    #[arg(value_name = "FILE", required_unless_present = "files_from")]
+    /// files with events are taken; patterns in quotes ('run*.mdf'); @LIST for the inputs in a file, one per line; - is
+    /// standard input.
+    #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Take inputs from this file too, one per line; - is standard input.
-    #[arg(long, value_name = "FILE")]
-    pub files_from: Option<PathBuf>,
 }
 
 impl InputArgs {
-    /// The files, in order: those of a folder or a pattern by name.
+    /// Returns the files, in order: those of a folder or a pattern by name.
     pub fn expand(&self) -> Result<Vec<PathBuf>, Failure> {
-        let mut files = Vec::new();
-        for path in &self.files {
-            add(path, &mut files)?;
-        }
-        if let Some(list) = &self.files_from {
-            let cannot = |error: std::io::Error| format!("cannot read {}: {error}", list.display());
-            let text = if list.as_os_str() == "-" {
-                read_text(std::io::stdin().lock(), LARGEST_LIST)
-            } else {
-                std::fs::File::open(list).and_then(|text| read_text(text, LARGEST_LIST))
-            };
-            let text = text.map_err(cannot)?;
-            if text.lines().count() > MOST_LINES {
-                return Err(format!("{}: more than {MOST_LINES} lines", list.display()).into());
-            }
-            for line in text.lines() {
-                if !line.trim().is_empty() {
-                    add(Path::new(line.trim_end_matches('\r')), &mut files)?;
-                }
-            }
-        }
-        check_standard_input(files.iter().chain(&self.files_from));
+        let files = expand(&self.files)?;
+        check_standard_input(files.iter().chain(&self.lists()));
         Ok(files)
+    }
+
+    /// Returns the files that list inputs.
+    pub fn lists(&self) -> Vec<PathBuf> {
+        self.files.iter().filter_map(|path| list(path)).map(Path::to_path_buf).collect()
     }
 }
 
-/// Checks that files can be opened and may hold raw data, before the first of them is worked through.
+/// Returns the file that an argument `@LIST` names; a file whose name begins so is itself an input.
+pub fn list(path: &Path) -> Option<&Path> {
+    path.to_str()?.strip_prefix('@').map(Path::new).filter(|_| !path.exists())
+}
+
+/// Returns the files that some inputs stand for, in order: those of a folder or a pattern by name.
+pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in inputs {
+        let Some(list) = list(path) else {
+            add(path, &mut files)?;
+            continue;
+        };
+        let text = if list.as_os_str() == "-" {
+            read_text(std::io::stdin().lock(), LARGEST_LIST)
+        } else {
+            std::fs::File::open(list).and_then(|text| read_text(text, LARGEST_LIST))
+        };
+        let text = text.map_err(|error| format!("cannot read the list {}: {error}", list.display()))?;
+        if text.lines().count() > MOST_LINES {
+            return Err(format!("{}: more than {} lines", list.display(), number(MOST_LINES as u64)).into());
+        }
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            add(Path::new(line.trim_end_matches('\r')), &mut files)?;
+        }
+    }
+    Ok(files)
+}
+
+/// Checks that all files can be opened and may hold raw data.
 pub fn check_files<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Result<(), Failure> {
     Ok(files.into_iter().try_for_each(|file| check_file(file))?)
 }
@@ -67,16 +79,27 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let before = files.len();
     if path.is_dir() {
         let cannot = |error: std::io::Error| format!("cannot read {}: {error}", path.display());
+        let mut left_out = Vec::new();
         for entry in std::fs::read_dir(path).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
-            let hidden = entry.file_name().to_string_lossy().starts_with('.');
+            let name = entry.file_name().to_string_lossy().into_owned();
             // What cannot be looked at, as a link to nowhere, is an input: opening it says what is wrong.
-            if !hidden && !entry.path().metadata().is_ok_and(|meta| !meta.is_file()) {
+            if name.starts_with('.') || entry.path().metadata().is_ok_and(|meta| !meta.is_file()) {
+                continue;
+            }
+            // `generate` writes these beside its events.
+            if entry.path().extension().is_some_and(|ext| ext == "json") || is_table(&entry.path()) {
+                left_out.push(name);
+            } else {
                 files.push(entry.path());
             }
         }
+        if !left_out.is_empty() {
+            left_out.sort();
+            say(&format!("{}: left out {}: tables and JSON hold no events", path.display(), left_out.join(", ")));
+        }
         if files.len() == before {
-            return Err(format!("{}: there is no file in this folder", path.display()).into());
+            return Err(format!("{}: there is no file with events in this folder", path.display()).into());
         }
         files[before..].sort();
         return Ok(());

@@ -1,4 +1,4 @@
-//! `ut-decode kernels`: what the kernels ask of a GPU.
+//! `ut-decode kernels`: resources of the kernels.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use ut_decoders::ptx::{Kernel, KernelUse, Resources, Unit};
 
 use crate::Failure;
 use crate::output::{print_beside, write_json};
+use crate::table::table;
 
-/// Block sizes of the table.
 const BLOCKS: [u32; 8] = [32, 64, 96, 128, 192, 256, 512, 1024];
 
 /// Sector groups of the finest grouping: the most shared memory.
@@ -22,14 +22,14 @@ const GROUPS: u32 = 84;
 /// Show registers, spills, shared memory, barriers and occupancy of the kernels.
 ///
 /// For each kernel and architecture: registers a thread, bytes spilled to local memory, bytes of shared memory a block,
-/// hardware barriers, and how full a multiprocessor gets with blocks of each size. No GPU is needed: the figures come from
-/// NVIDIA's assembler, and occupancy follows from them.
+/// hardware barriers, and how full a multiprocessor gets with blocks of each size. No GPU is needed: the figures come
+/// from NVIDIA's assembler, and occupancy follows from them.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Which module of kernels; may be given several times.
+    /// Show this module of kernels; may be given several times.
     #[arg(long, value_name = "NAME", default_value = "v5_allen", value_parser = unit_names())]
     unit: Vec<String>,
-    /// Which architecture; may be given several times [default: all].
+    /// Show this architecture; may be given several times [default: all].
     #[arg(long, value_name = "NAME", value_parser = PossibleValuesParser::new(Architecture::ALL.map(|arch| arch.name)))]
     arch: Vec<String>,
     /// Ask the installed ptxas instead of showing the recorded values.
@@ -58,17 +58,25 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             BankVersion::V4 => 240,
             BankVersion::V5 => 216,
         };
-        head(&mut text, &unit, boards, GROUPS);
+        let head = ["kernel", "arch", "regs", "spilled", "shared", "barriers"].map(str::to_owned);
+        let mut lines = vec![head.into_iter().chain(BLOCKS.map(|threads| threads.to_string())).collect()];
         for (kernel, variant) in kernels(&unit) {
             let shared = kernel.shared_bytes(unit.version, boards, GROUPS, Parameters::default().fused_room());
             for arch in &archs {
                 let Some(figures) = resources.of(kernel, &variant, arch.name) else {
                     return Err(format!("no figures for {} on {}", kernel.entry(&variant), arch.name).into());
                 };
-                row(&mut text, figures, kernel, &variant, shared);
+                lines.push(row(figures, kernel, &variant, shared));
                 rows.push(row_json(figures, shared));
             }
         }
+        // Writing to a String cannot fail.
+        let _ = write!(
+            text,
+            "\n{} ({boards} boards, {GROUPS} groups), at the right occupancy in % by threads a block\n{}",
+            unit.name,
+            table(&lines)
+        );
     }
     text.push_str(FOOTNOTE);
     if let Some(path) = &args.json {
@@ -79,7 +87,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Kernels and variants of a module, those that are to be compared side by side.
+/// Returns kernels and variants of a module, variants of a kernel side by side.
 fn kernels(unit: &Unit) -> Vec<(Kernel, String)> {
     let mut all = Vec::new();
     for &kernel in unit.kernels() {
@@ -99,25 +107,7 @@ fn kernels(unit: &Unit) -> Vec<(Kernel, String)> {
     all
 }
 
-fn head(text: &mut String, unit: &Unit, boards: u32, groups: u32) {
-    let blocks = BLOCKS.map(|threads| format!("{threads:>6}")).concat();
-    // Writing to a String cannot fail.
-    let _ = write!(
-        text,
-        "\n{} ({boards} boards, {groups} groups){:>width$}\n{:<42}{:<7}{:>5}{:>8}{:>8}{:>9}{blocks}\n",
-        unit.name,
-        "occupancy in % by threads a block",
-        "kernel",
-        "arch",
-        "regs",
-        "spilled",
-        "shared",
-        "barriers",
-        width = 125usize.saturating_sub(unit.name.len() + format!(" ({boards} boards, {groups} groups)").len()),
-    );
-}
-
-/// Returns what the variant is beyond its module, in brackets.
+/// Returns the variant in brackets.
 fn remark(variant: &str) -> String {
     match variant.split_once("__") {
         Some((_, "wide")) => " (32-bit sums)".to_owned(),
@@ -127,25 +117,18 @@ fn remark(variant: &str) -> String {
     }
 }
 
-fn row(text: &mut String, of: &KernelUse, kernel: Kernel, variant: &str, shared: u32) {
+fn row(of: &KernelUse, kernel: Kernel, variant: &str, shared: u32) -> Vec<String> {
     let cell = |threads| match of.occupancy(threads, shared) {
         Some(occupancy) => {
             let limit = if occupancy.share >= 1.0 { "" } else { &occupancy.limit.name()[..1] };
-            format!("{:>6}", format!("{:.0}{limit}", 100.0 * occupancy.share))
+            format!("{:.0}{limit}", 100.0 * occupancy.share)
         }
-        None => format!("{:>6}", "?"),
+        None => "?".to_owned(),
     };
-    let _ = writeln!(
-        text,
-        "{:<42}{:<7}{:>5}{:>8}{:>8}{:>9}{}",
-        format!("{}{}", kernel.name(), remark(variant)),
-        of.arch,
-        of.registers,
-        of.spill_stores + of.spill_loads + of.stack,
-        of.shared + shared,
-        of.barriers,
-        BLOCKS.map(cell).concat(),
-    );
+    let numbers = [of.registers, of.spill_stores + of.spill_loads + of.stack, of.shared + shared, of.barriers]
+        .map(|n| n.to_string());
+    let names = [format!("{}{}", kernel.name(), remark(variant)), of.arch.clone()];
+    names.into_iter().chain(numbers).chain(BLOCKS.map(cell)).collect()
 }
 
 const FOOTNOTE: &str =

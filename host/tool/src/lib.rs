@@ -56,9 +56,9 @@ type Failure = Box<dyn std::error::Error>;
 
 /// Decodes raw banks of LHCb's Upstream Tracker (UT) into hits.
 ///
-/// Reads MDF files, MEP packets and Allen-layout dumps, also inside zstd and gzip, in format v4 (bank version 3, simulation
-/// up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV or Parquet. Damaged data costs only itself, and
-/// is counted.
+/// Reads MDF files, MEP packets and Allen-layout dumps, also inside zstd and gzip, in format v4 (bank version 3,
+/// simulation up to 2021) and v5 (bank version 4, Run 3), and writes hits as CSV or Parquet. Damaged data costs only
+/// itself, and is counted.
 #[derive(Debug, Parser)]
 #[command(name = "ut-decode", version, after_help = help::SHORT, after_long_help = help::LONG, max_term_width = 120)]
 struct Cli {
@@ -68,7 +68,7 @@ struct Cli {
     common: Common,
 }
 
-/// What every command takes.
+/// Options of every command.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Every command")]
 struct Common {
@@ -78,7 +78,7 @@ struct Common {
     /// Say more: which tables, settings and stores are used, and how long it took.
     #[arg(long, short, global = true, display_order = 901)]
     verbose: bool,
-    /// Whether to use colours; auto: on a terminal, unless NO_COLOR is set.
+    /// Use colours; auto: on a terminal, unless NO_COLOR is set.
     #[arg(long, value_name = "WHEN", global = true, default_value = "auto", hide_possible_values = true,
         value_parser = ["auto", "always", "never"], display_order = 902)]
     color: String,
@@ -113,7 +113,7 @@ enum Command {
     },
 }
 
-/// How this process was started.
+/// Command line that started this process.
 #[derive(Clone, Debug)]
 pub struct Invocation {
     /// Program and first arguments that start the tool again, as `tune` does to measure in a process of its own.
@@ -123,7 +123,7 @@ pub struct Invocation {
 }
 
 impl Invocation {
-    /// Of a program that is the tool and nothing else.
+    /// Returns the invocation of a program that is the tool and nothing else.
     pub fn of_this_program() -> Self {
         let mut args = std::env::args_os();
         let name = args.next();
@@ -132,10 +132,10 @@ impl Invocation {
     }
 }
 
-/// How this process was started; [`main`] sets it.
+/// Command line that started this process; [`main`] sets it.
 static INVOCATION: OnceLock<Invocation> = OnceLock::new();
 
-/// Runs the tool, and returns its exit code. To be called once in a process: a command may end it.
+/// Runs the tool, and returns its exit code. A process calls it once, since a command may end the process.
 pub fn main(invocation: &Invocation) -> u8 {
     let invocation = INVOCATION.get_or_init(|| invocation.clone());
     signals::prepare();
@@ -180,7 +180,6 @@ fn not_built(command: &str) -> Failure {
     format!("{command} is not in this build of ut-decode: cargo install --path . --features full, or cargo build --release --features full").into()
 }
 
-/// Runs a command.
 fn run(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Decode(args) => decode::run(&args),
@@ -203,11 +202,10 @@ fn run(command: Command) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The names of the subcommands that were called, for messages.
+/// Names of the subcommands that were called, for messages.
 static CALLED: OnceLock<Vec<String>> = OnceLock::new();
 
-/// What was asked for. Ends the program on usage errors, whose text quotes the command line, and where only help or the
-/// version was asked for.
+/// Parses the command line. Ends the program on usage errors, and where only help or the version was asked for.
 fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
     let color = help::color(args);
     color.write_global();
@@ -224,7 +222,7 @@ fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
     parsed.unwrap_or_else(|error| exit(&error, help::hint(&error, called).as_deref()))
 }
 
-/// A usage error of the subcommand that was called.
+/// Returns a usage error of the subcommand that was called.
 fn error(message: &str) -> clap::Error {
     let mut command = Cli::command();
     command.build();

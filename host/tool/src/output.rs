@@ -10,6 +10,7 @@ use anstyle::{AnsiColor, Effects, Style};
 use serde::Serialize;
 use ut_data::input::WriteError;
 use ut_files::{NewFile, names_stdout};
+pub use ut_report::whole as number;
 
 use crate::decode::made_by;
 use crate::{Failure, usage};
@@ -19,12 +20,11 @@ pub fn print(text: &str) -> Result<(), Failure> {
     write_out(painted(&escaped(text)).as_bytes(), &mut anstream::stdout().lock()).map(|_| ())
 }
 
-/// Prints what a program reads, byte for byte. Whether there is a reader: with one that has gone it makes no sense to go on.
+/// Prints what a program reads, byte for byte; returns false if the reader has gone.
 pub fn print_data(text: &str) -> Result<bool, Failure> {
     write_out(text.as_bytes(), &mut io::stdout().lock())
 }
 
-/// Writes to standard output; false if its reader has gone.
 fn write_out(bytes: &[u8], out: &mut impl Write) -> Result<bool, Failure> {
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
@@ -33,7 +33,8 @@ fn write_out(bytes: &[u8], out: &mut impl Write) -> Result<bool, Failure> {
     }
 }
 
-/// Prints what a person reads: to standard output, or to standard error when `output`, such as JSON, goes to standard output.
+/// Prints text for a person: to standard output, or to standard error when `output`, such as JSON, goes to standard
+/// output.
 pub fn print_beside(output: Option<&Path>, text: &str) -> Result<(), Failure> {
     if output.is_some_and(names_stdout) {
         say(text.trim_end());
@@ -42,7 +43,7 @@ pub fn print_beside(output: Option<&Path>, text: &str) -> Result<(), Failure> {
     print(text)
 }
 
-/// The output that is standard output, if one is; ends the program if two are.
+/// Returns the output that is standard output, if one is; ends the program if two are.
 pub fn on_stdout<'a>(outputs: impl IntoIterator<Item = &'a Option<PathBuf>>) -> Option<&'a Path> {
     let mut found = outputs.into_iter().filter_map(Option::as_deref).filter(|path| names_stdout(path));
     let first = found.next();
@@ -52,21 +53,18 @@ pub fn on_stdout<'a>(outputs: impl IntoIterator<Item = &'a Option<PathBuf>>) -> 
     first
 }
 
-/// How much is said: -1 quiet, 0, 1 verbose.
+/// Verbosity: -1 quiet, 0, 1 verbose.
 static VERBOSITY: AtomicI8 = AtomicI8::new(0);
 
-/// Says less, or more.
 pub fn set_verbosity(quiet: bool, verbose: bool) {
     VERBOSITY.store(i8::from(verbose) - i8::from(quiet), Relaxed);
 }
 
-/// Returns true if only results, warnings and errors are printed.
 pub fn is_quiet() -> bool {
     VERBOSITY.load(Relaxed) < 0
 }
 
-/// Prints a line to standard error; with `--quiet` only warnings and errors, which begin with that word. Where standard
-/// error is closed, the exit code is all there is to tell.
+/// Prints a line to standard error; with `--quiet` only warnings and errors, which begin with that word.
 pub fn say(line: &str) {
     let line = shortened(line);
     let line = escaped(&line);
@@ -83,7 +81,7 @@ pub fn say(line: &str) {
     };
 }
 
-/// The longest line that is printed, in characters.
+/// Characters of the longest line that is printed.
 const LONGEST: usize = 2000;
 
 /// Cuts the middle out of very long lines: messages quote lines of files, which can hold anything.
@@ -109,13 +107,13 @@ pub fn detail(line: &str) {
     }
 }
 
-/// The text with every control character but line ends and tabs escaped, and those that turn the direction of writing:
-/// names of files and fields of data reach a terminal only so.
+/// Escapes control characters but line ends and tabs, and those that turn the direction of writing: names of files and
+/// fields of data may hold any.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped_as(text, |c, safe| safe.extend(c.escape_default()))
 }
 
-/// The same of JSON, as JSON has it: such characters stand only in its strings.
+/// Escapes the same characters as JSON does: they stand only in its strings.
 pub fn escaped_json(text: &str) -> Cow<'_, str> {
     // Writing to a String cannot fail.
     escaped_as(text, |c, safe| _ = write!(safe, "\\u{:04x}", u32::from(c)))
@@ -135,12 +133,10 @@ fn escaped_as(text: &str, escape: impl Fn(char, &mut String)) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// The failure to write to `path`.
 pub fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     format!("cannot write {}: {error}", path.display()).into()
 }
 
-/// The failure of an MDF writer on the file at `path`.
 pub fn write_failure(path: &Path, error: WriteError) -> Failure {
     match error {
         WriteError::Io(error) => cannot_write(path, &error),
@@ -158,7 +154,6 @@ pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), Failure> {
 /// Version of the JSON that commands write. It rises when a field goes or changes its meaning, not when one is added.
 const SCHEMA_VERSION: u32 = 1;
 
-/// An object with the version of its fields, and of the program that wrote it.
 #[derive(Serialize)]
 struct Versioned<'a, T> {
     schema_version: u32,
@@ -178,7 +173,7 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
     write_file(path, text)
 }
 
-/// The text with its verdicts and troubles in colour, on a terminal.
+/// Colours verdicts and troubles.
 fn painted(text: &str) -> String {
     let style = |line: &str| match line.split_once("  ") {
         Some(("verdict", what)) if what.contains("B is better") => Some(AnsiColor::Green.on_default()),
@@ -199,26 +194,25 @@ fn painted(text: &str) -> String {
     painted
 }
 
-/// A number of things in words: "1 run", "2,000 runs".
+/// Returns a number of things in words: "1 run", "2,000 runs".
 pub fn count(n: usize, what: &str) -> String {
-    format!("{} {what}{}", number(n as u64), if n == 1 { "" } else { "s" })
+    ut_report::count(n as u64, what)
 }
 
-/// A number with thousands separators.
-pub fn number(n: u64) -> String {
-    let digits = n.to_string();
-    let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();
-    groups.iter().map(|group| String::from_utf8_lossy(group)).collect::<Vec<_>>().join(",")
+/// Returns a number from 0 on with thousands separators and one decimal.
+pub fn decimal(value: f64) -> String {
+    let text = format!("{value:.1}");
+    let (whole, tenths) = text.split_once('.').unwrap_or((&text, "0"));
+    format!("{}.{tenths}", number(whole.parse().unwrap_or_default()))
 }
 
-/// Returns true if an option's file is standard output.
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{count, escaped, escaped_json};
+    use super::{count, decimal, escaped, escaped_json};
 
     #[test]
     fn numbers_have_separators_and_things_their_plural() {
@@ -226,6 +220,9 @@ mod tests {
             [(0, "0 runs"), (1, "1 run"), (999, "999 runs"), (1000, "1,000 runs"), (1_234_567, "1,234,567 runs")]
         {
             assert_eq!(count(n, "run"), text);
+        }
+        for (value, text) in [(0.0, "0.0"), (3280.96, "3,281.0"), (1_234_567.04, "1,234,567.0")] {
+            assert_eq!(decimal(value), text);
         }
     }
 

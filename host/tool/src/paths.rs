@@ -1,7 +1,6 @@
-//! Files that a command line names: an output must not be an input, nor another output.
+//! Checks of the files that a command line names: an output must be neither an input nor another output.
 //!
-//! The rule is that of the whole tool, so it looks at the parsed command line, not at each subcommand's options: whatever
-//! names an existing file and is not an output is an input.
+//! Any value that names an existing file and is not an output is an input, whatever the subcommand.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -17,23 +16,23 @@ use crate::tune::store::APPLICATION;
 use crate::{Failure, config};
 use tuner::store::Locations;
 
-/// Options that name a file to write.
 const OUTPUTS: [&str; 8] = ["output", "json", "csv", "report", "extract", "sums", "mask-out", "event-table"];
 
-/// Of them, those that are written when the work is done.
+/// Options whose file is written when the work is done.
 const WRITTEN_LAST: [&str; 2] = ["json", "csv"];
 
-/// What makes two paths the same file.
+/// Identity of a file, whatever its path.
 #[derive(PartialEq, Eq, Hash)]
 enum Identity {
     #[cfg(unix)]
     Inode(u64, u64),
-    /// With links followed, as far as it exists.
+    /// Path with links followed, as far as it exists.
     Path(PathBuf),
 }
 
 impl Identity {
-    /// Of a file that is read; `None` for what is not there, folders, FIFOs and devices. `-` is standard input.
+    /// Returns the identity of a file that is read; `None` of folders, FIFOs, devices and what is not there. `-` is
+    /// standard input.
     fn of_input(path: &Path) -> Option<Self> {
         if is_stdout(path) {
             return Self::of_open(&io::stdin());
@@ -41,7 +40,8 @@ impl Identity {
         Self::of(path, &path.metadata().ok()?)
     }
 
-    /// Of a file that is written, and need not be there yet; `None` for folders, FIFOs and devices. `-` is standard output.
+    /// Returns the identity of a file that is written, and may not be there yet; `None` of folders, FIFOs and devices.
+    /// `-` is standard output.
     fn of_output(path: &Path) -> Option<Self> {
         if is_stdout(path) {
             return Self::of_open(&io::stdout());
@@ -63,7 +63,7 @@ impl Identity {
         path.canonicalize().ok().filter(|_| there.is_file()).map(Self::Path)
     }
 
-    /// Of what a shell may have redirected to a file.
+    /// Returns the identity of a stream that a shell may have redirected to a file.
     #[cfg(unix)]
     fn of_open(stream: &impl std::os::fd::AsFd) -> Option<Self> {
         let file = std::fs::File::from(stream.as_fd().try_clone_to_owned().ok()?);
@@ -76,35 +76,31 @@ impl Identity {
     }
 }
 
-/// What an input is called where an output would be written over it.
 const INPUT: &str = "which is an input";
 
-/// Files that must not be written over, and what they are. Each is looked at once, however many outputs there are.
+/// Files that must not be written over, with their names for messages. Each is looked at once, however many outputs
+/// there are.
 #[derive(Default)]
 pub struct Protected(HashMap<Identity, (PathBuf, &'static str)>);
 
 impl Protected {
-    /// The inputs of a command.
     pub fn inputs<'a>(files: impl IntoIterator<Item = &'a PathBuf>) -> Self {
         let mut protected = Self::default();
         protected.add(files, INPUT);
         protected
     }
 
-    /// Adds files that are read.
     pub fn add<'a>(&mut self, files: impl IntoIterator<Item = &'a PathBuf>, what: &'static str) {
         for file in files {
             self.insert(Identity::of_input(file), file, what);
         }
     }
 
-    /// Adds a file that is written.
     pub fn add_output(&mut self, file: &Path, what: &'static str) {
         self.insert(Identity::of_output(file), file, what);
     }
 
-    /// Adds the files that are read without being named on the command line: the settings, the tables that they name, and
-    /// the store of tuned values.
+    /// Adds the settings, the tables that they name, and the store of tuned values.
     pub fn add_unnamed(&mut self) {
         let store = Locations::choose(APPLICATION, None, None).ok();
         let store = store.map(|locations| (locations.user, "the store of tuned values"));
@@ -119,7 +115,7 @@ impl Protected {
         }
     }
 
-    /// Checks that `output` is none of them; what it would overwrite, otherwise.
+    /// Returns an error that says which file `output` would overwrite.
     pub fn check(&self, output: &Path) -> Result<(), String> {
         match Identity::of_output(output).and_then(|identity| self.0.get(&identity)) {
             Some((file, what)) => Err(format!("{} would overwrite {}, {what}", output.display(), file.display())),
@@ -128,7 +124,7 @@ impl Protected {
     }
 }
 
-/// Every value on the command line with the name of its option, subcommands included.
+/// Returns every value on the command line with the name of its option, subcommands included.
 fn values(matches: &ArgMatches) -> Vec<(String, OsString)> {
     let mut values = Vec::new();
     let mut level = Some(matches);
@@ -143,17 +139,17 @@ fn values(matches: &ArgMatches) -> Vec<(String, OsString)> {
     values
 }
 
-/// The files that a value may name: itself, and a recording that it replays, `replay:FILE`.
+/// Returns the files that a value may name: itself, a list, `@FILE`, or a recording, `replay:FILE`.
 pub fn named(value: &OsStr) -> impl Iterator<Item = PathBuf> + use<> {
-    let recording = value.to_str().and_then(|text| text.strip_prefix("replay:")).map(PathBuf::from);
-    [PathBuf::from(value)].into_iter().chain(recording)
+    let of_text = |text: &str| text.strip_prefix("replay:").or(text.strip_prefix('@')).map(PathBuf::from);
+    [PathBuf::from(value)].into_iter().chain(value.to_str().and_then(of_text))
 }
 
 fn is_output(option: &str) -> bool {
     OUTPUTS.contains(&option)
 }
 
-/// Checks that no file would be written over an input or over another output; what is wrong, otherwise.
+/// Refuses an output that is an input or another output.
 pub fn check(matches: &ArgMatches) -> Result<(), String> {
     let values = values(matches);
     for (i, (option, output)) in values.iter().enumerate().filter(|(_, (option, _))| is_output(option)) {
@@ -189,7 +185,7 @@ pub fn check_unnamed(matches: &ArgMatches) -> Result<(), String> {
     })
 }
 
-/// Checks that what is written when the work is done can be written.
+/// Checks that the files can be written that are written when the work is done.
 pub fn writable(matches: &ArgMatches) -> Result<(), Failure> {
     for (option, path) in values(matches) {
         let path = Path::new(&path);

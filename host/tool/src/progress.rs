@@ -1,4 +1,4 @@
-//! A progress bar for what takes longer than a second, where there is a terminal to see it.
+//! A progress bar for work of more than a second, on a terminal.
 
 use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use crate::output::{is_quiet, say};
 use crate::signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Shorter than this, there is nothing to show.
+/// Time before the bar is shown.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// A bar on standard error, hidden at first, and for good when standard error is not a terminal.
+/// A bar on standard error, hidden at first, and for good where that is no terminal.
 pub struct Progress {
     bar: ProgressBar,
     start: Instant,
@@ -18,7 +18,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A bar that is full at `total`. `template` in indicatif's words.
+    /// Makes a bar that is full at `total`, after a template of indicatif's.
     pub fn new(total: u64, template: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -27,18 +27,17 @@ impl Progress {
         Self { bar, start: Instant::now(), shown: !stderr().is_terminal() || is_quiet() }
     }
 
-    /// Moves the bar.
     pub fn set(&mut self, position: u64) {
         if !self.shown && self.start.elapsed() > PATIENCE {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
             self.shown = true;
         }
         self.bar.set_position(position);
-        // More was read than files have: the length of a pipe among them is unknown.
+        // More may be read than files have: the length of a pipe is unknown.
         signals::reached(position, self.bar.length().filter(|&length| position <= length).unwrap_or_default());
     }
 
-    /// What the template's `{msg}` says.
+    /// Sets the template's `{msg}`.
     pub fn message(&self, text: &str) {
         self.bar.set_message(text.to_owned());
     }

@@ -1,4 +1,4 @@
-//! The events that are measured: those of files, or synthetic ones that are part of the program.
+//! Events that are measured: of files, or synthetic.
 
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
@@ -11,12 +11,13 @@ use ut_data::synth::{Generator, Profile};
 use ut_data::{DecodeOptions, Layout, memory};
 use ut_decoders::cpu::memory_of_threads;
 use ut_decoders::{Backend, Parameters};
+use ut_report::Detector;
 
 use crate::Failure;
-use crate::args::{DetectorArgs, bank_format, one_of};
-use crate::detector::{Detector, SYNTHETIC};
-use crate::output::say;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use crate::args::DetectorArgs;
+use crate::detector::{SYNTHETIC, check_makers, check_versions};
+use crate::output::{number, say};
+use crate::trial;
 use tuner::fnv::Fnv;
 
 /// Seed of the embedded sample.
@@ -31,41 +32,30 @@ const LITTLE: u64 = 64 << 20;
 /// Events of a pass on the emulated backend, which is slow.
 const EMULATED_EVENTS: usize = 20;
 
-/// Which events are measured.
+/// Events that are measured, and how many of them.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sample")]
 pub struct SampleArgs {
-    /// MDF files or Allen-layout dumps, by the tables of ut-decode.toml unless others are named [default: the embedded
-    /// synthetic sample].
-    #[arg(value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub of: trial::SampleArgs,
     /// Events of a pass; repeated if there are fewer [default: all of FILE or 1000, whichever is more; 20 on the
     /// emulated backend].
     #[arg(long = "n-events", alias = "events", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub events: Option<u32>,
-    /// How busy the events of the embedded sample are.
-    #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
-    pub profile: Profile,
-    /// Bank format of the embedded sample.
-    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
-    pub format: BankVersion,
 }
 
-/// How the events are fed to decoders.
+/// Batches in which events are fed to decoders.
 #[derive(Clone, Copy, Debug)]
 pub struct Feeding<'a> {
-    /// What decodes them.
     pub backend: Backend,
-    /// Decoders at work.
     pub threads: usize,
-    /// Layout of the batches.
     pub layout: Layout,
-    /// Events of a batch, one size or several.
+    /// Events of a batch, in one size or several.
     pub sizes: &'a [u32],
 }
 
 impl Feeding<'_> {
-    /// Refuses what would take more memory than there is: a pass of `wanted` events, and buffers for each thread.
+    /// Refuses a pass of `wanted` events, with buffers for each thread, that would take more memory than there is.
     fn check_memory(&self, events: &[EventBatch], wanted: usize) -> Result<(), Failure> {
         let n_events = events.iter().map(|batch| batch.n_events).sum::<usize>().max(1) as f64;
         let bytes = events.iter().map(|batch| batch.raw.len()).sum::<usize>() as f64 / n_events;
@@ -88,40 +78,37 @@ impl Feeding<'_> {
     }
 }
 
-/// A sample, and what it comes from.
+/// A sample with its source.
 pub struct Loaded {
-    /// Its detector.
     pub detector: Detector,
-    /// The events as they were read.
+    /// Events as they were read.
     pub events: Vec<EventBatch>,
     /// Events of a pass.
     pub wanted: usize,
-    /// The pass, in the largest batches and the requested layout.
+    /// A pass in the largest batches and the requested layout.
     pub sample: Sample,
-    /// Where the events come from, in words.
+    /// Source of the events, in words.
     pub source: String,
 }
 
 impl Loaded {
-    /// Reads or makes the events.
     pub fn new(args: &SampleArgs, detector: &DetectorArgs, feeding: Feeding<'_>) -> Result<Self, Failure> {
         let asked = args.events.map(|n| n as usize);
         let default = if feeding.backend == Backend::Emulated { EMULATED_EVENTS } else { ENOUGH_DISTINCT };
-        let (detector, events, source) = if args.files.is_empty() {
-            let source = format!("embedded {} {} events, seed {SEED}", args.profile.name(), args.format.name());
+        let trial::SampleArgs { files, profile, format } = &args.of;
+        let source = args.of.source();
+        let (detector, events, source) = if files.is_empty() {
             let n = asked.unwrap_or(default).min(MAX_EVENTS);
-            let events = vec![embedded(args.profile, args.format, n)?];
             let detector = match detector.boards.clone().zip(detector.geometry.clone()) {
-                Some((boards, geometry)) => Detector::read(boards, geometry, detector)?,
-                None => Detector::embedded(args.format, detector),
+                Some((boards, geometry)) => detector.read(boards, geometry)?,
+                None => detector.embedded(*format),
             };
-            (detector, events, source)
+            (detector, vec![embedded(*profile, *format, n)?], format!("{source}, seed {SEED}"))
         } else {
-            let names: Vec<_> = args.files.iter().map(|file| file.display().to_string()).collect();
             let most = asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { MAX_EVENTS });
-            let detector = Detector::load(detector, &args.files)?;
-            let events = read(&args.files, &detector, most.min(MAX_EVENTS))?;
-            (detector, events, names.join(" "))
+            let detector = detector.load(files)?;
+            let events = read(files, &detector, most.min(MAX_EVENTS))?;
+            (detector, events, source)
         };
         let n_events: usize = events.iter().map(|batch| batch.n_events).sum();
         if n_events == 0 {
@@ -138,7 +125,7 @@ impl Loaded {
         Ok(Self { detector, events, wanted, sample, source })
     }
 
-    /// A pass in batches of each of some sizes.
+    /// Returns a pass in batches of each size.
     pub fn samples(&self, args: &SampleArgs, feeding: Feeding<'_>) -> Result<Vec<Sample>, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let of = |&batch: &u32| {
@@ -154,7 +141,7 @@ impl Loaded {
         feeding.sizes.iter().map(of).collect()
     }
 
-    /// The reference's result for the events.
+    /// Returns the reference's result.
     pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let once = laid_out(&Parameters::default().with_batches(256, layout), &self.events, n_events)?;
@@ -162,8 +149,8 @@ impl Loaded {
     }
 }
 
-/// `source` with a hash of where its files and tables are, their sizes and times: an interrupted run goes on only if they
-/// are the same.
+/// Returns `source` with a hash of the paths, sizes and times of its files and tables: an interrupted run goes on only
+/// if they are the same.
 pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String {
     let all: Vec<_> = files.iter().chain(&detector.boards).chain(&detector.geometry).collect();
     if all.is_empty() {
@@ -181,7 +168,7 @@ pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String 
     format!("{source} ({hash})")
 }
 
-/// `n` events of a profile, as one batch.
+/// Returns `n` events of a profile as one batch.
 pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatch, Failure> {
     memory::check(format!("a sample of {n} events"), LITTLE)?;
     let mut builder = BatchBuilder::new();
@@ -200,7 +187,7 @@ pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<Event
     Ok(batch)
 }
 
-/// The events of `files`, at least `most` of them where there are as many.
+/// Returns the events of `files`, at least `most` if there are as many.
 pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<EventBatch>, Failure> {
     let mut source = Events::new(files);
     let (mut all, mut events, mut bytes) = (Vec::new(), 0, 0);
@@ -213,14 +200,14 @@ pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<E
         memory::check(format!("a sample of {events} events or more"), LITTLE + bytes as u64)?;
         if events >= most {
             if most == MAX_EVENTS {
-                say(&format!("warning: there may be more events; the first {events} are used"));
+                say(&format!("warning: there may be more events; the first {} are used", number(events as u64)));
             }
             break;
         }
     }
-    // Banks that are skipped are decoded very fast.
-    detector.check_versions(source.seen()).next().map_or(Ok(()), Err)?;
-    detector.check_makers(source.seen())?;
+    // Skipping banks is fast, and no measurement.
+    check_versions(detector, source.seen()).next().map_or(Ok(()), Err)?;
+    check_makers(detector, source.seen())?;
     if detector.is_embedded() && source.seen().measured > 0 {
         say(&format!("warning: {SYNTHETIC}"));
     }

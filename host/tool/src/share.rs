@@ -1,4 +1,4 @@
-//! `ut-decode share`: manual pages, and completions for shells, where they are looked for.
+//! `ut-decode share`: manual pages and completions.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use crate::output::{count, print, write_file};
 use crate::{Cli, Failure};
 
-/// Where each shell looks for the completions of a program, below a folder `share`.
+/// Places of each shell's completions, below a folder `share`.
 const COMPLETIONS: [(Shell, &str); 3] = [
     (Shell::Bash, "bash-completion/completions/ut-decode"),
     (Shell::Zsh, "zsh/site-functions/_ut-decode"),
@@ -35,7 +35,7 @@ pub fn run(folder: &Path) -> Result<(), Failure> {
     print(&format!("{} written to {}\n", count(files.len(), "file"), folder.display()))
 }
 
-/// The page of a command, and those of its subcommands.
+/// Adds the pages of a command and of its subcommands.
 fn manuals(command: &clap::Command, files: &mut Vec<(PathBuf, Vec<u8>)>) -> Result<(), Failure> {
     let man = clap_mangen::Man::new(command.clone());
     let mut page = Vec::new();

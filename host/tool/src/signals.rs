@@ -1,4 +1,4 @@
-//! Signals: files that are too large are an error, and a program that is ended leaves no half-written file.
+//! Signals: a file that is too large is an error, and a program that is ended leaves no half-written file.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering, Ordering::Relaxed};
@@ -8,19 +8,18 @@ use std::time::Duration;
 /// The signal that came, or 0.
 static SIGNAL: AtomicI32 = AtomicI32::new(0);
 
-/// Whether the command looks at [`interrupted`].
+/// True if the command looks at [`interrupted`].
 static GENTLY: AtomicBool = AtomicBool::new(false);
 
-/// How long a command that ends by itself may take for it.
+/// Time that a command may take to end by itself.
 #[cfg(unix)]
 const PATIENCE: Duration = Duration::from_millis(700);
 
-/// Says that the command looks at [`interrupted`] and ends by itself.
+/// Announces that the command looks at [`interrupted`] and ends by itself.
 pub fn end_gently() {
     GENTLY.store(true, Ordering::SeqCst);
 }
 
-/// Returns true if the program was told to end.
 pub fn interrupted() -> bool {
     SIGNAL.load(Ordering::SeqCst) != 0
 }
@@ -68,7 +67,7 @@ pub fn prepare() {
     }
 }
 
-/// Returns true if this process was started with a signal ignored, as SIGHUP under nohup: it is to stay so.
+/// Returns true if this process was started with a signal ignored, as SIGHUP under nohup.
 #[cfg(unix)]
 fn is_ignored(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::zeroed();
@@ -82,29 +81,27 @@ fn is_ignored(signal: i32) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-/// How far the command is: position and length of its progress bar.
+/// Position and length of the progress bar.
 static REACHED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// What the user has of a command that is stopped.
+/// Results that the user has of a command that is stopped, for the message.
 static KEPT: Mutex<&str> = Mutex::new("");
 
-/// Whether another process speaks for this one.
+/// True if another process speaks for this one.
 static SILENT: AtomicBool = AtomicBool::new(false);
 
-/// Notes how far the command is.
 pub fn reached(position: u64, length: u64) {
     REACHED[1].store(length, Relaxed);
     REACHED[0].store(position, Relaxed);
 }
 
-/// Notes what the user has of the command if it is stopped from now on.
+/// Sets the message for a stop from now on.
 pub fn keeps(what: &'static str) {
     if let Ok(mut kept) = KEPT.lock() {
         *kept = what;
     }
 }
 
-/// Says nothing when stopped: another process speaks for this one.
 pub fn be_silent() {
     SILENT.store(true, Relaxed);
 }

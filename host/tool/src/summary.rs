@@ -1,4 +1,4 @@
-//! What `decode` says at its end: to a person, and as JSON.
+//! Summary of `decode`, as text and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::args::flip_of;
 use serde_json::{Map, Value, json};
 
-use crate::output::number;
+use crate::output::{decimal, number};
 use ut_data::detector::N_LAYERS;
 use ut_data::input::{Origin, kind};
 use ut_data::pipeline::{Fill, Flow, Stage};
@@ -17,32 +17,31 @@ use ut_decoders::{Count, EventReport, Kind};
 pub use ut_report::meaning;
 
 /// The layers, in the order in which particles cross them.
-const LAYERS: [&str; N_LAYERS] = ["aX", "aU", "bV", "bX"];
+pub const LAYERS: [&str; N_LAYERS] = ["aX", "aU", "bV", "bX"];
 
-/// One counter over all events.
 #[derive(Clone, Copy, Default)]
 struct Total {
     sum: u64,
-    /// Events in which it is not 0.
+    /// Events with it.
     events: u64,
-    /// The place of the first of them, over all inputs.
+    /// Place of the first such event, over all inputs.
     first: u64,
 }
 
-/// What became of a batch.
+/// Sums of a batch.
 pub struct Part {
     hits: u64,
     masked: u64,
     hits_of_layer: [u64; N_LAYERS],
-    /// The events with their places over all inputs.
+    /// Events with their places over all inputs.
     events: Vec<(u64, EventReport)>,
     /// Time in the decoder.
     decoding: Duration,
 }
 
 impl Part {
-    /// Counts what was decoded in `decoding` and what a mask took out; `layers` are [`Totals::layers`], `origins` those of
-    /// the events.
+    /// Sums up a batch that took `decoding`, and of which a mask took out `masked` hits; `layers` are
+    /// [`Totals::layers`].
     pub fn of(
         layers: &[usize],
         origins: &[Origin],
@@ -60,7 +59,6 @@ impl Part {
         Self { hits, masked, hits_of_layer, events, decoding }
     }
 
-    /// Hits that are left.
     pub const fn hits(&self) -> u64 {
         self.hits
     }
@@ -82,7 +80,6 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Nothing summed yet.
     pub fn new(tables: &DetectorTables, flip: Flip, has_mask: bool) -> Self {
         let decoding = Duration::ZERO;
         Self {
@@ -97,12 +94,11 @@ impl Totals {
         }
     }
 
-    /// By sector group, its layer.
+    /// Returns the layer of each sector group.
     pub fn layers(&self) -> Arc<[usize]> {
         Arc::clone(&self.layer_of_group)
     }
 
-    /// Adds a batch.
     pub fn add(&mut self, part: &Part) {
         for &(place, event) in &part.events {
             for (total, count) in self.counts.iter_mut().zip(Count::ALL) {
@@ -131,12 +127,11 @@ impl Totals {
         Count::ALL.into_iter().filter(move |count| count.kind() == kind).map(|count| (count, self.total(count)))
     }
 
-    /// Returns true if anything is wrong with the data.
     pub fn has_trouble(&self) -> bool {
         self.of_kind(Kind::Trouble).any(|(_, total)| total.sum > 0)
     }
 
-    /// For a person; events are counted over `several` files, and `error_banks` are those of [`Seen`](ut_data::input::Seen).
+    /// Returns the summary for a person; `several`: places of events count over several files; `error_banks` by type.
     pub fn text(&self, elapsed: Duration, flow: &Flow, several: bool, error_banks: &BTreeMap<u8, u64>) -> String {
         let mut text = String::new();
         let mut row = |name: &str, value: &str| {
@@ -145,7 +140,7 @@ impl Totals {
         };
         let per_event = |n: u64| {
             let mean = n as f64 / self.events.max(1) as f64;
-            format!("{:<12}{mean:.1} an event", number(n))
+            format!("{:<12}{} an event", number(n), decimal(mean))
         };
         row("events", &number(self.events));
         row("banks", &per_event(self.total(Count::Banks).sum));
@@ -160,10 +155,13 @@ impl Totals {
         row("flip", self.flip);
         let seconds = self.decoding.as_secs_f64();
         let rate = self.events as f64 / elapsed.as_secs_f64().max(1e-9);
-        let time =
-            format!("{:.3} s ({rate:.0} events/s); decoding {seconds:.3} s of all threads", elapsed.as_secs_f64());
+        let time = format!(
+            "{:.3} s ({} events/s); decoding {seconds:.3} s of all threads",
+            elapsed.as_secs_f64(),
+            number(rate as u64)
+        );
         row("time", &time);
-        // Not where it ended before this was known.
+        // Unknown where the job ended early.
         if !flow.elapsed.is_zero() {
             row("busy", &flow_text(flow));
         }
@@ -175,7 +173,7 @@ impl Totals {
                 }
 
                 let Total { sum, events: n, first } = total;
-                // Warnings name events of a file.
+                // Warnings count events in a file.
                 let of = if several { " of all inputs" } else { "" };
                 let (first, n_events) = (number(first), number(n));
                 let place = match n {
@@ -197,12 +195,12 @@ impl Totals {
             } else {
                 "the fragment of a board was lost"
             };
-            row(&format!("  {}", kind::name(kind)), &format!("{n:<12}{what}"));
+            row(&format!("  {}", kind::name(kind)), &format!("{:<12}{what}", number(*n)));
         }
         text
     }
 
-    /// For a program: `events`, `hits`, `report` and more.
+    /// Returns the summary for a program.
     pub fn json(&self, elapsed: Duration) -> Map<String, Value> {
         let kinds = [Kind::Statistic, Kind::Trouble];
         let named = |f: fn(Total) -> Value| -> Map<String, Value> {
@@ -232,10 +230,10 @@ impl Totals {
     }
 }
 
-/// The stages of `decode`, as [`Flow::stages`] has them.
+/// Names of [`Flow::stages`].
 const STAGES: [&str; 3] = ["reading", "decoding", "writing"];
 
-/// Returns which stage limits the rate.
+/// Returns how busy each stage was: the one that always is limits the rate.
 fn flow_text(flow: &Flow) -> String {
     let stage = |(name, stage): (&str, Stage)| {
         let threads = if stage.threads > 1 { format!(" of {} threads", stage.threads) } else { String::new() };
@@ -244,7 +242,6 @@ fn flow_text(flow: &Flow) -> String {
     STAGES.into_iter().zip(flow.stages()).map(stage).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns where the time of `decode` went.
 pub fn flow_json(flow: &Flow) -> Value {
     let stage = |(name, stage): (&str, Stage)| {
         let share = stage.share(flow.elapsed);

@@ -1,4 +1,4 @@
-//! `ut-decode sweep`: every combination of some parameters' values.
+//! `ut-decode sweep`: every combination of values.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use serde_json::json;
 use tuner::Outcome;
-use tuner::store::contents::Prune;
-use tuner::store::{Store, StoreError};
 use ut_bench::chip::Chip;
 use ut_bench::decoding::laid_out;
 use ut_bench::environment::Environment;
@@ -35,10 +33,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 /// Seed of the orders in which points are measured.
 const SEED: u64 = 1;
 
-/// Points of the table on the terminal.
 const SHOWN_POINTS: usize = 10;
 
-/// What is written into the folder, beside the journal.
+/// Files in the folder, beside the journal.
 const RESULTS: [&str; 3] = ["sweep.json", "sweep.csv", "sweep.html"];
 
 const JOURNAL: &str = "journal.sqlite";
@@ -70,16 +67,13 @@ pub struct Args {
     /// Folder for the results, and for the journal from which a killed sweep continues.
     #[arg(long, short, value_name = "DIR", default_value = "ut-decode-sweep")]
     output: PathBuf,
-    /// Ignore the journal and start over.
-    #[arg(long)]
-    fresh: bool,
     /// Rounds: how often each point is measured (emulated: counted once).
     #[arg(long, value_name = "N", default_value_t = 6, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rounds: u32,
-    /// What is compared on the emulated backend; all counts are in the files.
+    /// Compare this count on the emulated backend; all counts are in the files.
     #[arg(long, value_name = "NAME", default_value = "global_sectors", value_parser = PossibleValuesParser::new(METRICS.map(|metric| metric.name)))]
     metric: String,
-    /// What is measured on the cuda backend: the kernels alone, the kernels and the copies in, or end to end.
+    /// Measure the kernels alone, the kernels and the copies in, or end to end, on the cuda backend.
     #[arg(long, value_name = "MODE", default_value = "device-resident", value_parser = one_of!(Mode::ALL, Mode::name))]
     mode: Mode,
     #[command(flatten)]
@@ -121,7 +115,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.dry_run {
         return print(&dry_run(&plan));
     }
-    let mut protected = Protected::inputs(&args.sample.files);
+    let mut protected = Protected::inputs(&args.sample.of.files);
     protected.add([&detector.boards, &detector.geometry].into_iter().flatten(), "a table");
     protected.add_unnamed();
     for name in RESULTS.into_iter().chain([JOURNAL]) {
@@ -164,7 +158,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "backend": about.backend,
         "unit": about.unit,
         "gpu": environment.facts().map(|facts| &facts.gpu.name),
-        "sample": identity(&about.sample, &args.sample.files, &detector),
+        "sample": identity(&about.sample, &args.sample.of.files, &detector),
         "events": about.events,
         "grouping": detector.tables.grouping().name(),
         "boards": detector.boards,
@@ -174,7 +168,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "machine": about.machine,
     });
     let facts = facts.as_object().into_iter().flatten().map(|(name, value)| (name.clone(), value.to_string()));
-    // What no axis varies has the base's value, whichever option it came from.
+    // Parameters that no axis varies have the base's values.
     let fact = |name: &str| (name.to_owned(), value_text(name, base.get(name)));
     let facts = facts.chain(backend.all_parameters().map(|parameter| fact(parameter.name)));
     let outcomes = measure(args, &sweep, facts.collect(), &mut environment)?;
@@ -193,9 +187,6 @@ fn measure(
     let folder = |error| format!("cannot make the folder {}: {error}", args.output.display());
     std::fs::create_dir_all(&args.output).map_err(folder)?;
     let path = args.output.join(JOURNAL);
-    if args.fresh && path.exists() {
-        begin_anew(&path)?;
-    }
     let journal = Journal::open(&path, sweep.plan, facts)?;
     let (all, points, skipped) = (sweep.visits(), sweep.plan.points.len(), sweep.plan.skipped.len());
     let done = sweep.done(&journal)?;
@@ -212,31 +203,6 @@ fn measure(
     let outcomes = sweep.run(&journal, tick)?;
     drop(progress);
     Ok(outcomes)
-}
-
-/// Empties a journal; removes one that cannot be read, with the files that SQLite keeps beside it. A journal that another
-/// process is writing to is left alone, with an error.
-fn begin_anew(path: &Path) -> Result<(), Failure> {
-    match Store::open(path) {
-        Ok(mut store) => {
-            let runs = store.runs()?.into_iter().map(|summary| summary.record.run).collect();
-            store.prune(&Prune { runs, ..Prune::default() })?;
-        }
-        Err(StoreError::Corrupt { .. } | StoreError::Newer { .. }) => {
-            for end in ["", "-wal", "-shm", "-journal"] {
-                let mut file = path.as_os_str().to_owned();
-                file.push(end);
-                match std::fs::remove_file(&file) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(format!("cannot remove {}: {error}", Path::new(&file).display()).into());
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Err(error) => return Err(error.into()),
-    }
-    Ok(())
 }
 
 fn in_words(time: Duration) -> String {
@@ -266,7 +232,7 @@ fn text(report: &Report, folder: &Path) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The best points and the default, the best first.
+/// Returns a table of the best points and the default, the best first.
 fn points(report: &Report) -> String {
     let mut order: Vec<_> = (0..report.points.len()).filter(|&place| report.points[place].measured.is_some()).collect();
     let median = |place: usize| report.points[place].measured.as_ref().map_or(f64::NAN, |spread| spread.median);
@@ -328,7 +294,7 @@ fn dry_run(plan: &Plan) -> String {
     table(&rows)
 }
 
-/// Returns how the program was called, its own name without the path.
+/// Returns the command line, the program's name without its path.
 fn command() -> String {
     let mut words = vec!["ut-decode".to_owned()];
     let quoted = |word: String| if word.contains([' ', '[', '*', '"']) { format!("'{word}'") } else { word };

@@ -1,6 +1,6 @@
-//! Tables for people: columns as wide as they need be.
+//! Tables for people.
 
-/// Rows of cells in columns; the first column to the left, the others to the right. The first row is the head.
+/// Aligns rows of cells, the head first: the first column to the left, the others to the right.
 pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();

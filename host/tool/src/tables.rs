@@ -1,36 +1,32 @@
-//! `ut-decode tables`: what a detector's tables say, and what is odd about them.
+//! `ut-decode tables`: contents of a detector's tables, and what is odd about them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::Failure;
-use crate::args::{DetectorArgs, bank_format, flip_name, flip_of};
+use crate::args::{DetectorArgs, flip_name, flip_of};
 use crate::config;
-use crate::detector::{Detector, hash};
-use crate::output::{print_beside, write_json};
+use crate::detector::hash;
+use crate::output::{count, print_beside, write_json};
+use crate::summary::LAYERS;
+use crate::table::table;
 use serde_json::json;
 use ut_data::DetectorTables;
-use ut_data::detector::{BankVersion, Connection, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of};
-
-/// The layers, in the order in which particles cross them.
-const LAYERS: [&str; N_LAYERS] = ["aX", "aU", "bV", "bX"];
+use ut_data::detector::{BankVersion, Connection, LANES_PER_BOARD, N_SECTORS, sectors_of_layer};
 
 /// Lanes of a sector: 904 sectors of format v5 have one, 144 have two; all of format v4 have one.
 const MOST_LANES: usize = 2;
 
 /// Show and check a detector's tables.
 ///
-/// Reads the boards and the geometry that `decode` takes, those of the options or else of ut-decode.toml, says what they
-/// hold, layer by layer, and what is odd: sectors that no lane reads, sectors with more than two lanes, one channel on two
-/// lanes, and in format v5 boards without a lane. Exit code 1 when something is odd.
+/// Reads the boards and the geometry that `decode` takes, those of the options or else of ut-decode.toml, says what
+/// they hold, layer by layer, and what is odd: sectors that no lane reads, sectors with more than two lanes, one
+/// channel on two lanes, and in format v5 boards without a lane. Exit code 1 when something is odd.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     detector: DetectorArgs,
-    /// Show the embedded synthetic detector, of this bank format [default: v5, where neither options nor settings name tables].
-    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", value_parser = bank_format(), conflicts_with = "boards")]
-    format: Option<BankVersion>,
     /// Look up which board and lane read this sector, instead.
     #[arg(long, value_name = "ID", value_parser = clap::value_parser!(u16).range(0..N_SECTORS as i64))]
     sector: Option<u16>,
@@ -44,15 +40,16 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let DetectorArgs { boards, geometry, .. } = &args.detector;
-    let set = || config::tables().filter(|_| args.format.is_none());
+    let synthetic = args.detector.synthetic_detector;
+    let set = || config::tables().filter(|_| synthetic.is_none());
     let detector = match boards.clone().zip(geometry.clone()).or_else(set) {
-        // What does not fit is odd, and the rest is shown beside it.
+        // A misfit is odd, and the rest is shown beside it.
         Some((boards, geometry)) => {
             let mut trusting = args.detector.clone();
             trusting.trust_tables = true;
-            Detector::read(boards, geometry, &trusting)?
+            trusting.read(boards, geometry)?
         }
-        None => Detector::embedded(args.format.unwrap_or(BankVersion::V5), &args.detector),
+        None => args.detector.embedded(synthetic.flatten().unwrap_or(BankVersion::V5)),
     };
     let tables = &detector.tables;
     if args.sector.is_some() || args.board.is_some() {
@@ -70,11 +67,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     odd.extend(tables.check_fit().err().filter(|_| !args.detector.trust_tables).map(|error| error.to_string()));
     let unread: Vec<usize> = (0..N_SECTORS).filter(|&sector| lanes[sector] == 0).collect();
     if !unread.is_empty() {
-        odd.push(format!("{} sectors that no lane reads out: {}", unread.len(), list(&unread)));
+        odd.push(format!("{} that no lane reads out: {}", count(unread.len(), "sector"), list(&unread)));
     }
     let crowded: Vec<usize> = (0..N_SECTORS).filter(|&sector| lanes[sector] > MOST_LANES).collect();
     if !crowded.is_empty() {
-        odd.push(format!("{} sectors with more than {MOST_LANES} lanes: {}", crowded.len(), list(&crowded)));
+        odd.push(format!("{} with more than {MOST_LANES} lanes: {}", count(crowded.len(), "sector"), list(&crowded)));
     }
     for (channel, slots) in by_channel.iter().filter(|(_, slots)| slots.len() > 1) {
         let names: Vec<String> = slots.iter().map(|&slot| name(slot)).collect();
@@ -89,22 +86,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     // Of format v4 a quarter of the ids is not in use.
     let (boards, geometry) = (tables.boards(), tables.geometry());
     if boards.version == BankVersion::V5 && !idle.is_empty() {
-        odd.push(format!("{} boards without any lane: {}", idle.len(), list(&idle)));
+        odd.push(format!("{} without any lane: {}", count(idle.len(), "board"), list(&idle)));
     }
     let mut layers = Vec::new();
     for (layer, name) in LAYERS.iter().enumerate() {
-        let of_layer: Vec<usize> = (0..N_SECTORS).filter(|&sector| layer_of(sector) == layer).collect();
+        let of_layer = sectors_of_layer(layer);
         let range = |value: &dyn Fn(usize) -> f32| {
-            let values = of_layer.iter().map(|&sector| value(sector));
-            let (least, most) =
-                (values.clone().fold(f32::INFINITY, f32::min), values.fold(f32::NEG_INFINITY, f32::max));
-            [least, most]
+            let values = of_layer.clone().map(value);
+            [values.clone().fold(f32::INFINITY, f32::min), values.fold(f32::NEG_INFINITY, f32::max)]
         };
-        let flipped = of_layer.iter().filter(|&&sector| geometry.sectors[sector].is_flipped()).count();
+        let flipped = of_layer.clone().filter(|&sector| geometry.sectors[sector].is_flipped()).count();
         layers.push(json!({
             "layer": name,
             "sectors": of_layer.len(),
-            "lanes": of_layer.iter().map(|&sector| lanes[sector]).sum::<usize>(),
+            "lanes": lanes[of_layer.clone()].iter().sum::<usize>(),
             "flipped": flipped,
             "pitch": range(&|sector| geometry.sectors[sector].pitch),
             "x": range(&|sector| geometry.sectors[sector].p0_x),
@@ -143,8 +138,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "boards              {}\n                    {} boards, {} without a lane; {connected} lanes; bank version {} (format {})\n\
          geometry            {}\n                    {N_SECTORS} sectors, version {} (dx/dy by {})\n\
          groups              {} ({})\n\
-         flip                {}\n\n\
-         layer  sectors  lanes  flipped  pitch/mm        x/mm             y/mm             z/mm             dx/dy\n",
+         flip                {}\n\n",
         of(&detector.boards).unwrap_or_else(embedded),
         boards.n_boards(),
         idle.len(),
@@ -160,25 +154,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             BankVersion::V5 => format!("strips of flipped sectors count from {}", flip_name(config::flip())),
         },
     );
+    let head = ["layer", "sectors", "lanes", "flipped", "pitch/mm", "x/mm", "y/mm", "z/mm", "dx/dy"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
     for layer in &layers {
-        let range = |key: &str, digits: usize| {
+        let mut row = vec![layer["layer"].as_str().unwrap_or_default().to_owned()];
+        row.extend(["sectors", "lanes", "flipped"].map(|key| layer[key].to_string()));
+        for (key, digits) in [("pitch", 4), ("x", 0), ("y", 0), ("z", 1), ("dx_dy", 4)] {
             let [least, most] = [0, 1].map(|end| layer[key][end].as_f64().unwrap_or(f64::NAN));
-            format!("{least:.digits$} … {most:.digits$}")
-        };
-        let _ = writeln!(
-            text,
-            "{:<5}  {:<7}  {:<5}  {:<7}  {:<14}  {:<15}  {:<15}  {:<15}  {}",
-            layer["layer"].as_str().unwrap_or_default(),
-            layer["sectors"],
-            layer["lanes"],
-            layer["flipped"],
-            range("pitch", 4),
-            range("x", 0),
-            range("y", 0),
-            range("z", 1),
-            range("dx_dy", 4),
-        );
+            row.push(format!("{least:.digits$} … {most:.digits$}"));
+        }
+        rows.push(row);
     }
+    text += &table(&rows);
     text += if odd.is_empty() { "\nNothing is odd.\n" } else { "\nodd:\n" };
     for line in &odd {
         let _ = writeln!(text, "  {line}");
@@ -187,26 +174,27 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if odd.is_empty() { Ok(()) } else { Err("the tables are odd: they would lose, double or misplace hits".into()) }
 }
 
-/// Says which lanes read a sector, or which sectors a board reads.
+/// Prints the lanes that read a sector, or the sectors that a board reads.
 fn look_up(args: &Args, tables: &DetectorTables) -> Result<(), Failure> {
     let of_sector = |connection: &Connection| args.sector.is_none_or(|sector| connection.sector == sector);
     let of_board = |connection: &Connection| args.board.is_none_or(|board| connection.lane.board == board);
     let found: Vec<Connection> = tables.connections().filter(of_sector).filter(of_board).collect();
-    let mut text = String::from("board  lane  sector  strips   layer  side  stave  face  module  part  x/mm    y/mm\n");
-    let mut lanes = Vec::new();
+    let head =
+        ["board", "lane", "sector", "strips", "layer", "side", "stave", "face", "module", "part", "x/mm", "y/mm"];
+    let (mut rows, mut lanes) = (vec![head.map(str::to_owned).to_vec()], Vec::new());
     for Connection { lane, sector, strips: (first, last) } in &found {
         let (place, geometry) =
             (tables.places()[usize::from(*sector)], &tables.geometry().sectors[usize::from(*sector)]);
         let channel = place.channel;
         let (layer, side) = (LAYERS[usize::from(channel.layer())], ["C", "A"][usize::from(channel.side())]);
         let (stave, face, module, part) = (channel.stave(), channel.face(), channel.module(), channel.sector());
-        let (x, y, strips) = (geometry.p0_x, geometry.p0_y, format!("{first}-{last}"));
-        // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "{:<5}  {:<4}  {sector:<6}  {strips:<7}  {layer:<5}  {side:<4}  {stave:<5}  {face:<4}  {module:<6}  {part:<4}  {x:<6.0}  {y:.0}",
-            lane.board, lane.lane
-        );
+        let (x, y) = (geometry.p0_x, geometry.p0_y);
+        let mut row =
+            vec![lane.board.to_string(), lane.lane.to_string(), sector.to_string(), format!("{first}-{last}")];
+        row.extend([layer, side].map(str::to_owned));
+        row.extend([stave, face, module, part].map(|number| number.to_string()));
+        row.extend([x, y].map(|place| format!("{place:.0}")));
+        rows.push(row);
         lanes.push(json!({
             "board": lane.board, "lane": lane.lane, "sector": sector, "first_strip": first, "last_strip": last,
             "layer": layer, "side": side, "stave": stave, "face": face, "module": module, "part": part, "x": x, "y": y,
@@ -216,12 +204,19 @@ fn look_up(args: &Args, tables: &DetectorTables) -> Result<(), Failure> {
         write_json(path, &json!({ "lanes": lanes }))?;
     }
     if found.is_empty() {
-        return Err("no lane of the tables does".into());
+        let of =
+            |name: &str, number: Option<u16>| number.map_or_else(String::new, |number| format!(" {name} {number}"));
+        let (board, sector) = (of("of board", args.board.map(u16::from)), of("reads sector", args.sector));
+        return Err(format!(
+            "the tables have no lane{board} that{}",
+            if sector.is_empty() { " is connected" } else { &sector }
+        )
+        .into());
     }
-    print_beside(args.json.as_deref(), &text)
+    print_beside(args.json.as_deref(), &table(&rows))
 }
 
-/// Numbers, the first few of them.
+/// Returns the first few numbers.
 fn list(numbers: &[usize]) -> String {
     let first: Vec<String> = numbers.iter().take(10).map(usize::to_string).collect();
     let more = if numbers.len() > first.len() { ", …" } else { "" };

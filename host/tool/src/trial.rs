@@ -1,4 +1,4 @@
-//! What `compare` and the tuning commands share: what is decoded, and how evidence is weighed.
+//! Options of `compare` and the tuning commands: events, and how evidence is weighed.
 
 use std::path::PathBuf;
 
@@ -13,15 +13,15 @@ use ut_data::detector::BankVersion;
 use ut_data::input::EventBatch;
 use ut_data::synth::Profile;
 use ut_decoders::Backend;
+use ut_report::Detector;
 
 use crate::args::{DetectorArgs, bank_format, one_of};
 use crate::config;
-use crate::detector::Detector;
 use crate::sample::{MAX_EVENTS, embedded, identity, read};
 use crate::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-/// What is decoded.
+/// Events that are decoded.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sample")]
 pub struct SampleArgs {
@@ -29,7 +29,7 @@ pub struct SampleArgs {
     /// events.
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// How busy the synthetic events are.
+    /// Profile of the synthetic events: how busy they are.
     #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
     pub profile: Profile,
     /// Bank format of the synthetic events.
@@ -38,16 +38,16 @@ pub struct SampleArgs {
 }
 
 impl SampleArgs {
-    /// The detector alone: that of the settings, or the embedded one.
+    /// Returns the detector of the settings, or the embedded one.
     pub fn detector(&self) -> Result<Detector, Failure> {
         let args = DetectorArgs::default();
         if self.files.is_empty() {
-            return Ok(Detector::embedded(self.format, &args));
+            return Ok(args.embedded(self.format));
         }
-        Detector::load(&args, &self.files)
+        args.load(&self.files)
     }
 
-    /// The detector, the events, and what they are called.
+    /// Returns the detector, the events, and their name.
     pub fn load(&self) -> Result<(Detector, Vec<EventBatch>, String), Failure> {
         let (detector, name) = (self.detector()?, self.source());
         let events = if self.files.is_empty() {
@@ -61,7 +61,7 @@ impl SampleArgs {
         Ok((detector, events, name))
     }
 
-    /// Returns what the events are called.
+    /// Returns the name of the events.
     pub fn source(&self) -> String {
         if self.files.is_empty() {
             return format!("embedded {} {} events", self.profile.name(), self.format.name());
@@ -70,23 +70,23 @@ impl SampleArgs {
         names.join(" ")
     }
 
-    /// The same, with a hash that tells the files from others of the same names.
+    /// Returns the name with a hash that tells the files from others of the same names.
     pub fn identity(&self, detector: &Detector) -> String {
         identity(&self.source(), &self.files, detector)
     }
 }
 
-/// The decoder on these events, with the options of the settings and configurations of what is varied.
+/// Returns the decoder on these events, with the options of the settings.
 pub fn device(varied: Varied, detector: &Detector, events: Vec<EventBatch>) -> DecodeDevice<'_> {
     DecodeDevice::new(&detector.tables, config::options(), events, varied)
 }
 
-/// How evidence is taken and weighed.
+/// Rules by which evidence is taken and weighed.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Evidence")]
 pub struct RuleArgs {
-    /// How evidence is weighed: blocks looks at the variance between interleaved blocks; alice takes the 95 % interval
-    /// of the difference of the means of all samples, as ALICE does, which alarms too often on free clocks.
+    /// Weigh evidence by the variance between interleaved blocks (blocks), or by the 95 % interval of the difference of
+    /// the means of all samples (alice), as ALICE does, which alarms too often on free clocks.
     #[arg(long, default_value = "blocks", value_parser = ["blocks", "alice"])]
     rule: String,
     /// Difference in % within which two configurations count as the same.
@@ -102,7 +102,7 @@ pub struct RuleArgs {
     watch: WatchArgs,
 }
 
-/// When the machine is too busy to measure on.
+/// Load at which the machine is too busy to measure on.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Evidence")]
 pub struct WatchArgs {
@@ -112,7 +112,7 @@ pub struct WatchArgs {
 }
 
 impl WatchArgs {
-    /// A watch over what a backend runs on.
+    /// Returns a watch over the hardware of a backend.
     pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
         if self.others.is_nan() || self.others < 0.0 {
             usage("--others must be a share in %, not negative");
@@ -122,7 +122,7 @@ impl WatchArgs {
 }
 
 impl RuleArgs {
-    /// The plan, with `rounds` where none were given.
+    /// Returns the plan, with `rounds` where none were given.
     pub fn plan(&self, rounds: usize) -> Plan {
         let looks = &self.looks;
         if !(0.0..100.0).contains(&self.zone) {
@@ -143,13 +143,13 @@ impl RuleArgs {
         }
     }
 
-    /// A watch over what a backend runs on.
+    /// Returns a watch over the hardware of a backend.
     pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
         self.watch.watch(backend)
     }
 }
 
-/// Returns what a watch sees now, if that is trouble: the usual cause of discarded samples.
+/// Returns the state of the machine if it is in trouble, the usual cause of discarded samples.
 pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
     let state = watch.look();
     if judgement.discarded == 0 || state.trouble(&watch.limits()).is_none() {
@@ -158,12 +158,12 @@ pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
     format!("note                {}\n", state.in_words())
 }
 
-/// A probability: plain where a person can read it so.
+/// Returns a probability, plain where a person can read it so.
 fn probability(p: f64) -> String {
     if p > 0.0 && p < 1e-4 { format!("{p:.0e}") } else { format!("{p:.4}") }
 }
 
-/// Returns what a judgement rests on, a line each.
+/// Returns the evidence of a judgement, a line each.
 pub fn evidence(judgement: &Judgement) -> String {
     let interval = if judgement.low.is_finite() && judgement.high.is_finite() {
         format!("interval {} to {}", percent(judgement.low), percent(judgement.high))

@@ -1,4 +1,4 @@
-//! Tuned values for the commands that decode: looked up by themselves, and said.
+//! Tuned values for the commands that decode.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use ut_bench::tunable::{self, Subject, Tuned};
 use ut_data::detector::DetectorTables;
 use ut_data::{DecodeOptions, Layout};
 use ut_decoders::{Backend, Parameters};
+use ut_report::Detector;
 
 use crate::Failure;
 use crate::config;
-use crate::detector::Detector;
 use crate::output::{detail, say};
 use crate::sample::read;
 use crate::tune::Watcher;
 
-/// When the search of a first use ends.
+/// Budget of the search of a first use.
 const FIRST_USE: &str = "evaluations=40,no-gain=15+gain=0.002,time=20";
 
-/// How long a first use waits for a quiet machine.
+/// Longest time that a first use waits for a quiet machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Whether tuned values are used.
+/// Use of tuned values.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Tuning")]
 pub struct TunedArgs {
@@ -48,10 +48,7 @@ pub struct TunedArgs {
 }
 
 impl TunedArgs {
-    /// What tuned values must have been tuned for.
-    ///
-    /// # Errors
-    /// None that these keys could have.
+    /// Returns the workload that values must have been tuned for.
     pub fn tuned_for(&self, tables: &DetectorTables, options: &DecodeOptions) -> Result<Workload, StoreError> {
         match &self.workload {
             None => tunable::workload(tables, options),
@@ -103,8 +100,8 @@ impl TunedArgs {
         }
     }
 
-    /// Looks up what was tuned for this machine and these banks, and reports it on standard error. A store that cannot
-    /// be read is only a warning: any values decode the same hits.
+    /// Returns the values that were tuned for this machine and these banks, and prints them on standard error. A store
+    /// that cannot be read is only a warning: any values decode the same hits.
     pub fn configuration(
         &self,
         what: impl Into<Subject>,

@@ -37,7 +37,7 @@ pub enum SweepError {
     #[error(transparent)]
     Journal(#[from] TuneError),
     #[error(
-        "{file} belongs to another sweep: its {what} is {there}, now it would be {here}; choose another folder, or --fresh"
+        "{file} belongs to another sweep: its {what} is {there}, now it would be {here}; choose another folder, or remove this one"
     )]
     Other { file: String, what: String, there: String, here: String },
     #[error("batches of {batch} events: {message}")]

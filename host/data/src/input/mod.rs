@@ -47,7 +47,7 @@ pub use mep_writer::MepWriter;
 pub use odin::{Crossing, Odin, OdinFacts, Tae, from_utc, utc};
 pub use parser::{Parser, Part};
 pub use part::{InputPart, Section, sections};
-pub use recognise::{check_file, without_compression};
+pub use recognise::{check_file, is_table, without_compression};
 pub use seen::Seen;
 pub use select::{Places, Select};
 pub use unpack::UnpackError;

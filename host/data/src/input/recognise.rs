@@ -135,6 +135,13 @@ pub fn check_file(path: &Path) -> Result<(), InputError> {
     }
 }
 
+/// Returns true if a regular file is a table of a detector, boards or geometry.
+pub fn is_table(path: &Path) -> bool {
+    // What is not taken else is of another format.
+    let is_kind = |what: &str| NOT_TAKEN.iter().all(|(_, other)| *other != what);
+    matches!(check_file(path), Err(InputError::NotTaken { what, .. }) if is_kind(what))
+}
+
 /// Refuses a file that begins as those of a format that is not taken.
 fn refuse(begin: &[u8], path: &Path) -> Result<(), InputError> {
     match NOT_TAKEN.iter().find(|(magic, _)| begin.starts_with(magic) && !sizes_agree(begin)) {

@@ -1,20 +1,20 @@
-//! What differs between a run and its reference, in words and numbers.
+//! Differences between a run and its reference, in words and numbers.
 
 use chart_page::Page;
 
 use super::maps::remarks;
 use super::names::{count, lanes_of_sectors, sector as sector_name, short};
 use super::{Drawing, Run};
-use crate::{Difference, Distribution, MARKED, distributions};
+use crate::{Difference, MARKED};
 use ut_data::DetectorTables;
 
-/// Standard deviations by which a sector differs the most; 0 where nothing is known.
+/// Returns the larger of the two deviations of a sector; 0 where nothing is known.
 pub fn most(d: &Difference) -> f64 {
     let known = [d.sigmas, d.charge_sigmas].map(|sigmas| if sigmas.is_nan() { 0.0 } else { sigmas.abs() });
     known[0].max(known[1])
 }
 
-/// A sector that differs, in a line.
+/// Describes a sector that differs, in a line.
 pub fn said(d: &Difference, lanes: &[usize], tables: &DetectorTables) -> String {
     let [in_a, in_b] = d.hits.map(short);
     let hits = if d.is_marked() {
@@ -27,7 +27,7 @@ pub fn said(d: &Difference, lanes: &[usize], tables: &DetectorTables) -> String 
     format!("{}{hits}{}", sector_name(d.sector, lanes, tables), if d.is_charge_marked() { &charge } else { "" })
 }
 
-/// What differs: how many sectors, which, and which distributions.
+/// Says how many sectors differ, and which.
 pub fn summary(page: &mut Page, drawing: &Drawing<'_>, reference: &Run<'_>, differences: &[Difference]) {
     let (run, tables) = (&drawing.run, drawing.tables());
     page.heading(&format!("What differs: {} (A) from {} (B)", run.name, reference.name));
@@ -61,24 +61,6 @@ pub fn summary(page: &mut Page, drawing: &Drawing<'_>, reference: &Run<'_>, diff
     if !marked.is_empty() {
         let rows = marked.iter().map(|d| (true, row(d))).collect();
         page.long_table("Sectors that differ", &head.map(str::to_owned), rows);
-    }
-    let shapes = distributions(&run.sums.view, &reference.sums.view);
-    if !shapes.is_empty() {
-        let head = ["distribution", "χ²", "degrees of freedom", "σ"].map(str::to_owned);
-        let row = |shape: &Distribution| {
-            let cells = [shape.name.clone(), short(shape.chi2), shape.freedom.to_string(), short(shape.sigmas)];
-            (shape.sigmas >= MARKED, cells.to_vec())
-        };
-        let n = shapes.iter().filter(|shape| shape.sigmas >= MARKED).count() as u64;
-        let of = count(shapes.len() as u64, "distribution");
-        page.text(&format!(
-            "Of {of} of charge, cluster size and hits of a lane, {} by as much.",
-            if n == 1 { "1 differs".to_owned() } else { format!("{n} differ") }
-        ));
-        page.folded_table("Differences of distributions", &head, shapes.iter().map(row));
-        page.note(
-            "χ² between the shapes. Hits of one event are not quite independent, so a few σ between long runs say little.",
-        );
     }
     let head = [&head[..], &["remark on A", "remark on B"]].concat();
     let rows = differences.iter().map(|d| {

@@ -1,4 +1,4 @@
-//! Maps of the four layers, seen along the beam: hits, their charge, and what is dead or hot.
+//! Maps of the four layers, seen along the beam: hits, charge, dead and hot sectors.
 
 use chart_page::{Areas, Chart, Page, Shading, Sign};
 
@@ -11,25 +11,25 @@ use ut_data::detector::{LANES_PER_BOARD, N_LAYERS, N_SECTORS, sectors_of_layer};
 /// Heights of a map, alone and in a row of three, CSS pixels.
 const HEIGHTS: (u32, u32) = (470, 330);
 
-/// Values far from the middle one get the colour of the last so many times away: a stray hit in a dead sector must not take
-/// the colours from all others.
+/// Largest factor from the middle value to the ends of the colours: a stray hit in a dead sector must not take the
+/// colours from all others.
 const FAR: f64 = 10.0;
 
 const SEEN: &str = "Seen along the beam, as particles fly: +x, the A side, is on the left. Strips have their true lengths and \
                     widths; grey: none.";
 
-/// What is drawn of the sectors.
+/// A map of the sectors.
 struct MapOf {
-    /// Of the file, and for those who hear it.
+    /// Name of the file, also for screen readers.
     name: String,
-    /// Behind the layer's name.
+    /// Title behind the layer's name.
     title: String,
     unit: &'static str,
     shading: Shading,
     range: Option<(f64, f64)>,
-    /// By sector.
+    /// Values by sector.
     values: Vec<f64>,
-    /// By sector: lines below the sector's name; or none, for the value.
+    /// Lines below the sector's name, by sector; empty for the value.
     hover: Vec<String>,
     /// Groups of sectors that stand out.
     marks: Vec<(String, Sign, Vec<usize>)>,
@@ -70,7 +70,7 @@ fn chart(map: &MapOf, shapes: &[SectorShape], layer: usize, height: u32) -> Char
         .areas(areas)
 }
 
-/// Ends of the colours: of 98 in a hundred values, but not further than `far` times from the middle one.
+/// Returns the ends of 98 % of the values, at most a factor `far` from the middle one.
 fn range(values: &[f64], far: f64) -> Option<(f64, f64)> {
     let mut values: Vec<f64> = values.iter().copied().filter(|value| value.is_finite() && *value > 0.0).collect();
     values.sort_by(f64::total_cmp);
@@ -78,7 +78,7 @@ fn range(values: &[f64], far: f64) -> Option<(f64, f64)> {
     Some((values[n / 100].max(middle / far), values[n - 1 - n / 100].min(middle * far)))
 }
 
-/// Sectors of which some lane stands out, in each way.
+/// Returns the sectors with an outlier, by kind.
 fn marks(run: &Run<'_>) -> Vec<(String, Sign, Vec<usize>)> {
     let marked = |name: &str, sign, kinds: &[OutlierKind]| {
         let of_kind = run.verdicts.outliers.iter().filter(|outlier| kinds.contains(&outlier.kind));
@@ -125,14 +125,15 @@ fn charge(run: &Run<'_>) -> MapOf {
     }
 }
 
-/// Few hits say little, and must not stretch the colours; nor must chance fill them where all are alike.
+/// Returns the ends of the colours. Few hits must not stretch them, and chance not fill them where all sectors are
+/// alike.
 fn charge_range(charge: &[(f64, f64)]) -> Option<(f64, f64)> {
     let known: Vec<f64> = charge.iter().filter(|(mean, error)| *error < 0.2 * mean).map(|(mean, _)| *mean).collect();
     let ((low, high), (middle, _)) = (range(&known, FAR)?, range(&known, 1.0)?);
     Some((low.min(0.8 * middle), high.max(1.2 * middle)))
 }
 
-/// The maps of a run.
+/// Draws the maps of a run.
 pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let (view, shapes) = (&run.sums.view, shapes(tables));
     let draw = |page: &mut Page, map: &MapOf| {
@@ -181,7 +182,7 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     page.note("ΣADC of a hit's strips. The colours reach a fifth to either side of the middle at least; beyond, they leave out one sector in a hundred on either side, and those with few hits.");
 }
 
-/// The maps of a run, of its reference, and of one by the other, side by side.
+/// Draws the maps of a run, of its reference, and of one by the other, side by side.
 pub fn beside(page: &mut Page, tables: &DetectorTables, a: &Run<'_>, b: &Run<'_>, differences: &[Difference]) {
     let shapes = shapes(tables);
     let by = |page: &mut Page, [a, b]: [MapOf; 2], ratio: MapOf| {
@@ -260,7 +261,7 @@ pub fn beside(page: &mut Page, tables: &DetectorTables, a: &Run<'_>, b: &Run<'_>
     page.note("ΣADC of a hit's strips. A sector with few hits in one of the runs is not compared.");
 }
 
-/// All sectors in a table.
+/// Writes a table of all sectors.
 pub fn table(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let (lanes, view) = (lanes_of_sectors(tables), &run.sums.view);
     let head = [
@@ -310,7 +311,7 @@ pub fn table(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     page.folded_table("All sectors", &head, rows);
 }
 
-/// Names of what stands out in a sector.
+/// Returns the kinds of outliers in a sector.
 pub fn remarks(run: &Run<'_>, sector: usize) -> String {
     let of_sector = run.verdicts.outliers.iter().filter(|outlier| outlier.sector == Some(sector));
     let mut remarks: Vec<&str> = of_sector.map(|outlier| outlier.kind.name()).collect();

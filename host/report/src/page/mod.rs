@@ -1,4 +1,4 @@
-//! The page: its sections in order, each picture with what it shows.
+//! The page: its sections in order.
 
 mod compare;
 mod maps;
@@ -27,37 +27,37 @@ use ut_kernels::bank::board_of;
 /// Files that the page names.
 const NAMED_FILES: usize = 20;
 
-/// Rows of a table of what stands out.
+/// Rows of a table of outliers.
 const LISTED: usize = 500;
 
-/// Lines of what stands out, on a terminal.
+/// Outliers that are named on a terminal.
 const SAID: usize = 10;
 
-/// What a page says that is not in the sums.
+/// Facts on a page that are not in the sums.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// Facts, by name: tables, options, program.
     pub facts: Vec<(String, String)>,
-    /// What is to be said at the beginning.
+    /// Warnings at the beginning.
     pub warnings: Vec<String>,
     /// Mask that was applied to the hits of the sums.
     pub mask: Option<Mask>,
 }
 
-/// A page, and what it shows in other forms.
+/// A page, and its contents in other forms.
 #[derive(Clone, Debug)]
 pub struct Drawn {
     /// The page, HTML.
     pub html: String,
-    /// What `--json` writes: counts, troubles, what stands out and what differs (`docs/report.md`).
+    /// JSON of counts, troubles, outliers and differences (`docs/report.md`).
     pub json: Value,
-    /// What stands out and what differs, in a few lines.
+    /// Outliers and differences, in a few lines.
     pub text: String,
-    /// A mask of what stands out in the run.
+    /// Mask of the outliers of the run.
     pub mask: String,
 }
 
-/// A run, with what was found in it.
+/// A run with its outliers.
 pub struct Run<'a> {
     /// Name, and its letter where there are two.
     name: String,
@@ -67,18 +67,18 @@ pub struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// The run in a legend.
+    /// Returns the name in a legend.
     fn called(&self) -> String {
         if self.letter.is_empty() { self.name.clone() } else { format!("{}, {}", self.letter, self.name) }
     }
 
-    /// The end of headings and names of pictures: which run they are of, where there are two.
+    /// Returns the end of headings and names of pictures that tells two runs apart.
     fn of(&self, word: &str) -> String {
         if self.letter.is_empty() { String::new() } else { format!(" {word} {}", self.letter) }
     }
 }
 
-/// A run, and maybe a reference with how the run differs from it, by sector.
+/// A run, and maybe a reference with the differences by sector.
 struct Drawing<'a> {
     run: Run<'a>,
     reference: Option<(Run<'a>, &'a [Difference])>,
@@ -94,7 +94,7 @@ impl<'a> Drawing<'a> {
         &self.run.sums.detector.tables
     }
 
-    /// Sectors that differ, the most first.
+    /// Returns the sectors that differ, the most first.
     fn marked(&self) -> Vec<&'a Difference> {
         let all = self.reference.iter().flat_map(|(_, differences)| *differences);
         let mut marked: Vec<&Difference> = all.filter(|d| d.is_marked() || d.is_charge_marked()).collect();
@@ -131,7 +131,7 @@ pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn
     Ok(Drawn { html: html(&drawing, about), json: json(&drawing), text: text(&drawing), mask })
 }
 
-/// Names for two runs, so that they differ.
+/// Returns different names for two runs.
 fn names_of(a: &[PathBuf], b: &[PathBuf]) -> [String; 2] {
     let name = |files: &[PathBuf], whole: bool| match files {
         [file] if whole => file.display().to_string(),
@@ -156,7 +156,7 @@ fn json(drawing: &Drawing<'_>) -> Value {
     json.into()
 }
 
-/// Returns what stands out and what differs, in a few lines.
+/// Returns outliers and differences in a few lines.
 fn text(drawing: &Drawing<'_>) -> String {
     let (mut text, tables) = (String::new(), drawing.tables());
     let mut list = |what: &str, lines: &[String]| {
@@ -195,7 +195,7 @@ fn text(drawing: &Drawing<'_>) -> String {
     text
 }
 
-/// Returns what to say where nothing stands out: it may be that there was nothing to look at.
+/// Returns the message of a run without outliers, or without hits.
 const fn nothing(view: &RunView) -> &'static str {
     match view {
         RunView { events: 0, .. } => "There was no event to look at",
@@ -204,7 +204,7 @@ const fn nothing(view: &RunView) -> &'static str {
     }
 }
 
-/// Counts what stands out in the reference as well; `None` if nothing does.
+/// Counts the outliers that the reference has as well; `None` if it has none.
 fn known(run: &Run<'_>) -> Option<String> {
     let known = &run.verdicts.known;
     (!known.is_empty()).then(|| format!("Known, because they stand out in B as well: {}", by_outlier_kind(known)))
@@ -217,7 +217,7 @@ fn by_outlier_kind(outliers: &[Outlier]) -> String {
     list(kinds.map(|kind| count(n(kind), kind.name())), "")
 }
 
-/// Returns how many sectors cannot be judged, where there are any.
+/// Returns the number of sectors that cannot be judged, in words, if there are any.
 fn unjudged(run: &Run<'_>, tables: &DetectorTables) -> Option<String> {
     let (view, judged) = (&run.sums.view, &run.verdicts.judged);
     let lanes = lanes_of_sectors(tables);
@@ -233,7 +233,7 @@ fn unjudged(run: &Run<'_>, tables: &DetectorTables) -> Option<String> {
     })
 }
 
-/// True if all files could be read, and have banks of the tables' version.
+/// Returns true if all files could be read, and have banks of the tables' version.
 fn is_complete(run: &Run<'_>) -> bool {
     run.sums.troubles().is_empty()
 }
@@ -337,7 +337,7 @@ fn trouble_text(view: &RunView) -> String {
     list(troubles.map(|count| format!("{} {}", whole(view.count(count)), count.name())), "none")
 }
 
-/// What stands out, as a table.
+/// Writes the outliers as a table, with the rules.
 fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, rules: &Rules) {
     let Verdicts { outliers, spread, .. } = run.verdicts;
     let heading = format!("What stands out{}", run.of("in"));
@@ -388,7 +388,7 @@ fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, rules: &Rules)
     page.end_details();
 }
 
-/// Troubles by kind, and by board; error banks by board.
+/// Writes troubles by kind and by board, and error banks by board.
 fn troubles(page: &mut Page, run: &Run<'_>) {
     let (view, of) = (&run.sums.view, run.of("of"));
     page.heading(&format!("Troubles{of}"));
@@ -433,7 +433,7 @@ fn troubles(page: &mut Page, run: &Run<'_>) {
     }
 }
 
-/// Number of troubles of a kind, of boards with it, and the first event with it, if there are any.
+/// Returns the number of troubles of a kind, of boards with it, and the first event with it, if there are any.
 fn by_kind(view: &RunView, count: Count) -> Option<(u64, usize, u64)> {
     let of_kind = view.troubles.iter().filter(|trouble| trouble.kind == count as usize);
     let boards = of_kind.clone().filter(|trouble| trouble.board.is_some()).count();

@@ -1,4 +1,4 @@
-//! Names of things of the detector, on the page, on a terminal and for programs.
+//! Names of parts of the detector, on the page, on a terminal and for programs.
 
 use std::fmt::Write as _;
 
@@ -19,26 +19,26 @@ pub fn lanes_of_sectors(tables: &DetectorTables) -> Vec<Vec<usize>> {
     lanes
 }
 
-/// Place where a lane's sector is mounted.
+/// Returns the place where a lane's sector is mounted.
 pub fn mounted(lane: &Lane) -> String {
     let Lane { layer, side, stave, face, module, sector, .. } = *lane;
     let side = if side == 1 { 'A' } else { 'C' };
     format!("{} {side} stave {stave} face {face} module {module} sector {sector}", LAYERS[layer as usize % 4])
 }
 
-/// A lane, as a mask names it.
+/// Names a lane as a mask does.
 pub fn lane(slot: usize) -> String {
     format!("board {} lane {}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD)
 }
 
-/// A sector by the number that a mask takes and by its place; `lanes` are the slots that read it.
+/// Names a sector by the number that a mask takes and by its place; `lanes` are the slots that read it.
 pub fn sector(sector: usize, lanes: &[usize], tables: &DetectorTables) -> String {
     let place =
         lanes.first().map_or_else(|| "which no lane reads".to_owned(), |&slot| mounted(&tables.boards().lanes[slot]));
     format!("sector {sector} ({place})")
 }
 
-/// Place of something that stands out.
+/// Returns the place of an outlier.
 pub fn place_text(outlier: &Outlier, tables: &DetectorTables) -> String {
     let Outlier { kind, board, lane, strips, events, hits, .. } = outlier;
     let mut text = match lane {
@@ -84,7 +84,7 @@ fn number(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// A run's sums and what stands out in it, for a program.
+/// Returns the sums and outliers of a run as JSON.
 pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
     let view = &run.sums.view;
     let places = |outliers: &[Outlier]| outliers.iter().map(|one| place_json(one, tables)).collect::<Vec<_>>();
@@ -111,7 +111,7 @@ pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
     json.as_object().cloned().unwrap_or_default()
 }
 
-/// A sector that differs from the reference, for a program.
+/// Returns the difference of a sector as JSON.
 pub fn difference_json(d: &Difference, lanes: &[usize], tables: &DetectorTables) -> Value {
     json!({
         "sector_id": d.sector, "sector": lanes.first().map(|&slot| mounted(&tables.boards().lanes[slot])),
@@ -120,19 +120,19 @@ pub fn difference_json(d: &Difference, lanes: &[usize], tables: &DetectorTables)
     })
 }
 
-/// Number of things in words: "1 run", "2,000 runs".
+/// Returns a number of things in words: "1 run", "2,000 runs".
 pub fn count(n: u64, what: &str) -> String {
     format!("{} {what}{}", whole(n), if n == 1 { "" } else { "s" })
 }
 
-/// A whole number with thousands separators.
+/// Returns a whole number with thousands separators.
 pub fn whole(n: u64) -> String {
     let digits = n.to_string();
     let groups: Vec<_> = digits.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
     groups.join(",")
 }
 
-/// A number in about three digits.
+/// Returns a number in about three digits.
 pub fn short(value: f64) -> String {
     match value.abs() {
         _ if value.is_infinite() => "∞".to_owned(),

@@ -7,21 +7,21 @@ use super::{Drawing, Run};
 use crate::{Bins, CHARGES, LANE_HITS, RunView, SIZES};
 use ut_data::detector::{N_LAYERS, N_SECTORS, STRIPS_PER_SECTOR};
 
-/// Sectors whose strips are shown, of two runs.
+/// Largest number of sectors whose strips are shown, of two runs.
 const MOST_STRIPS: usize = 200;
 
-/// Bins up to the last one with an entry; at least `least`.
+/// Returns the number of bins up to the last one with an entry, at least `least`.
 fn used(histograms: &[&Vec<u64>], least: usize) -> usize {
     let last = |bins: &&Vec<u64>| bins.iter().rposition(|&n| n > 0).map_or(0, |last| last + 1);
     histograms.iter().map(last).max().unwrap_or_default().max(least)
 }
 
-/// The edges of bins of whole numbers.
+/// Returns the edges of bins of whole numbers.
 fn edges(numbers: std::ops::Range<usize>) -> Vec<f64> {
     (numbers.start..=numbers.end).map(|number| number as f64 - 0.5).collect()
 }
 
-/// The edges of the bins, and what is in each as a share of the sum, in per cent.
+/// Returns the edges of the bins, and their contents in per cent of the sum.
 fn shares(bins: &[u64], used: usize, first: usize) -> (Vec<f64>, Vec<f64>) {
     let sum = bins.iter().sum::<u64>().max(1) as f64;
     let x = edges(first..used);
@@ -30,7 +30,7 @@ fn shares(bins: &[u64], used: usize, first: usize) -> (Vec<f64>, Vec<f64>) {
     (x, y.map(|share| if share > 0.0 { share } else { f64::NAN }).collect())
 }
 
-/// The lines of a histogram by layer, of one run or two.
+/// Draws a histogram by layer, of one run or two.
 fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &Vec<Vec<u64>>, first: usize) -> Chart {
     let all: Vec<&Vec<u64>> = runs.iter().flat_map(|run| of(&run.sums.view)).collect();
     let used = used(&all, first + 3);
@@ -53,12 +53,12 @@ fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &Vec<Vec<u64>>,
     chart
 }
 
-/// Events by their hits.
+/// Draws events by their hits.
 fn by_event(mut chart: Chart, run: &Run<'_>, which: &[(usize, &str)]) -> Chart {
     for &(i, name) in which {
         let bins: &Bins<u64> = &run.sums.view.hits_of_event[i];
         let events = run.sums.view.events.max(1);
-        // Some events in each step, or there is nothing to see but chance.
+        // Some events in each step, so that chance does not hide the shape.
         let together = (10 * bins.len() / events as usize).clamp(1, 16);
         let width = bins.width() as f64 * together as f64;
         let (mut x, mut y): (Vec<f64>, Vec<f64>) = (Vec::new(), Vec::new());
@@ -74,7 +74,6 @@ fn by_event(mut chart: Chart, run: &Run<'_>, which: &[(usize, &str)]) -> Chart {
     chart
 }
 
-/// The sections.
 pub fn sections(page: &mut Page, drawing: &Drawing<'_>) {
     let runs: &[&Run<'_>] = &drawing.runs().collect::<Vec<_>>();
     page.heading("Distributions");

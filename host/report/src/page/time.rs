@@ -1,4 +1,4 @@
-//! Everything against the event number: hits of the layers, hits of every board, troubles.
+//! Hits of layers and boards, and troubles, against the event number.
 
 use chart_page::{Chart, Heat, Page, Shading};
 
@@ -8,10 +8,9 @@ use crate::{Against, Span, both};
 use ut_data::detector::{LANES_PER_BOARD, N_LAYERS, layer_of};
 use ut_data::{Count, DetectorTables, Kind};
 
-/// Columns of the picture of all boards, at most.
+/// Largest number of columns of the picture of all boards.
 const COLUMNS: usize = 64;
 
-/// The sections about a run.
 pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let (view, of) = (&run.sums.view, run.of("of"));
     let what = match view.against {
@@ -78,7 +77,7 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     boards(page, tables, run, what, &spans);
 }
 
-/// Hits of every board against the event number, over its usual number.
+/// Draws the hits of every board against the event number, over its usual number.
 fn boards(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, what: &str, spans: &[(u64, &Span)]) {
     let of = run.of("of");
     let together = spans.len().div_ceil(COLUMNS).next_power_of_two();

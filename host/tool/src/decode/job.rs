@@ -1,4 +1,4 @@
-//! Everything that goes from piece to piece of the inputs, in their order: sums, what was wrong, and the output.
+//! State of a job that goes from piece to piece of the inputs, in their order: sums, failures, outputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,11 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::Args;
 use super::outputs::{Outputs, Story, Written};
-use super::sets::Sets;
 use super::work::Batch;
 use crate::Failure;
 use crate::args::{flip_of, layout_name, position_name};
-use crate::detector::{Detector, SYNTHETIC, hash};
+use crate::detector::{self, SYNTHETIC, check_makers, check_versions, hash};
 use crate::output::{count, is_quiet, on_stdout, print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::signals;
@@ -28,66 +27,57 @@ use ut_data::{DecodeOptions, Layout};
 use ut_decoders::Backend;
 use ut_decoders::job::{Done, Reached};
 use ut_files::EventTable;
+use ut_report::Detector;
 
-/// Files that could not be read which are listed at the end.
+/// Failures that are listed at the end.
 pub const LISTED_FAILURES: usize = 100;
 
-/// Runs that the summary lists.
 const LISTED_RUNS: usize = 100;
 
-/// Outputs that lack hits which are listed at the end.
+/// Incomplete outputs that are listed at the end.
 const LISTED: usize = 100;
 
-/// Takes piece after piece, and says at the end what became of the job.
+/// Takes piece after piece, and reports on the job at the end.
 pub struct Taker<'a> {
     args: &'a Args,
     detector: &'a Detector,
-    /// The inputs that are decoded.
     pub files: Arc<[PathBuf]>,
     story: Arc<Story>,
     totals: Totals,
     start: Instant,
-    /// Inputs whose hits are there already.
     pub n_skipped: usize,
-    /// Whether all events are wanted.
+    /// True if no option chooses events.
     pub takes_all: bool,
-    /// Parameter sets of several workloads, if there are.
-    pub sets: Option<Arc<Sets>>,
     pub outputs: Option<Outputs>,
-    /// The table of events, if it is wanted.
     pub table: Option<EventTable>,
-    /// What an output that failed had written before.
+    /// Files that an output wrote before it failed.
     written: Written,
-    /// Events that do not share a batch.
     pub apart: Apart,
     progress: Option<Progress>,
     seen: Seen,
-    /// Whether the user was told that the detector is synthetic, or it is not.
+    /// True if the user was told that the detector is synthetic, or it is not.
     warned: bool,
     copied: u64,
     runs: BTreeSet<u32>,
-    /// Versions of ODIN banks whose layout is not known, where there is a table of events.
+    /// Unknown versions of ODIN banks, where there is a table of events.
     unknown_odin: BTreeSet<u8>,
     failures: Vec<Failure>,
     /// Files that could not be read to their end.
     failed: usize,
-    /// The last of them: what is wrong with it may be said more than once.
+    /// The last of them, which may fail more than once.
     last_failed: Option<usize>,
-    /// Why the job ended before the end of the inputs, if it did.
     stop: Option<Stop>,
 }
 
 /// Why a job ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// Something failed.
     Failure,
-    /// The reader of an output has enough of it.
+    /// The reader of an output has gone.
     ReaderLeft,
 }
 
 impl<'a> Taker<'a> {
-    /// Nothing taken yet.
     pub fn new(
         args: &'a Args,
         detector: &'a Detector,
@@ -105,7 +95,6 @@ impl<'a> Taker<'a> {
             start,
             n_skipped: 0,
             takes_all: true,
-            sets: None,
             outputs: None,
             table: None,
             written: Written::default(),
@@ -123,14 +112,14 @@ impl<'a> Taker<'a> {
         }
     }
 
-    /// Shows from now on how far the job is, unless it is quiet.
+    /// Shows progress from now on, unless it is quiet.
     pub fn show_progress(&mut self) {
         let total = self.files.iter().filter_map(|file| file.metadata().ok()).map(|meta| meta.len()).sum();
         let template = "decoding {wide_bar} {bytes}/{total_bytes}, {msg}, {eta} left";
         self.progress = (!is_quiet()).then(|| Progress::new(total, template));
     }
 
-    /// Takes what became of a piece of the inputs, and the place of its file among them; whether to go on.
+    /// Takes the result of a piece, and the place of its file among the inputs; returns true if the job goes on.
     pub fn take(&mut self, reached: Reached, file: usize, done: Result<Done<Batch>, WorkError>) -> bool {
         let result = self.reach(file).and_then(|()| match done {
             Ok(done) => self.add(done, reached),
@@ -151,7 +140,7 @@ impl<'a> Taker<'a> {
         if let Err(error) = result {
             let has_left = is_broken_pipe(error.as_ref());
             self.stop = Some(if has_left { Stop::ReaderLeft } else { Stop::Failure });
-            // What could not be decoded or written is not completed.
+            // An output that failed is not completed.
             self.fail(error);
             self.written = self.outputs.take().map(Outputs::into_written).unwrap_or_default();
             self.table = self.table.take().filter(|_| has_left);
@@ -179,9 +168,9 @@ impl<'a> Taker<'a> {
         let measured = seen.measured > 0;
         self.copied += copied;
         // Before its hits are written.
-        self.detector.check_makers(&seen)?;
+        check_makers(self.detector, &seen)?;
         self.seen.merge(seen);
-        for Batch { part, run, mut runs, encoded, rows } in made {
+        for Batch { part, mut runs, encoded, rows } in made {
             self.runs.append(&mut runs);
             if let Some(table) = &mut self.table {
                 table.append(&rows)?;
@@ -195,7 +184,7 @@ impl<'a> Taker<'a> {
             }
             self.totals.add(&part);
             if let (Some(outputs), Some(encoded)) = (&mut self.outputs, encoded) {
-                outputs.append(run, encoded, part.hits() > 0, measured)?;
+                outputs.append(encoded, part.hits() > 0, measured)?;
             }
         }
         while self.runs.len() > LISTED_RUNS {
@@ -204,9 +193,6 @@ impl<'a> Taker<'a> {
         if self.seen.measured > 0 && !self.warned {
             self.warned = true;
             self.tell(&format!("warning: {SYNTHETIC}"));
-        }
-        for line in self.sets.iter().flat_map(|sets| sets.news()) {
-            self.tell(&line);
         }
         if let Some(progress) = &mut self.progress {
             let events = self.totals.events;
@@ -222,17 +208,14 @@ impl<'a> Taker<'a> {
         self.progress.as_ref().map_or_else(|| say(line), |progress| progress.say(line));
     }
 
-    /// Completes the outputs and says what became of the job, which took all pieces or ended early.
-    ///
-    /// # Errors
-    /// What went wrong.
+    /// Completes the outputs and reports on the job, which took all pieces or ended early.
     pub fn conclude(mut self, flow: &Flow, reached: Reached) -> Result<(), Failure> {
         drop(self.progress.take());
         if signals::interrupted() {
             self.end_interrupted();
         }
-        // As for what is printed, a reader that has gone (`| head`) is not an error. But a summary that was asked for is
-        // written, and files that could not be read are reported.
+        // A reader that has gone (`| head`) is not an error. But a summary that was asked for is written, and files
+        // that could not be read are reported.
         let Args { output, json, keep_going, .. } = self.args;
         if self.stop == Some(Stop::ReaderLeft) && json.is_none() && self.table.is_none() {
             if self.failed == 0 {
@@ -296,7 +279,7 @@ impl<'a> Taker<'a> {
         signals::end()
     }
 
-    /// Warns of what is odd about the inputs, and adds files of another version to what failed.
+    /// Warns of oddities of the inputs, and adds files of another version to the failures.
     fn warn(&mut self) {
         let Self { detector, seen, failures, unknown_odin, .. } = self;
         let warning = |text: &dyn std::fmt::Display| say(&format!("warning: {text}"));
@@ -308,7 +291,7 @@ impl<'a> Taker<'a> {
                 "ODIN banks of version {version}: their layout is not known, so the event table lacks what they say"
             ));
         }
-        failures.extend(detector.check_versions(seen).take(LISTED_FAILURES));
+        failures.extend(check_versions(detector, seen).take(LISTED_FAILURES));
         if self.failures.is_empty() && self.stop.is_none() {
             self.missing().iter().for_each(|text| say(&format!("warning: {text}")));
         }
@@ -334,11 +317,10 @@ impl<'a> Taker<'a> {
             "pipeline": summary::flow_json(flow),
         });
         json.extend(more.as_object().cloned().unwrap_or_default());
-        json.extend(self.sets.iter().map(|sets| ("sets".to_owned(), sets.json())));
         json
     }
 
-    /// The failure of the job; what is wrong beside it is said.
+    /// Returns the failure of the job; prints the others.
     fn verdict(self) -> Result<(), Failure> {
         let missing = self.missing();
         let say_error = |failure: Failure| say(&format!("error: {}", with_causes(failure.as_ref())));
@@ -349,7 +331,7 @@ impl<'a> Taker<'a> {
             return Err(format!("{} of {} could not be read to their end", self.failed, count(n, "file")).into());
         }
         if let Some(failure) = failures.next() {
-            // That hits could not be written, beside what was wrong with the input.
+            // A failure to write, beside that of the input.
             failures.for_each(say_error);
             return Err(failure);
         }
@@ -365,7 +347,8 @@ impl<'a> Taker<'a> {
         }
     }
 
-    /// What the inputs lack of what was asked for. A part of a job may be empty, and so may be what is left to resume.
+    /// Returns what the inputs lack of the events that were asked for. A part of a job may be empty, and the rest to
+    /// resume, too.
     fn missing(&self) -> Option<String> {
         if self.files.is_empty() || self.args.select.shard.is_some() {
             return None;
@@ -379,7 +362,7 @@ impl<'a> Taker<'a> {
     }
 }
 
-/// Tells whether an output is a pipe without a reader.
+/// Returns true if an output is a pipe without a reader.
 pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut error = Some(error);
     while let Some(this) = error {
@@ -391,8 +374,8 @@ pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// How the hits were made, for the output's metadata; of which commit the tool is only if it `is_told` to someone, as git takes
-/// longer to answer than a thousand events to decode.
+/// Returns the metadata of outputs. The commit is in it only if it `is_told` to someone: git takes longer to answer
+/// than a thousand events to decode.
 pub fn story(
     options: DecodeOptions,
     (backend, layout): (Backend, Option<Layout>),
@@ -412,19 +395,19 @@ pub fn story(
     }
 }
 
-/// Version and, if it `is_told` to someone, commit of this program.
+/// Returns version and, if it `is_told` to someone, commit of this program.
 pub fn made_by(is_told: bool) -> Vec<(&'static str, String)> {
     let commit = is_told.then(Machine::this).and_then(|machine| machine.commit).unwrap_or_default();
     vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("commit", commit)]
 }
 
-/// The same in words.
+/// Returns version and commit in words.
 pub fn in_words() -> String {
     let machine = Machine::this();
     format!("{}, commit {}", machine.version, machine.commit.as_deref().unwrap_or("unknown"))
 }
 
-/// Returns what hits depend on beside their banks.
+/// Returns the options, tables and mask on which hits depend beside their banks.
 pub fn facts(options: DecodeOptions, detector: &Detector, mask: Option<(&Path, &Mask)>) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("clustering", options.clustering.to_string()),
@@ -433,7 +416,7 @@ pub fn facts(options: DecodeOptions, detector: &Detector, mask: Option<(&Path, &
         ("save_above_max", options.save_above_max.to_string()),
         ("flip", flip_of(detector.tables.boards().version, options.flip).to_owned()),
     ];
-    facts.extend(detector.facts());
+    facts.extend(detector::facts(detector));
     if let Some((file, mask)) = mask {
         facts.push(("mask", file.display().to_string()));
         facts.push(("mask_hash", hash(&mask.to_bytes())));
@@ -456,10 +439,9 @@ mod tests {
         args: Args,
     }
 
-    /// What `check` finds of a job with these options.
     fn with_taker(options: &[&str], check: impl FnOnce(&mut Taker<'_>)) {
         let args = Line::parse_from([&["decode", "file"], options].concat()).args;
-        let detector = Detector::embedded(BankVersion::V5, &args.detector);
+        let detector = args.detector.embedded(BankVersion::V5);
         let story = story(DecodeOptions::default(), (Backend::Cpu, None), &detector, None, Arc::default(), false);
         let totals = Totals::new(&detector.tables, Flip::default(), false);
         check(&mut Taker::new(&args, &detector, Arc::default(), Arc::new(story), totals, Instant::now()));
@@ -490,7 +472,7 @@ mod tests {
             for (runs, copied) in [(500..590, 3), (1..60, 4)] {
                 let hits = UtHits::with_capacity(0, 1, 0);
                 let part = Part::of(&[0], &[], &hits, &BatchReport::new(), 0, Duration::ZERO);
-                let batch = Batch { part, run: None, runs: runs.collect(), encoded: None, rows: Vec::new() };
+                let batch = Batch { part, runs: runs.collect(), encoded: None, rows: Vec::new() };
                 assert!(taker.take(
                     Reached::default(),
                     0,

@@ -4,7 +4,6 @@ mod job;
 mod outputs;
 mod resume;
 mod select;
-pub mod sets;
 mod work;
 
 use std::path::PathBuf;
@@ -17,12 +16,10 @@ pub use self::outputs::Story;
 use self::outputs::{Outputs, Wanted};
 use self::resume::made_with;
 pub use self::select::SelectArgs;
-use self::sets::Sets;
-use self::work::{Worker, decoder};
+use self::work::Worker;
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs};
-use crate::detector::Detector;
 use crate::inputs::{InputArgs, check_files};
-use crate::output::{count, detail, on_stdout, say};
+use crate::output::{count, detail, number, on_stdout, say};
 use crate::paths::Protected;
 use crate::signals;
 use crate::summary::Totals;
@@ -36,6 +33,7 @@ use ut_data::pipeline::Flow;
 use ut_decoders::job::{BATCH_SIZE, Job, LARGE_BATCH_SIZE, threads};
 use ut_decoders::{Backend, DecodeError, Parameters};
 use ut_files::{Columns, EventTable, HitFormat, Packing};
+use ut_report::Detector;
 
 /// Decode files into hits.
 ///
@@ -52,29 +50,26 @@ pub struct Args {
     /// is standard output. A folder (it exists, or the name ends in / or has no extension) gets one file per input.
     #[arg(long, short, value_name = "PATH")]
     output: Option<PathBuf>,
-    /// Write one file per run, run=N/hits.parquet in the folder that --output names, as a partitioned dataset; needs
-    /// --format.
-    #[arg(long, value_name = "BY", requires = "output", value_parser = ["run"])]
-    partition: Option<String>,
-    /// Leave out inputs whose hits an earlier run with --resume has written whole, with the same tables, mask, options and
-    /// version of the tool; needs a folder of one file per input.
-    #[arg(long, requires = "output", conflicts_with_all = ["partition", "events", "shard", "skip", "limit"])]
+    /// Leave out inputs whose hits an earlier run with --resume has written whole, with the same tables, mask, options
+    /// and version of the tool; needs a folder of one file per input.
+    #[arg(long, requires = "output", conflicts_with_all = ["events", "shard", "skip", "limit"])]
     resume: bool,
     /// The output's format, if its name does not end in it.
     #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
     format: Option<String>,
-    /// Extra columns, comma-separated: detector for layer, side, stave, face, module, sector, strip, board, lane, charge,
-    /// n_strips, first_strip and flipped, or some of these by name; sector_id; and in CSV run, event_number and file.
+    /// Extra columns, comma-separated: detector for layer, side, stave, face, module, sector, strip, board, lane,
+    /// charge, n_strips, first_strip and flipped, or some of these by name; sector_id; and in CSV run, event_number and
+    /// file.
     #[arg(long, value_name = "LIST", requires = "output")]
     columns: Option<Columns>,
-    /// How the pages of Parquet are compressed: zstd, or lz4, which is faster and larger.
+    /// Compress the pages of Parquet with zstd, or with lz4, which is faster and larger.
     #[arg(long, value_name = "NAME", default_value = "zstd", value_parser = packing())]
     compression: Packing,
     /// Write the summary as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write a table with one row an event here, .csv or .parquet, also of events without hits: file, run, number, ODIN's
-    /// time, bunch crossing, trigger, orbit and TCK, and how many hits, banks and troubles it has.
+    /// Write a table with one row an event here, .csv or .parquet, also of events without hits: file, run, number,
+    /// ODIN's time, bunch crossing, trigger, orbit and TCK, and how many hits, banks and troubles it has.
     #[arg(long, value_name = "PATH", conflicts_with = "resume")]
     event_table: Option<PathBuf>,
     /// Fail (exit code 1) when anything is wrong with the data.
@@ -83,7 +78,8 @@ pub struct Args {
     /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
     #[arg(long)]
     keep_going: bool,
-    /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and count them (docs/tables.md).
+    /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and count them
+    /// (docs/tables.md).
     #[arg(long, value_name = "FILE")]
     mask: Option<PathBuf>,
     /// Skip checksum verification.
@@ -100,16 +96,8 @@ pub struct Args {
     clustering: ClusterArgs,
     #[command(flatten)]
     backend: BackendArgs,
-    /// Seed of the order in which the emulated backend runs blocks, warps and threads. If the results differ, a kernel has
-    /// a bug.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    schedule_seed: u64,
     #[command(flatten)]
     tuned: TunedArgs,
-    /// Decode each batch with the parameters of the workload that the batches before it look like, from a file that
-    /// `ut-decode tune workloads --json` wrote. Reports each change, and events that look like no workload.
-    #[arg(long, value_name = "FILE", help_heading = "Tuning", conflicts_with_all = ["workload", "untuned", "batch", "set"])]
-    sets: Option<PathBuf>,
 }
 
 fn packing() -> impl TypedValueParser<Value = Packing> {
@@ -117,7 +105,7 @@ fn packing() -> impl TypedValueParser<Value = Packing> {
     PossibleValuesParser::new(["zstd", "lz4"]).map(of)
 }
 
-/// Returns what the user wants written, checked before anything is read. Ends the program where it makes no sense.
+/// Returns the output that the user wants, checked before anything is read. Ends the program where it makes no sense.
 fn wanted(args: &Args) -> Option<Wanted<'_>> {
     let columns = args.columns.clone().unwrap_or_default();
     let backend = args.backend.backend;
@@ -131,7 +119,6 @@ fn wanted(args: &Args) -> Option<Wanted<'_>> {
         format: args.format.as_ref().and_then(|name| name.parse().ok()),
         packing: args.compression,
         columns,
-        by_run: args.partition.is_some(),
         shard: args.select.shard,
         protected: Protected::default(),
         resume: args.resume,
@@ -142,32 +129,22 @@ fn wanted(args: &Args) -> Option<Wanted<'_>> {
     Some(wanted)
 }
 
-/// Completes the parameters by tuned ones; returns the sets of several workloads, if they are asked for, and the number of
-/// events in a batch, if one is known.
-fn tuned(
-    args: &Args,
-    detector: &Detector,
-    files: &[PathBuf],
-    config: &mut Parameters,
-) -> Result<(Option<Arc<Sets>>, Option<usize>), Failure> {
-    let BackendArgs { backend, .. } = args.backend;
-    let sets = args.sets.as_ref().map(|path| Sets::read(path, backend)).transpose()?.map(Arc::new);
-    let tuned: Option<Parameters> = match &sets {
-        Some(sets) => Some(*sets.configuration(0)),
-        None if args.backend.by_hand() => None,
-        None => {
-            let (what, options) = (Subject { backend, pipeline: config.pipeline() }, args.clustering.options());
-            args.tuned.tune_first(what, detector, options, files);
-            args.tuned.configuration(what, &detector.tables, &options)
-        }
-    };
+/// Completes the parameters by tuned ones; returns the number of events in a batch, if one is known.
+fn tuned(args: &Args, detector: &Detector, files: &[PathBuf], config: &mut Parameters) -> Option<usize> {
+    let asked = args.batch.map(|size| size as usize);
+    if args.backend.by_hand() {
+        return asked;
+    }
+    let what = Subject { backend: args.backend.backend, pipeline: config.pipeline() };
+    args.tuned.tune_first(what, detector, args.clustering.options(), files);
+    let tuned = args.tuned.configuration(what, &detector.tables, &args.clustering.options());
     if let Some(tuned) = &tuned {
         *config = config.tuned(tuned);
         if args.backend.threads() == 0 {
             *config = config.with_cpu_threads(tuned.cpu().threads);
         }
     }
-    Ok((sets, args.batch.map(|size| size as usize).or(tuned.map(|tuned| tuned.batch() as usize))))
+    asked.or(tuned.map(|tuned| tuned.batch() as usize))
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
@@ -178,24 +155,24 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for output in [&args.output, &args.json, &args.event_table].into_iter().flatten() {
         protected.check(output).unwrap_or_else(|message| usage(&message));
     }
-    let BackendArgs { backend, layout, .. } = args.backend;
+    let (backend, layout) = (args.backend.backend, args.backend.layout());
     args.event_table.iter().try_for_each(|table| HitFormat::of(table).map(|_| ()))?;
     let mut config = args.backend.config(usize::from(args.backend.threads()));
     let start = Instant::now();
-    let detector = Detector::load(&args.detector, &files)?;
+    let detector = args.detector.load(&files)?;
     let tables = &detector.tables;
     config = config.with_pipeline(args.backend.pipeline());
     let mask = args.mask.as_ref().map(|path| Mask::read(path, tables)).transpose()?;
     if let (Some(path), Some(mask)) = (&args.mask, &mask) {
-        detail(&format!("mask: {}, {} strips", path.display(), mask.n_strips()));
+        detail(&format!("mask: {}, {}", path.display(), count(mask.n_strips() as usize, "strip")));
     }
-    let (sets, batch) = tuned(args, &detector, &files, &mut config)?;
+    let batch = tuned(args, &detector, &files, &mut config);
     let n_files = files.len();
     let planned = wanted.map(|mut wanted| {
         let what = "which is named by another option";
-        let read = [&detector.boards, &detector.geometry, &args.mask, &args.sets, &args.inputs.files_from];
+        let read = [&detector.boards, &detector.geometry, &args.mask, &args.tuned.tune_db];
         protected.add_unnamed();
-        protected.add(read.into_iter().chain([&args.tuned.tune_db]).flatten(), what);
+        protected.add(read.into_iter().flatten().chain(&args.inputs.lists()), what);
         args.json.iter().chain(&args.event_table).for_each(|path| protected.add_output(path, what));
         wanted.protected = protected;
         let plan = wanted.plan(&mut files, || made_with(args, &detector, mask.as_ref()));
@@ -203,7 +180,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     });
     let n_skipped = n_files - files.len();
     if n_skipped > 0 {
-        say(&format!("skipped {n_skipped} of {}: the hits are there already", count(n_files, "file")));
+        let n = number(n_skipped as u64);
+        say(&format!("skipped {n} of {}: the hits are there already", count(n_files, "file")));
     }
     if !args.keep_going {
         check_files(&files)?;
@@ -242,38 +220,38 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let totals = Totals::new(tables, options.flip, mask.is_some());
     let worker = |_| -> Result<_, DecodeError> {
         Ok(Worker {
-            args,
-            config,
-            decoder: decoder(args, tables, &config)?,
+            decoder: backend.decoder_with(tables, options, &config)?,
             layers: totals.layers(),
             tables,
             mask: mask.as_ref(),
             encoder: outputs.as_ref().map(Outputs::encoder),
-            sets: sets.as_deref().map(|sets| (sets, 0)),
             has_table: args.event_table.is_some(),
         })
     };
     let workers = (0..n_workers).map(worker).collect::<Result<Vec<_>, _>>()?;
     let mut taker = Taker::new(args, &detector, files, story, totals, start);
-    (taker.outputs, taker.table, taker.sets, taker.n_skipped) = (outputs, table, sets.clone(), n_skipped);
+    (taker.outputs, taker.table, taker.n_skipped) = (outputs, table, n_skipped);
     (taker.apart, taker.takes_all) = (apart, select == Select::default());
     taker.show_progress();
     signals::end_gently();
-    let next = || Some(sets.as_ref().map_or(batch, |sets| sets.configuration(sets.current()).batch() as usize));
     let may_wait = taker.files.iter().any(|file| !file.is_file());
     let mut taker = Some(taker);
-    let (flow, reached) = job.run(workers, next, |reached, file, done| {
-        let Some(running) = &mut taker else { return false };
-        let goes_on = running.take(reached, file, done);
-        // Of a pipe, the next byte may never come.
-        if !goes_on
-            && may_wait
-            && !reached.ended
-            && let Some(taker) = taker.take()
-        {
-            end(taker.conclude(&Flow::default(), reached));
-        }
-        goes_on
-    });
+    let (flow, reached) = job.run(
+        workers,
+        || Some(batch),
+        |reached, file, done| {
+            let Some(running) = &mut taker else { return false };
+            let goes_on = running.take(reached, file, done);
+            // Of a pipe, the next byte may never come.
+            if !goes_on
+                && may_wait
+                && !reached.ended
+                && let Some(taker) = taker.take()
+            {
+                end(taker.conclude(&Flow::default(), reached));
+            }
+            goes_on
+        },
+    );
     taker.map_or(Ok(()), |taker| taker.conclude(&flow, reached))
 }

@@ -11,23 +11,22 @@ use serde::{Deserialize, Serialize};
 use twox_hash::XxHash64;
 
 use super::Args;
-use crate::detector::Detector;
 use crate::output::say;
 use ut_bench::Machine;
 use ut_data::detector::Mask;
 use ut_data::memory::read_text;
 use ut_files::{NewFile, OutputError};
+use ut_report::Detector;
 
-/// Name of the manifest in the folder of outputs. It is hidden, so that a program that reads the folder passes it over.
+/// Name of the manifest in the folder of outputs, hidden from programs that read the folder.
 pub const MANIFEST: &str = ".ut-decode.json";
 
-/// Version of the manifest; one of another version is not read.
 const VERSION: u32 = 1;
 
 /// Bytes of the largest manifest that is read: a million outputs.
 const LARGEST: u64 = 512 << 20;
 
-/// Times what the last replacement of the manifest took that pass before the next one.
+/// Pause between two replacements of the manifest, in units of the time that the last one took.
 const PATIENCE: u32 = 20;
 
 /// Size and modification time of a regular file.
@@ -50,18 +49,16 @@ impl Mark {
     }
 }
 
-/// An input whose hits are whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Source {
     /// Absolute path, with links followed.
     path: String,
     #[serde(flatten)]
     mark: Mark,
-    /// Digest of the tables, the mask, the options and the version of the tool.
+    /// Digest of [`made_with`].
     made_with: String,
 }
 
-/// An output.
 #[derive(Debug, Serialize, Deserialize)]
 struct Entry {
     input: Source,
@@ -75,22 +72,21 @@ struct Manifest {
     outputs: BTreeMap<String, Entry>,
 }
 
-/// The manifest of a folder, as a job reads and continues it.
+/// Manifest of a folder, which a job continues.
 #[derive(Debug)]
 pub struct Resume {
     path: PathBuf,
     manifest: Manifest,
-    /// Inputs of the job as they were when it began; `None` for one that cannot be recognised, such as a pipe.
+    /// Inputs as they were when the job began; `None` for one that cannot be recognised, such as a pipe.
     inputs: Vec<Option<Source>>,
     is_saved: bool,
     saved: Instant,
-    /// Time that the last replacement took.
     took: Duration,
 }
 
 impl Resume {
-    /// Reads the manifest of `folder` and takes the inputs off `files`, and their outputs off `paths`, whose hits are
-    /// whole and `made_with` the same. A manifest that cannot be read is said and begun anew.
+    /// Reads the manifest of `folder`, and takes inputs off `files` and outputs off `paths` whose hits are whole and
+    /// `made_with` the same. A manifest that cannot be read is begun anew, with a warning.
     pub fn begin(folder: &Path, made_with: &str, files: &mut Vec<PathBuf>, paths: &mut Vec<PathBuf>) -> Self {
         let path = folder.join(MANIFEST);
         let mut manifest = read(&path).unwrap_or_else(|why| {
@@ -121,9 +117,6 @@ impl Resume {
     }
 
     /// Notes that the hits of an input, by its place among those that were left, are whole in `output`.
-    ///
-    /// # Errors
-    /// If the output cannot be flushed to the disk, or the manifest not be written.
     pub fn note(&mut self, input: usize, output: &Path) -> Result<(), OutputError> {
         let (Some(source), Some(name)) = (self.inputs.get_mut(input).and_then(Option::take), name_of(output)) else {
             return Ok(());
@@ -140,9 +133,6 @@ impl Resume {
     }
 
     /// Replaces the manifest, if there is something new in it.
-    ///
-    /// # Errors
-    /// If it cannot be written.
     pub fn save(&mut self) -> Result<(), OutputError> {
         if self.is_saved {
             return Ok(());
@@ -167,7 +157,7 @@ fn name_of(output: &Path) -> Option<&str> {
     output.file_name()?.to_str()
 }
 
-/// Returns why the manifest cannot be read; one that is not there is empty.
+/// Returns the manifest, empty if there is none, or why it cannot be read.
 fn read(path: &Path) -> Result<Manifest, String> {
     let text = match File::open(path).and_then(|file| read_text(file, LARGEST)) {
         Ok(text) => text,
@@ -183,7 +173,7 @@ fn read(path: &Path) -> Result<Manifest, String> {
     Ok(manifest)
 }
 
-/// Digest of what hits depend on beside their input. Backend, layout and threads are left out: they change no bit.
+/// Returns a digest of everything but the input that hits depend on. Backend, layout and threads change no bit.
 pub fn made_with(args: &Args, detector: &Detector, mask: Option<&Mask>) -> String {
     let tables = &detector.tables;
     let mut digest = XxHash64::with_seed(0);

@@ -1,4 +1,4 @@
-//! Which events are decoded: the options, and what they mean.
+//! Options that choose events.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -9,7 +9,6 @@ use crate::Failure;
 use crate::args::one_of;
 use ut_data::input::{Crossing, InputPart, Places, Select, count_events, count_readable, from_utc};
 
-/// Which events.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Events (counted over all inputs from 0)")]
 pub struct SelectArgs {
@@ -22,14 +21,15 @@ pub struct SelectArgs {
     /// Only events with this event number.
     #[arg(long, value_name = "N")]
     pub event_number: Option<u64>,
-    /// Only events of this time by ODIN, UTC, as 2026-02-03T04:05..2026-02-03T05:00; the end is not meant, and either may be
-    /// missing.
+    /// Only events of this time by ODIN, UTC, as 2026-02-03T04:05..2026-02-03T05:00; the end is not meant, and either
+    /// may be missing.
     #[arg(long, value_name = "FROM..TO", value_parser = time)]
     pub time: Option<Range<u64>>,
     /// Only events of these types of bunch crossings by ODIN.
     #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = one_of!(Crossing::ALL, Crossing::name))]
     pub crossing: Option<Vec<Crossing>>,
-    /// Only part i of n contiguous parts that together hold all events. The inputs are read an extra time to count them.
+    /// Only part i of n contiguous parts that together hold all events. The inputs are read an extra time to count
+    /// them.
     #[arg(long, value_name = "i/n", value_parser = shard)]
     pub shard: Option<(u64, u64)>,
     /// Leave out the first N of these places.
@@ -44,22 +44,22 @@ fn shard(text: &str) -> Result<(u64, u64), String> {
     let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
     match numbers {
         Some((i, n)) if 1 <= i && i <= n => Ok((i, n)),
-        _ => Err("it is i/n with i from 1 to n".to_owned()),
+        _ => Err("expected i/n with i from 1 to n".to_owned()),
     }
 }
 
 fn time(text: &str) -> Result<Range<u64>, String> {
-    let (from, to) = text.split_once("..").ok_or("it is FROM..TO, as 2026-02-03T04:05..2026-02-03T05:00")?;
+    let (from, to) = text.split_once("..").ok_or("expected FROM..TO, as 2026-02-03T04:05..2026-02-03T05:00")?;
     let time = |text: &str, open: u64| {
         let found = if text.is_empty() { Some(open) } else { from_utc(text) };
         found.ok_or_else(|| format!("{text:?} is not a time, as 2026-02-03T04:05:06"))
     };
     let range = time(from, 0)?..time(to, u64::MAX)?;
-    if range.is_empty() { Err("it ends before it begins".to_owned()) } else { Ok(range) }
+    if range.is_empty() { Err("the end is before the beginning".to_owned()) } else { Ok(range) }
 }
 
 impl SelectArgs {
-    /// The shard, 1 of 1 if none is named, and the other options that choose events, in words.
+    /// Returns the shard, 1 of 1 if none is named, and the other options in words.
     pub fn part(&self) -> ((u64, u64), String) {
         let Self { events, run, event_number, time, crossing, shard, skip, limit } = self;
         let odin = (time, crossing);
@@ -67,8 +67,8 @@ impl SelectArgs {
         (shard.unwrap_or((1, 1)), if odin == (&None, &None) { others } else { format!("{others} {odin:?}") })
     }
 
-    /// What to warn of where only `n` of the events that `--events` names were found. Other options choose among them, so
-    /// that their number cannot be known.
+    /// Returns a warning where only `n` of the events that `--events` names were found. With other options their number
+    /// is not known.
     pub fn warning(&self, n: u64) -> Option<String> {
         let Self { events: Some(places), run: None, event_number: None, shard: None, skip: 0, limit: None, .. } = self
         else {
@@ -82,8 +82,8 @@ impl SelectArgs {
         (0 < n && n < wanted).then(|| format!("--events names {wanted} events, the input has only {n} of them"))
     }
 
-    /// The events of `files` that are wanted. With `keep_going`, those behind the place where a file cannot be followed any
-    /// more do not count.
+    /// Returns the selection of the events of `files`. With `keep_going`, events behind the place where a file cannot
+    /// be followed do not count.
     pub fn select(&self, files: &[PathBuf], keep_going: bool) -> Result<Select, Failure> {
         let mut select = Select::default().run(self.run).number(self.event_number);
         select = select.time(self.time.clone()).crossings(self.crossing.clone());

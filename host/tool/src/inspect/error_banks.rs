@@ -1,6 +1,5 @@
-//! Banks of boards that reported an error, and what the read-out sent in place of lost fragments, by board.
-//!
-//! Of their words only that much is said as `docs/format.md` says; the rest stays in hexadecimal.
+//! Banks of boards that reported an error or whose fragment was lost, by board. Words that `docs/format.md` does not
+//! explain stay in hexadecimal.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,10 +10,9 @@ use ut_data::detector::BankVersion;
 use ut_data::input::{Bank, RawEvent, kind};
 use ut_kernels::bank::board_of;
 
-/// Different words that are kept of the banks of one type and board.
+/// Different beginnings that are kept of the banks of one type and board.
 const KEPT_WORDS: usize = 4;
 
-/// The error banks of one type from one board.
 #[derive(Default)]
 struct Sum {
     banks: u64,
@@ -22,9 +20,9 @@ struct Sum {
     version: Option<u8>,
     least: usize,
     most: usize,
-    /// By the first eight bytes: how many banks. Only the first few of them.
+    /// First eight bytes, with the number of banks that begin so.
     words: Vec<(Vec<u8>, u64)>,
-    /// Banks with other words than those.
+    /// Banks that begin in another way.
     others: u64,
 }
 
@@ -57,7 +55,7 @@ impl ErrorBanks {
         }
     }
 
-    /// For a person; empty where there is none.
+    /// Returns the text for a person, empty if there is no such bank.
     pub fn text(&self) -> String {
         if self.0.is_empty() {
             return String::new();
@@ -90,7 +88,6 @@ impl ErrorBanks {
         text
     }
 
-    /// For a program.
     pub fn json(&self) -> Vec<Value> {
         let one = |(&(kind, source), sum): (&(u8, u32), &Sum)| {
             let words = |(words, n): &(Vec<u8>, u64)| {
@@ -113,7 +110,7 @@ fn is_of_ut(kind: u8, source: u32) -> bool {
     !kind::is_daq_error(kind) || matches!(source >> 11, 5 | 6)
 }
 
-/// Returns what is known of a bank's first bytes.
+/// Explains the first bytes of a bank.
 fn known(kind: u8, version: Option<u8>, bytes: &[u8]) -> String {
     if kind != kind::UT_ERROR {
         return String::new();

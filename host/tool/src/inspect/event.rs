@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use crate::Failure;
 use crate::describe::{Words, hex, source_in_words};
+use crate::output::count;
 use ut_data::detector::{BankVersion, LANES_PER_BOARD};
 use ut_data::input::{Bank, Format, Odin, OdinFacts, RawEvent, Tae, kind, utc};
 use ut_kernels::bank::board_of;
 
 use super::kinds::{Kinds, add_kinds, kinds_table};
 
-/// Bytes of a bank that are shown.
 const SHOWN_BYTES: usize = 1024;
 
 fn event_head(event: &RawEvent<'_>) -> String {
@@ -85,7 +85,11 @@ pub fn one_event(event: &RawEvent<'_>, format: Option<BankVersion>) -> String {
 pub fn one_bank(event: &RawEvent<'_>, number: usize, format: Option<BankVersion>) -> Result<String, Failure> {
     let Some((entry, bank)) = event.entries.get(number).zip(event.banks().nth(number)) else {
         let place = event.place();
-        return Err(format!("{place}: there is no bank {number}: the event has {} banks", event.entries.len()).into());
+        return Err(format!(
+            "{place}: there is no bank {number}: the event has {}",
+            count(event.entries.len(), "bank")
+        )
+        .into());
     };
     let Bank { kind, source_id, payload, .. } = bank;
     let mut text = event_head(event);

@@ -1,4 +1,4 @@
-//! One event cut out of a file, as small an MDF file as can show what is wrong with it.
+//! One event cut out of a file.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -10,8 +10,8 @@ use ut_data::detector::BankVersion;
 use ut_data::input::{Format, MdfWriter, RawEvent};
 use ut_files::NewFile;
 
-/// Writes an event: one of an MDF file byte by byte as it is stored there, with all its damage; of another file, its banks.
-/// `format` is that of banks that do not say it.
+/// Writes an event of an MDF file byte by byte, with all its damage, or the banks of an event of another file;
+/// `format`: of banks that do not say it.
 pub fn extract(event: &RawEvent<'_>, format: Option<BankVersion>, path: &Path) -> Result<(), Failure> {
     let mut file = NewFile::create(path)?;
     if event.format == Format::Mdf {

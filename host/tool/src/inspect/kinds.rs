@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use ut_data::input::{BankEntry, kind};
 
-/// Banks of one type and version.
 #[derive(Default)]
 pub struct Sizes {
     banks: u64,
@@ -42,7 +41,7 @@ pub fn add_kinds(kinds: &mut Kinds, entries: &[BankEntry]) {
     }
 }
 
-/// A table of bank types; writing to a String cannot fail, here and below.
+/// Returns a table of bank types.
 pub fn kinds_table(kinds: &Kinds, events: u64) -> String {
     let mut text = "type  name        version  banks     an event  payload bytes: least  mean    most\n".to_owned();
     for (&(kind, version), sizes) in kinds {

@@ -1,4 +1,4 @@
-//! `ut-decode inspect`: what is in files, for the person whose data looks wrong.
+//! `ut-decode inspect`: contents of files, and what is wrong with them.
 
 mod error_banks;
 mod event;
@@ -10,7 +10,7 @@ mod troubles;
 use std::path::PathBuf;
 
 use crate::args::{DetectorArgs, bank_format, one_of};
-use crate::detector::{Detector, Maker, first_version};
+use crate::detector::{Maker, first_version};
 use crate::inputs::{InputArgs, check_files};
 use crate::output::{count, print, print_beside, say};
 use crate::paths::Protected;
@@ -28,10 +28,10 @@ use self::troubles::{Finder, List, ListFormat, remark};
 /// Show what is in files, and what is wrong with it.
 ///
 /// Alone: bank types and versions with counts and sizes, the events, troubles by kind and board with the first event of
-/// each, and banks of boards that reported an error. With --troubles: each trouble with its event, bank, board and byte.
-/// With --event or --event-number: the boards and lanes of one event. With --bank: one bank's header and words. With
-/// --extract: an event as a file of its own. Nothing is decoded into hits, and no detector tables are needed; with the
-/// board table (--boards, or that of ut-decode.toml), the troubles are those that decode counts.
+/// each, and banks of boards that reported an error. With --troubles: each trouble with its event, bank, board and
+/// byte. With --event or --event-number: the boards and lanes of one event. With --bank: one bank's header and words.
+/// With --extract: an event as a file of its own. Nothing is decoded into hits, and no detector tables are needed; with
+/// the board table (--boards, or that of ut-decode.toml), the troubles are those that decode counts.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -120,8 +120,7 @@ fn one(args: &Args, events: Events) -> Result<(), Failure> {
     })
 }
 
-/// Does something with the first event that is wanted, which gets its place among all events; `missing` says what was
-/// wanted.
+/// Calls `act` on the first event that is wanted, with its place among all events; `missing` names it in the error.
 fn with_event(
     mut events: Events,
     wanted: impl Fn(u64, &RawEvent<'_>) -> bool,
@@ -140,10 +139,9 @@ fn with_event(
         n += 1;
     }
     drop(progress);
-    Err(format!("{}: there are {n} events", missing()).into())
+    Err(format!("{}: the input has {}", missing(), count(n as usize, "event")).into())
 }
 
-/// Lists all troubles.
 fn list(mut events: Events, finder: &Finder, format: ListFormat, remark: &str) -> Result<(), Failure> {
     let mut list = List::new(format);
     let mut n = 0;
@@ -173,8 +171,8 @@ fn list(mut events: Events, finder: &Finder, format: ListFormat, remark: &str) -
     error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// What finds troubles, and the file of its board table: that of --boards; for generated events that of their detector;
-/// else that of the settings.
+/// Returns the finder of troubles, and the file of its board table: that of --boards; for generated events that of
+/// their detector; else that of the settings.
 fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), Failure> {
     let mut finder = Finder { boards: None, format: args.format };
     // A pipe can be read only once.
@@ -189,7 +187,7 @@ fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), F
         (None, None) => config::tables().map(|(boards, _)| boards),
     };
     if let (Some(boards), Some(geometry)) = (&args.boards, &args.geometry) {
-        Detector::read(boards.clone(), geometry.clone(), &DetectorArgs::default())?;
+        DetectorArgs::default().read(boards.clone(), geometry.clone())?;
     }
     if let Some(path) = &table {
         let boards = Boards::read(path)?;

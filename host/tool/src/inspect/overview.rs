@@ -1,4 +1,4 @@
-//! All events of all files on one page.
+//! Overview of all events of all files.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -17,10 +17,10 @@ use super::error_banks::ErrorBanks;
 use super::kinds::{Kinds, add_kinds, kinds_table};
 use super::troubles::{Finder, Sums};
 
-/// Events that the overview lists; of those after them, only the damaged.
+/// Events that are listed; of those after them, only the damaged.
 const LISTED: u64 = 20;
 
-/// Damaged events that it lists.
+/// Damaged events that are listed.
 const LISTED_DAMAGES: u64 = 1000;
 
 /// Prints the overview of `files`, whose events are `events`.
@@ -114,7 +114,7 @@ pub fn overview(
     error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Returns what to make of the banks.
+/// Returns advice on decoding the banks.
 fn advice(kinds: &Kinds, sources: &BTreeSet<u32>, is_dump: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let versions: BTreeSet<_> = kinds.keys().filter(|key| kind::is_decoded(key.0)).filter_map(|key| key.1).collect();

@@ -1,4 +1,4 @@
-//! What is wrong with the events of a file, bank by bank: counted for the overview, or listed one a line.
+//! Troubles of events, bank by bank: counted for the overview, or listed one a line.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,6 @@ use crate::table::table;
 /// Boards that the overview names for one kind of trouble.
 const NAMED_BOARDS: usize = 8;
 
-/// How troubles are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListFormat {
     Table,
@@ -53,7 +52,7 @@ pub struct Found {
 }
 
 impl Found {
-    /// In one line, for a person.
+    /// Returns a line for a person.
     pub fn in_words(&self) -> String {
         let part = |name: &str, value: Option<u64>| value.map_or_else(String::new, |value| format!(", {name} {value}"));
         let place = part("bank", self.bank.map(|bank| bank as u64))
@@ -65,16 +64,14 @@ impl Found {
     }
 }
 
-/// Finds the troubles of events.
 pub struct Finder {
-    /// The board table of the detector, where there is one.
     pub boards: Option<Boards>,
     /// Format of banks that do not say it.
     pub format: Option<BankVersion>,
 }
 
 impl Finder {
-    /// Hands over what is wrong with an event.
+    /// Hands over the troubles of an event.
     pub fn find(&self, event: &RawEvent<'_>, mut found: impl FnMut(Found)) {
         if let Some(damage) = event.damage {
             let (bank, byte) = match *damage {
@@ -107,7 +104,6 @@ impl Finder {
         }
     }
 
-    /// Returns true if anything is wrong with an event.
     pub fn has_trouble(&self, event: &RawEvent<'_>) -> bool {
         let mut any = false;
         self.find(event, |_| any = true);
@@ -122,7 +118,7 @@ pub struct List {
     pub n: u64,
 }
 
-/// Text that is collected before it is printed.
+/// Bytes of text that are collected before they are printed.
 const PRINTED_AT: usize = 1 << 16;
 
 const COLUMNS: [&str; 12] =
@@ -141,7 +137,7 @@ impl List {
         Self { format, text, n: 0 }
     }
 
-    /// Lists a trouble of event `place` of all files; false if the list's reader has gone.
+    /// Lists a trouble of event `place` of all files; returns false if the list's reader has gone.
     pub fn add(&mut self, place: u64, event: &RawEvent<'_>, found: &Found) -> Result<bool, Failure> {
         self.n += 1;
         let file = event.file.display().to_string();
@@ -189,7 +185,7 @@ impl List {
         if self.text.len() > PRINTED_AT { self.flush() } else { Ok(true) }
     }
 
-    /// Prints what was collected; false if the list's reader has gone.
+    /// Prints the collected text; returns false if the list's reader has gone.
     pub fn flush(&mut self) -> Result<bool, Failure> {
         let text = std::mem::take(&mut self.text);
         match self.format {
@@ -200,7 +196,6 @@ impl List {
     }
 }
 
-/// The first event of a kind of trouble.
 struct First {
     place: u64,
     file: String,
@@ -209,13 +204,12 @@ struct First {
     bank: Option<usize>,
 }
 
-/// One kind of trouble.
 struct Sum {
     count: u64,
     events: u64,
     last: u64,
     first: First,
-    /// By board, with its sourceID; `None` where no board is known.
+    /// Count by sourceID and board; `None` where no bank is known.
     boards: BTreeMap<Option<(u32, Option<u32>)>, u64>,
 }
 
@@ -247,7 +241,6 @@ impl Sums {
         *sum.boards.entry(found.source_id.map(|id| (id, found.board))).or_default() += u64::from(found.n);
     }
 
-    /// For a person.
     pub fn text(&self) -> String {
         if self.0.is_empty() {
             return "troubles  none\n".to_owned();
@@ -262,7 +255,6 @@ impl Sums {
         table(&rows)
     }
 
-    /// For a program.
     pub fn json(&self) -> Vec<Value> {
         let one = |(kind, sum): (&Count, &Sum)| {
             let First { place, file, index, number, bank } = &sum.first;
@@ -277,7 +269,7 @@ impl Sums {
     }
 }
 
-/// Boards with their counts, the worst first.
+/// Returns the boards with their counts, the worst first.
 fn boards_text(boards: &BTreeMap<Option<(u32, Option<u32>)>, u64>) -> String {
     let mut order: Vec<_> = boards.iter().filter_map(|(key, count)| Some(((*key)?, *count))).collect();
     order.sort_by_key(|&(key, count)| (std::cmp::Reverse(count), key));
@@ -290,7 +282,7 @@ fn boards_text(boards: &BTreeMap<Option<(u32, Option<u32>)>, u64>) -> String {
     named.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
-/// Returns what to say of a search without a board table.
+/// Returns a remark on the board table of the search.
 pub fn remark(finder: &Finder, table: Option<&Path>) -> String {
     match (&finder.boards, table) {
         (Some(_), Some(path)) => format!("Troubles by the board table {}.", path.display()),

@@ -1,4 +1,4 @@
-//! Files into a view: every thread decodes and adds up its share, and the shares are merged at the end.
+//! Sums up files: every thread decodes its share, and the shares are merged at the end.
 
 use ut_data::detector::Mask;
 use ut_data::error::WorkError;
@@ -11,10 +11,10 @@ use ut_report::{Against, Gathered, MergeError, RunFiller, RunView, both, trouble
 
 use crate::decode::LISTED_FAILURES;
 
-/// Bytes that a thread's view takes, with its work buffers.
+/// Bytes of a thread's view, with its work buffers.
 const VIEW_MEMORY: u64 = 16 << 20;
 
-/// How views are gathered.
+/// Options of the sums.
 pub struct Gatherer<'a> {
     pub tables: &'a DetectorTables,
     pub options: DecodeOptions,
@@ -22,30 +22,26 @@ pub struct Gatherer<'a> {
     pub against: Against,
     pub check: bool,
     pub keep_going: bool,
-    /// Events before these, among all of the run.
+    /// Events of the run before these.
     pub first_place: u64,
-    /// Strips whose hits are left out.
     pub mask: Option<&'a Mask>,
 }
 
 /// Why nothing could be gathered.
 #[derive(Debug, thiserror::Error)]
 pub enum GatherError {
-    /// There is too little memory.
     #[error(transparent)]
     Memory(#[from] TooMuchMemory),
-    /// No decoder can be made.
     #[error(transparent)]
     Decode(#[from] DecodeError),
-    /// A thread has sums of something else, which is a bug.
+    /// A thread has sums of another detector, which is a bug.
     #[error(transparent)]
     Merge(#[from] MergeError),
 }
 
-/// Share of a thread: its sums, and the least and the greatest event number.
+/// Sums of a thread, with the least and the greatest event number.
 type Share = (RunFiller, Option<(u64, u64)>);
 
-/// What a thread works with.
 struct Worker<'a> {
     decoder: CpuDecoder,
     tables: &'a DetectorTables,
@@ -55,7 +51,7 @@ struct Worker<'a> {
 }
 
 impl Worker<'_> {
-    /// Number of an event that pictures against time are over.
+    /// Returns the number of an event that pictures against time are over.
     fn key(&self, number: Option<u64>, origin: Origin) -> Option<u64> {
         match self.against {
             Against::Number => number,
@@ -92,7 +88,7 @@ impl Work for Worker<'_> {
     }
 }
 
-/// Finds out which banks the troubles of a batch are of.
+/// Adds the troubles of a batch, bank by bank.
 fn add_troubles(
     filler: &mut RunFiller,
     tables: &DetectorTables,
@@ -114,11 +110,8 @@ fn add_troubles(
 }
 
 impl Gatherer<'_> {
-    /// Gathers the events of `parts` that `select` takes. `go_on` hears how many events that were so far, of how many bytes
-    /// of the files, and may end it.
-    ///
-    /// # Errors
-    /// If there is too little memory, or no decoder can be made; what is wrong with files is in [`Gathered`].
+    /// Sums up the events of `parts` that `select` takes. `go_on` gets the number of events and of bytes of the files
+    /// so far, and may end it. Failures of files are in [`Gathered`].
     pub fn gather(
         &self,
         parts: &[InputPart],

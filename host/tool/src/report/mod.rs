@@ -13,9 +13,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 pub use self::gather::{GatherError, Gatherer};
 use crate::args::{ClusterArgs, DetectorArgs, flip_of, one_of, position_name};
 use crate::decode::{SelectArgs, facts, in_words};
-use crate::detector::{SYNTHETIC, hash};
-use crate::inputs::{InputArgs, check_standard_input};
-use crate::output::{count, is_quiet, on_stdout, print_beside, say, write_file, write_json};
+use crate::detector::{SYNTHETIC, check_makers, hash};
+use crate::inputs::{InputArgs, check_standard_input, expand};
+use crate::output::{count, is_quiet, number, on_stdout, print_beside, say, write_file, write_json};
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, config, signals, usage};
@@ -28,9 +28,9 @@ pub use ut_report::{Detector, Drawn, Gathered, Part, Sums, SumsError};
 /// Draw how the detector behaved during a run, on one page.
 ///
 /// Decodes the files and writes a self-contained page: events, troubles, maps of the hits and their charge in every
-/// sector, what is dead or hot, distributions, strips, and charts against the event number, which show a board that dies in
-/// the middle of a run. With --compare, the same for a reference beside it, and what differs. Memory use does not grow
-/// with the number of events. `docs/report.md` says what each picture means.
+/// sector, what is dead or hot, distributions, strips, and charts against the event number, which show a board that
+/// dies in the middle of a run. With --reference, the same for a reference beside it, and what differs. Memory use does
+/// not grow with the number of events. `docs/report.md` says what each picture means.
 #[derive(Debug, clap::Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Args {
@@ -40,18 +40,16 @@ pub struct Args {
     #[arg(long, short, value_name = "FILE", required_unless_present_any = ["sums", "mask_out"])]
     output: Option<PathBuf>,
     /// Write the sums behind the page into this file instead of a page; --merge draws the page from such files.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "compare", "mask_out"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "reference", "mask_out"])]
     sums: Option<PathBuf>,
-    /// The inputs, and those of --compare, are files of --sums: draw them as one run.
-    #[arg(long, conflicts_with_all = ["sums", "against", "no_checksum", "keep_going", "mask", "SelectArgs", "DetectorArgs",
+    /// The inputs, and those of --reference, are files of --sums: draw them as one run.
+    #[arg(long, conflicts_with_all = ["sums", "against", "keep_going", "mask", "SelectArgs", "DetectorArgs",
         "ClusterArgs"])]
     merge: bool,
-    /// Compare with the run in this file, folder or pattern, as the reference; may be given several times.
+    /// Compare with the run in this file, folder or pattern, or of this file of --sums, as the reference; may be given
+    /// several times. What stands out in both runs is known, and only counted.
     #[arg(long, value_name = "FILE")]
-    compare: Vec<PathBuf>,
-    /// Compare with the run of this file of --sums, as the reference; what stands out in both is known and not listed.
-    #[arg(long, value_name = "SUMS", conflicts_with_all = ["compare", "sums"])]
-    reference: Option<PathBuf>,
+    reference: Vec<PathBuf>,
     /// Time axis of the charts: the event number, or the order of reading (place) [default: number if the first event
     /// has one, else place].
     #[arg(long, value_name = "WHAT", value_parser = one_of!([Against::Number, Against::Place], against_name))]
@@ -65,16 +63,13 @@ pub struct Args {
     /// Fail (exit code 1) when anything is wrong with the data, after the page was written.
     #[arg(long)]
     strict: bool,
-    /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and do not list them as dead or hot
-    /// (docs/tables.md).
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["sums", "reference"])]
+    /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and do not list them as dead
+    /// or hot (docs/tables.md).
+    #[arg(long, value_name = "FILE", conflicts_with = "sums")]
     mask: Option<PathBuf>,
     /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
     #[arg(long)]
     keep_going: bool,
-    /// Skip checksum verification.
-    #[arg(long)]
-    no_checksum: bool,
     /// Threads; 0: one per core [default: 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: Option<u16>,
@@ -93,12 +88,12 @@ const fn against_name(against: Against) -> &'static str {
     }
 }
 
-/// Draws a run, alone or beside a reference, with the tables and options that made them, and the mask that was applied to them.
+/// Draws a run, alone or beside a reference, with the tables, the options and the mask that were applied to both.
 ///
 /// # Errors
 /// If the two are of different detectors or options.
 pub fn draw(run: &Sums, reference: Option<&Sums>, mask: Option<(&Path, &Mask)>) -> Result<Drawn, SumsError> {
-    let (options, detector) = (run.options, crate::detector::Detector::from(&*run.detector));
+    let (options, detector) = (run.options, &*run.detector);
     let table = |path: &Option<PathBuf>, bytes: &[u8]| {
         let name = path.as_ref().map(|path| path.display().to_string());
         format!("{} ({})", name.unwrap_or_else(|| "the embedded synthetic detector".to_owned()), hash(bytes))
@@ -133,23 +128,23 @@ pub fn draw(run: &Sums, reference: Option<&Sums>, mask: Option<(&Path, &Mask)>) 
     let warnings = is_synthetic.then(|| SYNTHETIC.to_owned()).into_iter().collect();
     let about = About { facts: of_page, warnings, mask: mask.map(|(_, mask)| mask.clone()) };
     let mut drawn = ut_report::draw(run, reference, &about)?;
-    let provenance = facts(options, &detector, mask).into_iter().map(|(key, value)| (key.to_owned(), value.into()));
+    let provenance = facts(options, detector, mask).into_iter().map(|(key, value)| (key.to_owned(), value.into()));
     drawn.json["provenance"] = provenance.collect::<serde_json::Map<_, _>>().into();
     Ok(drawn)
 }
 
-/// True if events that are not of the synthetic detector were decoded with its tables.
+/// Returns true if events of another detector were decoded with the synthetic tables.
 fn is_synthetic(sums: &Sums) -> bool {
-    sums.detector.boards.is_none() && sums.measured > 0
+    sums.detector.is_embedded() && sums.measured > 0
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let files = args.inputs.expand()?;
-    let others = InputArgs { files: args.compare.clone(), files_from: None }.expand()?;
-    check_standard_input(files.iter().chain(&others).chain(&args.inputs.files_from));
+    let others = expand(&args.reference)?;
+    check_standard_input(files.iter().chain(&others));
     let outputs = [&args.output, &args.sums, &args.json, &args.mask_out];
     let to_stdout = on_stdout(outputs);
-    let inputs = Protected::inputs(files.iter().chain(&others).chain(&args.mask).chain(&args.reference));
+    let inputs = Protected::inputs(files.iter().chain(&others).chain(&args.mask));
     for output in outputs.into_iter().flatten() {
         inputs.check(output).unwrap_or_else(|message| usage(&message));
     }
@@ -163,17 +158,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for output in outputs.into_iter().flatten() {
         NewFile::check(output)?;
     }
-    if !args.merge && !args.keep_going {
-        check_inputs(files.iter().chain(&others))?;
+    let is_summed = args.merge || !others.is_empty() && others.iter().all(|file| Sums::is_file(file));
+    if is_summed && !others.is_empty() && args.mask.is_some() {
+        usage(
+            "--mask leaves hits out of both runs, and the sums of --reference have them: name the reference's own files",
+        );
     }
-    let reference = args.reference.as_ref().map_or(Ok(None), |path| Sums::of_files(std::slice::from_ref(path)))?;
+    if !args.merge && !args.keep_going {
+        check_inputs(files.iter().chain(others.iter().filter(|_| !is_summed)))?;
+    }
     let start = Instant::now();
+    let reference = if is_summed { Sums::of_files(&others)? } else { None };
     let (first, second, mask) = if args.merge {
-        (Sums::of_files(&files)?.ok_or("there are no sums to draw")?, Sums::of_files(&others)?, None)
+        (Sums::of_files(&files)?.ok_or("there are no sums to draw")?, reference, None)
     } else {
-        gather(args, &files, &others, reference.as_ref())?
+        gather(args, &files, if is_summed { &[] } else { &others }, reference)?
     };
-    let second = second.or(reference);
     let elapsed = start.elapsed();
     let both = || [Some(&first), second.as_ref()].into_iter().flatten();
     both().for_each(warn);
@@ -187,11 +187,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return Err(failure.as_str().into());
     }
     let mut text = format!(
-        "{}, {} in {:.2} s ({:.0} events/s)\n",
+        "{}, {} in {:.2} s ({} events/s)\n",
         count(first.view.events as usize, "event"),
         count(first.view.hits as usize, "hit"),
         elapsed.as_secs_f64(),
-        both().map(|sums| sums.view.events).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9),
+        number((both().map(|sums| sums.view.events).sum::<u64>() as f64 / elapsed.as_secs_f64().max(1e-9)) as u64),
     );
     if args.sums.is_none() || args.json.is_some() {
         let drawn = draw(&first, second.as_ref(), args.mask.as_deref().zip(mask.as_ref()))?;
@@ -223,7 +223,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// The file that the command is about.
+/// Returns the main output.
 fn written(args: &Args) -> String {
     [&args.output, &args.sums, &args.mask_out]
         .into_iter()
@@ -232,7 +232,7 @@ fn written(args: &Args) -> String {
         .map_or_else(String::new, |path| path.display().to_string())
 }
 
-/// Checks that all files can be opened and begin with an event, before the first is worked through.
+/// Checks that all files begin with an event.
 fn check_inputs<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Failure> {
     for file in files.filter(|file| file.as_os_str() != "-" && !file.metadata().is_ok_and(|meta| !meta.is_file())) {
         Events::new([file]).next_event()?;
@@ -240,19 +240,17 @@ fn check_inputs<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Fail
     Ok(())
 }
 
-/// Reads the files of a run, and of the one that it is compared with, and the mask of both; the tables must be those of
-/// `reference`.
+/// Sums up the files of a run, and those of `others`, else takes the sums of `reference`, which must be of the same
+/// tables; and reads the mask.
 fn gather(
     args: &Args,
     files: &[PathBuf],
     others: &[PathBuf],
-    reference: Option<&Sums>,
+    reference: Option<Sums>,
 ) -> Result<(Sums, Option<Sums>, Option<Mask>), Failure> {
     let all: Vec<PathBuf> = files.iter().chain(others).cloned().collect();
-    let of_tool = crate::detector::Detector::load(&args.detector, &all)?;
-    let crate::detector::Detector { tables, boards, geometry } = of_tool.clone();
-    let detector = Arc::new(Detector { tables, boards, geometry });
-    if let Some(reference) = reference {
+    let detector = Arc::new(args.detector.load(&all)?);
+    if let Some(reference) = &reference {
         reference.check_made_with(&detector.tables, args.clustering.options())?;
     }
     let threads = match args.threads.unwrap_or_else(config::threads) {
@@ -266,24 +264,24 @@ fn gather(
         options: args.clustering.options(),
         threads,
         against: args.against.unwrap_or_else(|| against_of(files.first().map(PathBuf::as_path))),
-        check: !args.no_checksum,
+        check: true,
         keep_going: args.keep_going,
         first_place: 0,
     };
     let output = written(args);
     let sums = |files: &[PathBuf], select: &Select| -> Result<Sums, Failure> {
         let gathered = with_progress(&gatherer, files, select, &output)?;
-        of_tool.check_makers(&gathered.seen)?;
+        check_makers(&detector, &gathered.seen)?;
         Ok(Sums::new(files, Arc::clone(&detector), gatherer.options, gathered))
     };
     let first = sums(files, &args.select.select(files, args.keep_going)?)?;
     let first = first.of_part(Part::of(files, args.select.part(), None));
     // The places that were chosen are those of the first run.
-    let second = if others.is_empty() { None } else { Some(sums(others, &Select::default())?) };
+    let second = if others.is_empty() { reference } else { Some(sums(others, &Select::default())?) };
     Ok((first, second, mask))
 }
 
-/// Gathers, with a bar on a terminal. Ends the program when the user wants that; `output` is not written then.
+/// Sums up files, with a bar on a terminal. Ends the program when it is interrupted; `output` is not written then.
 fn with_progress(
     gatherer: &Gatherer<'_>,
     files: &[PathBuf],
@@ -300,20 +298,19 @@ fn with_progress(
         n = events;
         if let Some(progress) = &mut progress {
             let rate = events as f64 / start.elapsed().max(Duration::from_millis(1)).as_secs_f64();
-            progress.message(&format!("{events} events, {rate:.0}/s"));
+            progress.message(&format!("{}, {}/s", count(events as usize, "event"), number(rate as u64)));
             progress.set(read);
         }
         !signals::interrupted()
     })?;
     drop(progress);
     if signals::interrupted() {
-        say(&format!("interrupted after {n} events; {output} was not written"));
+        say(&format!("interrupted after {}; {output} was not written", count(n as usize, "event")));
         signals::end();
     }
     Ok(gathered)
 }
 
-/// Says what there is to warn of.
 fn warn(sums: &Sums) {
     for warning in sums.warnings.iter().map(String::as_str).chain(is_synthetic(sums).then_some(SYNTHETIC)) {
         say(&format!("warning: {warning}"));
@@ -323,8 +320,7 @@ fn warn(sums: &Sums) {
     }
 }
 
-/// What pictures against time are over, where nobody says it: the event number if the first event of the first file has
-/// one.
+/// Returns the default axis of time: the event number if the first event of the first file has one.
 pub fn against_of(first: Option<&Path>) -> Against {
     let first = first.filter(|file| file.is_file());
     let numbered =

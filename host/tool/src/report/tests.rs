@@ -26,14 +26,14 @@ fn mdf(numbers: &[u64], source_id: u32, version: u8, payload: &[u8]) -> Vec<u8> 
     writer.finish().unwrap()
 }
 
-fn gather(tables: &DetectorTables, files: &[(&str, Vec<u8>)], keep_going: bool) -> Gathered {
+fn gather(tables: &DetectorTables, files: &[(&str, Vec<u8>)]) -> Gathered {
     let gatherer = Gatherer {
         tables,
         options: DecodeOptions::default(),
         threads: 1,
         against: Against::Number,
         check: false,
-        keep_going,
+        keep_going: true,
         first_place: 0,
         mask: None,
     };
@@ -57,7 +57,7 @@ fn numbers_of_events_may_fall_and_troubles_have_their_board_and_how_often() {
     assert_eq!(broken[at..at + 2], [0xCB, 0xCB]);
     broken[at] = 0;
     let files = [("a.mdf", mdf(&[9, 3, 7], board, 4, &payload)), ("b.mdf", broken)];
-    let gathered = gather(&tables, &files, false);
+    let gathered = gather(&tables, &files);
     assert_eq!((gathered.numbers, gathered.view.events), (Some((3, 9)), 5));
     let trouble = |count: Count, board, n, first| TroubleSum { kind: count as usize, board, count: n, first };
     let mut expected = [trouble(Count::BrokenEvent, None, 1, 4), trouble(Count::UnconnectedHits, Some(board), 12, 0)];
@@ -66,22 +66,11 @@ fn numbers_of_events_may_fall_and_troubles_have_their_board_and_how_often() {
 }
 
 #[test]
-fn a_file_that_breaks_off_ends_the_report_unless_it_is_to_go_on() {
-    let tables = tables();
-    let whole = mdf(&[1, 2], 0x2801, 4, &[0; 24]);
-    let files = [("a.mdf", whole[..whole.len() - 9].to_vec()), ("b.mdf", whole)];
-    for (keep_going, events) in [(false, 1), (true, 3)] {
-        let gathered = gather(&tables, &files, keep_going);
-        assert_eq!((gathered.view.events, gathered.failures.len()), (events, 1), "{keep_going}");
-    }
-}
-
-#[test]
 fn sums_of_parts_keep_what_a_page_says_beside_the_numbers() {
     let detector = Arc::new(Detector { tables: tables(), boards: None, geometry: None });
     let sums = |files: &[(&str, Vec<u8>)]| {
         let paths: Vec<PathBuf> = files.iter().map(|(name, _)| name.into()).collect();
-        let gathered = gather(&detector.tables, files, true);
+        let gathered = gather(&detector.tables, files);
         Sums::new(&paths, Arc::clone(&detector), DecodeOptions::default(), gathered)
     };
     let whole = mdf(&[5, 8], 0x2801, 4, &[0; 24]);
@@ -108,14 +97,14 @@ fn sums_of_parts_keep_what_a_page_says_beside_the_numbers() {
     {
         use std::os::unix::ffi::OsStringExt;
         let name = PathBuf::from(OsString::from_vec(b"run-\xff.mdf".to_vec()));
-        let gathered = gather(&detector.tables, &[], true);
+        let gathered = gather(&detector.tables, &[]);
         let detector = Arc::new(Detector { boards: Some(name.clone()), ..(*detector).clone() });
         let sums = Sums::new(std::slice::from_ref(&name), detector, DecodeOptions::default(), gathered);
         let read = packed(&sums);
         assert_eq!((&read.files[..], &read.detector.boards), (&[name.clone()][..], &Some(name)));
         // Two names that look alike are two files.
         let called = |name: &[u8], bytes: Vec<u8>| {
-            let mut gathered = gather(&tables(), &[("x", bytes)], true);
+            let mut gathered = gather(&tables(), &[("x", bytes)]);
             gathered.seen.files[0].file = OsString::from_vec(name.to_vec()).into();
             Sums::new(&[], Arc::clone(&one.detector), DecodeOptions::default(), gathered)
         };

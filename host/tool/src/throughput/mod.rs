@@ -1,4 +1,4 @@
-//! `ut-decode throughput`: events a second.
+//! `ut-decode throughput`: rate of decoding.
 
 mod text;
 
@@ -16,9 +16,10 @@ use ut_decoders::cpu::{CpuConfig, CpuDecoder, Simd, Stage};
 use ut_decoders::emulated::EmulatedConfig;
 use ut_decoders::{Backend, Parameters};
 use ut_files::Columns;
+use ut_report::Detector;
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, seconds};
-use crate::detector::Detector;
+use crate::detector::facts;
 use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
@@ -38,7 +39,7 @@ use text::{head, on_gpu, one, several, stages_text};
 /// Uses tuned values for this backend, machine and bank format if there are any, and says so.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How long to measure, in seconds.
+    /// Measure for this time, in seconds.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
     /// Events of a batch, or several sizes that are measured in turn [default: as tuned, else 256].
@@ -48,8 +49,8 @@ pub struct Args {
     /// Also show where the time of the cpu backend goes, stage by stage, on one thread.
     #[arg(long, conflicts_with = "tune")]
     stages: bool,
-    /// Decode these columns too, as `decode --columns` does, in turn with plain hits; reference and cpu only. Only charge,
-    /// n_strips and first_strip take time here: the others are looked up when hits are written.
+    /// Decode these columns too, as `decode --columns` does, in turn with plain hits; reference and cpu only. Only
+    /// charge, n_strips and first_strip take time here: the others are looked up when hits are written.
     #[arg(long, value_name = "LIST", conflicts_with = "tune")]
     columns: Option<Columns>,
     /// Write the result as JSON here; - is standard output.
@@ -71,7 +72,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     let duration = seconds(args.duration).unwrap_or_else(|error| usage(&format!("--duration {error}")));
-    let (threads, layout) = (args.backend.n_threads(), args.backend.layout());
+    let (threads, layout) = (args.backend.n_threads(), args.backend.layout().unwrap_or_default());
     let default = [Parameters::default().batch()];
     let sizes = if args.batches.is_empty() { &default[..] } else { &args.batches };
     let feeding = Feeding { backend: args.backend.backend, threads, layout, sizes };
@@ -79,7 +80,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.online.tune.is_some() {
         let Loaded { detector, events, source, .. } = loaded;
         let backend = args.backend.backend;
-        let mut default = vec![format!("layout={}", layout_name(args.backend.layout()))];
+        let mut default = vec![format!("layout={}", layout_name(layout))];
         match (backend, args.backend.threads()) {
             (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
             (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
@@ -89,7 +90,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if backend.runs_kernels() {
             default.push(format!("pipeline={pipeline}"));
         }
-        default.extend(args.backend.set.iter().cloned());
+        default.extend(args.backend.assignments().cloned());
         let work = Work {
             subject: Subject { backend, pipeline },
             tables: &detector.tables,
@@ -112,7 +113,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let tuned = tuned(args, &loaded.detector);
     let mut measurement = measurement(args, tuned, duration);
     measurement.decoder = measurement.decoder.with_pipeline(args.backend.pipeline());
-    let expected = loaded.expected(args.backend.layout(), measurement.options)?;
+    let expected = loaded.expected(layout, measurement.options)?;
     let as_tuned = tuned.filter(|_| args.batches.is_empty()).map(|tuned| [tuned.batch()]);
     let sizes = as_tuned.as_ref().map_or(sizes, |sizes| &sizes[..]);
     let samples = loaded.samples(&args.sample, Feeding { sizes, ..feeding })?;
@@ -134,7 +135,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let machine = Machine::this();
     let variant = variant(&measurement);
     if let Some(path) = &args.json {
-        // One batch size: its result is the object itself.
+        // The result of one batch size is the object itself.
         let mut value = match &results[..] {
             [result] => serde_json::to_value(result)?,
             results => json!({ "batches": results }),
@@ -142,8 +143,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         if let Value::Object(map) = &mut value {
             map.insert("sample".to_owned(), source.clone().into());
             map.insert("repeated_events".to_owned(), results.iter().any(|r| r.distinct_events < r.events).into());
-            map.insert("layout".to_owned(), layout_name(args.backend.layout()).into());
-            map.extend(detector.facts().into_iter().map(|(key, value)| (format!("detector_{key}"), value.into())));
+            map.insert("layout".to_owned(), layout_name(layout).into());
+            map.extend(facts(&detector).into_iter().map(|(key, value)| (format!("detector_{key}"), value.into())));
             map.insert("embedded_detector".to_owned(), detector.is_embedded().into());
             map.insert("grouping".to_owned(), detector.tables.grouping().name().into());
             map.insert("bank_version".to_owned(), detector.tables.boards().version.byte().into());
@@ -181,14 +182,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns what was tuned for this backend, unless a parameter is set by hand.
+/// Returns the tuned values for this backend, unless a parameter is set by hand.
 fn tuned(args: &Args, detector: &Detector) -> Option<Parameters> {
     let what = (args.backend.backend, args.backend.pipeline());
     let tuned = || args.tuned.configuration(what, &detector.tables, &args.clustering.options());
     if args.backend.by_hand() { None } else { tuned() }
 }
 
-/// Returns which of the backend's decoders it is: the vector instructions of a CPU, the pipeline of kernels.
+/// Returns the variant of the decoder: vector instructions of a CPU, or the pipeline of kernels.
 fn variant(measurement: &Measurement) -> Option<&'static str> {
     let decoder = &measurement.decoder;
     match measurement.backend {
@@ -198,7 +199,7 @@ fn variant(measurement: &Measurement) -> Option<&'static str> {
     }
 }
 
-/// Returns how it is measured: with what was tuned, as far as options do not say otherwise.
+/// Returns the plan, with tuned values where no option says otherwise.
 fn measurement(args: &Args, tuned: Option<Parameters>, duration: Duration) -> Measurement {
     let backend = args.backend.backend;
     let mut measurement = Measurement {
@@ -224,20 +225,19 @@ fn measurement(args: &Args, tuned: Option<Parameters>, duration: Duration) -> Me
     measurement
 }
 
-/// Events on which the executor counts the sectors that the kernels ask for.
+/// Events on which the executor counts sectors.
 const COUNTED_EVENTS: usize = 20;
 
-/// What the executor counts of the kernels on some of the events, bytes an event.
+/// Traffic of the kernels that the executor counts on some of the events, bytes an event.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted {
-    /// The 32-byte sectors that warps ask of global memory: what is moved, were there no caches.
+    /// 32-byte sectors that warps ask of global memory: the traffic without caches.
     pub sectors: f64,
-    /// Those of them that are not of the tables that all events share: what is moved where the tables lie in caches.
+    /// Sectors without those of the tables that all events share: the traffic with the tables in caches.
     pub traffic: f64,
 }
 
 impl Counted {
-    /// `None` where it cannot tell.
     fn of(samples: &[Sample], detector: &Detector, measurement: &Measurement, expected: &Expected) -> Option<Self> {
         let few = Sample::of(&samples.first()?.batches, COUNTED_EVENTS, COUNTED_EVENTS);
         if samples[0].batches[0].layout != Layout::Allen {
@@ -250,10 +250,10 @@ impl Counted {
     }
 }
 
-/// Passes over the sample that the stages are timed on; of each stage the fastest pass counts.
+/// Passes over the sample; the fastest of each stage counts.
 const STAGE_PASSES: usize = 20;
 
-/// Microseconds an event that each stage of the CPU decoder takes.
+/// Returns the time of each stage of the CPU decoder, µs an event.
 fn stage_times(sample: &Sample, detector: &Detector, measurement: &Measurement) -> Result<Vec<(Stage, f64)>, Failure> {
     let config = CpuConfig { threads: 1, ..measurement.decoder.cpu() };
     let mut decoder = CpuDecoder::new(&detector.tables, measurement.options, config)?;

@@ -1,4 +1,4 @@
-//! The results of `throughput` for people.
+//! Results of `throughput` for people.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,6 @@ use crate::args::layout_name;
 use crate::output::count;
 use crate::table::table;
 
-/// A name and a value.
 fn row(text: &mut String, name: &str, value: &str) {
     // Writing to a String cannot fail.
     let _ = writeln!(text, "{name:<20}{value}");
@@ -27,7 +26,7 @@ fn spread(s: &Spread, digits: usize) -> String {
     )
 }
 
-/// What was measured, and on what.
+/// Describes sample, backend and machine.
 pub fn head(
     args: &Args,
     variant: Option<&str>,
@@ -40,7 +39,7 @@ pub fn head(
     let Some(result) = results.first() else { return text };
     let mut row = |name: &str, value: String| row(&mut text, name, &value);
     row("sample", source.to_owned());
-    let layout = layout_name(args.backend.layout());
+    let layout = layout_name(args.backend.layout().unwrap_or_default());
     for Throughput { events, distinct_events, batch, .. } in results {
         row("events", format!("{events} in batches of {batch} ({layout} layout), {distinct_events} distinct"));
     }
@@ -73,7 +72,6 @@ pub fn head(
     text
 }
 
-/// The result in batches of one size.
 pub fn one(result: &Throughput) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: String| row(&mut text, name, &value);
@@ -89,7 +87,6 @@ pub fn one(result: &Throughput) -> String {
     text
 }
 
-/// The results in batches of several sizes.
 pub fn several(results: &[Throughput]) -> String {
     let head = ["batch", "events/s", "half of them", "a batch takes, us", "half of them", "99 % at most"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -107,7 +104,7 @@ pub fn several(results: &[Throughput]) -> String {
     format!("\n{}\na batch alone, on one decoder; events/s of all decoders together\n", table(&rows))
 }
 
-/// The three modes and the kernels.
+/// Describes the three modes and the kernels.
 pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Counted>) -> String {
     let unknown = || "unknown".to_owned();
     let share =
@@ -166,7 +163,6 @@ pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Coun
     text
 }
 
-/// Returns where the time of the CPU decoder goes.
 pub fn stages_text(stages: &[(Stage, f64)]) -> String {
     let total: f64 = stages.iter().map(|(_, time)| time).sum();
     let mut text = "\nstages, on one thread, the clock's own time included\n".to_owned();

@@ -21,8 +21,8 @@ use tuner::{Config, Device, Noise, Replay, Space, Value};
 use ut_bench::{Machine, tunable};
 use ut_data::input::EventBatch;
 use ut_decoders::Backend;
+use ut_report::Detector;
 
-use crate::detector::Detector;
 use crate::output::{print_beside, say, write_json};
 use crate::paths::{Protected, named};
 use crate::trial::{self, RuleArgs, SampleArgs, evidence};

@@ -15,10 +15,10 @@ use tuner::{Config, Device, Noise, Recording, Replay, Space};
 use ut_bench::tunable::{self, Subject};
 use ut_data::Layout;
 use ut_decoders::{Backend, Pipeline};
+use ut_report::Detector;
 
 use super::run_args::{Args, DeviceSpec};
 use crate::config;
-use crate::detector::Detector;
 use crate::trial::SampleArgs;
 use crate::{Failure, INVOCATION, signals, trial, usage};
 use ut_data::error::with_causes;

@@ -23,10 +23,10 @@ use ut_data::detector::BankVersion;
 use ut_data::input::EventBatch;
 use ut_data::synth::Profile;
 use ut_decoders::Backend;
+use ut_report::Detector;
 
 use crate::args::{DetectorArgs, bank_format, one_of, seconds};
 use crate::config;
-use crate::detector::Detector;
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::sample::{MAX_EVENTS, embedded, identity, read};
@@ -121,8 +121,7 @@ fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
     let profile = |name: &String| Profile::ALL.into_iter().find(|profile| profile.name() == name);
     let files: Vec<PathBuf> = args.workloads.iter().filter(|name| profile(name).is_none()).map(PathBuf::from).collect();
     let default = DetectorArgs::default();
-    let detector =
-        if files.is_empty() { Detector::embedded(args.format, &default) } else { Detector::load(&default, &files)? };
+    let detector = if files.is_empty() { default.embedded(args.format) } else { default.load(&files)? };
     let mut loads: Vec<Load> = Vec::new();
     for text in &args.workloads {
         let (name, source, events) = if let Some(profile) = profile(text) {
