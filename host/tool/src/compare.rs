@@ -16,7 +16,7 @@ use ut_decoders::Backend;
 use crate::args::{meant, one_of};
 use crate::config;
 use crate::output::{print_beside, say, write_json};
-use crate::trial::{self, RuleArgs, SampleArgs, evidence, trouble};
+use crate::trial::{self, EventsArgs, RuleArgs, evidence, trouble};
 use crate::tune::store::APPLICATION;
 use crate::{Failure, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -65,7 +65,7 @@ pub struct Args {
     #[command(flatten)]
     rules: RuleArgs,
     #[command(flatten)]
-    sample: SampleArgs,
+    sample: EventsArgs,
 }
 
 enum Subject {
@@ -169,7 +169,7 @@ struct Decoded {
 }
 
 impl Builds {
-    fn new(backend: Backend, sample: &SampleArgs) -> Self {
+    fn new(backend: Backend, sample: &EventsArgs) -> Self {
         let mut arguments: Vec<String> = ["throughput", "--duration", "0.5", "--json", "-"].map(Into::into).to_vec();
         if sample.files.is_empty() {
             let of = ["--profile", sample.profile.name(), "--format", sample.format.name()];

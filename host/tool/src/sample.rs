@@ -37,7 +37,7 @@ const EMULATED_EVENTS: usize = 20;
 #[command(next_help_heading = "Sample")]
 pub struct SampleArgs {
     #[command(flatten)]
-    pub of: trial::SampleArgs,
+    pub of: trial::EventsArgs,
     /// Events of a pass; repeated if there are fewer [default: all of FILE or 1000, whichever is more; 20 on the
     /// emulated backend].
     #[arg(long = "n-events", alias = "events", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
@@ -95,7 +95,7 @@ impl Loaded {
     pub fn new(args: &SampleArgs, detector: &DetectorArgs, feeding: Feeding<'_>) -> Result<Self, Failure> {
         let asked = args.events.map(|n| n as usize);
         let default = if feeding.backend == Backend::Emulated { EMULATED_EVENTS } else { ENOUGH_DISTINCT };
-        let trial::SampleArgs { files, profile, format } = &args.of;
+        let trial::EventsArgs { files, profile, format } = &args.of;
         let source = args.of.source();
         let (detector, events, source) = if files.is_empty() {
             let n = asked.unwrap_or(default).min(MAX_EVENTS);

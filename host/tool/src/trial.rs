@@ -24,7 +24,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 /// Events that are decoded.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sample")]
-pub struct SampleArgs {
+pub struct EventsArgs {
     /// MDF files or Allen-layout dumps to decode, with the tables of ut-decode.toml or --config; none: 1000 synthetic
     /// events.
     #[arg(value_name = "FILE")]
@@ -37,7 +37,7 @@ pub struct SampleArgs {
     pub format: BankVersion,
 }
 
-impl SampleArgs {
+impl EventsArgs {
     /// Returns the detector of the settings, or the embedded one.
     pub fn detector(&self) -> Result<Detector, Failure> {
         let args = DetectorArgs::default();

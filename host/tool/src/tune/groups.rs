@@ -25,7 +25,7 @@ use ut_report::Detector;
 
 use crate::output::{print_beside, say, write_json};
 use crate::paths::{Protected, named};
-use crate::trial::{self, RuleArgs, SampleArgs, evidence};
+use crate::trial::{self, EventsArgs, RuleArgs, evidence};
 use crate::tune::run_args::DeviceSpec;
 use crate::tune::store::StoreArgs;
 use crate::tune::target::Target;
@@ -71,7 +71,7 @@ pub struct Args {
     #[command(flatten)]
     rules: RuleArgs,
     #[command(flatten)]
-    sample: SampleArgs,
+    sample: EventsArgs,
 }
 
 /// The sample that a decoder is tuned on.

@@ -11,7 +11,7 @@ use tuner::strategy::StrategyKind;
 use ut_decoders::{Backend, Pipeline};
 
 use crate::args::{one_of, seconds};
-use crate::trial::{SampleArgs, WatchArgs};
+use crate::trial::{EventsArgs, WatchArgs};
 use crate::tune::store::StoreArgs;
 use crate::usage;
 
@@ -91,7 +91,7 @@ pub struct Args {
     #[command(flatten)]
     pub store: StoreArgs,
     #[command(flatten)]
-    pub sample: SampleArgs,
+    pub sample: EventsArgs,
 }
 
 impl Args {

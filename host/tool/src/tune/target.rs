@@ -19,7 +19,7 @@ use ut_report::Detector;
 
 use super::run_args::{Args, DeviceSpec};
 use crate::config;
-use crate::trial::SampleArgs;
+use crate::trial::EventsArgs;
 use crate::{Failure, INVOCATION, signals, trial, usage};
 use ut_data::error::with_causes;
 
@@ -77,7 +77,7 @@ impl Target {
     }
 
     /// A decoder.
-    pub fn decoder(what: impl Into<Subject>, sample: &SampleArgs, detector: &Detector) -> Result<Self, Failure> {
+    pub fn decoder(what: impl Into<Subject>, sample: &EventsArgs, detector: &Detector) -> Result<Self, Failure> {
         let what = what.into();
         let device = tunable::device(what.backend)?;
         let space = tunable::space(what, device.sm_count as usize)?;
