@@ -18,11 +18,9 @@ fn generate(directory: &Path, options: &str, faults: &str) -> Value {
     run_to(0, directory, ("generate --output clean", &format[..]));
     // Several kinds at once, and the option again for the last one.
     let (others, last) = faults.rsplit_once(' ').unwrap_or((faults, faults));
-    let mut corrupt = format!("--corrupt {}", others.split_whitespace().collect::<Vec<_>>().join(","));
-    if others != last {
-        corrupt += &format!(" --corrupt {last}");
-    }
-    run_to(0, directory, ("generate --output .", options, corrupt));
+    let listed = others.split_whitespace().collect::<Vec<_>>().join(",");
+    let again = if others == last { String::new() } else { format!("--corrupt {last}") };
+    run_to(0, directory, ("generate --output .", options, format!("--corrupt {listed}"), again));
     serde_json::from_slice(&read(directory, "faults.json")).unwrap()
 }
 

@@ -119,7 +119,7 @@ fn a_job_that_keeps_going_loses_no_other_file_and_says_which_were_cut() {
     write(directory, "cut.mdf.zst", &read(directory, "c.mdf.zst")[..50]);
     let files = ["a.mdf", "cut.mdf", "b.mdf", "absent.mdf", "cut.mdf.zst", "d.mep"];
     let args = ("decode --keep-going --output hits.csv", &files, TABLES);
-    let (json, err) = json_of(1, directory, &args);
+    let (json, err) = json_of(1, directory, args);
     for file in ["cut.mdf: event 0", "absent.mdf", "cut.mdf.zst"] {
         assert!(err.contains(file), "{file}: {err}");
     }
