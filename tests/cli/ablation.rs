@@ -1,20 +1,13 @@
 //! `ut-decode ablation` and `--set`, end to end.
 
-use assert_cmd::cargo::cargo_bin;
-use predicates::str::contains;
 use serde_json::Value;
 
-fn tool(args: &[&str]) -> assert_cmd::Command {
-    let mut command = assert_cmd::Command::new(cargo_bin!("ut-decode"));
-    command.args(args);
-    command
-}
+use crate::support::{TABLES, empty, json_of, read, run_to, says, shows};
 
-const FEW: [&str; 5] = ["ablation", "--profile", "pp-low", "--events", "3"];
+const FEW: &str = "ablation --profile pp-low --events 3";
 
-fn json(more: &[&str]) -> Value {
-    let output = tool(&[&FEW[..], &["--json", "-"], more].concat()).assert().success();
-    serde_json::from_slice(&output.get_output().stdout).unwrap()
+fn json(more: &str) -> Value {
+    json_of(0, &empty(), (FEW, more)).0
 }
 
 fn count(report: &Value, rung: usize, metric: &str) -> f64 {
@@ -24,8 +17,8 @@ fn count(report: &Value, rung: usize, metric: &str) -> f64 {
 
 #[test]
 fn the_ladder_shows_the_merge_requests_steps_with_its_figures() {
-    let output = tool(&FEW).assert().success().stdout(contains("registers")).stdout(contains("195834"));
-    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    let text = shows(&empty(), FEW, "registers");
+    assert!(text.contains("195834"), "{text}");
     let allen =
         ["board-table", "flat-map", "zero-suppression", "warp-atomics", "binned", "narrow-sums", "opportunistic"];
     let rungs = allen.into_iter().chain(["fused-lanes", "fused-hits", "fused-ranks", "fused-look-back"]);
@@ -37,8 +30,8 @@ fn the_ladder_shows_the_merge_requests_steps_with_its_figures() {
 
 #[test]
 fn counts_are_the_same_every_time_and_show_what_each_step_does() {
-    let report = json(&[]);
-    assert_eq!(report, json(&[]));
+    let report = json("");
+    assert_eq!(report, json(""));
     let of = |rung, metric| count(&report, rung, metric);
     assert!(of(1, "global_sectors") < of(0, "global_sectors"), "the flat map reads less than the board table");
     assert!(of(3, "shared_atomics") < of(2, "shared_atomics"), "warp atomics are fewer");
@@ -64,56 +57,44 @@ fn counts_are_the_same_every_time_and_show_what_each_step_does() {
 }
 
 #[test]
-fn launch_parameters_reach_the_kernels() {
-    let blocks = |set: &str| {
-        let report = json(&["--set", set]);
-        report["rungs"][0]["resources"][0]["threads"].as_u64().unwrap()
-    };
-    assert_eq!((blocks("count.block_x=64"), blocks("count.block_x=256")), (64, 256));
-}
-
-#[test]
-fn v4_banks_in_mep_layout_climb_the_ladder_too() {
-    let report = json(&["--format", "v4", "--set", "layout=mep"]);
+fn launch_parameters_formats_and_layouts_reach_the_kernels() {
+    for threads in [64, 256] {
+        let report = json(&format!("--set count.block_x={threads}"));
+        assert_eq!(report["rungs"][0]["resources"][0]["threads"], threads);
+    }
+    let report = json("--format v4 --set layout=mep");
     assert!(count(&report, 6, "global_sectors") > 0.0);
     assert_eq!(report["rungs"][0]["resources"], serde_json::json!([]), "not compiled rung by rung");
 }
 
 #[test]
 fn a_backend_without_rungs_is_a_usage_error() {
-    for backend in ["cpu", "reference"] {
-        tool(&[&FEW[..], &["--backend", backend]].concat()).assert().code(2).stderr(contains("--backend emulated"));
+    for backend in ["--backend cpu", "--backend reference"] {
+        says(2, &empty(), (FEW, backend), "--backend emulated");
     }
 }
 
 #[test]
 fn set_works_wherever_there_is_decoding_and_changes_no_hit() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).display().to_string();
-    tool(&["generate", "--profile", "pp-low", "--events", "2", "--output", &path("sample")]).assert().success();
-    let [boards, geometry] = ["sample/boards.bin", "sample/geometry.bin"].map(path);
-    let decode = |backend: &str, set: &[&str], output: &str| {
-        let (events, output) = (path("sample/events.mdf"), path(output));
-        let tables = ["--boards", &boards, "--geometry", &geometry];
-        let assignments: Vec<&str> = set.iter().flat_map(|assignment| ["--set", assignment]).collect();
-        let base = ["decode", &events, "--backend", backend, "--output", &output];
-        tool(&[&base[..], &tables, &assignments].concat()).assert().success();
-        std::fs::read(output).unwrap()
+    let directory = &empty();
+    run_to(0, directory, "generate --profile pp-low --events 2 --output .");
+    let decode = |options: &str| {
+        run_to(0, directory, ("decode events.mdf --output hits.csv", options, TABLES));
+        read(directory, "hits.csv")
     };
-    let expected = decode("reference", &[], "reference.csv");
+    let expected = decode("--backend reference");
     assert!(expected.len() > 1000);
-    let set = ["cluster.block_x=64", "cluster.block_y=1", "count.bins=8", "sort.run=32", "scan.block_x=1024"];
-    assert!(decode("emulated", &set, "emulated.csv") == expected, "the same hits");
-    assert!(decode("cpu", &["cpu.chunk=1", "cpu.simd=scalar"], "cpu.csv") == expected, "the same hits");
-    for command in ["decode", "throughput", "ablation"] {
-        let input = path("sample/events.mdf");
-        tool(&[command, &input, "--backend", "emulated", "--set", "cluster.block_z=1"])
-            .assert()
-            .code(2)
-            .stderr(contains("cluster.block_y"));
+    for set in [
+        "--backend emulated --set cluster.block_x=64 --set cluster.block_y=1 --set count.bins=8 --set sort.run=32 \
+         --set scan.block_x=1024",
+        "--backend cpu --set cpu.chunk=1 --set cpu.simd=scalar",
+    ] {
+        assert!(decode(set) == expected, "{set}");
     }
-    let throughput = ["throughput", "--events", "2", "--duration", "0", "--threads", "1", "--json", "-"];
-    let output = tool(&[&throughput[..], &["--set", "cpu.chunk=4"]].concat()).assert().success();
-    let json: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
+    for command in ["decode", "throughput", "ablation"] {
+        let args = (command, "events.mdf --backend emulated --set cluster.block_z=1");
+        says(2, directory, args, "cluster.block_y");
+    }
+    let (json, _) = json_of(0, directory, "throughput --events 2 --duration 0 --threads 1 --set cpu.chunk=4");
     assert_eq!(json["set"], serde_json::json!(["cpu.chunk=4"]));
 }

@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{TABLES, empty, read, run_to, sample};
+use crate::support::{Line, TABLES, read, run_to, sample};
 use crate::table;
 
 const DETECTOR: &str = "layer,side,stave,face,module,sector,strip,board,lane,charge,n_strips,first_strip,flipped";
 
 /// Decodes the events of [`sample`] into `output`.
-fn decode(directory: &Path, output: &str, options: &[&str]) {
-    run_to(0, directory, &[&["decode", "events.mdf", "--output", output], options, &TABLES].concat());
+fn decode(directory: &Path, output: &str, options: impl Line) {
+    run_to(0, directory, (format!("decode events.mdf --output {output}"), options, TABLES));
 }
 
 /// Head and rows of a CSV file.
@@ -23,9 +23,9 @@ fn csv(directory: &Path, name: &str) -> (String, Vec<Vec<String>>) {
 #[test]
 fn every_format_holds_the_same_columns_and_values() {
     let directory = &sample();
-    let columns = ["--columns", "detector,sector_id,run,event_number,file"];
+    let columns = "--columns detector,sector_id,run,event_number,file";
     for name in ["hits.csv", "hits.parquet"] {
-        decode(directory, name, &columns);
+        decode(directory, name, columns);
     }
     let all = table::read(&directory.join("hits.csv"));
     let column = |name: &str| all[name].iter().map(|value| value.as_ref().unwrap().parse::<u64>().unwrap());
@@ -37,7 +37,7 @@ fn every_format_holds_the_same_columns_and_values() {
     assert!(column("charge").all(|charge| (1..=7874).contains(&charge)));
     assert!(table::read(&directory.join("hits.parquet")) == all);
     // Without being asked for, nothing changes.
-    decode(directory, "plain.csv", &[]);
+    decode(directory, "plain.csv", "");
     let (head, rows) = csv(directory, "plain.csv");
     assert_eq!(head, "event,group,lhcb_id,x_at_y_eq0,z_at_y_eq0,y_begin,y_end,dx_dy,weight");
     let (with, rows_with) = csv(directory, "hits.csv");
@@ -51,15 +51,15 @@ fn the_output_with_columns_does_not_depend_on_the_threads_or_the_backend() {
     let directory = &sample();
     for name in ["hits.csv", "hits.parquet"] {
         let mut outputs = Vec::new();
-        for options in [&["--threads", "1"][..], &["--threads", "3"], &["--backend", "reference"]] {
-            decode(directory, name, &[&["--columns", "detector", "--batch", "2"], options].concat());
+        for options in ["--threads 1", "--threads 3", "--backend reference"] {
+            decode(directory, name, ("--columns detector --batch 2", options));
             outputs.push(read(directory, name));
         }
         assert!(outputs[0] == outputs[1], "{name}");
         // The metadata name the backend.
         assert_eq!(outputs[0] == outputs[2], name == "hits.csv", "{name}");
         let reference = table::read(&directory.join(name));
-        decode(directory, name, &["--columns", "detector"]);
+        decode(directory, name, "--columns detector");
         assert!(table::read(&directory.join(name)) == reference, "{name}");
     }
     let leftovers = fs::read_dir(directory).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
@@ -69,30 +69,14 @@ fn the_output_with_columns_does_not_depend_on_the_threads_or_the_backend() {
 #[test]
 fn columns_that_a_backend_does_not_give_or_that_are_not_there_are_refused() {
     let directory = &sample();
-    let refused = |options: &[&str], parts: &[&str]| {
-        let (_, err) = run_to(2, directory, &[&["decode", "events.mdf", "-o", "hits.csv"], options, &TABLES].concat());
+    let refused = |options: &str, parts: &[&str]| {
+        let (_, err) = run_to(2, directory, ("decode events.mdf -o hits.csv", options, TABLES));
         assert!(parts.iter().all(|part| err.contains(part)), "{err}");
         assert!(!directory.join("hits.csv").exists());
     };
-    refused(&["--columns", "detector", "--backend", "emulated"], &["reference and cpu", "charge", "emulated"]);
-    refused(&["--columns", "n_strip"], &["\"n_strip\"", "n_strips"]);
-    let places = ["--columns", "board,lane,layer", "--backend", "emulated", "--limit", "1"];
-    decode(directory, "hits.csv", &places);
+    refused("--columns detector --backend emulated", &["reference and cpu", "charge", "emulated"]);
+    refused("--columns n_strip", &["\"n_strip\"", "n_strips"]);
+    decode(directory, "hits.csv", "--columns board,lane,layer --backend emulated --limit 1");
     let (head, _) = csv(directory, "hits.csv");
     assert!(head.ends_with(",weight,layer,board,lane"), "{head}");
-}
-
-#[test]
-fn v4_hits_have_null_where_banks_do_not_tell() {
-    let directory = &empty();
-    run_to(0, directory, &["generate", "--events", "2", "--format", "v4", "--output", "."]);
-    for name in ["hits.csv", "hits.parquet"] {
-        decode(directory, name, &["--columns", "detector"]);
-        for (column, values) in table::read(&directory.join(name)) {
-            let null = ["charge", "n_strips", "first_strip"].contains(&&*column);
-            assert!(values.iter().all(|value| value.is_none() == null), "{name}, {column}");
-        }
-    }
-    let (_, rows) = csv(directory, "hits.csv");
-    assert!(rows.iter().all(|row| row[18..21] == ["", "", ""] && row.len() == 22));
 }

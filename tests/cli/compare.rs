@@ -1,140 +1,122 @@
 //! `ut-decode compare`: what a CI relies on.
 
-use assert_cmd::Command;
-use predicates::prelude::*;
-use std::path::PathBuf;
+use std::path::Path;
 
-fn tool() -> Command {
-    Command::cargo_bin("ut-decode").unwrap()
-}
+use crate::support::{STORE, empty, json_of, read, run, run_to, says, shows, write};
 
 #[test]
 fn what_cannot_be_compared_is_named() {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("notes.txt");
-    std::fs::write(&file, "1.0 2.0\n").unwrap();
-    tool().arg("compare").args([&file, &file]).assert().code(1).stderr(predicate::str::contains("notes.txt"));
-    let usage = |arguments: &[&str], part: &str| {
-        tool().arg("compare").args(arguments).assert().code(2).stderr(predicate::str::contains(part));
-    };
-    usage(&["", "smid=avx2"], "no parameter called \"smid\"");
-    usage(&["", "batch=0"], "1048576");
-    usage(&["", file.to_str().unwrap()], "must both be");
-    usage(&["", "", "--looks", "20,10"], "ascending");
-    usage(&["", "", "--zone=-1"], "--zone");
+    let directory = &empty();
+    write(directory, "notes.txt", b"1.0 2.0\n");
+    says(1, directory, "compare notes.txt notes.txt", "notes.txt");
+    for (args, part) in [
+        (&["", "smid=avx2"][..], "no parameter called \"smid\""),
+        (&["", "batch=0"], "1048576"),
+        (&["", "notes.txt"], "must both be"),
+        (&["", "", "--looks", "20,10"], "ascending"),
+        (&["", "", "--zone=-1"], "--zone"),
+    ] {
+        says(2, directory, ("compare", args), part);
+    }
 }
 
 #[test]
 fn configurations_are_measured_and_judged_whatever_this_machine_is_like() {
-    let run = tool()
-        .args(["compare", "", "threads=1", "--looks", "4", "--rounds", "2", "--profile", "pp-low", "--json", "-"])
-        .assert()
-        .code(predicate::in_iter([0, 3, 4]));
-    let value: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+    let args = ["compare", "", "threads=1", "--looks", "4", "--rounds", "2", "--profile", "pp-low", "--json", "-"];
+    let output = run(&empty(), args);
+    assert!([0, 3, 4].contains(&output.status.code().unwrap()), "{output:?}");
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(value["result"]["blocks"].as_array().is_some_and(|blocks| blocks.len() >= 4));
 }
 
 #[test]
 fn on_line_tuning_works_with_a_store_that_cannot_be_used_and_says_so() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = directory.path().join("tune.sqlite");
-    let online = |more: &[&str]| {
-        let mut tool = tool();
-        tool.args(["throughput", "--tune", "online", "--duration", "0", "--profile", "pp-low", "--threads", "1"]);
-        tool.env("UT_DECODE_TUNE_DB", &store).args(more).assert().code(0)
-    };
-    online(&[])
-        .stdout(predicate::str::contains("started from        the default: nothing is known that fits"))
-        .stdout(predicate::str::contains("kept                nothing: tuning is not complete"));
-    assert!(!store.exists());
-    std::fs::write(&store, "my notes").unwrap();
-    online(&[])
-        .stdout(predicate::str::contains("events/s"))
-        .stderr(predicate::str::contains("warning: ").and(predicate::str::contains("not an SQLite")));
-    online(&["--untuned"]).stderr(predicate::str::is_empty());
-    let elsewhere = directory.path().join("other.sqlite");
-    online(&["--tune-db", elsewhere.to_str().unwrap()]).stderr(predicate::str::is_empty());
+    let directory = &empty();
+    let online = "throughput --tune online --duration 0 --profile pp-low --threads 1";
+    let out = shows(directory, online, "started from        the default: nothing is known that fits");
+    assert!(out.contains("kept                nothing: tuning is not complete"), "{out}");
+    assert!(!directory.join(STORE).exists());
+    write(directory, STORE, b"my notes");
+    let err = says(0, directory, online, "warning: ");
+    assert!(err.contains("not an SQLite"), "{err}");
+    for more in ["--untuned", "--tune-db other.sqlite"] {
+        assert_eq!(run_to(0, directory, (online, more)).1, "", "{more}");
+    }
 }
 
-/// A script that says what `throughput --json -` would say.
+/// A script in place of a build.
 #[cfg(unix)]
-fn build(directory: &tempfile::TempDir, name: &str, rate: f64, more: &str) -> PathBuf {
+fn script(directory: &Path, name: &str, lines: &str) {
     use std::os::unix::fs::PermissionsExt as _;
-    let path = directory.path().join(name);
-    let json = format!("{{\"hits_per_event\": 10.0, \"events_per_second\": {{\"median\": {rate}}}{more}}}");
-    std::fs::write(&path, format!("#!/bin/sh\necho '{json}'\n")).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    path
+    write(directory, name, format!("#!/bin/sh\n{lines}\n").as_bytes());
+    std::fs::set_permissions(directory.join(name), std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// A line that says what `throughput --json -` would say.
+#[cfg(unix)]
+fn measured(rate: f64, more: &str) -> String {
+    format!("echo '{{\"hits_per_event\": 10.0, \"events_per_second\": {{\"median\": {rate}}}{more}}}'")
 }
 
 #[cfg(unix)]
 #[test]
-fn builds_give_the_documented_exit_codes_and_one_of_other_bits_is_never_promoted_however_fast() {
-    let directory = tempfile::tempdir().unwrap();
-    let build = |name: &str, rate: f64, more: &str| build(&directory, name, rate, more);
-    let old = build("old", 100.0, ", \"digest\": \"00ff\"");
-    let of = |a: &PathBuf, b: &PathBuf, more: &[&str]| {
-        let mut tool = tool();
-        tool.arg("compare").args([a, b]).args(["--looks", "4", "--others", "100"]).args(more).assert()
-    };
-    let compare = |b: &PathBuf| of(&old, b, &[]);
-    let faster = build("faster", 110.0, ", \"digest\": \"00ff\"");
-    compare(&faster)
-        .code(0)
-        .stdout(predicate::str::contains("the same bits").and(predicate::str::contains("B is better")));
-    of(&faster, &old, &[]).code(3).stdout(predicate::str::contains("A is better"));
-    of(&old, &faster, &["--require-better"]).code(0);
-    of(&old, &old, &[]).code(0).stdout(predicate::str::contains("verdict             same"));
-    of(&old, &old, &["--require-better"]).code(5);
-    // The zone of indifference decides what matters.
-    of(&old, &faster, &["--zone", "15"]).code(0).stdout(predicate::str::contains("same"));
-    of(&old, &faster, &["--rule", "alice"]).code(0).stdout(predicate::str::contains("B is better"));
-    let run = of(&old, &faster, &["--json", "-"]).code(0);
-    let value: serde_json::Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+fn builds_give_the_documented_exit_codes_and_json_with_verdict_and_interval() {
+    let directory = &empty();
+    script(directory, "base", &measured(100.0, ""));
+    script(directory, "faster", &measured(110.0, ""));
+    for (args, code, said) in [
+        ("./base ./faster", 0, "B is better"),
+        ("./faster ./base", 3, "A is better"),
+        ("./base ./base", 0, "verdict             same"),
+        ("./base ./base --require-better", 5, ""),
+        ("./base ./faster --require-better", 0, ""),
+        // The zone of indifference decides what matters.
+        ("./base ./faster --zone 15", 0, "same"),
+        ("./base ./faster --rule alice", 0, "B is better"),
+    ] {
+        let (out, _) = run_to(code, directory, ("compare --looks 4 --others 100", args));
+        assert!(out.contains(said), "{args}: {out}");
+    }
+    let (value, _) = json_of(0, directory, "compare ./base ./faster --looks 4 --others 100");
     let judgement = &value["result"]["judgement"];
     assert_eq!((judgement["verdict"].as_str(), judgement["detail"].as_str()), (Some("better"), Some("b")));
     assert!(judgement["high"].as_f64().unwrap() < 0.0 && judgement["low"].as_f64().unwrap() < -0.08);
-    let other = build("other", 200.0, ", \"digest\": \"00fe\"");
-    compare(&other).code(6).stderr(predicate::str::contains("their digest is 00fe, there 00ff"));
-    let fewer = build("fewer", 200.0, ", \"digest\": \"00ff\", \"hits_per_event\": 9.0");
-    compare(&fewer).code(6).stderr(predicate::str::contains("9 hits an event, but 10 with"));
-    let silent = build("silent", 110.0, "");
-    compare(&silent).code(0).stdout(predicate::str::contains("only the number of hits was compared"));
-    let broken = build("broken", 110.0, "");
-    std::fs::write(&broken, "#!/bin/sh\nexit 3\n").unwrap();
-    compare(&broken).code(1);
 }
 
 #[cfg(unix)]
 #[test]
-fn a_build_that_prints_without_end_is_an_error_and_fills_no_memory() {
-    let directory = tempfile::tempdir().unwrap();
-    let endless = build(&directory, "endless", 100.0, "");
-    std::fs::write(&endless, "#!/bin/sh\nexec cat /dev/zero\n").unwrap();
-    let mut tool = tool();
-    let compared = tool.arg("compare").args([&endless, &endless]).args(["--looks", "4", "--others", "100"]).assert();
-    compared.code(1).stderr(predicate::str::contains("printed more than 16 MiB"));
+fn a_build_that_decodes_other_bits_is_never_promoted_however_fast() {
+    let directory = &empty();
+    script(directory, "old", &measured(100.0, ", \"digest\": \"00ff\""));
+    for (build, code, said) in [
+        (measured(110.0, ", \"digest\": \"00ff\""), 0, &["the same bits", "B is better"][..]),
+        (measured(200.0, ", \"digest\": \"00fe\""), 6, &["their digest is 00fe, there 00ff"]),
+        (measured(200.0, ", \"digest\": \"00ff\", \"hits_per_event\": 9.0"), 6, &["9 hits an event, but 10 with"]),
+        (measured(110.0, ""), 0, &["only the number of hits was compared"]),
+        ("exit 3".to_owned(), 1, &[]),
+        // It fills no memory.
+        ("exec cat /dev/zero".to_owned(), 1, &["printed more than 16 MiB"]),
+    ] {
+        script(directory, "new", &build);
+        let (out, err) = run_to(code, directory, "compare ./old ./new --looks 4 --others 100");
+        assert!(said.iter().all(|said| out.contains(said) || err.contains(said)), "{build}: {out}{err}");
+    }
 }
 
 #[cfg(unix)]
 #[test]
 fn builds_are_run_with_the_options_of_the_comparison() {
-    let directory = tempfile::tempdir().unwrap();
-    let [a, b] = ["a", "b"].map(|name| build(&directory, name, 100.0, ""));
-    for path in [&a, &b] {
-        let script = std::fs::read_to_string(path).unwrap();
-        std::fs::write(path, script.replace("#!/bin/sh\n", "#!/bin/sh\necho \"$@\" >\"$0.said\"\n")).unwrap();
+    let directory = &empty();
+    for name in ["a", "b"] {
+        script(directory, name, &format!("echo \"$@\" >\"$0.said\"\n{}", measured(100.0, "")));
     }
-    let said = |more: &[&str]| {
-        let mut tool = tool();
-        tool.arg("compare").args([&a, &b]).args(["--looks", "4", "--others", "100"]).args(more).assert().code(0);
-        let said = [&a, &b].map(|path| std::fs::read_to_string(path.with_extension("said")).unwrap());
+    let said = |more: &str| {
+        run_to(0, directory, ("compare ./a ./b --looks 4 --others 100", more));
+        let said = ["a.said", "b.said"].map(|name| String::from_utf8(read(directory, name)).unwrap());
         assert_eq!(said[0], said[1]);
         said[0].clone()
     };
-    assert!(said(&[]).ends_with("--backend cpu\n"));
-    assert!(
-        said(&["--backend", "emulated", "--profile", "pp-low"])
-            .contains("--profile pp-low --format v5 --backend emulated\n")
-    );
+    assert!(said("").ends_with("--backend cpu\n"));
+    let options = "--profile pp-low --format v5 --backend emulated\n";
+    assert!(said("--backend emulated --profile pp-low").contains(options));
 }

@@ -1,34 +1,26 @@
 //! Conventions of every command: hints after wrong usage, settings, colours, quiet and verbose, Ctrl-C.
 
-use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{json_of, run_to, sample, write};
-
-/// Runs the tool with these environment variables.
-fn run_with(directory: &Path, variables: &[(&str, &str)], args: &[&str]) -> Output {
-    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
-    tool.current_dir(directory).env("UT_DECODE_CONFIG", "").args(args);
-    tool.envs(variables.iter().copied()).output().unwrap()
-}
+use crate::support::{ONE_HIT, bank, empty, end, event, json_of, read, run_to, sample, says, tool, write};
 
 #[test]
 fn a_usage_error_names_the_subcommand_and_what_to_type() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = &empty();
     for (args, parts) in [
-        (&["decode"][..], &["Usage: ut-decode decode", "for example: ut-decode decode run.mdf"][..]),
-        (&["compare"], &["for example: ut-decode compare cpu.simd=avx2 cpu.simd=avx512"]),
-        (&["generate"], &["for example: ut-decode generate -o sample"]),
-        (&["decod", "a"], &["'decode'"]),
-        (&["generate", "-o", "a", "--profile", "pp-nominel"], &["'pp-nominal'"]),
-        (&["decode", "a.mdf", "--set", "cpu.chunks=1"], &["Usage: ut-decode decode", "did you mean cpu.chunk?"]),
-        (&["sweep", "--axis", "bach=1"], &["Usage: ut-decode sweep", "did you mean batch?"]),
-        (&["compare", "smid=avx2", ""], &["did you mean cpu.simd?"]),
-        (&["tune", "run", "--budget", "soon"], &["10min"]),
+        ("decode", &["Usage: ut-decode decode", "for example: ut-decode decode run.mdf"][..]),
+        ("compare", &["for example: ut-decode compare cpu.simd=avx2 cpu.simd=avx512"]),
+        ("generate", &["for example: ut-decode generate -o sample"]),
+        ("decod a", &["'decode'"]),
+        ("generate -o a --profile pp-nominel", &["'pp-nominal'"]),
+        ("decode a.mdf --set cpu.chunks=1", &["Usage: ut-decode decode", "did you mean cpu.chunk?"]),
+        ("sweep --axis bach=1", &["Usage: ut-decode sweep", "did you mean batch?"]),
+        ("compare smid=avx2 cpu.simd=avx2", &["did you mean cpu.simd?"]),
+        ("tune run --budget soon", &["10min"]),
     ] {
-        let (_, err) = run_to(2, directory.path(), args);
+        let (_, err) = run_to(2, directory, args);
         for part in parts {
             assert!(err.contains(part), "{part}: {err}");
         }
@@ -38,41 +30,33 @@ fn a_usage_error_names_the_subcommand_and_what_to_type() {
 #[test]
 fn settings_stand_in_for_options_and_options_win() {
     let directory = &sample();
-    let provenance = |args: &[&str]| -> Value {
-        let output =
-            run_with(directory, &[("UT_DECODE_CONFIG", "settings/my.toml")], &[args, &["--json", "-"]].concat());
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice::<Value>(&output.stdout).unwrap()["provenance"].clone()
+    let provenance = |args: &str| -> Value {
+        let mut tool = tool(directory, (args, "--json -"));
+        let (out, _) = end(0, tool.env("UT_DECODE_CONFIG", "settings/my.toml"));
+        serde_json::from_str::<Value>(&out).unwrap()["provenance"].clone()
     };
     std::fs::create_dir(directory.join("settings")).unwrap();
     let tables = "boards = \"../boards.bin\"\ngeometry = \"../geometry.bin\"\n";
     write(directory, "settings/my.toml", format!("{tables}grouping = \"unique-x\"\nflip = 512\n").as_bytes());
     // Generated events belong to the embedded detector, whatever the settings say.
-    let found = provenance(&["decode", "events.mdf"]);
+    let found = provenance("decode events.mdf");
     assert_eq!((&found["grouping"], &found["flip"]), (&"unique-x".into(), &"512".into()));
     assert_eq!(found["boards"], "embedded synthetic detector");
-    let event = crate::support::event(&[crate::support::bank(0, &crate::support::ONE_HIT)]);
-    write(directory, "measured.mdf", &event);
-    assert_eq!(provenance(&["decode", "measured.mdf"])["boards"], "settings/../boards.bin");
-    let found = provenance(&["decode", "measured.mdf", "--flip", "511", "--grouping", "y-rows"]);
+    write(directory, "measured.mdf", &event(&[bank(0, &ONE_HIT)]));
+    assert_eq!(provenance("decode measured.mdf")["boards"], "settings/../boards.bin");
+    let found = provenance("decode measured.mdf --flip 511 --grouping y-rows");
     assert_eq!((&found["grouping"], &found["flip"]), (&"y-rows".into(), &"511".into()));
     // In the current folder it is found by its name; an unknown key is named.
     write(directory, "ut-decode.toml", b"fliq = 511");
-    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
-    let output =
-        tool.current_dir(directory).env_remove("UT_DECODE_CONFIG").args(["decode", "events.mdf"]).output().unwrap();
-    let err = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(1) && err.contains("ut-decode.toml") && err.contains("`fliq`"), "{err}");
+    let fails = || end(1, tool(directory, "decode events.mdf").env_remove("UT_DECODE_CONFIG")).1;
+    let err = fails();
+    assert!(err.contains("ut-decode.toml") && err.contains("`fliq`"), "{err}");
     // Settings that cannot be read are not passed over.
     std::fs::remove_file(directory.join("ut-decode.toml")).unwrap();
     std::os::unix::fs::symlink("nowhere.toml", directory.join("ut-decode.toml")).unwrap();
-    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
-    let output =
-        tool.current_dir(directory).env_remove("UT_DECODE_CONFIG").args(["decode", "events.mdf"]).output().unwrap();
-    let err = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.code() == Some(1) && err.contains("cannot read the settings in ut-decode.toml"), "{err}");
-    let (_, err) = run_to(1, directory, &["decode", "events.mdf", "--config", "absent.toml"]);
-    assert!(err.contains("absent.toml"), "{err}");
+    let err = fails();
+    assert!(err.contains("cannot read the settings in ut-decode.toml"), "{err}");
+    says(1, directory, "decode events.mdf --config absent.toml", "absent.toml");
 }
 
 #[test]
@@ -84,78 +68,73 @@ fn generated_events_get_their_tables_wherever_they_are_found_and_are_refused_whe
     for (settings, geometry) in [("mine.toml", "moved.bin"), ("theirs.toml", "geometry.bin")] {
         write(directory, settings, format!("boards = \"boards.bin\"\ngeometry = \"{geometry}\"\n").as_bytes());
     }
-    write(directory, "measured.mdf", &crate::support::event(&[crate::support::bank(0, &crate::support::ONE_HIT)]));
+    write(directory, "measured.mdf", &event(&[bank(0, &ONE_HIT)]));
     write(directory, "empty.mdf", b"");
-    let mut damaged = crate::support::read(directory, "events.mdf");
+    let mut damaged = read(directory, "events.mdf");
     // The mark of the first event.
     damaged[20] ^= 1;
     write(directory, "damaged.mdf", &damaged);
     let error = "5 of the events were made by ut-decode generate";
-    let decode = |code: i32, settings: &str, files: &[&str]| -> (bool, String) {
-        let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
-        tool.current_dir(directory).env("UT_DECODE_CONFIG", settings).args(["decode", "--json", "-"]).args(files);
-        let output = tool.stdin(std::fs::File::open(directory.join("events.mdf")).unwrap()).output().unwrap();
-        let err = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{files:?}: {err}");
-        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let decode = |code: i32, settings: &str, files: &str| -> (bool, String) {
+        let mut tool = tool(directory, ("decode --json -", files));
+        let stdin = std::fs::File::open(directory.join("events.mdf")).unwrap();
+        let (out, err) = end(code, tool.env("UT_DECODE_CONFIG", settings).stdin(stdin));
+        let json: Value = serde_json::from_str(&out).unwrap();
         (json["provenance"]["boards"] == "embedded synthetic detector", err)
     };
-    for files in [&["events.mdf"][..], &["empty.mdf", "events.mdf"], &["damaged.mdf"]] {
+    for files in ["events.mdf", "empty.mdf events.mdf", "damaged.mdf"] {
         let (embedded, err) = decode(0, "mine.toml", files);
         assert!(embedded && !err.contains("made by ut-decode generate"), "{files:?}: {err}");
     }
-    for files in [&["-"][..], &["events.mdf", "measured.mdf"], &["measured.mdf", "events.mdf"]] {
+    for files in ["-", "events.mdf measured.mdf", "measured.mdf events.mdf"] {
         let (embedded, err) = decode(1, "mine.toml", files);
         assert!(!embedded && err.matches(error).count() == 1, "{files:?}: {err}");
         // With the tables that `generate` wrote all is well.
         let (embedded, err) = decode(0, "theirs.toml", files);
         assert!(!embedded && !err.contains("made by ut-decode generate"), "{files:?}: {err}");
     }
-    let report = ["report", "measured.mdf", "events.mdf", "--output", "page.html"];
-    let output = run_with(directory, &[("UT_DECODE_CONFIG", "mine.toml")], &report);
-    assert!(String::from_utf8(output.stderr).unwrap().contains(error));
+    says(1, directory, "report measured.mdf events.mdf --output page.html --config mine.toml", error);
     assert!(!directory.join("page.html").exists());
 }
 
 #[test]
 fn colours_are_for_terminals_unless_asked_for() {
-    let directory = tempfile::tempdir().unwrap();
-    let coloured =
-        |variables: &[(&str, &str)], args: &[&str]| run_with(directory.path(), variables, args).stderr.contains(&0x1B);
-    for args in [&["decode", "absent.mdf"][..], &["decode"]] {
-        assert!(!coloured(&[], args), "{args:?}");
-        assert!(coloured(&[], &[args, &["--color", "always"]].concat()), "{args:?}");
-        assert!(!coloured(&[("CLICOLOR_FORCE", "1")], &[args, &["--color=never"]].concat()), "{args:?}");
+    let directory = &empty();
+    let coloured = |variable: &str, args: (&str, &str)| {
+        tool(directory, args).env(variable, "1").output().unwrap().stderr.contains(&0x1B)
+    };
+    for args in ["decode absent.mdf", "decode"] {
+        assert!(!coloured("NOTHING", (args, "")), "{args:?}");
+        assert!(coloured("NOTHING", (args, "--color always")), "{args:?}");
+        assert!(!coloured("CLICOLOR_FORCE", (args, "--color=never")), "{args:?}");
     }
-    assert!(!coloured(&[("NO_COLOR", "1")], &["decode", "absent.mdf"]));
+    assert!(!coloured("NO_COLOR", ("decode absent.mdf", "")));
 }
 
 #[test]
 fn quiet_leaves_results_warnings_and_errors_and_verbose_tells_more() {
     let directory = &sample();
-    let (_, err) = run_to(0, directory, &["decode", "events.mdf", "--json", "-", "-q"]);
+    let (_, err) = run_to(0, directory, "decode events.mdf --json - -q");
     assert_eq!(err, "");
-    let (json, err) = json_of(0, directory, &["-v", "decode", "events.mdf"]);
+    let (json, err) = json_of(0, directory, "-v decode events.mdf");
     assert_eq!(json["events"], 5);
     assert!(err.contains("tables: the embedded synthetic detector") && err.contains("took "), "{err}");
-    let (_, err) = run_to(1, directory, &["decode", "absent.mdf", "-q"]);
+    let (_, err) = run_to(1, directory, "decode absent.mdf -q");
     assert!(err.starts_with("error: "), "{err}");
-    run_to(2, directory, &["decode", "events.mdf", "-q", "-v"]);
+    run_to(2, directory, "decode events.mdf -q -v");
 }
 
 #[test]
 #[cfg(target_os = "linux")]
 fn ctrl_c_ends_a_command_says_so_and_leaves_nothing_half_written() {
-    use std::os::unix::process::ExitStatusExt;
-    use std::process::Stdio;
+    use std::os::unix::process::ExitStatusExt as _;
 
-    let directory = tempfile::tempdir().unwrap();
+    let directory = &empty();
     // Where the tests run in the background of a script, Ctrl-C is ignored, and would be here.
     let mut tool = Command::new("env");
-    tool.arg("--default-signal=INT").arg(assert_cmd::cargo::cargo_bin!("ut-decode"));
-    tool.args(["generate", "--events", "100000000", "-o", "."]).current_dir(directory.path()).stderr(Stdio::piped());
-    let mut running = tool.spawn().unwrap();
-    let files = || std::fs::read_dir(directory.path()).unwrap().count();
+    tool.args(["--default-signal=INT", env!("CARGO_BIN_EXE_ut-decode"), "generate", "--events", "100000000"]);
+    let mut running = tool.args(["-o", "."]).current_dir(directory).stderr(Stdio::piped()).spawn().unwrap();
+    let files = || std::fs::read_dir(directory).unwrap().count();
     // The events' file has begun when it is there beside the two tables.
     while files() < 3 {
         assert!(running.try_wait().unwrap().is_none(), "it ended by itself");

@@ -3,7 +3,9 @@
 use std::fs::File;
 use std::path::Path;
 
-use crate::support::{ONE_HIT, TABLES, bank, data, empty, event, json_of, read, run_to, sample, unchecked, write};
+use crate::support::{
+    ONE_HIT, TABLES, bank, data, empty, event, json_of, read, run_to, sample, says, unchecked, write,
+};
 use crate::table;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -20,39 +22,29 @@ fn rows_up_to(csv: &[u8], last: u64) -> Vec<String> {
 #[test]
 #[ignore = "needs the real events: UT_DECODE_DATA"]
 fn real_events_give_the_bits_of_allen() {
-    let data = data();
-    let directory = tempfile::tempdir().unwrap();
-    let path = |name: &str| data.join(name).to_str().unwrap().to_owned();
-    let v4 = [
-        path("minibrunel/MiniBrunel_2018_minbias_10events.mdf"),
-        path("tables/ut_boards_v4_240.bin"),
-        path("tables/ut_geometry_2018.bin"),
-    ];
-    let v5 = [
-        path("v5/ut_v5_minbias_20events.mdf"),
-        path("tables/ut_boards_v5_216.bin"),
-        path("tables/ut_geometry_sim10.bin"),
-    ];
-    let cases: [(&[String; 3], u64, &str, &[&str]); 9] = [
-        (&v4, 2, "v4_events0-2_y-rows", &[]),
-        (&v4, 2, "v4_events0-2_unique-x", &["--grouping", "unique-x"]),
-        (&v5, 2, "v5_events0-2_y-rows", &[]),
-        (&v5, 2, "v5_events0-2_unique-x", &["--grouping", "unique-x"]),
-        (&v5, 0, "v5_event0_flip511_y-rows", &["--flip", "511"]),
-        (&v5, 0, "v5_event0_geometric_y-rows", &["--position", "geometric"]),
-        (&v5, 0, "v5_event0_max4_saveabove_y-rows", &["--max-cluster-size", "4", "--save-above-max"]),
-        (&v5, 0, "v5_event0_max4_y-rows", &["--max-cluster-size", "4"]),
-        (&v5, 0, "v5_event0_unclustered_y-rows", &["--no-clustering"]),
-    ];
-    for ([mdf, boards, geometry], last, expected, options) in cases {
-        for more in [&["--backend", "reference"][..], &["--backend", "cpu"], &["--set", "layout=mep", "--batch", "3"]] {
-            let common =
-                ["decode", mdf, "--boards", boards, "--geometry", geometry, "--output", "hits.csv", "--strict"];
-            // The expected files are of 512, as Allen counted until v7r9, unless their names say 511.
-            let flip: &[&str] = if options.contains(&"--flip") { &[] } else { &["--flip", "512"] };
-            run_to(0, directory.path(), &[&common[..], flip, options, more].concat());
-            let csv = read(directory.path(), "hits.csv");
-            let expected = std::fs::read(data.join(format!("expected/{expected}.csv"))).unwrap();
+    let (data, directory) = (data(), &empty());
+    std::os::unix::fs::symlink(std::path::absolute(&data).unwrap(), directory.join("data")).unwrap();
+    let v4 = "data/minibrunel/MiniBrunel_2018_minbias_10events.mdf --boards data/tables/ut_boards_v4_240.bin \
+              --geometry data/tables/ut_geometry_2018.bin";
+    let v5 = "data/v5/ut_v5_minbias_20events.mdf --boards data/tables/ut_boards_v5_216.bin \
+              --geometry data/tables/ut_geometry_sim10.bin";
+    for (files, last, expected, options) in [
+        (v4, 2, "v4_events0-2_y-rows", ""),
+        (v4, 2, "v4_events0-2_unique-x", "--grouping unique-x"),
+        (v5, 2, "v5_events0-2_y-rows", ""),
+        (v5, 2, "v5_events0-2_unique-x", "--grouping unique-x"),
+        (v5, 0, "v5_event0_flip511_y-rows", "--flip 511"),
+        (v5, 0, "v5_event0_geometric_y-rows", "--position geometric"),
+        (v5, 0, "v5_event0_max4_saveabove_y-rows", "--max-cluster-size 4 --save-above-max"),
+        (v5, 0, "v5_event0_max4_y-rows", "--max-cluster-size 4"),
+        (v5, 0, "v5_event0_unclustered_y-rows", "--no-clustering"),
+    ] {
+        // The expected files are of 512, as Allen counted until v7r9, unless their names say 511.
+        let flip = if options.contains("--flip") { "" } else { "--flip 512" };
+        for more in ["--backend reference", "--backend cpu", "--set layout=mep --batch 3"] {
+            run_to(0, directory, ("decode --output hits.csv --strict", files, (flip, options), more));
+            let csv = read(directory, "hits.csv");
+            let expected = read(&data, &format!("expected/{expected}.csv"));
             assert!(csv.starts_with(&expected[..expected.iter().position(|&byte| byte == b'\n').unwrap()]));
             assert!(rows_up_to(&csv, last) == rows_up_to(&expected, last), "{options:?} {more:?}");
         }
@@ -62,7 +54,7 @@ fn real_events_give_the_bits_of_allen() {
 #[test]
 fn generated_events_are_decoded_alike_by_all_and_without_a_warning() {
     let directory = &sample();
-    let (json, err) = json_of(0, directory, &["decode", "events.mdf", "--output", "hits.csv", "--strict"]);
+    let (json, err) = json_of(0, directory, "decode events.mdf --output hits.csv --strict");
     assert_eq!(err.lines().find(|line| line.contains("warning")), None);
     assert_eq!(json["events"], 5);
     assert_eq!(json["complete"], true);
@@ -73,16 +65,9 @@ fn generated_events_are_decoded_alike_by_all_and_without_a_warning() {
     let report = json["report"].as_object().unwrap();
     assert_eq!(report.len(), 13);
     assert!(report.iter().all(|(name, total)| total == if name == "other_types" { 5 } else { 0 }));
-    let same: [&[&str]; 6] = [
-        &["--backend", "reference"],
-        &["--backend", "emulated"],
-        &["--set", "layout=mep"],
-        &["--batch", "1"],
-        &["--threads", "2"],
-        &TABLES,
-    ];
+    let same = ["--backend reference", "--backend emulated", "--set layout=mep", "--batch 1", "--threads 2", TABLES];
     for options in same {
-        run_to(0, directory, &[&["decode", "events.mdf", "--output", "same.csv"], options].concat());
+        run_to(0, directory, ("decode events.mdf --output same.csv", options));
         assert!(read(directory, "same.csv") == csv, "{options:?}");
     }
 }
@@ -97,9 +82,9 @@ fn metadata_of(path: &Path, key: &str) -> Option<String> {
 #[test]
 fn parquet_holds_what_csv_holds_and_the_numbers_and_how_it_was_made() {
     let directory = &sample();
-    let options = ["--flip", "512", "--max-cluster-size", "4"];
-    run_to(0, directory, &[&["decode", "events.mdf", "--output", "hits.csv"][..], &options].concat());
-    run_to(0, directory, &[&["decode", "events.mdf", "--output", "hits.parquet"][..], &options].concat());
+    for name in ["hits.csv", "hits.parquet"] {
+        run_to(0, directory, ("decode events.mdf --flip 512 --max-cluster-size 4 --output", name));
+    }
     let path = directory.join("hits.parquet");
     let (parquet, csv) = (table::read(&path), table::read(&directory.join("hits.csv")));
     assert!(csv.len() == 9 && csv.iter().all(|(name, values)| parquet[name] == *values));
@@ -123,16 +108,14 @@ fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_are_seen_to_be
     let directory = &sample();
     write(directory, "measured.mdf", &event(&[bank(0, &ONE_HIT)]));
     // More than one piece of the job is generated.
-    run_to(0, directory, &["generate", "--profile", "pp-low", "--events", "600", "--output", "many"]);
-    for files in [&["measured.mdf"][..], &["events.mdf", "measured.mdf"], &["measured.mdf", "many/events.mdf"]] {
-        let args = [&["decode", "--output", "hits.parquet", "--synthetic-detector"], files].concat();
-        let (_, err) = run_to(0, directory, &args);
-        assert!(err.contains("warning: these are the hits of a synthetic detector"), "{err}");
+    run_to(0, directory, "generate --profile pp-low --events 600 --output many");
+    for files in ["measured.mdf", "events.mdf measured.mdf", "measured.mdf many/events.mdf"] {
+        let args = ("decode --output hits.parquet --synthetic-detector", files);
+        says(0, directory, args, "warning: these are the hits of a synthetic detector");
         let warning = metadata_of(&directory.join("hits.parquet"), "warning").unwrap();
         assert!(warning.contains("synthetic"), "{warning}");
     }
-    let (_, err) =
-        run_to(0, directory, &[&["decode", "measured.mdf", "--output", "hits.parquet"][..], &TABLES].concat());
+    let (_, err) = run_to(0, directory, ("decode measured.mdf --output hits.parquet", TABLES));
     assert_eq!(err, "");
     let path = directory.join("hits.parquet");
     assert_eq!(metadata_of(&path, "warning"), None);
@@ -146,8 +129,8 @@ fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_are_seen_to_be
 #[test]
 fn a_row_group_has_more_events_than_a_batch_for_the_cpu() {
     let directory = &empty();
-    run_to(0, directory, &["generate", "--profile", "pp-low", "--events", "200", "--output", "."]);
-    run_to(0, directory, &["decode", "events.mdf", "--output", "hits.parquet"]);
+    run_to(0, directory, "generate --profile pp-low --events 200 --output .");
+    run_to(0, directory, "decode events.mdf --output hits.parquet");
     let reader = SerializedFileReader::new(File::open(directory.join("hits.parquet")).unwrap()).unwrap();
     assert_eq!(reader.num_row_groups(), 1);
 }
@@ -166,13 +149,13 @@ fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
         // Where the file is not cut, a good event follows, which cannot be found.
         let after = if bad.len() < good.len() { &[] } else { &good[..] };
         write(directory, "bad.mdf", &[&good[..], &bad, after].concat());
-        let (json, err) = json_of(1, directory, &["decode", "bad.mdf", "--synthetic-detector", "--output", "hits.csv"]);
+        let (json, err) = json_of(1, directory, "decode bad.mdf --synthetic-detector --output hits.csv");
         let place = format!("bad.mdf: event 1 at byte {}", good.len());
         assert!(err.contains(&place) && err.contains(message), "{message}: {err}");
         assert!(err.contains("hits.csv is incomplete"), "{err}");
         assert_eq!(rows_up_to(&read(directory, "hits.csv"), 9).len(), 1, "{message}");
         assert_eq!((&json["events"], &json["hits"], &json["complete"]), (&1.into(), &1.into(), &false.into()));
-        let (out, _) = run_to(1, directory, &["decode", "bad.mdf", "--synthetic-detector", "--output", "hits.parquet"]);
+        let (out, _) = run_to(1, directory, "decode bad.mdf --synthetic-detector --output hits.parquet");
         assert!(out.contains("strips "), "{out}");
         let path = directory.join("hits.parquet");
         assert_eq!(metadata_of(&path, "complete").as_deref(), Some("false"));
@@ -180,10 +163,10 @@ fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
     }
     // Nothing came before: nothing is left.
     write(directory, "bad.mdf", &good[..30]);
-    let (out, _) = run_to(1, directory, &["decode", "bad.mdf", "--output", "none.csv"]);
+    let (out, _) = run_to(1, directory, "decode bad.mdf --output none.csv");
     assert_eq!(out, "");
-    run_to(1, directory, &["decode", "absent.mdf", "--output", "none.csv"]);
-    run_to(1, directory, &["decode", ".", "--output", "none.csv"]);
+    run_to(1, directory, "decode absent.mdf --output none.csv");
+    run_to(1, directory, "decode . --output none.csv");
     let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert!(names.into_iter().all(|name| !name.contains("none") && !name.contains("part")));
 }
@@ -208,12 +191,11 @@ fn a_damaged_event_costs_itself_and_is_counted() {
         ("block 0 of the compressed event", changed(16, 1), 4),
     ] {
         write(directory, "bad.mdf", &[&good[..], &bad, &good].concat());
-        let (json, err) = json_of(0, directory, &["decode", "bad.mdf", "--synthetic-detector"]);
+        let (json, err) = json_of(0, directory, "decode bad.mdf --synthetic-detector");
         assert!(err.contains("bad.mdf: event 1 at byte") && err.contains(what), "{what}: {err}");
         assert_eq!((&json["events"], &json["hits"]), (&3.into(), &hits.into()), "{what}");
         assert_eq!((&json["report"]["broken_event"], &json["trouble"]), (&1.into(), &true.into()));
-        let (_, err) = run_to(1, directory, &["decode", "bad.mdf", "--synthetic-detector", "--strict"]);
-        assert!(err.contains("--strict"), "{err}");
+        says(1, directory, "decode bad.mdf --synthetic-detector --strict", "--strict");
     }
 }
 
@@ -238,39 +220,32 @@ fn troubles_and_statistics_are_counted_under_their_names_and_only_troubles_are_s
     ] {
         write(directory, "event.mdf", &event(&[bank, crate::support::bank(200, &ONE_HIT)]));
         for backend in ["cpu", "reference", "emulated"] {
-            let synthetic = "--synthetic-detector";
-            let args = ["decode", "event.mdf", synthetic, "--max-cluster-size", "2", "--backend", backend];
-            let (json, _) = json_of(0, directory, &args);
+            let args = ("decode event.mdf --synthetic-detector --max-cluster-size 2 --backend", backend);
+            let (json, _) = json_of(0, directory, args);
             for (row, value) in json["report"].as_object().unwrap() {
                 assert_eq!(value, if row == name { total } else { 0 }, "{row} in the case of {name}, {backend}");
             }
             assert_eq!(json["trouble"], is_trouble, "{name}");
-            run_to(i32::from(is_trouble), directory, &[&args[..], &["--strict"]].concat());
+            run_to(i32::from(is_trouble), directory, (args, "--strict"));
         }
     }
 }
 
 #[test]
 fn wrong_usage_ends_with_2() {
-    let directory = sample();
-    let file = "events.mdf";
-    let cases: [&[&str]; 12] = [
-        &["decode"],
-        &["decode", file, "--boards", "boards.bin"],
-        &["decode", file, "--geometry", "geometry.bin"],
-        &["decode", file, "--output", "hits.txt"],
-        &["decode", file, "--output", "hits"],
-        &["decode", file, "--max-cluster-size", "0"],
-        &["decode", file, "--backend", "abacus"],
-        &["decode", file, "--grouping", "none"],
-        &["decode", file, "--flip", "513"],
-        &["decode", file, "--position", "nowhere"],
-        &["decode", file, "--no-such-option"],
-        &["no-such-command"],
-    ];
-    for args in cases {
-        let (out, err) = run_to(2, directory.path(), args);
-        assert_eq!(out, "");
-        assert!(err.contains("error: "), "{err}");
+    let directory = &sample();
+    run_to(2, directory, "no-such-command");
+    for options in [
+        "--boards boards.bin",
+        "--geometry geometry.bin",
+        "--output hits.txt",
+        "--output hits",
+        "--max-cluster-size 0",
+        "--backend abacus",
+        "--flip 513",
+        "--no-such-option",
+    ] {
+        let (out, err) = run_to(2, directory, ("decode events.mdf", options));
+        assert!(out.is_empty() && err.contains("error: "), "{options}: {out}{err}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 
-use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, write};
+use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, says, shows, write};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use ut_decoding::input::Bank;
 
@@ -31,18 +31,18 @@ fn tae(rows: &[[u32; 3]]) -> Vec<u8> {
 }
 
 /// The columns of a CSV, by name, in every row.
-fn columns(csv: &[u8], names: &[&str]) -> Vec<String> {
+fn columns(csv: &[u8], names: &str) -> Vec<String> {
     let text = String::from_utf8(csv.to_vec()).unwrap();
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let header = lines.next().unwrap();
-    let places: Vec<usize> = names.iter().map(|name| header.iter().position(|other| other == name).unwrap()).collect();
+    let place = |name| header.iter().position(|other| *other == name).unwrap();
+    let places: Vec<usize> = names.split(' ').map(place).collect();
     lines.map(|row| places.iter().map(|&place| row[place]).collect::<Vec<_>>().join(" ")).collect()
 }
 
 #[test]
 fn a_table_has_a_row_for_every_event_with_what_odin_says_of_it() {
-    let directory = sample();
-    let directory = directory.path();
+    let directory = &sample();
     let hit = bank(0, &ONE_HIT);
     let odins = [odin(1, NOON, 3), odin(2, NOON + 5_000_000, 0), odin(3, 0, 1), odin(5, NOON + 9_000_000, 3)];
     // The central crossing has one hit, its neighbours have more.
@@ -76,21 +76,18 @@ fn a_table_has_a_row_for_every_event_with_what_odin_says_of_it() {
         nest(other(48, 1, 0, &lost)),
     ];
     write(directory, "odin.mdf", &file.concat());
-    let decode = |more: &[&str]| {
-        let options = ["decode", "odin.mdf", "--event-table", "events.csv", "--output", "hits.csv"];
-        json_of(0, directory, &[&options[..], &TABLES, more].concat())
-    };
-    let (json, err) = decode(&[]);
+    let decode = "decode odin.mdf --event-table events.csv --output hits.csv";
+    let decode = |more: &str| json_of(0, directory, (decode, TABLES, more));
+    let (json, err) = decode("");
     assert!(err.contains("ODIN banks of version 9: their layout is not known"), "{err}");
     assert!(err.contains("does not say where the banks of the central crossing are"), "{err}");
     assert_eq!(json["error_banks"], serde_json::json!({"DaqErrorFragmentMissing": 1, "UTError": 1}));
     let csv = read(directory, "events.csv");
     assert!(csv.starts_with(b"file,event,run,event_number,time,bcid,"));
-    let facts =
-        ["event", "run", "event_number", "time", "bcid", "crossing", "trigger_type", "orbit", "tck", "odin_version"];
+    let facts = "event run event_number time bcid crossing trigger_type orbit tck odin_version";
     let noon = "2024-08-01T12:00:0";
     assert_eq!(
-        columns(&csv, &facts),
+        columns(&csv, facts),
         [
             format!("0 8 1 {noon}0.000000Z 99 beam-crossing 4 77 171 7"),
             format!("1 8 2 {noon}5.000000Z 99 no-beam 4 77 171 7"),
@@ -100,39 +97,34 @@ fn a_table_has_a_row_for_every_event_with_what_odin_says_of_it() {
             "5 7        ".to_owned(),
         ]
     );
-    let counts = columns(&csv, &["hits", "banks", "short", "other_types", "broken_event"]);
+    let counts = columns(&csv, "hits banks short other_types broken_event");
     assert_eq!(counts, ["1 1 0 1 0", "0 0 0 1 0", "2 2 1 1 0", "2 2 0 3 0", "1 1 0 2 0", "0 0 0 0 1"]);
     assert_eq!(String::from_utf8(read(directory, "hits.csv")).unwrap().lines().count(), 1 + 6);
 
     for (select, events) in [
-        (&["--crossing", "beam-crossing"][..], &["0", "4"][..]),
-        (&["--crossing", "beam1,no-beam"], &["1", "2"]),
-        (&["--time", "2024-08-01T12:00:05..2024-08-01T12:01"], &["1", "4"]),
-        (&["--time", "..2024-08-01T12:00:05"], &["0"]),
-        (&["--crossing", "no-beam", "--time", "2024-08-01.."], &["1"]),
+        ("--crossing beam-crossing", "0 4"),
+        ("--crossing beam1,no-beam", "1 2"),
+        ("--time 2024-08-01T12:00:05..2024-08-01T12:01", "1 4"),
+        ("--time ..2024-08-01T12:00:05", "0"),
+        ("--crossing no-beam --time 2024-08-01..", "1"),
     ] {
         let (json, _) = decode(select);
-        assert_eq!(columns(&read(directory, "events.csv"), &["event"]), events, "{select:?}");
+        assert_eq!(columns(&read(directory, "events.csv"), "event").join(" "), events, "{select:?}");
         assert_eq!(json["damaged_left_out"], 1, "{select:?}");
     }
-    for wrong in [&["--time", "noon"][..], &["--time", "2024-08-02..2024-08-01"], &["--crossing", "both"]] {
-        run_to(2, directory, &[&["decode", "odin.mdf"][..], wrong].concat());
+    for wrong in ["--time noon", "--time 2024-08-02..2024-08-01", "--crossing both"] {
+        run_to(2, directory, ("decode odin.mdf", wrong));
     }
-    let (out, _) = run_to(0, directory, &["inspect", "odin.mdf", "--event", "1", "--bank", "0"]);
-    assert!(out.contains(&format!("time {noon}5.000000Z, bunch crossing 99 (no-beam), orbit 77")), "{out}");
-    let (out, _) = run_to(0, directory, &[&["decode", "odin.mdf"][..], &TABLES].concat());
+    let said = format!("time {noon}5.000000Z, bunch crossing 99 (no-beam), orbit 77");
+    shows(directory, "inspect odin.mdf --event 1 --bank 0", &said);
+    let (out, _) = run_to(0, directory, ("decode odin.mdf", TABLES));
     assert!(out.contains("error banks") && out.contains("DaqErrorFragmentMissing") && out.contains("flip"), "{out}");
 }
 
 #[test]
 fn a_table_as_parquet_has_types_and_provenance_and_comes_whole_or_not_at_all() {
-    let directory = sample();
-    let directory = directory.path();
-    run_to(
-        0,
-        directory,
-        &["decode", "events.mdf", "--event-table", "events.parquet", "--threads", "2", "--batch", "1"],
-    );
+    let directory = &sample();
+    run_to(0, directory, "decode events.mdf --event-table events.parquet --threads 2 --batch 1");
     let reader = SerializedFileReader::new(File::open(directory.join("events.parquet")).unwrap()).unwrap();
     let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
     assert_eq!(rows.len(), 5);
@@ -143,31 +135,28 @@ fn a_table_as_parquet_has_types_and_provenance_and_comes_whole_or_not_at_all() {
     let metadata = reader.metadata().file_metadata().key_value_metadata().unwrap().clone();
     assert!(metadata.iter().any(|entry| entry.key == "ut-decode.flip" && entry.value.as_deref() == Some("511")));
 
-    for (wrong, part) in [
-        (&["--event-table", "events.txt"][..], ".csv or .parquet"),
-        (&["--event-table", "a.csv", "--output", "a.csv"], "same file"),
-        (&["--event-table", "events.mdf"], "would overwrite"),
-        (&["--event-table", "a.csv", "--output", "all/", "--format", "csv", "--resume"], "cannot be used with"),
+    for (code, wrong, part) in [
+        (1, "--event-table events.txt", ".csv or .parquet"),
+        (2, "--event-table a.csv --output a.csv", "same file"),
+        (2, "--event-table events.mdf", "would overwrite"),
+        (2, "--event-table a.csv --output all/ --format csv --resume", "cannot be used with"),
     ] {
-        let output = crate::support::run(directory, &[&["decode", "events.mdf"][..], wrong].concat());
-        let err = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && err.contains(part), "{wrong:?}: {err}");
+        says(code, directory, ("decode events.mdf", wrong), part);
     }
     assert!(!directory.join("a.csv").exists());
 }
 
 #[test]
 fn lanes_and_sectors_are_looked_up_both_ways() {
-    let directory = sample();
-    let directory = directory.path();
-    let lanes = |args: &[&str]| {
-        let json = json_of(0, directory, &[&["tables", "--synthetic-detector=v5"][..], args].concat()).0;
+    let directory = &sample();
+    let lanes = |args: &str| {
+        let json = json_of(0, directory, ("tables --synthetic-detector=v5", args)).0;
         json["lanes"].as_array().unwrap().clone()
     };
     let mut n = 0;
     for board in ["0", "100", "215"] {
-        for lane in lanes(&["--board", board]) {
-            let back = lanes(&["--sector", &lane["sector"].to_string()]);
+        for lane in lanes(&format!("--board {board}")) {
+            let back = lanes(&format!("--sector {}", lane["sector"]));
             assert!(back.contains(&lane), "{lane}");
             // One lane for all strips, or two for half of them each.
             let strips = |lane: &serde_json::Value| {
@@ -178,8 +167,8 @@ fn lanes_and_sectors_are_looked_up_both_ways() {
         }
     }
     assert!(n > 10);
-    let (out, _) = run_to(0, directory, &["tables", "--synthetic-detector=v5", "--sector", "112"]);
+    let (out, _) = run_to(0, directory, "tables --synthetic-detector=v5 --sector 112");
     assert!(out.contains("aX") && out.lines().count() >= 2, "{out}");
-    run_to(1, directory, &["tables", "--synthetic-detector=v5", "--board", "239"]);
-    run_to(2, directory, &["tables", "--synthetic-detector=v5", "--sector", "1048"]);
+    run_to(1, directory, "tables --synthetic-detector=v5 --board 239");
+    run_to(2, directory, "tables --synthetic-detector=v5 --sector 1048");
 }

@@ -3,40 +3,30 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use crate::support::{TABLES, empty, json_of, read, run_to, write};
+use crate::support::{TABLES, empty, json_of, read, run_to, says, write};
 use serde_json::Value;
 use ut_decoding::input::{EventHeader, Events, GENERATED_MASK, MdfWriter};
 
-const OF_BANKS: [&str; 9] = [
-    "wrong_version=0.01",
-    "unknown_board=0.01",
-    "repeated_board=0.01",
-    "truncated=0.01",
-    "unconnected_hits=0.01",
-    "short=0.01",
-    "bad_header=0.01",
-    "unsorted_lanes=0.01",
-    "surplus_banks=0.3",
-];
+const OF_BANKS: &str = "wrong_version=0.01 unknown_board=0.01 repeated_board=0.01 truncated=0.01 \
+                        unconnected_hits=0.01 short=0.01 bad_header=0.01 unsorted_lanes=0.01 surplus_banks=0.3";
 
 /// Generates the same events with faults and without, into `directory`; the ledger of the faults.
-fn generate(directory: &Path, options: &[&str], faults: &[&str]) -> Value {
+fn generate(directory: &Path, options: &str, faults: &str) -> Value {
+    let is_of_container = |option: &&str| ["--mep", "--pack=blocks", "--pack=zstd"].contains(option);
+    let format: Vec<&str> =
+        options.split(' ').filter(|option| !option.is_empty() && !is_of_container(option)).collect();
+    run_to(0, directory, ("generate --output clean", &format[..]));
     // Several kinds at once, and the option again for the last one.
-    let (last, others) = faults.split_last().expect("a fault");
-    let others = others.join(",");
-    let faults = ["--corrupt", last, "--corrupt", &others];
-    let faults = if others.is_empty() { &faults[..2] } else { &faults[..] };
-    let of_container = |option: &&str| !["--mep", "--pack=blocks", "--pack=zstd"].contains(option);
-    let format: Vec<&str> = options.iter().copied().filter(of_container).collect();
-    run_to(0, directory, &[&["generate", "--output", "clean"][..], &format].concat());
-    run_to(0, directory, &[&["generate", "--output", "."][..], options, faults].concat());
+    let (others, last) = faults.rsplit_once(' ').unwrap_or((faults, faults));
+    let listed = others.split_whitespace().collect::<Vec<_>>().join(",");
+    let again = if others == last { String::new() } else { format!("--corrupt {last}") };
+    run_to(0, directory, ("generate --output .", options, format!("--corrupt {listed}"), again));
     serde_json::from_slice(&read(directory, "faults.json")).unwrap()
 }
 
 /// The rows of a decoded file, each as often as it is there.
-fn rows(directory: &Path, file: &str, code: i32, options: &[&str]) -> (BTreeMap<String, u32>, Value) {
-    let args = [&["decode", file, "--output", "hits.csv"][..], options, &TABLES].concat();
-    let (json, _) = json_of(code, directory, &args);
+fn rows(directory: &Path, file: &str, code: i32, options: &str) -> (BTreeMap<String, u32>, Value) {
+    let (json, _) = json_of(code, directory, ("decode --output hits.csv", file, options, TABLES));
     let mut rows = BTreeMap::new();
     for row in String::from_utf8(read(directory, "hits.csv")).unwrap().lines().skip(1) {
         *rows.entry(row.to_owned()).or_default() += 1;
@@ -45,7 +35,7 @@ fn rows(directory: &Path, file: &str, code: i32, options: &[&str]) -> (BTreeMap<
 }
 
 /// Checks report and hits of `file` against its ledger.
-fn check(directory: &Path, file: &str, ledger: &Value, options: &[&str]) {
+fn check(directory: &Path, file: &str, ledger: &Value, options: &str) {
     let cut = ["cut", "stream"].iter().filter_map(|fault| ledger["faults"][fault].as_u64()).sum::<u64>();
     let (found, json) = rows(directory, file, i32::from(cut > 0), options);
     for (counter, n) in ledger["report"].as_object().unwrap() {
@@ -69,7 +59,7 @@ fn check(directory: &Path, file: &str, ledger: &Value, options: &[&str]) {
         }
     }
     write(directory, "whole.mdf", &writer.finish().unwrap());
-    let (expected, _) = rows(directory, "whole.mdf", 0, &[]);
+    let (expected, _) = rows(directory, "whole.mdf", 0, "");
     for (row, n) in &expected {
         assert!(found.get(row).is_some_and(|found| found >= n), "{row} is lost, {options:?}");
     }
@@ -87,76 +77,67 @@ fn check(directory: &Path, file: &str, ledger: &Value, options: &[&str]) {
 }
 
 /// Generates events with faults, each kind of which must be among them, and checks the report of `file` however it is decoded.
-fn accounts_for(file: &str, options: &str, banks: &[&str], others: &[&str], decode: &[&str]) {
+fn accounts_for(file: &str, options: &str, faults: &str, decode: &[&str]) {
     let directory = &empty();
-    let all = [banks, others].concat();
-    let ledger = generate(directory, &options.split(' ').collect::<Vec<_>>(), &all);
-    for kind in all.iter().map(|fault| fault.split_once('=').unwrap().0) {
+    let ledger = generate(directory, options, faults);
+    for kind in faults.split(' ').map(|fault| fault.split_once('=').unwrap().0) {
         assert!(ledger["faults"][kind].as_u64() > Some(0), "no fault {kind}: {}", ledger["faults"]);
     }
-    check(directory, file, &ledger, &[]);
     for options in decode {
-        check(directory, file, &ledger, &options.split(' ').collect::<Vec<_>>());
+        check(directory, file, &ledger, options);
     }
 }
 
 #[test]
 fn the_report_accounts_for_every_fault_of_banks_events_and_the_file() {
-    let of_frames = ["checksum=0.05", "bank_magic=0.05", "bank_size=0.05", "bank_beyond=0.05", "cut=1"];
-    let decode = ["--backend reference", "--set layout=mep", "--threads 1 --batch 7"];
-    accounts_for("events.mdf", "--events 60 --seed 5", &OF_BANKS, &of_frames, &decode);
-    let blocks = [&["block=0.3"], &of_frames[..]].concat();
-    accounts_for("events.mdf", "--events 120 --seed 3 --pack=blocks", &OF_BANKS, &blocks, &["--threads 1 --batch 7"]);
+    let faults = format!("{OF_BANKS} checksum=0.05 bank_magic=0.05 bank_size=0.05 bank_beyond=0.05 cut=1");
+    let decode = ["", "--backend reference", "--set layout=mep", "--threads 1 --batch 7"];
+    accounts_for("events.mdf", "--events 60 --seed 5", &faults, &decode);
+    let packed = "--events 120 --seed 3 --pack=blocks";
+    accounts_for("events.mdf", packed, &format!("{faults} block=0.3"), &["", "--threads 1 --batch 7"]);
     let not_of_v4 = ["short=0.01", "bad_header=0.01", "unsorted_lanes=0.01"];
-    let of_v4: Vec<&str> = OF_BANKS.into_iter().filter(|fault| !not_of_v4.contains(fault)).collect();
-    let others = ["checksum=0.2", "bank_size=0.2"];
-    accounts_for("events.mdf", "--events 40 --format v4", &of_v4, &others, &["--backend reference"]);
+    let of_v4: Vec<&str> = OF_BANKS.split(' ').filter(|fault| !not_of_v4.contains(fault)).collect();
+    let faults = of_v4.join(" ") + " checksum=0.2 bank_size=0.2";
+    accounts_for("events.mdf", "--events 40 --format v4", &faults, &["", "--backend reference"]);
 }
 
 #[test]
 fn the_report_accounts_for_faults_of_packets_and_of_files_that_are_compressed_as_a_whole() {
-    let of_packets = ["fragments=0.003", "cut=1"];
-    accounts_for("events.mep", "--events 450 --mep --seed 2", &OF_BANKS, &of_packets, &["--set layout=allen"]);
-    for end in ["stream=1", "cut=1"] {
-        let of_frames = ["bank_magic=0.1", end];
-        accounts_for("events.mdf.zst", "--events 150 --seed 4 --pack=zstd", &[], &of_frames, &[]);
+    let faults = format!("{OF_BANKS} fragments=0.003 cut=1");
+    accounts_for("events.mep", "--events 450 --mep --seed 2", &faults, &["", "--set layout=allen"]);
+    let packed = "--events 150 --seed 4 --pack=zstd";
+    for faults in ["bank_magic=0.1 stream=1", "bank_magic=0.1 cut=1"] {
+        accounts_for("events.mdf.zst", packed, faults, &[""]);
     }
-    accounts_for(
-        "events.mep.zst",
-        "--events 150 --seed 4 --pack=zstd --mep",
-        &[],
-        &["fragments=0.003", "stream=1"],
-        &[],
-    );
+    accounts_for("events.mep.zst", &format!("{packed} --mep"), "fragments=0.003 stream=1", &[""]);
 }
 
 #[test]
 fn damaged_events_that_do_not_tell_their_run_are_not_left_out_silently() {
     let directory = &empty();
-    let ledger = generate(directory, &["--events", "40", "--seed", "5"], &["checksum=0.3"]);
+    let ledger = generate(directory, "--events 40 --seed 5", "checksum=0.3");
     let broken = ledger["report"]["broken_event"].as_u64().unwrap();
-    let args = [&["decode", "events.mdf", "--run", "1"][..], &TABLES].concat();
-    let (json, err) = json_of(0, directory, &args);
+    let decode = ("decode events.mdf --run 1", TABLES);
+    let (json, err) = json_of(0, directory, decode);
     assert_eq!((&json["events"], &json["damaged_left_out"]), (&(40 - broken).into(), &broken.into()));
-    assert!(err.contains(&format!("warning: {broken} damaged events were left out")), "{err}");
-    assert!(err.contains("checksum"), "{err}");
-    json_of(1, directory, &[&args[..], &["--strict"]].concat());
-    let (_, err) = run_to(0, directory, &["report", "events.mdf", "--run", "1", "--output", "page.html"]);
-    assert!(err.contains(&format!("warning: {broken} damaged events were left out")), "{err}");
+    let warning = format!("warning: {broken} damaged events were left out");
+    assert!(err.contains(&warning) && err.contains("checksum"), "{err}");
+    json_of(1, directory, (decode, "--strict"));
+    says(0, directory, "report events.mdf --run 1 --output page.html", &warning);
 }
 
 #[test]
 fn each_fault_alone_is_told_from_the_others() {
     let directory = &empty();
-    for fault in OF_BANKS {
+    for fault in OF_BANKS.split(' ') {
         let (kind, _) = fault.split_once('=').unwrap();
-        let ledger = generate(directory, &["--events", "4"], &[&format!("{kind}=0.5")]);
+        let ledger = generate(directory, "--events 4", &format!("{kind}=0.5"));
         for (counter, n) in ledger["report"].as_object().unwrap() {
             // A bank of another board can have hits on lanes which that does not have.
             let beside = kind == "repeated_board" && counter == "unconnected_hits";
             assert_eq!(n.as_u64() > Some(0), counter == kind || (beside && n != 0), "{fault}: {counter} {n}");
         }
-        check(directory, "events.mdf", &ledger, &[]);
+        check(directory, "events.mdf", &ledger, "");
     }
 }
 
@@ -164,19 +145,18 @@ fn each_fault_alone_is_told_from_the_others() {
 fn faults_that_cannot_be_are_refused() {
     let directory = &empty();
     for (args, message) in [
-        (&["--corrupt", "checksum"][..], "KIND=RATE"),
-        (&["--corrupt", "nonsense=1"], "there is no fault nonsense"),
-        (&["--corrupt", "cut=1.5"], "from 0 to 1"),
-        (&["--corrupt", "cut=x"], "not a number"),
-        (&["--corrupt", "short=1", "--format", "v4"], "cannot have the fault short"),
-        (&["--corrupt", "checksum=1", "--mep"], "cannot have the fault checksum"),
-        (&["--corrupt", "fragments=1"], "cannot have the fault fragments"),
-        (&["--corrupt", "block=1"], "MDF events with v5 banks cannot have the fault block"),
-        (&["--corrupt", "stream=1", "--pack", "blocks"], "cannot have the fault stream"),
-        (&["--pack", "blocks", "--mep"], "--mep writes none"),
+        ("--corrupt checksum", "KIND=RATE"),
+        ("--corrupt nonsense=1", "there is no fault nonsense"),
+        ("--corrupt cut=1.5", "from 0 to 1"),
+        ("--corrupt cut=x", "not a number"),
+        ("--corrupt short=1 --format v4", "cannot have the fault short"),
+        ("--corrupt checksum=1 --mep", "cannot have the fault checksum"),
+        ("--corrupt fragments=1", "cannot have the fault fragments"),
+        ("--corrupt block=1", "MDF events with v5 banks cannot have the fault block"),
+        ("--corrupt stream=1 --pack blocks", "cannot have the fault stream"),
+        ("--pack blocks --mep", "--mep writes none"),
     ] {
-        let (_, err) = run_to(2, directory, &[&["generate", "--output", "new"], args].concat());
-        assert!(err.contains(message), "{args:?}: {err}");
+        says(2, directory, ("generate --output new", args), message);
         assert!(!directory.join("new").exists());
     }
 }
@@ -184,15 +164,14 @@ fn faults_that_cannot_be_are_refused() {
 #[test]
 fn events_without_faults_have_no_list_of_faults_of_others() {
     let directory = &empty();
-    generate(directory, &[], &["cut=1"]);
-    run_to(0, directory, &["generate", "--output", "."]);
+    generate(directory, "", "cut=1");
+    run_to(0, directory, "generate --output .");
     assert!(directory.join("events.mdf").exists() && !directory.join("faults.json").exists());
     // It goes before the events are replaced, so that a run that is killed leaves none beside other events.
     let before = read(directory, "events.mdf");
     std::fs::create_dir(directory.join("faults.json")).unwrap();
-    for faults in [&[][..], &["--corrupt", "cut=1"]] {
-        let (_, err) = run_to(1, directory, &[&["generate", "--seed", "2", "--output", "."], faults].concat());
-        assert!(err.contains("cannot remove ./faults.json"), "{err}");
+    for faults in ["", "--corrupt cut=1"] {
+        says(1, directory, ("generate --seed 2 --output .", faults), "cannot remove ./faults.json");
         assert!(read(directory, "events.mdf") == before, "{faults:?}");
     }
 }

@@ -5,28 +5,28 @@ use crate::support::{TABLES, json_of, run_to, sample};
 #[test]
 fn a_folder_of_generate_is_an_input_without_its_tables() {
     let directory = &sample();
-    run_to(0, directory, &["generate", "--events", "3", "--corrupt", "truncated=0.1", "--output", "made"]);
-    let (json, err) = json_of(0, directory, &["decode", "made"]);
+    run_to(0, directory, "generate --events 3 --corrupt truncated=0.1 --output made");
+    let (json, err) = json_of(0, directory, "decode made");
     assert_eq!((&json["events"], &json["files"]), (&3.into(), &1.into()));
     assert!(
         err.contains("made: left out boards.bin, faults.json, geometry.bin: tables and JSON hold no events"),
         "{err}"
     );
-    run_to(0, directory, &["convert", "made", "--output", "made.mep"]);
-    let (json, _) = json_of(0, directory, &[&["decode", "made.mep"][..], &TABLES].concat());
+    run_to(0, directory, "convert made --output made.mep");
+    let (json, _) = json_of(0, directory, ("decode made.mep", TABLES));
     assert_eq!(json["events"], 3);
-    let (_, err) = run_to(1, directory, &["decode", "made/boards.bin"]);
+    let (_, err) = run_to(1, directory, "decode made/boards.bin");
     assert!(err.contains("made/boards.bin: a boards file"), "{err}");
     std::fs::remove_file(directory.join("made/events.mdf")).unwrap();
-    let (_, err) = run_to(1, directory, &["decode", "made"]);
+    let (_, err) = run_to(1, directory, "decode made");
     assert!(err.contains("made: there is no file with events in this folder"), "{err}");
 }
 
 #[test]
 fn the_summary_has_thousands_separators_in_every_column() {
     let directory = &sample();
-    run_to(0, directory, &["generate", "--events", "2", "--profile", "pbpb-high", "--output", "made"]);
-    let (json, err) = json_of(0, directory, &["decode", "made/events.mdf"]);
+    run_to(0, directory, "generate --events 2 --profile pbpb-high --output made");
+    let (json, err) = json_of(0, directory, "decode made/events.mdf");
     let hits = json["hits"].as_u64().unwrap();
     assert!(hits > 2000, "{hits}");
     let mean = (hits / 2).to_string();

@@ -1,6 +1,6 @@
 //! `ut-decode inspect` on damaged files: troubles counted, listed and cut out.
 
-use crate::support::{ONE_HIT, bank, empty, event, json_of, read, run, run_to, shell, unchecked, write};
+use crate::support::{ONE_HIT, bank, empty, event, json_of, read, run, run_to, says, shell, shows, unchecked, write};
 use serde_json::{Value, json};
 use ut_decoding::input::{Bank, EventHeader, MdfWriter};
 
@@ -31,7 +31,7 @@ fn troubled() -> Vec<u8> {
 fn the_overview_counts_troubles_by_kind_and_board_and_names_the_first_event() {
     let directory = &empty();
     write(directory, "a.mdf", &troubled());
-    let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
+    let (out, _) = run_to(0, directory, "inspect a.mdf");
     let row = |name: &str| out.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{name} in {out}"));
     let fields = |name: &str| row(name).split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ");
     // Bank 0 of the event is ODIN's.
@@ -49,7 +49,7 @@ fn the_overview_counts_troubles_by_kind_and_board_and_names_the_first_event() {
     ] {
         assert!(out.contains(part), "{part} in\n{out}");
     }
-    let (json, _) = json_of(0, directory, &["inspect", "a.mdf", "a.mdf"]);
+    let (json, _) = json_of(0, directory, "inspect a.mdf a.mdf");
     assert_eq!(json["events"], 6);
     let bad = &json["troubles"].as_array().unwrap().iter().find(|kind| kind["kind"] == "bad_header").unwrap();
     let first = json!({"event": 1, "file": "a.mdf", "event_of_file": 1, "event_number": 11, "bank": 1});
@@ -73,7 +73,7 @@ fn the_overview_counts_each_event_once_names_the_worst_board_first_and_lists_dam
     damaged[48 + 40] = 0;
     events.push(damaged);
     write(directory, "a.mdf", &events.concat());
-    let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
+    let (out, _) = run_to(0, directory, "inspect a.mdf");
     let fields: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
     let row = |name: &str| fields.iter().find(|row| row.first() == Some(&name)).map(|row| row.join(" "));
     assert_eq!(row("bad_header").as_deref(), Some("bad_header 3 2 0, bank 0 5 (2), 3 (1)"), "{out}");
@@ -87,10 +87,10 @@ fn the_overview_counts_each_event_once_names_the_worst_board_first_and_lists_dam
 fn troubles_are_listed_as_table_json_lines_and_csv() {
     let directory = &empty();
     write(directory, "a,b.mdf", &troubled());
-    let (out, err) = run_to(0, directory, &["inspect", "a,b.mdf", "--troubles"]);
+    let (out, err) = run_to(0, directory, "inspect a,b.mdf --troubles");
     assert_eq!(out.lines().count(), 4, "{out}");
     assert!(err.contains("3 troubles in 3 events"), "{err}");
-    let (out, _) = run_to(0, directory, &["inspect", "a,b.mdf", "--troubles=jsonl"]);
+    let (out, _) = run_to(0, directory, "inspect a,b.mdf --troubles=jsonl");
     let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     // The event's headers take 48 bytes, ODIN's bank 48, its own header 8; lane 1's count is byte 5.
     assert_eq!(
@@ -102,17 +102,17 @@ fn troubles_are_listed_as_table_json_lines_and_csv() {
     assert_eq!(kinds, ["bad_header", "truncated", "broken_event"]);
     // The second bank's header, behind the event's 48 bytes and a bank of 8 + 32.
     assert_eq!((&lines[2]["bank"], &lines[2]["byte"]), (&1.into(), &(48 + 40).into()));
-    let (out, _) = run_to(0, directory, &["inspect", "a,b.mdf", "--troubles=csv"]);
+    let (out, _) = run_to(0, directory, "inspect a,b.mdf --troubles=csv");
     let rows: Vec<&str> = out.lines().collect();
     assert!(rows[0].starts_with("file,event,run,event_number,bank,source_id,board,lane,byte,kind"), "{out}");
     assert_eq!(rows[1], "\"a,b.mdf\",1,7,11,1,0x0002,2,1,109,bad_header,1,a count of 255");
     // What was found before a file breaks off is listed, and the exit code says that it does.
     write(directory, "cut.mdf", &troubled()[..troubled().len() - 1]);
-    let (out, err) = run_to(1, directory, &["inspect", "cut.mdf", "--troubles=csv"]);
+    let (out, err) = run_to(1, directory, "inspect cut.mdf --troubles=csv");
     assert_eq!(out.lines().count(), 3, "{out}");
     assert!(err.contains("2 troubles in 2 events") && err.contains("cut.mdf: event 2"), "{err}");
-    run_to(2, directory, &["inspect", "a,b.mdf", "--troubles=xml"]);
-    run_to(2, directory, &["inspect", "a,b.mdf", "--troubles", "--event", "1"]);
+    run_to(2, directory, "inspect a,b.mdf --troubles=xml");
+    run_to(2, directory, "inspect a,b.mdf --troubles --event 1");
 }
 
 #[test]
@@ -120,26 +120,25 @@ fn what_a_program_reads_is_json_whatever_files_are_called_and_no_message_is_in_i
     let directory = &empty();
     let name = "del\u{7f}\u{9b}\u{202e}.mdf";
     write(directory, name, &troubled());
-    let (out, _) = run_to(0, directory, &["inspect", name, "--troubles=jsonl"]);
+    let (out, _) = run_to(0, directory, format!("inspect {name} --troubles=jsonl"));
     assert!(!out.contains(['\u{7f}', '\u{9b}', '\u{202e}']), "{out:?}");
     for line in out.lines() {
         assert_eq!(serde_json::from_str::<Value>(line).unwrap()["file"], name);
     }
-    let (json, _) = json_of(0, directory, &["inspect", name]);
+    let (json, _) = json_of(0, directory, format!("inspect {name}"));
     assert_eq!(json["troubles"][0]["first"]["file"], name);
-    let (out, _) = run_to(0, directory, &["inspect", name, "--troubles=csv"]);
+    let (out, _) = run_to(0, directory, format!("inspect {name} --troubles=csv"));
     assert!(out.lines().nth(1).unwrap().starts_with(name), "{out:?}");
     // An event on standard output, chosen or with a trouble, is nothing but the event.
-    for (options, to) in [(&["--event", "0"][..], "-"), (&["--event", "0"], "/dev/stdout"), (&[], "-")] {
-        let args = [&["inspect", name, "--extract"][..], &[to], options].concat();
-        let output = run(directory, &args);
+    for (options, to) in [("--event 0", "-"), ("--event 0", "/dev/stdout"), ("", "-")] {
+        let output = run(directory, format!("inspect {name} --extract {to} {options}"));
         assert!(output.status.success() && troubled().windows(output.stdout.len()).any(|bytes| bytes == output.stdout));
         assert!(String::from_utf8_lossy(&output.stderr).contains("written to"));
     }
     // The message of what was wrong has its cause in JSON, too.
     let packed = zstd::encode_all(&troubled()[..], 1).unwrap();
     write(directory, "cut.zst", &packed[..packed.len() - 1]);
-    let (json, _) = json_of(1, directory, &["inspect", "cut.zst"]);
+    let (json, _) = json_of(1, directory, "inspect cut.zst");
     assert!(json["error"].as_str().unwrap().contains("the zstd stream ends before its last frame"), "{json}");
 }
 
@@ -149,45 +148,47 @@ fn a_list_of_troubles_ends_when_its_reader_leaves() {
     let directory = &empty();
     write(directory, "a.mdf", &troubled());
     // Without end; the shell's exit code is that of the list.
-    let line = r#"while cat a.mdf; do :; done | (timeout 60 "$TOOL" inspect - --troubles; echo $? >code) | head -1"#;
-    assert_eq!(shell(directory, line).0, Some(0));
+    let line = "while cat a.mdf; do :; done | (timeout 60 ut-decode inspect - --troubles; echo $? >code) | head -1";
+    shell(0, directory, line);
     assert_eq!(read(directory, "code"), b"0\n");
 }
 
 #[test]
 fn the_board_table_shows_what_the_numbers_alone_do_not() {
     let directory = &empty();
-    run_to(0, directory, &["generate", "--events", "1", "--output", "."]);
+    run_to(0, directory, "generate --events 1 --output .");
     let lanes = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1).0.lanes;
     let slot = (0..1296).find(|&slot| !lanes[slot].is_connected()).unwrap();
     let mut payload = ONE_HIT;
     payload[[4, 5, 6, 7, 0, 1][slot % 6]] = 2;
     write(directory, "a.mdf", &event(&[bank(slot as u32 / 6, &payload), bank(300, &ONE_HIT)]));
-    let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
+    let (out, _) = run_to(0, directory, "inspect a.mdf");
     assert!(!out.contains("unconnected_hits") && out.contains("unknown_board"), "{out}");
-    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--boards", "boards.bin"]);
+    let (out, _) = run_to(0, directory, "inspect a.mdf --boards boards.bin");
     assert!(out.contains("unconnected_hits") && out.contains("unknown_board"), "{out}");
     assert!(out.contains("by the board table boards.bin"), "{out}");
-    let (json, _) = json_of(0, directory, &["inspect", "a.mdf", "--boards", "boards.bin"]);
+    let (json, _) = json_of(0, directory, "inspect a.mdf --boards boards.bin");
     let troubles = json["troubles"].as_array().unwrap();
     let unconnected = troubles.iter().find(|kind| kind["kind"] == "unconnected_hits").unwrap();
     assert_eq!((&unconnected["count"], &unconnected["events"]), (&2.into(), &1.into()));
-    let (out, _) = run_to(0, directory, &["inspect", "events.mdf"]);
-    assert!(out.contains("troubles  none"), "{out}");
+    shows(directory, "inspect events.mdf", "troubles  none");
     // Whichever file they are in, and whatever the settings say.
     write(directory, "0.mdf", b"");
     write(directory, "my.toml", b"boards = \"absent.bin\"\ngeometry = \"absent.bin\"\n");
-    for files in [&["events.mdf"][..], &["0.mdf", "events.mdf"]] {
-        let (out, _) = run_to(0, directory, &[&["inspect", "--config", "my.toml"], files].concat());
-        assert!(out.contains("by the board table of the embedded synthetic detector"), "{out}");
+    for files in ["events.mdf", "0.mdf events.mdf"] {
+        shows(directory, ("inspect --config my.toml", files), "by the board table of the embedded synthetic detector");
     }
     // Banks that do not say their format are of the one that is named: a table of the other is not theirs.
-    run_to(0, directory, &["convert", "a.mdf", "--output", "dumps"]);
-    let (_, err) = run_to(2, directory, &["inspect", "dumps", "--format", "v4", "--boards", "boards.bin"]);
-    assert!(err.contains("--format is v4, but boards.bin is a table for v5 banks"), "{err}");
+    run_to(0, directory, "convert a.mdf --output dumps");
+    says(
+        2,
+        directory,
+        "inspect dumps --synthetic-detector=v4 --boards boards.bin",
+        "--format is v4, but boards.bin is a table for v5 banks",
+    );
     write(directory, "my.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
     for (format, is_used) in [("v4", false), ("v5", true)] {
-        let (out, _) = run_to(0, directory, &["inspect", "dumps", "--config", "my.toml", "--format", format]);
+        let (out, _) = run_to(0, directory, format!("inspect dumps --config my.toml --format {format}"));
         assert_eq!(out.contains("by the board table"), is_used, "{out}");
     }
 }
@@ -197,39 +198,35 @@ fn an_event_is_found_by_its_number_and_cut_out_with_its_damage() {
     let directory = &empty();
     let all = troubled();
     write(directory, "a.mdf", &all);
-    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--event-number", "11"]);
+    let (out, _) = run_to(0, directory, "inspect a.mdf --event-number 11");
     assert!(out.contains("event 1 at byte") && out.contains("event number 11"), "{out}");
-    let (_, err) = run_to(1, directory, &["inspect", "a.mdf", "--event-number", "12"]);
-    assert!(err.contains("no event with event number 12: the input has 3 events"), "{err}");
+    says(1, directory, "inspect a.mdf --event-number 12", "no event with event number 12: the input has 3 events");
     // Without a choice, the first with a trouble; bytes as they were.
-    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--extract", "first.mdf"]);
+    let (out, _) = run_to(0, directory, "inspect a.mdf --extract first.mdf");
     assert!(out.contains("event 1 (") && out.contains("bad_header, bank 1, board 2, lane 1"), "{out}");
-    run_to(0, directory, &["inspect", "a.mdf", "--extract", "last.mdf", "--event", "2"]);
+    run_to(0, directory, "inspect a.mdf --extract last.mdf --event 2");
     let parts = [read(directory, "first.mdf"), read(directory, "last.mdf")].concat();
     assert!(all.ends_with(&parts) && parts.len() > 200);
-    let (_, err) = run_to(2, directory, &["inspect", "a.mdf", "--extract", "a.mdf"]);
-    assert!(err.contains("overwrite"), "{err}");
+    says(2, directory, "inspect a.mdf --extract a.mdf", "overwrite");
     // From MEP and from dumps only the banks.
     write(directory, "good.mdf", &event(&[bank(2, &ONE_HIT), bank(3, &ONE_HIT)]));
-    for (packed, extra) in [("good.mep", &[][..]), ("dumps", &["--format", "v5"][..])] {
-        run_to(0, directory, &["convert", "good.mdf", "--output", packed]);
-        let (_, err) = run_to(1, directory, &[&["inspect", packed, "--extract", "none.mdf"][..], extra].concat());
-        assert!(err.contains("no event with a trouble"), "{err}");
-        run_to(0, directory, &[&["inspect", packed, "--extract", "back.mdf", "--event", "0"][..], extra].concat());
-        let (json, _) = json_of(0, directory, &["inspect", "back.mdf"]);
+    for (packed, extra) in [("good.mep", ""), ("dumps", "--format v5")] {
+        run_to(0, directory, format!("convert good.mdf --output {packed}"));
+        says(1, directory, (format!("inspect {packed} --extract none.mdf"), extra), "no event with a trouble");
+        run_to(0, directory, (format!("inspect {packed} --extract back.mdf --event 0"), extra));
+        let (json, _) = json_of(0, directory, "inspect back.mdf");
         assert_eq!((&json["events"], &json["source_ids"]), (&1.into(), &json!([2, 3])), "{packed}");
-        let (out, _) = run_to(0, directory, &["inspect", "back.mdf", "--event", "0"]);
-        assert!(out.contains("event number 0"), "{out}");
+        shows(directory, "inspect back.mdf --event 0", "event number 0");
     }
     // The number of an event with an ODIN bank is in that: there is no second one.
-    run_to(0, directory, &["convert", "a.mdf", "--output", "a.mep"]);
-    run_to(0, directory, &["inspect", "a.mep", "--extract", "back.mdf", "--event", "0"]);
-    let (json, _) = json_of(0, directory, &["inspect", "back.mdf"]);
+    run_to(0, directory, "convert a.mdf --output a.mep");
+    run_to(0, directory, "inspect a.mep --extract back.mdf --event 0");
+    let (json, _) = json_of(0, directory, "inspect back.mdf");
     let odin: Vec<_> = json["types"].as_array().unwrap().iter().filter(|of| of["name"] == "ODIN").collect();
     assert_eq!((odin.len(), &odin[0]["banks"]), (1, &1.into()));
     // Of a file that is compressed as a whole, an event comes out of its compression.
-    run_to(0, directory, &["convert", "good.mdf", "--output", "good.mdf.zst"]);
-    run_to(0, directory, &["inspect", "good.mdf.zst", "--extract", "unpacked.mdf", "--event", "0"]);
+    run_to(0, directory, "convert good.mdf --output good.mdf.zst");
+    run_to(0, directory, "inspect good.mdf.zst --extract unpacked.mdf --event 0");
     assert!(read(directory, "unpacked.mdf") == read(directory, "good.mdf"));
 }
 
@@ -250,12 +247,12 @@ fn bytes_of_troubles_in_packets_count_from_the_packet_however_it_is_read() {
             writer.write(&header, [full, bank(2, payload)]).unwrap();
         }
         write(directory, "events.mdf", &writer.finish().unwrap());
-        run_to(0, directory, &["convert", "events.mdf", "--output", "events.mep", "--packet-events", "100"]);
+        run_to(0, directory, "convert events.mdf --output events.mep --packet-events 100");
         let mep = read(directory, "events.mep");
         let payload = mep.windows(bad.len()).position(|bytes| bytes == bad).unwrap();
         for source in ["events.mep", "-"] {
-            let line = format!("\"$TOOL\" inspect {source} --troubles=jsonl < events.mep");
-            let (_, troubles, _) = shell(directory, &line);
+            let line = format!("ut-decode inspect {source} --troubles=jsonl < events.mep");
+            let (troubles, _) = shell(0, directory, &line);
             let trouble: Value = serde_json::from_str(troubles.trim_end()).unwrap();
             assert_eq!(trouble["byte"], payload + 5, "{n_events} events, {source}: {trouble}");
             assert_eq!(trouble["source_id"], 2);
@@ -268,30 +265,28 @@ fn banks_of_a_type_are_shown_with_their_least_mean_and_most_bytes_and_strange_so
     let directory = &empty();
     let [large, small, middle] = [[0; 64].as_slice(), &[0; 24], &[0; 32]];
     write(directory, "a.mdf", &[event(&[bank(1, large), bank(2, small)]), event(&[bank(1, middle)])].concat());
-    let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
+    let (out, _) = run_to(0, directory, "inspect a.mdf");
     let row = out.lines().find(|line| line.starts_with("66 ")).unwrap();
     assert_eq!(row.split_whitespace().collect::<Vec<_>>().join(" "), "66 UT 4 3 1.5 24 40.0 64");
     assert!(!out.contains("neither a board of the simulation"), "{out}");
-    let (json, _) = json_of(0, directory, &["inspect", "a.mdf"]);
+    let (json, _) = json_of(0, directory, "inspect a.mdf");
     let ut = json["types"].as_array().unwrap().iter().find(|of| of["type"] == 66).unwrap();
     assert_eq!((&ut["least"], &ut["most"], &ut["payload_bytes"]), (&24.into(), &64.into(), &120.into()));
     write(directory, "strange.mdf", &event(&[bank(1 << 11, &ONE_HIT)]));
-    let (out, _) = run_to(0, directory, &["inspect", "strange.mdf"]);
-    assert!(out.contains("1 sourceIDs are neither a board of the simulation"), "{out}");
+    shows(directory, "inspect strange.mdf", "1 sourceIDs are neither a board of the simulation");
 }
 
 #[test]
 fn what_cannot_be_told_of_a_bank_is_said() {
     let directory = &empty();
     write(directory, "new.mdf", &event(&[Bank { version: Some(9), ..bank(2, &ONE_HIT) }]));
-    let (out, _) = run_to(0, directory, &["inspect", "new.mdf", "--event", "0"]);
-    assert!(out.contains("unknown version"), "{out}");
+    shows(directory, "inspect new.mdf --event 0", "unknown version");
     write(directory, "a.mdf", &event(&[bank(2, &ONE_HIT)]));
-    run_to(0, directory, &["convert", "a.mdf", "--output", "dumps"]);
+    run_to(0, directory, "convert a.mdf --output dumps");
     let hint = "--format v4 or --format v5 shows their hits";
-    let (out, _) = run_to(0, directory, &["inspect", "dumps", "--event", "0"]);
+    let (out, _) = run_to(0, directory, "inspect dumps --event 0");
     assert!(out.contains(hint) && !out.contains("unknown version"), "{out}");
-    let (out, _) = run_to(0, directory, &["inspect", "dumps", "--event", "0", "--format", "v5"]);
+    let (out, _) = run_to(0, directory, "inspect dumps --event 0 --format v5");
     assert!(!out.contains(hint), "{out}");
 }
 
@@ -302,21 +297,20 @@ fn error_banks_are_counted_by_their_first_words() {
     // One cluster, PCN 7, the error flag; the same again; the other bits.
     let [one, other] = [[1, 0, 7, 1, 0, 0], [1, 0, 7, 2, 0, 0]];
     write(directory, "a.mdf", &[event(&[of(&one)]), event(&[of(&one)]), event(&[of(&other)])].concat());
-    let (out, _) = run_to(0, directory, &["inspect", "a.mdf"]);
+    let (out, _) = run_to(0, directory, "inspect a.mdf");
     for part in [
         "2 begin with 01 00 07 01 00 00: 1 clusters, PCN 7, error flag 1, other bits 0x00",
         "1 begin with 01 00 07 02 00 00: 1 clusters, PCN 7, error flag 0, other bits 0x02",
     ] {
         assert!(out.contains(part), "{part} in\n{out}");
     }
-    let (json, _) = json_of(0, directory, &["inspect", "a.mdf"]);
+    let (json, _) = json_of(0, directory, "inspect a.mdf");
     let banks = &json["error_banks"][0];
     assert_eq!((&banks["banks"], &banks["banks_of_other_words"]), (&3.into(), &0.into()));
     assert_eq!((&banks["least"], &banks["most"]), (&6.into(), &6.into()));
     // A later one that is shorter, and one that is longer.
     write(directory, "b.mdf", &[event(&[of(&one)]), event(&[of(&one[..4])]), event(&[of(&[0; 9])])].concat());
-    let (out, _) = run_to(0, directory, &["inspect", "b.mdf"]);
-    assert!(out.contains("3 banks of 4 to 9 bytes"), "{out}");
-    let (json, _) = json_of(0, directory, &["inspect", "b.mdf"]);
+    shows(directory, "inspect b.mdf", "3 banks of 4 to 9 bytes");
+    let (json, _) = json_of(0, directory, "inspect b.mdf");
     assert_eq!((&json["error_banks"][0]["least"], &json["error_banks"][0]["most"]), (&4.into(), &9.into()));
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{
-    Folder, ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, shell, unchecked, write,
+    Folder, Line, ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, says, shell, unchecked, write,
 };
 
 /// A folder with files of generated events in MDF (5 and 7 events), zstd (4) and MEP (6 in packets of 4).
@@ -12,8 +12,8 @@ fn several() -> Folder {
     let directory = sample();
     let path = directory.path();
     for (seed, n, name) in [("2", "7", "b.mdf"), ("3", "4", "c.mdf.zst"), ("4", "6", "d.mep")] {
-        run_to(0, path, &["generate", "--events", n, "--seed", seed, "--output", "made"]);
-        run_to(0, path, &["convert", "made/events.mdf", "--output", name, "--packet-events", "4"]);
+        run_to(0, path, format!("generate --events {n} --seed {seed} --output made"));
+        run_to(0, path, format!("convert made/events.mdf --output {name} --packet-events 4"));
     }
     fs::remove_dir_all(path.join("made")).unwrap();
     fs::rename(path.join("events.mdf"), path.join("a.mdf")).unwrap();
@@ -21,17 +21,22 @@ fn several() -> Folder {
 }
 
 const FILES: [&str; 4] = ["a.mdf", "b.mdf", "c.mdf.zst", "d.mep"];
-const EVENTS: [usize; 4] = [5, 7, 4, 6];
+const EVENTS: [u64; 4] = [5, 7, 4, 6];
 
 /// Decodes into CSV with the tables; the rows without the column names.
-fn rows(directory: &Path, args: &[&str]) -> Vec<String> {
-    run_to(0, directory, &[&["decode", "--output", "hits.csv"], args, &TABLES].concat());
+fn rows(directory: &Path, args: impl Line) -> Vec<String> {
+    run_to(0, directory, ("decode --output hits.csv", args, TABLES));
     String::from_utf8(read(directory, "hits.csv")).unwrap().lines().skip(1).map(str::to_owned).collect()
 }
 
 /// The event and the file of a row.
 fn place(row: &str) -> (u64, String) {
     (row.split(',').next().unwrap().parse().unwrap(), row.rsplit(',').next().unwrap().to_owned())
+}
+
+/// Event and file of all events of [`several`].
+fn places_of_all() -> impl Iterator<Item = (u64, String)> {
+    FILES.iter().zip(EVENTS).flat_map(|(file, n)| (0..n).map(|event| (event, (*file).to_owned())))
 }
 
 #[test]
@@ -43,97 +48,78 @@ fn every_run_of_a_file_is_listed() {
         event
     };
     write(directory, "a.mdf", &[8, 7, 900, 7].map(of_run).concat());
-    let (json, _) = json_of(0, directory, &["decode", "a.mdf", "--synthetic-detector"]);
+    let (json, _) = json_of(0, directory, "decode a.mdf --synthetic-detector");
     assert_eq!(json["runs"], serde_json::json!([7, 8, 900]));
 }
 
 #[test]
 fn the_output_is_the_same_whatever_the_threads_and_names_file_and_event() {
     let directory = &several();
-    let expected = rows(directory, &[&FILES[..], &["--threads", "1"]].concat());
-    for options in
-        [&["--threads", "2"][..], &["--threads", "5"], &["--threads", "3", "--batch", "2"], &["--set", "layout=mep"]]
-    {
-        assert!(rows(directory, &[&FILES[..], options].concat()) == expected, "{options:?}");
+    let expected = rows(directory, (&FILES, "--threads 1"));
+    for options in ["--threads 2", "--threads 5", "--threads 3 --batch 2", "--set layout=mep"] {
+        assert!(rows(directory, (FILES, options)) == expected, "{options:?}");
     }
     let mut places: Vec<(u64, String)> = expected.iter().map(|row| place(row)).collect();
     places.dedup();
-    let all = FILES.iter().zip(EVENTS).flat_map(|(file, n)| (0..n as u64).map(move |e| (e, (*file).to_owned())));
-    assert!(places.into_iter().eq(all));
+    assert!(places.into_iter().eq(places_of_all()));
     let parquet = |threads: &str| {
-        let args = ["--threads", threads, "--output", "hits.parquet", "--batch", "3"];
-        run_to(0, directory, &[&["decode"], &args[..], &FILES, &TABLES].concat());
+        let args = format!("decode --threads {threads} --output hits.parquet --batch 3");
+        run_to(0, directory, (args, FILES, TABLES));
         read(directory, "hits.parquet")
     };
     assert!(parquet("1") == parquet("4"));
     // The files alone and in sequence hold the same hits.
-    let alone = FILES.iter().flat_map(|file| rows(directory, &[file]));
+    let alone = FILES.iter().flat_map(|file| rows(directory, *file));
     assert!(alone.eq(expected.iter().map(|row| row.rsplit_once(',').unwrap().0.to_owned())));
 }
 
 #[test]
 fn shards_are_the_whole_and_choices_are_its_parts() {
     let directory = &several();
-    let with = |args: &[&str]| rows(directory, &[&FILES[..], args].concat());
-    let whole = with(&[]);
+    let with = |args: &str| rows(directory, (FILES, args));
+    let whole = with("");
     for n in [1, 3, 5, 30] {
-        let shards: Vec<String> = (1..=n).flat_map(|i| with(&["--shard", &format!("{i}/{n}")])).collect();
+        let shards: Vec<String> = (1..=n).flat_map(|i| with(&format!("--shard {i}/{n}"))).collect();
         assert!(shards == whole, "{n} shards");
     }
     // Places 4 to 5 cross the first files, 13 is of the third, 17 and 18 are of different packets.
+    let all: Vec<(u64, String)> = places_of_all().collect();
     let at = |places: &[usize]| {
-        let places: Vec<_> = places
-            .iter()
-            .map(|&place| {
-                let mut rest = place;
-                let file = EVENTS
-                    .iter()
-                    .position(|&n| {
-                        if rest < n {
-                            true
-                        } else {
-                            rest -= n;
-                            false
-                        }
-                    })
-                    .unwrap();
-                (rest as u64, FILES[file].to_owned())
-            })
-            .collect();
-        whole.iter().filter(|row| places.contains(&place(row))).cloned().collect::<Vec<_>>()
+        let is_at = |row: &&String| places.iter().any(|&chosen| all[chosen] == place(row));
+        whole.iter().filter(is_at).cloned().collect::<Vec<_>>()
     };
-    assert!(with(&["--events", "4-5,13,19-20"]) == at(&[4, 5, 13, 19, 20]));
-    assert!(with(&["--skip", "4", "--limit", "2"]) == at(&[4, 5]));
-    assert!(with(&["--events", "4-5,13,19-20", "--skip", "1", "--limit", "3"]) == at(&[5, 13, 19]));
-    assert!(with(&["--event-number", "5"]) == at(&[10, 21]));
-    assert!(with(&["--run", "1"]) == whole);
-    let (_, err) = run_to(0, directory, &[&["decode", "--run", "2"], &FILES[..], &TABLES].concat());
-    assert!(err.contains("the selection matches no event in the input"), "{err}");
-    let (_, err) = run_to(0, directory, &[&["decode", "--events", "20-22"], &FILES[..], &TABLES].concat());
-    assert!(err.contains("--events names 3 events, the input has only 2 of them"), "{err}");
-    let (_, err) = run_to(0, directory, &[&["decode", "--events", "19,20"], &FILES[..], &TABLES].concat());
+    assert!(with("--events 4-5,13,19-20") == at(&[4, 5, 13, 19, 20]));
+    assert!(with("--skip 4 --limit 2") == at(&[4, 5]));
+    assert!(with("--events 4-5,13,19-20 --skip 1 --limit 3") == at(&[5, 13, 19]));
+    assert!(with("--event-number 5") == at(&[10, 21]));
+    assert!(with("--run 1") == whole);
+    says(0, directory, ("decode --run 2", &FILES, TABLES), "the selection matches no event in the input");
+    says(
+        0,
+        directory,
+        ("decode --events 20-22", &FILES, TABLES),
+        "--events names 3 events, the input has only 2 of them",
+    );
+    let (_, err) = run_to(0, directory, ("decode --events 19,20", &FILES, TABLES));
     assert!(!err.contains("--events names"), "{err}");
-    let (_, err) = run_to(0, directory, &[&["decode", "--events", "22-24"], &FILES[..], &TABLES].concat());
+    let (_, err) = run_to(0, directory, ("decode --events 22-24", &FILES, TABLES));
     assert!(err.contains("the selection matches no event") && !err.contains("--events names"), "{err}");
-    #[cfg(unix)]
-    {
-        let (_, err) = run_to(1, directory, &[&["decode", "/dev/null", "--shard", "1/2"], &TABLES[..]].concat());
-        assert!(err.contains("/dev/null: --shard reads files twice, and this can be read only once"), "{err}");
-    }
+    let message = "/dev/null: --shard reads files twice, and this can be read only once";
+    says(1, directory, ("decode /dev/null --shard 1/2", TABLES), message);
     for wrong in ["0/3", "4/3", "1", "a/b"] {
-        run_to(2, directory, &["decode", "a.mdf", "--shard", wrong]);
+        run_to(2, directory, format!("decode a.mdf --shard {wrong}"));
     }
 }
 
 #[test]
 fn a_job_that_keeps_going_loses_no_other_file_and_says_which_were_cut() {
     let directory = &several();
-    let whole = rows(directory, &["a.mdf", "b.mdf", "d.mep"]);
+    let whole = rows(directory, "a.mdf b.mdf d.mep");
     write(directory, "cut.mdf", &read(directory, "a.mdf")[..30]);
     write(directory, "cut.mdf.zst", &read(directory, "c.mdf.zst")[..50]);
     let files = ["a.mdf", "cut.mdf", "b.mdf", "absent.mdf", "cut.mdf.zst", "d.mep"];
-    let args = [&["decode", "--keep-going", "--output", "hits.csv"], &files[..], &TABLES].concat();
-    let (json, err) = json_of(1, directory, &args);
+    let args = ("decode --keep-going --output hits.csv", &files, TABLES);
+    let (json, err) = json_of(1, directory, args);
     for file in ["cut.mdf: event 0", "absent.mdf", "cut.mdf.zst"] {
         assert!(err.contains(file), "{file}: {err}");
     }
@@ -142,7 +128,7 @@ fn a_job_that_keeps_going_loses_no_other_file_and_says_which_were_cut() {
     let found = String::from_utf8(read(directory, "hits.csv")).unwrap();
     assert!(found.lines().skip(1).eq(whole.iter().map(String::as_str)));
     // Without it the job ends at the first that breaks off, and does not begin if one is not there.
-    let (json, _) = json_of(1, directory, &[&["decode"], &files[..3], &TABLES].concat());
+    let (json, _) = json_of(1, directory, ("decode", &files[..3], TABLES));
     assert_eq!(json["events"], 5);
 }
 
@@ -150,26 +136,24 @@ fn a_job_that_keeps_going_loses_no_other_file_and_says_which_were_cut() {
 fn compressed_files_that_are_unpacked_at_once_come_in_their_order() {
     let directory = &several();
     for (seed, name) in [("5", "e.mdf.zst"), ("6", "f.mdf.zst"), ("7", "g.mep.zst")] {
-        run_to(0, directory, &["generate", "--events", "9", "--seed", seed, "--output", "made"]);
-        run_to(0, directory, &["convert", "made/events.mdf", "--output", name.trim_end_matches(".zst")]);
-        let plain = read(directory, name.trim_end_matches(".zst"));
-        write(directory, name, &zstd::encode_all(&plain[..], 1).unwrap());
+        run_to(0, directory, format!("generate --events 9 --seed {seed} --output made"));
+        let plain = name.trim_end_matches(".zst");
+        run_to(0, directory, format!("convert made/events.mdf --output {plain}"));
+        write(directory, name, &zstd::encode_all(&read(directory, plain)[..], 1).unwrap());
     }
     let (packed, cut) = (["c.mdf.zst", "e.mdf.zst", "b.mdf", "f.mdf.zst", "g.mep.zst"], "cut.mdf.zst");
-    let expected = rows(directory, &[&packed[..], &["--threads", "1"]].concat());
+    let expected = rows(directory, (&packed, "--threads 1"));
     for threads in ["2", "3", "8"] {
-        assert!(rows(directory, &[&packed[..], &["--threads", threads]].concat()) == expected, "{threads} threads");
-        assert!(
-            rows(directory, &[&packed[..], &["--threads", threads, "--limit", "17"]].concat()).len() < expected.len()
-        );
+        assert!(rows(directory, (&packed, format!("--threads {threads}"))) == expected, "{threads} threads");
+        assert!(rows(directory, (&packed, format!("--threads {threads} --limit 17"))).len() < expected.len());
     }
     // One that breaks off, and one that is not there.
     let bytes = read(directory, "e.mdf.zst");
     write(directory, cut, &bytes[..bytes.len() - 20]);
     let files = ["c.mdf.zst", cut, "absent.mdf.zst", "f.mdf.zst"];
     let of = |threads: &str| {
-        let args = [&["decode", "--keep-going", "--output", "hits.csv", "--threads", threads], &files[..], &TABLES];
-        let (json, err) = json_of(1, directory, &args.concat());
+        let args = format!("decode --keep-going --output hits.csv --threads {threads}");
+        let (json, err) = json_of(1, directory, (args, files, TABLES));
         assert!(err.contains(cut) && err.contains("truncated?") && err.contains("absent.mdf.zst"), "{err}");
         (json["events"].clone(), read(directory, "hits.csv"))
     };
@@ -182,59 +166,43 @@ fn checksums_are_believed_where_they_are_not_compared() {
     let good = event(&[bank(0, &ONE_HIT)]);
     let mut wrong = good.clone();
     wrong[12] ^= 1;
-    let many: Vec<u8> = (0..40)
-        .flat_map(|i| {
-            if i == 17 {
-                wrong.clone()
-            } else if i % 3 == 0 {
-                unchecked(good.clone())
-            } else {
-                good.clone()
-            }
-        })
-        .collect();
-    write(directory, "a.mdf", &many);
-    let (json, err) = json_of(0, directory, &["decode", "a.mdf", "--synthetic-detector"]);
-    assert_eq!((&json["hits"], &json["report"]["broken_event"]), (&39.into(), &1.into()));
+    let mut events = [unchecked(good.clone()), good.clone(), good].concat().repeat(14);
+    let of_17 = 17 * wrong.len();
+    events[of_17..of_17 + wrong.len()].copy_from_slice(&wrong);
+    write(directory, "a.mdf", &events);
+    let (json, err) = json_of(0, directory, "decode a.mdf --synthetic-detector");
+    assert_eq!((&json["hits"], &json["report"]["broken_event"]), (&41.into(), &1.into()));
     assert!(err.contains("event 17 at byte"), "{err}");
-    let (json, _) = json_of(0, directory, &["decode", "a.mdf", "--synthetic-detector", "--no-checksum"]);
-    assert_eq!((&json["hits"], &json["trouble"]), (&40.into(), &false.into()));
+    let (json, _) = json_of(0, directory, "decode a.mdf --synthetic-detector --no-checksum");
+    assert_eq!((&json["hits"], &json["trouble"]), (&42.into(), &false.into()));
 }
 
 #[test]
 fn inputs_come_as_folders_patterns_and_lists() {
     let directory = &several();
-    let expected = rows(directory, &["a.mdf", "b.mdf"]);
-    let names = |rows: &[String]| rows.iter().map(|row| row.rsplit('/').next().unwrap().to_owned()).collect::<Vec<_>>();
-    assert!(rows(directory, &["[ab].mdf"]) == expected);
+    let expected = rows(directory, "a.mdf b.mdf");
+    assert!(rows(directory, "[ab].mdf") == expected);
     fs::create_dir(directory.join("folder")).unwrap();
     for name in ["a.mdf", "b.mdf"] {
         fs::copy(directory.join(name), directory.join("folder").join(name)).unwrap();
     }
-    let folder = rows(directory, &["folder"]);
-    assert_eq!(folder.len(), expected.len());
-    assert!(
-        folder.iter().map(|row| row.replace("folder/", "")).eq(expected.iter().cloned()),
-        "{:?}",
-        names(&folder[..1])
-    );
+    let folder = rows(directory, "folder");
+    assert!(folder.iter().map(|row| row.replace("folder/", "")).eq(expected.iter().cloned()));
     // Folders that fit a pattern are not files.
     fs::create_dir(directory.join("folder/sub")).unwrap();
-    assert!(rows(directory, &["folder/*"]) == folder);
+    assert!(rows(directory, "folder/*") == folder);
     write(directory, "list", b"a.mdf\n\nb.mdf\r\n");
-    assert!(rows(directory, &["@list"]) == expected);
-    for wrong in [&["none*.mdf"][..], &["@absent"]] {
-        run_to(1, directory, &[&["decode"], wrong].concat());
+    assert!(rows(directory, "@list") == expected);
+    for wrong in ["none*.mdf", "@absent"] {
+        run_to(1, directory, ("decode", wrong));
     }
-    run_to(2, directory, &["decode"]);
-    let (_, err) = run_to(2, directory, &["decode", "@-", "-"]);
-    assert!(err.contains("standard input can be read only once"), "{err}");
-    let (_, err) = run_to(2, directory, &["report", "-", "--reference", "-", "--output", "page.html"]);
-    assert!(err.contains("standard input can be read only once"), "{err}");
+    run_to(2, directory, "decode");
+    says(2, directory, "decode @- -", "standard input can be read only once");
+    says(2, directory, "report - --reference - --output page.html", "standard input can be read only once");
     // A dangling link is an error, not skipped.
     std::os::unix::fs::symlink("nowhere.mdf", directory.join("folder/c.mdf")).unwrap();
     fs::create_dir(directory.join("folder/d.mdf")).unwrap();
-    let (json, err) = json_of(1, directory, &[&["decode", "folder", "--keep-going"][..], &TABLES].concat());
+    let (json, err) = json_of(1, directory, ("decode folder --keep-going", TABLES));
     assert!(err.contains("folder/c.mdf"), "{err}");
     assert_eq!((&json["files"], &json["failed_files"]), (&3.into(), &1.into()));
 }
@@ -245,27 +213,25 @@ fn shards_that_keep_going_share_what_can_be_read() {
     let mdf = read(directory, "a.mdf");
     write(directory, "cut.mdf", &mdf[..mdf.len() - 3]);
     let args = ["cut.mdf", "absent.mdf", "b.mdf", "--output", "hits.csv"];
-    let rows = |options: &[&str]| {
-        run_to(1, directory, &[&["decode"], &args[..], options, &TABLES].concat());
+    let rows = |options: &str| {
+        run_to(1, directory, ("decode", args, options, TABLES));
         let text = String::from_utf8(read(directory, "hits.csv")).unwrap();
         text.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
     };
-    let whole = rows(&["--keep-going"]);
-    let shards = ["1/2", "2/2"].map(|shard| rows(&["--keep-going", "--shard", shard]));
+    let whole = rows("--keep-going");
+    let shards = ["1/2", "2/2"].map(|shard| rows(&format!("--keep-going --shard {shard}")));
     assert!(shards.iter().all(|rows| !rows.is_empty()) && shards.concat() == whole);
-    let (_, err) = run_to(1, directory, &[&["decode", "cut.mdf", "b.mdf", "--shard", "1/2"], &TABLES[..]].concat());
-    assert!(err.contains("cut.mdf: event 4"), "{err}");
+    says(1, directory, ("decode cut.mdf b.mdf --shard 1/2", TABLES), "cut.mdf: event 4");
 }
 
 #[test]
 fn the_first_event_with_a_fault_is_counted_over_all_inputs_whatever_is_chosen() {
     let directory = &empty();
-    let faults = ["--corrupt", "truncated=0.001", "--seed", "5"];
-    run_to(0, directory, &[&["generate", "--events", "30", "--output", "."], &faults[..]].concat());
+    run_to(0, directory, "generate --events 30 --output . --corrupt truncated=0.001 --seed 5");
     // The faults are in the events 2, 8 and 22.
     let chosen = [("--events", "0-29", 2), ("--events", "5-9", 8), ("--skip", "10", 22), ("--shard", "2/2", 22)];
     for (option, value, first) in chosen {
-        let (json, err) = json_of(0, directory, &["decode", "events.mdf", option, value]);
+        let (json, err) = json_of(0, directory, format!("decode events.mdf {option} {value}"));
         assert_eq!(json["first_event_with"]["truncated"], first, "{option} {value}");
         assert_eq!(err.contains(&format!("(event {first})")), first > 2, "{err}");
     }
@@ -274,23 +240,20 @@ fn the_first_event_with_a_fault_is_counted_over_all_inputs_whatever_is_chosen() 
 #[test]
 fn hits_go_to_standard_output_and_into_pipes() {
     let directory = &several();
-    run_to(0, directory, &[&["decode", "a.mdf", "--output", "hits.csv"][..], &TABLES].concat());
+    run_to(0, directory, ("decode a.mdf --output hits.csv", TABLES));
     let expected = read(directory, "hits.csv");
-    let tables = TABLES.join(" ");
-    let tool = "\"$TOOL\"";
+    let decode = format!("ut-decode decode {TABLES}");
     for line in [
-        format!("{tool} decode a.mdf {tables} --output - --format csv"),
-        format!("{tool} decode - {tables} --output - --format csv <a.mdf"),
-        format!("{tool} decode a.mdf {tables} --output /dev/stdout --format csv | cat"),
-        format!("mkfifo pipe.csv; {tool} decode a.mdf {tables} --output pipe.csv >/dev/null & cat pipe.csv; wait"),
+        format!("{decode} a.mdf --output - --format csv"),
+        format!("{decode} - --output - --format csv <a.mdf"),
+        format!("{decode} a.mdf --output /dev/stdout --format csv | cat"),
+        format!("mkfifo pipe.csv; {decode} a.mdf --output pipe.csv >/dev/null & cat pipe.csv; wait"),
     ] {
-        let (_, out, err) = shell(directory, &line);
+        let (out, err) = shell(0, directory, &line);
         assert!(out.as_bytes() == expected, "{line}: {err}");
     }
-    let line = format!(
-        "{tool} report - {tables} --output page.html --json - <a.mdf && {tool} decode - {tables} --json - <a.mdf"
-    );
-    assert_eq!(shell(directory, &line).0, Some(0));
-    run_to(2, directory, &["decode", "a.mdf", "--output", "-"]);
-    run_to(2, directory, &["decode", "a.mdf", "--output", "-", "--format", "csv", "--json", "-"]);
+    shell(0, directory, &format!("ut-decode report - {TABLES} --output page.html --json - <a.mdf"));
+    shell(0, directory, &format!("{decode} - --json - <a.mdf"));
+    run_to(2, directory, "decode a.mdf --output -");
+    run_to(2, directory, "decode a.mdf --output - --format csv --json -");
 }

@@ -4,11 +4,11 @@
 //! What counts is anonymous memory, which the kernel cannot take back: `RssAnon` of /proc, looked at all the while.
 
 use std::fs;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use crate::formats::{packed, zlib_block};
-use crate::support::{TABLES, bank, empty, event, read, run_to, write};
+use crate::support::{TABLES, bank, empty, event, read, run_to, tool, write};
 
 /// Anonymous memory that a job with 4 threads may take.
 const MOST: u64 = 512 << 20;
@@ -23,13 +23,17 @@ fn anonymous(process: &Child) -> Option<u64> {
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? << 10)
 }
 
-/// The most anonymous memory that is seen of a process until it ends.
+/// The most anonymous memory that is seen of a process until it ends, in bytes; it must end well.
 fn most_of(tool: &mut Child) -> u64 {
     let mut most = 0;
-    while tool.try_wait().unwrap().is_none() {
+    let end = loop {
+        if let Some(end) = tool.try_wait().unwrap() {
+            break end;
+        }
         most = most.max(anonymous(tool).unwrap_or(0));
         std::thread::sleep(Duration::from_millis(5));
-    }
+    };
+    assert!(end.success() && most > 1 << 20, "{end}, {most} bytes");
     most
 }
 
@@ -37,20 +41,14 @@ fn most_of(tool: &mut Child) -> u64 {
 fn memory_does_not_grow_with_files_that_are_unpacked_at_once() {
     let directory = &empty();
     let (n, files) = (4000, 8);
-    run_to(0, directory, &["generate", "--events", &n.to_string(), "--pack", "zstd", "--output", "."]);
+    run_to(0, directory, format!("generate --events {n} --pack zstd --output ."));
     write(directory, "list", "events.mdf.zst\n".repeat(files).as_bytes());
-    let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"))
-        .args(["decode", "@list", "--threads", "4", "--json", "summary.json", "--quiet"])
-        .args(TABLES)
-        .current_dir(directory)
-        .spawn()
-        .unwrap();
-    let most = most_of(&mut tool);
-    assert!(tool.wait().unwrap().success());
+    let args = "decode @list --threads 4 --json summary.json --quiet";
+    let most = most_of(&mut tool(directory, (args, TABLES)).spawn().unwrap());
     let json: serde_json::Value = serde_json::from_slice(&read(directory, "summary.json")).unwrap();
     assert_eq!(json["events"], n * files);
     println!("{files} files of zstd: at most {} MB", most >> 20);
-    assert!(most > 1 << 20 && most < MOST, "{} MB", most >> 20);
+    assert!(most < MOST, "{} MB", most >> 20);
 }
 
 /// An event with as many hits as one can have: 254 on each lane of each board, every second strip.
@@ -66,22 +64,16 @@ fn fullest_event(boards: u32) -> Vec<u8> {
 #[test]
 fn memory_is_bounded_however_many_hits_the_events_have_and_however_small_they_are_packed() {
     let directory = &empty();
-    run_to(0, directory, &["generate", "--events", "1", "--output", "."]);
+    run_to(0, directory, "generate --events 1 --output .");
     let one = fullest_event(216);
     let n = 40;
     write(directory, "full.mdf", &one.repeat(n));
     let blocks = packed(&one, 1 << 20, zlib_block);
     write(directory, "blocks.mdf", &blocks.repeat(n));
-    let as_packet = ["convert", "full.mdf", "--output", "full.mep"];
-    run_to(0, directory, &as_packet);
+    run_to(0, directory, "convert full.mdf --output full.mep");
     for file in ["full.mdf", "full.mep", "blocks.mdf"] {
-        let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"))
-            .args(["decode", file, "--threads", "2", "--format", "csv", "--output", "-", "--quiet"])
-            .args(TABLES)
-            .current_dir(directory)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let args = format!("decode {file} --threads 2 --format csv --output - --quiet");
+        let mut tool = tool(directory, (args, TABLES)).stdout(Stdio::piped()).spawn().unwrap();
         let mut rows = tool.stdout.take().unwrap();
         let reader = std::thread::spawn(move || {
             // Meanwhile the others go on until something holds them up.
@@ -89,10 +81,9 @@ fn memory_is_bounded_however_many_hits_the_events_have_and_however_small_they_ar
             std::io::copy(&mut rows, &mut std::io::sink()).unwrap()
         });
         let most = most_of(&mut tool);
-        assert!(tool.wait().unwrap().success(), "{file}");
         let bytes = reader.join().unwrap();
         println!("{file}: {} MB of rows, at most {} MB", bytes >> 20, most >> 20);
         assert!(bytes > (n as u64) << 24, "{file}: {bytes} bytes of rows");
-        assert!(most > 1 << 20 && most < 2 * MOST_OF_THREAD, "{file}: {} MB", most >> 20);
+        assert!(most < 2 * MOST_OF_THREAD, "{file}: {} MB", most >> 20);
     }
 }

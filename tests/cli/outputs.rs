@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::support::{ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, write};
+use crate::support::{Line, ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, says, write};
 use ut_decoding::input::Bank;
 
 /// The files below `directory` that are not folders, by their names from there, sorted.
@@ -28,35 +28,29 @@ fn text(directory: &Path, name: &str) -> String {
     String::from_utf8(read(directory, name)).unwrap()
 }
 
-fn decode(directory: &Path, args: &[&str]) -> (String, String) {
-    run_to(0, directory, &[&["decode"], args, &TABLES].concat())
+fn decode(directory: &Path, args: impl Line) -> (String, String) {
+    run_to(0, directory, ("decode", args, TABLES))
 }
 
 #[test]
 fn a_folder_gets_a_file_an_input_each_as_if_it_were_alone() {
     let directory = &sample();
     for (seed, name) in [("2", "b.mdf.zst"), ("3", "c.mep")] {
-        run_to(0, directory, &["generate", "--events", "7", "--seed", seed, "--output", "made"]);
-        run_to(0, directory, &["convert", "made/events.mdf", "--output", name, "--packet-events", "3"]);
+        run_to(0, directory, format!("generate --events 7 --seed {seed} --output made"));
+        run_to(0, directory, format!("convert made/events.mdf --output {name} --packet-events 3"));
     }
     write(directory, "empty.mdf", b"");
     let files = ["events.mdf", "b.mdf.zst", "empty.mdf", "c.mep"];
     let stems = ["events", "b", "empty", "c"];
-    for (format, options) in [("csv", &[][..]), ("parquet", &["--batch", "3"]), ("csv", &["--set", "layout=mep"])] {
-        let (json, _) = json_of(
-            0,
-            directory,
-            &[&["decode", "--output", "new", "--format", format, "--threads", "3"], options, &files, &TABLES].concat(),
-        );
-        let names: Vec<String> = ["b", "c", "empty", "events"].iter().map(|stem| format!("{stem}.{format}")).collect();
+    for (format, options) in [("csv", ""), ("parquet", "--batch 3"), ("csv", "--set layout=mep")] {
+        let args = format!("decode --output new --format {format} --threads 3 {options}");
+        let (json, _) = json_of(0, directory, (args, files, TABLES));
+        let names = ["b", "c", "empty", "events"].map(|stem| format!("{stem}.{format}"));
         assert_eq!(tree(&directory.join("new")), names);
-        assert_eq!(
-            json["outputs"],
-            serde_json::json!(names.iter().map(|name| format!("new/{name}")).collect::<Vec<_>>())
-        );
+        assert_eq!(json["outputs"], serde_json::json!(names.map(|name| format!("new/{name}"))));
         for (file, stem) in files.iter().zip(stems) {
             let alone = format!("alone.{format}");
-            decode(directory, &[&[file, "--output", &alone], options].concat());
+            decode(directory, format!("{file} --output {alone} {options}"));
             let (found, expected) = (read(directory, &format!("new/{stem}.{format}")), read(directory, &alone));
             // The place of a file among the inputs is not in its hits.
             assert!(found == expected, "{file} as {format}");
@@ -66,7 +60,7 @@ fn a_folder_gets_a_file_an_input_each_as_if_it_were_alone() {
     // A folder that is there, whatever is called how in it, or a name that ends as one.
     fs::create_dir_all(directory.join("there.d/hits")).unwrap();
     for folder in ["there.d", "not/yet/", "csv"] {
-        decode(directory, &["events.mdf", "--output", folder, "--format", "csv"]);
+        decode(directory, format!("events.mdf --output {folder} --format csv"));
         assert_eq!(tree(&directory.join(folder)), ["events.csv"]);
     }
 }
@@ -75,11 +69,10 @@ fn a_folder_gets_a_file_an_input_each_as_if_it_were_alone() {
 fn shards_share_a_folder_and_are_together_the_whole() {
     let directory = &sample();
     fs::copy(directory.join("events.mdf"), directory.join("other.mdf")).unwrap();
-    let args = ["events.mdf", "other.mdf", "--output", "new/", "--format", "csv"];
-    for shard in ["1/3", "2/3", "3/3"] {
-        decode(directory, &[&args[..], &["--shard", shard]].concat());
+    let args = "events.mdf other.mdf --output new/ --format csv";
+    for shard in ["", "--shard 1/3", "--shard 2/3", "--shard 3/3"] {
+        decode(directory, (args, shard));
     }
-    decode(directory, &args);
     let rows = |name: &str| text(directory, name).lines().skip(1).map(str::to_owned).collect::<Vec<_>>();
     for stem in ["events", "other"] {
         let shards: Vec<_> = (1..=3).map(|i| format!("new/{stem}-{i}-of-3.csv")).collect();
@@ -97,22 +90,16 @@ fn names_that_collide_and_outputs_that_are_inputs_are_refused_before_anything_is
     fs::copy(directory.join("events.mdf"), directory.join("a.raw")).unwrap();
     let before = tree(directory);
     for (args, message) in [
-        (&["events.mdf", "sub/events.raw", "--output", "new/", "--format", "csv"][..], "two inputs"),
-        (&["events.mdf", "events.mdf", "--output", "new/", "--format", "csv"], "two inputs"),
-        (&["a.raw", "a.csv", "--output", ".", "--format", "csv"], "would overwrite a.csv, which is an input"),
-        (&["a.raw", "events.mdf", "--output", ".", "--format", "csv", "--json", "a.csv"], "would overwrite a.csv"),
-        (&["events.mdf", "--output", "new/"], "--format csv or parquet"),
+        ("events.mdf sub/events.raw --output new/ --format csv", "two inputs"),
+        ("events.mdf events.mdf --output new/ --format csv", "two inputs"),
+        ("a.raw a.csv --output . --format csv", "would overwrite a.csv, which is an input"),
+        ("a.raw events.mdf --output . --format csv --json a.csv", "would overwrite a.csv"),
+        ("events.mdf --output new/", "--format csv or parquet"),
     ] {
-        let (_, err) = run_to(2, directory, &[&["decode"], args, &TABLES].concat());
-        assert!(err.contains(message), "{args:?}: {err}");
+        says(2, directory, ("decode", args, TABLES), message);
     }
     assert_eq!(tree(directory), before);
-    let (_, err) = run_to(
-        1,
-        directory,
-        &[&["decode", "events.mdf", "--output", "a.raw/x/", "--format", "csv"][..], &TABLES].concat(),
-    );
-    assert!(err.contains("cannot write a.raw/x"), "{err}");
+    says(1, directory, ("decode events.mdf --output a.raw/x/ --format csv", TABLES), "cannot write a.raw/x");
 }
 
 #[test]
@@ -123,8 +110,7 @@ fn an_input_that_breaks_off_costs_its_own_file_only() {
     write(directory, "nothing.mdf", &mdf[..30]);
     let files = ["events.mdf", "cut.mdf", "nothing.mdf", "absent.mdf", "last.mdf"];
     fs::copy(directory.join("events.mdf"), directory.join("last.mdf")).unwrap();
-    let args = ["decode", "--keep-going", "--output", "new", "--format", "csv"];
-    let (json, err) = json_of(1, directory, &[&args[..], &files, &TABLES].concat());
+    let (json, err) = json_of(1, directory, ("decode --keep-going --output new --format csv", files, TABLES));
     assert_eq!(tree(&directory.join("new")), ["cut.csv", "events.csv", "last.csv"]);
     assert_eq!((&json["failed_files"], &json["complete"]), (&3.into(), &false.into()));
     assert_eq!(err.matches("is incomplete").count(), 1, "{err}");
@@ -133,10 +119,10 @@ fn an_input_that_breaks_off_costs_its_own_file_only() {
     assert!(whole == text(directory, "new/last.csv") && whole.starts_with(&text(directory, "new/cut.csv")));
     fs::remove_dir_all(directory.join("new")).unwrap();
     // Without --keep-going nothing is made of the inputs after the failure, nor of any if one is not there.
-    let args = ["decode", "--output", "new", "--format", "csv"];
-    let (_, err) = run_to(1, directory, &[&args[..], &files, &TABLES].concat());
-    assert!(err.contains("absent.mdf") && !directory.join("new").exists(), "{err}");
-    let (_, err) = run_to(1, directory, &[&args[..], &files[..3], &files[4..], &TABLES].concat());
+    let args = "decode --output new --format csv";
+    says(1, directory, (args, files, TABLES), "absent.mdf");
+    assert!(!directory.join("new").exists());
+    let (_, err) = run_to(1, directory, (args, &files[..3], &files[4..], TABLES));
     assert_eq!(tree(&directory.join("new")), ["cut.csv", "events.csv"], "{err}");
 }
 
@@ -146,17 +132,17 @@ fn an_input_that_was_not_opened_gets_no_file() {
     for name in ["b.mdf", "c.mdf"] {
         fs::copy(directory.join("events.mdf"), directory.join(name)).unwrap();
     }
-    let args = ["decode", "events.mdf", "b.mdf", "c.mdf", "--output", "new", "--format", "csv"];
-    for (options, expected) in [
-        (["--limit", "0"], &[][..]),
-        (["--limit", "5"], &["events.csv"]),
-        (["--events", "6"], &["b.csv", "events.csv"]),
-        (["--limit", "15"], &["b.csv", "c.csv", "events.csv"]),
-    ] {
-        let (json, _) = json_of(0, directory, &[&args[..], &options, &TABLES].concat());
-        let found = if expected.is_empty() { Vec::new() } else { tree(&directory.join("new")) };
-        assert_eq!(json["outputs"].as_array().unwrap().len(), expected.len(), "{options:?}");
-        assert_eq!(found, expected, "{options:?}");
+    let args = "decode events.mdf b.mdf c.mdf --output new --format csv";
+    let cases: [(&str, &[&str]); 4] = [
+        ("--limit 0", &[]),
+        ("--limit 5", &["events.csv"]),
+        ("--events 6", &["b.csv", "events.csv"]),
+        ("--limit 15", &["b.csv", "c.csv", "events.csv"]),
+    ];
+    for (options, expected) in cases {
+        let (json, _) = json_of(0, directory, (args, options, TABLES));
+        assert_eq!(json["outputs"].as_array().unwrap().len(), expected.len(), "{options}");
+        assert!(expected.is_empty() || tree(&directory.join("new")) == expected, "{options}");
     }
 }
 
@@ -166,8 +152,8 @@ fn a_file_of_the_wrong_version_is_named_beside_one_that_breaks_off() {
     let mdf = read(directory, "events.mdf");
     write(directory, "cut.mdf", &mdf[..mdf.len() - 3]);
     write(directory, "other.mdf", &event(&[Bank { version: Some(3), ..bank(0x2801, &ONE_HIT) }]));
-    for inputs in [["cut.mdf", "other.mdf"], ["other.mdf", "cut.mdf"]] {
-        let (json, err) = json_of(1, directory, &[&["decode", "--keep-going"][..], &inputs, &TABLES].concat());
+    for inputs in ["cut.mdf other.mdf", "other.mdf cut.mdf"] {
+        let (json, err) = json_of(1, directory, ("decode --keep-going", inputs, TABLES));
         assert!(err.contains("error: other.mdf: none of its UT banks") && err.contains("error: cut.mdf"), "{err}");
         assert_eq!((&json["failed_files"], &json["complete"]), (&1.into(), &false.into()));
     }
@@ -176,7 +162,7 @@ fn a_file_of_the_wrong_version_is_named_beside_one_that_breaks_off() {
 #[test]
 fn a_mask_takes_out_the_hits_that_it_names_and_counts_them_on_every_backend() {
     let directory = &sample();
-    decode(directory, &["events.mdf", "--output", "all.csv"]);
+    decode(directory, "events.mdf --output all.csv");
     let all = text(directory, "all.csv");
     let rows: Vec<&str> = all.lines().skip(1).collect();
     let id = |row: &str| row.split(',').nth(2).unwrap().parse::<u32>().unwrap();
@@ -192,15 +178,11 @@ fn a_mask_takes_out_the_hits_that_it_names_and_counts_them_on_every_backend() {
     let expected: Vec<&str> = rows.iter().filter(|row| !masked(row)).copied().collect();
     let n = rows.len() - expected.len();
     assert!(n > 2 && n < rows.len() / 2);
-    for options in [
-        &[][..],
-        &["--backend", "reference"],
-        &["--backend", "emulated"],
-        &["--set", "layout=mep", "--threads", "1"],
-        &["--batch", "1", "--threads", "4"],
-    ] {
-        let args = [&["decode", "events.mdf", "--mask", "mask.txt", "--output", "hits.csv"], options, &TABLES].concat();
-        let (json, err) = json_of(0, directory, &args);
+    let all =
+        ["", "--backend reference", "--backend emulated", "--set layout=mep --threads 1", "--batch 1 --threads 4"];
+    for options in all {
+        let args = ("decode events.mdf --mask mask.txt --output hits.csv", options, TABLES);
+        let (json, err) = json_of(0, directory, args);
         assert!(text(directory, "hits.csv").lines().skip(1).eq(expected.iter().copied()), "{options:?}");
         assert_eq!((&json["masked_hits"], &json["hits"]), (&n.into(), &expected.len().into()));
         let layers: u64 = json["hits_of_layer"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
@@ -209,12 +191,12 @@ fn a_mask_takes_out_the_hits_that_it_names_and_counts_them_on_every_backend() {
         assert!(err.contains(&format!("masked hits           {n}")), "{err}");
     }
     // Chosen events and folders see the same mask.
-    decode(directory, &["events.mdf", "--mask", "mask.txt", "--events", "2", "--output", "two.csv"]);
+    decode(directory, "events.mdf --mask mask.txt --events 2 --output two.csv");
     let two = expected.iter().copied().filter(|row| row.starts_with("2,"));
     assert!(text(directory, "two.csv").lines().skip(1).eq(two));
-    decode(directory, &["events.mdf", "--mask", "mask.txt", "--output", "set/", "--format", "csv"]);
+    decode(directory, "events.mdf --mask mask.txt --output set/ --format csv");
     assert!(text(directory, "set/events.csv").lines().skip(1).eq(expected.iter().copied()));
-    let (json, _) = json_of(0, directory, &[&["decode", "events.mdf"][..], &TABLES].concat());
+    let (json, _) = json_of(0, directory, ("decode events.mdf", TABLES));
     assert_eq!(json["masked_hits"], 0);
 }
 
@@ -227,21 +209,16 @@ fn a_mask_that_names_nothing_is_an_error_with_its_line_before_anything_is_writte
         ("sector 2000", "no sector 2000"),
     ] {
         write(directory, "mask.txt", mask.as_bytes());
-        let args = ["decode", "events.mdf", "--mask", "mask.txt", "--output", "hits.csv"];
-        let (_, err) = run_to(1, directory, &[&args[..], &TABLES].concat());
-        assert!(err.contains(message), "{mask}: {err}");
+        says(1, directory, ("decode events.mdf --mask mask.txt --output hits.csv", TABLES), message);
         assert!(!directory.join("hits.csv").exists());
     }
-    let (_, err) = run_to(1, directory, &[&["decode", "events.mdf", "--mask", "absent"][..], &TABLES].concat());
-    assert!(err.contains("cannot read absent"), "{err}");
+    says(1, directory, ("decode events.mdf --mask absent", TABLES), "cannot read absent");
     // The mask is an input: it is not written over.
     write(directory, "mask.csv", b"board 0x2801");
-    let args = ["decode", "events.mdf", "--mask", "mask.csv", "--output", "mask.csv"];
-    run_to(2, directory, &[&args[..], &TABLES].concat());
+    run_to(2, directory, ("decode events.mdf --mask mask.csv --output mask.csv", TABLES));
     assert_eq!(read(directory, "mask.csv"), b"board 0x2801");
-    let whole: Bank<'_> = bank(0x2801, &ONE_HIT);
-    write(directory, "one.mdf", &event(&[whole]));
-    let (json, _) = json_of(0, directory, &[&["decode", "one.mdf", "--mask", "mask.csv"][..], &TABLES].concat());
+    write(directory, "one.mdf", &event(&[bank(0x2801, &ONE_HIT)]));
+    let (json, _) = json_of(0, directory, ("decode one.mdf --mask mask.csv", TABLES));
     assert_eq!((&json["hits"], &json["masked_hits"], &json["strips"]), (&0.into(), &1.into(), &1.into()));
 }
 
@@ -249,25 +226,23 @@ fn a_mask_that_names_nothing_is_an_error_with_its_line_before_anything_is_writte
 fn files_of_a_folder_are_not_written_over_what_the_job_reads_or_writes_otherwise() {
     let directory = &sample();
     fs::copy(directory.join("events.mdf"), directory.join("other.mdf")).unwrap();
-    let folder = ["--output", "new", "--format", "csv"];
-    let refused = |code: i32, args: &[&str], message: &str| {
-        let (_, err) = run_to(code, directory, &[&["decode"], args, &folder, &TABLES].concat());
-        assert!(err.contains(message), "{args:?}: {err}");
+    let refused = |code: i32, args: &str, message: &str| {
+        says(code, directory, ("decode --output new --format csv", args, TABLES), message);
     };
     fs::create_dir(directory.join("new")).unwrap();
     // What is not there yet is taken by another option already.
-    refused(2, &["events.mdf", "--json", "new/events.csv"], "new/events.csv would overwrite new/events.csv");
+    refused(2, "events.mdf --json new/events.csv", "new/events.csv would overwrite new/events.csv");
     // What the job reads.
     write(directory, "new/events.csv", b"events.mdf\n");
-    refused(2, &["@new/events.csv"], "new/events.csv would overwrite");
+    refused(2, "@new/events.csv", "new/events.csv would overwrite");
     write(directory, "new/events.csv", b"grouping = \"y-rows\"\n");
-    refused(2, &["events.mdf", "--config", "new/events.csv"], "the settings file");
+    refused(2, "events.mdf --config new/events.csv", "the settings file");
     assert_eq!(text(directory, "new/events.csv"), "grouping = \"y-rows\"\n");
-    refused(2, &["events.mdf", "--tune-db", "new/events.csv"], "which is named by another option");
+    refused(2, "events.mdf --tune-db new/events.csv", "which is named by another option");
     fs::remove_file(directory.join("new/events.csv")).unwrap();
     // Links to one file that is not there.
     std::os::unix::fs::symlink(directory.join("one.csv"), directory.join("new/events.csv")).unwrap();
     std::os::unix::fs::symlink("events.csv", directory.join("new/other.csv")).unwrap();
-    refused(2, &["events.mdf", "other.mdf"], "would hold the hits of two inputs, events.mdf and other.mdf");
+    refused(2, "events.mdf other.mdf", "would hold the hits of two inputs, events.mdf and other.mdf");
     assert!(!directory.join("one.csv").exists());
 }

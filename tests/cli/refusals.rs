@@ -5,38 +5,24 @@ use std::path::Path;
 use serde_json::Value;
 use ut_decoding::input::{Bank, EventHeader, MdfWriter};
 
-use crate::support::{Folder, ONE_HIT, TABLES, bank, data, empty, event, json_of, read, run_to, sample, shell, write};
+use crate::support::{
+    Folder, ONE_HIT, TABLES, bank, data, empty, event, json_of, read, run_to, sample, says, shell, shows, write,
+};
 
 /// Generated events of both formats as MDF, MEP packets and dumps, with their tables: `v4`, `v5`, `v4.mep`, `v4-dumps` …;
-/// `real.mdf`, whose event bears the mark of a trigger; `unmarked.mdf`, which bears none; and tables that fit none of them.
+/// `real.mdf`, whose event bears the mark of a trigger; `unmarked.mdf`, which bears none.
 fn both() -> Folder {
     let folder = empty();
     let at = folder.path();
     for format in ["v4", "v5"] {
-        run_to(0, at, &["generate", "--n-events", "3", "--bank-format", format, "--output", format]);
-        let events = format!("{format}/events.mdf");
-        run_to(0, at, &["convert", &events, "-o", &format!("{format}.mep")]);
-        run_to(0, at, &["convert", &events, "-o", &format!("{format}-dumps")]);
+        run_to(0, at, format!("generate --n-events 3 --bank-format {format} --output {format}"));
+        for output in [".mep", "-dumps"] {
+            run_to(0, at, format!("convert {format}/events.mdf -o {format}{output}"));
+        }
     }
     let one = bank(0, &ONE_HIT);
     write(at, "real.mdf", &of_trigger(&[one]));
     write(at, "unmarked.mdf", &event(&[one]));
-    let geometry = read(at, "v5/geometry.bin");
-    write(at, "short.bin", &geometry[..geometry.len() - 4]);
-    let word = |array: usize, sector: usize| 4 + 4 * (array * 1048 + sector);
-    let changed = |name: &str, change: &dyn Fn(&mut [u8])| {
-        let mut bytes = geometry.clone();
-        change(&mut bytes);
-        write(at, name, &bytes);
-    };
-    let float = |bytes: &mut [u8], at: usize, change: &dyn Fn(f32) -> f32| {
-        let value = f32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-        bytes[at..at + 4].copy_from_slice(&change(value).to_le_bytes());
-    };
-    // The sign of p0Z, p0X in metres, z of the first layer behind the others.
-    changed("flipped.bin", &|bytes| float(bytes, word(8, 500), &|z| -z));
-    changed("metres.bin", &|bytes| (0..1048).for_each(|sector| float(bytes, word(6, sector), &|x| x / 1000.0)));
-    changed("far.bin", &|bytes| float(bytes, word(8, 3), &|z| 2.0 * z));
     folder
 }
 
@@ -52,9 +38,7 @@ fn of_trigger(banks: &[Bank<'_>]) -> Vec<u8> {
 #[track_caller]
 fn refused(folder: &Path, cases: &[(&str, &str)]) {
     for (line, part) in cases {
-        let args: Vec<&str> = ["decode"].into_iter().chain(line.split_whitespace()).collect();
-        let (_, err) = run_to(1, folder, &[&args[..], &["-o", "hits.parquet"]].concat());
-        assert!(err.contains(part), "{line}: {err}");
+        let err = says(1, folder, ("decode -o hits.parquet", line), part);
         // Where all banks of a file are of another version, a file without hits says so.
         assert!(!folder.join("hits.parquet").exists() || err.contains("board table's version"), "{line}: {err}");
         let _ = std::fs::remove_file(folder.join("hits.parquet"));
@@ -69,27 +53,18 @@ fn tables_that_do_not_fit_each_other_are_refused_unless_they_are_trusted() {
         &[
             ("v5/events.mdf --boards v5/boards.bin --geometry v4/geometry.bin", "0/0/0/0 sectors of the four layers"),
             ("v4/events.mdf --boards v4/boards.bin --geometry v5/geometry.bin", "124/124/138/138 sectors"),
-            ("v5/events.mdf --boards v5/boards.bin --geometry flipped.bin", "1 sectors would have"),
-            ("v5/events.mdf --boards v5/boards.bin --geometry metres.bin", "sector 0 is at"),
-            ("v5/events.mdf --boards v5/boards.bin --geometry far.bin", "UTaX reaches to z = "),
-            ("v5/events.mdf --boards v5/boards.bin --geometry short.bin", "too short"),
-            (
-                "v5/events.mdf --boards v5/geometry.bin --geometry v5/boards.bin",
-                "v5/geometry.bin: this is a geometry file",
-            ),
+            ("v5/events.mdf --boards v5/geometry.bin --geometry v5/boards.bin", "this is a geometry file"),
             ("v5/events.mdf --boards v5/boards.bin --geometry v5/boards.bin", "v5/boards.bin: this is a boards file"),
             ("v5/events.mdf --boards v5/events.mdf --geometry v5/geometry.bin", "v5/events.mdf"),
         ],
     );
-    let unfit = ["--boards", "v5/boards.bin", "--geometry", "v4/geometry.bin"];
-    let (_, err) = run_to(0, at, &[&["decode", "v5/events.mdf", "--trust-tables"][..], &unfit].concat());
+    let unfit = "--boards v5/boards.bin --geometry v4/geometry.bin";
+    let (_, err) = run_to(0, at, ("decode v5/events.mdf --trust-tables", unfit));
     assert!(!err.contains("error"), "{err}");
-    let (out, _) = run_to(1, at, &[&["tables"][..], &unfit].concat());
+    let (out, _) = run_to(1, at, ("tables", unfit));
     assert!(out.contains("does not fit boards of format v5") && out.contains("124/124/138/138 are expected"), "{out}");
-    let (out, _) = run_to(0, at, &[&["tables", "--trust-tables"][..], &unfit].concat());
-    assert!(out.contains("Nothing is odd"), "{out}");
-    let (_, err) = run_to(1, at, &[&["report", "v5/events.mdf", "-o", "page.html"][..], &unfit].concat());
-    assert!(err.contains("does not fit"), "{err}");
+    shows(at, ("tables --trust-tables", unfit), "Nothing is odd");
+    says(1, at, ("report v5/events.mdf -o page.html", unfit), "does not fit");
 }
 
 #[test]
@@ -103,7 +78,7 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
         }
     }
     let hits = |line: &str| {
-        let (found, _) = json_of(0, at, &["decode"].into_iter().chain(line.split_whitespace()).collect::<Vec<_>>());
+        let (found, _) = json_of(0, at, ("decode", line));
         found["hits"].as_u64().unwrap()
     };
     let own: Vec<u64> = own.iter().map(|line| hits(line)).collect();
@@ -118,10 +93,7 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
         at,
         &[
             ("v5/events.mdf --boards v5/boards.bin --geometry moved.bin", "were made by ut-decode generate"),
-            (
-                "v5/events.mdf unmarked.mdf --boards v5/boards.bin --geometry moved.bin",
-                "were made by ut-decode generate",
-            ),
+            ("v5/events.mdf unmarked.mdf --boards v5/boards.bin --geometry moved.bin", "made by ut-decode generate"),
             ("real.mdf --boards v5/boards.bin --geometry v5/geometry.bin", "were not made by ut-decode generate"),
             ("real.mdf", "no tables are named"),
             ("unmarked.mdf", "no tables are named"),
@@ -146,20 +118,16 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
     ] {
         assert_eq!(hits(line), expected, "{line}");
     }
-    let (_, _, err) = shell(at, "cat v5/events.mdf | $TOOL decode - --synthetic-detector -o piped.csv");
+    let decode = "ut-decode decode - --synthetic-detector -o piped.csv";
+    let (_, err) = shell(0, at, &format!("cat v5/events.mdf | {decode}"));
     assert!(err.is_empty() && at.join("piped.csv").exists(), "{err}");
     // The events are said to be generated, not to be of another format than they look like.
-    let (code, _, err) = shell(at, "cat v4-dumps/*_0.bin | $TOOL decode - --synthetic-detector -o piped.csv");
-    assert!(code == Some(1) && err.contains(version), "{err}");
-    run_to(
-        0,
-        at,
-        &["decode", "v4-dumps", "--boards", "v5/boards.bin", "--geometry", "v5/geometry.bin", "--trust-tables"],
-    );
+    let (_, err) = shell(1, at, &format!("cat v4-dumps/*_0.bin | {decode}"));
+    assert!(err.contains(version), "{err}");
+    run_to(0, at, "decode v4-dumps --boards v5/boards.bin --geometry v5/geometry.bin --trust-tables");
     for command in ["report {} -o page.html", "throughput {} --duration 0"] {
         for (input, code) in [("v5/events.mdf", 0), ("real.mdf", 1)] {
-            let line = command.replace("{}", input);
-            run_to(code, at, &line.split_whitespace().collect::<Vec<_>>());
+            run_to(code, at, command.replace("{}", input));
         }
     }
     assert!(!at.join("hits.parquet").exists());
@@ -182,32 +150,32 @@ fn real_tables_and_events_that_do_not_belong_together_give_no_hits() {
         std::os::unix::fs::symlink(std::path::absolute(data.join(path)).unwrap(), at.join(name)).unwrap();
     }
     for (from, to) in [("e4", "m4.mep"), ("e5", "m5.mep"), ("e5", "d5")] {
-        run_to(0, at, &["convert", from, "-o", to]);
+        run_to(0, at, format!("convert {from} -o {to}"));
     }
-    let s = |name: &'static str| (name, format!("v4/{name}.bin"), format!("v5/{name}.bin"));
-    let ((_, s4, s5), (_, t4, t5)) = (s("boards"), s("geometry"));
+    let [s4, t4, s5, t5] = ["v4/boards.bin", "v4/geometry.bin", "v5/boards.bin", "v5/geometry.bin"];
     // Boards, geometry, their events, and events that do not tell that they are of another detector of the format.
-    let belong: &[(&str, &str, &[&str], &[&str])] = &[
-        ("b4", "g4", &["e4", "m4.mep", "d4"], &[]),
-        ("b5", "g5", &["e5", "m5.mep", "d5"], &[]),
-        ("b4", "g5", &[], &[]),
-        ("b5", "g4", &[], &[]),
-        (&s4, &t4, &["v4/events.mdf"], &["m4.mep", "d4"]),
-        (&s5, &t5, &["v5/events.mdf"], &["m5.mep", "d5"]),
-        (&s4, "g4", &[], &["m4.mep", "d4"]),
-        ("b5", &t5, &[], &["m5.mep", "d5"]),
+    let belong = [
+        ("b4", "g4", "e4 m4.mep d4", ""),
+        ("b5", "g5", "e5 m5.mep d5", ""),
+        ("b4", "g5", "", ""),
+        ("b5", "g4", "", ""),
+        (s4, t4, "v4/events.mdf", "m4.mep d4"),
+        (s5, t5, "v5/events.mdf", "m5.mep d5"),
+        (s4, "g4", "", "m4.mep d4"),
+        ("b5", t5, "", "m5.mep d5"),
     ];
     let inputs = ["e4", "m4.mep", "d4", "v4/events.mdf", "e5", "m5.mep", "d5", "v5/events.mdf"];
     let mut refusals = 0;
     for (boards, geometry, own, unseen) in belong {
-        for input in inputs.iter().filter(|input| !unseen.contains(input)) {
-            let code = i32::from(!own.contains(input));
-            run_to(code, at, &["decode", input, "--boards", boards, "--geometry", geometry]);
+        let of = |list: &str, input: &str| list.split(' ').any(|name| name == input);
+        for input in inputs.into_iter().filter(|input| !of(unseen, input)) {
+            let code = i32::from(!of(own, input));
+            run_to(code, at, format!("decode {input} --boards {boards} --geometry {geometry}"));
             refusals += code;
         }
     }
     for input in inputs.iter().filter(|input| !input.starts_with('v')) {
-        run_to(1, at, &["decode", input]);
+        run_to(1, at, format!("decode {input}"));
     }
     assert_eq!(refusals, 48);
 }
@@ -224,14 +192,12 @@ fn strict_fails_where_nothing_or_less_than_asked_for_was_decoded() {
         ("events.mdf --skip 5", "the selection matches no event in the input"),
         ("events.mdf --events 3-9", "names 7 events, the input has only 2 of them"),
     ] {
-        let args: Vec<&str> = ["decode"].into_iter().chain(line.split_whitespace()).chain(TABLES).collect();
-        let (_, err) = run_to(0, at, &args);
-        assert!(err.contains("warning: ") && err.contains(part), "{line}: {err}");
-        let (_, err) = run_to(1, at, &[&args[..], &["--strict"]].concat());
-        assert!(err.contains(&format!("{part}, and --strict was given")), "{line}: {err}");
+        let err = says(0, at, ("decode", line, TABLES), part);
+        assert!(err.contains("warning: "), "{line}: {err}");
+        says(1, at, ("decode --strict", line, TABLES), &format!("{part}, and --strict was given"));
     }
-    run_to(0, at, &["decode", "events.mdf", "--strict"]);
-    run_to(0, at, &["decode", "events.mdf", "--strict", "--shard", "6/6"]);
+    run_to(0, at, "decode events.mdf --strict");
+    run_to(0, at, "decode events.mdf --strict --shard 6/6");
 }
 
 #[test]
@@ -247,17 +213,16 @@ fn everything_that_a_command_line_names_is_looked_at_before_the_first_event() {
         ("decode geometry.bin -o hits.csv", "a geometry file"),
         ("decode events.mdf --mask absent.txt -o hits.csv", "absent.txt"),
         ("report events.mdf absent.mdf -o page.html", "absent.mdf"),
-        ("report events.mdf --compare absent.mdf -o page.html", "absent.mdf"),
+        ("report events.mdf --reference absent.mdf -o page.html", "absent.mdf"),
         ("inspect absent.mdf", "absent.mdf"),
         ("convert events.mdf absent.mdf -o all.mdf", "absent.mdf"),
     ] {
-        let (out, err) = run_to(1, at, &line.split_whitespace().collect::<Vec<_>>());
+        let (out, err) = run_to(1, at, line);
         assert!(out.is_empty() && err.contains(part) && !err.contains("incomplete"), "{line}: {out}{err}");
     }
     assert!(read(at, "page.html") == b"mine" && read(at, "hits.csv") == b"mine" && !at.join("all.mdf").exists());
     // One that is to be passed over is one of the files that could not be read.
-    let (_, err) = run_to(1, at, &["decode", "absent.mdf", "events.mdf", "--keep-going"]);
-    assert!(err.contains("1 of 2 files could not be read"), "{err}");
+    says(1, at, "decode absent.mdf events.mdf --keep-going", "1 of 2 files could not be read");
 }
 
 #[test]
@@ -270,8 +235,7 @@ fn names_and_numbers_that_cannot_be_meant_are_usage_errors() {
         ("decode events.mdf --max-cluster-size 0", "it is a number of strips, 1 to 4294967295"),
         ("inspect events.mdf --geometry geometry.bin", "--boards"),
     ] {
-        let (_, err) = run_to(2, at, &line.split_whitespace().collect::<Vec<_>>());
-        assert!(err.contains(part), "{line}: {err}");
+        says(2, at, line, part);
     }
     assert!(!at.join("x.parquet").exists() && !at.join("x.pdf").exists());
     for line in [
@@ -279,22 +243,22 @@ fn names_and_numbers_that_cannot_be_meant_are_usage_errors() {
         "convert events.mdf -o new.dumps/",
         "inspect events.mdf --boards boards.bin --geometry geometry.bin",
     ] {
-        run_to(0, at, &line.split_whitespace().collect::<Vec<_>>());
+        run_to(0, at, line);
     }
     // A folder is an input of `convert`, too.
-    run_to(0, at, &["convert", "my.dumps", "--bank-format", "v5", "-o", "back.mdf"]);
-    assert_eq!(json_of(0, at, &["decode", "back.mdf", "--synthetic-detector"]).0["events"], 5);
+    run_to(0, at, "convert my.dumps --bank-format v5 -o back.mdf");
+    assert_eq!(json_of(0, at, "decode back.mdf --synthetic-detector").0["events"], 5);
 }
 
 #[test]
 fn what_a_command_writes_says_of_which_tables_and_program_it_is() {
     let at = &sample();
     write(at, "mask.txt", b"sector 5");
-    let of = |args: &[&str]| json_of(0, at, &[args, &TABLES].concat()).0;
-    let (decoded, masked) = (of(&["decode", "events.mdf"]), of(&["decode", "events.mdf", "--mask", "mask.txt"]));
+    let of = |args: &str| json_of(0, at, (args, TABLES)).0;
+    let (decoded, masked) = (of("decode events.mdf"), of("decode events.mdf --mask mask.txt"));
     write(at, "mask.txt", b"sector 6");
-    let other = of(&["decode", "events.mdf", "--mask", "mask.txt"]);
-    let (tables, report) = (of(&["tables"]), of(&["report", "events.mdf", "-o", "page.html"]));
+    let other = of("decode events.mdf --mask mask.txt");
+    let (tables, report) = (of("tables"), of("report events.mdf -o page.html"));
     let is_hash = |value: &Value| value.as_str().is_some_and(|text| text.len() == 22 && text.starts_with("xxh64:"));
     for key in ["boards_hash", "geometry_hash"] {
         assert!(is_hash(&decoded["provenance"][key]));
@@ -306,13 +270,13 @@ fn what_a_command_writes_says_of_which_tables_and_program_it_is() {
     assert!(is_hash(&masked["provenance"]["mask_hash"]));
     assert_ne!(masked["provenance"]["mask_hash"], other["provenance"]["mask_hash"]);
     assert_eq!((&decoded["provenance"]["flip"], &report["provenance"]["flip"]), (&"511".into(), &"511".into()));
-    let inspected = json_of(0, at, &["inspect", "events.mdf"]).0;
-    let throughput = of(&["throughput", "--duration", "0", "--n-events", "20"]);
+    let inspected = json_of(0, at, "inspect events.mdf").0;
+    let throughput = of("throughput --duration 0 --n-events 20");
     assert_eq!(throughput["detector_boards_hash"], tables["boards_hash"]);
     for value in [&decoded, &tables, &report, &inspected, &throughput] {
         assert_eq!(value["made_by"]["version"], env!("CARGO_PKG_VERSION"), "{value}");
         assert!(value["made_by"]["commit"].is_string());
     }
-    let (version, _) = run_to(0, at, &["--version"]);
+    let (version, _) = run_to(0, at, "--version");
     assert!(version.starts_with(concat!("ut-decode ", env!("CARGO_PKG_VERSION"), ", commit ")), "{version}");
 }

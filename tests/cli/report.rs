@@ -4,13 +4,11 @@
 
 use std::path::Path;
 
-use crate::support::{TABLES, json_of, read, run_to, shell, write};
+use crate::support::{TABLES, empty, json_of, read, run, run_to, says, shell, shows, write};
 use serde_json::Value;
-use ut_decoding::detector::{BankVersion, Lane};
+use ut_decoding::detector::{BankVersion, Lane, sector_id};
 use ut_decoding::input::{Bank, EventHeader, GENERATED_MASK, MdfWriter};
-use ut_decoding::synth::{self, Generator, Profile};
-
-const COUNT_BYTES: [usize; 6] = [4, 5, 6, 7, 0, 1];
+use ut_decoding::synth::{self, Generator, Plant, Profile};
 
 /// Events of the faulty run.
 const EVENTS: u64 = 600;
@@ -40,60 +38,35 @@ impl Faults {
         let faults = Self { dead: inner(0, 2), noisy: inner(1, 5), hot: (inner(2, 7), 100), dying: inner(3, 1) / 6 };
         (faults, lanes)
     }
-}
 
-fn lanes_of(payload: &[u8]) -> [Vec<u16>; 6] {
-    std::array::from_fn(|lane| {
-        let n = payload.get(COUNT_BYTES[lane]).map_or(0, |&n| usize::from(n));
-        let word = |hit: usize| {
-            let at = 8 + 2 * (16 * (hit / 2) + 2 * (5 - lane) + hit % 2);
-            u16::from_le_bytes([payload[at], payload[at + 1]])
-        };
-        (0..n).map(word).collect()
-    })
-}
-
-fn payload_of(lanes: &[Vec<u16>; 6]) -> Vec<u8> {
-    let rows = lanes.iter().map(Vec::len).max().unwrap_or(0).div_ceil(2);
-    let mut payload = vec![0; (8 + 32 * rows).max(24)];
-    for (lane, hits) in lanes.iter().enumerate() {
-        payload[COUNT_BYTES[lane]] = hits.len() as u8;
-        for (hit, word) in hits.iter().enumerate() {
-            let at = 8 + 2 * (16 * (hit / 2) + 2 * (5 - lane) + hit % 2);
-            payload[at..at + 2].copy_from_slice(&word.to_le_bytes());
-        }
+    /// Those of lanes and strips.
+    fn plants(&self) -> Vec<Plant> {
+        let (_, lanes) = Self::new();
+        let sector = |slot: usize| sector_id(&lanes[slot]).unwrap();
+        let noisy = format!("sector={}:hot", sector(self.noisy));
+        let hot = format!("sector={}/{}:hot", sector(self.hot.0), self.hot.1);
+        let all = [format!("sector={}:dead", sector(self.dead)), hot, noisy.clone(), noisy.clone(), noisy];
+        all.iter().map(|plant| plant.parse().unwrap()).collect()
     }
-    payload
 }
 
 /// A run of events with these faults, or none; one bank in 100 events has a bad header besides, one is a UTError.
 fn run_with(faults: Option<&Faults>, seed: u64, n: u64) -> Vec<u8> {
-    let generator = Generator::new(Profile::PpLow, BankVersion::V5, seed);
+    let plants = faults.map_or_else(Vec::new, Faults::plants);
+    let generator = Generator::new(Profile::PpLow, BankVersion::V5, seed).plant(plants);
     let mut writer = MdfWriter::new(Vec::new());
     for index in 0..n {
-        let event = generator.event(index);
-        let mut banks = event.banks;
+        let mut event = generator.event(index);
         if let Some(faults) = faults {
-            let mut change = |slot: usize, of: &dyn Fn(&mut Vec<u16>)| {
-                let payload = &mut banks[slot / 6].1;
-                let mut lanes = lanes_of(payload);
-                of(&mut lanes[slot % 6]);
-                lanes[slot % 6].sort_unstable_by_key(|word| word >> 5);
-                lanes[slot % 6].dedup_by_key(|word| *word >> 5);
-                *payload = payload_of(&lanes);
-            };
-            change(faults.dead, &Vec::clear);
-            change(faults.noisy, &|hits| hits.extend((0..6).map(|i| ((index * 97 + i * 83) % 512) as u16 * 32 + 9)));
-            change(faults.hot.0, &|hits| hits.push((faults.hot.1 << 5) + 20));
             if index >= n / 2 {
-                banks[faults.dying].1 = payload_of(&Default::default());
+                event.banks[faults.dying].1 = vec![0; 24];
             }
             if index % 100 == 7 {
-                banks[3].1[5] = 255;
+                event.banks[3].1[5] = 255;
             }
         }
         let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run, number: Some(1000 + event.event) };
-        let banks = banks.iter().enumerate().map(|(board, (source_id, payload))| Bank {
+        let banks = event.banks.iter().enumerate().map(|(board, (source_id, payload))| Bank {
             kind: if faults.is_some() && index == 5 && board == 4 { 68 } else { 66 },
             version: Some(4),
             source_id: u32::from(*source_id),
@@ -126,12 +99,10 @@ fn of_kind<'a>(json: &'a Value, kind: &str) -> Vec<&'a Value> {
 
 #[test]
 fn what_is_broken_is_found_and_marked_and_nothing_else() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let (faults, lanes) = Faults::new();
     write(directory, "faulty.mdf", &run_with(Some(&faults), 1, EVENTS));
-    let report = ["report", "faulty.mdf", "--output", "faulty.html", "--mask-out", "found.mask"];
-    let (json, err) = json_of(0, directory, &report);
+    let (json, err) = json_of(0, directory, "report faulty.mdf --output faulty.html --mask-out found.mask");
     let place = |outlier: &Value| outlier["board"].as_u64().unwrap() * 6 + outlier["lane"].as_u64().unwrap();
     let only = |kind: &str| match of_kind(&json, kind)[..] {
         [one] => one,
@@ -174,14 +145,13 @@ fn what_is_broken_is_found_and_marked_and_nothing_else() {
     let bins = chart_page::unpack(strips["choices"]["bins"].as_str().unwrap()).unwrap();
     assert!(bins[512 * chosen + usize::from(strip)] >= EVENTS * 9 / 10);
     // A mask of it is one: what it leaves has no lane and no strip that is hot.
-    let (masked, _) = json_of(0, directory, &["decode", "faulty.mdf", "--mask", "found.mask"]);
+    let (masked, _) = json_of(0, directory, "decode faulty.mdf --mask found.mask");
     let hot = only("hot lane")["hits"].as_u64().unwrap() + only("hot strip")["hits"].as_u64().unwrap();
     assert!(masked["masked_hits"].as_u64().unwrap().abs_diff(hot) < hot / 10, "{} of {hot}", masked["masked_hits"]);
-    run_to(0, directory, &["report", "faulty.mdf", "--mask-out", "again.mask"]);
+    run_to(0, directory, "report faulty.mdf --mask-out again.mask");
     assert!(read(directory, "found.mask") == read(directory, "again.mask"));
     // With it, the report is silent on what it knew; the data are as wrong as before.
-    let known = ["report", "faulty.mdf", "--mask", "found.mask", "--strict", "-o", "known.html"];
-    let (known, err) = json_of(1, directory, &known);
+    let (known, err) = json_of(1, directory, "report faulty.mdf --mask found.mask --strict -o known.html");
     let kinds = ["dead lane", "hot lane", "hot strip"].map(|kind| of_kind(&known, kind).len());
     assert_eq!((kinds, of_kind(&known, "silent board").len()), ([0; 3], 1), "{known:#}");
     assert_eq!(
@@ -196,13 +166,12 @@ fn what_is_broken_is_found_and_marked_and_nothing_else() {
 
 #[test]
 fn a_clean_run_has_nothing_that_stands_out_and_threads_do_not_matter() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     write(directory, "clean.mdf", &run_with(None, 7, EVENTS));
-    run_to(0, directory, &["generate", "--events", "1", "--output", "."]);
+    run_to(0, directory, "generate --events 1 --output .");
     let report = |threads: &str, output: &str| {
-        let args = ["report", "clean.mdf", "--threads", threads, "--output", output];
-        let (json, _) = json_of(0, directory, &[&args[..], &TABLES].concat());
+        let args = format!("report clean.mdf --threads {threads} --output {output}");
+        let (json, _) = json_of(0, directory, (args, TABLES));
         (json, page(directory, output))
     };
     let (json, html) = report("1", "clean.html");
@@ -215,64 +184,52 @@ fn a_clean_run_has_nothing_that_stands_out_and_threads_do_not_matter() {
 
 #[test]
 fn planted_chips_and_strips_are_found_and_can_be_masked() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     // Sectors near the beam, where a strip has enough hits to be judged.
-    let plants = ["--plant", "sector=112/128-255:dead", "--plant", "sector=135/77:dead"];
-    run_to(
-        0,
-        directory,
-        &[&["generate", "--events", "6000", "--profile", "pp-high", "--output", "."], &plants[..]].concat(),
-    );
-    let report = |more: &[&str]| {
-        let args = ["report", "events.mdf", "--mask-out", "found.mask"];
-        json_of(0, directory, &[&args[..], &TABLES, more].concat()).0
-    };
+    let plants = "--plant sector=112/128-255:dead --plant sector=135/77:dead";
+    run_to(0, directory, ("generate --events 6000 --profile pp-high --output .", plants));
+    let report = |more: &str| json_of(0, directory, ("report events.mdf --mask-out found.mask", TABLES, more)).0;
     let places = |json: &Value| -> Vec<String> {
         let all = json["outliers"].as_array().unwrap().iter();
         all.map(|one| format!("{} {} {}", one["kind"].as_str().unwrap(), one["sector_id"], one["first_strip"]))
             .collect()
     };
-    assert_eq!(places(&report(&[])), ["dead chip 112 128", "dead strip 135 77"]);
+    assert_eq!(places(&report("")), ["dead chip 112 128", "dead strip 135 77"]);
     std::fs::rename(directory.join("found.mask"), directory.join("known.mask")).unwrap();
     let text = String::from_utf8(read(directory, "known.mask")).unwrap();
     assert!(text.contains("sector 112 strips 128-255 ") && text.contains("sector 135 strips 77 "), "{text}");
-    assert_eq!(places(&report(&["--mask", "known.mask"])), [""; 0]);
+    assert_eq!(places(&report("--mask known.mask")), [""; 0]);
     // The strips that a mask leaves are judged as before.
     for strips in ["0-511", "0-480", "0-400", "0-127", "100-140"] {
-        write(
-            directory,
-            "half.mask",
-            format!("{text}sector 300 strips {strips}\nsector 420 strips {strips}\n").as_bytes(),
-        );
-        assert_eq!(places(&report(&["--mask", "half.mask"])), [""; 0], "{strips}");
+        let half = format!("{text}sector 300 strips {strips}\nsector 420 strips {strips}\n");
+        write(directory, "half.mask", half.as_bytes());
+        assert_eq!(places(&report("--mask half.mask")), [""; 0], "{strips}");
     }
     write(directory, "half.mask", b"sector 112 strips 0-100\nsector 135 strips 256-500\n");
-    assert_eq!(places(&report(&["--mask", "half.mask"])), ["dead chip 112 128", "dead strip 135 77"]);
+    assert_eq!(places(&report("--mask half.mask")), ["dead chip 112 128", "dead strip 135 77"]);
     // What stood out in a good run, too, is known.
-    run_to(0, directory, &[&["report", "events.mdf", "--sums", "good.sums"][..], &TABLES].concat());
-    assert_eq!(places(&report(&["--reference", "good.sums"])), [""; 0]);
-    assert_eq!(report(&["--reference", "good.sums"])["known"].as_array().unwrap().len(), 2);
+    run_to(0, directory, ("report events.mdf --sums good.sums", TABLES));
+    assert_eq!(places(&report("--reference good.sums")), [""; 0]);
+    assert_eq!(report("--reference good.sums")["known"].as_array().unwrap().len(), 2);
 }
 
 #[test]
 fn what_fails_for_a_while_is_found_once_with_its_events_and_clean_runs_have_nothing() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
-    let generate = |profile: &str, events: &str, seed: &str, plant: &[&str]| {
-        let args = ["generate", "--profile", profile, "--n-events", events, "--seed", seed, "--output", "."];
-        run_to(0, directory, &[&args[..], plant].concat());
+    let directory = &empty();
+    let generate = |profile: &str, events: &str, seed: &str, plant: &str| {
+        let args = format!("generate --profile {profile} --n-events {events} --seed {seed} --output .");
+        run_to(0, directory, (args, plant));
     };
-    let report = || json_of(0, directory, &["report", "events.mdf", "--mask-out", "found.mask"]);
+    let report = || json_of(0, directory, "report events.mdf --mask-out found.mask");
     // From a single event nothing but boards is judged.
     for (profile, events) in [("pp-nominal", "400"), ("pp-low", "1000"), ("pp-nominal", "1")] {
         for seed in ["2", "3"] {
-            generate(profile, events, seed, &[]);
+            generate(profile, events, seed, "");
             assert_eq!(report().0["outliers"], serde_json::json!([]), "{profile}, {events} events, seed {seed}");
         }
     }
     let plants = "sector=112:dead@1200,sector=360/9:hot,sector=110:half@1500,sector=700:half,sector=500:noise@600-900";
-    generate("pp-nominal", "2000", "5", &["--plant", plants]);
+    generate("pp-nominal", "2000", "5", &format!("--plant {plants}"));
     let (json, err) = report();
     let found = |kind: &str| -> Vec<[u64; 2]> {
         let mut found: Vec<[u64; 2]> = of_kind(&json, kind)
@@ -306,13 +263,11 @@ fn what_fails_for_a_while_is_found_once_with_its_events_and_clean_runs_have_noth
 
 #[test]
 fn two_runs_are_drawn_side_by_side_and_the_broken_sectors_differ() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     let (faults, lanes) = Faults::new();
     write(directory, "a.mdf", &run_with(None, 3, 300));
     write(directory, "b.mdf", &run_with(Some(&faults), 4, 300));
-    let report = ["report", "b.mdf", "--reference", "a.mdf", "--output", "both.html", "--json", "both.json"];
-    let (out, _) = run_to(0, directory, &report);
+    let (out, _) = run_to(0, directory, "report b.mdf --reference a.mdf --output both.html --json both.json");
     let html = page(directory, "both.html");
     assert!(html.len() < 2_000_000, "{} bytes", html.len());
     assert!(html.contains("What differs: b.mdf (A) from a.mdf (B)"));
@@ -336,7 +291,7 @@ fn two_runs_are_drawn_side_by_side_and_the_broken_sectors_differ() {
     }
     assert!(marked.len() < 20, "{}", marked.len());
     // The same run twice differs nowhere.
-    run_to(0, directory, &["report", "a.mdf", "--reference", "a.mdf", "--output", "same.html"]);
+    run_to(0, directory, "report a.mdf --reference a.mdf --output same.html");
     let html = page(directory, "same.html");
     assert!(html.contains("0 sectors with a larger share of the hits in A, 0 sectors with a smaller one, 0 sectors with another mean charge"));
     // And no two of its pictures are called the same.
@@ -351,10 +306,9 @@ fn two_runs_are_drawn_side_by_side_and_the_broken_sectors_differ() {
 
 #[test]
 fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page_nor_another() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
-    write(directory, "empty.mdf", &[]);
-    let (out, err) = run_to(0, directory, &["report", "empty.mdf", "--output", "empty.html"]);
+    let directory = &empty();
+    write(directory, "empty.mdf", b"");
+    let (out, err) = run_to(0, directory, "report empty.mdf --output empty.html");
     assert!(err.contains("no event") && out.contains("no event to look at"), "{out}{err}");
     let html = page(directory, "empty.html");
     assert!(html.contains("no event to look at") && charts(&html).is_empty() && !out.contains("stands out"), "{out}");
@@ -364,89 +318,76 @@ fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page_nor_a
     let bank = Bank { kind: 66, version: Some(4), source_id: 0x2801, payload: &[0; 24] };
     writer.write(&header, [bank]).unwrap();
     write(directory, "hitless.mdf", &writer.finish().unwrap());
-    let (out, _) = run_to(0, directory, &["report", "hitless.mdf", "--output", "hitless.html"]);
-    assert!(
-        out.contains("no hit to look at") && page(directory, "hitless.html").contains("no hit to look at"),
-        "{out}"
-    );
+    shows(directory, "report hitless.mdf --output hitless.html", "no hit to look at");
+    assert!(page(directory, "hitless.html").contains("no hit to look at"));
     // One event cannot tell that anything is dead.
     write(directory, "one.mdf", &run_with(None, 1, 1));
-    let (out, _) = run_to(0, directory, &["report", "one.mdf", "--output", "one.html"]);
-    assert!(out.contains("1,048 of 1,048 sectors have so few hits expected in 1 event "), "{out}");
-    let (json, _) = json_of(0, directory, &["report", "one.mdf", "--output", "one.html"]);
+    let message = "1,048 of 1,048 sectors have so few hits expected in 1 event ";
+    shows(directory, "report one.mdf --output one.html", message);
+    let (json, _) = json_of(0, directory, "report one.mdf --output one.html");
     assert_eq!(json["unjudged_sectors"], 1048);
-    let (_, err) = run_to(1, directory, &["report", "absent.mdf", "--output", "absent.html"]);
-    assert!(err.contains("cannot open absent.mdf"), "{err}");
+    says(1, directory, "report absent.mdf --output absent.html", "cannot open absent.mdf");
     assert!(!directory.join("absent.html").exists());
     let whole = run_with(None, 1, 3);
     write(directory, "cut.mdf", &whole[..whole.len() - 100]);
-    let (_, err) = run_to(1, directory, &["report", "cut.mdf", "--output", "cut.html"]);
+    let (_, err) = run_to(1, directory, "report cut.mdf --output cut.html");
     assert!(err.contains("truncated?") && err.contains("could be read"), "{err}");
     assert!(page(directory, "cut.html").contains("Incomplete: "));
     // A typo in the last of the names is noticed before the first file is worked through, and what was there stays.
     write(directory, "one.html", b"before");
-    for typo in [&["absent.mdf"][..], &["--reference", "absent.mdf"], &["cut.html"], &["--reference", "cut.html"]] {
-        let (out, err) = run_to(1, directory, &[&["report", "one.mdf", "--output", "one.html"], typo].concat());
-        assert!(err.contains(typo.last().unwrap()) && !out.contains("hits"), "{out}{err}");
+    for typo in ["absent.mdf", "--reference absent.mdf", "cut.html", "--reference cut.html"] {
+        let (out, err) = run_to(1, directory, ("report one.mdf --output one.html", typo));
+        assert!(err.contains(typo.rsplit(' ').next().unwrap()) && !out.contains("hits"), "{out}{err}");
         assert_eq!(read(directory, "one.html"), b"before");
     }
-    let (_, err) = run_to(2, directory, &["report", "one.mdf", "--output", "one.pdf"]);
+    let (_, err) = run_to(2, directory, "report one.mdf --output one.pdf");
     assert!(err.contains("one.pdf") && err.contains(".html"), "{err}");
-    let (_, err) = run_to(2, directory, &["report", "cut.mdf", "--output", "cut.mdf"]);
-    assert!(err.contains("input"), "{err}");
-    let (_, err) = run_to(1, directory, &["report", "cut.mdf", "--output", "no/such/folder.html"]);
-    assert!(err.contains("no/such/folder.html"), "{err}");
+    says(2, directory, "report cut.mdf --output cut.mdf", "input");
+    says(1, directory, "report cut.mdf --output no/such/folder.html", "no/such/folder.html");
 }
 
 #[test]
 fn sums_of_shards_make_the_page_of_the_whole_run() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     write(directory, "a.mdf", &run_with(Some(&Faults::new().0), 1, 300));
     write(directory, "b.mdf", &run_with(None, 2, 50));
-    run_to(0, directory, &["generate", "--events", "1", "--output", "."]);
-    for (report, names) in [("whole", &["a.mdf", "b.mdf"][..]), ("other", &["b.mdf"])] {
+    run_to(0, directory, "generate --events 1 --output .");
+    for (report, names) in [("whole", "a.mdf b.mdf"), ("other", "b.mdf")] {
         let output = format!("{report}.html");
-        run_to(0, directory, &[&["report", "--output", &output], names, &TABLES].concat());
+        run_to(0, directory, (format!("report --output {output}"), names, TABLES));
     }
-    let part = |files: &[&str], shard: &str, sums: &str| {
-        let args = ["report", "--shard", shard, "--sums", sums, "--threads", "1"];
-        let (out, _) = run_to(0, directory, &[&args[..], files, &TABLES].concat());
-        assert!(out.contains(&format!("{sums} written")), "{out}");
+    let part = |files: &str, shard: &str, sums: &str| {
+        let args = format!("report {files} --shard {shard} --sums {sums} --threads 1");
+        shows(directory, (args, TABLES), &format!("{sums} written"));
     };
     for i in 1..=3 {
-        part(&["a.mdf", "b.mdf"], &format!("{i}/3"), &format!("{i}.sums"));
+        part("a.mdf b.mdf", &format!("{i}/3"), &format!("{i}.sums"));
     }
-    let (out, _) =
-        run_to(0, directory, &["report", "--merge", "1.sums", "2.sums", "3.sums", "--output", "merged.html"]);
+    let (out, _) = run_to(0, directory, "report --merge 1.sums 2.sums 3.sums --output merged.html");
     assert!(out.contains("350 events") && out.contains("things stand out"), "{out}");
     assert!(page(directory, "merged.html") == page(directory, "whole.html"));
-    let line = "cat 1.sums | \"$TOOL\" report --merge - 2.sums 3.sums --output piped.html";
-    assert_eq!(shell(directory, line).0, Some(0));
+    shell(0, directory, "cat 1.sums | ut-decode report --merge - 2.sums 3.sums --output piped.html");
     assert!(page(directory, "piped.html") == page(directory, "whole.html"));
     // Two runs that were summed up can be compared.
-    part(&["b.mdf"], "1/1", "b.sums");
-    let args = ["report", "--merge", "b.sums", "--reference", "1.sums", "--output", "two.html"];
-    run_to(0, directory, &args);
+    part("b.mdf", "1/1", "b.sums");
+    run_to(0, directory, "report --merge b.sums --reference 1.sums --output two.html");
     assert!(page(directory, "two.html").contains("What differs: b.mdf (A) from 2 files (B)"));
 }
 
 #[test]
 fn sums_of_shards_of_cut_files_make_the_page_of_the_whole_run() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
-    run_to(0, directory, &["generate", "--events", "9", "--corrupt", "cut=1", "--output", "."]);
+    let directory = &empty();
+    run_to(0, directory, "generate --events 9 --corrupt cut=1 --output .");
     std::fs::rename(directory.join("events.mdf"), directory.join("a.mdf")).unwrap();
     std::fs::copy(directory.join("a.mdf"), directory.join("b.mdf")).unwrap();
-    let args = ["report", "a.mdf", "b.mdf", "--keep-going"];
-    run_to(1, directory, &[&args[..], &["--output", "whole.html"]].concat());
+    let args = "report a.mdf b.mdf --keep-going";
+    run_to(1, directory, (args, "--output whole.html"));
     // The second part comes to the end of the first file, the third does so again.
     for (shard, code) in [("1/3", 0), ("2/3", 1), ("3/3", 1)] {
         let sums = format!("{}.sums", &shard[..1]);
-        run_to(code, directory, &[&args[..], &["--shard", shard, "--sums", &sums]].concat());
+        run_to(code, directory, (args, format!("--shard {shard} --sums {sums}")));
     }
-    let merge = ["report", "--merge", "1.sums", "2.sums", "3.sums", "--output", "merged.html"];
-    let (_, err) = run_to(1, directory, &merge);
+    let (_, err) = run_to(1, directory, "report --merge 1.sums 2.sums 3.sums --output merged.html");
     for file in ["a.mdf", "b.mdf"] {
         assert_eq!(err.matches(&format!("error: {file}: event 8")).count(), 1, "{err}");
     }
@@ -455,52 +396,35 @@ fn sums_of_shards_of_cut_files_make_the_page_of_the_whole_run() {
 
 #[test]
 fn a_part_that_comes_twice_is_refused_and_one_that_is_missing_is_warned_of() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     write(directory, "run.mdf", &run_with(None, 2, 20));
     for i in ["1", "2", "3", "4"] {
-        let (shard, sums) = (format!("{i}/4"), format!("{i}.sums"));
-        run_to(0, directory, &["report", "run.mdf", "--shard", &shard, "--sums", &sums]);
+        run_to(0, directory, format!("report run.mdf --shard {i}/4 --sums {i}.sums"));
     }
-    let merge = |code: i32, sums: &[&str]| {
-        run_to(code, directory, &[&["report", "--output", "merged.html", "--merge"], sums].concat()).1
-    };
-    let all = ["1.sums", "2.sums", "3.sums", "4.sums"];
-    assert!(!merge(0, &all).contains("missing"));
-    let err = merge(0, &["4.sums", "1.sums"]);
+    let merge = |code: i32, sums: &str| run_to(code, directory, ("report --output merged.html --merge", sums)).1;
+    assert!(!merge(0, "1.sums 2.sums 3.sums 4.sums").contains("missing"));
+    let err = merge(0, "4.sums 1.sums");
     assert!(err.contains("4.sums is one of 4 parts. Missing: 2, the first of them 2/4"), "{err}");
     std::fs::copy(directory.join("2.sums"), directory.join("again.sums")).unwrap();
-    let err = merge(1, &[&all[..], &["again.sums"]].concat());
+    let err = merge(1, "1.sums 2.sums 3.sums 4.sums again.sums");
     assert!(err.contains("2.sums and again.sums are sums of the same events"), "{err}");
 }
 
 #[test]
 fn nothing_is_written_behind_sums_on_standard_output() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     write(directory, "run.mdf", &run_with(None, 2, 20));
-    let tool = std::process::Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"))
-        .args(["report", "run.mdf", "--sums", "-"])
-        .current_dir(directory)
-        .env("UT_DECODE_CONFIG", "")
-        .output()
-        .unwrap();
-    assert!(tool.status.success());
-    write(directory, "run.sums", &tool.stdout);
-    run_to(0, directory, &["report", "--merge", "run.sums", "--output", "run.html"]);
-    let (_, err) = run_to(2, directory, &["report", "run.mdf", "--output", "-", "--json", "-"]);
-    assert!(err.contains("only one output can be standard output"), "{err}");
+    write(directory, "run.sums", &run(directory, "report run.mdf --sums -").stdout);
+    run_to(0, directory, "report --merge run.sums --output run.html");
+    says(2, directory, "report run.mdf --output - --json -", "only one output can be standard output");
 }
 
 #[test]
 fn what_is_no_sums_or_does_not_belong_together_is_refused() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     write(directory, "run.mdf", &run_with(None, 2, 20));
-    for (sums, more) in
-        [("good", &["--threads", "1"][..]), ("strips", &["--no-clustering"]), ("place", &["--against", "place"])]
-    {
-        run_to(0, directory, &[&["report", "run.mdf", "--sums", sums], more].concat());
+    for (sums, more) in [("good", "--threads 1"), ("strips", "--no-clustering"), ("place", "--against place")] {
+        run_to(0, directory, (format!("report run.mdf --sums {sums}"), more));
     }
     let good = read(directory, "good");
     write(directory, "cut", &good[..good.len() / 2]);
@@ -516,7 +440,7 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     pack("strips_missing", &text.replace("\"strips\":[", "\"strips\":[],\"other\":["));
     pack("too_many", &text.replace("\"events\":20,", "\"events\":18446744073709551615,"));
     for name in ["cut", "flipped", "text", "format", "strips_missing", "too_many", "run.mdf"] {
-        let (_, err) = run_to(1, directory, &["report", "--merge", "good", name, "--output", "run.html"]);
+        let (_, err) = run_to(1, directory, format!("report --merge good {name} --output run.html"));
         assert!(err.contains("not sums of ut-decode report") && err.contains(name), "{name}: {err}");
     }
     pack("large", &" ".repeat((64 << 20) + 1));
@@ -526,12 +450,11 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
         ("absent", "cannot read absent"),
         ("large", "larger than 64 MiB"),
     ] {
-        let (_, err) = run_to(1, directory, &["report", "--merge", "good", name, "--output", "run.html"]);
-        assert!(err.contains(why), "{name}: {err}");
+        says(1, directory, format!("report --merge good {name} --output run.html"), why);
     }
     // Runs of two detectors, or with other clustering, are not compared, either: the page says these once.
-    run_to(0, directory, &["generate", "--events", "1", "--format", "v4", "--output", "."]);
-    run_to(0, directory, &["report", "events.mdf", "--sums", "v4"]);
+    run_to(0, directory, "generate --events 1 --format v4 --output .");
+    run_to(0, directory, "report events.mdf --sums v4");
     let text_of = |name: &str| String::from_utf8(zstd::decode_all(&read(directory, name)[..]).unwrap()).unwrap();
     let moved = text_of("good").replacen("\"grouping\":\"y-rows\"", "\"grouping\":\"unique-x\"", 1);
     assert_ne!(moved, text_of("good"));
@@ -539,17 +462,16 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     for (name, why) in
         [("v4", "different detectors"), ("moved", "different detectors"), ("strips", "different clustering")]
     {
-        let args = ["report", "--merge", "good", "--reference", name, "--output", "run.html"];
-        let (_, err) = run_to(1, directory, &args);
-        assert!(err.contains("do not belong together") && err.contains(why), "{name}: {err}");
+        let err = says(1, directory, format!("report --merge good --reference {name} --output run.html"), why);
+        assert!(err.contains("do not belong together"), "{name}: {err}");
     }
     assert!(!directory.join("run.html").exists());
     for args in [
-        &["report", "run.mdf"][..],
-        &["report", "--merge", "good", "--sums", "more"],
-        &["report", "--merge", "good", "--output", "run.html", "--shard", "1/2"],
-        &["report", "run.mdf", "--output", "run.html", "--sums", "more"],
-        &["report", "run.mdf", "--sums", "run.mdf"],
+        "report run.mdf",
+        "report --merge good --sums more",
+        "report --merge good --output run.html --shard 1/2",
+        "report run.mdf --output run.html --sums more",
+        "report run.mdf --sums run.mdf",
     ] {
         run_to(2, directory, args);
     }
@@ -557,20 +479,19 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
 
 #[test]
 fn a_strict_report_fails_after_its_page_if_the_data_are_wrong_or_missing() {
-    let directory = tempfile::tempdir().unwrap();
-    let directory = directory.path();
+    let directory = &empty();
     write(directory, "good.mdf", &run_with(None, 1, 20));
     write(directory, "bad.mdf", &run_with(Some(&Faults::new().0), 1, 20));
-    write(directory, "empty.mdf", &[]);
-    let strict = |status: i32, input: &str, more: &[&str]| {
-        let args = [&["report", input, "--strict", "--output", "page.html"][..], more].concat();
+    write(directory, "empty.mdf", b"");
+    let strict = |status: i32, input: &str, more: &str| {
+        let args = (format!("report {input} --strict --output page.html"), more);
         let (_, err) = run_to(status, directory, &args);
         std::fs::remove_file(directory.join("page.html")).unwrap();
         err
     };
-    strict(0, "good.mdf", &[]);
-    assert!(strict(1, "bad.mdf", &[]).contains("trouble in the data"));
-    assert!(strict(1, "empty.mdf", &[]).contains("no event in the input"));
+    strict(0, "good.mdf", "");
+    assert!(strict(1, "bad.mdf", "").contains("trouble in the data"));
+    assert!(strict(1, "empty.mdf", "").contains("no event in the input"));
     // A part of a job may be empty.
-    strict(0, "good.mdf", &["--shard", "30/32"]);
+    strict(0, "good.mdf", "--shard 30/32");
 }

@@ -3,35 +3,34 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use crate::support::{Folder, TABLES, json_of, read, run_to, sample, shell, write};
+use crate::support::{Folder, TABLES, end, json_of, read, run_to, sample, says, shell, tool, write};
 
-const FILES: [&str; 3] = ["a.mdf", "b.mdf.zst", "c.mep"];
+const FILES: &str = "a.mdf b.mdf.zst c.mep";
 
 /// A directory with three inputs and their tables.
 fn inputs() -> Folder {
     let directory = sample();
     for (seed, name) in [("2", "a.mdf"), ("3", "b.mdf.zst"), ("4", "c.mep")] {
-        run_to(0, directory.path(), &["generate", "--events", "4", "--seed", seed, "--output", "made"]);
-        run_to(0, directory.path(), &["convert", "made/events.mdf", "--output", name]);
+        run_to(0, &directory, format!("generate --events 4 --seed {seed} --output made"));
+        run_to(0, &directory, format!("convert made/events.mdf --output {name}"));
     }
-    fs::remove_dir_all(directory.path().join("made")).unwrap();
+    fs::remove_dir_all(directory.join("made")).unwrap();
     directory
 }
 
-fn resume(directory: &Path, files: &[&str], options: &[&str]) -> (Value, String) {
-    let args = [&["decode", "--resume", "--output", "hits/", "--format", "csv"], files, options, &TABLES].concat();
-    json_of(0, directory, &args)
+fn resume(directory: &Path, files: &str, options: &str) -> (Value, String) {
+    json_of(0, directory, ("decode --resume --output hits/ --format csv", files, options, TABLES))
 }
 
-/// The outputs that a job wrote, without folder and ending.
-fn written(json: &Value) -> Vec<String> {
+/// The outputs that a job wrote, without folder and ending, spaces between them.
+fn written(json: &Value) -> String {
     let names = json["outputs"].as_array().unwrap().iter().map(|name| name.as_str().unwrap());
-    names.map(|name| name.trim_start_matches("hits/").trim_end_matches(".csv").to_owned()).collect()
+    names.map(|name| name.trim_start_matches("hits/").trim_end_matches(".csv")).collect::<Vec<_>>().join(" ")
 }
 
 /// Contents of the files in a folder by name, hidden ones left out.
@@ -50,75 +49,75 @@ fn set_modified(path: &Path, second: u64) {
 fn only_what_is_new_changed_or_made_otherwise_is_decoded_again() {
     let directory = &inputs();
     let mut all = contents(directory);
-    let again = |what: &str, files: &[&str], options: &[&str], expected: &[&str]| {
+    let again = |what: &str, files: &str, options: &str, expected: &str| {
         let (json, err) = resume(directory, files, options);
-        assert!(written(&json) == expected, "{what}: {err}");
-        let skipped = files.len() - expected.len();
+        assert_eq!(written(&json), expected, "{what}: {err}");
+        let n_files = files.split_whitespace().count();
+        let skipped = n_files - expected.split_whitespace().count();
         assert_eq!(json["skipped_files"], skipped, "{what}");
-        let said = format!("skipped {skipped} of {} file", files.len());
+        let said = format!("skipped {skipped} of {n_files} file");
         assert_eq!(err.contains(&said), skipped > 0, "{what}: {err}");
         assert!(!err.contains(".ut-decode.json"), "{what}: {err}");
         // Nothing is left for the next run, and what was skipped is what a job without --resume writes.
         assert!(written(&resume(directory, files, options).0).is_empty(), "{what}");
-        let args = ["decode", "--output", "fresh/", "--format", "csv"];
-        run_to(0, directory, &[&args[..], files, options, &TABLES].concat());
+        run_to(0, directory, ("decode --output fresh/ --format csv", files, options, TABLES));
         for (name, bytes) in contents(&directory.join("fresh")) {
             assert!(read(directory, &format!("hits/{name}")) == bytes, "{what}: {name}");
         }
         fs::remove_dir_all(directory.join("fresh")).unwrap();
     };
-    again("some inputs", &FILES[..1], &[], &["a"]);
-    again("new inputs", &FILES, &[], &["b", "c"]);
-    again("what changes no hit", &FILES, &["--threads", "1", "--backend", "reference", "--set", "layout=mep"], &[]);
-    again("the same by another name", &["./a.mdf", "b.mdf.zst", "c.mep"], &[], &[]);
+    again("some inputs", "a.mdf", "", "a");
+    again("new inputs", FILES, "", "b c");
+    again("what changes no hit", FILES, "--threads 1 --backend reference --set layout=mep", "");
+    again("the same by another name", "./a.mdf b.mdf.zst c.mep", "", "");
     set_modified(&directory.join("b.mdf.zst"), 1);
-    again("an input with another time", &FILES, &[], &["b"]);
+    again("an input with another time", FILES, "", "b");
     let longer = [&all.remove("a.mdf").unwrap()[..], &all.remove("events.mdf").unwrap()].concat();
     write(directory, "a.mdf", &longer);
     set_modified(&directory.join("a.mdf"), 1);
-    again("an input that has grown", &FILES, &[], &["a"]);
+    again("an input that has grown", FILES, "", "a");
     fs::create_dir(directory.join("other")).unwrap();
     fs::rename(directory.join("a.mdf"), directory.join("other/a.mdf")).unwrap();
-    again("another input of the same name", &["other/a.mdf", "b.mdf.zst"], &[], &["a"]);
+    again("another input of the same name", "other/a.mdf b.mdf.zst", "", "a");
     fs::rename(directory.join("other/a.mdf"), directory.join("a.mdf")).unwrap();
-    again("the first again", &FILES, &[], &["a"]);
+    again("the first again", FILES, "", "a");
     fs::remove_file(directory.join("hits/a.csv")).unwrap();
-    again("an output that is missing", &FILES, &[], &["a"]);
+    again("an output that is missing", FILES, "", "a");
     let cut = read(directory, "hits/c.csv").len() as u64 - 9;
     File::options().write(true).open(directory.join("hits/c.csv")).unwrap().set_len(cut).unwrap();
-    again("an output that was cut", &FILES, &[], &["c"]);
+    again("an output that was cut", FILES, "", "c");
     set_modified(&directory.join("hits/b.csv"), 5);
-    again("an output that something else wrote", &FILES, &[], &["b"]);
-    for options in [&["--flip", "512"][..], &["--columns", "detector"], &["--run", "1"], &["--no-checksum"], &[]] {
-        again("other options", &FILES, options, &["a", "b", "c"]);
+    again("an output that something else wrote", FILES, "", "b");
+    for options in ["--flip 512", "--columns detector", "--run 1", "--no-checksum", ""] {
+        again("other options", FILES, options, "a b c");
     }
     write(directory, "mask.txt", b"board 3\n");
-    again("a mask", &FILES, &["--mask", "mask.txt"], &["a", "b", "c"]);
+    again("a mask", FILES, "--mask mask.txt", "a b c");
     write(directory, "mask.txt", b"board 3 # a comment changes no strip\n");
-    again("the same mask", &FILES, &["--mask", "mask.txt"], &[]);
+    again("the same mask", FILES, "--mask mask.txt", "");
     write(directory, "mask.txt", b"board 4\n");
-    again("another mask", &FILES, &["--mask", "mask.txt"], &["a", "b", "c"]);
-    again("other groups", &FILES, &["--grouping", "unique-x"], &["a", "b", "c"]);
+    again("another mask", FILES, "--mask mask.txt", "a b c");
+    again("other groups", FILES, "--grouping unique-x", "a b c");
     let geometry = read(directory, "geometry.bin");
     let mut other = geometry.clone();
     other[geometry.len() - 4] ^= 1;
     for (what, bytes) in [("other tables", &other), ("the first tables", &geometry)] {
         write(directory, "geometry.bin", bytes);
-        again(what, &FILES, &["--trust-tables"], &["a", "b", "c"]);
+        again(what, FILES, "--trust-tables", "a b c");
     }
 }
 
 #[test]
 fn a_damaged_manifest_is_said_and_everything_decoded_again() {
     let directory = &inputs();
-    resume(directory, &FILES, &[]);
+    resume(directory, FILES, "");
     let manifest = String::from_utf8(read(directory, "hits/.ut-decode.json")).unwrap();
     for bad in ["", "{}", &manifest[..manifest.len() / 2], &manifest.replace("\"version\": 1", "\"version\": 2")] {
         write(directory, "hits/.ut-decode.json", bad.as_bytes());
-        let (json, err) = resume(directory, &FILES, &[]);
+        let (json, err) = resume(directory, FILES, "");
         assert!(err.contains("warning: hits/.ut-decode.json: ") && err.contains("decoding all"), "{err}");
-        assert_eq!(written(&json), ["a", "b", "c"]);
-        assert!(written(&resume(directory, &FILES, &[]).0).is_empty());
+        assert_eq!(written(&json), "a b c");
+        assert!(written(&resume(directory, FILES, "").0).is_empty());
     }
 }
 
@@ -127,17 +126,17 @@ fn an_input_that_breaks_off_is_tried_each_time_and_a_pipe_is_always_decoded() {
     let directory = &inputs();
     let whole = read(directory, "a.mdf");
     write(directory, "a.mdf", &whole[..whole.len() - 3]);
-    let args = ["decode", "a.mdf", "c.mep", "--resume", "--keep-going", "--output", "hits/", "--format", "csv"];
-    for expected in [&["a", "c"][..], &["a"]] {
-        let (json, err) = json_of(1, directory, &[&args[..], &TABLES].concat());
+    let args = "decode a.mdf c.mep --resume --keep-going --output hits/ --format csv";
+    for expected in ["a c", "a"] {
+        let (json, err) = json_of(1, directory, (args, TABLES));
         assert_eq!(written(&json), expected, "{err}");
     }
     write(directory, "a.mdf", &whole);
-    assert_eq!(written(&resume(directory, &FILES, &[]).0), ["a", "b"]);
-    let line = format!("\"$TOOL\" decode - --resume -o hits/ --format csv {} --json - <a.mdf", TABLES.join(" "));
+    assert_eq!(written(&resume(directory, FILES, "").0), "a b");
+    let line = format!("cat a.mdf | ut-decode decode - --resume -o hits/ --format csv {TABLES} --json -");
     for _ in 0..2 {
-        let (_, out, err) = shell(directory, &format!("cat a.mdf | {}", line.replace(" <a.mdf", "")));
-        assert_eq!(written(&serde_json::from_str(&out).unwrap_or_else(|_| panic!("{err}"))), ["stdin"]);
+        let (out, _) = shell(0, directory, &line);
+        assert_eq!(written(&serde_json::from_str(&out).unwrap()), "stdin");
     }
 }
 
@@ -146,16 +145,15 @@ fn a_job_that_is_killed_again_and_again_ends_with_the_outputs_of_one_that_is_not
     let directory = &inputs();
     fs::create_dir(directory.join("raw")).unwrap();
     for i in 0..40 {
-        fs::copy(directory.join(FILES[i % 2]), directory.join(format!("raw/{i:02}.mdf"))).unwrap();
+        let input = ["a.mdf", "b.mdf.zst"][i % 2];
+        fs::copy(directory.join(input), directory.join(format!("raw/{i:02}.mdf"))).unwrap();
     }
-    let args =
-        [&["decode", "raw", "--resume", "--threads", "2", "--format", "parquet", "--output"], &TABLES[..]].concat();
-    let args = |folder: &'static str| [&args[..8], &[folder], &args[8..]].concat();
+    let into = |folder: &str| {
+        tool(directory, (format!("decode raw --resume --threads 2 --format parquet --output {folder}"), TABLES))
+    };
     let mut most = 0;
     for i in 0..8 {
-        let mut tool = Command::new(assert_cmd::cargo::cargo_bin!("ut-decode"));
-        tool.current_dir(directory).env("UT_DECODE_CONFIG", "").args(args("killed/")).stdout(Stdio::null());
-        let mut tool = tool.stderr(Stdio::null()).spawn().unwrap();
+        let mut tool = into("killed/").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(40 * (i % 4 + 1)));
         let _ = tool.kill();
         tool.wait().unwrap();
@@ -164,8 +162,9 @@ fn a_job_that_is_killed_again_and_again_ends_with_the_outputs_of_one_that_is_not
         most = n;
     }
     write(directory, "killed/.ut-decode-dead.part", b"left");
-    run_to(0, directory, &args("killed/"));
-    run_to(0, directory, &args("undisturbed/"));
+    for folder in ["killed/", "undisturbed/"] {
+        end(0, &mut into(folder));
+    }
     let [killed, undisturbed] = ["killed", "undisturbed"].map(|folder| contents(&directory.join(folder)));
     assert!(killed == undisturbed && killed.len() == 40);
     let hidden = fs::read_dir(directory.join("killed")).unwrap().map(|entry| entry.unwrap().file_name());
@@ -175,27 +174,19 @@ fn a_job_that_is_killed_again_and_again_ends_with_the_outputs_of_one_that_is_not
 #[test]
 fn resuming_needs_a_folder_of_one_file_an_input_and_all_their_events() {
     let directory = &inputs();
-    let folder = ["--output", "hits/", "--format", "csv"];
-    for (options, message) in [
-        (&["--output", "hits.csv"][..], "name a folder"),
-        (&[], "--output"),
-        (&[&folder[..], &["--events", "3"]].concat(), "--events"),
-        (&[&folder[..], &["--shard", "1/2"]].concat(), "--shard"),
-        (&[&folder[..], &["--skip", "1"]].concat(), "--skip"),
-        (&[&folder[..], &["--limit", "1"]].concat(), "--limit"),
-    ] {
-        let (_, err) = run_to(2, directory, &[&["decode", "a.mdf", "--resume"], options].concat());
-        assert!(err.contains(message), "{options:?}: {err}");
+    let folder = "--resume --output hits/ --format csv";
+    for (options, message) in [("--output hits.csv", "name a folder"), ("", "--output")] {
+        says(2, directory, ("decode a.mdf --resume", options), message);
+    }
+    for (option, value) in [("events", "3"), ("shard", "1/2"), ("skip", "1"), ("limit", "1")] {
+        let line = format!("decode a.mdf {folder} --{option} {value}");
+        says(2, directory, line, &format!("--{option}"));
     }
     // Of two inputs that would get the same file, one may be done: the other does not replace it.
     fs::create_dir(directory.join("other")).unwrap();
     fs::copy(directory.join("a.mdf"), directory.join("other/a.raw")).unwrap();
-    resume(directory, &["a.mdf"], &[]);
-    let args = ["decode", "a.mdf", "other/a.raw", "--resume"];
-    let (_, err) = run_to(2, directory, &[&args[..], &folder, &TABLES].concat());
-    assert!(err.contains("two inputs"), "{err}");
+    resume(directory, "a.mdf", "");
+    says(2, directory, ("decode a.mdf other/a.raw", folder, TABLES), "two inputs");
     write(directory, "hits/.ut-decode.json", b"my mask");
-    let args = ["decode", "a.mdf", "--resume", "@hits/.ut-decode.json"];
-    let (_, err) = run_to(2, directory, &[&args[..], &folder, &TABLES].concat());
-    assert!(err.contains("would overwrite"), "{err}");
+    says(2, directory, ("decode a.mdf @hits/.ut-decode.json", folder, TABLES), "would overwrite");
 }

@@ -1,4 +1,4 @@
-//! What the end-to-end tests of the tool share.
+//! Command lines, folders and events for the end-to-end tests of the tool.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -6,42 +6,132 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tuner::store::Store;
 use ut_decoding::input::{Bank, EventHeader, MdfWriter};
 
-/// Runs the tool in `directory`.
-pub fn run(directory: &Path, args: &[&str]) -> Output {
-    let mut tool = assert_cmd::cargo::cargo_bin_cmd!("ut-decode");
-    // The settings of who runs the tests must not matter.
-    tool.current_dir(directory).env("UT_DECODE_CONFIG", "").args(args).output().unwrap()
+/// Part of a command line: text is split at spaces, arguments in an array are taken as they are.
+pub trait Line {
+    fn push_to(&self, args: &mut Vec<String>);
 }
 
-/// Runs a line of shell in `directory`, where `$TOOL` is the tool; exit code, standard output and standard error.
-pub fn shell(directory: &Path, line: &str) -> (Option<i32>, String, String) {
-    let tool = assert_cmd::cargo::cargo_bin!("ut-decode");
-    let output = Command::new("bash")
-        .args(["-c", line])
-        .env("TOOL", tool)
-        .env("UT_DECODE_CONFIG", "")
-        .current_dir(directory)
-        .output()
-        .unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
-    (output.status.code(), out, err)
+impl Line for str {
+    fn push_to(&self, args: &mut Vec<String>) {
+        args.extend(self.split(' ').filter(|arg| !arg.is_empty()).map(str::to_owned));
+    }
+}
+
+impl Line for String {
+    fn push_to(&self, args: &mut Vec<String>) {
+        self.as_str().push_to(args);
+    }
+}
+
+impl<S: AsRef<str>> Line for [S] {
+    fn push_to(&self, args: &mut Vec<String>) {
+        args.extend(self.iter().map(|arg| arg.as_ref().to_owned()));
+    }
+}
+
+impl<S: AsRef<str>, const N: usize> Line for [S; N] {
+    fn push_to(&self, args: &mut Vec<String>) {
+        self[..].push_to(args);
+    }
+}
+
+impl<L: Line + ?Sized> Line for &L {
+    fn push_to(&self, args: &mut Vec<String>) {
+        (**self).push_to(args);
+    }
+}
+
+impl<A: Line, B: Line> Line for (A, B) {
+    fn push_to(&self, args: &mut Vec<String>) {
+        self.0.push_to(args);
+        self.1.push_to(args);
+    }
+}
+
+impl<A: Line, B: Line, C: Line> Line for (A, B, C) {
+    fn push_to(&self, args: &mut Vec<String>) {
+        ((&self.0, &self.1), &self.2).push_to(args);
+    }
+}
+
+impl<A: Line, B: Line, C: Line, D: Line> Line for (A, B, C, D) {
+    fn push_to(&self, args: &mut Vec<String>) {
+        ((&self.0, &self.1), (&self.2, &self.3)).push_to(args);
+    }
+}
+
+/// The tool in `directory`, where its store of tunings lies, too. The settings of who runs the tests do not matter.
+pub fn tool(directory: &Path, line: impl Line) -> Command {
+    let mut args = Vec::new();
+    line.push_to(&mut args);
+    let mut tool = Command::new(env!("CARGO_BIN_EXE_ut-decode"));
+    tool.current_dir(directory).args(args).env("UT_DECODE_CONFIG", "");
+    tool.env("UT_DECODE_TUNE_DB", directory.join(STORE)).env_remove("UT_DECODE_TUNE_MATCH");
+    tool
+}
+
+/// The store of tunings of a directory.
+pub const STORE: &str = "tune.sqlite";
+
+/// Opens the store of a directory.
+pub fn store(directory: &Path) -> Store {
+    Store::open(&directory.join(STORE)).unwrap()
+}
+
+/// Runs the tool in `directory`.
+pub fn run(directory: &Path, line: impl Line) -> Output {
+    tool(directory, line).output().unwrap()
+}
+
+/// Runs a line of shell in `directory`, where `ut-decode` is the tool; the line must end with `code`.
+#[track_caller]
+pub fn shell(code: i32, directory: &Path, line: &str) -> (String, String) {
+    let tool = Path::new(env!("CARGO_BIN_EXE_ut-decode")).parent().unwrap().to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths(std::iter::once(tool).chain(std::env::split_paths(&path))).unwrap();
+    let mut shell = Command::new("bash");
+    shell.current_dir(directory).args(["-c", line]).env("PATH", path).env("UT_DECODE_CONFIG", "");
+    end(code, &mut shell)
+}
+
+/// Runs a command, which must end with `code`; what it printed, to standard output and standard error.
+#[track_caller]
+pub fn end(code: i32, command: &mut Command) -> (String, String) {
+    let output = command.output().unwrap();
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert_eq!(output.status.code(), Some(code), "{command:?}\n--- stdout\n{out}\n--- stderr\n{err}");
+    (out, err)
 }
 
 /// Runs the tool, which must end with `code`; what it printed, to standard output and standard error.
 #[track_caller]
-pub fn run_to(code: i32, directory: &Path, args: &[&str]) -> (String, String) {
-    let output = run(directory, args);
-    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
-    assert_eq!(output.status.code(), Some(code), "{args:?}\n--- stdout\n{out}\n--- stderr\n{err}");
-    (out, err)
+pub fn run_to(code: i32, directory: &Path, line: impl Line) -> (String, String) {
+    end(code, &mut tool(directory, line))
+}
+
+/// Runs the tool, which must end with `code` and name `part` on standard error; all that it printed there.
+#[track_caller]
+pub fn says(code: i32, directory: &Path, line: impl Line, part: &str) -> String {
+    let (_, err) = run_to(code, directory, &line);
+    assert!(err.contains(part), "{part:?} is not in\n{err}");
+    err
+}
+
+/// Runs the tool, which must succeed and print `part`; all that it printed to standard output.
+#[track_caller]
+pub fn shows(directory: &Path, line: impl Line, part: &str) -> String {
+    let (out, _) = run_to(0, directory, &line);
+    assert!(out.contains(part), "{part:?} is not in\n{out}");
+    out
 }
 
 /// Runs the tool with `--json -`, which must end with `code`; the JSON, and what it printed to standard error.
 #[track_caller]
-pub fn json_of(code: i32, directory: &Path, args: &[&str]) -> (Value, String) {
-    let (out, err) = run_to(code, directory, &[args, &["--json", "-"]].concat());
+pub fn json_of(code: i32, directory: &Path, line: impl Line) -> (Value, String) {
+    let (out, err) = run_to(code, directory, (line, "--json -"));
     (serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error} in {out}")), err)
 }
 
@@ -76,12 +166,12 @@ pub fn empty() -> Folder {
 /// A directory with 5 generated v5 events (`events.mdf`) and their tables.
 pub fn sample() -> Folder {
     let directory = empty();
-    run_to(0, &directory, &["generate", "--events", "5", "--output", "."]);
+    run_to(0, &directory, "generate --events 5 --output .");
     directory
 }
 
 /// The options that name the tables of [`sample`].
-pub const TABLES: [&str; 4] = ["--boards", "boards.bin", "--geometry", "geometry.bin"];
+pub const TABLES: &str = "--boards boards.bin --geometry geometry.bin";
 
 /// Writes `bytes` into a file of `directory`.
 pub fn write(directory: &Path, name: &str, bytes: &[u8]) {

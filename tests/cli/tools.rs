@@ -1,6 +1,8 @@
 //! `ut-decode inspect`, `generate`, `convert`, `throughput` and `share`, end to end.
 
-use crate::support::{ONE_HIT, TABLES, bank, empty, event, json_of, read, run, run_to, sample, unchecked, write};
+use crate::support::{
+    ONE_HIT, TABLES, bank, empty, event, json_of, read, run, run_to, sample, says, shows, unchecked, write,
+};
 use ut_decoding::input::{Bank, Events, kind, write_allen_dump};
 
 #[test]
@@ -8,7 +10,7 @@ fn generate_gives_the_same_bytes_for_the_same_seed() {
     let directory = &empty();
     let names = ["events.mdf", "boards.bin", "geometry.bin"];
     let files = |seed: &str, format: &str, output: &str| {
-        run_to(0, directory, &["generate", "--events", "2", "--seed", seed, "--format", format, "--output", output]);
+        run_to(0, directory, format!("generate --events 2 --seed {seed} --format {format} --output {output}"));
         names.map(|name| read(directory, &format!("{output}/{name}")))
     };
     let first = files("7", "v5", "a/b");
@@ -21,17 +23,16 @@ fn generate_gives_the_same_bytes_for_the_same_seed() {
         assert!(event.is_generated() && event.damage.is_none());
         assert_eq!(event.number, Some(number));
     }
-    run_to(2, directory, &["generate", "--profile", "no-such", "--output", "f"]);
-    run_to(2, directory, &["generate"]);
-    write(directory, "file", &[]);
-    let (_, err) = run_to(1, directory, &["generate", "--output", "file"]);
-    assert!(err.contains("cannot write file"), "{err}");
+    run_to(2, directory, "generate --profile no-such --output f");
+    run_to(2, directory, "generate");
+    write(directory, "file", b"");
+    says(1, directory, "generate --output file", "cannot write file");
 }
 
 #[test]
 fn inspect_shows_types_and_events() {
     let directory = sample();
-    let (out, _) = run_to(0, directory.path(), &["inspect", "events.mdf"]);
+    let (out, _) = run_to(0, directory.path(), "inspect events.mdf");
     for expected in [
         "MDF, ",
         "5 events",
@@ -52,7 +53,7 @@ fn inspect_shows_one_event_and_one_bank() {
     bad[5] = 255;
     let banks = [bank(5 << 11 | 1 << 10 | 3, &ONE_HIT), bank(2, &bad), bank(2, &ONE_HIT[..26]), bank(6 << 11, &[0; 8])];
     write(directory, "a.mdf", &event(&banks));
-    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--event", "0"]);
+    let (out, _) = run_to(0, directory, "inspect a.mdf --event 0");
     let row = |number: &str| {
         out.lines().skip_while(|line| !line.starts_with("bank")).find(|line| line.starts_with(number)).unwrap()
     };
@@ -60,12 +61,10 @@ fn inspect_shows_one_event_and_one_bank() {
     assert!(row("1 ").contains("255") && row("1 ").contains("dropped whole"), "{out}");
     assert!(row("2 ").contains("truncated") && row("2 ").contains("has sent a bank already"), "{out}");
     assert!(row("3 ").contains("no board has this sourceID"), "{out}");
-    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--bank", "0"]);
-    assert!(out.contains("board 5 (Run 3 numbering: A side, TELL40 3, data flow 1)"), "{out}");
+    let out = shows(directory, "inspect a.mdf --bank 0", "board 5 (Run 3 numbering: A side, TELL40 3, data flow 1)");
     assert!(out.contains("lane 0: 5:9") && out.contains("lane 1: -"), "{out}");
-    for (args, message) in [(["--event", "1"], "there is no event 1"), (["--bank", "4"], "there is no bank 4")] {
-        let (_, err) = run_to(1, directory, &[&["inspect", "a.mdf"][..], &args].concat());
-        assert!(err.contains(message), "{err}");
+    for choice in ["event 1", "bank 4"] {
+        says(1, directory, format!("inspect a.mdf --{choice}"), &format!("there is no {choice}"));
     }
 }
 
@@ -79,7 +78,7 @@ fn inspect_shows_v4_clusters() {
     let mut v4 = bank(9, &payload);
     v4.version = Some(3);
     write(directory, "a.mdf", &event(&[v4]));
-    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--bank", "0"]);
+    let (out, _) = run_to(0, directory, "inspect a.mdf --bank 0");
     for expected in ["2 clusters, PCN 128, error flag 1", "error flag is set", "hybrids 6 and 7"] {
         assert!(out.contains(expected), "{expected} in\n{out}");
     }
@@ -94,38 +93,37 @@ fn inspect_tells_what_is_wrong() {
     let mut magic = good.clone();
     magic[48] = 0;
     write(directory, "a.mdf", &[&good[..], &magic, &good[..70]].concat());
-    let (out, err) = run_to(1, directory, &["inspect", "a.mdf"]);
+    let (out, err) = run_to(1, directory, "inspect a.mdf");
     assert!(out.contains("0xcb00 instead of 0xcbcb") && out.contains("1 damaged event"), "{out}");
     assert!(err.contains("event 2") && err.contains("beyond the file"), "{err}");
-    let (out, _) = run_to(0, directory, &["inspect", "a.mdf", "--event", "1"]);
-    assert!(out.contains("DAMAGED"), "{out}");
-    let (json, _) = json_of(1, directory, &["inspect", "a.mdf"]);
+    shows(directory, "inspect a.mdf --event 1", "DAMAGED");
+    let (json, _) = json_of(1, directory, "inspect a.mdf");
     assert_eq!((&json["events"], &json["complete"]), (&2.into(), &false.into()));
     assert_eq!((&json["types"][0]["type"], &json["types"][0]["banks"]), (&66.into(), &1.into()));
     assert_eq!(json["damaged_events"][0]["event"], 1);
-    let (_, err) = run_to(1, directory, &["inspect", "absent.mdf"]);
+    let (_, err) = run_to(1, directory, "inspect absent.mdf");
     assert!(err.contains("cannot open absent.mdf") && err.contains("because: No such file"), "{err}");
 }
 
 #[test]
 fn converting_to_dumps_and_back_keeps_the_hits_and_says_what_is_lost() {
     let directory = &sample();
-    let (out, _) = run_to(0, directory, &["convert", "events.mdf", "--output", "dumps"]);
+    let (out, _) = run_to(0, directory, "convert events.mdf --output dumps");
     for expected in ["5 events", "version of the banks, 4", "5 banks not decoded", "5 marks of generated"] {
         assert!(out.contains(expected), "{expected} in\n{out}");
     }
-    let dumps = ["dumps/1_0.bin", "dumps/1_1.bin", "dumps/1_2.bin", "dumps/1_3.bin", "dumps/1_4.bin"];
-    let (out, _) = run_to(0, directory, &[&["convert", "--format", "v5", "--output", "back.mdf"], &dumps[..]].concat());
+    let dumps = "dumps/1_0.bin dumps/1_1.bin dumps/1_2.bin dumps/1_3.bin dumps/1_4.bin";
+    let (out, _) = run_to(0, directory, ("convert --format v5 --output back.mdf", dumps));
     assert!(out.contains("5 events") && out.contains("made up"), "{out}");
-    let hits = |files: &[&str]| {
-        run_to(0, directory, &[&["decode", "--output", "hits.csv"], files, &TABLES].concat());
+    let hits = |files: &str| {
+        run_to(0, directory, ("decode --output hits.csv", files, TABLES));
         let text = String::from_utf8(read(directory, "hits.csv")).unwrap();
         // Event and file differ: each dump is a file of one event.
         text.lines().map(|row| row.split(',').skip(1).take(8).collect::<Vec<_>>().join(",")).collect::<Vec<_>>()
     };
-    let expected = hits(&["events.mdf"]);
-    assert!(hits(&["back.mdf"]) == expected);
-    assert!(hits(&dumps) == expected);
+    let expected = hits("events.mdf");
+    assert!(hits("back.mdf") == expected);
+    assert!(hits(dumps) == expected);
     let mut reader = Events::new([directory.join("back.mdf")]);
     let event = reader.next_event().unwrap().unwrap();
     assert_eq!((event.run, event.number, event.is_generated()), (Some(1), Some(0), false));
@@ -142,11 +140,11 @@ fn a_conversion_counts_what_it_loses_and_makes_up() {
     let mut dump = Vec::new();
     write_allen_dump(&mut dump, [bank(1, &[0; 8])]).unwrap();
     write(directory, "1_9.bin", &dump);
-    let lines = |files: &[&str], output: &str| {
-        let (out, _) = run_to(0, directory, &[&["convert", "--format", "v4", "--output", output], files].concat());
+    let lines = |files: &str, output: &str| {
+        let (out, _) = run_to(0, directory, (format!("convert --format v4 --output {output}"), files));
         out.lines().map(|line| line.trim_start().to_owned()).collect::<Vec<_>>()
     };
-    let both = ["odd.mdf", "1_9.bin"];
+    let both = "odd.mdf 1_9.bin";
     let expected = [
         "all.mdf: 5 events",
         "5 bunch and orbit numbers: made up, 0",
@@ -154,7 +152,7 @@ fn a_conversion_counts_what_it_loses_and_makes_up() {
         "1 trigger mask: made up, 0",
         "1 event of dumps: types and versions of banks are made up",
     ];
-    assert_eq!(lines(&both, "all.mdf"), expected);
+    assert_eq!(lines(both, "all.mdf"), expected);
     let expected = [
         "all.mep: 4 events",
         "3 events without an ODIN bank: the run is lost",
@@ -163,7 +161,7 @@ fn a_conversion_counts_what_it_loses_and_makes_up() {
         "1 event of dumps: types and versions of banks are made up",
         "1 event without banks: left out, a packet cannot hold them",
     ];
-    assert_eq!(lines(&both, "all.mep"), expected);
+    assert_eq!(lines(both, "all.mep"), expected);
     let mut events = Events::new(&[directory.join("all.mep")]);
     let mut numbers = Vec::new();
     while let Some(event) = events.next_event().unwrap() {
@@ -180,7 +178,7 @@ fn a_conversion_counts_what_it_loses_and_makes_up() {
         "4 event numbers: made up, the place in the input",
         "4 trigger masks, bunch and orbit numbers, checksums",
     ];
-    assert_eq!(lines(&["odd.mdf"], "dumps"), expected);
+    assert_eq!(lines("odd.mdf", "dumps"), expected);
     for place in 0..4 {
         assert!(directory.join(format!("dumps/7_{place}.bin")).exists(), "{place}");
     }
@@ -189,7 +187,7 @@ fn a_conversion_counts_what_it_loses_and_makes_up() {
     norun.extend([0, 0, 0, 0, 0, 0x30, 1, 0]);
     write(directory, "norun.mdf", &norun);
     for output in ["zero.mdf", "zeros"] {
-        let lines = lines(&["norun.mdf"], output);
+        let lines = lines("norun.mdf", output);
         assert!(lines.iter().any(|line| line == "1 run number: made up, 0"), "{lines:?}");
         assert!(lines[0].starts_with(&format!("{output}: 1 event")) && !lines[0].contains("events"), "{lines:?}");
     }
@@ -198,10 +196,10 @@ fn a_conversion_counts_what_it_loses_and_makes_up() {
 #[test]
 fn tables_are_shown_and_what_is_odd_about_them_fails() {
     let directory = &sample();
-    let (json, out) = json_of(0, directory, &["tables"]);
+    let (json, out) = json_of(0, directory, "tables");
     assert_eq!((&json["boards"], &json["lanes"], &json["odd"]), (&216.into(), &1192.into(), &serde_json::json!([])));
     assert!(out.contains("Nothing is odd"), "{out}");
-    let (json, _) = json_of(0, directory, &[&["tables"][..], &TABLES].concat());
+    let (json, _) = json_of(0, directory, ("tables", TABLES));
     assert_eq!((&json["layers"][0]["sectors"], &json["layers"][3]["sectors"]), (&248.into(), &276.into()));
     // A lane becomes the one behind it: words of the boards file after its header.
     let lanes = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1).0.lanes;
@@ -212,12 +210,12 @@ fn tables_are_shown_and_what_is_odd_about_them_fails() {
         boards.copy_within(to + 4..to + 8, to);
     }
     write(directory, "boards.bin", &boards);
-    let (json, err) = json_of(1, directory, &[&["tables"][..], &TABLES].concat());
+    let (json, err) = json_of(1, directory, ("tables", TABLES));
     let odd = json["odd"].to_string();
     let board = slot / 6;
     assert!(odd.contains(&format!("belongs to board {board} lane 1 and board {board} lane 2")), "{odd}");
     assert!(err.contains("odd"), "{err}");
-    let (_, err) = run_to(1, directory, &["tables", "--boards", "/dev/zero", "--geometry", "geometry.bin"]);
+    let (_, err) = run_to(1, directory, "tables --boards /dev/zero --geometry geometry.bin");
     assert!(err.contains("/dev/zero") && err.contains("not a table"), "{err}");
 }
 
@@ -225,9 +223,9 @@ fn tables_are_shown_and_what_is_odd_about_them_fails() {
 fn the_tables_of_the_settings_are_shown_unless_a_format_is_asked_for() {
     let directory = &sample();
     write(directory, "set.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
-    let shown = |options: &[&str]| json_of(0, directory, &[&["tables", "--config", "set.toml"], options].concat()).0;
-    assert_eq!(shown(&[])["boards_file"], "boards.bin");
-    let embedded = shown(&["--synthetic-detector=v4"]);
+    let shown = |options: &str| json_of(0, directory, ("tables --config set.toml", options)).0;
+    assert_eq!(shown("")["boards_file"], "boards.bin");
+    let embedded = shown("--synthetic-detector=v4");
     assert_eq!((&embedded["boards_file"], &embedded["format"]), (&serde_json::Value::Null, &"v4".into()));
 }
 
@@ -236,33 +234,30 @@ fn texts_and_tables_without_end_are_refused() {
     let directory = &sample();
     write(directory, "one.csv", b"event,layer,x_at_y_eq0,id\n0,0,1.5,7\n");
     write(directory, "zeros.csv", &vec![0; 3 << 20]);
-    write(directory, "times.txt", &vec![b' '; 17 << 20]);
     write(directory, "list.txt", &vec![b'\n'; (1 << 20) + 1]);
     for (code, args, message) in [
-        (1, &["decode", "events.mdf", "--mask", "/dev/zero"][..], "larger than 32 MiB"),
-        (1, &["decode", "events.mdf", "--config", "/dev/zero"], "larger than 1 MiB"),
-        (1, &["report", "--merge", "zeros.csv", "-o", "page.html"], "not sums of ut-decode report"),
-        (1, &["decode", "@/dev/zero"], "larger than 256 MiB"),
-        (1, &["decode", "@list.txt"], "more than 1,048,576 lines"),
-        (1, &["compare", "times.txt", "times.txt"], "larger than 16 MiB"),
+        (1, "decode events.mdf --mask /dev/zero", "larger than 32 MiB"),
+        (1, "decode events.mdf --config /dev/zero", "larger than 1 MiB"),
+        (1, "report --merge zeros.csv -o page.html", "not sums of ut-decode report"),
+        (1, "decode @/dev/zero", "larger than 256 MiB"),
+        (1, "decode @list.txt", "more than 1,048,576 lines"),
     ] {
-        let (_, err) = run_to(code, directory, args);
-        assert!(err.contains(message), "{args:?}: {err}");
+        says(code, directory, args, message);
     }
 }
 
 #[test]
 fn generate_feeds_a_pipe() {
     let directory = &sample();
-    let output = run(directory, &["generate", "--events", "5", "--output", "-"]);
+    let output = run(directory, "generate --events 5 --output -");
     assert!(output.status.success() && output.stdout == read(directory, "events.mdf"));
-    run_to(2, directory, &["generate", "--events", "5", "--mep", "--output", "-"]);
+    run_to(2, directory, "generate --events 5 --mep --output -");
 }
 
 #[test]
 fn decode_says_which_stage_was_busy() {
     let directory = &sample();
-    let (json, out) = json_of(0, directory, &["decode", "events.mdf", "--threads", "2"]);
+    let (json, out) = json_of(0, directory, "decode events.mdf --threads 2");
     let stages = json["pipeline"]["stages"].as_array().unwrap();
     assert_eq!(stages.iter().map(|stage| &stage["threads"]).collect::<Vec<_>>(), [1, 2, 1]);
     assert_eq!(stages.iter().map(|stage| &stage["pieces"]).collect::<Vec<_>>(), [1, 1, 1]);
@@ -273,47 +268,41 @@ fn decode_says_which_stage_was_busy() {
 #[test]
 fn what_cannot_be_converted_fails() {
     let directory = &sample();
-    run_to(0, directory, &["convert", "events.mdf", "--output", "dumps"]);
-    let (_, err) = run_to(2, directory, &["convert", "dumps/1_0.bin", "--output", "a.mdf"]);
-    assert!(err.contains("--format"), "{err}");
-    run_to(2, directory, &["convert", "events.mdf"]);
-    let (_, err) = run_to(2, directory, &["convert", "-", "-", "--output", "a.mdf"]);
-    assert!(err.contains("standard input can be read only once"), "{err}");
+    run_to(0, directory, "convert events.mdf --output dumps");
+    says(2, directory, "convert dumps/1_0.bin --output a.mdf", "--format");
+    run_to(2, directory, "convert events.mdf");
+    says(2, directory, "convert - - --output a.mdf", "standard input can be read only once");
     for (output, message) in [
         ("a.mep.zst", "output is .mdf.zst"),
         ("a.zst", "output is .mdf.zst"),
         ("a.mdf.gz", "output is .mdf.zst"),
         ("-", "files only"),
     ] {
-        let (_, err) = run_to(2, directory, &["convert", "events.mdf", "--output", output]);
-        assert!(err.contains(message), "{err}");
+        says(2, directory, format!("convert events.mdf --output {output}"), message);
         assert!(!directory.join(output).exists());
     }
-    let (_, err) = run_to(1, directory, &["convert", "dumps/1_0.bin", "--output", "a"]);
-    assert!(err.contains("nothing to convert"), "{err}");
+    says(1, directory, "convert dumps/1_0.bin --output a", "nothing to convert");
     assert!(!directory.join("a.mdf").exists());
-    let (_, err) = run_to(1, directory, &["convert", "events.mdf", "events.mdf", "--output", "twice"]);
-    assert!(err.contains("1_0.bin is the name of two events"), "{err}");
+    says(1, directory, "convert events.mdf events.mdf --output twice", "1_0.bin is the name of two events");
     // An input that cannot be read: what came before is kept.
     write(directory, "bad.bin", &[1, 0, 0, 0]);
-    let args = ["convert", "dumps/1_0.bin", "bad.bin", "--format", "v5", "--output", "a.mdf"];
-    let (_, err) = run_to(1, directory, &args);
-    assert!(err.contains("a.mdf is incomplete") && err.contains("bad.bin: a table of"), "{err}");
-    let (json, _) = json_of(0, directory, &[&["decode", "a.mdf"][..], &TABLES].concat());
+    let args = "convert dumps/1_0.bin bad.bin --format v5 --output a.mdf";
+    let err = says(1, directory, args, "a.mdf is incomplete");
+    assert!(err.contains("bad.bin: a table of"), "{err}");
+    let (json, _) = json_of(0, directory, ("decode a.mdf", TABLES));
     assert_eq!(json["events"], 1);
     // If nothing was read before the failure, no file is left. An input without events is not a failure.
-    run_to(1, directory, &["convert", "bad.bin", "--format", "v5", "--output", "b.mdf"]);
+    run_to(1, directory, "convert bad.bin --format v5 --output b.mdf");
     assert!(!directory.join("b.mdf").exists());
     write(directory, "empty.mdf", b"");
-    let (out, _) = run_to(0, directory, &["convert", "empty.mdf", "--output", "c.mdf"]);
-    assert!(out.contains("c.mdf: 0 events"), "{out}");
+    shows(directory, "convert empty.mdf --output c.mdf", "c.mdf: 0 events");
     assert!(read(directory, "c.mdf").is_empty());
 }
 
 #[test]
 fn throughput_says_what_was_measured() {
     let directory = &sample();
-    let (json, err) = json_of(0, directory, &["throughput", "events.mdf", "--duration", "0", "--threads", "2"]);
+    let (json, err) = json_of(0, directory, "throughput events.mdf --duration 0 --threads 2");
     assert_eq!(json["backend"], "cpu");
     assert_eq!((&json["threads"], &json["events"], &json["distinct_events"]), (&2.into(), &1000.into(), &5.into()));
     let rate = |name: &str| json["events_per_second"][name].as_f64().unwrap();
@@ -324,11 +313,8 @@ fn throughput_says_what_was_measured() {
     assert!(json["gigabytes_per_second"]["median"].as_f64().unwrap() > 0.0);
     assert_eq!(json["repeated_events"], true);
     assert!(err.contains("only 5 distinct events"), "{err}");
-    let (json, _) = json_of(
-        0,
-        directory,
-        &["throughput", "events.mdf", "--duration", "0", "--threads", "1", "--set", "layout=mep", "--batch", "100"],
-    );
+    let (json, _) =
+        json_of(0, directory, "throughput events.mdf --duration 0 --threads 1 --set layout=mep --batch 100");
     assert_eq!((&json["layout"], &json["batch"], &json["events"]), (&"mep".into(), &100.into(), &1000.into()));
     assert!(json["plain_events_per_second"].is_null());
 }
@@ -336,29 +322,29 @@ fn throughput_says_what_was_measured() {
 #[test]
 fn throughput_with_columns_is_measured_in_turn_with_the_plain_one() {
     let directory = &sample();
-    let args = ["throughput", "events.mdf", "--duration", "0", "--threads", "1", "--events", "20", "--columns"];
-    let (json, err) = json_of(0, directory, &[&args[..], &["detector"]].concat());
+    let args = "throughput events.mdf --duration 0 --threads 1 --events 20 --columns";
+    let (json, err) = json_of(0, directory, (args, "detector"));
     assert!(json["plain_events_per_second"]["median"].as_f64().unwrap() > 0.0, "{json}");
     assert!(json["bytes_out_per_event"].as_f64() > json["hits_per_event"].as_f64().map(|hits| 32.0 * hits), "{json}");
     assert!(err.contains("without the columns") && err.contains("with to without"), "{err}");
     // What is looked up takes no time in the decoder.
-    let (json, _) = json_of(0, directory, &[&args[..], &["layer,board"]].concat());
+    let (json, _) = json_of(0, directory, (args, "layer,board"));
     assert!(json["plain_events_per_second"].is_null(), "{json}");
-    let (_, err) = run_to(2, directory, &[&args[..], &["charge", "--backend", "emulated"]].concat());
-    assert!(err.contains("the backends reference and cpu give charge, emulated does not"), "{err}");
+    let message = "the backends reference and cpu give charge, emulated does not";
+    says(2, directory, (args, "charge --backend emulated"), message);
 }
 
 #[test]
 fn throughput_without_a_file_measures_1000_embedded_events() {
-    let directory = tempfile::tempdir().unwrap();
-    let (json, err) = json_of(0, directory.path(), &["throughput", "--duration", "0", "--threads", "1"]);
+    let directory = &empty();
+    let (json, err) = json_of(0, directory, "throughput --duration 0 --threads 1");
     assert_eq!((&json["events"], &json["distinct_events"]), (&1000.into(), &1000.into()));
     assert!(!err.contains("distinct events, repeated"), "{err}");
     let simd = json["simd"].as_str().unwrap();
     assert!(err.contains(&format!("cpu ({simd}), 1 thread\n")), "{err}");
     assert!(json["pipeline"].is_null(), "{json}");
-    let kernels = ["throughput", "--duration", "0", "--events", "1", "--backend", "emulated", "--pipeline", "fused"];
-    let (json, err) = json_of(0, directory.path(), &kernels);
+    let args = "throughput --duration 0 --events 1 --backend emulated --pipeline fused";
+    let (json, err) = json_of(0, directory, args);
     assert_eq!((&json["pipeline"], &json["simd"]), (&"fused".into(), &serde_json::Value::Null));
     assert!(err.contains("emulated (fused), "), "{err}");
 }
@@ -366,8 +352,8 @@ fn throughput_without_a_file_measures_1000_embedded_events() {
 #[test]
 fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
     let directory = &sample();
-    let args = ["throughput", "events.mdf", "--duration", "0", "--threads", "1", "--events", "20"];
-    let (json, err) = json_of(0, directory, &[&args[..], &["--batch", "1,10", "--batch", "40"]].concat());
+    let args = "throughput events.mdf --duration 0 --threads 1 --events 20 --batch 1,10 --batch 40";
+    let (json, err) = json_of(0, directory, args);
     let results = json["batches"].as_array().unwrap();
     let of = |name: &str| results.iter().map(|result| result[name].as_u64().unwrap()).collect::<Vec<_>>();
     assert_eq!((of("batch"), of("events")), (vec![1, 10, 40], vec![20, 20, 40]));
@@ -384,24 +370,21 @@ fn several_batch_sizes_are_measured_in_turn_and_say_how_long_a_batch_takes() {
 #[test]
 fn throughput_of_nothing_fails() {
     let directory = &empty();
-    write(directory, "empty.mdf", &[]);
-    let (_, err) = run_to(1, directory, &["throughput", "empty.mdf"]);
-    assert!(err.contains("no event"), "{err}");
-    run_to(1, directory, &["throughput", "absent.mdf"]);
+    write(directory, "empty.mdf", b"");
+    says(1, directory, "throughput empty.mdf", "no event");
+    run_to(1, directory, "throughput absent.mdf");
     // Banks that would all be skipped.
-    run_to(0, directory, &["generate", "--format", "v4", "--events", "1", "--output", "."]);
+    run_to(0, directory, "generate --format v4 --events 1 --output .");
     write(directory, "v5.mdf", &event(&[bank(0, &ONE_HIT)]));
-    let (_, err) = run_to(1, directory, &[&["throughput", "v5.mdf"][..], &TABLES].concat());
-    assert!(err.contains("none of its UT banks has the board table's version"), "{err}");
-    run_to(2, directory, &["throughput", "--duration=-1"]);
-    run_to(2, directory, &["throughput", "--batch", "0"]);
+    says(1, directory, ("throughput v5.mdf", TABLES), "none of its UT banks has the board table's version");
+    run_to(2, directory, "throughput --duration=-1");
+    run_to(2, directory, "throughput --batch 0");
 }
 
 #[test]
 fn manual_pages_and_completions_lie_where_they_are_looked_for() {
     let directory = &empty();
-    let (out, _) = run_to(0, directory, &["share", "prefix/share"]);
-    assert!(out.contains("files written to prefix/share"), "{out}");
+    shows(directory, "share prefix/share", "files written to prefix/share");
     let page = |name: &str| String::from_utf8(read(directory, &format!("prefix/share/{name}"))).unwrap();
     for (manual, word) in
         [("ut-decode", "Upstream Tracker"), ("ut-decode-decode", "keep"), ("ut-decode-tune-run", "tune")]
@@ -417,6 +400,5 @@ fn manual_pages_and_completions_lie_where_they_are_looked_for() {
         assert!(page(script).contains("throughput"), "{script}");
     }
     write(directory, "file", b"");
-    let (_, err) = run_to(1, directory, &["share", "file"]);
-    assert!(err.contains("cannot make file"), "{err}");
+    says(1, directory, "share file", "cannot make file");
 }

@@ -6,13 +6,10 @@ use ut_decoding::decoder::cuda::choose;
 
 use crate::fake_driver::{self, FakeDriver};
 
-/// Arguments of `decode` for a small file with this backend, hits to standard output.
-fn decode(backend: &str) -> Vec<String> {
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/v5");
-    let at = |name: &str| fixture.join(name).display().to_string();
-    let [events, boards, geometry] = ["events.mdf", "boards.bin", "geometry.bin"].map(at);
-    let args = ["decode", &events, "--backend", backend, "--boards", &boards, "--geometry", &geometry];
-    args.map(str::to_owned).to_vec()
+/// The line that decodes a small file of the fixtures.
+fn decode(input: &str) -> String {
+    let at = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/v5");
+    format!("decode {at}/{input} --boards {at}/boards.bin --geometry {at}/geometry.bin")
 }
 
 #[test]
@@ -20,10 +17,10 @@ fn without_a_gpu_every_command_says_why_and_auto_takes_the_cpu_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let [store, output] = ["tune.sqlite", "sweep"].map(|name| folder.path().join(name).display().to_string());
     let small = "--events 1 --profile pp-low --backend cuda";
-    let run = |args: &[&str]| {
-        let output = FakeDriver::new().run_tool(&[("FAKE_CUDA_DEVICES", "0"), ("UT_DECODE_TUNE_DB", &store)], args);
+    let run = |line: &str| {
+        let output = FakeDriver::new().run_tool(&[("FAKE_CUDA_DEVICES", "0"), ("UT_DECODE_TUNE_DB", &store)], line);
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(err.contains("the NVIDIA driver finds no GPU"), "{args:?}: {err}");
+        assert!(err.contains("the NVIDIA driver finds no GPU"), "{line}: {err}");
         (output.status.code(), err)
     };
     for line in [
@@ -31,12 +28,11 @@ fn without_a_gpu_every_command_says_why_and_auto_takes_the_cpu_and_says_so() {
         format!("ablation {small}"),
         format!("sweep {small} --axis streams=1 --output {output}"),
         "tune run --backend cuda".to_owned(),
+        format!("{} --backend cuda", decode("events.mdf")),
     ] {
-        assert_eq!(run(&line.split(' ').collect::<Vec<_>>()).0, Some(1), "{line}");
+        assert_eq!(run(&line).0, Some(1), "{line}");
     }
-    let decode = |backend| run(&decode(backend).iter().map(String::as_str).collect::<Vec<_>>());
-    assert_eq!(decode("cuda").0, Some(1));
-    let (code, err) = decode("auto");
+    let (code, err) = run(&format!("{} --backend auto", decode("events.mdf")));
     assert!(code == Some(0) && err.contains("taking cpu"), "{err}");
     assert!(!Path::new(&store).exists(), "nothing is stored");
 }
@@ -46,8 +42,9 @@ fn without_a_gpu_every_command_says_why_and_auto_takes_the_cpu_and_says_so() {
 fn on_a_gpu_auto_takes_it_silently_and_gives_the_hits_of_the_reference() {
     choose(0).expect("a GPU");
     let run = |backend| {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_ut-decode")).args(decode(backend)).output();
-        let output = output.expect("the tool can be run");
+        let line = format!("{} --backend {backend}", decode("events.mdf"));
+        let mut tool = std::process::Command::new(env!("CARGO_BIN_EXE_ut-decode"));
+        let output = tool.args(line.split(' ')).output().expect("the tool can be run");
         assert!(output.status.success(), "{output:?}");
         (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned())
     };
@@ -57,29 +54,26 @@ fn on_a_gpu_auto_takes_it_silently_and_gives_the_hits_of_the_reference() {
 }
 
 /// The tool, with the fake driver.
-fn on_the_fake(args: &[&str]) -> std::process::Output {
-    let output = FakeDriver::new().run_tool(&[("FAKE_CUDA_SEED", "3")], args);
+fn on_the_fake(line: &str) -> std::process::Output {
+    let output = FakeDriver::new().run_tool(&[("FAKE_CUDA_SEED", "3")], line);
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success(), "{args:?}: {err}");
-    assert!(fake_driver::complaints(&output).is_empty(), "{args:?}: {err}");
+    assert!(output.status.success() && fake_driver::complaints(&output).is_empty(), "{line}: {err}");
     output
 }
 
 #[test]
 fn with_a_driver_a_file_is_decoded_as_by_the_reference() {
     let folder = tempfile::tempdir().unwrap();
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    on_the_fake(&["generate", "--events", "3", "--profile", "pp-low", "--output", &at("")]);
-    let (events, boards, geometry) = (at("events.mdf"), at("boards.bin"), at("geometry.bin"));
-    let decode = |backend: &str, layout: &str, csv: &str| {
-        let tables = ["--boards", &boards, "--geometry", &geometry, "--set", layout, "--batch", "2"];
-        let output = ["--backend", backend, "--output", csv, "--json", "-"];
-        let output = on_the_fake(&[&["decode", &events], &tables[..], &output[..]].concat());
-        (std::fs::read(csv).unwrap(), output)
+    let at = folder.path().display();
+    on_the_fake(&format!("generate --events 3 --profile pp-low --output {at}"));
+    let decode = |options: &str| {
+        let files = format!("{at}/events.mdf --boards {at}/boards.bin --geometry {at}/geometry.bin");
+        let output = on_the_fake(&format!("decode {files} --batch 2 --output {at}/hits.csv --json - {options}"));
+        (std::fs::read(folder.path().join("hits.csv")).unwrap(), output)
     };
-    let (expected, _) = decode("reference", "layout=allen", &at("reference.csv"));
-    for layout in ["layout=allen", "layout=mep"] {
-        let (hits, output) = decode("auto", layout, &at("cuda.csv"));
+    let (expected, _) = decode("--backend reference");
+    for layout in ["allen", "mep"] {
+        let (hits, output) = decode(&format!("--backend auto --set layout={layout}"));
         assert!(hits == expected, "{layout}");
         assert!(String::from_utf8_lossy(&output.stdout).contains("\"cuda\""), "auto took another backend");
         assert!(String::from_utf8_lossy(&output.stderr).contains("this is not a GPU"));
@@ -87,31 +81,27 @@ fn with_a_driver_a_file_is_decoded_as_by_the_reference() {
 }
 
 /// Decodes a fixture on the fake by the fused kernels; gives hits, and what the fake said.
-fn decode_fused(input: &str, more: &[&str]) -> (Vec<u8>, String) {
-    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/v5");
-    let at = |name: &str| fixture.join(name).display().to_string();
-    let [events, boards, geometry] = [input, "boards.bin", "geometry.bin"].map(at);
+fn decode_fused(input: &str, more: &str) -> (Vec<u8>, String) {
     let folder = tempfile::tempdir().unwrap();
-    let csv = folder.path().join("hits.csv").display().to_string();
-    let args = ["decode", &events, "--boards", &boards, "--geometry", &geometry, "--output", &csv, "--untuned"];
-    let output = on_the_fake(&[&args[..], &["--backend", "cuda", "--pipeline", "fused"], more].concat());
+    let csv = folder.path().join("hits.csv");
+    let (decode, to) = (decode(input), csv.display());
+    let output = on_the_fake(&format!("{decode} --output {to} --untuned --backend cuda --pipeline fused {more}"));
     (std::fs::read(csv).unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 #[test]
 fn registers_and_carve_out_are_the_fused_kernels_alone_and_change_no_hit() {
-    let (hits, said) = decode_fused("events.mdf", &[]);
+    let (hits, said) = decode_fused("events.mdf", "");
     // The PTX says so itself.
     assert!(said.contains("fused__v5_allen_fused has at most 48 registers"), "{said}");
     let prefers: Vec<&str> = said.lines().filter(|line| line.contains("shared memory")).collect();
     assert!(matches!(prefers[..], [one] if one.contains("fused__v5_allen_fused prefers") && !one.contains(" 100 %")));
-    let limits = ["--set", "cuda.registers=56", "--set", "fused.carve_out=58"];
-    let (limited, said) = decode_fused("events.mdf", &limits);
+    let (limited, said) = decode_fused("events.mdf", "--set cuda.registers=56 --set fused.carve_out=58");
     assert!(said.contains("fused__v5_allen_fused has at most 56 registers"), "{said}");
     let others = "fused_others__v5_allen_fused has at most 64 registers";
     assert!(said.contains(others) && said.contains("prefers 58 %"), "{said}");
     assert!(limited == hits);
-    let (unset, said) = decode_fused("events.mdf", &["--set", "fused.carve_out=1"]);
+    let (unset, said) = decode_fused("events.mdf", "--set fused.carve_out=1");
     assert!(!said.contains("prefers") && unset == hits, "{said}");
 }
 
@@ -122,19 +112,19 @@ fn memory_is_allocated_and_waited_for_a_few_times_and_damaged_events_are_no_batc
         let line = said.lines().find(|line| line.contains("the context ends after")).expect("the counts");
         line.split(|c: char| !c.is_ascii_digit()).filter_map(|word| word.parse().ok()).collect()
     };
-    let (hits, said) = decode_fused("troubles.mdf", &[]);
+    let (hits, said) = decode_fused("troubles.mdf", "");
     let [_, _, _, launches, allocations, pinned, waits, 0] = counts(&said)[..] else { panic!("{said}") };
     // Two decoders take turns: each has its tables, and one of them the batch.
     assert!(allocations <= 6 && pinned <= 4 && waits <= 2 && launches <= 4, "{said}");
-    let (mep, said) = decode_fused("troubles.mdf", &["--set", "layout=mep"]);
+    let (mep, said) = decode_fused("troubles.mdf", "--set layout=mep");
     assert!(counts(&said)[3] <= 12 && mep == hits, "{said}");
 }
 
 #[test]
 fn a_function_that_the_driver_lacks_is_named_and_nothing_panics() {
-    let throughput = ["throughput", "--events", "1", "--profile", "pp-low", "--duration", "0", "--backend", "cuda"];
-    for (function, more) in [("cuMemHostAlloc", &[][..]), ("cuGraphLaunch", &["--set", "cuda.graph=1"])] {
-        let output = FakeDriver::without(function).run_tool(&[], &[&throughput[..], more].concat());
+    let throughput = "throughput --events 1 --profile pp-low --duration 0 --backend cuda";
+    for (function, more) in [("cuMemHostAlloc", ""), ("cuGraphLaunch", "--set cuda.graph=1")] {
+        let output = FakeDriver::without(function).run_tool(&[], &format!("{throughput} {more}"));
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(1) && err.contains(&format!("libcuda has no {function}:")), "{err}");
     }

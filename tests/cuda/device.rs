@@ -2,16 +2,16 @@
 
 use ut_decoding::decoder::cuda::Readback;
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{BatchReport, DecodeOptions, Decoder, Grouping, UtHits};
+use ut_decoding::{BatchReport, Decoder, UtHits};
 
 use crate::fake_driver::{FakeDriver, complaints, on_the_fake, on_the_fakes};
 use crate::suite::events::allen_batch;
-use crate::{KERNELS, compare, cuda, detector, events};
+use crate::{Checked, KERNELS, events};
+
 #[test]
 fn a_device_that_fails_is_an_error_and_no_end_of_the_program() {
     let output = on_the_fake(&[], &|| {
-        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-        let mut decoder = cuda(&tables, options);
+        let mut decoder = Checked::v5();
         let batch = allen_batch(&events(BankVersion::V5, 1, 1));
         let gone = decoder.upload(batch.view()).unwrap().batch();
         // SAFETY: none: it was given back. The fake notices, and nothing else is there to suffer.
@@ -41,10 +41,9 @@ fn kernels_are_timed_in_the_order_of_launch() {
     on_the_fakes(&LAUNCHES.map(|(pipeline, _)| [(KERNELS, pipeline)]), || {
         let pipeline = std::env::var(KERNELS).unwrap_or_default();
         let (_, launches) = *LAUNCHES.iter().find(|(name, _)| pipeline == *name).expect("one of them");
-        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-        let mut decoder = cuda(&tables, options);
+        let mut decoder = Checked::v5();
         decoder.time_kernels(true);
-        compare(&mut decoder, &tables, options, allen_batch(&events(BankVersion::V5, 1, 1)).view());
+        decoder.compare(&allen_batch(&events(BankVersion::V5, 1, 1)));
         let times = decoder.take_times().expect("they were recorded");
         assert_eq!(times.iter().map(|(kernel, _)| kernel.name()).collect::<Vec<_>>().join(" "), launches);
         assert!(times.iter().all(|(_, time)| *time > 0.0), "{times:?}");
@@ -65,8 +64,7 @@ fn what_keeps_a_gpu_from_being_used_is_said() {
     ];
     let fake = FakeDriver::new();
     for (settings, words) in cases {
-        let args = |backend| ["throughput", "--events", "1", "--duration", "0", "--backend", backend];
-        let output = fake.run_tool(settings, &args("cuda"));
+        let output = fake.run_tool(settings, "throughput --events 1 --duration 0 --backend cuda");
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{err}");
         assert!(err.contains(words), "{words:?} is not in {err}");
@@ -77,13 +75,12 @@ fn what_keeps_a_gpu_from_being_used_is_said() {
 fn a_device_whose_memory_is_used_up_says_so_and_the_decoder_recovers() {
     let memory = (3 << 20).to_string();
     let output = on_the_fake(&[("FAKE_CUDA_MEMORY", &memory)], &|| {
-        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-        let mut decoder = cuda(&tables, options);
+        let mut decoder = Checked::v5();
         let large = allen_batch(&events(BankVersion::V5, 1, 60));
-        let mut hits = UtHits::with_capacity(60, tables.n_groups(), large.view().max_hits());
+        let mut hits = UtHits::with_capacity(60, decoder.tables.n_groups(), large.view().max_hits());
         let error = decoder.decode(large.view(), &mut hits, &mut BatchReport::new()).unwrap_err();
         assert!(error.to_string().contains("do not fit"), "{error}");
-        compare(&mut decoder, &tables, options, allen_batch(&events(BankVersion::V5, 1, 1)).view());
+        decoder.compare(&allen_batch(&events(BankVersion::V5, 1, 1)));
     });
     assert!(output.is_none_or(|output| complaints(&output).is_empty()));
 }

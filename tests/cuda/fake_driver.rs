@@ -57,11 +57,11 @@ impl FakeDriver {
         command.envs(settings.iter().copied());
     }
 
-    /// Runs the tool with the fake.
-    pub fn run_tool(&self, settings: &[(&str, &str)], args: &[&str]) -> Output {
+    /// Runs the tool with the fake; the line is split at spaces.
+    pub fn run_tool(&self, settings: &[(&str, &str)], line: &str) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_ut-decode"));
         self.give_to(&mut command, settings);
-        command.args(args).output().expect("the tool can be run")
+        command.args(line.split_whitespace()).output().expect("the tool can be run")
     }
 }
 

@@ -1,12 +1,12 @@
 //! Batches whose kernels are launched as CUDA graphs. That they give the same hits is tested with everything else.
 
-use ut_decoding::decoder::cuda::{CudaDecoder, GraphUse, Readback};
+use ut_decoding::decoder::cuda::{GraphUse, Readback};
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping};
+use ut_decoding::{EventBatch, Grouping};
 
 use crate::fake_driver::{on_the_fakes, well_on_the_fake};
 use crate::suite::events::allen_batch;
-use crate::{KERNELS, collect_as_reference, compare, cuda, detector, events};
+use crate::{Checked, KERNELS, events};
 
 /// Both pipelines, as graphs.
 const GRAPHS: [(&str, &str); 2] = [(KERNELS, "allen graph"), (KERNELS, "fused graph")];
@@ -16,15 +16,15 @@ fn batches() -> Vec<EventBatch> {
     (0..6).map(|i| allen_batch(&events(BankVersion::V5, i, 1 + i as usize % 2))).collect()
 }
 
-fn used(decoder: &mut CudaDecoder) -> GraphUse {
+fn used(decoder: &mut Checked) -> GraphUse {
     decoder.device().graph_use().cloned().unwrap_or_default()
 }
 
 /// Decodes a batch on the device twice, hits to the host and left there.
-fn decode(decoder: &mut CudaDecoder, tables: &DetectorTables, batch: &EventBatch) {
+fn decode(decoder: &mut Checked, batch: &EventBatch) {
     let resident = decoder.upload(batch.view()).unwrap();
     let ticket = decoder.submit(&resident, Readback::Hits).unwrap();
-    collect_as_reference(decoder, ticket, tables, DecodeOptions::default(), batch);
+    decoder.check(ticket, batch);
     let ticket = decoder.submit(&resident, Readback::None).unwrap();
     decoder.collect_resident(ticket).unwrap();
 }
@@ -32,17 +32,16 @@ fn decode(decoder: &mut CudaDecoder, tables: &DetectorTables, batch: &EventBatch
 #[test]
 fn batches_of_as_many_events_share_a_graph_whatever_is_in_them() {
     on_the_fakes(&GRAPHS.map(|graphs| [graphs]), || {
-        let tables = detector(BankVersion::V5, Grouping::YRows);
-        let mut decoder = cuda(&tables, DecodeOptions::default());
+        let mut decoder = Checked::v5();
         // The buffers grow to what they are for good.
         let batches = batches();
         for batch in &batches {
-            decode(&mut decoder, &tables, batch);
+            decode(&mut decoder, batch);
         }
         let before = used(&mut decoder);
         for _ in 0..3 {
             for batch in &batches {
-                decode(&mut decoder, &tables, batch);
+                decode(&mut decoder, batch);
             }
         }
         let after = used(&mut decoder);
@@ -57,8 +56,7 @@ fn batches_of_as_many_events_share_a_graph_whatever_is_in_them() {
 #[test]
 fn a_batch_that_stays_where_it_is_is_one_launch_each_time() {
     on_the_fakes(&GRAPHS.map(|graphs| [graphs]), || {
-        let tables = detector(BankVersion::V5, Grouping::YRows);
-        let mut decoder = cuda(&tables, DecodeOptions::default());
+        let mut decoder = Checked::v5();
         let batch = allen_batch(&events(BankVersion::V5, 1, 2));
         let resident = [decoder.upload(batch.view()).unwrap()];
         // Often enough that every stream has seen twice what is decoded before the clock runs, and what after.
@@ -72,19 +70,18 @@ fn a_batch_that_stays_where_it_is_is_one_launch_each_time() {
         assert_eq!(after.made, before.made);
         // On every stream once before the clock runs.
         assert_eq!(after.launched - before.launched, passes as u64 + streams);
-        compare(&mut decoder, &tables, DecodeOptions::default(), batch.view());
+        decoder.compare(&batch);
     });
 }
 
 #[test]
 fn more_kinds_of_batches_than_are_remembered_are_decoded_all_the_same() {
     on_the_fakes(&GRAPHS.map(|graphs| [graphs]), || {
-        let tables = detector(BankVersion::V4, Grouping::YRows);
-        let mut decoder = cuda(&tables, DecodeOptions::default());
+        let mut decoder = Checked::new(BankVersion::V4, Grouping::YRows);
         let kinds: Vec<_> = (1..7).map(|n| allen_batch(&events(BankVersion::V4, n, n as usize))).collect();
         for batch in kinds.iter().chain(&kinds) {
-            compare(&mut decoder, &tables, DecodeOptions::default(), batch.view());
-            compare(&mut decoder, &tables, DecodeOptions::default(), batch.view());
+            decoder.compare(batch);
+            decoder.compare(batch);
         }
         assert!(used(&mut decoder).made > 4);
     });
@@ -96,17 +93,16 @@ fn a_driver_that_refuses_is_used_without_graphs_and_its_words_are_kept() {
         ["cuStreamBeginCapture", "cuStreamGetCaptureInfo", "cuGraphInstantiate", "cuGraphExecKernelNodeSetParams"];
     for (function, pipeline) in functions.into_iter().zip(GRAPHS.into_iter().cycle()) {
         well_on_the_fake(&[pipeline, ("FAKE_CUDA_REFUSE", function)], || {
-            let tables = detector(BankVersion::V5, Grouping::YRows);
-            let mut decoder = cuda(&tables, DecodeOptions::default());
+            let mut decoder = Checked::v5();
             // The buffers grow no more after the first two, and the others lie elsewhere.
             let batches = batches();
             for batch in &batches {
-                decode(&mut decoder, &tables, batch);
+                decode(&mut decoder, batch);
             }
             let refused = used(&mut decoder).refused.expect("the driver refuses");
             assert!(refused.contains("CUDA_ERROR_NOT_SUPPORTED"), "{refused}");
             let before = used(&mut decoder);
-            decode(&mut decoder, &tables, &batches[0]);
+            decode(&mut decoder, &batches[0]);
             assert_eq!(used(&mut decoder), before, "it is not asked again");
         });
     }
@@ -115,16 +111,15 @@ fn a_driver_that_refuses_is_used_without_graphs_and_its_words_are_kept() {
 #[test]
 fn kernels_that_are_timed_are_launched_one_by_one() {
     well_on_the_fake(&GRAPHS[..1], || {
-        let tables = detector(BankVersion::V5, Grouping::YRows);
-        let mut decoder = cuda(&tables, DecodeOptions::default());
+        let mut decoder = Checked::v5();
         let batch = allen_batch(&events(BankVersion::V5, 1, 1));
         for _ in 0..3 {
-            compare(&mut decoder, &tables, DecodeOptions::default(), batch.view());
+            decoder.compare(&batch);
         }
         let before = used(&mut decoder);
         assert!(before.launched > 0);
         decoder.time_kernels(true);
-        compare(&mut decoder, &tables, DecodeOptions::default(), batch.view());
+        decoder.compare(&batch);
         assert_eq!(decoder.take_times().unwrap().len(), 9);
         assert_eq!(used(&mut decoder), before);
     });

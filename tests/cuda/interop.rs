@@ -12,7 +12,7 @@ use ut_decoding::{BatchView, DecodeOptions, Grouping};
 
 use crate::fake_driver::{complaints, on_the_fake, on_the_fakes, well_on_the_fake};
 use crate::suite::events::{allen_batch, mep_batch};
-use crate::{RUNS, collect_as_reference, detector, events, pipeline};
+use crate::{Checked, RUNS, detector, events, pipeline};
 
 /// The caller's side: a context that is held once, and a stream in it.
 pub struct Caller {
@@ -108,17 +108,17 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
         // - `caller` is declared before the decoder and the streams, and so dropped after them.
         let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
         let config = CudaConfig { pipeline: pipeline().0, ..CudaConfig::default() };
-        let options = DecodeOptions::default();
         let on = caller.device().with_graphs(graph).unwrap();
         assert_eq!(on.raw_context(), caller.context);
-        let mut decoder = CudaDecoder::on_streams(on, vec![decoders], &tables, options, config).unwrap();
+        let decoder = CudaDecoder::on_streams(on, vec![decoders], &tables, DecodeOptions::default(), config).unwrap();
+        let mut decoder = Checked { tables, decoder };
         assert_eq!(decoder.streams(), 1);
         let events = events(BankVersion::V5, 5, 2);
         for batch in [allen_batch(&events), mep_batch(&events), allen_batch(&events)] {
             let (there, memory, host) = send(&mut device, &mine, &batch.view());
             // SAFETY: the memory is kept until the batch was collected.
             let ticket = unsafe { decoder.submit_resident(&there, Readback::Hits) }.unwrap();
-            collect_as_reference(&mut decoder, ticket, &tables, options, &batch);
+            decoder.check(ticket, &batch);
             drop((memory, host));
         }
         // With a batch in flight.
@@ -194,7 +194,8 @@ fn what_a_stream_may_still_use_that_cannot_be_waited_for_is_not_given_back() {
         // - It is captured while a batch is in flight: to show that no memory is lost to others by it.
         let stream = unsafe { device.borrow_stream(caller.stream.cast()) };
         let config = CudaConfig::default();
-        let mut decoder = CudaDecoder::on_streams(device, vec![stream], &tables, options, config).unwrap();
+        let decoder = CudaDecoder::on_streams(device, vec![stream], &tables, options, config).unwrap();
+        let mut decoder = Checked { tables, decoder };
         let batch = allen_batch(&events(BankVersion::V5, 5, 1));
         let pinned = decoder.pin(batch.view()).unwrap();
         let ticket = decoder.submit(&pinned, Readback::Hits).unwrap();
@@ -205,7 +206,7 @@ fn what_a_stream_may_still_use_that_cannot_be_waited_for_is_not_given_back() {
             assert!(refused.contains("CAPTURE_UNSUPPORTED"), "{refused}");
         });
         let ticket = decoder.submit(batch.view(), Readback::Hits).unwrap();
-        collect_as_reference(&mut decoder, ticket, &tables, options, &batch);
+        decoder.check(ticket, &batch);
         let _ = decoder.submit(batch.view(), Readback::Hits).unwrap();
         captured(caller.stream, || drop(decoder));
     });

@@ -18,13 +18,15 @@ mod streams;
 #[path = "../suite/mod.rs"]
 mod suite;
 
+use std::ops::{Deref, DerefMut};
+
 use suite::backends::{as_reference, cuda_config, decode};
 use suite::events::{Event, VERSIONS, allen_batch, generated_as, tables_in as detector, v5, v5_payload};
 use ut_decoding::decoder::Pipeline;
-use ut_decoding::decoder::cuda::{CudaDecoder, Ticket};
+use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Ticket};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::synth::Profile;
-use ut_decoding::{BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, UtHits};
+use ut_decoding::{BatchReport, DecodeOptions, DetectorTables, EventBatch, Grouping, UtHits};
 use ut_kernels::detector::BankVersion;
 
 /// Says in a child process which kernels are meant, and whether they are launched as graphs.
@@ -44,12 +46,6 @@ fn events(version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
     generated_as(Profile::PpLow, version, seed, n)
 }
 
-/// Compares what a decoder makes of a batch with the reference.
-#[track_caller]
-fn compare(decoder: &mut dyn Decoder, tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) {
-    as_reference(decoder, tables, options, batch).unwrap();
-}
-
 /// The kernels that are meant, and whether they are launched as graphs.
 fn pipeline() -> (Pipeline, bool) {
     let kernels = std::env::var(KERNELS).unwrap_or_default();
@@ -58,9 +54,65 @@ fn pipeline() -> (Pipeline, bool) {
     (pipeline, words.next() == Some("graph"))
 }
 
-fn cuda(tables: &DetectorTables, options: DecodeOptions) -> CudaDecoder {
-    let (pipeline, graph) = pipeline();
-    CudaDecoder::new(tables, options, cuda_config(pipeline, graph)).expect("the fake is a GPU")
+/// A decoder with default options, whose hits are compared with the reference's.
+struct Checked {
+    tables: DetectorTables,
+    decoder: CudaDecoder,
+}
+
+impl Checked {
+    /// By the [kernels that are meant](KERNELS).
+    fn new(version: BankVersion, grouping: Grouping) -> Self {
+        let (pipeline, graph) = pipeline();
+        Self::with(detector(version, grouping), cuda_config(pipeline, graph))
+    }
+
+    fn v5() -> Self {
+        Self::new(BankVersion::V5, Grouping::YRows)
+    }
+
+    fn with(tables: DetectorTables, config: CudaConfig) -> Self {
+        let made = CudaDecoder::new(&tables, DecodeOptions::default(), config);
+        Self { tables, decoder: made.expect("the fake is a GPU") }
+    }
+
+    fn reference(&self, batch: &EventBatch) -> (UtHits, BatchReport) {
+        let mut reference = ReferenceDecoder::new(&self.tables, DecodeOptions::default());
+        decode(&mut reference, &self.tables, batch.view())
+    }
+
+    /// Compares what it makes of a batch.
+    #[track_caller]
+    fn compare(&mut self, batch: &EventBatch) {
+        as_reference(&mut self.decoder, &self.tables, DecodeOptions::default(), batch.view()).unwrap();
+    }
+
+    /// Compares what is collected.
+    #[track_caller]
+    fn check(&mut self, ticket: Ticket, batch: &EventBatch) {
+        let (expected, expected_report) = self.reference(batch);
+        let found = self.decoder.collect(ticket).unwrap();
+        assert_eq!((found.len(), found.offsets()), (expected.len(), expected.offsets()));
+        let mut hits = UtHits::with_capacity(batch.n_events, self.tables.n_groups(), found.len());
+        let mut report = BatchReport::new();
+        found.copy_to(&mut hits, &mut report).unwrap();
+        assert_eq!(report, expected_report);
+        assert!(hits == expected, "hits differ");
+    }
+}
+
+impl Deref for Checked {
+    type Target = CudaDecoder;
+
+    fn deref(&self) -> &CudaDecoder {
+        &self.decoder
+    }
+}
+
+impl DerefMut for Checked {
+    fn deref_mut(&mut self) -> &mut CudaDecoder {
+        &mut self.decoder
+    }
 }
 
 /// A batch with more strips than its bytes have room for: all its events are the first one.
@@ -73,23 +125,4 @@ fn overlapping() -> EventBatch {
     batch.raw.truncate(one as usize);
     batch.offsets = vec![0, 0, 0, one];
     batch
-}
-
-/// Compares what is collected with the reference.
-#[track_caller]
-fn collect_as_reference(
-    decoder: &mut CudaDecoder,
-    ticket: Ticket,
-    tables: &DetectorTables,
-    options: DecodeOptions,
-    batch: &EventBatch,
-) {
-    let (expected, expected_report) = decode(&mut ReferenceDecoder::new(tables, options), tables, batch.view());
-    let found = decoder.collect(ticket).unwrap();
-    assert_eq!((found.len(), found.offsets()), (expected.len(), expected.offsets()));
-    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), found.len());
-    let mut report = BatchReport::new();
-    found.copy_to(&mut hits, &mut report).unwrap();
-    assert_eq!(report, expected_report);
-    assert!(hits == expected, "hits differ");
 }

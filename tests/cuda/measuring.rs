@@ -1,24 +1,22 @@
 //! `throughput`, `ablation`, `sweep` and `compare` with `--backend cuda`, end to end, on a fake driver: what they say,
 //! not how fast it is.
 
-use std::process::Output;
-
 use serde_json::Value;
 
 use crate::fake_driver::{FakeDriver, complaints};
 
 /// Runs the tool on a few small events with the fake; it must end with `code`, and the fake must have no complaint.
-fn run(code: i32, settings: &[(&str, &str)], args: &[&str]) -> (String, String) {
-    let output: Output = FakeDriver::new().run_tool(settings, args);
+fn run(code: i32, settings: &[(&str, &str)], line: &str) -> (String, String) {
+    let output = FakeDriver::new().run_tool(settings, line);
     let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
-    assert_eq!(output.status.code(), Some(code), "{args:?}\n--- stdout\n{out}\n--- stderr\n{err}");
-    assert_eq!(complaints(&output), [""; 0], "{args:?}");
+    assert_eq!(output.status.code(), Some(code), "{line}\n--- stdout\n{out}\n--- stderr\n{err}");
+    assert_eq!(complaints(&output), [""; 0], "{line}");
     (out, err)
 }
 
-fn json(args: &[&str]) -> (Value, String) {
-    let few = ["--events", "2", "--profile", "pp-low", "--backend", "cuda", "--json", "-"];
-    let (out, err) = run(0, &[("FAKE_CUDA_SEED", "1")], &[args, &few].concat());
+fn json(line: &str) -> (Value, String) {
+    let few = "--events 2 --profile pp-low --backend cuda --json -";
+    let (out, err) = run(0, &[("FAKE_CUDA_SEED", "1")], &format!("{line} {few}"));
     (serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error} in {out}")), err)
 }
 
@@ -29,12 +27,10 @@ fn median(value: &Value) -> f64 {
 #[test]
 fn throughput_measures_three_modes_in_turn_and_every_kernel() {
     let args = "throughput --pipeline allen --batch 1 --threads 2 --duration 0 --set count.block_x=64";
-    let (result, text) = json(&args.split(' ').collect::<Vec<_>>());
+    let (result, text) = json(args);
     let modes = result["modes"].as_array().unwrap();
-    assert_eq!(
-        modes.iter().map(|mode| mode["mode"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["device-resident", "hits-on-device", "end-to-end"]
-    );
+    let names: Vec<&str> = modes.iter().map(|mode| mode["mode"].as_str().unwrap()).collect();
+    assert_eq!(names, ["device-resident", "hits-on-device", "end-to-end"]);
     for mode in modes {
         assert!(median(&mode["events_per_second"]) > 0.0 && median(&mode["latency"]["us"]) > 0.0, "{mode}");
         assert_eq!(mode["repetitions"], result["repetitions"], "interleaved");
@@ -56,9 +52,9 @@ fn throughput_measures_three_modes_in_turn_and_every_kernel() {
 
 #[test]
 fn the_fused_kernels_are_measured_like_the_seven_and_as_graphs_where_the_driver_has_them() {
-    let args = ["throughput", "--batch", "1", "--threads", "1", "--duration", "0", "--pipeline"];
-    let of = |more: &[&str]| json(&[&args[..], more].concat());
-    let ((fused, text), (allen, _)) = (of(&["fused"]), of(&["allen"]));
+    let args = "throughput --batch 1 --threads 1 --duration 0 --pipeline";
+    let of = |more: &str| json(&format!("{args} {more}"));
+    let ((fused, text), (allen, _)) = (of("fused"), of("allen"));
     let names = |of: &Value| -> Vec<String> {
         of["kernels"].as_array().unwrap().iter().map(|kernel| kernel["kernel"].as_str().unwrap().to_owned()).collect()
     };
@@ -73,18 +69,18 @@ fn the_fused_kernels_are_measured_like_the_seven_and_as_graphs_where_the_driver_
     assert!(0.9 * least < moved && moved < asked(&fused), "{moved} of {least}");
 
     assert!(fused["graphs"].is_null() && !text.contains("graph"), "{text}");
-    let (graphs, text) = of(&["fused", "--set", "cuda.graph=1"]);
+    let (graphs, text) = of("fused --set cuda.graph=1");
     assert_eq!(graphs["digest"], fused["digest"], "the same bits");
     assert!(graphs["graphs"]["launched"].as_u64().unwrap() > 0, "{graphs}");
     assert!(text.contains("launched as a graph"), "{text}");
-    let few = ["fused", "--set", "cuda.graph=1", "--events", "1", "--profile", "pp-low", "--backend", "cuda"];
-    let (out, _) = run(0, &[("FAKE_CUDA_REFUSE", "cuStreamBeginCapture")], &[&args[..], &few].concat());
+    let line = format!("{args} fused --set cuda.graph=1 --events 1 --profile pp-low --backend cuda");
+    let (out, _) = run(0, &[("FAKE_CUDA_REFUSE", "cuStreamBeginCapture")], &line);
     assert!(out.contains("no graphs, launches one by one") && out.contains("CUDA_ERROR_NOT_SUPPORTED"), "{out}");
 }
 
 #[test]
 fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
-    let (result, text) = json(&["ablation", "--set", "batch=2", "--set", "streams=1", "--duration", "0"]);
+    let (result, text) = json("ablation --set batch=2 --set streams=1 --duration 0");
     let rungs = result["rungs"].as_array().unwrap();
     assert_eq!(rungs.len(), 11);
     for (i, rung) in rungs.iter().enumerate() {
@@ -104,9 +100,8 @@ fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
 
 #[test]
 fn a_ladder_that_was_not_compiled_is_refused() {
-    for other in [["--format", "v4"], ["--set", "layout=mep"]] {
-        let args = ["ablation", "--events", "1", "--profile", "pp-low", "--backend", "cuda"];
-        let (_, err) = run(1, &[], &[&args[..], &other].concat());
+    for other in ["--format v4", "--set layout=mep"] {
+        let (_, err) = run(1, &[], &format!("ablation --events 1 --profile pp-low --backend cuda {other}"));
         assert!(err.contains("compiled for v5 banks in Allen layout"), "{err}");
     }
 }
@@ -114,54 +109,46 @@ fn a_ladder_that_was_not_compiled_is_refused() {
 #[test]
 fn a_sweep_measures_points_on_the_gpu_and_skips_what_it_cannot_run() {
     let folder = tempfile::tempdir().unwrap();
-    let output = folder.path().join("sweep").display().to_string();
-    let few =
-        ["sweep", "--events", "2", "--set", "batch=2", "--profile", "pp-low", "--backend", "cuda", "--rounds", "1"];
-    let axes = ["--axis", "cluster.block_x=16,32", "--axis", "cluster.block_y=1,2", "--axis", "streams=1,2"];
+    let few = "--events 2 --set batch=2 --profile pp-low --backend cuda --rounds 1";
+    let at = |name: &str| folder.path().join(name);
+    let line = |name: &str, more: &str| format!("sweep --output {} {few} {more}", at(name).display());
+    let axes = "--axis cluster.block_x=16,32 --axis cluster.block_y=1,2 --axis streams=1,2";
+    let report =
+        |name: &str| -> Value { serde_json::from_slice(&std::fs::read(at(name).join("sweep.json")).unwrap()).unwrap() };
     for mode in ["device-resident", "end-to-end"] {
-        run(0, &[], &[&few[..], &axes, &["--output", &output, "--fresh", "--mode", mode]].concat());
-        let report = std::fs::read_to_string(folder.path().join("sweep/sweep.json")).unwrap();
-        let report: Value = serde_json::from_str(&report).unwrap();
+        run(0, &[], &line(mode, &format!("{axes} --mode {mode}")));
+        let report = report(mode);
         // Six of the grid, and the default with three streams.
         let points = report["points"].as_array().unwrap();
         assert_eq!(points.len(), 7);
         assert!(points.iter().all(|point| median(&point["measured"]) > 0.0), "{points:?}");
         assert_eq!(report["skipped"].as_array().unwrap().len(), 2, "half a warp");
         assert_eq!(report["about"]["unit"], format!("events/s {mode}"));
-        let page = std::fs::read_to_string(folder.path().join("sweep/sweep.html")).unwrap();
+        let page = std::fs::read_to_string(at(mode).join("sweep.html")).unwrap();
         assert!(page.contains("while measured") && page.contains("compute capability"), "the environment is told");
     }
     // The journal of another mode is not gone on with.
-    let (_, err) = run(1, &[], &[&few[..], &axes, &["--output", &output]].concat());
+    let (_, err) = run(1, &[], &line("end-to-end", axes));
     assert!(err.contains("belongs to another sweep"), "{err}");
     // Both pipelines in one process.
-    let axes = ["--axis", "pipeline=fused,allen", "--axis", "cuda.graph=0,1", "--fresh", "--output", &output];
-    run(0, &[], &[&few[..], &axes].concat());
-    let report = std::fs::read_to_string(folder.path().join("sweep/sweep.json")).unwrap();
-    let report: Value = serde_json::from_str(&report).unwrap();
+    run(0, &[], &line("both", "--axis pipeline=fused,allen --axis cuda.graph=0,1"));
+    let report = report("both");
     let points = report["points"].as_array().unwrap();
     assert!(points.len() == 4 && points.iter().all(|point| median(&point["measured"]) > 0.0), "{points:?}");
 }
 
 #[test]
 fn launch_parameters_of_a_gpu_can_be_compared() {
-    let rules = ["--looks", "4", "--rounds", "2", "--json", "-"];
     let input = tempfile::tempdir().unwrap();
-    let sample = input.path().display().to_string();
-    run(0, &[], &["generate", "--events", "1", "--profile", "pp-low", "--output", &sample]);
-    let [events, boards, geometry] =
-        ["events.mdf", "boards.bin", "geometry.bin"].map(|name| format!("{sample}/{name}"));
-    let settings = format!("{sample}/tables.toml");
-    std::fs::write(&settings, format!("boards = {boards:?}\ngeometry = {geometry:?}\n")).unwrap();
-    let files = [&events, "--config", &settings];
-    let unknown = ["compare", "--backend", "cuda", "", "cpu.simd=avx2"];
-    let (_, err) = run(2, &[], &[&unknown[..], &files].concat());
+    let at = input.path().display();
+    run(0, &[], &format!("generate --events 1 --profile pp-low --output {at}"));
+    let settings = format!("boards = '{at}/boards.bin'\ngeometry = '{at}/geometry.bin'\n");
+    std::fs::write(input.path().join("tables.toml"), settings).unwrap();
+    let compare = |sets: &str| format!("compare --backend cuda {sets} {at}/events.mdf --config {at}/tables.toml");
+    let (_, err) = run(2, &[], &compare("batch=1 cpu.simd=avx2"));
     assert!(err.contains("cuda has no parameter called \"cpu.simd\""), "{err}");
-    let output = FakeDriver::new().run_tool(
-        &[],
-        &[&["compare", "--backend", "cuda", "batch=1,streams=1", "batch=1,streams=1,block_y=2"][..], &files, &rules]
-            .concat(),
-    );
+    let sets = compare("batch=1,streams=1 batch=1,streams=1,block_y=2");
+    let output = FakeDriver::new().run_tool(&[], &format!("{sets} --looks 4 --rounds 2 --json -"));
     assert!([0, 3, 4].contains(&output.status.code().unwrap()), "{output:?}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(result["result"]["blocks"].as_array().unwrap().len() >= 4);

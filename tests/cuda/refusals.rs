@@ -6,55 +6,50 @@ use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{Capacity, CudaConfig, CudaDecoder, CudaDevice, Device, HostHits, Readback, Source};
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{Backend, BatchReport, DecodeOptions, Decoder, DetectorTables, EventBatch, Grouping, UtHits};
+use ut_decoding::{BatchReport, DecodeOptions, Decoder, EventBatch, Grouping, UtHits};
 
 use crate::fake_driver::{complaints, on_the_fake, well_on_the_fake};
 use crate::suite::events::{allen_batch, mep_batch};
-use crate::{collect_as_reference, compare, cuda, detector, events};
-
-const OPTIONS: fn() -> DecodeOptions = DecodeOptions::default;
-
-fn tables() -> DetectorTables {
-    detector(BankVersion::V5, Grouping::YRows)
-}
+use crate::{Checked, detector, events};
 
 fn batch() -> EventBatch {
     allen_batch(&events(BankVersion::V5, 1, 1))
 }
 
-/// Tables, a batch, and a decoder for it.
-fn small() -> (DetectorTables, EventBatch, CudaDecoder) {
-    let tables = tables();
-    let decoder = cuda(&tables, OPTIONS());
-    (tables, batch(), decoder)
+/// A decoder of v5 banks.
+fn with(config: CudaConfig) -> Checked {
+    Checked::with(detector(BankVersion::V5, Grouping::YRows), config)
 }
 
-fn on_gpu(ordinal: usize, tables: &DetectorTables) -> CudaDecoder {
-    CudaDecoder::new(tables, OPTIONS(), CudaConfig { ordinal, ..CudaConfig::default() }).expect("the stand-in is a GPU")
+/// Why there is no decoder of this configuration.
+fn refused(version: BankVersion, config: CudaConfig) -> String {
+    let made = CudaDecoder::new(&detector(version, Grouping::YRows), DecodeOptions::default(), config);
+    made.err().expect("it is refused").to_string()
 }
 
 #[test]
 fn a_batch_on_another_gpu_is_refused_and_one_of_another_decoder_of_the_gpu_is_decoded() {
     well_on_the_fake(&[("FAKE_CUDA_DEVICES", "2")], || {
-        let (tables, batch) = (tables(), batch());
-        let [mut here, mut beside, mut there] = [0, 0, 1].map(|ordinal| on_gpu(ordinal, &tables));
+        let batch = batch();
+        let on_gpu = |ordinal| with(CudaConfig { ordinal, ..CudaConfig::default() });
+        let [mut here, mut beside, mut there] = [0, 0, 1].map(on_gpu);
         let resident = there.upload(batch.view()).unwrap();
         let refused = |error: String| assert!(error.contains("memory of another device"), "{error}");
         refused(here.submit(&resident, Readback::Hits).unwrap_err().to_string());
         refused(here.repeat_resident(&[Arc::clone(&resident)], 1).unwrap_err().to_string());
         refused(here.decode_all([&resident], |_: HostHits<'_>| Ok(())).unwrap_err().to_string());
         // It goes on as if nothing had been asked.
-        compare(&mut here, &tables, OPTIONS(), batch.view());
+        here.compare(&batch);
         let ticket = there.submit(&resident, Readback::Hits).unwrap();
-        collect_as_reference(&mut there, ticket, &tables, OPTIONS(), &batch);
+        there.check(ticket, &batch);
         let shared = here.upload(batch.view()).unwrap();
         let pinned = there.pin(batch.view()).unwrap();
         // Both outlive the decoder that made them.
         drop((here, there));
         let ticket = beside.submit(&shared, Readback::Hits).unwrap();
-        collect_as_reference(&mut beside, ticket, &tables, OPTIONS(), &batch);
+        beside.check(ticket, &batch);
         let ticket = beside.submit(&pinned, Readback::Hits).unwrap();
-        collect_as_reference(&mut beside, ticket, &tables, OPTIONS(), &batch);
+        beside.check(ticket, &batch);
     });
 }
 
@@ -66,24 +61,22 @@ fn a_rung_of_the_ladder_is_refused_for_v4() {
             pipeline: Pipeline::Allen,
             ..CudaConfig::default()
         };
-        let error = CudaDecoder::new(&detector(BankVersion::V4, Grouping::YRows), OPTIONS(), config())
-            .err()
-            .expect("v4 tables");
-        assert!(error.to_string().contains("decodes v5 banks"), "{error}");
-        assert!(CudaDecoder::new(&tables(), OPTIONS(), config()).is_ok());
+        let error = refused(BankVersion::V4, config());
+        assert!(error.contains("decodes v5 banks"), "{error}");
+        with(config());
     });
 }
 
 #[test]
 fn a_ticket_is_good_for_one_decoder() {
     well_on_the_fake(&[], || {
-        let (tables, batch) = (tables(), batch());
-        let [mut one, mut two] = [cuda(&tables, OPTIONS()), cuda(&tables, OPTIONS())];
+        let batch = batch();
+        let [mut one, mut two] = [Checked::v5(), Checked::v5()];
         // The same place in either.
         let [first, second] = [&mut one, &mut two].map(|d| d.submit(batch.view(), Readback::Hits).unwrap());
         let error = two.collect(first).unwrap_err().to_string();
         assert!(error.contains("another decoder"), "{error}");
-        collect_as_reference(&mut two, second, &tables, OPTIONS(), &batch);
+        two.check(second, &batch);
         let late = two.submit(batch.view(), Readback::None).unwrap();
         drop(two);
         let error = one.collect_resident(late).unwrap_err().to_string();
@@ -94,7 +87,7 @@ fn a_ticket_is_good_for_one_decoder() {
 #[test]
 fn streams_whose_tickets_were_lost_are_free_after_discarding() {
     well_on_the_fake(&[], || {
-        let (tables, batch, mut decoder) = small();
+        let (batch, mut decoder) = (batch(), Checked::v5());
         let tickets: Vec<_> =
             (0..decoder.streams()).map(|_| decoder.submit(batch.view(), Readback::Hits).unwrap()).collect();
         let kept = tickets.into_iter().next().expect("there is a stream");
@@ -107,7 +100,7 @@ fn streams_whose_tickets_were_lost_are_free_after_discarding() {
         let tickets: Vec<_> =
             (0..decoder.streams()).map(|_| decoder.submit(batch.view(), Readback::Hits).unwrap()).collect();
         for ticket in tickets.into_iter().rev() {
-            collect_as_reference(&mut decoder, ticket, &tables, OPTIONS(), &batch);
+            decoder.check(ticket, &batch);
         }
     });
 }
@@ -115,13 +108,13 @@ fn streams_whose_tickets_were_lost_are_free_after_discarding() {
 #[test]
 fn decoder_and_tickets_go_to_another_thread_together() {
     well_on_the_fake(&[("FAKE_CUDA_SEED", "4")], || {
-        let (tables, batch, mut decoder) = small();
+        let (batch, mut decoder) = (batch(), Checked::v5());
         let resident = decoder.upload(batch.view()).unwrap();
         let tickets = [0, 1].map(|_| decoder.submit(&resident, Readback::Hits).unwrap());
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for ticket in tickets {
-                    collect_as_reference(&mut decoder, ticket, &tables, OPTIONS(), &batch);
+                    decoder.check(ticket, &batch);
                 }
                 drop(decoder);
             });
@@ -136,8 +129,7 @@ fn a_batch_that_fails_on_its_way_is_given_back_after_the_copies_from_it() {
     let memory = (2 << 20).to_string();
     for seed in ["0", "1"] {
         well_on_the_fake(&[("FAKE_CUDA_MEMORY", &memory), ("FAKE_CUDA_SEED", seed)], || {
-            let (tables, small) = (tables(), batch());
-            let mut decoder = cuda(&tables, OPTIONS());
+            let (small, mut decoder) = (batch(), Checked::v5());
             let large = allen_batch(&events(BankVersion::V5, 1, 60));
             // The decoder has the only reference: its copy to the device is in flight when there is no room for hits.
             let only = decoder.pin(large.view()).unwrap();
@@ -145,7 +137,7 @@ fn a_batch_that_fails_on_its_way_is_given_back_after_the_copies_from_it() {
             assert!(error.contains("do not fit"), "{error}");
             let error = decoder.submit(large.view(), Readback::Hits).unwrap_err().to_string();
             assert!(error.contains("do not fit"), "{error}");
-            compare(&mut decoder, &tables, OPTIONS(), small.view());
+            decoder.compare(&small);
         });
     }
 }
@@ -153,7 +145,6 @@ fn a_batch_that_fails_on_its_way_is_given_back_after_the_copies_from_it() {
 #[test]
 fn a_capacity_that_no_batch_can_have_is_refused() {
     well_on_the_fake(&[], || {
-        let tables = tables();
         let max = usize::MAX;
         for (capacity, what) in [
             (Capacity { hits: max, ..Capacity::default() }, "1073741823 are the most"),
@@ -163,8 +154,7 @@ fn a_capacity_that_no_batch_can_have_is_refused() {
             (Capacity { bytes: max, ..Capacity::default() }, "4 GiB"),
             (Capacity { events: max, ..Capacity::default() }, "too many"),
         ] {
-            let made = CudaDecoder::new(&tables, OPTIONS(), CudaConfig { capacity, ..CudaConfig::default() });
-            let error = made.err().expect("it cannot be").to_string();
+            let error = refused(BankVersion::V5, CudaConfig { capacity, ..CudaConfig::default() });
             assert!(error.contains(what), "{capacity:?}: {error}");
         }
     });
@@ -173,13 +163,14 @@ fn a_capacity_that_no_batch_can_have_is_refused() {
 #[test]
 fn a_batch_without_hits_has_seven_empty_arrays() {
     well_on_the_fake(&[], || {
-        let (tables, batch, mut decoder) = small();
+        let (batch, mut decoder) = (batch(), Checked::v5());
+        let n_groups = decoder.tables.n_groups();
         for batch in [&allen_batch(&[]), &allen_batch(&[vec![]]), &batch, &allen_batch(&[vec![]]), &mep_batch(&[])] {
             // On the same stream each time.
             let ticket = decoder.submit(batch.view(), Readback::Hits).unwrap();
             let hits = decoder.collect(ticket).unwrap();
             assert!((0..7).all(|i| hits.array(i).len() == hits.len()));
-            assert_eq!(hits.offsets().len(), batch.n_events * tables.n_groups() + 1);
+            assert_eq!(hits.offsets().len(), batch.n_events * n_groups + 1);
         }
     });
 }
@@ -187,11 +178,11 @@ fn a_batch_without_hits_has_seven_empty_arrays() {
 #[test]
 fn hits_that_do_not_fit_are_an_error() {
     well_on_the_fake(&[], || {
-        let (tables, batch, mut decoder) = small();
-        let mut hits = UtHits::with_capacity(1, tables.n_groups(), 3);
+        let (batch, mut decoder) = (batch(), Checked::v5());
+        let mut hits = UtHits::with_capacity(1, decoder.tables.n_groups(), 3);
         let error = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new()).unwrap_err().to_string();
         assert!(error.contains("were made for"), "{error}");
-        compare(&mut decoder, &tables, OPTIONS(), batch.view());
+        decoder.compare(&batch);
     });
 }
 
@@ -214,33 +205,30 @@ fn a_stream_of_another_gpu_is_refused() {
 #[test]
 fn a_block_that_the_compiled_kernel_cannot_have_is_refused_with_what_to_do() {
     well_on_the_fake(&[("FAKE_CUDA_MAX_THREADS", "128")], || {
-        let (tables, batch) = (tables(), batch());
-        let config = |block: &str| {
+        let batch = batch();
+        let in_blocks = |block: &str| {
             let mut launch = Parameters::default();
-            launch.set_from(Backend::Emulated, block).unwrap();
-            CudaConfig { pipeline: Pipeline::Fused, launch, ..CudaConfig::default() }
+            launch.set_from(ut_decoding::Backend::Emulated, block).unwrap();
+            with(CudaConfig { pipeline: Pipeline::Fused, launch, ..CudaConfig::default() })
         };
-        let mut decoder = CudaDecoder::new(&tables, OPTIONS(), config("fused.block_x=160")).unwrap();
+        let mut decoder = in_blocks("fused.block_x=160");
         let error = decoder.submit(batch.view(), Readback::Hits).unwrap_err().to_string();
         for what in ["fused cannot run in blocks of 160 threads", "at most 128", "--set KERNEL.block_x"] {
             assert!(error.contains(what), "{what:?} is not in {error}");
         }
-        let mut decoder = CudaDecoder::new(&tables, OPTIONS(), config("fused.block_x=128")).unwrap();
-        compare(&mut decoder, &tables, OPTIONS(), batch.view());
+        in_blocks("fused.block_x=128").compare(&batch);
     });
 }
 
 #[test]
 fn kernels_are_compiled_once_for_all_decoders_of_a_gpu() {
     let output = on_the_fake(&[], &|| {
-        let (tables, batch) = (tables(), batch());
+        let batch = batch();
         let kept = CudaDevice::new(0, 0).unwrap();
         for registers in [0, 0, 40, 0, 40] {
             let limit = format!("cuda.registers={registers}");
-            let launch = Parameters::default().with(Backend::Cuda, &limit).unwrap();
-            let config = CudaConfig { launch, pipeline: Pipeline::Fused, ..CudaConfig::default() };
-            let mut decoder = CudaDecoder::new(&tables, OPTIONS(), config).unwrap();
-            compare(&mut decoder, &tables, OPTIONS(), batch.view());
+            let launch = Parameters::default().with(ut_decoding::Backend::Cuda, &limit).unwrap();
+            with(CudaConfig { pipeline: Pipeline::Fused, launch, ..CudaConfig::default() }).compare(&batch);
         }
         drop(kept);
     });
@@ -255,8 +243,8 @@ fn kernels_are_compiled_once_for_all_decoders_of_a_gpu() {
 #[test]
 fn a_driver_of_cuda_12_4_does() {
     well_on_the_fake(&[("FAKE_CUDA_VERSION", "12040")], || {
-        let (tables, batch, mut decoder) = small();
-        compare(&mut decoder, &tables, OPTIONS(), batch.view());
+        let (batch, mut decoder) = (batch(), Checked::v5());
+        decoder.compare(&batch);
         let resident = decoder.upload(batch.view()).unwrap();
         assert!(decoder.repeat_resident(&[resident], 2).unwrap() > 0.0);
     });

@@ -3,19 +3,17 @@
 use std::collections::VecDeque;
 
 use ut_decoding::decoder::cuda::{DeviceHits, HostHits, Readback};
-use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{BatchReport, DecodeError, DecodeOptions, EventBatch, Grouping, UtHits};
+use ut_decoding::{BatchReport, DecodeError, EventBatch, Grouping, UtHits};
 
 use crate::fake_driver::on_the_fakes;
-use crate::suite::backends::decode;
 use crate::suite::events::{allen_batch, mep_batch};
-use crate::{RUNS, collect_as_reference, compare, cuda, detector, events, overlapping};
+use crate::{Checked, RUNS, events, overlapping};
+
 #[test]
 fn batches_in_flight_together_do_not_disturb_each_other() {
     on_the_fakes(&RUNS, || {
-        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-        let mut decoder = cuda(&tables, options);
+        let mut decoder = Checked::v5();
         assert_eq!(decoder.streams(), 3);
         let batches: Vec<_> = (0..7).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
         let mut in_flight = VecDeque::new();
@@ -23,7 +21,7 @@ fn batches_in_flight_together_do_not_disturb_each_other() {
             if in_flight.len() == decoder.streams() {
                 // Not always the oldest first.
                 let (ticket, batch) = in_flight.remove(i % 3).unwrap();
-                collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+                decoder.check(ticket, batch);
             }
             let mut copy = batch.clone();
             let ticket = decoder.submit(copy.view(), Readback::Hits).unwrap();
@@ -34,7 +32,7 @@ fn batches_in_flight_together_do_not_disturb_each_other() {
         let busy = decoder.submit(batches[0].view(), Readback::Hits).unwrap_err().to_string();
         assert!(busy.contains("collect one"), "{busy}");
         for (ticket, batch) in in_flight {
-            collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+            decoder.check(ticket, batch);
         }
         let _ = decoder.submit(batches[0].view(), Readback::Hits).unwrap();
         // Dropped while a batch is in flight.
@@ -44,12 +42,11 @@ fn batches_in_flight_together_do_not_disturb_each_other() {
 #[test]
 fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
     on_the_fakes(&RUNS, || {
-        let (tables, options) = (detector(BankVersion::V4, Grouping::UniqueX), DecodeOptions::default());
-        let mut decoder = cuda(&tables, options);
+        let mut decoder = Checked::new(BankVersion::V4, Grouping::UniqueX);
         let events = events(BankVersion::V4, 3, 1);
         let batches = [allen_batch(&events), mep_batch(&events), allen_batch(&[])];
         for batch in &batches {
-            let (expected, _) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
+            let (expected, _) = decoder.reference(batch);
             let pinned = decoder.pin(batch.view()).unwrap();
             let resident = decoder.upload(batch.view()).unwrap();
             for _ in 0..2 {
@@ -58,8 +55,8 @@ fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
                 // SAFETY: `resident` lives longer than the ticket.
                 let three = unsafe { decoder.submit_resident(&resident.batch(), Readback::None) }.unwrap();
                 assert_eq!(decoder.collect_resident(three).unwrap().len, expected.len());
-                collect_as_reference(&mut decoder, two, &tables, options, batch);
-                collect_as_reference(&mut decoder, one, &tables, options, batch);
+                decoder.check(two, batch);
+                decoder.check(one, batch);
             }
             let before = decoder.moved();
             let ticket = decoder.submit(&resident, Readback::None).unwrap();
@@ -71,7 +68,7 @@ fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
             assert_eq!(moved.from_device - before.from_device, status_and_total);
             let ticket = decoder.submit(&pinned, Readback::Hits).unwrap();
             drop(pinned);
-            collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+            decoder.check(ticket, batch);
         }
     });
 }
@@ -79,8 +76,7 @@ fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
 #[test]
 fn kernels_alone_are_repeated_and_leave_the_decoder_as_it_was() {
     on_the_fakes(&RUNS, || {
-        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-        let mut decoder = cuda(&tables, options);
+        let mut decoder = Checked::v5();
         let small = allen_batch(&events(BankVersion::V5, 1, 1));
         let batches = [small, overlapping(), allen_batch(&[])];
         let resident: Vec<_> = batches.iter().map(|batch| decoder.upload(batch.view()).unwrap()).collect();
@@ -91,7 +87,7 @@ fn kernels_alone_are_repeated_and_leave_the_decoder_as_it_was() {
             let ticket = decoder.submit(resident, Readback::Hits).unwrap();
             let busy = decoder.repeat_resident(&[], 1).unwrap_err().to_string();
             assert!(busy.contains("in flight"), "{busy}");
-            collect_as_reference(&mut decoder, ticket, &tables, options, batch);
+            decoder.check(ticket, batch);
         }
     });
 }
@@ -99,16 +95,12 @@ fn kernels_alone_are_repeated_and_leave_the_decoder_as_it_was() {
 #[test]
 fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_in_flight() {
     on_the_fakes(&RUNS[1..], || {
-        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
-        let mut decoder = cuda(&tables, options);
+        let mut decoder = Checked::v5();
         let batches: Vec<_> = (0..5).map(|i| allen_batch(&events(BankVersion::V5, i, 1))).collect();
-        let expected: Vec<_> = batches
-            .iter()
-            .map(|batch| decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view()).0)
-            .collect();
-        let mut found = Vec::new();
+        let expected: Vec<_> = batches.iter().map(|batch| decoder.reference(batch).0).collect();
+        let (n_groups, mut found) = (decoder.tables.n_groups(), Vec::new());
         let each = |hits: HostHits<'_>| {
-            let mut copy = UtHits::with_capacity(1, tables.n_groups(), hits.len());
+            let mut copy = UtHits::with_capacity(1, n_groups, hits.len());
             hits.copy_to(&mut copy, &mut BatchReport::new())?;
             found.push(copy);
             Ok(())
@@ -130,22 +122,20 @@ fn batches_in_turn_come_out_in_order_and_an_error_leaves_nothing_in_flight() {
         };
         let error = decoder.decode_all(&pinned, stop).unwrap_err().to_string();
         assert!(error.contains("enough"), "{error}");
-        compare(&mut decoder, &tables, options, batches[0].view());
+        decoder.compare(&batches[0]);
     });
 }
 
 #[test]
 fn decoders_of_several_threads_do_not_disturb_each_other() {
     on_the_fakes(&RUNS[1..], || {
-        let (tables, options) = (detector(BankVersion::V5, Grouping::YRows), DecodeOptions::default());
         std::thread::scope(|scope| {
             for thread in 0..3 {
-                let tables = &tables;
                 scope.spawn(move || {
-                    let mut decoder = cuda(tables, options);
+                    let mut decoder = Checked::v5();
                     for i in 0..2 {
                         let events = events(BankVersion::V5, 10 * thread + i, 1);
-                        compare(&mut decoder, tables, options, allen_batch(&events).view());
+                        decoder.compare(&allen_batch(&events));
                     }
                 });
             }

@@ -59,7 +59,7 @@ fn real_boards_fit_the_geometry_of_their_format_alone() {
 #[test]
 fn a_geometry_that_cannot_be_that_of_the_boards_is_refused_unless_it_is_trusted() {
     type Change = fn(&mut Geometry);
-    let cases: [(BankVersion, Change, &str); 8] = [
+    let cases: [(BankVersion, Change, &str); 9] = [
         (BankVersion::V5, |_| {}, ""),
         (BankVersion::V4, |_| {}, ""),
         (BankVersion::V5, |geometry| geometry.sectors[3].p0_x += 20.0, ""),
@@ -68,6 +68,7 @@ fn a_geometry_that_cannot_be_that_of_the_boards_is_refused_unless_it_is_trusted(
         (BankVersion::V5, |geometry| geometry.sectors[7].p0_z *= -1.0, "1 sectors would have"),
         (BankVersion::V4, |geometry| geometry.sectors[7].p0_z *= -1.0, "1/0/0/0 sectors of the four layers"),
         (BankVersion::V5, |geometry| geometry.sectors[248].p0_z = 2300.0, "UTaU begins at 2300 mm"),
+        (BankVersion::V5, |geometry| geometry.sectors[3].p0_z *= 2.0, "UTaX reaches to z = "),
     ];
     for (version, change, part) in cases {
         let (boards, mut geometry) = synth::detector(version, 1);

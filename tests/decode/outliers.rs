@@ -2,39 +2,43 @@
 //! what a test changes.
 
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use ut_decoding::detector::{BankVersion, Lane, N_SECTORS, Slot};
+use ut_decoding::detector::{BankVersion, Lane, N_SECTORS};
 use ut_decoding::views::{self, Against, Neighbours, Outlier, OutlierKind, Rules, RunView, Span, Verdicts};
 use ut_decoding::{DetectorTables, Grouping};
 
-fn tables() -> DetectorTables {
+static TABLES: LazyLock<DetectorTables> = LazyLock::new(|| {
     let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
     DetectorTables::new(boards, geometry, Grouping::YRows).unwrap()
+});
+
+fn sector_of(slot: usize) -> usize {
+    usize::from(TABLES.slots()[slot].sector)
 }
 
-fn sector_of(tables: &DetectorTables, slot: usize) -> usize {
-    usize::from(tables.slots()[slot].sector)
+/// The lanes that are read.
+fn connected() -> impl Iterator<Item = usize> {
+    (0..TABLES.slots().len()).filter(|&slot| TABLES.slots()[slot].is_connected())
 }
 
 /// The lanes that read a sector.
-fn lanes_of(tables: &DetectorTables, sector: usize) -> Vec<usize> {
-    let slots = tables.slots().iter().enumerate();
-    slots.filter(|(_, slot)| slot.is_connected() && usize::from(slot.sector) == sector).map(|(i, _)| i).collect()
+fn lanes_of(sector: usize) -> Vec<usize> {
+    connected().filter(|&slot| sector_of(slot) == sector).collect()
 }
 
 /// The strips that a lane reads.
-fn strips_of(tables: &DetectorTables, slot: usize) -> Range<usize> {
-    let sector = sector_of(tables, slot);
-    match lanes_of(tables, sector).len() {
+fn strips_of(slot: usize) -> Range<usize> {
+    match lanes_of(sector_of(slot)).len() {
         1 => 0..512,
-        _ if tables.slots()[slot].chan_id & 256 == 0 => 0..256,
+        _ if TABLES.slots()[slot].chan_id & 256 == 0 => 0..256,
         _ => 256..512,
     }
 }
 
 /// Gives a lane so many hits in all: as many in every event, and on every strip as nearly as that goes.
-fn set_lane(view: &mut RunView, tables: &DetectorTables, slot: usize, hits: u64) {
-    let (sector, strips) = (sector_of(tables, slot), strips_of(tables, slot));
+fn set_lane(view: &mut RunView, slot: usize, hits: u64) {
+    let (sector, strips) = (sector_of(slot), strips_of(slot));
     let n = strips.len() as u64;
     for (i, strip) in (0..).zip(strips) {
         view.strips[sector * 512 + strip] = (i + 1) * hits / n - i * hits / n;
@@ -44,97 +48,97 @@ fn set_lane(view: &mut RunView, tables: &DetectorTables, slot: usize, hits: u64)
 }
 
 /// A view in which every lane has so many hits.
-fn steady(tables: &DetectorTables, events: u64, hits: u64) -> RunView {
-    let mut view = RunView::new(tables, Against::Number);
+fn steady(events: u64, hits: u64) -> RunView {
+    let mut view = RunView::new(&TABLES, Against::Number);
     view.events = events;
-    for slot in (0..tables.slots().len()).filter(|&slot| tables.slots()[slot].is_connected()) {
-        set_lane(&mut view, tables, slot, hits);
-    }
+    connected().for_each(|slot| set_lane(&mut view, slot, hits));
     view
 }
 
-fn outliers(view: &RunView, tables: &DetectorTables) -> Verdicts {
+fn verdicts(view: &RunView, tables: &DetectorTables) -> Verdicts {
     views::outliers(view, tables, &Rules::default(), None)
 }
 
+fn outliers(view: &RunView) -> Vec<Outlier> {
+    verdicts(view, &TABLES).outliers
+}
+
+/// The slot of the lane that an outlier is of.
+fn slot_of(outlier: &Outlier) -> usize {
+    outlier.board * 6 + outlier.lane.unwrap()
+}
+
 /// Lanes that read a sector alone, far from each other.
-fn single_lanes(tables: &DetectorTables) -> Vec<usize> {
-    let alone =
-        |slot: &usize| tables.slots()[*slot].is_connected() && lanes_of(tables, sector_of(tables, *slot)).len() == 1;
-    (0..tables.slots().len()).filter(alone).step_by(37).collect()
+fn single_lanes() -> Vec<usize> {
+    connected().filter(|&slot| strips_of(slot).len() == 512).step_by(37).collect()
 }
 
 /// A lane that reads the second half of a sector.
-fn second_half(tables: &DetectorTables) -> usize {
-    let second = |slot: &Slot| slot.chan_id & 256 != 0 && lanes_of(tables, usize::from(slot.sector)).len() == 2;
-    tables.slots().iter().position(second).unwrap()
+fn second_half() -> usize {
+    connected().find(|&slot| strips_of(slot).start == 256).unwrap()
 }
 
 #[test]
 fn lanes_that_all_do_the_same_are_as_expected() {
-    let tables = tables();
-    let found = outliers(&steady(&tables, 1000, 5000), &tables);
+    let found = verdicts(&steady(1000, 5000), &TABLES);
     assert_eq!(found.outliers, []);
     // The least spread: lanes that are alike to the last hit must not make the next one stand out.
     assert_eq!(found.spread, [0.03, 0.03]);
     assert!(found.judged.iter().all(|judged| *judged));
     for (sector, expected) in found.expected.iter().enumerate() {
-        assert_eq!(*expected, Some(5000.0 * lanes_of(&tables, sector).len() as f64), "{sector}");
+        assert_eq!(*expected, Some(5000.0 * lanes_of(sector).len() as f64), "{sector}");
     }
 }
 
 #[test]
 fn what_chance_can_do_stands_out_nowhere() {
-    let tables = tables();
-    let mut view = steady(&tables, 40, 40);
-    let lanes = single_lanes(&tables);
+    let mut view = steady(40, 40);
+    let lanes = single_lanes();
     // Fewer than a tenth, fewer than half, and more than twice as many: 5.9 standard deviations at most, by the √40 of chance.
     for (slot, hits) in lanes.iter().zip([3, 19, 81]) {
-        set_lane(&mut view, &tables, *slot, hits);
+        set_lane(&mut view, *slot, hits);
     }
-    let found = outliers(&view, &tables);
+    let found = verdicts(&view, &TABLES);
     assert_eq!(found.outliers, []);
     // A dead lane would be 5.7 standard deviations away: not enough to tell.
     assert!(found.judged.iter().all(|judged| !judged));
     assert_eq!(found.spread, [0.15, 0.15]);
     // None at all is 6.3 away.
-    set_lane(&mut view, &tables, lanes[0], 0);
-    let found = outliers(&view, &tables).outliers;
+    set_lane(&mut view, lanes[0], 0);
+    let found = outliers(&view);
     assert!(matches!(found[..], [Outlier { kind: OutlierKind::DeadLane, hits: 0, expected: 40.0, .. }]), "{found:?}");
 }
 
 #[test]
 fn a_lane_that_is_hot_in_one_event_alone_is_not_called_hot() {
-    let tables = tables();
-    let slot = single_lanes(&tables)[1];
-    let mut view = steady(&tables, 1000, 5000);
-    set_lane(&mut view, &tables, slot, 15_000);
-    let found = outliers(&view, &tables).outliers;
+    let slot = single_lanes()[1];
+    let mut view = steady(1000, 5000);
+    set_lane(&mut view, slot, 15_000);
+    let found = outliers(&view);
     assert_eq!(found.len(), 1, "{found:?}");
-    let Outlier { kind, board, lane, sector, hits, expected, sigmas, .. } = &found[0];
-    assert_eq!((*kind, board * 6 + lane.unwrap()), (OutlierKind::HotLane, slot));
-    assert_eq!((*sector, *hits, *expected), (Some(sector_of(&tables, slot)), 15_000, 5000.0));
+    let found = &found[0];
+    assert_eq!((found.kind, slot_of(found), found.sector), (OutlierKind::HotLane, slot, Some(sector_of(slot))));
+    assert_eq!((found.hits, found.expected), (15_000, 5000.0));
     // √(5000 + (3 % of 5000)²) is one.
-    assert!((sigmas - 10_000.0 / 27_500_f64.sqrt()).abs() < 1e-9, "{sigmas}");
+    assert!((found.sigmas - 10_000.0 / 27_500_f64.sqrt()).abs() < 1e-9, "{found:?}");
     // Five in 999 events, and ten thousand more in the last.
     view.lane_squares[slot] = 999 * 25 + 10_005 * 10_005;
-    assert_eq!(outliers(&view, &tables).outliers, []);
+    assert_eq!(outliers(&view), []);
 }
 
 #[test]
 fn dead_chips_and_dead_strips_are_found_in_lanes_that_have_hits() {
-    let tables = tables();
     // One lane of a whole sector, one of the second half of another.
-    for (slot, chip) in [(single_lanes(&tables)[1], 128), (second_half(&tables), 384)] {
-        let sector = sector_of(&tables, slot);
-        let strips = strips_of(&tables, slot);
+    for (slot, chip) in [(single_lanes()[1], 128), (second_half(), 384)] {
+        let sector = sector_of(slot);
+        let strips = strips_of(slot);
         // 60 hits a strip; then 12, which are too few to tell a dead strip, but not a dead chip.
         for (each, kinds) in [
             (60, vec![(OutlierKind::DeadChip, chip), (OutlierKind::DeadStrip, strips.start + 7)]),
             (12, vec![(OutlierKind::DeadChip, chip)]),
         ] {
-            let mut view = steady(&tables, 1000, 256 * each);
-            set_lane(&mut view, &tables, slot, each * strips.len() as u64);
+            let mut view = steady(1000, 256 * each);
+            set_lane(&mut view, slot, each * strips.len() as u64);
             let mut remove = |strips: Range<usize>| {
                 for strip in strips {
                     view.lanes[slot] -= std::mem::take(&mut view.strips[sector * 512 + strip]);
@@ -144,7 +148,7 @@ fn dead_chips_and_dead_strips_are_found_in_lanes_that_have_hits() {
             remove(strips.start + 7..strips.start + 8);
             // A few hits are noise of a dead chip.
             view.strips[sector * 512 + chip] = 5;
-            let found = outliers(&view, &tables).outliers;
+            let found = outliers(&view);
             let of_lane = found.iter().filter(|found| found.sector == Some(sector) && found.strips.is_some());
             let places: Vec<_> = of_lane.map(|found| (found.kind, found.strips.unwrap().0)).collect();
             assert_eq!(places, kinds, "{found:?}");
@@ -154,104 +158,97 @@ fn dead_chips_and_dead_strips_are_found_in_lanes_that_have_hits() {
 
 #[test]
 fn hot_strips_are_found_beside_hotter_ones_and_do_not_make_their_lane_hot() {
-    let tables = tables();
-    let slot = second_half(&tables);
-    let sector = sector_of(&tables, slot);
-    let mut view = steady(&tables, 1000, 5000);
+    let slot = second_half();
+    let sector = sector_of(slot);
+    let mut view = steady(1000, 5000);
     for (strip, hits) in [(310, 10_000), (300, 1_000_000)] {
         view.lanes[slot] += hits - view.strips[sector * 512 + strip];
         view.strips[sector * 512 + strip] = hits;
     }
-    let found = outliers(&view, &tables).outliers;
+    let found = outliers(&view);
     let places: Vec<_> = found.iter().map(|found| (found.kind, found.strips, found.hits)).collect();
     let hot = |strip, hits| (OutlierKind::HotStrip, Some((strip, strip)), hits);
     assert_eq!(places, [hot(300, 1_000_000), hot(310, 10_000)]);
-    assert!(found.iter().all(|found| found.board * 6 + found.lane.unwrap() == slot && found.sector == Some(sector)));
+    assert!(found.iter().all(|found| slot_of(found) == slot && found.sector == Some(sector)));
     for found in &found {
         let sigmas = (found.hits as f64 - found.expected) / found.expected.sqrt();
         assert!((found.sigmas - sigmas).abs() < 1e-9 * sigmas, "{found:?}");
     }
     // Nine hits on a strip are few, however empty the others are.
-    let mut view = steady(&tables, 1000, 0);
+    let mut view = steady(1000, 0);
     view.strips[sector * 512 + 300] = 9;
-    assert_eq!(outliers(&view, &tables).outliers, []);
+    assert_eq!(outliers(&view), []);
     view.strips[sector * 512 + 300] = 10;
-    assert_eq!(outliers(&view, &tables).outliers.len(), 1);
+    assert_eq!(outliers(&view).len(), 1);
 }
 
 #[test]
 fn the_most_striking_of_a_kind_comes_first() {
-    let tables = tables();
-    let lanes = single_lanes(&tables);
-    let mut view = steady(&tables, 1000, 5000);
+    let lanes = single_lanes();
+    let mut view = steady(1000, 5000);
     for (slot, hits) in lanes.iter().zip([300, 0, 15_000, 50_000]) {
-        set_lane(&mut view, &tables, *slot, hits);
+        set_lane(&mut view, *slot, hits);
     }
-    let order: Vec<u64> = outliers(&view, &tables).outliers.iter().map(|found| found.hits).collect();
+    let order: Vec<u64> = outliers(&view).iter().map(|found| found.hits).collect();
     assert_eq!(order, [0, 300, 50_000, 15_000]);
-}
-
-/// The same detector without the lanes that read these sectors.
-fn without(tables: &DetectorTables, sectors: &[u16]) -> DetectorTables {
-    let mut boards = tables.boards().clone();
-    for slot in sectors.iter().flat_map(|&sector| lanes_of(tables, sector.into())) {
-        boards.lanes[slot] = Lane::default();
-    }
-    DetectorTables::new(boards, tables.geometry().clone(), Grouping::YRows).unwrap()
 }
 
 #[test]
 fn a_sector_is_compared_with_the_middle_of_those_neighbours_that_are_read() {
-    let tables = tables();
-    let neighbours = Neighbours::new(&tables);
+    let neighbours = Neighbours::new(&TABLES);
     let (sector, alike) = (300, neighbours.of(300));
+    // The verdicts on a run of the detector without the lanes of some sectors, where others have more hits.
+    let without = |missing: &[u16], more: &[u16]| {
+        let mut boards = TABLES.boards().clone();
+        let mut view = steady(1000, 5000);
+        let mut set = |sectors: &[u16], hits| {
+            let slots = sectors.iter().flat_map(|&sector| lanes_of(sector.into()));
+            slots.inspect(|&slot| set_lane(&mut view, slot, hits)).collect::<Vec<_>>()
+        };
+        set(more, 6000);
+        for slot in set(missing, 0) {
+            boards.lanes[slot] = Lane::default();
+        }
+        verdicts(&view, &DetectorTables::new(boards, TABLES.geometry().clone(), Grouping::YRows).unwrap())
+    };
     // Of an even number, half have more.
     let (last, others) = alike.split_last().unwrap();
     assert!(others.len().is_multiple_of(2), "{alike:?}");
-    let tables = without(&tables, &[*last]);
-    let mut view = steady(&tables, 1000, 5000);
-    for &other in &others[..others.len() / 2] {
-        for slot in lanes_of(&tables, other.into()) {
-            set_lane(&mut view, &tables, slot, 6000);
-        }
-    }
-    let expected = outliers(&view, &tables).expected[sector];
-    assert_eq!(expected, Some(5500.0 * lanes_of(&tables, sector).len() as f64));
+    let found = without(&[*last], &others[..others.len() / 2]);
+    assert_eq!(found.expected[sector], Some(5500.0 * lanes_of(sector).len() as f64));
     // Where none is read there is nothing to compare with.
-    let tables = without(&tables, alike);
-    let found = outliers(&steady(&tables, 1000, 5000), &tables);
+    let found = without(alike, &[]);
     assert_eq!((found.expected[sector], found.judged[sector]), (None, false));
     assert_eq!(found.outliers, []);
 }
 
 #[test]
 fn lanes_of_half_a_sector_have_a_spread_of_their_own() {
-    let tables = tables();
-    let mut view = steady(&tables, 1000, 5000);
+    let mut view = steady(1000, 5000);
     for sector in 0..N_SECTORS {
-        if let [slot] = lanes_of(&tables, sector)[..] {
+        if let [slot] = lanes_of(sector)[..] {
             // No pattern that the detector's symmetry has.
             let more = (sector * 2_654_435_761) >> 7 & 1 == 1;
-            set_lane(&mut view, &tables, slot, if more { 7000 } else { 3000 });
+            set_lane(&mut view, slot, if more { 7000 } else { 3000 });
         }
     }
-    let spread = outliers(&view, &tables).spread;
+    let spread = verdicts(&view, &TABLES).spread;
     assert!(spread[0] > 0.3, "{spread:?}");
     assert_eq!(spread[1], 0.03);
     // 2.5 times as many are ten times three per cent, and less than twice the others' spread.
-    let slot = second_half(&tables);
-    set_lane(&mut view, &tables, slot, 12_500);
-    let found = outliers(&view, &tables).outliers;
-    assert_eq!(found.iter().map(|found| found.board * 6 + found.lane.unwrap()).collect::<Vec<_>>(), [slot]);
+    let slot = second_half();
+    set_lane(&mut view, slot, 12_500);
+    let found = outliers(&view);
+    assert_eq!(found.iter().map(slot_of).collect::<Vec<_>>(), [slot]);
 }
 
 /// A steady view with bins from `first` on, each of so many events; a board has `hits` of them.
-fn in_bins(tables: &DetectorTables, first: u64, events: &[u64], hits: impl Fn(usize, usize) -> u64) -> RunView {
-    let mut view = steady(tables, 1000, 5000);
+fn in_bins(first: u64, events: &[u64], hits: impl Fn(usize, usize) -> u64) -> RunView {
+    let mut view = steady(1000, 5000);
     for (bin, &events) in events.iter().enumerate() {
-        let mut lanes = vec![0; tables.slots().len()];
-        for board in 0..tables.boards().n_boards() {
-            lanes[6 * board + bin % 6] = hits(board, bin);
+        let mut lanes = vec![0; TABLES.slots().len()];
+        for board in 0..TABLES.boards().n_boards() {
+            lanes[6 * board + bin % 6] = if events > 0 { hits(board, bin) } else { 0 };
         }
         let key = first + bin as u64;
         *view.spans.at(key) = Span { events, numbers: (events > 0).then_some((key, key)), lanes, ..Span::default() };
@@ -261,23 +258,47 @@ fn in_bins(tables: &DetectorTables, first: u64, events: &[u64], hits: impl Fn(us
 }
 
 /// Returns the silent boards, each with its events. (The bins are made for boards: of lanes they say other things.)
-fn silent(view: &RunView, tables: &DetectorTables) -> Vec<(usize, (u64, u64))> {
-    let found = outliers(view, tables).outliers;
-    let boards = found.iter().filter(|found| found.kind == OutlierKind::SilentBoard);
-    boards.map(|found| (found.board, found.events.unwrap())).collect()
+fn silent(view: &RunView) -> Vec<(usize, (u64, u64))> {
+    let found = outliers(view).into_iter().filter(|found| found.kind == OutlierKind::SilentBoard);
+    found.map(|found| (found.board, found.events.unwrap())).collect()
 }
 
 #[test]
-fn each_time_that_a_board_is_silent_is_told_with_its_events_and_hits() {
-    let tables = tables();
-    let view = in_bins(&tables, 1000, &[100; 64], |board, bin| match (board, bin) {
+fn boards_are_silent_from_and_to_the_events_of_their_bins() {
+    // No hit of board 5 where it is dead.
+    let dead = |is_dead: fn(usize) -> bool, hits: u64| {
+        move |board: usize, bin: usize| if board == 5 && is_dead(bin) { 0 } else { hits }
+    };
+    let alike = [100; 64];
+    let of = |events: &[u64], is_dead: fn(usize) -> bool, hits| silent(&in_bins(0, events, dead(is_dead, hits)));
+    assert_eq!(of(&alike, |bin| bin < 40, 300), [(5, (0, 39))], "most of the time");
+    assert_eq!(of(&alike, |bin| bin >= 32, 20), [(5, (32, 63))], "bins are put together");
+    // Forty in an eighth of the events.
+    assert_eq!(of(&alike, |bin| bin >= 32, 5), [], "too few hits");
+    let gaps: Vec<u64> = (0..127).map(|bin| if bin % 2 == 0 { 100 } else { 0 }).collect();
+    assert_eq!(of(&gaps, |bin| (40..=60).contains(&bin), 300), [(5, (40, 60))], "numbers with gaps");
+    assert_eq!(of(&gaps, |bin| bin < 80, 300), [(5, (0, 78))], "numbers with gaps, most of the time");
+    let greatest = in_bins(u64::MAX - 63, &alike, dead(|bin| bin > 50, 300));
+    assert_eq!(silent(&greatest), [(5, (u64::MAX - 12, u64::MAX))]);
+    // No board has a hit in the three events of the last bin.
+    let mut short = alike;
+    short[63] = 3;
+    assert_eq!(silent(&in_bins(0, &short, |_, bin| if bin == 63 { 0 } else { 300 })), []);
+    // Board 9 had none before, either. Board 11 has some again.
+    let found = silent(&in_bins(0, &short, |board, bin| match (board, bin) {
+        (11, 63) => 9,
+        (9 | 11, 60..=62) | (_, 63) => 0,
+        _ => 300,
+    }));
+    assert_eq!(found, [(9, (60, 63)), (11, (60, 62))]);
+    let twice = in_bins(1000, &alike, |board, bin| match (board, bin) {
         (7, 20..=30) => 5,
         (7, 40..=50) => 0,
         _ => 300,
     });
-    // The one without any hit is the more striking one.
-    assert_eq!(silent(&view, &tables), [(7, (1040, 1050)), (7, (1020, 1030))]);
-    for (found, hits) in outliers(&view, &tables).outliers.iter().zip([0, 55]) {
+    // The time without any hit is the more striking one.
+    assert_eq!(silent(&twice), [(7, (1040, 1050)), (7, (1020, 1030))]);
+    for (found, hits) in outliers(&twice).iter().zip([0, 55]) {
         assert_eq!(found.hits, hits);
         assert!((found.expected - 3300.0).abs() < 1e-6, "{found:?}");
         assert!((found.sigmas - (hits as f64 - 3300.0) / 3300_f64.sqrt()).abs() < 1e-6, "{found:?}");
@@ -285,89 +306,37 @@ fn each_time_that_a_board_is_silent_is_told_with_its_events_and_hits() {
 }
 
 #[test]
-fn bins_that_are_too_short_to_be_judged_are_silent_only_behind_some_that_are() {
-    let tables = tables();
-    let mut events = [100; 64];
-    events[63] = 3;
-    let with = |hits: fn(usize, usize) -> u64| silent(&in_bins(&tables, 0, &events, hits), &tables);
-    // No board has a hit in the three events of the last bin.
-    assert_eq!(with(|_, bin| if bin == 63 { 0 } else { 300 }), []);
-    // Board 9 had none before, either. Board 11 has some again.
-    let found = with(|board, bin| match (board, bin) {
-        (11, 63) => 9,
-        (9 | 11, 60..=62) | (_, 63) => 0,
-        _ => 300,
-    });
-    assert_eq!(found, [(9, (60, 63)), (11, (60, 62))]);
-}
-
-#[test]
-fn boards_are_silent_also_among_event_numbers_with_gaps_and_when_they_are_so_most_of_the_time() {
-    let tables = tables();
-    let events: Vec<u64> = (0..127).map(|bin| if bin % 2 == 0 { 100 } else { 0 }).collect();
-    let hits = |board, bin| if bin % 2 == 1 || board == 5 && (40..=60).contains(&bin) { 0 } else { 300 };
-    let view = in_bins(&tables, 0, &events, hits);
-    assert_eq!(silent(&view, &tables), [(5, (40, 60))]);
-    let view = in_bins(&tables, 0, &[100; 64], |board, bin| if board == 5 && bin < 40 { 0 } else { 300 });
-    assert_eq!(silent(&view, &tables), [(5, (0, 39))]);
-    let hits = |board, bin| if bin % 2 == 1 || board == 5 && bin < 80 { 0 } else { 300 };
-    assert_eq!(silent(&in_bins(&tables, 0, &events, hits), &tables), [(5, (0, 78))]);
-}
-
-#[test]
 fn a_board_is_silent_among_events_that_there_are_whatever_the_edges_of_the_bins() {
-    let tables = tables();
-    let mut view = steady(&tables, 20_000, 5000);
+    let mut view = steady(20_000, 5000);
     for number in 0..20_000 {
         let bin = view.spans.at(number);
         bin.events += 1;
         bin.numbers = views::both(bin.numbers, Some((number, number)));
-        bin.lanes.resize(tables.slots().len(), 0);
+        bin.lanes.resize(TABLES.slots().len(), 0);
         bin.lanes[6 * 7] += if number < 12_000 { 3 } else { 0 };
     }
     let last = view.spans.iter().last().unwrap().0;
     assert!(last + view.spans.width() > 20_000, "the last bin is not full");
-    assert_eq!(silent(&view, &tables), [(7, (12_032, 19_999))]);
-}
-
-#[test]
-fn bins_with_few_hits_are_put_together_until_eight_are_left() {
-    let tables = tables();
-    let dies = |hits: u64| {
-        let view = in_bins(&tables, 0, &[100; 64], |board, bin| if board == 5 && bin >= 32 { 0 } else { hits });
-        silent(&view, &tables)
-    };
-    assert_eq!(dies(20), [(5, (32, 63))]);
-    // Forty in an eighth of the events are too few.
-    assert_eq!(dies(5), []);
-}
-
-#[test]
-fn a_board_may_be_silent_up_to_the_greatest_event_number() {
-    let tables = tables();
-    let view = in_bins(&tables, u64::MAX - 63, &[100; 64], |board, bin| if board == 5 && bin > 50 { 0 } else { 300 });
-    let found = silent(&view, &tables);
-    assert_eq!(found, [(5, (u64::MAX - 12, u64::MAX))]);
+    assert_eq!(silent(&view), [(7, (12_032, 19_999))]);
 }
 
 /// A view in which every lane has so many hits, which vary by so much.
-fn varying(tables: &DetectorTables, events: u64, hits: u64, variance: u64) -> RunView {
-    let mut view = steady(tables, events, hits);
-    let lanes = view.lane_squares.iter_mut().zip(tables.slots()).filter(|(_, slot)| slot.is_connected());
+fn varying(events: u64, hits: u64, variance: u64) -> RunView {
+    let mut view = steady(events, hits);
+    let lanes = view.lane_squares.iter_mut().zip(TABLES.slots()).filter(|(_, slot)| slot.is_connected());
     lanes.for_each(|(squares, _)| *squares += variance);
     view
 }
 
 #[test]
 fn sectors_differ_by_their_share_of_the_hits_in_standard_deviations() {
-    let tables = tables();
-    let sectors: Vec<usize> = single_lanes(&tables).iter().map(|&slot| sector_of(&tables, slot)).collect();
+    let sectors: Vec<usize> = single_lanes().iter().map(|&slot| sector_of(slot)).collect();
     // 20 and 10 hits an event; 20 ± 0.4 are expected of the run, which has 20 ± 0.15.
-    let [mut reference, mut run] = [varying(&tables, 100, 1000, 400), varying(&tables, 200, 4000, 900)];
+    let [mut reference, mut run] = [varying(100, 1000, 400), varying(200, 4000, 900)];
     let set = |view: &mut RunView, sector: usize, hits: u64| {
-        let slot = lanes_of(&tables, sector)[0];
+        let slot = lanes_of(sector)[0];
         let variance = view.lane_squares[slot] - view.lanes[slot] * view.lanes[slot] / view.events;
-        set_lane(view, &tables, slot, hits);
+        set_lane(view, slot, hits);
         view.lane_squares[slot] += if hits > 0 { variance } else { 0 };
     };
     set(&mut run, sectors[0], 4400);
@@ -375,7 +344,7 @@ fn sectors_differ_by_their_share_of_the_hits_in_standard_deviations() {
     set(&mut reference, sectors[2], 0);
     set(&mut reference, sectors[3], 0);
     set(&mut run, sectors[3], 0);
-    let all = views::differences(&run, &reference, &tables);
+    let all = views::differences(&run, &reference, &TABLES);
     let near = |sector: usize, hits: [f64; 2], sigmas: f64| {
         let found = &all[sectors[sector]];
         assert_eq!((found.sector, found.hits), (sectors[sector], hits));
@@ -395,16 +364,11 @@ fn sectors_differ_by_their_share_of_the_hits_in_standard_deviations() {
 
 #[test]
 fn sectors_that_one_run_lacks_do_not_move_what_the_others_are_compared_by() {
-    let tables = tables();
-    let whole = steady(&tables, 100, 1000);
+    let whole = steady(100, 1000);
     let mut part = whole.clone();
-    for slot in (0..tables.slots().len()).filter(|&slot| tables.slots()[slot].is_connected()) {
-        if sector_of(&tables, slot) < 600 {
-            set_lane(&mut part, &tables, slot, 0);
-        }
-    }
+    connected().filter(|&slot| sector_of(slot) < 600).for_each(|slot| set_lane(&mut part, slot, 0));
     for (run, reference, ratio) in [(&part, &whole, 0.0), (&whole, &part, f64::INFINITY)] {
-        for found in views::differences(run, reference, &tables) {
+        for found in views::differences(run, reference, &TABLES) {
             assert_eq!(found.ratio, if found.sector < 600 { ratio } else { 1.0 }, "{found:?}");
         }
     }
@@ -412,28 +376,27 @@ fn sectors_that_one_run_lacks_do_not_move_what_the_others_are_compared_by() {
 
 #[test]
 fn charges_differ_by_the_error_of_their_means_where_clusters_are_known() {
-    let tables = tables();
-    let sector = sector_of(&tables, single_lanes(&tables)[0]);
+    let sector = sector_of(single_lanes()[0]);
     let with_charge = |mut view: RunView, mean: u64, variance: u64| {
         let n = view.hits_of_sector(sector);
         view.clusters = n;
         (view.charge[sector], view.charge_squares[sector]) = (n * mean, n * (mean * mean + variance));
         view
     };
-    let [a, b] = [with_charge(steady(&tables, 100, 1000), 20, 16), with_charge(steady(&tables, 200, 4000), 21, 25)];
-    let found = &views::differences(&b, &a, &tables)[sector];
+    let [a, b] = [with_charge(steady(100, 1000), 20, 16), with_charge(steady(200, 4000), 21, 25)];
+    let found = &views::differences(&b, &a, &TABLES)[sector];
     assert_eq!(found.charge, [21.0, 20.0]);
     let sigmas = 1.0 / (16.0_f64 / 1000.0 + 25.0 / 4000.0).sqrt();
     assert!((found.charge_sigmas - sigmas).abs() < 1e-9, "{found:?}");
     // However far away the mean of a few hits is, that says nothing.
     let mut few = a.clone();
     for (hits, is_marked) in [(1, false), (29, false), (30, true)] {
-        set_lane(&mut few, &tables, lanes_of(&tables, sector)[0], hits);
+        set_lane(&mut few, lanes_of(sector)[0], hits);
         (few.charge[sector], few.charge_squares[sector]) = (hits * 120, hits * 120 * 120);
-        let found = &views::differences(&few, &a, &tables)[sector];
+        let found = &views::differences(&few, &a, &TABLES)[sector];
         assert_eq!((found.charge[0], found.is_charge_marked()), (120.0, is_marked), "{found:?}");
     }
     // v4 banks do not tell.
-    let unknown = &views::differences(&a, &steady(&tables, 200, 4000), &tables)[sector];
+    let unknown = &views::differences(&a, &steady(200, 4000), &TABLES)[sector];
     assert!(unknown.charge[1].is_nan() && unknown.charge_sigmas.is_nan(), "{unknown:?}");
 }

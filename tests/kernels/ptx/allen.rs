@@ -6,47 +6,30 @@
 use std::num::NonZeroU32;
 
 use super::decoder::PtxDecoder;
+use super::{detectors, params};
 use crate::suite::backends::as_reference;
 use crate::suite::data::Real;
-use crate::suite::events::{Event, allen_batch, fits_mep, generated_as, mep_batch, tables_in, v5, v5_payload};
+use crate::suite::events::{Event, allen_batch, fits_mep, mep_batch, v5, v5_payload};
 use crate::suite::nasty::{self, check};
 use ptx_machine::{Launch, Memory, Program, bytes_of};
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::ptx::Unit;
-use ut_decoding::synth::Profile;
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Flip, Grouping, Position};
 use ut_kernels::detector::BankVersion;
 use ut_kernels::switches::{Layout, Switches};
 
-/// Decodes with the reference and with the PTX, and compares every bit.
-fn compare(
-    tables: &DetectorTables,
-    options: DecodeOptions,
-    batch: BatchView<'_>,
-    decoder: &mut PtxDecoder,
-) -> Result<(), String> {
-    as_reference(decoder, tables, options, batch)
-}
-
 fn with_defaults(tables: &DetectorTables, options: DecodeOptions, events: &[Event]) -> Result<(), String> {
     let mut decoder = PtxDecoder::new(tables, options, Parameters::default(), 0);
-    compare(tables, options, allen_batch(events).view(), &mut decoder)?;
+    as_reference(&mut decoder, tables, options, allen_batch(events).view())?;
     if fits_mep(events) {
-        compare(tables, options, mep_batch(events).view(), &mut decoder)?;
+        as_reference(&mut decoder, tables, options, mep_batch(events).view())?;
     }
     Ok(())
 }
 
-/// Tables and synthetic events of both formats.
-fn detectors(grouping: Grouping) -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
-    [BankVersion::V4, BankVersion::V5]
-        .into_iter()
-        .map(move |version| (tables_in(version, grouping), generated_as(Profile::PpNominal, version, 1, 3)))
-}
-
-/// Returns those of format v5.
-fn v5_detectors(grouping: Grouping) -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
-    detectors(grouping).filter(|(tables, _)| tables.boards().version == BankVersion::V5)
+/// Tables and synthetic events of format v5.
+fn v5_detector() -> (DetectorTables, Vec<Event>) {
+    detectors(Grouping::YRows).nth(1).expect("two of them")
 }
 
 fn up_to(max: u32) -> DecodeOptions {
@@ -82,10 +65,9 @@ fn every_option_reaches_the_kernels() {
         up_to(2),
         DecodeOptions { save_above_max: true, ..up_to(2) },
     ];
-    for (tables, events) in v5_detectors(Grouping::YRows) {
-        for options in all {
-            with_defaults(&tables, options, &events[..1]).unwrap();
-        }
+    let (tables, events) = v5_detector();
+    for options in all {
+        with_defaults(&tables, options, &events[..1]).unwrap();
     }
 }
 
@@ -100,13 +82,10 @@ fn block_shapes_size_classes_and_orders_do_not_show() {
     let options = DecodeOptions::default();
     for (tables, events) in detectors(Grouping::UniqueX) {
         for (turn, assignments) in assignments.into_iter().enumerate() {
-            let mut params = Parameters::default();
-            for assignment in assignments {
-                params.set_from(ut_decoding::Backend::Emulated, assignment).unwrap();
-            }
+            let params = params(assignments);
             params.validate().unwrap();
             let mut decoder = PtxDecoder::new(&tables, options, params, 7 * turn as u32);
-            compare(&tables, options, allen_batch(&events[..2]).view(), &mut decoder).unwrap();
+            as_reference(&mut decoder, &tables, options, allen_batch(&events[..2]).view()).unwrap();
         }
     }
 }
@@ -119,9 +98,9 @@ fn an_interval_and_one_version_for_all_banks_come_out_as_from_the_reference() {
         for batch in [allen_batch(&events), mep_batch(&events)] {
             let interval = BatchView { first_event: 1, n_events: events.len() - 1, ..batch.view() };
             for version in [tables.boards().version.byte(), 9] {
-                compare(&tables, options, interval, &mut decoder).unwrap();
+                as_reference(&mut decoder, &tables, options, interval).unwrap();
                 let view = BatchView { versions: None, version: Some(version), ..interval };
-                compare(&tables, options, view, &mut decoder).unwrap();
+                as_reference(&mut decoder, &tables, options, view).unwrap();
             }
         }
     }
@@ -131,11 +110,10 @@ fn an_interval_and_one_version_for_all_banks_come_out_as_from_the_reference() {
 fn every_rung_of_the_ladder_gives_the_same_hits() {
     let rungs = 0..Switches::ladder(BankVersion::V5, Layout::Allen).len();
     let options = DecodeOptions::default();
-    for (tables, events) in v5_detectors(Grouping::YRows) {
-        for rung in rungs.clone() {
-            let mut decoder = PtxDecoder::of_ladder(&tables, options, &format!("v5_allen__rung{rung}"));
-            compare(&tables, options, allen_batch(&events[..1]).view(), &mut decoder).unwrap();
-        }
+    let (tables, events) = v5_detector();
+    for rung in rungs {
+        let mut decoder = PtxDecoder::of_ladder(&tables, options, &format!("v5_allen__rung{rung}"));
+        as_reference(&mut decoder, &tables, options, allen_batch(&events[..1]).view()).unwrap();
     }
 }
 
@@ -147,10 +125,9 @@ fn full_lanes_fill_the_narrow_sums_and_a_group_beyond_the_run_is_merged() {
         v5_payload(&std::array::from_fn(|lane| [&one_cluster, &descending][usize::from(lane % 3 > 0)].clone()));
     // Few boards, each several times: groups of a thousand hits and more, with equal keys.
     let event: Event = (0..12).map(|i| v5(i % 3, &payload)).collect();
-    for (tables, _) in v5_detectors(Grouping::YRows) {
-        for options in [up_to(254), DecodeOptions { clustering: false, ..DecodeOptions::default() }] {
-            with_defaults(&tables, options, std::slice::from_ref(&event)).unwrap();
-        }
+    let (tables, _) = v5_detector();
+    for options in [up_to(254), DecodeOptions { clustering: false, ..DecodeOptions::default() }] {
+        with_defaults(&tables, options, std::slice::from_ref(&event)).unwrap();
     }
 }
 
@@ -162,14 +139,14 @@ fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_boun
             let mut decoder = PtxDecoder::new(&tables, options, Parameters::default(), 3);
             let mut batch = allen_batch(&events);
             nasty::corrupt(&mut batch, &corruptions);
-            compare(&tables, options, batch.view(), &mut decoder)
+            as_reference(&mut decoder, &tables, options, batch.view())
         });
         let strategy = (nasty::aligned_events(tables.boards(), 0..4), nasty::corruptions());
         check(&strategy, 24, |(events, corruptions)| {
             let mut decoder = PtxDecoder::new(&tables, DecodeOptions::default(), Parameters::default(), 5);
             let mut batch = mep_batch(&events);
             nasty::corrupt(&mut batch, &corruptions);
-            compare(&tables, DecodeOptions::default(), batch.view(), &mut decoder)
+            as_reference(&mut decoder, &tables, DecodeOptions::default(), batch.view())
         });
     }
 }

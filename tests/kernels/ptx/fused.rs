@@ -6,25 +6,14 @@
 use std::num::NonZeroU32;
 
 use super::decoder::PtxDecoder;
-use crate::suite::backends::decode;
-use crate::suite::data::{Real, rows};
-use crate::suite::events::{Bank, Event, allen_batch, fits_mep, generated_as, mep_batch, v5_payload};
-use crate::suite::nasty;
-use proptest::test_runner::{Config, TestCaseError, TestRunner};
+use super::{detectors, params};
+use crate::suite::backends::as_reference;
+use crate::suite::data::Real;
+use crate::suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};
+use crate::suite::nasty::{self, check};
 use ut_decoding::decoder::parameters::Parameters;
-use ut_decoding::decoder::reference::ReferenceDecoder;
-use ut_decoding::detector::BankVersion;
-use ut_decoding::synth::{self, Profile};
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, Position};
 use ut_kernels::detector::LANES_PER_BOARD;
-
-fn params(assignments: &[&str]) -> Parameters {
-    let mut params = Parameters::default();
-    for assignment in assignments {
-        params.set_from(ut_decoding::Backend::Emulated, assignment).expect("a valid assignment");
-    }
-    params
-}
 
 fn compare(
     tables: &DetectorTables,
@@ -33,25 +22,8 @@ fn compare(
     batch: BatchView<'_>,
     turn: u32,
 ) -> Result<(), String> {
-    let (expected, expected_report) = decode(&mut ReferenceDecoder::new(tables, options), tables, batch);
-    let (hits, report) = decode(&mut PtxDecoder::fused(tables, options, params, turn), tables, batch);
-    let case = format!("{options:?}, {:?}, turn {turn}", batch.layout);
-    if report.events != expected_report.events {
-        return Err(format!("{case}: {:?}\nand not\n{:?}", report.events, expected_report.events));
-    }
-    if hits.offsets() != expected.offsets() || rows(&hits) != rows(&expected) {
-        return Err(format!("{case}: hits differ"));
-    }
-    Ok(())
-}
-
-/// Tables and synthetic events of both formats.
-fn detectors() -> impl Iterator<Item = (DetectorTables, Vec<Event>)> {
-    [BankVersion::V4, BankVersion::V5].into_iter().map(|version| {
-        let (boards, geometry) = synth::detector(version, 1);
-        let tables = DetectorTables::new(boards, geometry, Grouping::UniqueX).expect("they go together");
-        (tables, generated_as(Profile::PpNominal, version, 1, 3))
-    })
+    let case = |what| format!("turn {turn}, {params:?}: {what}");
+    as_reference(&mut PtxDecoder::fused(tables, options, params, turn), tables, options, batch).map_err(case)
 }
 
 /// Decodes in one window and in several, in both layouts.
@@ -71,14 +43,14 @@ fn with_all_assignments(tables: &DetectorTables, events: &[Event]) {
 
 #[test]
 fn events_come_out_as_from_the_reference_in_one_window_and_in_several() {
-    for (tables, events) in detectors() {
+    for (tables, events) in detectors(Grouping::UniqueX) {
         with_all_assignments(&tables, &events);
     }
 }
 
 #[test]
 fn clusters_of_all_sizes_across_the_parts_of_warps_come_out_as_from_the_reference() {
-    let (tables, _) = detectors().nth(1).expect("v5");
+    let (tables, _) = detectors(Grouping::UniqueX).nth(1).expect("v5");
     // On every connected lane of the first boards two clusters, with the largest charge, of sizes up to `most`.
     let sizes = [1, 2, 3, 30, 31, 32, 33, 63, 64, 65, 127, 128, 129, 200, 250];
     let bank = |board: usize, most: u16| {
@@ -107,7 +79,7 @@ fn clusters_of_all_sizes_across_the_parts_of_warps_come_out_as_from_the_referenc
 
 #[test]
 fn an_interval_a_list_and_one_version_for_all_banks_come_out_as_from_the_reference() {
-    for (tables, events) in detectors() {
+    for (tables, events) in detectors(Grouping::UniqueX) {
         for batch in [allen_batch(&events), mep_batch(&events)] {
             let all = batch.view();
             for (turn, part) in [
@@ -138,19 +110,17 @@ fn real_events_come_out_as_from_the_reference_in_one_window_and_in_several() {
 
 #[test]
 fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_bounds() {
-    for (tables, _) in detectors() {
-        let config = Config { cases: 16, failure_persistence: None, ..Config::default() };
+    for (tables, _) in detectors(Grouping::UniqueX) {
         let strategy = (nasty::aligned_events(tables.boards(), 1..4), nasty::corruptions(), nasty::options());
-        let result = TestRunner::new(config).run(&strategy, |(events, corruptions, options)| {
+        check(&strategy, 16, |(events, corruptions, options)| {
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
                 nasty::corrupt(&mut batch, &corruptions);
                 for assignments in [&["fused.block_x=96"][..], &["fused.block_x=32", "fused.strips=256"]] {
                     let params = params(assignments);
-                    compare(&tables, options, params, batch.view(), 3).map_err(TestCaseError::fail)?;
+                    compare(&tables, options, params, batch.view(), 3)?;
                 }
             }
             Ok(())
         });
-        assert!(result.is_ok(), "{}", result.unwrap_err());
     }
 }

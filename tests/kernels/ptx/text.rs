@@ -221,14 +221,17 @@ mod command {
     use ut_decoding::decoder::parameters::Parameters;
     use ut_decoding::decoder::ptx::{Kernel, Resources};
 
-    fn ut_decode() -> assert_cmd::Command {
-        assert_cmd::Command::new(env!("CARGO_BIN_EXE_ut-decode"))
+    /// Runs `ut-decode kernels`, which must end with `code`; what it printed.
+    fn kernels(code: i32, args: &[&str]) -> String {
+        let mut tool = std::process::Command::new(env!("CARGO_BIN_EXE_ut-decode"));
+        let output = tool.arg("kernels").args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
     }
 
     #[test]
     fn the_figures_on_record_come_out_as_json_with_the_occupancy_that_follows() {
-        let output = ut_decode().args(["kernels", "--arch", "sm_86", "--json", "-"]).assert().success();
-        let value: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
+        let value: Value = serde_json::from_str(&kernels(0, &["--arch", "sm_86", "--json", "-"])).unwrap();
         let rows = value["kernels"].as_array().unwrap();
         // All kernels, the counting one twice, the clustering one with 32-bit sums beside it.
         assert_eq!(rows.len(), Kernel::ALLEN.len() + 2);
@@ -246,8 +249,7 @@ mod command {
 
     #[test]
     fn every_module_and_every_rung_can_be_shown() {
-        let output = ut_decode().args(["kernels", "--unit", "all"]).assert().success();
-        let text = String::from_utf8_lossy(&output.get_output().stdout).into_owned();
+        let text = kernels(0, &["--unit", "all"]);
         for what in [
             "v4_allen (240 boards",
             "v5_mep (216 boards",
@@ -260,6 +262,6 @@ mod command {
         ] {
             assert!(text.contains(what), "{what}");
         }
-        ut_decode().args(["kernels", "--unit", "v6_allen"]).assert().code(2);
+        kernels(2, &["--unit", "v6_allen"]);
     }
 }

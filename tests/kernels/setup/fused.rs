@@ -16,7 +16,7 @@ use ut_kernels::hit::HitArrays;
 use ut_kernels::report::N_COUNTS;
 use ut_kernels::switches::{Layout, Switches};
 
-use super::{Bug, Faulty};
+use super::{Bug, Faulty, view};
 use crate::suite::events::{Bank, allen_batch, mep_batch, v5_payload};
 
 /// Room for all strips of an event, and for few.
@@ -25,6 +25,18 @@ pub const WINDOWS: u32 = 512;
 
 /// Threads of a block.
 const THREADS: u32 = 64;
+
+/// Hits, offsets, reports and status as kernels write them.
+fn written<'a>(
+    executor: &mut Executor,
+    floats: &'a mut [Vec<f32>; 6],
+    (id, offsets, report, status): (&'a mut [u32], &'a mut [u32], &'a mut [u32], &'a mut [u32]),
+) -> Written<'a> {
+    let [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight] = floats.each_mut().map(|x| executor.writable(x));
+    let hits = HitArrays { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id: executor.writable(id) };
+    let (offsets, report) = (executor.writable(offsets), executor.writable(report));
+    Written { hits, offsets, report, status: executor.writable(status) }
+}
 
 /// Where a bug is planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,45 +162,23 @@ impl FusedSetup {
         executor.limit_resident(self.resident);
         let tables = self.ranks.view();
         let n_events = self.batch.n_events;
-        let batch = Batch {
-            raw: Global::from_slice(&self.batch.raw),
-            offsets: Global::from_slice(&self.batch.offsets),
-            sizes: Global::from_slice(&self.batch.sizes),
-            types: Global::from_slice(&self.batch.types),
-            versions: Global::from_slice(&[]),
-            version: u32::from(BankVersion::V5.byte()),
-            first_event: 0,
-        };
+        let batch = view(&self.batch);
         let mut bank_words = vec![u32::MAX; self.batch.offsets.len()];
         if self.layout == Layout::Mep {
             self.gather(&mut executor, bug_in(In::Gathering), &batch, &mut bank_words)?;
         }
         let selected = Global::from_slice(&self.selected);
         let input = FusedInput { batch, bank_words: Global::from_slice(&bank_words), selected };
-        let mut floats = vec![vec![0f32; capacity]; 6];
+        let mut floats: [Vec<f32>; 6] = std::array::from_fn(|_| vec![0.0; capacity]);
         self.ids = vec![u32::MAX; capacity];
         self.offsets = vec![u32::MAX; n_events * self.tables.n_groups() + 1];
         self.report = vec![u32::MAX; n_events * N_COUNTS];
         let mut status = [0];
         let (mut look_back, mut others) = (vec![0; LookBack::words(n_events)], vec![u32::MAX; n_events]);
         let mut groups = vec![u32::MAX; n_events * self.tables.n_groups()];
-        let [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight] = &mut floats[..] else { unreachable!() };
-        let to = Written {
-            hits: HitArrays {
-                y_begin: executor.writable(y_begin),
-                y_end: executor.writable(y_end),
-                z_at_y_eq0: executor.writable(z_at_y_eq0),
-                x_at_y_eq0: executor.writable(x_at_y_eq0),
-                dx_dy: executor.writable(dx_dy),
-                weight: executor.writable(weight),
-                id: executor.writable(&mut self.ids),
-            },
-            offsets: executor.writable(&mut self.offsets),
-            report: executor.writable(&mut self.report),
-            status: executor.writable(&mut status),
-        };
+        let words = (&mut self.ids[..], &mut self.offsets[..], &mut self.report[..], &mut status[..]);
         let output = FusedOutput {
-            to,
+            to: written(&mut executor, &mut floats, words),
             look_back: executor.writable(&mut look_back),
             groups: executor.writable(&mut groups),
             others: executor.writable(&mut others),
@@ -205,20 +195,8 @@ impl FusedSetup {
         self.status = status[0];
         let stats = stats?;
         self.left = look_back[look_back.len() - 1];
-        let to = Written {
-            hits: HitArrays {
-                y_begin: executor.writable(y_begin),
-                y_end: executor.writable(y_end),
-                z_at_y_eq0: executor.writable(z_at_y_eq0),
-                x_at_y_eq0: executor.writable(x_at_y_eq0),
-                dx_dy: executor.writable(dx_dy),
-                weight: executor.writable(weight),
-                id: executor.writable(&mut self.ids),
-            },
-            offsets: executor.writable(&mut self.offsets),
-            report: executor.writable(&mut self.report),
-            status: executor.writable(&mut status),
-        };
+        let words = (&mut self.ids[..], &mut self.offsets[..], &mut self.report[..], &mut status[..]);
+        let to = written(&mut executor, &mut floats, words);
         let left = Left {
             others: Global::from_slice(&others),
             groups: Global::from_slice(&groups),

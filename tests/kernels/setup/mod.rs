@@ -43,6 +43,19 @@ pub const NO_CLUSTER: Cluster = Cluster { position: u32::MAX, weight: u16::MAX, 
 pub const SWITCHES: Switches = Switches::production(BankVersion::V5, Layout::Allen);
 const OPTIONS: ClusterOptions = ClusterOptions { flags: ClusterOptions::CLUSTERING, max_size: 128 };
 
+/// A batch of v5 banks as kernels take it.
+fn view(batch: &EventBatch) -> Batch<'_> {
+    Batch {
+        raw: Global::from_slice(&batch.raw),
+        offsets: Global::from_slice(&batch.offsets),
+        sizes: Global::from_slice(&batch.sizes),
+        types: Global::from_slice(&batch.types),
+        versions: Global::from_slice(&[]),
+        version: u32::from(BankVersion::V5.byte()),
+        first_event: 0,
+    }
+}
+
 impl Setup {
     /// Hits of several sizes on every lane of most boards. The last bank's last row is full: what lies behind its last
     /// hit is the end of the batch.
@@ -90,15 +103,7 @@ impl Setup {
     pub fn count(&mut self, seed: u64, bug: Bug) -> Result<(), Violation> {
         let mut executor = Executor::new(seed);
         let tables = Self::tables(&self.tables);
-        let batch = Batch {
-            raw: Global::from_slice(&self.batch.raw),
-            offsets: Global::from_slice(&self.batch.offsets),
-            sizes: Global::from_slice(&self.batch.sizes),
-            types: Global::from_slice(&self.batch.types),
-            versions: Global::from_slice(&[]),
-            version: u32::from(BankVersion::V5.byte()),
-            first_event: 0,
-        };
+        let batch = view(&self.batch);
         let output = CountOutput {
             strip_counts: executor.writable(&mut self.strip_counts),
             items: executor.writable(&mut self.items),

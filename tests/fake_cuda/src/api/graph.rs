@@ -8,7 +8,7 @@ use cudarc::driver::sys::{
 };
 
 use super::module::kernel;
-use super::{BAD_HANDLE, BAD_VALUE, current, give, same, stream_of};
+use super::{BAD_HANDLE, BAD_VALUE, Out, current, give, same, stream_of};
 use crate::driver::{call, complain};
 use crate::stream::{Capture, Executable, Graph, Op};
 
@@ -26,7 +26,7 @@ unsafe extern "C" fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCap
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph) -> CUresult {
+unsafe extern "C" fn cuStreamEndCapture(stream: CUstream, graph: Out<'_, CUgraph>) -> CUresult {
     call("cuStreamEndCapture", |driver| {
         let (stream, device) = stream_of(driver, stream)?;
         let stream = driver.streams.get_mut(&stream).ok_or(BAD_HANDLE)?;
@@ -35,27 +35,27 @@ unsafe extern "C" fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph) -
             stream.capture = Some(capture);
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
         }
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(graph, std::ptr::null_mut()) }?;
+        let graph = graph.ok_or(BAD_VALUE)?;
+        graph.write(std::ptr::null_mut());
         if capture.invalid {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
         }
         let id = driver.handle();
         driver.graphs.insert(id, Graph { device, ops: capture.ops, nodes: capture.nodes });
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(graph, id as CUgraph) }
+        graph.write(id as CUgraph);
+        Ok(())
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
     stream: CUstream,
-    status: *mut CUstreamCaptureStatus,
+    status: Out<'_, CUstreamCaptureStatus>,
     id: *mut cuuint64_t,
     graph: *mut CUgraph,
-    dependencies: *mut *const CUgraphNode,
+    dependencies: Out<'_, *const CUgraphNode>,
     edges: *mut *const CUgraphEdgeData,
-    n: *mut usize,
+    n: Out<'_, usize>,
 ) -> CUresult {
     call("cuStreamGetCaptureInfo", |driver| {
         let (stream, _) = stream_of(driver, stream)?;
@@ -65,26 +65,22 @@ unsafe extern "C" fn cuStreamGetCaptureInfo_v3(
         }
         let stream = driver.streams.get(&stream).ok_or(BAD_HANDLE)?;
         let Some(capture) = &stream.capture else {
-            // SAFETY: by the contract of the driver, this place can be written.
-            return unsafe { give(status, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE) };
+            return give(status, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE);
         };
         if capture.invalid {
             return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
         }
         // One stream: each node depends on the one before.
         let last = &capture.nodes[capture.nodes.len().saturating_sub(1)..];
-        // SAFETY: by the contract of the driver, these places can be written.
-        unsafe {
-            give(status, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE)?;
-            give(dependencies, last.as_ptr().cast())?;
-            give(n, last.len())
-        }
+        give(status, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE)?;
+        give(dependencies, last.as_ptr().cast())?;
+        give(n, last.len())
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGraphInstantiateWithFlags(
-    executable: *mut CUgraphExec,
+    executable: Out<'_, CUgraphExec>,
     graph: CUgraph,
     _flags: c_ulonglong,
 ) -> CUresult {
@@ -95,8 +91,7 @@ unsafe extern "C" fn cuGraphInstantiateWithFlags(
         let new = Executable { device: *device, graph: graph as usize, ops: ops.clone() };
         let id = driver.handle();
         driver.executables.insert(id, new);
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(executable, id as CUgraphExec) }
+        give(executable, id as CUgraphExec)
     })
 }
 
@@ -104,7 +99,7 @@ unsafe extern "C" fn cuGraphInstantiateWithFlags(
 unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
     executable: CUgraphExec,
     node: CUgraphNode,
-    parameters: *const CUDA_KERNEL_NODE_PARAMS,
+    parameters: Option<&CUDA_KERNEL_NODE_PARAMS>,
 ) -> CUresult {
     call("cuGraphExecKernelNodeSetParams", |driver| {
         let device = current(driver)?;
@@ -115,8 +110,7 @@ unsafe extern "C" fn cuGraphExecKernelNodeSetParams_v2(
         };
         same(device, graph.device, "a graph")?;
         let place = graph.nodes.iter().position(|found| *found == node as usize).ok_or(BAD_VALUE)?;
-        // SAFETY: by the contract of the driver, this is a description of a launch.
-        let p = unsafe { &*parameters };
+        let p = parameters.ok_or(BAD_VALUE)?;
         if !p.kern.is_null() || !p.ctx.is_null() {
             complain("a launch of a kind that is not played");
             return Err(BAD_VALUE);

@@ -4,22 +4,21 @@ use std::ffi::{c_uint, c_void};
 
 use cudarc::driver::sys::{CUDA_MEMCPY2D, CUdeviceptr, CUmemorytype, CUresult, CUstream};
 
-use super::{BAD_VALUE, current, give, same, stream_of};
+use super::{BAD_VALUE, Out, current, give, same, stream_of};
 use crate::driver::{call, complain};
 use crate::stream::{Op, Rows};
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
+unsafe extern "C" fn cuMemGetInfo_v2(free: Out<'_, usize>, total: Out<'_, usize>) -> CUresult {
     call("cuMemGetInfo", |driver| {
         let device = current(driver)?;
         let memory = driver.settings.memory;
-        // SAFETY: by the contract of the driver, these places can be written.
-        unsafe { give(free, memory - driver.used(device)).and_then(|()| give(total, memory)) }
+        give(free, memory - driver.used(device)).and_then(|()| give(total, memory))
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) -> CUresult {
+unsafe extern "C" fn cuMemAlloc_v2(address: Out<'_, CUdeviceptr>, bytes: usize) -> CUresult {
     call("cuMemAlloc", |driver| {
         let device = current(driver)?;
         driver.not_while_capturing("memory is allocated")?;
@@ -32,8 +31,7 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize) -> C
         driver.counts.allocations += 1;
         let found = driver.memory.allocate(bytes);
         driver.allocations.insert(found, (device, bytes));
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(address, found) }
+        give(address, found)
     })
 }
 
@@ -54,14 +52,13 @@ unsafe extern "C" fn cuMemFree_v2(address: CUdeviceptr) -> CUresult {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemHostAlloc(to: *mut *mut c_void, bytes: usize, _flags: c_uint) -> CUresult {
+unsafe extern "C" fn cuMemHostAlloc(to: Out<'_, *mut c_void>, bytes: usize, _flags: c_uint) -> CUresult {
     call("cuMemHostAlloc", |driver| {
         current(driver)?;
         driver.not_while_capturing("memory is pinned")?;
         driver.counts.pinned += 1;
         let found = driver.pinned.allocate(bytes).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(to, found as *mut c_void) }
+        give(to, found as *mut c_void)
     })
 }
 
@@ -111,11 +108,10 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: *const CUDA_MEMCPY2D, stream: CUstream) -> CUresult {
+unsafe extern "C" fn cuMemcpy2DAsync_v2(copy: Option<&CUDA_MEMCPY2D>, stream: CUstream) -> CUresult {
     call("cuMemcpy2DAsync", |driver| {
         let (stream, _) = stream_of(driver, stream)?;
-        // SAFETY: by the contract of the driver, this is a description of a copy.
-        let copy = unsafe { &*copy };
+        let copy = copy.ok_or(BAD_VALUE)?;
         let (n, width) = (copy.Height, copy.WidthInBytes);
         let from_device = copy.srcMemoryType == CUmemorytype::CU_MEMORYTYPE_DEVICE;
         if from_device == (copy.dstMemoryType == CUmemorytype::CU_MEMORYTYPE_DEVICE)

@@ -8,6 +8,7 @@ mod stream;
 
 use std::cell::Cell;
 use std::ffi::{CString, c_char, c_int, c_uint};
+use std::mem::MaybeUninit;
 
 use cudarc::driver::sys::{CUcontext, CUdevice, CUdevice_attribute, CUevent, CUresult, CUstream};
 
@@ -31,16 +32,12 @@ thread_local! {
 const BAD_VALUE: CUresult = CUresult::CUDA_ERROR_INVALID_VALUE;
 const BAD_HANDLE: CUresult = CUresult::CUDA_ERROR_INVALID_HANDLE;
 
+/// A place for what a call gives: a pointer that is null, or can be written by the contract of the driver.
+type Out<'a, T> = Option<&'a mut MaybeUninit<T>>;
+
 /// Writes what a call gives.
-///
-/// # Safety
-/// - `to` is null, or can be written.
-unsafe fn give<T>(to: *mut T, value: T) -> Done {
-    if to.is_null() {
-        return Err(BAD_VALUE);
-    }
-    // SAFETY: not null, checked above, so that it can be written, as the caller says.
-    unsafe { to.write(value) };
+fn give<T>(to: Out<'_, T>, value: T) -> Done {
+    to.ok_or(BAD_VALUE)?.write(value);
     Ok(())
 }
 
@@ -128,37 +125,32 @@ unsafe extern "C" fn cuInit(_flags: c_uint) -> CUresult {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> CUresult {
-    // SAFETY: by the contract of the driver, this place can be written.
-    call("cuDriverGetVersion", |driver| unsafe { give(version, driver.settings.version) })
+unsafe extern "C" fn cuDriverGetVersion(version: Out<'_, c_int>) -> CUresult {
+    call("cuDriverGetVersion", |driver| give(version, driver.settings.version))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuGetErrorName(error: CUresult, name: *mut *const c_char) -> CUresult {
+unsafe extern "C" fn cuGetErrorName(error: CUresult, name: Out<'_, *const c_char>) -> CUresult {
     // A few strings, for good: they must outlive the caller.
     let text = CString::new(format!("{error:?}")).unwrap_or_default().into_raw();
-    // SAFETY: by the contract of the driver, this place can be written.
-    call("cuGetErrorName", |_| unsafe { give(name, text.cast_const()) })
+    call("cuGetErrorName", |_| give(name, text.cast_const()))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuGetErrorString(_error: CUresult, text: *mut *const c_char) -> CUresult {
-    // SAFETY: by the contract of the driver, this place can be written.
-    call("cuGetErrorString", |_| unsafe { give(text, c"said by the fake driver".as_ptr()) })
+unsafe extern "C" fn cuGetErrorString(_error: CUresult, text: Out<'_, *const c_char>) -> CUresult {
+    call("cuGetErrorString", |_| give(text, c"said by the fake driver".as_ptr()))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> CUresult {
-    // SAFETY: by the contract of the driver, this place can be written.
-    call("cuDeviceGetCount", |driver| unsafe { give(count, driver.contexts.len() as c_int) })
+unsafe extern "C" fn cuDeviceGetCount(count: Out<'_, c_int>) -> CUresult {
+    call("cuDeviceGetCount", |driver| give(count, driver.contexts.len() as c_int))
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int) -> CUresult {
+unsafe extern "C" fn cuDeviceGet(device: Out<'_, CUdevice>, ordinal: c_int) -> CUresult {
     call("cuDeviceGet", |driver| {
         device_of(driver, ordinal)?;
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(device, ordinal) }
+        give(device, ordinal)
     })
 }
 
@@ -172,11 +164,10 @@ unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUde
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], device: CUdevice) -> CUresult {
+unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: Out<'_, [u8; 16]>, device: CUdevice) -> CUresult {
     call("cuDeviceGetUuid", |driver| {
         device_of(driver, device)?;
-        // SAFETY: by the contract of the driver, 16 bytes can be written here.
-        unsafe { give(uuid, [0xfa; 16]) }
+        give(uuid, [0xfa; 16])
     })
 }
 
@@ -190,17 +181,16 @@ unsafe extern "C" fn cuDeviceGetPCIBusId(id: *mut c_char, len: c_int, device: CU
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice) -> CUresult {
+unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: Out<'_, usize>, device: CUdevice) -> CUresult {
     call("cuDeviceTotalMem", |driver| {
         device_of(driver, device)?;
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(bytes, driver.settings.memory) }
+        give(bytes, driver.settings.memory)
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGetAttribute(
-    value: *mut c_int,
+    value: Out<'_, c_int>,
     attribute: CUdevice_attribute,
     device: CUdevice,
 ) -> CUresult {
@@ -222,18 +212,16 @@ unsafe extern "C" fn cuDeviceGetAttribute(
             // Of caches, and of what it was not told, a fake has none.
             _ => 0,
         };
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(value, found) }
+        give(value, found)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) -> CUresult {
+unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: Out<'_, CUcontext>, device: CUdevice) -> CUresult {
     call("cuDevicePrimaryCtxRetain", |driver| {
         let device = device_of(driver, device)?;
         driver.contexts[device].0 += 1;
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(context, (CONTEXTS + device) as CUcontext) }
+        give(context, (CONTEXTS + device) as CUcontext)
     })
 }
 
@@ -280,20 +268,18 @@ unsafe extern "C" fn cuCtxSetCurrent(context: CUcontext) -> CUresult {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> CUresult {
+unsafe extern "C" fn cuCtxGetCurrent(context: Out<'_, CUcontext>) -> CUresult {
     call("cuCtxGetCurrent", |_| {
         let current = CURRENT.get().map_or(std::ptr::null_mut(), |device| (CONTEXTS + device) as CUcontext);
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(context, current) }
+        give(context, current)
     })
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
+unsafe extern "C" fn cuCtxGetDevice(device: Out<'_, CUdevice>) -> CUresult {
     call("cuCtxGetDevice", |driver| {
         let current = current(driver)? as CUdevice;
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(device, current) }
+        give(device, current)
     })
 }
 

@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult, CUstream};
 
-use super::{BAD_HANDLE, BAD_VALUE, MAX_SHARED, current, give, same, stream_of};
+use super::{BAD_HANDLE, BAD_VALUE, MAX_SHARED, Out, current, give, same, stream_of};
 use crate::driver::{Done, Driver, Function, Module, call, complain};
 use crate::settings::Break;
 use crate::stream::Op;
 use ptx_machine::{Launch, Program};
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
+unsafe extern "C" fn cuModuleLoadData(module: Out<'_, CUmodule>, image: *const c_void) -> CUresult {
     // SAFETY: place and text are the caller's, as CUDA asks for both functions alike; there are no options.
     unsafe { cuModuleLoadDataEx(module, image, 0, std::ptr::null_mut(), std::ptr::null_mut()) }
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleLoadDataEx(
-    module: *mut CUmodule,
+    module: Out<'_, CUmodule>,
     image: *const c_void,
     n_options: c_uint,
     options: *mut CUjit_option,
@@ -53,8 +53,7 @@ unsafe extern "C" fn cuModuleLoadDataEx(
         complain("note: a module is compiled");
         let id = driver.handle();
         driver.modules.insert(id, Module { device, program: Arc::new(program), registers, live: true });
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(module, id as CUmodule) }
+        give(module, id as CUmodule)
     })
 }
 
@@ -70,7 +69,11 @@ unsafe extern "C" fn cuModuleUnload(module: CUmodule) -> CUresult {
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char) -> CUresult {
+unsafe extern "C" fn cuModuleGetFunction(
+    function: Out<'_, CUfunction>,
+    module: CUmodule,
+    name: *const c_char,
+) -> CUresult {
     call("cuModuleGetFunction", |driver| {
         let module = module as usize;
         let found = driver.modules.get(&module).filter(|module| module.live).ok_or(BAD_HANDLE)?;
@@ -81,14 +84,13 @@ unsafe extern "C" fn cuModuleGetFunction(function: *mut CUfunction, module: CUmo
         }
         let id = driver.handle();
         driver.functions.insert(id, Function { module, entry: name, max_shared: 48 << 10 });
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(function, id as CUfunction) }
+        give(function, id as CUfunction)
     })
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuFuncGetAttribute(
-    value: *mut c_int,
+    value: Out<'_, c_int>,
     attribute: CUfunction_attribute,
     function: CUfunction,
 ) -> CUresult {
@@ -103,8 +105,7 @@ unsafe extern "C" fn cuFuncGetAttribute(
             }
             _ => 0,
         };
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(value, found) }
+        give(value, found)
     })
 }
 
@@ -130,8 +131,8 @@ unsafe extern "C" fn cuFuncSetAttribute(
 unsafe extern "C" fn cuFuncGetParamInfo(
     function: CUfunction,
     index: usize,
-    offset: *mut usize,
-    size: *mut usize,
+    offset: Out<'_, usize>,
+    size: Out<'_, usize>,
 ) -> CUresult {
     call("cuFuncGetParamInfo", |driver| {
         let function = driver.functions.get(&(function as usize)).ok_or(BAD_HANDLE)?;
@@ -139,8 +140,7 @@ unsafe extern "C" fn cuFuncGetParamInfo(
         let sizes = program.parameters(&function.entry).ok_or(BAD_HANDLE)?;
         let Some(&found) = sizes.get(index) else { return Err(BAD_VALUE) };
         let before = sizes[..index].iter().map(|size| size.next_multiple_of(8)).sum();
-        // SAFETY: by the contract of the driver, these places can be written.
-        unsafe { give(offset, before).and_then(|()| give(size, found)) }
+        give(offset, before).and_then(|()| give(size, found))
     })
 }
 

@@ -4,17 +4,16 @@ use std::ffi::c_uint;
 
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUresult, CUstream};
 
-use super::{BAD_HANDLE, current, event_of, give, stream_of};
+use super::{BAD_HANDLE, Out, current, event_of, give, stream_of};
 use crate::driver::call;
 use crate::stream::{Event, Op};
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamCreate(stream: *mut CUstream, _flags: c_uint) -> CUresult {
+unsafe extern "C" fn cuStreamCreate(stream: Out<'_, CUstream>, _flags: c_uint) -> CUresult {
     call("cuStreamCreate", |driver| {
         let device = current(driver)?;
         let id = driver.new_stream(device);
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(stream, id as CUstream) }
+        give(stream, id as CUstream)
     })
 }
 
@@ -65,14 +64,13 @@ unsafe extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, _flags:
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventCreate(event: *mut CUevent, flags: c_uint) -> CUresult {
+unsafe extern "C" fn cuEventCreate(event: Out<'_, CUevent>, flags: c_uint) -> CUresult {
     call("cuEventCreate", |driver| {
         let device = current(driver)?;
         let id = driver.handle();
         let timing = flags & CUevent_flags::CU_EVENT_DISABLE_TIMING as c_uint == 0;
         driver.events.insert(id, Event { device, timing, asked: 0, reached: 0, time: 0 });
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(event, id as CUevent) }
+        give(event, id as CUevent)
     })
 }
 
@@ -121,7 +119,7 @@ unsafe extern "C" fn cuEventQuery(event: CUevent) -> CUresult {
 
 /// Operations between two events, in what would be milliseconds of a GPU.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUevent) -> CUresult {
+unsafe extern "C" fn cuEventElapsedTime(ms: Out<'_, f32>, start: CUevent, end: CUevent) -> CUresult {
     call("cuEventElapsedTime", |driver| {
         let mut time = |event| {
             let event = event_of(driver, event)?;
@@ -134,7 +132,6 @@ unsafe extern "C" fn cuEventElapsedTime(ms: *mut f32, start: CUevent, end: CUeve
             Ok(event.time)
         };
         let (start, end) = (time(start)?, time(end)?);
-        // SAFETY: by the contract of the driver, this place can be written.
-        unsafe { give(ms, end.saturating_sub(start) as f32) }
+        give(ms, end.saturating_sub(start) as f32)
     })
 }
