@@ -183,7 +183,7 @@ fn the_board_table_shows_what_the_numbers_alone_do_not() {
     says(
         2,
         directory,
-        "inspect dumps --synthetic-detector=v4 --boards boards.bin",
+        "inspect dumps --format v4 --boards boards.bin",
         "--format is v4, but boards.bin is a table for v5 banks",
     );
     write(directory, "my.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");

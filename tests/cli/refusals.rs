@@ -232,7 +232,7 @@ fn names_and_numbers_that_cannot_be_meant_are_usage_errors() {
     for (line, part) in [
         ("convert events.mdf -o x.parquet", "convert makes .mdf, .mdf.zst and .mep files"),
         ("report events.mdf -o x.pdf", "the page is HTML"),
-        ("decode events.mdf --max-cluster-size 0", "it is a number of strips, 1 to 4294967295"),
+        ("decode events.mdf --max-cluster-size 0", "expected a number of strips, 1 to 4294967295"),
         ("inspect events.mdf --geometry geometry.bin", "--boards"),
     ] {
         says(2, at, line, part);
