@@ -1,8 +1,8 @@
-//! Entry points of the fused pipeline: a PTX file (`ptx_unit`) for each format and layout, with the prefix sum for those who
-//! count first.
+//! Entry points of the fused pipeline: a PTX file (`ptx_unit`) for each format and layout, with the prefix sum that
+//! `fused.count_first` needs.
 //!
 //! # Safety
-//! What a launch must see to, for every entry:
+//! Preconditions of a launch, for every entry:
 //! - the views that it passes are of device memory and keep the promises of `Global::new` and `GlobalMut::new`;
 //! - grid, block and shared memory are as the kernel's module says ("Launch").
 

@@ -1,7 +1,7 @@
 //! Step 1: a thread a bank. What is not exactly as it should be makes the event unusual; there is no other case here.
 
 use super::gather::{BankWord, State};
-use super::hit_tables::{BoardRecord, HitTables, MAX_BOARDS, REVERSED, UNCONNECTED};
+use super::hit_tables::{BoardRecord, HitTables, MAX_BOARDS, REVERSED};
 use super::lane::Lane;
 use super::shared::FusedShared;
 use crate::bank::layout::Batch;
@@ -279,12 +279,12 @@ impl Banks<'_> {
             return None;
         }
         let words = 2 * payload + v4::HEADER / 2;
-        // Words of the lanes before each lane but the first, and of all six.
-        let mut ends = [0; v5::LANES as usize];
+        // Words of the lanes up to each. (Where some are of no lane, they are found as words of another.)
+        let mut ends = [0, 0, 0, 0, 0, n];
         let mut step = if n == 0 { 0 } else { 1 << n.ilog2() };
         while step > 0 {
             let mut lane = 0;
-            while lane < v5::LANES {
+            while lane < v5::LANES - 1 {
                 let end = &mut ends[lane as usize];
                 let next = (*end + step).min(n);
                 if v4::lane(block.load_within(self.raw.as_u16(), words + next - 1)) <= lane {
@@ -294,14 +294,14 @@ impl Banks<'_> {
             }
             step /= 2;
         }
-        let mut is_good = ends[v5::LANES as usize - 1] == n;
+        let mut is_good = true;
         let mut first = 0;
         let mut lane = 0;
         while lane < v5::LANES {
             let (end, rank) = (ends[lane as usize], record.ranks[lane as usize]);
             // (Where words do not rise, an end may lie before the one of the lane before.)
             if end != first {
-                if end > first && rank != UNCONNECTED {
+                if end > first && rank & !REVERSED < shared.ranks.len() as u16 {
                     put(block, shared, end - first, lane, bank, rank);
                     block.shared_store(shared.first_words, 8 * bank + lane, first as u8);
                 } else {

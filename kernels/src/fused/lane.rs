@@ -110,7 +110,6 @@ impl Word {
         self.0 >> 5
     }
 
-    /// v5.
     #[inline(always)]
     pub const fn adc(self) -> u32 {
         self.0 & 0x1F
@@ -122,7 +121,6 @@ impl Word {
         self.0 >> 5 & 0x1FF
     }
 
-    /// v5: whether the lane is reversed.
     #[inline(always)]
     pub const fn is_reversed(self) -> bool {
         self.0 & 1 << 15 != 0

@@ -89,6 +89,7 @@ impl<D: Device> TablesOnDevice<D> {
                 classes: self.part(19, &records.classes),
                 n_groups: records.n_groups,
                 fits: u32::from(records.fits),
+                overlaps: u32::from(records.overlaps),
             },
         })
     }

@@ -19,7 +19,6 @@ pub(super) const PACK: u32 = 4;
 /// Hits of a group that a warp has room to sort in shared memory.
 pub(super) const ROOM: u32 = 256;
 
-/// A hit with all its columns.
 #[derive(Clone, Copy, Default)]
 struct Hit {
     y_begin: f32,
@@ -57,7 +56,6 @@ impl Hit {
     }
 }
 
-/// A warp that sorts groups.
 pub(super) struct Repair<'a, B> {
     pub block: &'a B,
     pub tables: &'a LaneTables<'a>,
@@ -273,8 +271,7 @@ impl<B: Block> Repair<'_, B> {
         if id_i != id_j {
             return id_i > id_j;
         }
-        // Two lanes of one sector: their hits differ by the strip, with which y and z rise or fall. (Rare, so it is
-        // looked for.)
+        // Two lanes of one sector: their hits differ by the strip, with which y and z rise or fall. (A rare search.)
         let mut rank = 0;
         while rank + 1 < tables.n_ranks() && (block.load(tables.chan_ids, rank) ^ id_i) & SECTOR != 0 {
             rank += 1;
