@@ -65,7 +65,7 @@ impl Rows {
 /// No place: no view has an element of this number.
 const NOWHERE: u32 = u32::MAX;
 
-/// An event whose banks one thread has found for all of its block, so that each word that leads there is read once.
+/// An event that one thread has found for all of its block, so that each word that leads to its banks is read once.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundEvent {
     /// Banks of the event.

@@ -10,14 +10,12 @@ use crate::detector::BankVersion;
 use crate::switches::{Layout, Switches};
 use simt::{Block, Global, NonEmpty};
 
-/// Arrays by which the banks of an event are found.
 #[derive(Clone, Copy)]
 pub(super) struct Banks<'a> {
     pub switches: Switches,
     pub batch: &'a Batch<'a>,
     /// MEP layout: as [`FusedInput::bank_words`](super::FusedInput::bank_words).
     pub bank_words: Global<'a, u32>,
-    /// The batch's bytes, a word at a time.
     pub raw: NonEmpty<'a, u32>,
 }
 
@@ -36,7 +34,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Of an event without banks.
     pub const NONE: Self = Self { n_banks: 0, table: 0, base: 0, sizes: 0, types: 0, versions: 0, first: 0 };
 
     /// Makes it the block's. One thread of the block calls; a barrier must follow.
@@ -52,7 +49,6 @@ impl Place {
         block.shared_store(shared.place, 6, first);
     }
 
-    /// The block's.
     #[inline(always)]
     pub fn of<B: Block>(block: &B, shared: &FusedShared) -> Self {
         let word = |i| block.shared_load(shared.place, i);
@@ -223,7 +219,6 @@ impl Banks<'_> {
         }
     }
 
-    /// v5: six counts.
     #[inline(always)]
     fn note_counts<B: Block>(
         &self,

@@ -138,7 +138,7 @@ fn sort<B: Block>(block: &B, mut key: u32) -> u32 {
         while distance > 0 {
             let other = block.shuffle_xor_sync(FULL_MASK, key, mask);
             let is_upper = lane & distance != 0;
-            key = if (other < key) != is_upper { other } else { key };
+            key = if (other < key) == is_upper { key } else { other };
             distance /= 2;
             mask = distance;
         }

@@ -106,7 +106,6 @@ pub(super) struct Cluster {
     rest: Option<u32>,
 }
 
-/// A hit before it is written.
 #[derive(Clone, Copy)]
 pub(super) struct Hit {
     pub rank: u32,

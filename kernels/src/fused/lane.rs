@@ -51,11 +51,9 @@ impl Lane {
     }
 }
 
-/// Addresses of the bytes of the hits.
 #[derive(Clone, Copy)]
 pub(super) struct Hits<'a> {
     pub version: BankVersion,
-    /// The batch's bytes, two at a time.
     pub raw: NonEmpty<'a, u16>,
     pub payloads: Shared<u32>,
     pub first_words: Shared<u8>,
@@ -145,7 +143,6 @@ impl Sums {
         charge.wrapping_mul(Self::CHARGE | number)
     }
 
-    /// The sums that begin with this.
     #[inline(always)]
     pub const fn begin(of: u32) -> u32 {
         Self::MARK | of

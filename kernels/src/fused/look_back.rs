@@ -20,8 +20,7 @@ pub const LIMIT: u32 = (1 << 30) - 1;
 const AGGREGATE: u32 = 1 << 30;
 const INCLUSIVE: u32 = 2 << 30;
 
-/// The ticket counter, the states of all blocks, and how many groups and events are left for another kernel:
-/// [`words`](Self::words), zero before the launch.
+/// A ticket, a descriptor a block, and the lengths of the lists of groups and events: zero before the launch.
 #[derive(Clone, Copy, Debug)]
 pub struct LookBack<'a>(pub GlobalMut<'a, u32>);
 
@@ -65,7 +64,6 @@ impl LookBack<'_> {
     /// Tells the blocks after the one with `ticket` how much is its own. One thread of the block calls.
     #[inline(always)]
     pub fn publish_aggregate<B: Block>(&self, block: &B, ticket: u32, own: u32) {
-        // The first block knows that it is the first.
         let state = if ticket == 0 { INCLUSIVE } else { AGGREGATE };
         block.atomic_store(self.0, 1 + ticket, state | own.min(LIMIT));
     }
@@ -76,7 +74,6 @@ impl LookBack<'_> {
     pub fn exclusive_prefix<B: Block>(&self, block: &B, ticket: u32, own: u32) -> u32 {
         let lane = block.lane_id();
         let mut sum = 0u32;
-        // Blocks that are still to be looked at: those with tickets below.
         let mut end = ticket;
         while end > 0 {
             // Before the first block there is nothing, and that is known.

@@ -97,8 +97,8 @@ pub struct FusedInput<'a> {
     pub batch: Batch<'a>,
     /// MEP layout: what [`gather`] makes, as many as [`gather::bank_words`]. Allen layout: empty.
     pub bank_words: Global<'a, u32>,
-    /// The events to decode, a bit each, the first in the lowest bit of the first word; empty: all. The others have no
-    /// hits and nothing in their report. Not empty only with tables that have all records (see [`HitTables`]).
+    /// The events to decode, a bit each from the lowest of the first word on; empty: all. Others have no hits and nothing
+    /// in their report. Not empty only with tables that have all records (see [`HitTables`]).
     pub selected: Global<'a, u32>,
 }
 

@@ -10,25 +10,20 @@ pub const MIN_STRIPS: u32 = 256;
 /// Most strips of a tile: their places are 16 bits.
 pub const MAX_STRIPS: u32 = 4096;
 
-/// Words of a `banks::Place`.
 pub(super) const PLACE_WORDS: u32 = 7;
 
-/// Words of a `strips::Tile`.
 pub(super) const TILE_WORDS: u32 = 4;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FusedShared {
-    /// The block's event.
     pub event: Shared<u32>,
     /// Positions of the banks: the words of a `banks::Place`.
     pub place: Shared<u32>,
     /// Numbers of lanes with hits and of strips.
     pub event_run: Shared<u32>,
-    /// The words of a `strips::Tile`.
     pub tile: Shared<u32>,
     /// Not 0: the event's hits are counted, and where they begin is known.
     pub is_counted: Shared<u32>,
-    /// Index of the event's first hit.
     pub base: Shared<u32>,
     /// Not 0: the event is for the other kernel.
     pub unusual: Shared<u32>,
@@ -78,7 +73,6 @@ const fn at_least_1(len: u32) -> u32 {
     if len == 0 { 1 } else { len }
 }
 
-/// Chunks of 32 strips.
 const CHUNKS: u32 = MAX_STRIPS / WARP_SIZE + 1;
 
 impl FusedShared {

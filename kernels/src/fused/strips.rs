@@ -16,16 +16,12 @@ use simt::{Block, FULL_MASK, WARP_SIZE};
 pub(super) struct Tile {
     /// First strip, which begins a lane.
     pub start: u32,
-    /// Number of strips.
     pub n: u32,
-    /// Lanes before.
     pub lanes_before: u32,
-    /// Hits before.
     pub hits_before: u32,
 }
 
 impl Tile {
-    /// Tile at the beginning, without strips yet.
     pub const BEGIN: Self = Self { start: 0, n: 0, lanes_before: 0, hits_before: 0 };
 
     /// Makes it the block's. One thread of the block calls, between barriers.
@@ -194,7 +190,6 @@ pub(super) fn read<B: Block>(
         let strip = chunk * WARP_SIZE + thread;
         let is_there = strip < n;
         let up_to = begins & up_to_thread;
-        // The lanes up to that of the strip, and where that one begins.
         let lanes_up_to = lanes + up_to.count_ones();
         let begin = if up_to == 0 { last_begin } else { chunk * WARP_SIZE + up_to.ilog2() };
         let lane = Lane(block.shared_load(shared.lanes, lanes_up_to - 1));
