@@ -1,11 +1,10 @@
 //! The clustering state machine of one v5 lane (docs/format.md, "Clustering").
 //!
-//! A lane's hits are fed one by one, and then the end. Each step emits at most one cluster: what step 2 there
-//! does at a gap and step 5 after the last hit is the same closing of a cluster here, at the hit that follows it or at
-//! the end. That keeps the hit loop of a warp uniform: `n + 1` steps, one vote and one append in each.
+//! A lane's hits are fed one by one, and then the end. Each step emits at most one cluster, closed by the hit that follows
+//! it or by the end: so the hit loop of a warp is uniform, with `n + 1` steps, one vote and one append in each.
 //!
-//! State is what costs registers, so it is packed: the previous strip shares a word with two flags, and with
-//! [`NarrowSums`] size and charge share another (254 hits of charge 31 fit 16 bits each; the position sum does not).
+//! State costs registers, so it is packed: the previous strip shares a word with two flags, and with [`NarrowSums`] size
+//! and charge share another (254 hits of charge 31 fit 16 bits each; the position sum does not).
 
 /// Size and charge of the cluster that grows.
 pub trait Sums: Copy + Default {

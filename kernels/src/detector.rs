@@ -29,8 +29,7 @@ impl Slot {
     }
 }
 
-/// One lane of a boards file: where the sensor is that is connected to it (docs/format.md, "Boards file"). All zeros:
-/// nothing.
+/// One lane of a boards file: position of the connected sensor (docs/format.md, "Boards file"). All zeros: none.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]

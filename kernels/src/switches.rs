@@ -1,7 +1,6 @@
 //! The optimisations of Allen merge request !1663, each a switch, so that the ladder of its table can be climbed.
 //!
-//! Entry points pass a constant and everything is inlined: a switch costs nothing on the device. The executor passes
-//! them at run time and reaches every combination with one instance.
+//! Entry points pass a constant: a switch costs nothing on the device. The executor passes them at run time.
 
 use crate::detector::BankVersion;
 

@@ -1,7 +1,7 @@
 //! The detector tables on the device, and how a lane slot is looked up in them.
 //!
-//! The *flat map* answers with one load of eight bytes. The *board table* is what Allen had before merge request !1663:
-//! the contents of the boards file, from which the sector id is worked out hit by hit; it is here to measure that step.
+//! The *flat map* answers with one load of eight bytes. The *board table*, from which the sector id is worked out hit by
+//! hit, is what Allen had before merge request !1663; it is here to measure that step.
 
 use crate::detector::{Lane, SectorConstants, Slot};
 use crate::switches::Switches;

@@ -8,11 +8,11 @@ use crate::setup::fused::{FusedSetup, In, ROOMY, WINDOWS};
 use crate::suite::backends::decode;
 use crate::suite::events::{Bank, mep_batch, v5_payload};
 use simt::executor::{Executor, Fault, Violation};
-use simt::{Block, FULL_MASK, Global};
+use simt::{Block, FULL_MASK, Global, Kernel};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::{DecodeOptions, UtHits};
 use ut_kernels::fused::look_back::{LIMIT, LookBack};
-use ut_kernels::fused::select::{SELECT_THREADS, select_blocks, select_events};
+use ut_kernels::fused::select::{SELECT_THREADS, SelectEvents, select_blocks};
 use ut_kernels::status::{HITS_OVERFLOW, NO_SUCH_EVENT};
 
 const SEEDS: std::ops::Range<u64> = 0..6;
@@ -35,14 +35,15 @@ fn is_right(setup: &FusedSetup, expected: &UtHits) -> bool {
 #[test]
 fn the_kernels_run_clean_without_a_bug_however_many_blocks_are_resident() {
     let (mut ordinary, mut unusual) = (FusedSetup::new(N_EVENTS), FusedSetup::unusual(N_EVENTS));
-    let mut crowded = FusedSetup::crowded(2);
-    let in_crowd = hits_of(&crowded);
+    let (mut crowded, mut overlapping) = (FusedSetup::crowded(2), FusedSetup::overlapping(2));
+    let (in_crowd, in_overlap) = (hits_of(&crowded), hits_of(&overlapping));
     for seed in SEEDS {
         for strips in [ROOMY, WINDOWS, 256] {
             let all = [
                 (&mut ordinary, &*EXPECTED, 0),
                 (&mut unusual, &*UNUSUAL, N_EVENTS as u32),
                 (&mut crowded, &in_crowd, 0),
+                (&mut overlapping, &in_overlap, 0),
             ];
             for (setup, expected, left) in all {
                 setup.resident = 1 + seed as u32;
@@ -52,6 +53,25 @@ fn the_kernels_run_clean_without_a_bug_however_many_blocks_are_resident() {
             }
         }
     }
+}
+
+#[test]
+fn groups_of_overlapping_lanes_are_sorted_by_the_first_kernel_as_far_as_it_can() {
+    let mut setup = FusedSetup::overlapping(1);
+    let expected = hits_of(&setup);
+    let groups =
+        || expected.offsets().windows(2).map(|ends| &expected.x_at_y_eq0()[ends[0] as usize..ends[1] as usize]);
+    let large = groups().filter(|x| x.len() > 32).count() as u32;
+    let with_ties = groups().filter(|x| x.windows(2).any(|two| two[0] == two[1])).count() as u32;
+    assert!(large > 0 && with_ties > 0);
+    setup.run(0, Bug::None, ROOMY, expected.len()).unwrap();
+    assert!(is_right(&setup, &expected));
+    let left = setup.left_groups;
+    assert!((large..large + with_ties).contains(&left), "{left} groups left, {large} large, {with_ties} with ties");
+    // Groups that two tiles share are left, too.
+    setup.run(0, Bug::None, 256, expected.len()).unwrap();
+    assert!(is_right(&setup, &expected));
+    assert!(setup.left_groups > left);
 }
 
 #[test]
@@ -84,7 +104,7 @@ fn a_list_in_any_order_becomes_a_bit_an_event() {
             let list = Global::from_slice(&listed);
             executor
                 .launch("select_events", select_blocks(listed.len() as u32), (SELECT_THREADS, 1), 0, |block| {
-                    select_events(block, list, n_events, mask_view, status_view);
+                    SelectEvents.run(block, &(list, n_events, mask_view, status_view));
                 })
                 .unwrap();
             assert_eq!((&mask, status[0]), (&expected, says), "{listed:?}");
@@ -213,7 +233,7 @@ fn no_barrier_can_go() {
     // In windows, the barrier of the loop over them waits for nothing once: where counting ends and writing begins.
     for (strips, once) in [(ROOMY, 0), (WINDOWS, 1)] {
         let [late, early] = cut();
-        let mut setups = [FusedSetup::new(1), FusedSetup::unusual(1), late, early];
+        let mut setups = [FusedSetup::new(1), FusedSetup::unusual(1), FusedSetup::overlapping(1), late, early];
         let mut found: Vec<u32> = needless(In::Fused, strips, &mut setups).iter().map(|&(n, _)| n).collect();
         found.dedup();
         assert_eq!(found.len(), once, "{strips} strips: barriers {found:?}");
@@ -312,10 +332,10 @@ fn sums(own: &[u32], seed: u64, resident: u32) -> Vec<u32> {
             block.sync_threads();
             let own = own[ticket as usize];
             if block.lane_id() == 0 {
-                look_back.publish_own(block, ticket, own);
+                look_back.publish_aggregate(block, ticket, own);
             }
             block.sync_threads();
-            let sum = look_back.sum_before(block, ticket, own);
+            let sum = look_back.exclusive_prefix(block, ticket, own);
             if block.lane_id() == 0 {
                 block.store(out, ticket, sum);
             }

@@ -13,8 +13,8 @@ use simt::primitives::block_size_binning::{SizeBins, bin_of};
 use simt::primitives::warp_aggregated_atomics::{add, append, increment};
 use simt::primitives::warp_scan::{warp_exclusive, warp_inclusive};
 use simt::primitives::warp_sort::{Segment, warp_sort};
-use simt::{Block, FULL_MASK, Global, SharedLayout};
-use ut_kernels::allen::prefix_sum::{prefix_sum_offsets, prefix_sum_shared_bytes, prefix_sum_tiles, tiles};
+use simt::{Block, FULL_MASK, Global, Kernel, SharedLayout};
+use ut_kernels::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles, prefix_sum_shared_bytes, tiles};
 
 /// Something for each thread of a block to note.
 struct Notes<T>(RefCell<Vec<Option<T>>>);
@@ -66,13 +66,13 @@ fn offsets_of(seed: u64, block_x: u32, counts: &[u32]) -> Vec<u32> {
     let (sums, tile_totals) = (executor.writable(&mut offsets), executor.writable(&mut totals));
     executor
         .launch("tiles", grid, (block_x, 1), prefix_sum_shared_bytes(), |block| {
-            prefix_sum_tiles(block, counts_view, sums, tile_totals);
+            PrefixSumTiles.run(block, &(counts_view, sums, tile_totals));
         })
         .unwrap();
     let (sums, tile_totals) = (executor.writable(&mut offsets), Global::from_slice(&totals));
     executor
         .launch("offsets", grid, (block_x, 1), prefix_sum_shared_bytes(), |block| {
-            prefix_sum_offsets(block, n, tile_totals, sums);
+            PrefixSumOffsets.run(block, &(n, tile_totals, sums));
         })
         .unwrap();
     offsets

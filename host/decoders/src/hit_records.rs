@@ -3,15 +3,12 @@
 
 use ut_kernels::fused::hit_tables::{
     BoardRecord, CLASS_SHIFT, ClassRecord, HitTables, LaneRecord, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS,
-    REVERSED, UNCONNECTED,
 };
 use ut_kernels::fused::tables as fused;
 
 use super::lane_columns::LaneColumns;
 use super::placer::Placer;
 use ut_data::detector::{BankVersion, LANES_PER_BOARD};
-
-const _: () = assert!(REVERSED == fused::REVERSED && UNCONNECTED == fused::UNCONNECTED, "ranks are taken as they are");
 
 /// Bits of an `LHCbID` that say that a channel of the UT follows.
 const UT_CHANNEL: u32 = 3 << 28;
@@ -25,12 +22,14 @@ pub struct HitRecords {
     pub classes: Vec<ClassRecord>,
     pub n_groups: u32,
     pub fits: bool,
+    /// See [`HitTables::overlaps`].
+    pub overlaps: bool,
 }
 
 impl HitRecords {
-    /// The records of these tables. Where they have no room for them, there are none, and every event is left to the
-    /// kernel that needs none.
-    pub fn new(lanes: &LaneColumns, version: BankVersion) -> Self {
+    /// The records of these tables, whose lanes overlap in most groups or not. Where they have no room for them, there are
+    /// none, and every event is left to the kernel that needs none.
+    pub fn new(lanes: &LaneColumns, version: BankVersion, overlaps: bool) -> Self {
         let n_groups = lanes.first_ranks.len() - 1;
         let (class_of, classes) = classes(lanes, version);
         let fits = n_groups <= MAX_GROUPS as usize
@@ -41,7 +40,7 @@ impl HitRecords {
             && lanes.strips_per_hybrid.iter().all(|&strips| u16::try_from(strips).is_ok());
         if !fits {
             let n_groups = n_groups as u32;
-            return Self { boards: vec![], lanes: vec![], groups: vec![], classes: vec![], n_groups, fits };
+            return Self { boards: vec![], lanes: vec![], groups: vec![], classes: vec![], n_groups, fits, overlaps };
         }
         let boards = lanes.strips_per_hybrid.iter().zip(lanes.ranks.chunks_exact(LANES_PER_BOARD));
         let boards = boards.map(|(&strips, ranks)| BoardRecord {
@@ -64,6 +63,7 @@ impl HitRecords {
             classes,
             n_groups: n_groups as u32,
             fits,
+            overlaps,
         }
     }
 
@@ -75,6 +75,7 @@ impl HitRecords {
             classes: by.place(&self.classes),
             n_groups: self.n_groups,
             fits: u32::from(self.fits),
+            overlaps: u32::from(self.overlaps),
         }
     }
 }

@@ -73,7 +73,7 @@ parameters! {
     pub decode_block_x "decode.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
     pub fused_block_x "fused.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 256, BLOCKS, "threads of a block";
     fused_strips "fused.strips", MIN_STRIPS, MAX_STRIPS, WARP_SIZE, 3840, &[1536, 2048, 2400, 3264, 3840, 4096],
-        "strips of an event that shared memory has room for; one with more is read a second time, in windows";
+        "strips of an event that shared memory has room for; one with more is read a second time, in tiles";
     count_first "fused.count_first", 0, 1, 1, 0, &[0, 1],
         "1: a launch before counts the hits of each event; 0: events look back at those before them";
     // Of a GPU.

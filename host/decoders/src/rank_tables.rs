@@ -108,7 +108,7 @@ impl RankTables {
             classes,
             constants,
         };
-        let mut records = HitRecords::new(&lanes, version);
+        let mut records = HitRecords::new(&lanes, version, order.overlaps());
         if step == FusedStep::Lanes {
             records.fits = false;
         }

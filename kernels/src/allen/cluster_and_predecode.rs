@@ -1,12 +1,11 @@
 //! Third kernel (after the prefix sum over strips): clusters the lanes, and puts every cluster into its group's range.
 //!
-//! A block an event, a thread an item of the list that `count_hits` made: a lane (v5) or a bank (v4). A group's range
-//! begins at the prefix sum over the *strips*, of which there are at least as many as clusters; the gaps are closed by
-//! the next kernel. Each group has a counter in shared memory that begins at the range's start, so that its increment is
-//! the cluster's place. The order inside a group is whatever the schedule makes it; the sort settles that.
+//! A block an event, a thread an item of the list that `count_hits` made. A group's range begins at the prefix sum over the
+//! *strips*, of which there are at least as many as clusters; the next kernel closes the gaps. Each group has a counter in
+//! shared memory that begins at the range's start: its increment is the cluster's place. The order inside a group depends on
+//! the schedule; the sort settles it.
 //!
-//! With warp-aggregated atomics the hit loop is uniform in the warp: it goes on while any thread has work, and those who
-//! emit are found by a vote in converged code, because a mask may come from nothing else.
+//! With warp-aggregated atomics the hit loop is uniform in the warp, because a mask must come from a vote in converged code.
 //!
 //! Launch: as many blocks as events, `cluster.block_x` × `cluster.block_y` threads,
 //! [`cluster_and_predecode_shared_bytes`] of shared memory.
@@ -125,57 +124,62 @@ impl<B: Block> Emitter<'_, B> {
 }
 
 /// The kernel.
-#[inline(always)]
-pub fn cluster_and_predecode<B: Block>(
-    block: &B,
-    switches: Switches,
-    options: ClusterOptions,
-    input: &ClusterInput<'_>,
-    tables: &Tables<'_>,
-    output: &ClusterOutput<'_>,
-) {
-    let shared = ClusterShared::layout(tables.n_groups).0;
-    let event = block.block_idx_x();
-    let first_group = event * tables.n_groups;
-    // The same for all threads of the block.
-    let fits = block.load(input.strip_offsets, first_group + tables.n_groups) <= output.clusters.len();
-    let mut group = block.thread();
-    while group < tables.n_groups {
-        let start = block.load(input.strip_offsets, first_group + group);
-        block.shared_store(shared.next_place, group, start);
-        group += block.threads();
-    }
-    let n_items = if fits { block.load(input.n_items, event) } else { 0 };
-    if !fits && block.thread() == 0 {
-        block.atomic_or(output.status, 0, STRIPS_OVERFLOW);
-    }
-    // (The constructor's barrier is also the one between setting the places and taking them.)
-    let mut items = if switches.opportunistic {
-        ItemLoop::opportunistic(block, shared.next_item, n_items)
-    } else {
-        block.sync_threads();
-        ItemLoop::fixed(block, n_items)
-    };
-    let first_item = event * items_capacity(switches.version, tables.n_boards());
-    let emitter = Emitter { block, switches, next_place: shared.next_place, output: *output };
-    while let Some(i) = items.fetch(block) {
-        let item = if i < n_items { Item::from_bits(block.load(input.items, first_item + i)) } else { EMPTY };
-        match switches.version {
-            BankVersion::V4 => copy_bank(&emitter, input, tables, item),
-            BankVersion::V5 if switches.narrow_sums => {
-                cluster_lane::<NarrowSums, B>(&emitter, options, input, tables, item);
-            }
-            BankVersion::V5 => cluster_lane::<WideSums, B>(&emitter, options, input, tables, item),
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterAndPredecode {
+    /// Features that the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for ClusterAndPredecode {
+    const NAME: &'static str = "cluster_and_predecode";
+    type Arguments<'a> = (ClusterOptions, ClusterInput<'a>, Tables<'a>, ClusterOutput<'a>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, &(options, ref input, ref tables, ref output): &Self::Arguments<'_>) {
+        let Self { switches } = self;
+        let shared = ClusterShared::layout(tables.n_groups).0;
+        let event = block.block_idx_x();
+        let first_group = event * tables.n_groups;
+        // The same for all threads of the block.
+        let fits = block.load(input.strip_offsets, first_group + tables.n_groups) <= output.clusters.len();
+        let mut group = block.thread();
+        while group < tables.n_groups {
+            let start = block.load(input.strip_offsets, first_group + group);
+            block.shared_store(shared.next_place, group, start);
+            group += block.threads();
         }
-    }
-    // All clusters placed before they are counted.
-    block.sync_threads();
-    let mut group = block.thread();
-    while group < tables.n_groups {
-        let start = block.load(input.strip_offsets, first_group + group);
-        let count = block.shared_load(shared.next_place, group) - start;
-        block.store(output.cluster_counts, first_group + group, count);
-        group += block.threads();
+        let n_items = if fits { block.load(input.n_items, event) } else { 0 };
+        if !fits && block.thread() == 0 {
+            block.atomic_or(output.status, 0, STRIPS_OVERFLOW);
+        }
+        // (The constructor's barrier is also the one between setting the places and taking them.)
+        let mut items = if switches.opportunistic {
+            ItemLoop::opportunistic(block, shared.next_item, n_items)
+        } else {
+            block.sync_threads();
+            ItemLoop::fixed(block, n_items)
+        };
+        let first_item = event * items_capacity(switches.version, tables.n_boards());
+        let emitter = Emitter { block, switches, next_place: shared.next_place, output: *output };
+        while let Some(i) = items.fetch(block) {
+            let item = if i < n_items { Item::from_bits(block.load(input.items, first_item + i)) } else { EMPTY };
+            match switches.version {
+                BankVersion::V4 => copy_bank(&emitter, input, tables, item),
+                BankVersion::V5 if switches.narrow_sums => {
+                    cluster_lane::<NarrowSums, B>(&emitter, options, input, tables, item);
+                }
+                BankVersion::V5 => cluster_lane::<WideSums, B>(&emitter, options, input, tables, item),
+            }
+        }
+        // All clusters placed before they are counted.
+        block.sync_threads();
+        let mut group = block.thread();
+        while group < tables.n_groups {
+            let start = block.load(input.strip_offsets, first_group + group);
+            let count = block.shared_load(shared.next_place, group) - start;
+            block.store(output.cluster_counts, first_group + group, count);
+            group += block.threads();
+        }
     }
 }
 
@@ -245,22 +249,5 @@ fn copy_bank<B: Block>(emitter: &Emitter<'_, B>, input: &ClusterInput<'_>, table
         }
         emitter.emit(group, cluster);
         i += 1;
-    }
-}
-
-/// [`cluster_and_predecode`] as a type.
-#[derive(Clone, Copy, Debug)]
-pub struct ClusterAndPredecode {
-    /// Features that the kernel is compiled for.
-    pub switches: Switches,
-}
-
-impl Kernel for ClusterAndPredecode {
-    const NAME: &'static str = "cluster_and_predecode";
-    type Arguments<'a> = (ClusterOptions, ClusterInput<'a>, Tables<'a>, ClusterOutput<'a>);
-
-    #[inline(always)]
-    fn run<B: Block>(self, block: &B, (options, input, tables, output): &Self::Arguments<'_>) {
-        cluster_and_predecode(block, self.switches, *options, input, tables, output);
     }
 }

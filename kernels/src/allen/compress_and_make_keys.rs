@@ -1,7 +1,4 @@
-//! Fifth kernel (after the prefix sum over clusters): closes the gaps between the groups, and makes the sort keys.
-//!
-//! A warp a group of an event. What is compact afterwards is the keys; the clusters stay where they are, and are
-//! reached through their place in the group.
+//! Fifth kernel (after the prefix sum over clusters): makes the sort keys, without gaps. A warp a group of an event.
 //!
 //! Launch: [`blocks_of_warps`](simt::blocks_of_warps) `events * n_groups` warps in blocks of `compress.block_x` threads,
 //! no shared memory.
@@ -27,31 +24,6 @@ pub struct GroupRanges<'a> {
 unsafe impl simt::Argument for GroupRanges<'_> {}
 
 /// The kernel. `keys` is as long as `clusters`; `flip_origin` is what the mean strip of a flipped sector is subtracted from.
-#[inline(always)]
-pub fn compress_and_make_keys<B: Block>(
-    block: &B,
-    switches: Switches,
-    flip_origin: f32,
-    ranges: &GroupRanges<'_>,
-    tables: &Tables<'_>,
-    keys: GlobalMut<'_, u64>,
-) {
-    let group = block.block_idx_x() * block.warps() + block.warp_id();
-    if group + 1 >= ranges.hit_offsets.len() {
-        return;
-    }
-    let from = block.load(ranges.strip_offsets, group);
-    let to = block.load(ranges.hit_offsets, group);
-    let n = block.load(ranges.hit_offsets, group + 1) - to;
-    let mut i = block.lane_id();
-    while i < n {
-        let cluster = block.load(ranges.clusters, from + i);
-        block.store(keys, to + i, cluster.strip(block, switches, tables, flip_origin).key());
-        i += WARP_SIZE;
-    }
-}
-
-/// [`compress_and_make_keys`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct CompressAndMakeKeys {
     /// Features that the kernel is compiled for.
@@ -63,7 +35,20 @@ impl Kernel for CompressAndMakeKeys {
     type Arguments<'a> = (f32, GroupRanges<'a>, Tables<'a>, GlobalMut<'a, u64>);
 
     #[inline(always)]
-    fn run<B: Block>(self, block: &B, (flip_origin, ranges, tables, keys): &Self::Arguments<'_>) {
-        compress_and_make_keys(block, self.switches, *flip_origin, ranges, tables, *keys);
+    fn run<B: Block>(self, block: &B, &(flip_origin, ref ranges, ref tables, keys): &Self::Arguments<'_>) {
+        let Self { switches } = self;
+        let group = block.block_idx_x() * block.warps() + block.warp_id();
+        if group + 1 >= ranges.hit_offsets.len() {
+            return;
+        }
+        let from = block.load(ranges.strip_offsets, group);
+        let to = block.load(ranges.hit_offsets, group);
+        let n = block.load(ranges.hit_offsets, group + 1) - to;
+        let mut i = block.lane_id();
+        while i < n {
+            let cluster = block.load(ranges.clusters, from + i);
+            block.store(keys, to + i, cluster.strip(block, switches, tables, flip_origin).key());
+            i += WARP_SIZE;
+        }
     }
 }

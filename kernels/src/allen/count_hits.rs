@@ -2,12 +2,10 @@
 //!
 //! A block an event. In three parts:
 //! 1. *Banks*: [`headers`](crate::bank::headers).
-//! 2. *Lanes*, a thread an item: the item's hits are added to its group's counter. An item is a lane in v5, and a whole
-//!    bank in v4, whose words belong to any of the board's lanes.
+//! 2. *Lanes*, a thread an item (v5: a lane; v4: a bank): the item's hits are added to its group's counter.
 //! 3. *List*: with zero suppression the non-empty items are listed, binned by size; else all of them are.
 //!
-//! What comes out is all that the clustering kernel needs: for each item where its hits begin in `raw`, how many there
-//! are, and the slot. So the layout, the sourceIDs and the bank headers are read once, here.
+//! An item has all that the clustering kernel needs, so that layout, sourceIDs and bank headers are read once.
 //!
 //! Launch: as many blocks as events, `count.block_x` threads, [`count_hits_shared_bytes`] of shared memory.
 
@@ -23,10 +21,8 @@ use simt::primitives::block_size_binning::SizeBins;
 use simt::primitives::warp_aggregated_atomics;
 use simt::{Block, FULL_MASK, GlobalMut, Kernel, Shared, SharedLayout, WARP_SIZE};
 
-/// A lane (v5) or a bank (v4) with hits, as the clustering kernel gets it: eight bytes.
-///
-/// Low word: byte offset in `raw` of the first hit word. High word: number of hits, and in the upper half the slot
-/// (v5) or the board's first slot (v4).
+/// A lane (v5) or a bank (v4) with hits, in eight bytes: `first_hit` in the low word; `n_hits`, and in the upper half
+/// `slot`, in the high one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Byte offset of the first hit word in `raw`.
@@ -99,37 +95,43 @@ pub const fn count_hits_shared_bytes(version: BankVersion, n_boards: u32, n_grou
 }
 
 /// The kernel.
-#[inline(always)]
-pub fn count_hits<B: Block>(
-    block: &B,
-    switches: Switches,
-    batch: &Batch<'_>,
-    tables: &Tables<'_>,
-    output: &CountOutput<'_>,
-) {
-    let shared = CountShared::layout(switches.version, tables.n_boards(), tables.n_groups).0;
-    shared.counters.clear(block);
-    clear(block, shared.group_counts, 0);
-    // All counters at their start before any thread counts.
-    block.sync_threads();
+#[derive(Clone, Copy, Debug)]
+pub struct CountHits {
+    /// Features that the kernel is compiled for.
+    pub switches: Switches,
+}
 
-    let headers = Headers {
-        switches,
-        batch,
-        strips_per_hybrid: tables.strips_per_hybrid,
-        counters: shared.counters,
-        banks: shared.banks,
-    };
-    let n_banks = headers.classify(block, batch.event(block, switches.layout, block.block_idx_x()));
-    // The items of all banks are in shared memory before any thread reads another's.
-    block.sync_threads();
-    count_groups(block, switches, batch, tables, &shared, n_banks);
-    list_items(block, switches, tables, &shared, n_banks, output);
+impl Kernel for CountHits {
+    const NAME: &'static str = "count_hits";
+    type Arguments<'a> = (Batch<'a>, Tables<'a>, CountOutput<'a>);
 
-    // (A barrier of `list_items` stands between the counting and this.)
-    let event = block.block_idx_x();
-    copy_out(block, shared.counters.report, output.report, event * N_COUNTS as u32);
-    copy_out(block, shared.group_counts, output.strip_counts, event * tables.n_groups);
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (batch, tables, output): &Self::Arguments<'_>) {
+        let Self { switches } = self;
+        let shared = CountShared::layout(switches.version, tables.n_boards(), tables.n_groups).0;
+        shared.counters.clear(block);
+        clear(block, shared.group_counts, 0);
+        // All counters at their start before any thread counts.
+        block.sync_threads();
+
+        let headers = Headers {
+            switches,
+            batch,
+            strips_per_hybrid: tables.strips_per_hybrid,
+            counters: shared.counters,
+            banks: shared.banks,
+        };
+        let n_banks = headers.classify(block, batch.event(block, switches.layout, block.block_idx_x()));
+        // The items of all banks are in shared memory before any thread reads another's.
+        block.sync_threads();
+        count_groups(block, switches, batch, tables, &shared, n_banks);
+        list_items(block, switches, tables, &shared, n_banks, output);
+
+        // (A barrier of `list_items` stands between the counting and this.)
+        let event = block.block_idx_x();
+        copy_out(block, shared.counters.report, output.report, event * N_COUNTS as u32);
+        copy_out(block, shared.group_counts, output.strip_counts, event * tables.n_groups);
+    }
 }
 
 /// Part 2. Also takes unconnected lanes (v5) out of the items.
@@ -308,23 +310,6 @@ pub fn copy_out<B: Block>(block: &B, array: Shared<u32>, view: GlobalMut<'_, u32
     while i < array.len() {
         block.store(view, first + i, block.shared_load(array, i));
         i += block.threads();
-    }
-}
-
-/// [`count_hits`] as a type.
-#[derive(Clone, Copy, Debug)]
-pub struct CountHits {
-    /// Features that the kernel is compiled for.
-    pub switches: Switches,
-}
-
-impl Kernel for CountHits {
-    const NAME: &'static str = "count_hits";
-    type Arguments<'a> = (Batch<'a>, Tables<'a>, CountOutput<'a>);
-
-    #[inline(always)]
-    fn run<B: Block>(self, block: &B, (batch, tables, output): &Self::Arguments<'_>) {
-        count_hits(block, self.switches, batch, tables, output);
     }
 }
 

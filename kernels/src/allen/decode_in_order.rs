@@ -1,7 +1,5 @@
-//! Last kernel: works out the hits and writes them in their final order.
-//!
-//! A block an event, a thread a hit. With the layer loop, as Allen had it once, the block takes the event's layers one by
-//! one, and threads idle at the end of each.
+//! Last kernel: works out the hits and writes them in their final order. A block an event, a thread a hit; with the layer
+//! loop, as Allen had it once, layer by layer.
 //!
 //! Launch: as many blocks as events, `decode.block_x` threads, no shared memory.
 
@@ -27,49 +25,6 @@ pub struct DecodeInput<'a> {
 unsafe impl simt::Argument for DecodeInput<'_> {}
 
 /// The kernel. Events whose hits do not all fit `hits` are not written, and say so in `status`.
-#[inline(always)]
-pub fn decode_in_order<B: Block>(
-    block: &B,
-    switches: Switches,
-    flip_origin: f32,
-    input: &DecodeInput<'_>,
-    tables: &Tables<'_>,
-    hits: &HitArrays<'_>,
-    status: GlobalMut<'_, u32>,
-) {
-    let first_group = block.block_idx_x() * tables.n_groups;
-    let start = block.load(input.hit_offsets, first_group);
-    let end = block.load(input.hit_offsets, first_group + tables.n_groups);
-    if end > hits.id.len() {
-        if block.thread() == 0 {
-            block.atomic_or(status, 0, HITS_OVERFLOW);
-        }
-        return;
-    }
-    let decode = |start: u32, end: u32| {
-        let mut i = start + block.thread();
-        while i < end {
-            let place = block.load(input.permutation, i);
-            let cluster = block.load(input.clusters, place);
-            cluster.strip(block, switches, tables, flip_origin).store(block, hits, i);
-            i += block.threads();
-        }
-    };
-    if switches.layer_loop {
-        let mut layer = 0;
-        while layer + 1 < tables.layer_groups.len() {
-            let from = block.load(tables.layer_groups, layer);
-            let to = block.load(tables.layer_groups, layer + 1);
-            let from = block.load(input.hit_offsets, first_group + from);
-            decode(from, block.load(input.hit_offsets, first_group + to));
-            layer += 1;
-        }
-    } else {
-        decode(start, end);
-    }
-}
-
-/// [`decode_in_order`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct DecodeInOrder {
     /// Features that the kernel is compiled for.
@@ -81,7 +36,37 @@ impl Kernel for DecodeInOrder {
     type Arguments<'a> = (f32, DecodeInput<'a>, Tables<'a>, HitArrays<'a>, GlobalMut<'a, u32>);
 
     #[inline(always)]
-    fn run<B: Block>(self, block: &B, (flip_origin, input, tables, hits, status): &Self::Arguments<'_>) {
-        decode_in_order(block, self.switches, *flip_origin, input, tables, hits, *status);
+    fn run<B: Block>(self, block: &B, &(flip_origin, ref input, ref tables, ref hits, status): &Self::Arguments<'_>) {
+        let Self { switches } = self;
+        let first_group = block.block_idx_x() * tables.n_groups;
+        let start = block.load(input.hit_offsets, first_group);
+        let end = block.load(input.hit_offsets, first_group + tables.n_groups);
+        if end > hits.id.len() {
+            if block.thread() == 0 {
+                block.atomic_or(status, 0, HITS_OVERFLOW);
+            }
+            return;
+        }
+        let decode = |start: u32, end: u32| {
+            let mut i = start + block.thread();
+            while i < end {
+                let place = block.load(input.permutation, i);
+                let cluster = block.load(input.clusters, place);
+                cluster.strip(block, switches, tables, flip_origin).store(block, hits, i);
+                i += block.threads();
+            }
+        };
+        if switches.layer_loop {
+            let mut layer = 0;
+            while layer + 1 < tables.layer_groups.len() {
+                let from = block.load(tables.layer_groups, layer);
+                let to = block.load(tables.layer_groups, layer + 1);
+                let from = block.load(input.hit_offsets, first_group + from);
+                decode(from, block.load(input.hit_offsets, first_group + to));
+                layer += 1;
+            }
+        } else {
+            decode(start, end);
+        }
     }
 }

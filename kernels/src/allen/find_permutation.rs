@@ -13,46 +13,8 @@ use crate::tables::Tables;
 use simt::primitives::warp_sort::{Segment, warp_sort};
 use simt::{Block, Global, GlobalMut, Kernel, WARP_SIZE};
 
-/// The kernel: `permutation[i]` = place in `clusters` of the cluster whose hit comes out at place `i`.
-///
-/// `keys`, `permutation` and `scratch` are as long as `clusters`. `run` is the length up to which a group is sorted by
-/// counting (`sort.run`).
-#[expect(clippy::too_many_arguments, reason = "the argument list of an entry point")]
-#[inline(always)]
-pub fn find_permutation<B: Block>(
-    block: &B,
-    switches: Switches,
-    flip_origin: f32,
-    run: u32,
-    ranges: &GroupRanges<'_>,
-    tables: &Tables<'_>,
-    keys: Global<'_, u64>,
-    permutation: GlobalMut<'_, u32>,
-    scratch: GlobalMut<'_, u32>,
-) {
-    let group = block.block_idx_x() * block.warps() + block.warp_id();
-    if group + 1 >= ranges.hit_offsets.len() {
-        return;
-    }
-    let from = block.load(ranges.strip_offsets, group);
-    let start = block.load(ranges.hit_offsets, group);
-    let len = block.load(ranges.hit_offsets, group + 1) - start;
-    let n_of = |i: u32| {
-        let cluster = block.load(ranges.clusters, from + i);
-        ordered(cluster.strip(block, switches, tables, flip_origin).n)
-    };
-    let segment = Segment { keys, start, len };
-    let sorted = warp_sort(block, &segment, run, permutation, scratch, n_of);
-    // From places in the group to places in `clusters`.
-    let mut i = block.lane_id();
-    while i < len {
-        let place = block.load_mut(sorted, start + i);
-        block.store(permutation, start + i, from + place);
-        i += WARP_SIZE;
-    }
-}
-
-/// [`find_permutation`] as a type.
+/// The kernel: `permutation[i]` = place in `clusters` of the cluster of hit `i`. `keys`, `permutation` and `scratch` are as
+/// long as `clusters`; `run` is the length up to which a group is sorted by counting (`sort.run`).
 #[derive(Clone, Copy, Debug)]
 pub struct FindPermutation {
     /// Features that the kernel is compiled for.
@@ -68,8 +30,28 @@ impl Kernel for FindPermutation {
     fn run<B: Block>(
         self,
         block: &B,
-        (flip_origin, run, ranges, tables, keys, permutation, scratch): &Self::Arguments<'_>,
+        &(flip_origin, run, ref ranges, ref tables, keys, permutation, scratch): &Self::Arguments<'_>,
     ) {
-        find_permutation(block, self.switches, *flip_origin, *run, ranges, tables, *keys, *permutation, *scratch);
+        let Self { switches } = self;
+        let group = block.block_idx_x() * block.warps() + block.warp_id();
+        if group + 1 >= ranges.hit_offsets.len() {
+            return;
+        }
+        let from = block.load(ranges.strip_offsets, group);
+        let start = block.load(ranges.hit_offsets, group);
+        let len = block.load(ranges.hit_offsets, group + 1) - start;
+        let n_of = |i: u32| {
+            let cluster = block.load(ranges.clusters, from + i);
+            ordered(cluster.strip(block, switches, tables, flip_origin).n)
+        };
+        let segment = Segment { keys, start, len };
+        let sorted = warp_sort(block, &segment, run, permutation, scratch, n_of);
+        // From places in the group to places in `clusters`.
+        let mut i = block.lane_id();
+        while i < len {
+            let place = block.load_mut(sorted, start + i);
+            block.store(permutation, start + i, from + place);
+            i += WARP_SIZE;
+        }
     }
 }

@@ -1,16 +1,14 @@
-//! The pipeline in Allen's way: seven kernels in nine launches.
+//! Allen's pipeline: seven kernels in nine launches, in the order of [`pipeline`].
 //!
-//! | launch | kernel | |
-//! |---|---|---|
-//! | 1 | [`count_hits`] | reads the banks, counts strips per group, lists lanes with hits |
-//! | 2, 3 | [`prefix_sum`] (two kernels) | where each group's clusters go |
-//! | 4 | [`cluster_and_predecode`] | clusters, with gaps |
-//! | 5, 6 | [`prefix_sum`] again | where each group's hits go |
-//! | 7 | [`compress_and_make_keys`] | sort keys, without gaps |
-//! | 8 | [`find_permutation`] | which cluster comes out where |
-//! | 9 | [`decode_in_order`] | the hits |
-//!
-//! [`pipeline`] launches them.
+//! | kernel | writes |
+//! |---|---|
+//! | [`count_hits`] | strips per group, list of lanes with hits |
+//! | [`prefix_sum`] (two kernels) | beginning of each group's clusters |
+//! | [`cluster_and_predecode`] | clusters, with gaps |
+//! | [`prefix_sum`] again | beginning of each group's hits |
+//! | [`compress_and_make_keys`] | sort keys, without gaps |
+//! | [`find_permutation`] | cluster of each hit |
+//! | [`decode_in_order`] | the hits |
 
 pub mod cluster_and_predecode;
 pub mod compress_and_make_keys;

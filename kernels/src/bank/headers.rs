@@ -1,14 +1,11 @@
-//! Checks every bank of an event as docs/policy.md says: what each kernel that begins with raw banks does
-//! first.
+//! Checks of every bank of an event as docs/policy.md says, for the kernels that begin with raw banks.
 //!
-//! A block an event, a thread a bank, chunk by chunk in the order of the event: where the bank is, whether the batch
-//! contradicts itself there, which row of the policy table it meets, how many hits its lanes have. Rows that depend on
-//! the banks before need the order only so far: the first broken bank of a chunk by an atomic minimum, the place among
-//! the UT banks by a block scan. That a board was named before needs none at all: of all banks of a board, each but one
-//! repeats it, whichever is looked at first.
+//! A block an event, a thread a bank, chunk by chunk in the order of the event. Rules that depend on earlier banks need
+//! little of that order: the first broken bank of a chunk by an atomic minimum, the place among the UT banks by a block
+//! scan. Of all banks of a board, each but one repeats it, whichever is looked at first.
 //!
-//! What comes out, in shared memory: of each UT bank its payload and board, and the hits of its items. An *item* is a
-//! lane in v5, and a whole bank in v4, whose words belong to any of the board's lanes.
+//! Results, in shared memory: payload and board of each UT bank, and the hits of its items. An *item* is a lane in v5, and
+//! a whole bank in v4, whose words belong to any of the board's lanes.
 
 use crate::bank::layout::{Bank, Banks, Batch};
 use crate::bank::{is_ut, v4, v5};
@@ -38,7 +35,6 @@ pub const fn items_capacity(version: BankVersion, n_boards: u32) -> u32 {
 pub struct HeaderCounters {
     /// For block scans.
     pub warp_totals: Shared<u32>,
-    /// First bank of the event that is not there.
     first_broken: Shared<u32>,
     /// The event's counters.
     pub report: Shared<u32>,

@@ -1,8 +1,8 @@
 //! Positions of an event's banks in a batch, in Allen or MEP layout (docs/format.md, "Batches in memory").
 //!
 //! Every word that leads to a bank is checked before it is followed. A bank that is not there as the batch says is
-//! `None`: the batch contradicts itself, and the event ends before this bank. Offsets are bytes from the start of
-//! `raw`, which is shorter than 4 GiB: a sum that does not fit u32 lies beyond it.
+//! `None`: the event ends before it. Offsets are bytes from the start of `raw`, which is shorter than 4 GiB: a sum that does
+//! not fit u32 lies beyond it.
 
 use super::board_of;
 use crate::switches::Layout;
@@ -24,8 +24,7 @@ pub struct Batch<'a> {
     pub versions: Global<'a, u32>,
     /// The version byte of every bank; or that each has one of its own.
     pub version: u32,
-    /// The first event, as the arrays number them; kernels number events from here. Behind it come as many as they are
-    /// launched for, which fits 32 bits.
+    /// First event, as the arrays number them; kernels number events from here, and its sum with their number fits u32.
     pub first_event: u32,
 }
 
@@ -35,7 +34,6 @@ unsafe impl simt::Argument for Batch<'_> {}
 /// The banks of one event.
 #[derive(Clone, Copy, Debug)]
 pub struct EventBanks {
-    /// Number in the batch's arrays.
     event: u32,
     /// Banks that the event says it has.
     pub n_banks: u32,
@@ -43,8 +41,7 @@ pub struct EventBanks {
     table: u32,
 }
 
-/// Beginnings of the sizes, types and versions of an event (Allen layout) or a bank (MEP); `NOWHERE` where the batch does
-/// not say.
+/// Beginnings of the sizes, types and versions of an event (Allen layout) or a bank (MEP); `NOWHERE` if not there.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows {
     sizes: u32,
@@ -68,7 +65,7 @@ impl Rows {
 /// No place: no view has an element of this number.
 const NOWHERE: u32 = u32::MAX;
 
-/// An event whose banks one thread has found for all of its block, so that each word that leads there is read once.
+/// An event that one thread has found for all of its block, so that each word that leads to its banks is read once.
 #[derive(Clone, Copy, Debug)]
 pub struct FoundEvent {
     /// Banks of the event.
@@ -276,8 +273,7 @@ impl Batch<'_> {
     }
 }
 
-/// Entry `column` of row `row`: word `row` of `words` is the row's place in `entries`, which is the same memory;
-/// `first`, if that is known.
+/// Entry `column` of row `row`, which begins at `first`, or at word `row` of `words`, of the same memory as `entries`.
 #[inline(always)]
 fn entry<B: Block, T: Plain>(
     block: &B,

@@ -1,14 +1,9 @@
 //! Entry points of Allen's pipeline: every kernel, for every variant that is shipped.
 //!
-//! An entry takes the kernel's own argument structs by value; the host fills in the same structs, so that the two
-//! cannot disagree. Its name is the kernel's, two underscores and the variant's: `count_hits__v5_allen`. Each variant
-//! is a PTX file of its own (`ptx_unit`), with the counting kernel for 8 size classes beside the one for 16; the rungs
-//! of the ladder, `v5_allen__rung0` and on, share one.
-//!
-//! # Safety
-//! What a launch must see to, for every entry:
-//! - the views that it passes are of device memory and keep the promises of `Global::new` and `GlobalMut::new`;
-//! - grid, block and shared memory are as the kernel's module says ("Launch").
+//! An entry takes the kernel's own argument structs by value, which the host fills in. Its name is the kernel's, two
+//! underscores and the variant's: `count_hits__v5_allen`. Each variant is a PTX file (`ptx_unit`), with the counting kernel
+//! for 8 size classes beside the one for 16; the rungs of the ladder, `v5_allen__rung0` and on, share one.
+//! Preconditions of a launch: see [`entries`](super).
 
 use crate::bank::layout::Batch;
 use simt::{Global, GlobalMut, Kernel};

@@ -1,10 +1,6 @@
-//! Entry points of the fused pipeline: a PTX file (`ptx_unit`) for each format and layout, with the prefix sum for those who
-//! count first.
-//!
-//! # Safety
-//! What a launch must see to, for every entry:
-//! - the views that it passes are of device memory and keep the promises of `Global::new` and `GlobalMut::new`;
-//! - grid, block and shared memory are as the kernel's module says ("Launch").
+//! Entry points of the fused pipeline: a PTX file (`ptx_unit`) for each format and layout, with the prefix sum that
+//! `fused.count_first` needs.
+//! Preconditions of a launch: see [`entries`](super).
 
 use crate::bank::layout::Batch;
 use simt::{Global, GlobalMut, Kernel};

@@ -1,4 +1,9 @@
 //! The entry points of the kernels, for `nvptx64` only: every kernel, for every variant that is shipped.
+//!
+//! # Safety
+//! Preconditions of a launch, for every entry:
+//! - the views that it passes are of device memory and keep the promises of `Global::new` and `GlobalMut::new`;
+//! - grid, block and shared memory are as the kernel's module says ("Launch").
 
 /// Both prefix-sum kernels, under a variant's name.
 macro_rules! prefix_sum {

@@ -1,7 +1,7 @@
 //! Step 1: a thread a bank. What is not exactly as it should be makes the event unusual; there is no other case here.
 
 use super::gather::{BankWord, State};
-use super::hit_tables::{BoardRecord, HitTables, MAX_BOARDS, REVERSED, UNCONNECTED};
+use super::hit_tables::{BoardRecord, HitTables, MAX_BOARDS, REVERSED};
 use super::lane::Lane;
 use super::shared::FusedShared;
 use crate::bank::layout::Batch;
@@ -10,14 +10,12 @@ use crate::detector::BankVersion;
 use crate::switches::{Layout, Switches};
 use simt::{Block, Global, NonEmpty};
 
-/// Arrays by which the banks of an event are found.
 #[derive(Clone, Copy)]
 pub(super) struct Banks<'a> {
     pub switches: Switches,
     pub batch: &'a Batch<'a>,
     /// MEP layout: as [`FusedInput::bank_words`](super::FusedInput::bank_words).
     pub bank_words: Global<'a, u32>,
-    /// The batch's bytes, a word at a time.
     pub raw: NonEmpty<'a, u32>,
 }
 
@@ -36,7 +34,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Of an event without banks.
     pub const NONE: Self = Self { n_banks: 0, table: 0, base: 0, sizes: 0, types: 0, versions: 0, first: 0 };
 
     /// Makes it the block's. One thread of the block calls; a barrier must follow.
@@ -52,7 +49,6 @@ impl Place {
         block.shared_store(shared.place, 6, first);
     }
 
-    /// The block's.
     #[inline(always)]
     pub fn of<B: Block>(block: &B, shared: &FusedShared) -> Self {
         let word = |i| block.shared_load(shared.place, i);
@@ -223,7 +219,6 @@ impl Banks<'_> {
         }
     }
 
-    /// v5: six counts.
     #[inline(always)]
     fn note_counts<B: Block>(
         &self,
@@ -279,12 +274,12 @@ impl Banks<'_> {
             return None;
         }
         let words = 2 * payload + v4::HEADER / 2;
-        // Words of the lanes before each lane but the first, and of all six.
-        let mut ends = [0; v5::LANES as usize];
+        // Words of the lanes up to each. (Where some are of no lane, they are found as words of another.)
+        let mut ends = [0, 0, 0, 0, 0, n];
         let mut step = if n == 0 { 0 } else { 1 << n.ilog2() };
         while step > 0 {
             let mut lane = 0;
-            while lane < v5::LANES {
+            while lane < v5::LANES - 1 {
                 let end = &mut ends[lane as usize];
                 let next = (*end + step).min(n);
                 if v4::lane(block.load_within(self.raw.as_u16(), words + next - 1)) <= lane {
@@ -294,14 +289,14 @@ impl Banks<'_> {
             }
             step /= 2;
         }
-        let mut is_good = ends[v5::LANES as usize - 1] == n;
+        let mut is_good = true;
         let mut first = 0;
         let mut lane = 0;
         while lane < v5::LANES {
             let (end, rank) = (ends[lane as usize], record.ranks[lane as usize]);
             // (Where words do not rise, an end may lie before the one of the lane before.)
             if end != first {
-                if end > first && rank != UNCONNECTED {
+                if end > first && rank & !REVERSED < shared.ranks.len() as u16 {
                     put(block, shared, end - first, lane, bank, rank);
                     block.shared_store(shared.first_words, 8 * bank + lane, first as u8);
                 } else {

@@ -11,7 +11,6 @@ use crate::switches::Switches;
 use simt::Block;
 use simt::primitives::block_scan::block_exclusive;
 
-/// Counters of the slow path.
 #[derive(Clone, Copy)]
 pub(super) struct Slow<'a> {
     pub switches: Switches,

@@ -1,8 +1,7 @@
-//! MEP layout: what the batch says of an event's banks, gathered beforehand into a word a bank.
+//! MEP layout: sizes, types and versions of an event's banks, gathered beforehand into a word a bank.
 //!
-//! There the sizes, types and versions of a bank lie side by side for all events: an event that looked up its own would
-//! read three sectors of 32 bytes for four bytes of each bank, more than its fragments have. Events side by side share
-//! these sectors, but their blocks do not. So a launch before turns them round.
+//! They lie side by side for all events: a block that looked up its own event would read three sectors of 32 bytes for four
+//! bytes of each bank. So a launch before transposes them.
 //!
 //! ```text
 //! sizes, types, versions       words
@@ -111,75 +110,6 @@ pub const fn bank_words(n_events: usize, n_offsets: usize) -> usize {
 }
 
 /// The kernel: word `event * n_banks + bank` of `words` is the bank's, as far as there are so many.
-#[inline(always)]
-pub fn gather_banks<B: Block>(
-    block: &B,
-    switches: Switches,
-    batch: &Batch<'_>,
-    n_events: u32,
-    words: GlobalMut<'_, u32>,
-) {
-    // The same for all events of the batch.
-    let Some(banks) = batch.event(block, switches.layout, 0) else { return };
-    let n_banks = banks.n_banks;
-    let (tile, _) = layout();
-    let (lane, mine) = (block.lane_id(), block.warp_id() * WARP_SIZE * STRIDE);
-    let first_event = block.block_idx_x() / SLICES * WARP_SIZE;
-    let event = first_event + lane;
-    let mut first_bank = (block.block_idx_x() % SLICES * block.warps() + block.warp_id()) * BANKS;
-    while first_bank < n_banks {
-        // What is the same for all events is read once, side by side.
-        let bank = first_bank + lane;
-        let is_one = lane < BANKS && bank < n_banks;
-        let rows = batch.rows_of_bank(block, is_one.then_some(bank));
-        let source_id = if is_one { block.load(batch.offsets, 2 + bank) } else { 0 };
-        let mut i = 0;
-        while i < BANKS {
-            let rows = rows.of_lane(block, i);
-            let board = board_of(block.shuffle_idx_sync(FULL_MASK, source_id, i)).unwrap_or(NO_BOARD);
-            let word = if event < n_events {
-                match batch.entries(block, rows, batch.first_event + event) {
-                    None => BankWord::new(State::Missing, 0, NO_BOARD),
-                    Some((size, kind, version)) => {
-                        let state = if !is_ut(kind) {
-                            State::OtherType
-                        } else if version != switches.version.byte() {
-                            State::WrongVersion
-                        } else {
-                            State::Good
-                        };
-                        BankWord::new(state, size, board)
-                    }
-                }
-            } else {
-                BankWord(0)
-            };
-            block.shared_store(tile, mine + lane * STRIDE + i, word.0);
-            i += 1;
-        }
-        // All words are there before other threads write them.
-        block.sync_warp(FULL_MASK);
-        let bank = lane % BANKS;
-        let mut i = lane / BANKS;
-        while i < WARP_SIZE {
-            let word = block.shared_load(tile, mine + i * STRIDE + bank);
-            let place = (first_event + i).checked_mul(n_banks).and_then(|place| place.checked_add(first_bank + bank));
-            if let Some(place) = place
-                && first_event + i < n_events
-                && first_bank + bank < n_banks
-                && place < words.len()
-            {
-                block.store(words, place, word);
-            }
-            i += WARP_SIZE / BANKS;
-        }
-        // All are written before the next ones come.
-        block.sync_warp(FULL_MASK);
-        first_bank += SLICES * block.warps() * BANKS;
-    }
-}
-
-/// [`gather_banks`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct GatherBanks {
     /// Features that the kernel is compiled for.
@@ -191,8 +121,67 @@ impl Kernel for GatherBanks {
     type Arguments<'a> = (Batch<'a>, u32, GlobalMut<'a, u32>);
 
     #[inline(always)]
-    fn run<B: Block>(self, block: &B, (batch, n_events, words): &Self::Arguments<'_>) {
-        gather_banks(block, self.switches, batch, *n_events, *words);
+    fn run<B: Block>(self, block: &B, &(ref batch, n_events, words): &Self::Arguments<'_>) {
+        let Self { switches } = self;
+        // The same for all events of the batch.
+        let Some(banks) = batch.event(block, switches.layout, 0) else { return };
+        let n_banks = banks.n_banks;
+        let (tile, _) = layout();
+        let (lane, mine) = (block.lane_id(), block.warp_id() * WARP_SIZE * STRIDE);
+        let first_event = block.block_idx_x() / SLICES * WARP_SIZE;
+        let event = first_event + lane;
+        let mut first_bank = (block.block_idx_x() % SLICES * block.warps() + block.warp_id()) * BANKS;
+        while first_bank < n_banks {
+            // What is the same for all events is read once, side by side.
+            let bank = first_bank + lane;
+            let is_one = lane < BANKS && bank < n_banks;
+            let rows = batch.rows_of_bank(block, is_one.then_some(bank));
+            let source_id = if is_one { block.load(batch.offsets, 2 + bank) } else { 0 };
+            let mut i = 0;
+            while i < BANKS {
+                let rows = rows.of_lane(block, i);
+                let board = board_of(block.shuffle_idx_sync(FULL_MASK, source_id, i)).unwrap_or(NO_BOARD);
+                let word = if event < n_events {
+                    match batch.entries(block, rows, batch.first_event + event) {
+                        None => BankWord::new(State::Missing, 0, NO_BOARD),
+                        Some((size, kind, version)) => {
+                            let state = if !is_ut(kind) {
+                                State::OtherType
+                            } else if version != switches.version.byte() {
+                                State::WrongVersion
+                            } else {
+                                State::Good
+                            };
+                            BankWord::new(state, size, board)
+                        }
+                    }
+                } else {
+                    BankWord(0)
+                };
+                block.shared_store(tile, mine + lane * STRIDE + i, word.0);
+                i += 1;
+            }
+            // All words are there before other threads write them.
+            block.sync_warp(FULL_MASK);
+            let bank = lane % BANKS;
+            let mut i = lane / BANKS;
+            while i < WARP_SIZE {
+                let word = block.shared_load(tile, mine + i * STRIDE + bank);
+                let place =
+                    (first_event + i).checked_mul(n_banks).and_then(|place| place.checked_add(first_bank + bank));
+                if let Some(place) = place
+                    && first_event + i < n_events
+                    && first_bank + bank < n_banks
+                    && place < words.len()
+                {
+                    block.store(words, place, word);
+                }
+                i += WARP_SIZE / BANKS;
+            }
+            // All are written before the next ones come.
+            block.sync_warp(FULL_MASK);
+            first_bank += SLICES * block.warps() * BANKS;
+        }
     }
 }
 

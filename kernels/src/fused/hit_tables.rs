@@ -1,5 +1,7 @@
 //! Look-up tables of the kernel, in records that one or two loads of sixteen bytes bring.
 
+pub use super::tables::{REVERSED, UNCONNECTED};
+
 use simt::{Global, NonEmpty, Plain};
 
 /// Most ranks that shared memory has room for; the UT has 1192. (A lane's descriptor has eleven bits for its own.)
@@ -16,12 +18,6 @@ pub const MAX_CLASSES: u32 = 24;
 
 /// Position of the class in [`LaneRecord::id`]; a `ChannelID` ends below.
 pub const CLASS_SHIFT: u32 = 23;
-
-/// Bit of a rank that says that x falls with the strip number: the lane is written backwards.
-pub const REVERSED: u16 = 1 << 15;
-
-/// The rank of slots that nothing is connected to.
-pub const UNCONNECTED: u16 = u16::MAX;
 
 /// A board: what its lanes are.
 #[repr(C, align(16))]
@@ -100,6 +96,8 @@ pub struct HitTables<'a> {
     pub n_groups: u32,
     /// 0: the tables do not fit the records.
     pub fits: u32,
+    /// Not 0: in most groups the lanes overlap in x, so that hits are sorted before they are written.
+    pub overlaps: u32,
 }
 
 // SAFETY: `repr(C)`, of views and numbers only.
@@ -129,13 +127,10 @@ impl<'a> HitTables<'a> {
     }
 }
 
-/// The tables by which hits are made.
+/// The [tables](HitTables) by which hits are made.
 #[derive(Clone, Copy)]
 pub(super) struct OfHits<'a> {
-    /// See [`HitTables::lanes`].
     pub lanes: NonEmpty<'a, LaneRecord>,
-    /// See [`HitTables::groups`].
     pub groups: NonEmpty<'a, u16>,
-    /// See [`HitTables::classes`].
     pub classes: NonEmpty<'a, ClassRecord>,
 }

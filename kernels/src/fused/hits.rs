@@ -1,18 +1,18 @@
-//! Steps 4 and 5: where the clusters of a window belong, and the hits.
+//! Steps 4 and 5: where the clusters of a tile belong, and the hits.
 
 use super::hit_tables::{CLASS_SHIFT, HitTables, OfHits};
 use super::lane::{Sums, Word};
 use super::places::{strips_below, warp_sum};
 use super::shared::FusedShared;
-use super::strips::{Window, per_warp};
+use super::strips::{Tile, per_warp};
 use crate::bank::v4;
 use crate::clustering::ClusterOptions;
 use crate::detector::BankVersion;
 use crate::hit::{HitArrays, ordered};
 use simt::{Block, FULL_MASK, Global, WARP_SIZE};
 
-/// Notes where the groups that begin in the window begin, counted in hits. All threads of the block call, after a barrier
-/// since the strips were read. Gives the hits up to the window's end.
+/// Notes where the groups that begin in the tile begin, counted in hits. All threads of the block call, after a barrier
+/// since the strips were read. Gives the hits up to the tile's end.
 #[inline(always)]
 pub(super) fn place_groups<B: Block>(
     block: &B,
@@ -21,24 +21,24 @@ pub(super) fn place_groups<B: Block>(
     first_ranks: Global<'_, u32>,
     n_strips: u32,
 ) -> u32 {
-    let window = Window::of(block, shared);
-    let before = window.hits_before;
+    let tile = Tile::of(block, shared);
+    let before = tile.hits_before;
     let lane = block.lane_id();
     let total = if lane < block.warps() { block.shared_load(shared.warp_hits, lane) } else { 0 };
     let up_to = warp_sum(block, total);
     let all = block.shuffle_idx_sync(FULL_MASK, up_to, WARP_SIZE - 1);
-    let per_warp = per_warp(block, window.n);
-    let is_last = window.is_last(n_strips);
+    let per_warp = per_warp(block, tile.n);
+    let is_last = tile.is_last(n_strips);
     let mut first = block.warp_id() * WARP_SIZE;
     while first <= tables.n_groups {
         let group = first + lane;
-        // Far beyond the window where the group is before it.
+        // Far beyond the tile where the group is before it.
         let mut strip = u32::MAX;
         if group <= tables.n_groups {
             let rank = block.load(first_ranks, group);
-            strip = strips_below(block, shared, tables.n_ranks(), rank).wrapping_sub(window.start);
+            strip = strips_below(block, shared, tables.n_ranks(), rank).wrapping_sub(tile.start);
         }
-        let is_inside = strip < window.n;
+        let is_inside = strip < tile.n;
         let warp = if is_inside { strip / WARP_SIZE / per_warp } else { 0 };
         let of_warp = block.shuffle_idx_sync(FULL_MASK, up_to - total, warp);
         let n = block.shuffle_idx_sync(FULL_MASK, total, warp);
@@ -55,7 +55,7 @@ pub(super) fn place_groups<B: Block>(
                 }
             }
             block.shared_store(shared.group_hits, group, before + of_warp + low);
-        } else if is_last && strip == window.n {
+        } else if is_last && strip == tile.n {
             block.shared_store(shared.group_hits, group, before + all);
         }
         first += block.threads();
@@ -75,7 +75,6 @@ const fn nearest_strip(mean: f32) -> u32 {
 /// 2⁻¹⁵, as much as floats between 256 and 512 are apart.
 const HALFWAY_STEP: f32 = 1.0 / 32768.0;
 
-/// Inputs from which hits are made.
 #[derive(Clone, Copy)]
 pub(super) struct Maker<'a> {
     pub version: BankVersion,
@@ -90,46 +89,103 @@ pub(super) struct Maker<'a> {
 const OF_SECTOR: u32 = 8;
 
 /// Positions of the clusters of the warps' parts among those of the tile; a warp lane has the part of its number.
-struct Parts {
+pub(super) struct Parts {
     /// Clusters of the parts up to and with this one.
     up_to: u32,
     /// Offset from a cluster's index in the tile to its index in `clusters`.
     shift: u32,
     /// Strips of each part, of the last one it may be fewer.
     strips: u32,
+    n_strips: u32,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Cluster {
+    index: u32,
+    /// First strip of the next part, if the cluster is the last of its part.
+    rest: Option<u32>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Hit {
+    pub rank: u32,
+    y_begin: f32,
+    y_end: f32,
+    z: f32,
+    pub x: f32,
+    dx_dy: f32,
+    weight: f32,
+    pub id: u32,
+}
+
+impl Hit {
+    /// Returns the hit of another lane of the warp, without its rank. All lanes of the warp call.
+    #[inline(always)]
+    pub fn of_lane<B: Block>(&self, block: &B, lane: u32) -> Self {
+        let float = |value: f32| block.shuffle_idx_sync(FULL_MASK, value, lane);
+        Self {
+            rank: 0,
+            y_begin: float(self.y_begin),
+            y_end: float(self.y_end),
+            z: float(self.z),
+            x: float(self.x),
+            dx_dy: float(self.dx_dy),
+            weight: float(self.weight),
+            id: block.shuffle_idx_sync(FULL_MASK, self.id, lane),
+        }
+    }
 }
 
 impl Parts {
     /// Returns the parts of a tile of `n` strips. All lanes of the warp call, after a barrier since the strips were read.
     #[inline(always)]
-    fn of<B: Block>(block: &B, shared: &FusedShared, n: u32) -> Self {
+    pub fn of<B: Block>(block: &B, shared: &FusedShared, n: u32) -> Self {
         let lane = block.lane_id();
         let total = if lane < block.warps() { block.shared_load(shared.warp_hits, lane) } else { 0 };
         let up_to = warp_sum(block, total);
         let strips = per_warp(block, n) * WARP_SIZE;
-        Self { up_to, shift: (lane * strips).wrapping_sub(up_to - total), strips }
+        Self { up_to, shift: (lane * strips).wrapping_sub(up_to - total), strips, n_strips: n }
     }
 
-    /// Clusters of the window. All lanes of the warp call.
+    /// Clusters of the tile. All lanes of the warp call.
     #[inline(always)]
-    fn all<B: Block>(&self, block: &B) -> u32 {
+    pub fn all<B: Block>(&self, block: &B) -> u32 {
         block.shuffle_idx_sync(FULL_MASK, self.up_to, WARP_SIZE - 1)
     }
 
-    /// The part of cluster `i` of the window, the same for all lanes. All lanes of the warp call.
+    /// The part of cluster `i` of the tile, the same for all lanes. All lanes of the warp call.
     #[inline(always)]
-    fn find<B: Block>(&self, block: &B, i: u32) -> u32 {
+    pub fn find<B: Block>(&self, block: &B, i: u32) -> u32 {
         block.ballot_sync(FULL_MASK, self.up_to <= i).count_ones()
+    }
+
+    /// Finds cluster `i` of the tile from the part of an earlier one on, and moves `part` to its part. All lanes of the warp
+    /// call, and want a cluster that is there if `is_wanted`.
+    #[inline(always)]
+    pub fn cluster<B: Block>(&self, block: &B, part: &mut u32, i: u32, is_wanted: bool) -> Cluster {
+        // (Comes to an end: the last part ends with the last cluster.)
+        let mut end = block.shuffle_idx_sync(FULL_MASK, self.up_to, *part);
+        loop {
+            let is_beyond = is_wanted && i >= end;
+            if block.ballot_sync(FULL_MASK, is_beyond) == 0 {
+                break;
+            }
+            *part += u32::from(is_beyond);
+            end = block.shuffle_idx_sync(FULL_MASK, self.up_to, *part);
+        }
+        let shift = block.shuffle_idx_sync(FULL_MASK, self.shift, *part);
+        let rest = (i.wrapping_add(1) == end).then_some(((*part + 1) * self.strips).min(self.n_strips));
+        Cluster { index: i.wrapping_add(shift), rest }
     }
 }
 
 impl Maker<'_> {
-    /// Makes the hits of the window, and notes the groups in which x does not
-    /// rise. All threads of the block call, after a barrier since the groups were placed; a barrier must follow.
+    /// Makes the hits of the tile, and notes the groups in which x does not rise. All threads of the block call, after a
+    /// barrier since the groups were placed; a barrier must follow.
     #[inline(always)]
     pub fn write<B: Block>(&self, block: &B) {
         let Self { shared, tables, hits, .. } = self;
-        let Window { n: n_strips, hits_before: before, .. } = Window::of(block, shared);
+        let Tile { n: n_strips, hits_before: before, .. } = Tile::of(block, shared);
         let parts = Parts::of(block, shared, n_strips);
         let n = parts.all(block);
         let base = block.shared_load(shared.base, 0) + before;
@@ -142,7 +198,6 @@ impl Maker<'_> {
             return;
         }
         let mut step = first.wrapping_sub(into_sector + OF_SECTOR);
-        // Numbers of hits in the window.
         let (first, end) = (first.saturating_sub(into_sector), end - into_sector);
         let mut part = parts.find(block, first.saturating_sub(1));
         let mut last_x = 0;
@@ -151,30 +206,20 @@ impl Maker<'_> {
             let i = step.wrapping_add(block.lane_id());
             // (Before the first hit a number is larger than any.)
             let is_made = i < end && i + 1 >= first;
-            // (Comes to an end: the last part ends with the last hit.)
-            let mut part_end = block.shuffle_idx_sync(FULL_MASK, parts.up_to, part);
-            loop {
-                let is_beyond = is_made && i >= part_end;
-                if block.ballot_sync(FULL_MASK, is_beyond) == 0 {
-                    break;
-                }
-                part += u32::from(is_beyond);
-                part_end = block.shuffle_idx_sync(FULL_MASK, parts.up_to, part);
-            }
-            let shift = block.shuffle_idx_sync(FULL_MASK, parts.shift, part);
+            let cluster = parts.cluster(block, &mut part, i, is_made);
             let is_new = i != first.wrapping_sub(1);
             let (mut x, mut rank) = (0, 0);
             if is_made {
-                let strip = u32::from(block.shared_load(shared.clusters, i.wrapping_add(shift)));
-                let word = Word(block.shared_load(shared.strips, strip));
-                rank = word.rank();
-                let rest = (i + 1 == part_end).then_some(((part + 1) * parts.strips).min(n_strips));
-                x = ordered(self.make(block, word, strip, rest, is_new.then_some(base.wrapping_add(i))));
+                let hit = self.make(block, cluster);
+                (x, rank) = (ordered(hit.x), hit.rank);
+                if is_new {
+                    self.store(block, &hit, base.wrapping_add(i));
+                }
             }
             let below = block.shuffle_up_sync(FULL_MASK, x, 1);
             let below = if block.lane_id() == 0 { last_x } else { below };
             last_x = block.shuffle_idx_sync(FULL_MASK, x, WARP_SIZE - 1);
-            // The window before has written its last.
+            // The tile before has written its last.
             let below = if i == 0 && before > 0 { ordered(block.load_mut(hits.x_at_y_eq0, base - 1)) } else { below };
             if is_made && is_new && x <= below {
                 let group = u32::from(block.load_within(tables.groups, rank));
@@ -187,11 +232,13 @@ impl Maker<'_> {
         }
     }
 
-    /// The hit of the cluster that begins with `word` at a strip of the window; written to place `at`. Gives its x.
     #[inline(always)]
-    fn make<B: Block>(&self, block: &B, word: Word, strip: u32, rest: Option<u32>, at: Option<u32>) -> f32 {
-        let Self { tables, hits, .. } = self;
-        let lane = block.load_within(tables.lanes, word.rank());
+    pub fn make<B: Block>(&self, block: &B, cluster: Cluster) -> Hit {
+        let Self { shared, tables, .. } = self;
+        let strip = u32::from(block.shared_load(shared.clusters, cluster.index));
+        let word = Word(block.shared_load(shared.strips, strip));
+        let rank = word.rank();
+        let lane = block.load_within(tables.lanes, rank);
         let class = block.load_within(tables.classes, lane.id >> CLASS_SHIFT & 0x1F);
         let first = lane.id & !(0x1F << CLASS_SHIFT);
         let (n, id) = match self.version {
@@ -203,25 +250,36 @@ impl Maker<'_> {
                 (n, first + strip_id - 1)
             }
             BankVersion::V5 => {
-                let (sum, weight) = self.sums(block, word, strip, rest);
+                let (sum, weight) = self.sums(block, word, strip, cluster.rest);
                 let mean = sum as f32 / weight as f32;
                 let n = if class.flipped == 0 { mean } else { self.flip_origin - mean };
                 (n, first + nearest_strip(mean))
             }
         };
-        let x = lane.p0_x + n * class.dp0di_x;
-        if let Some(at) = at {
-            let y_begin = lane.p0_y + n * class.dp0di_y;
-            // (One length for all seven: the compiler tests the place once.)
-            block.store(hits.y_begin, at, y_begin);
-            block.store(hits.y_end, at, class.dy + y_begin);
-            block.store(hits.z_at_y_eq0, at, lane.p0_z + n * class.dp0di_z);
-            block.store(hits.x_at_y_eq0, at, x);
-            block.store(hits.dx_dy, at, class.dx_dy);
-            block.store(hits.weight, at, class.weight);
-            block.store(hits.id, at, id);
+        let y_begin = lane.p0_y + n * class.dp0di_y;
+        Hit {
+            rank,
+            y_begin,
+            y_end: class.dy + y_begin,
+            z: lane.p0_z + n * class.dp0di_z,
+            x: lane.p0_x + n * class.dp0di_x,
+            dx_dy: class.dx_dy,
+            weight: class.weight,
+            id,
         }
-        x
+    }
+
+    #[inline(always)]
+    pub fn store<B: Block>(&self, block: &B, hit: &Hit, at: u32) {
+        let Self { hits, .. } = self;
+        // (One length for all seven: the compiler tests the place once.)
+        block.store(hits.y_begin, at, hit.y_begin);
+        block.store(hits.y_end, at, hit.y_end);
+        block.store(hits.z_at_y_eq0, at, hit.z);
+        block.store(hits.x_at_y_eq0, at, hit.x);
+        block.store(hits.dx_dy, at, hit.dx_dy);
+        block.store(hits.weight, at, hit.weight);
+        block.store(hits.id, at, hit.id);
     }
 
     /// Σpos and W of a v5 cluster. `rest`: where the strips of the part behind begin, if the cluster is the last of its part.
@@ -232,7 +290,7 @@ impl Maker<'_> {
         let (mut moment, mut weight) = (0, 1);
         if self.options.flags & ClusterOptions::CLUSTERING != 0 {
             weight = if is_geometric { 1 } else { word.adc() };
-            // (After the window's last strip comes one that continues no cluster.)
+            // (After the tile's last strip comes one that continues no cluster.)
             let following = Sums(block.shared_load(self.shared.strips, strip + 1)).or_none();
             weight += following.charge();
             moment = following.moment();

@@ -51,11 +51,9 @@ impl Lane {
     }
 }
 
-/// Addresses of the bytes of the hits.
 #[derive(Clone, Copy)]
 pub(super) struct Hits<'a> {
     pub version: BankVersion,
-    /// The batch's bytes, two at a time.
     pub raw: NonEmpty<'a, u16>,
     pub payloads: Shared<u32>,
     pub first_words: Shared<u8>,
@@ -110,7 +108,6 @@ impl Word {
         self.0 >> 5
     }
 
-    /// v5.
     #[inline(always)]
     pub const fn adc(self) -> u32 {
         self.0 & 0x1F
@@ -122,7 +119,6 @@ impl Word {
         self.0 >> 5 & 0x1FF
     }
 
-    /// v5: whether the lane is reversed.
     #[inline(always)]
     pub const fn is_reversed(self) -> bool {
         self.0 & 1 << 15 != 0
@@ -147,7 +143,6 @@ impl Sums {
         charge.wrapping_mul(Self::CHARGE | number)
     }
 
-    /// The sums that begin with this.
     #[inline(always)]
     pub const fn begin(of: u32) -> u32 {
         Self::MARK | of

@@ -1,14 +1,13 @@
 //! Beginning of an event's hits, found while the events before it are still on their way: decoupled look-back.
 //!
 //! ```text
-//! state of a block:   nothing yet  →  its own hits  →  all hits up to and with it
+//! descriptor of a block:   nothing yet  →  aggregate (its own hits)  →  inclusive prefix (all hits up to and with it)
 //!
 //! block 7 looks at    6: own 3   5: own 8   4: nothing yet …wait…   4: own 2   3: up to 40     ⇒  3 + 8 + 2 + 40 = 53
 //! ```
 //!
-//! Flag and number are one word, so that who sees the flag has the number: no fence is needed, relaxed atomics do.
-//! Blocks are numbered by ticket, in the order in which they begin: whom a block waits for is already running, or done.
-//! A warp looks at 32 blocks at a time.
+//! Flag and number are one word: relaxed atomics do, without a fence. Blocks are numbered by ticket, in the order in which
+//! they begin, so that a block waits only for blocks that run or have ended. A warp looks at 32 blocks at a time.
 //!
 //! Sums stay at [`LIMIT`], which no batch may reach.
 
@@ -18,11 +17,10 @@ use simt::{Block, FULL_MASK, Global, GlobalMut, WARP_SIZE};
 /// The number that is too large: 30 bits are left beside the flags.
 pub const LIMIT: u32 = (1 << 30) - 1;
 
-const OWN: u32 = 1 << 30;
-const UP_TO: u32 = 2 << 30;
+const AGGREGATE: u32 = 1 << 30;
+const INCLUSIVE: u32 = 2 << 30;
 
-/// The ticket counter, the states of all blocks, and how many groups and events are left for another kernel:
-/// [`words`](Self::words), zero before the launch.
+/// A ticket, a descriptor a block, and the lengths of the lists of groups and events: zero before the launch.
 #[derive(Clone, Copy, Debug)]
 pub struct LookBack<'a>(pub GlobalMut<'a, u32>);
 
@@ -51,7 +49,7 @@ impl LookBack<'_> {
         block.atomic_add(self.0, self.0.len() - 2, n)
     }
 
-    /// Groups that are left, after the launch.
+    /// Groups that are left for the other kernel, after the launch.
     #[inline(always)]
     pub fn groups<B: Block>(block: &B, words: Global<'_, u32>) -> u32 {
         block.load(words, words.len() - 2)
@@ -65,24 +63,22 @@ impl LookBack<'_> {
 
     /// Tells the blocks after the one with `ticket` how much is its own. One thread of the block calls.
     #[inline(always)]
-    pub fn publish_own<B: Block>(&self, block: &B, ticket: u32, own: u32) {
-        // The first block knows that it is the first.
-        let state = if ticket == 0 { UP_TO } else { OWN };
+    pub fn publish_aggregate<B: Block>(&self, block: &B, ticket: u32, own: u32) {
+        let state = if ticket == 0 { INCLUSIVE } else { AGGREGATE };
         block.atomic_store(self.0, 1 + ticket, state | own.min(LIMIT));
     }
 
     /// The sum of all blocks before; tells those after what it is with the caller's own. One warp calls,
-    /// after [`publish_own`](Self::publish_own).
+    /// after [`publish_aggregate`](Self::publish_aggregate).
     #[inline(always)]
-    pub fn sum_before<B: Block>(&self, block: &B, ticket: u32, own: u32) -> u32 {
+    pub fn exclusive_prefix<B: Block>(&self, block: &B, ticket: u32, own: u32) -> u32 {
         let lane = block.lane_id();
         let mut sum = 0u32;
-        // Blocks that are still to be looked at: those with tickets below.
         let mut end = ticket;
         while end > 0 {
             // Before the first block there is nothing, and that is known.
-            let state = if lane < end { block.atomic_load(self.0, end - lane) } else { UP_TO };
-            let last = block.ballot_sync(FULL_MASK, state & UP_TO != 0);
+            let state = if lane < end { block.atomic_load(self.0, end - lane) } else { INCLUSIVE };
+            let last = block.ballot_sync(FULL_MASK, state & INCLUSIVE != 0);
             // The lanes up to the first that knows the sum of everything before it.
             let wanted = last ^ last.wrapping_sub(1);
             if block.ballot_sync(FULL_MASK, state == 0) & wanted != 0 {
@@ -98,7 +94,7 @@ impl LookBack<'_> {
             end -= WARP_SIZE;
         }
         if ticket > 0 && lane == 0 {
-            block.atomic_store(self.0, 1 + ticket, UP_TO | sum.saturating_add(own).min(LIMIT));
+            block.atomic_store(self.0, 1 + ticket, INCLUSIVE | sum.saturating_add(own).min(LIMIT));
         }
         sum
     }

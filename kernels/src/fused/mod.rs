@@ -1,6 +1,4 @@
-//! From raw banks to sorted hits, a thread a strip and then a thread a hit; what lies between stays in shared memory.
-//!
-//! # In pseudo-code
+//! From raw banks to sorted hits in one kernel, a thread a strip and then a thread a hit, through shared memory.
 //!
 //! ```text
 //! once, from the tables:
@@ -14,52 +12,35 @@
 //!                      strips behind its first add up in the place of the second                             strips.rs
 //!     4 place          a scan over the warps' clusters: hits of the event, first hit of each group           hits.rs
 //!       base           the hits of all events before: look-back over the blocks, or known                    look_back.rs
-//!     5 make           a thread a cluster: one division, the constants of its rank, seven stores;
-//!                      x is compared with the x before while it is in a register                             hits.rs
-//!     6 leave          the few groups in which x does not rise: listed for the other kernel                  mod.rs
+//!     5 make           a thread a cluster: one division, the constants of its rank, seven stores             hits.rs
+//!                      few lanes overlap: each x is compared with the x before
+//!                      most do: a warp sorts the groups that fit in its lanes                                groups.rs
+//!     6 leave          the groups in which x does not rise: listed for the other kernel                      mod.rs
 //!
-//!     where the event has more strips than the window has room for: 3 and 4 window by window, to count;
-//!                      then 3, 4 and 5 window by window, to write
+//!     an event with more strips than a tile has room for: 3 and 4 tile by tile, to count; then 3, 4 and 5 tile by
+//!     tile, to write
 //! ```
 //!
-//! # Why no sort is left
+//! **No sort.** The sector that a lane reads, and so the range of x of its hits, is known before the first event. Hits that
+//! are written lane by lane in the order of (group, x), inside a lane in the direction in which x rises, come out sorted
+//! as far as these ranges do not overlap: in y-rows all but a few groups, in unique-x hardly any.
 //!
-//! Which sector a lane reads is known long before the first event, and so is the range of x of its hits. If hits are
-//! written lane by lane in the order of (group, x), and inside a lane in the direction in which x rises, they come out
-//! sorted as far as these ranges do not overlap. In y-rows a few groups overlap, where neighbouring staves do; in unique-x
-//! most. No lane is walked by a thread, and no atomic decides where a hit belongs: the rank of its lane does, as in the CPU
-//! decoder's fast path.
+//! **The other events.** Whatever is unusual (a bank with trouble or of another type, a board that is named twice, an
+//! unsorted lane, a strip without charge, a cluster above the maximum size, an address that is not aligned, tables that do
+//! not fit the records) makes the whole event one for the second kernel, [`others`], which knows every rule. The first only
+//! counts its hits, slowly (`count.rs`), and leaves their places in the output. The second launch has as many blocks as are
+//! worth having: only the device knows the lengths of the lists of events and groups.
 //!
-//! # The other events
-//!
-//! Whatever is unusual (a bank with trouble or of another type, a board that is named twice, an unsorted lane, a strip
-//! without charge, a cluster above the maximum size, an address that is not aligned, tables that do not fit the records)
-//! makes the whole event one for the other kernel, [`others`], which knows every rule. Here its hits are only counted, slowly
-//! and without being kept (`count.rs`), so that
-//!
-//! ```text
-//! launch 1    fused           a block an event, in the order of tickets: counts its hits, ordinary or not, tells how many,
-//!                             looks back, and so knows where they begin: offsets[event * groups]. Writes the hits of an
-//!                             ordinary event; appends an unusual one to the list
-//!                             its groups in which x does not rise to another list
-//! launch 2    fused_others    warps share the list of groups: the hits of each to their places; blocks the list of events:
-//!                             each event's hits to the place that the first launch left
-//! ```
-//!
-//! and no block waits for anything that a later launch does. How long the lists are, only the device knows: the second
-//! launch has as many blocks as are worth having, and they stop at the lists' ends.
-//!
-//! # What a block waits for
-//!
-//! Only for the events before, and only to know where its hits begin: its own number of hits is told as soon as it is
-//! known. Blocks take their events by ticket, in the order in which they begin. Launched to count before, and with a
-//! prefix sum over its counts, no block waits, and everything is read twice.
+//! **Waiting.** A block waits only for the events before, and only to know where its hits begin; it tells its own number of
+//! hits as soon as that is known. Blocks take their events by ticket, in the order in which they begin. Launched to count
+//! before, and with a prefix sum over its counts, no block waits, and everything is read twice.
 //!
 //! Launch: as many blocks as events, `fused.block_x` threads, [`fused_shared_bytes`] of shared memory.
 
 mod banks;
 mod count;
 pub mod gather;
+mod groups;
 pub mod hit_tables;
 mod hits;
 mod lane;
@@ -81,7 +62,7 @@ use hits::{Maker, place_groups};
 use lane::Hits;
 use look_back::{LIMIT, LookBack};
 use shared::FusedShared;
-use strips::Window;
+use strips::Tile;
 use tables::LaneTables;
 
 use crate::bank::headers::clear;
@@ -101,7 +82,7 @@ pub struct FusedOptions {
     pub cluster: ClusterOptions,
     /// Number from which the mean strip of a flipped sector is subtracted.
     pub flip_origin: f32,
-    /// Strips of a window: a multiple of 32 from [`MIN_STRIPS`] to [`MAX_STRIPS`].
+    /// Strips of a tile: a multiple of 32 from [`MIN_STRIPS`] to [`MAX_STRIPS`].
     pub strips: u32,
 }
 
@@ -116,8 +97,8 @@ pub struct FusedInput<'a> {
     pub batch: Batch<'a>,
     /// MEP layout: what [`gather`] makes, as many as [`gather::bank_words`]. Allen layout: empty.
     pub bank_words: Global<'a, u32>,
-    /// The events to decode, a bit each, the first in the lowest bit of the first word; empty: all. The others have no
-    /// hits and nothing in their report. Not empty only with tables that have all records (see [`HitTables`]).
+    /// The events to decode, a bit each from the lowest of the first word on; empty: all. Others have no hits and nothing
+    /// in their report. Not empty only with tables that have all records (see [`HitTables`]).
     pub selected: Global<'a, u32>,
 }
 
@@ -147,8 +128,7 @@ unsafe impl simt::Argument for Written<'_> {}
 pub struct FusedOutput<'a> {
     /// The result.
     pub to: Written<'a>,
-    /// Ticket and states of the look-back, and how many groups and events are left: [`LookBack::words`], zero before the
-    /// launch.
+    /// The words of a [`LookBack`], zero before the launch.
     pub look_back: GlobalMut<'a, u32>,
     /// The groups that are left, numbered among those of all events; a word a group.
     pub groups: GlobalMut<'a, u32>,
@@ -173,147 +153,169 @@ fn note<B: Block>(block: &B, shared: &FusedShared, unusual: bool) {
 }
 
 /// The kernel. Events whose hits do not all fit are not written, and say so in the status.
-#[inline(always)]
-pub fn fused<B: Block>(
-    block: &B,
-    switches: Switches,
-    options: &FusedOptions,
-    input: &FusedInput<'_>,
-    tables: &HitTables<'_>,
-    all_tables: &LaneTables<'_>,
-    output: &FusedOutput<'_>,
-) {
-    let room = Room { threads: block.threads(), strips: options.strips };
-    let (shared, _) = FusedShared::layout(switches.version, room);
-    let raw = input.batch.raw.as_words().and_then(Global::non_empty);
-    // (Without bytes, or with tables that do not fit, every event that is decoded is unusual.)
-    let banks = raw.filter(|_| tables.fits != 0);
-    let banks = banks.map(|raw| Banks { switches, batch: &input.batch, bank_words: input.bank_words, raw });
-    if block.thread() == 0 {
-        let waits = output.bases.is_empty() && output.counts.is_empty();
-        let event = if waits { LookBack(output.look_back).ticket(block) } else { block.block_idx_x() };
-        block.shared_store(shared.event, 0, event);
-        let is_selected = is_selected(block, input.selected, event);
-        let banks = banks.filter(|_| is_selected);
-        let place = banks.and_then(|banks| banks.place(block, tables, event));
-        place.unwrap_or(Place::NONE).put(block, &shared);
-        block.shared_store(shared.unusual, 0, u32::from(is_selected && place.is_none()));
-        block.shared_store(shared.first_broken, 0, u32::MAX);
-        block.shared_store(shared.n_slow, 0, 0);
-        block.shared_store(shared.is_counted, 0, 0);
-        Window::BEGIN.put(block, &shared);
-    }
-    clear(block, shared.ranks, 0);
-    clear(block, shared.boards_seen, 0);
-    clear(block, shared.lane_begins, 0);
-    clear(block, shared.bad_groups, 0);
-    // The event is known, and everything cleared.
-    block.sync_threads();
-    let event = block.shared_load(shared.event, 0);
+#[derive(Clone, Copy, Debug)]
+pub struct Fused {
+    /// Features that the kernel is compiled for.
+    pub switches: Switches,
+}
 
-    let unusual = banks.is_some_and(|banks| banks.look(block, tables, &shared));
-    note(block, &shared, unusual);
-    // The lanes are noted.
-    block.sync_threads();
-    let n_strips = places::list(block, tables, &shared).strips();
-    if output.counts.is_empty() {
-        // (Of an unusual event the other kernel says more.)
-        write_report(block, &output.to, event, Place::of(block, &shared).n_banks, n_strips);
-    }
-    let hits = raw.map(|raw| Hits {
-        version: switches.version,
-        raw: raw.as_u16(),
-        payloads: shared.payloads,
-        first_words: shared.first_words,
-    });
-    let Some(hit_arrays) = output.to.hits.of_one_length() else {
-        // No host passes such arrays. (The same for all blocks: none waits for this one.)
+impl Kernel for Fused {
+    const NAME: &'static str = "fused";
+    type Arguments<'a> = (FusedOptions, FusedInput<'a>, HitTables<'a>, LaneTables<'a>, FusedOutput<'a>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (options, input, tables, all_tables, output): &Self::Arguments<'_>) {
+        let Self { switches } = self;
+        let room = Room { threads: block.threads(), strips: options.strips };
+        let (shared, _) = FusedShared::layout(switches.version, room);
+        let raw = input.batch.raw.as_words().and_then(Global::non_empty);
+        // (Without bytes, or with tables that do not fit, every event that is decoded is unusual.)
+        let banks = raw.filter(|_| tables.fits != 0);
+        let banks = banks.map(|raw| Banks { switches, batch: &input.batch, bank_words: input.bank_words, raw });
         if block.thread() == 0 {
-            block.atomic_or(output.to.status, 0, HITS_OVERFLOW);
+            begin(block, &shared, input.selected, banks, tables, output);
         }
-        return;
-    };
-    let maker = tables.of_hits().map(|tables| Maker {
-        version: switches.version,
-        options: options.cluster,
-        flip_origin: options.flip_origin,
-        tables,
-        shared,
-        hits: &hit_arrays,
-    });
-    // The lanes are listed and those of the first window marked.
-    block.sync_threads();
-    // (What the loop needs rarely is read again each time: so it has the registers.)
-    let event = || block.shared_load(shared.event, 0);
-    let n_strips = || places::Run::of_event(block, &shared).strips();
-    // Everything that the loop depends on is the same for all threads.
-    let is_unusual = loop {
-        let unusual = match &hits {
-            Some(hits) => strips::read(block, hits, options.cluster, &shared, n_strips()),
-            None => strips::read_nothing(block, &shared),
-        };
-        note(block, &shared, unusual);
-        // The strips are there, the clusters of each warp's part, and the window.
+        clear(block, shared.ranks, 0);
+        clear(block, shared.boards_seen, 0);
+        clear(block, shared.lane_begins, 0);
+        clear(block, shared.bad_groups, 0);
+        // The event is known, and everything cleared.
         block.sync_threads();
-        let is_first = Window::start(block, &shared) == 0;
-        let mut writes = block.shared_load(shared.is_counted, 0) != 0;
-        let mut is_counted_now = false;
-        if !writes {
-            if block.shared_load(shared.unusual, 0) != 0 {
-                break true;
+        let event = block.shared_load(shared.event, 0);
+
+        let unusual = banks.is_some_and(|banks| banks.look(block, tables, &shared));
+        note(block, &shared, unusual);
+        // The lanes are noted.
+        block.sync_threads();
+        let n_strips = places::list(block, tables, &shared).strips();
+        if output.counts.is_empty() {
+            // (Of an unusual event the other kernel says more.)
+            write_report(block, &output.to, event, Place::of(block, &shared).n_banks, n_strips);
+        }
+        let hits = raw.map(|raw| Hits {
+            version: switches.version,
+            raw: raw.as_u16(),
+            payloads: shared.payloads,
+            first_words: shared.first_words,
+        });
+        let Some(hit_arrays) = output.to.hits.of_one_length() else {
+            // No host passes such arrays. (The same for all blocks: none waits for this one.)
+            if block.thread() == 0 {
+                block.atomic_or(output.to.status, 0, HITS_OVERFLOW);
             }
-            // Before the groups are placed: the events behind wait for nothing else.
-            if Window::of(block, &shared).is_last(n_strips()) && looks_back(block) {
-                let (_, hits) = places::before_and_all(block, shared.warp_hits);
-                tell(block, output, event(), Window::of(block, &shared).hits_before + hits);
-            }
-            let n_hits = place_groups(block, tables, &shared, all_tables.first_ranks, n_strips());
-            if Window::of(block, &shared).is_last(n_strips()) {
-                if !publish(block, &shared, output, tables.n_groups, event(), n_hits, false) {
+            return;
+        };
+        let maker = tables.of_hits().map(|tables| Maker {
+            version: switches.version,
+            options: options.cluster,
+            flip_origin: options.flip_origin,
+            tables,
+            shared,
+            hits: &hit_arrays,
+        });
+        // The lanes are listed and those of the first tile marked.
+        block.sync_threads();
+        // (What the loop needs rarely is read again each time: so it has the registers.)
+        let event = || block.shared_load(shared.event, 0);
+        let n_strips = || places::Run::of_event(block, &shared).strips();
+        let is_last = || Tile::of(block, &shared).is_last(n_strips());
+        let is_counted = || block.shared_load(shared.is_counted, 0) != 0;
+        // Everything that the loop depends on is the same for all threads.
+        let is_unusual = loop {
+            let unusual = match &hits {
+                Some(hits) => strips::read(block, hits, options.cluster, &shared, n_strips()),
+                None => strips::read_nothing(block, &shared),
+            };
+            note(block, &shared, unusual);
+            // The strips are there, the clusters of each warp's part, and the tile.
+            block.sync_threads();
+            if !is_counted() {
+                if block.shared_load(shared.unusual, 0) != 0 {
+                    break true;
+                }
+                // Before the groups are placed: the events behind wait for nothing else.
+                if is_last() && looks_back(block) {
+                    let (_, hits) = places::before_and_all(block, shared.warp_hits);
+                    tell(block, output, event(), Tile::of(block, &shared).hits_before + hits);
+                }
+                let n_hits = place_groups(block, tables, &shared, all_tables.first_ranks, n_strips());
+                if is_last() && !publish(block, &shared, output, tables.n_groups, event(), n_hits, false) {
                     return;
                 }
-                is_counted_now = true;
-                writes = is_first;
             }
+            // An event of one tile is written at once, another one when all its tiles are counted.
+            if is_counted() || is_last() && Tile::start(block, &shared) == 0 {
+                // (Without tables there are no hits.)
+                match &maker {
+                    Some(maker) if tables.overlaps != 0 => maker.write_sorted(block, tables.n_groups),
+                    Some(maker) => maker.write(block),
+                    None => {}
+                }
+                if is_last() {
+                    break false;
+                }
+            }
+            advance(block, &shared, is_last());
+        };
+        if is_unusual {
+            let slow = Slow { switches, options: options.cluster, batch: &input.batch, tables: all_tables };
+            // (Where it is known where they begin, nobody asks how many they are.)
+            let n_hits = if output.bases.is_empty() { slow.count(block, &shared, event()) } else { 0 };
+            if looks_back(block) {
+                tell(block, output, event(), n_hits);
+            }
+            publish(block, &shared, output, tables.n_groups, event(), n_hits, true);
+            return;
         }
-        if writes {
-            // (Without tables there are no hits.)
-            if let Some(maker) = &maker {
-                maker.write(block);
-            }
-            if Window::of(block, &shared).is_last(n_strips()) {
-                break false;
-            }
-        }
-        let next = if is_counted_now { Window::BEGIN } else { Window::of(block, &shared).next(block, &shared) };
-        // The window is done with.
+        // All groups are noted.
         block.sync_threads();
-        if block.thread() == 0 {
-            next.put(block, &shared);
-            if is_counted_now {
-                block.shared_store(shared.is_counted, 0, 1);
-            }
-        }
-        clear(block, shared.lane_begins, 0);
-        // No lane is marked.
-        block.sync_threads();
-        places::mark(block, &shared, next.start);
-        // The window's lanes are marked.
-        block.sync_threads();
-    };
-    if is_unusual {
-        let slow = Slow { switches, options: options.cluster, batch: &input.batch, tables: all_tables };
-        // (Where it is known where they begin, nobody asks how many they are.)
-        let n_hits = if output.bases.is_empty() { slow.count(block, &shared, event()) } else { 0 };
-        if looks_back(block) {
-            tell(block, output, event(), n_hits);
-        }
-        publish(block, &shared, output, tables.n_groups, event(), n_hits, true);
-        return;
+        leave_groups(block, &shared, output, tables.n_groups, event());
     }
-    // All groups are noted.
+}
+
+/// Finds the block's event and what its banks have in common. One thread of the block calls; a barrier must follow.
+#[inline(always)]
+fn begin<B: Block>(
+    block: &B,
+    shared: &FusedShared,
+    selected: Global<'_, u32>,
+    banks: Option<Banks<'_>>,
+    tables: &HitTables<'_>,
+    output: &FusedOutput<'_>,
+) {
+    let waits = output.bases.is_empty() && output.counts.is_empty();
+    let event = if waits { LookBack(output.look_back).ticket(block) } else { block.block_idx_x() };
+    block.shared_store(shared.event, 0, event);
+    let is_selected = is_selected(block, selected, event);
+    let banks = banks.filter(|_| is_selected);
+    let place = banks.and_then(|banks| banks.place(block, tables, event));
+    place.unwrap_or(Place::NONE).put(block, shared);
+    block.shared_store(shared.unusual, 0, u32::from(is_selected && place.is_none()));
+    block.shared_store(shared.first_broken, 0, u32::MAX);
+    block.shared_store(shared.n_slow, 0, 0);
+    block.shared_store(shared.is_counted, 0, 0);
+    Tile::BEGIN.put(block, shared);
+}
+
+/// Goes on to the next tile, or behind the last one to the first, to write. All threads of the block call, and end with a
+/// barrier.
+#[inline(always)]
+fn advance<B: Block>(block: &B, shared: &FusedShared, is_last: bool) {
+    let next = if is_last { Tile::BEGIN } else { Tile::of(block, shared).next(block, shared) };
+    // The tile is done with.
     block.sync_threads();
-    leave_groups(block, &shared, output, tables.n_groups, event());
+    if block.thread() == 0 {
+        next.put(block, shared);
+        if is_last {
+            block.shared_store(shared.is_counted, 0, 1);
+        }
+    }
+    clear(block, shared.lane_begins, 0);
+    // No lane is marked.
+    block.sync_threads();
+    places::mark(block, shared, next.start);
+    // The tile's lanes are marked.
+    block.sync_threads();
 }
 
 /// Lists the groups that are noted for the other kernel. All warps call, after a barrier since the last was noted.
@@ -338,7 +340,6 @@ fn leave_groups<B: Block>(block: &B, shared: &FusedShared, output: &FusedOutput<
     }
 }
 
-/// Returns true if an event is to be decoded.
 #[inline(always)]
 fn is_selected<B: Block>(block: &B, selected: Global<'_, u32>, event: u32) -> bool {
     let word = event / 32;
@@ -355,7 +356,7 @@ fn looks_back<B: Block>(block: &B) -> bool {
 #[inline(always)]
 fn tell<B: Block>(block: &B, output: &FusedOutput<'_>, event: u32, n_hits: u32) {
     if block.lane_id() == 0 && output.bases.is_empty() && output.counts.is_empty() {
-        LookBack(output.look_back).publish_own(block, event, n_hits);
+        LookBack(output.look_back).publish_aggregate(block, event, n_hits);
     }
 }
 
@@ -381,7 +382,7 @@ fn publish<B: Block>(
     let look_back = LookBack(output.look_back);
     if looks_back(block) {
         let base =
-            if bases.is_empty() { look_back.sum_before(block, event, n_hits) } else { block.load(*bases, event) };
+            if bases.is_empty() { look_back.exclusive_prefix(block, event, n_hits) } else { block.load(*bases, event) };
         if block.lane_id() == 0 {
             block.shared_store(shared.base, 0, base);
         }
@@ -428,22 +429,5 @@ fn write_report<B: Block>(block: &B, to: &Written<'_>, event: u32, n_banks: u32,
             0
         };
         block.store(to.report, event * N_COUNTS as u32 + i, n);
-    }
-}
-
-/// [`fused()`] as a type.
-#[derive(Clone, Copy, Debug)]
-pub struct Fused {
-    /// Features that the kernel is compiled for.
-    pub switches: Switches,
-}
-
-impl Kernel for Fused {
-    const NAME: &'static str = "fused";
-    type Arguments<'a> = (FusedOptions, FusedInput<'a>, HitTables<'a>, LaneTables<'a>, FusedOutput<'a>);
-
-    #[inline(always)]
-    fn run<B: Block>(self, block: &B, (options, input, tables, all_tables, output): &Self::Arguments<'_>) {
-        fused(block, self.switches, options, input, tables, all_tables, output);
     }
 }

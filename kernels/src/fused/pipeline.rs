@@ -92,9 +92,8 @@ pub fn decode<L: Launcher>(
     write(launcher, setup, batch, tables, buffers, output)
 }
 
-/// Only counts: `buffers.bases` then says where the hits of each event begin, and how many the batch has. The hits of
-/// `output` may have no room, and of the rest only the status is used, which is 0 before. `setup` has the shape for
-/// counting first.
+/// Only counts: `buffers.bases` then has the beginning of each event's hits, and the batch's number of them. Of `output` only
+/// the status is used, which is 0 before. `setup` has the shape for counting first.
 ///
 /// # Errors
 /// What the launcher says.
@@ -157,8 +156,7 @@ fn count_gathered<L: Launcher>(
     prefix_sum(launcher, sum, counts, bases, tile_totals)
 }
 
-/// Decodes: behind [`count`], each event's hits to where `buffers.bases` says, else where look-back does. (The mask is made
-/// by then, and in MEP layout the banks are gathered.)
+/// Decodes behind [`count`], which made the mask and gathered the banks: each event's hits to where `buffers.bases` says.
 ///
 /// # Errors
 /// What the launcher says.

@@ -71,8 +71,8 @@ pub(super) fn run_length<B: Block>(block: &B, n_ranks: u32) -> u32 {
     n_ranks.div_ceil(block.threads())
 }
 
-/// Lists the lanes with hits, and marks those of the first window as [`mark`] does. All threads of the block call, after a barrier since the lanes
-/// were noted; a barrier must follow. Gives the event's lanes and strips.
+/// Lists the lanes with hits, and marks those of the first tile as [`mark`] does. All threads of the block call, after a
+/// barrier since the lanes were noted; a barrier must follow. Gives the event's lanes and strips.
 #[inline(always)]
 pub(super) fn list<B: Block>(block: &B, tables: &HitTables<'_>, shared: &FusedShared) -> Run {
     let n_ranks = tables.n_ranks();
@@ -121,7 +121,7 @@ fn mark_one<B: Block>(block: &B, shared: &FusedShared, place: u32) {
     }
 }
 
-/// Marks the strips of a later window that begin a lane: bit `i` for the strip `start + i`. All threads of the block call, after
+/// Marks the strips of a later tile that begin a lane: bit `i` for the strip `start + i`. All threads of the block call, after
 /// a barrier since the list was made; a barrier must follow.
 #[inline(always)]
 pub(super) fn mark<B: Block>(block: &B, shared: &FusedShared, start: u32) {
@@ -134,7 +134,7 @@ pub(super) fn mark<B: Block>(block: &B, shared: &FusedShared, start: u32) {
     let mut lane = run.lanes();
     let mut strip = run.strips();
     while lane < next.lanes() {
-        // (Far beyond the room where the lane is before the window.)
+        // (Far beyond the room where the lane is before the tile.)
         mark_one(block, shared, strip.wrapping_sub(start));
         strip += Lane(block.shared_load(shared.lanes, lane)).count();
         lane += 1;

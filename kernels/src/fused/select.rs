@@ -1,12 +1,11 @@
-//! A list of events to decode, as frameworks have it, turned into the mask that [`fused`](super::fused()) reads.
+//! A list of events to decode, in any order and with repetitions, turned into the mask that [`fused`](super::Fused) reads.
 //!
 //! ```text
 //! list  5 0 2 7      mask  0b1010_0101      (bit e: event e)
 //! ```
 //!
-//! A block of the fused kernel is an event, listed or not, because the events that are not have a place in the results:
-//! a bit is what it can look up. The order of the list does not matter, nor how often an event is on it. An event that the
-//! batch does not have is left out, and said in the status.
+//! Every event has a block, listed or not, since every event has places in the results. A number that the batch does not
+//! have is said in the status.
 //!
 //! Launch: [`select_blocks`] blocks of [`SELECT_THREADS`] threads. The mask is zero before.
 
@@ -22,26 +21,6 @@ pub const fn select_blocks(listed: u32) -> u32 {
 }
 
 /// The kernel: sets a bit for each event of the list, the first event's in the lowest bit of the first word.
-#[inline(always)]
-pub fn select_events<B: Block>(
-    block: &B,
-    list: Global<'_, u32>,
-    n_events: u32,
-    mask: GlobalMut<'_, u32>,
-    status: GlobalMut<'_, u32>,
-) {
-    let i = block.block_idx_x() * block.threads() + block.thread();
-    if i < list.len() {
-        let event = block.load(list, i);
-        if event < n_events {
-            block.atomic_or(mask, event / 32, 1 << (event % 32));
-        } else {
-            block.atomic_or(status, 0, NO_SUCH_EVENT);
-        }
-    }
-}
-
-/// [`select_events`] as a type.
 #[derive(Clone, Copy, Debug)]
 pub struct SelectEvents;
 
@@ -51,6 +30,14 @@ impl Kernel for SelectEvents {
 
     #[inline(always)]
     fn run<B: Block>(self, block: &B, &(list, n_events, mask, status): &Self::Arguments<'_>) {
-        select_events(block, list, n_events, mask, status);
+        let i = block.block_idx_x() * block.threads() + block.thread();
+        if i < list.len() {
+            let event = block.load(list, i);
+            if event < n_events {
+                block.atomic_or(mask, event / 32, 1 << (event % 32));
+            } else {
+                block.atomic_or(status, 0, NO_SUCH_EVENT);
+            }
+        }
     }
 }

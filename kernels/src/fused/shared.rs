@@ -4,31 +4,26 @@ use super::hit_tables::{MAX_BOARDS, MAX_GROUPS, MAX_RANKS};
 use crate::detector::BankVersion;
 use simt::{Shared, SharedLayout, WARP_SIZE};
 
-/// Strips that a window has room for, a multiple of 32: at least a whole lane. An event with more takes several windows.
+/// Strips that a tile has room for, a multiple of 32: at least a whole lane. An event with more takes several tiles.
 pub const MIN_STRIPS: u32 = 256;
 
-/// Most strips of a window: their places are 16 bits.
+/// Most strips of a tile: their places are 16 bits.
 pub const MAX_STRIPS: u32 = 4096;
 
-/// Words of a `banks::Place`.
 pub(super) const PLACE_WORDS: u32 = 7;
 
-/// Words of a `strips::Window`.
-pub(super) const WINDOW_WORDS: u32 = 4;
+pub(super) const TILE_WORDS: u32 = 4;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FusedShared {
-    /// The block's event.
     pub event: Shared<u32>,
     /// Positions of the banks: the words of a `banks::Place`.
     pub place: Shared<u32>,
     /// Numbers of lanes with hits and of strips.
     pub event_run: Shared<u32>,
-    /// The words of a `strips::Window`.
-    pub window: Shared<u32>,
+    pub tile: Shared<u32>,
     /// Not 0: the event's hits are counted, and where they begin is known.
     pub is_counted: Shared<u32>,
-    /// Index of the event's first hit.
     pub base: Shared<u32>,
     /// Not 0: the event is for the other kernel.
     pub unusual: Shared<u32>,
@@ -37,7 +32,7 @@ pub(super) struct FusedShared {
     pub n_slow: Shared<u32>,
     /// For block scans: a word a warp.
     pub warp_totals: Shared<u32>,
-    /// Clusters of each warp's part of the window.
+    /// Clusters of each warp's part of the tile.
     pub warp_hits: Shared<u32>,
     /// Boards named so far, a bit each.
     pub boards_seen: Shared<u32>,
@@ -53,24 +48,23 @@ pub(super) struct FusedShared {
     pub runs: Shared<u32>,
     /// The lanes with hits, in the order of their ranks.
     pub lanes: Shared<u32>,
-    /// By 32 strips of the window: which begin a lane.
+    /// By 32 strips of the tile: which begin a lane.
     pub lane_begins: Shared<u32>,
     /// Beginning of each cluster in the tile; those of a warp from the warp's first strip on.
     pub clusters: Shared<u16>,
-    /// The strips of the window, and one word that continues no cluster.
+    /// The strips of the tile, and one word that continues no cluster.
     pub strips: Shared<u32>,
     /// In their place, before: by rank, the descriptor of the lane.
     pub ranks: Shared<u32>,
 }
 
-/// Sizes on which the layout depends. All else has room for the largest tables, so that its places are constants: looked up,
-/// they
-/// would fill registers.
+/// Sizes on which the layout depends. All else has room for the largest tables, so that its places are constants, which
+/// take no registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Threads of a block.
     pub threads: u32,
-    /// Strips of a window.
+    /// Strips of a tile.
     pub strips: u32,
 }
 
@@ -79,7 +73,6 @@ const fn at_least_1(len: u32) -> u32 {
     if len == 0 { 1 } else { len }
 }
 
-/// Chunks of 32 strips.
 const CHUNKS: u32 = MAX_STRIPS / WARP_SIZE + 1;
 
 impl FusedShared {
@@ -90,7 +83,7 @@ impl FusedShared {
         let event = layout.array(1);
         let place = layout.array(PLACE_WORDS);
         let event_run = layout.array(1);
-        let window = layout.array(WINDOW_WORDS);
+        let tile = layout.array(TILE_WORDS);
         let is_counted = layout.array(1);
         let base = layout.array(1);
         let unusual = layout.array(1);
@@ -119,7 +112,7 @@ impl FusedShared {
             event,
             place,
             event_run,
-            window,
+            tile,
             is_counted,
             base,
             unusual,

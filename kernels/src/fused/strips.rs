@@ -1,4 +1,4 @@
-//! Step 3: the strips of a window, a thread each, in the order of the ranks; where clusters begin; and what is unusual.
+//! Step 3: the strips of a tile, a thread each, in the order of the ranks; where clusters begin; and what is unusual.
 //!
 //! A warp takes neighbouring strips, 32 at a time. Which lane a strip belongs to, and which of its hits it is, follows from
 //! the bits of the strips that begin a lane. The strip before is in the neighbour's register.
@@ -13,27 +13,23 @@ use simt::{Block, FULL_MASK, WARP_SIZE};
 
 /// A run of the event's strips that is looked at together. The block has one at a time, in shared memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Window {
+pub(super) struct Tile {
     /// First strip, which begins a lane.
     pub start: u32,
-    /// Number of strips.
     pub n: u32,
-    /// Lanes before.
     pub lanes_before: u32,
-    /// Hits before.
     pub hits_before: u32,
 }
 
-impl Window {
-    /// Tile at the beginning, without strips yet.
+impl Tile {
     pub const BEGIN: Self = Self { start: 0, n: 0, lanes_before: 0, hits_before: 0 };
 
     /// Makes it the block's. One thread of the block calls, between barriers.
     #[inline(always)]
     pub fn put<B: Block>(&self, block: &B, shared: &FusedShared) {
-        block.shared_store(shared.window, 0, self.start);
-        block.shared_store(shared.window, 2, self.lanes_before);
-        block.shared_store(shared.window, 3, self.hits_before);
+        block.shared_store(shared.tile, 0, self.start);
+        block.shared_store(shared.tile, 2, self.lanes_before);
+        block.shared_store(shared.tile, 3, self.hits_before);
     }
 
     /// The block's, after a barrier since its strips were read.
@@ -42,9 +38,9 @@ impl Window {
     pub fn of<B: Block>(block: &B, shared: &FusedShared) -> Self {
         Self {
             start: Self::start(block, shared),
-            n: block.shared_load(shared.window, 1),
-            lanes_before: block.shared_load(shared.window, 2),
-            hits_before: block.shared_load(shared.window, 3),
+            n: block.shared_load(shared.tile, 1),
+            lanes_before: block.shared_load(shared.tile, 2),
+            hits_before: block.shared_load(shared.tile, 3),
         }
     }
 
@@ -52,7 +48,7 @@ impl Window {
     #[inline(always)]
     #[track_caller]
     pub fn start<B: Block>(block: &B, shared: &FusedShared) -> u32 {
-        block.shared_load(shared.window, 0)
+        block.shared_load(shared.tile, 0)
     }
 
     /// Returns true if it ends with the event's `n_strips`.
@@ -61,7 +57,7 @@ impl Window {
         self.start + self.n == n_strips
     }
 
-    /// The strips of the window from `start` on of an event with `n_strips`: as many whole lanes as there is room for.
+    /// The strips of the tile from `start` on of an event with `n_strips`: as many whole lanes as there is room for.
     #[inline(always)]
     fn length<B: Block>(block: &B, shared: &FusedShared, start: u32, n_strips: u32) -> u32 {
         let room = shared.strips.len() - 1;
@@ -100,10 +96,10 @@ impl Window {
     }
 }
 
-/// No strip: those of a window are less than 0 from here.
+/// No strip: those of a tile are less than 0 from here.
 const NOWHERE: u32 = 1 << 31;
 
-/// Chunks of 32 strips of each warp, of a window of `n` strips; at least 1.
+/// Chunks of 32 strips of each warp, of a tile of `n` strips; at least 1.
 #[inline(always)]
 pub(super) fn per_warp<B: Block>(block: &B, n: u32) -> u32 {
     n.div_ceil(WARP_SIZE).div_ceil(block.warps().max(1)).max(1)
@@ -121,7 +117,7 @@ pub(super) fn part<B: Block>(block: &B, n: u32) -> (u32, u32) {
 #[inline(always)]
 pub(super) fn read_nothing<B: Block>(block: &B, shared: &FusedShared) -> bool {
     if block.thread() == 0 {
-        block.shared_store(shared.window, 1, 0);
+        block.shared_store(shared.tile, 1, 0);
     }
     if block.lane_id() == 0 {
         block.shared_store(shared.warp_hits, block.warp_id(), 0);
@@ -129,8 +125,8 @@ pub(super) fn read_nothing<B: Block>(block: &B, shared: &FusedShared) -> bool {
     false
 }
 
-/// Reads the window's strips and finds where clusters begin. All threads of the block call, after a barrier since the
-/// window's lanes were marked; a barrier must follow. Gives whether the caller has found anything unusual.
+/// Reads the tile's strips and finds where clusters begin. All threads of the block call, after a barrier since the
+/// tile's lanes were marked; a barrier must follow. Gives whether the caller has found anything unusual.
 #[inline(always)]
 pub(super) fn read<B: Block>(
     block: &B,
@@ -142,11 +138,11 @@ pub(super) fn read<B: Block>(
     let clusters = matches!(hits.version, BankVersion::V5) && options.flags & ClusterOptions::CLUSTERING != 0;
     let is_v5 = matches!(hits.version, BankVersion::V5);
     let thread = block.lane_id();
-    let start = Window::start(block, shared);
+    let start = Tile::start(block, shared);
     // (What has room, so that no strip is tested again.)
-    let n = Window::length(block, shared, start, n_strips).min(shared.strips.len() - 1);
+    let n = Tile::length(block, shared, start, n_strips).min(shared.strips.len() - 1);
     if block.thread() == 0 {
-        block.shared_store(shared.window, 1, n);
+        block.shared_store(shared.tile, 1, n);
         block.shared_store(shared.strips, n, Word::END.0);
     }
     let (first, end) = part(block, n);
@@ -157,14 +153,14 @@ pub(super) fn read<B: Block>(
         lanes += block.shared_load(shared.lane_begins, chunk).count_ones();
         chunk += WARP_SIZE;
     }
-    let mut lanes = block.redux_add_sync(FULL_MASK, lanes) + block.shared_load(shared.window, 2);
+    let mut lanes = block.redux_add_sync(FULL_MASK, lanes) + block.shared_load(shared.tile, 2);
     let mut last_begin = 0;
-    // The key of the strip before the warp's first; before the window's first one that every other goes far beyond.
+    // The key of the strip before the warp's first; before the tile's first one that every other goes far beyond.
     let mut key_before = 2u32.wrapping_neg();
     if first > 0 && first < end {
         let mut chunk = first - 1;
         let mut begins = block.shared_load(shared.lane_begins, chunk);
-        // (The first strip of the window begins a lane.)
+        // (The first strip of the tile begins a lane.)
         while begins == 0 {
             chunk -= 1;
             begins = block.shared_load(shared.lane_begins, chunk);
@@ -178,14 +174,13 @@ pub(super) fn read<B: Block>(
     }
     // The least of what must be above 0 at each strip of the warp lane.
     let mut least = 1;
-    // Where the warp's next cluster is noted.
     let mut place = first * WARP_SIZE;
     let is_geometric = options.flags & ClusterOptions::GEOMETRIC != 0;
     let max_size = if clusters { options.max_size.min(Sums::MAX_SIZE) } else { u32::MAX };
     // Where the last cluster of the warp's part begins.
     let mut head = NOWHERE;
     let up_to_thread = block.lanemask_lt() | 1 << thread;
-    // The event's last strip, counted from the window's first.
+    // The event's last strip, counted from the tile's first.
     let last = n_strips.wrapping_sub(start + 1);
     // (There are no more.)
     let end = end.min(shared.lane_begins.len());
@@ -195,7 +190,6 @@ pub(super) fn read<B: Block>(
         let strip = chunk * WARP_SIZE + thread;
         let is_there = strip < n;
         let up_to = begins & up_to_thread;
-        // The lanes up to that of the strip, and where that one begins.
         let lanes_up_to = lanes + up_to.count_ones();
         let begin = if up_to == 0 { last_begin } else { chunk * WARP_SIZE + up_to.ilog2() };
         let lane = Lane(block.shared_load(shared.lanes, lanes_up_to - 1));

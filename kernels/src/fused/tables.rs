@@ -1,9 +1,9 @@
-//! Look-up tables of the kernel: the static order of the lane slots, and the constants of the hit formulas in that order.
+//! Look-up tables in the static order of the lane slots, a column a number.
 //!
 //! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x; slots that nothing is
-//! connected to have none. Neighbouring hits come from neighbouring ranks, so a table in the order of the ranks is read in
-//! few sectors. The constants that few sectors have alike (steps, lengths, slopes: 9 sets in the real geometries) are
-//! stored once for each *class*.
+//! connected to have none. Neighbouring hits come from neighbouring ranks, so a table by rank is read in few sectors. The
+//! constants that many sectors share (steps, lengths, slopes: 9 sets in the real geometries) are stored once for each
+//! *class*.
 
 use crate::detector::{BankVersion, SectorConstants};
 use crate::hit::Strip;

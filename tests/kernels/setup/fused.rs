@@ -1,17 +1,17 @@
 //! A few events and the fused kernels on them, on a block that may have a fault.
 
-use simt::Global;
 use simt::executor::{Executor, LaunchStats, Violation};
+use simt::{Global, Kernel};
 use ut_decoding::decoder::rank_tables::RankTables;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping};
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::LANES_PER_BOARD;
-use ut_kernels::fused::gather::{GATHER_THREADS, gather_banks, gather_blocks, gather_shared_bytes};
+use ut_kernels::fused::gather::{GATHER_THREADS, GatherBanks, gather_blocks, gather_shared_bytes};
 use ut_kernels::fused::look_back::LookBack;
-use ut_kernels::fused::others::{Left, fused_others, others_shared_bytes};
-use ut_kernels::fused::{FusedInput, FusedOptions, FusedOutput, Room, Written, fused, fused_shared_bytes};
+use ut_kernels::fused::others::{FusedOthers, Left, others_shared_bytes};
+use ut_kernels::fused::{Fused, FusedInput, FusedOptions, FusedOutput, Room, Written, fused_shared_bytes};
 use ut_kernels::hit::HitArrays;
 use ut_kernels::report::N_COUNTS;
 use ut_kernels::switches::{Layout, Switches};
@@ -54,8 +54,9 @@ pub struct FusedSetup {
     layout: Layout,
     /// The events to decode, a bit each; empty: all.
     pub selected: Vec<u32>,
-    /// Events that the first kernel left.
+    /// Events and groups that the first kernel left.
     pub left: u32,
+    pub left_groups: u32,
     /// Most blocks at a time.
     pub resident: u32,
     pub ids: Vec<u32>,
@@ -88,16 +89,29 @@ impl FusedSetup {
 
     /// Ordinary events with clusters of up to four strips.
     pub fn clustered(n_events: usize) -> Self {
-        Self::with(n_events, Layout::Allen, false, 1, |i| i + i / 4)
+        Self::with(n_events, Layout::Allen, false, 1, Grouping::YRows, |i| i + i / 4)
+    }
+
+    /// Ordinary events in a grouping whose lanes overlap: groups with and without equal x, of up to and of more than 32
+    /// hits.
+    pub fn overlapping(n_events: usize) -> Self {
+        Self::with(n_events, Layout::Allen, false, 1, Grouping::UniqueX, |i| 3 * i)
     }
 
     fn of(n_events: usize, layout: Layout, repeats: bool, factor: usize) -> Self {
-        Self::with(n_events, layout, repeats, factor, |i| 3 * i)
+        Self::with(n_events, layout, repeats, factor, Grouping::YRows, |i| 3 * i)
     }
 
-    fn with(n_events: usize, layout: Layout, repeats: bool, factor: usize, strip: fn(u16) -> u16) -> Self {
+    fn with(
+        n_events: usize,
+        layout: Layout,
+        repeats: bool,
+        factor: usize,
+        grouping: Grouping,
+        strip: fn(u16) -> u16,
+    ) -> Self {
         let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a sound detector");
+        let tables = DetectorTables::new(boards, geometry, grouping).expect("a sound detector");
         let n_boards = tables.boards().n_boards();
         let event = |event: usize| {
             let first = if layout == Layout::Allen { event } else { 0 };
@@ -122,8 +136,9 @@ impl FusedSetup {
         };
         let ranks = RankTables::new("test", &tables, DecodeOptions::default()).expect("few lanes");
         let (ids, offsets, report) = (Vec::new(), Vec::new(), Vec::new());
-        let (selected, left) = (Vec::new(), 0);
-        Self { tables, ranks, batch, layout, selected, left, resident: 4, ids, offsets, report, status: 0 }
+        let selected = Vec::new();
+        let (left, left_groups, resident, status) = (0, 0, 4, 0);
+        Self { tables, ranks, batch, layout, selected, left, left_groups, resident, ids, offsets, report, status }
     }
 
     /// All launches, the first kernel with `bug`, with `strips` in a window and room for `capacity` hits. Gives what that
@@ -143,7 +158,7 @@ impl FusedSetup {
         let (grid, n_events) = (gather_blocks(self.batch.n_events as u32), self.batch.n_events as u32);
         let view = executor.writable(words);
         executor.launch("gather_banks", grid, (GATHER_THREADS, 1), gather_shared_bytes(), |block| {
-            gather_banks(&Faulty::new(block, bug), switches, batch, n_events, view);
+            GatherBanks { switches }.run(&Faulty::new(block, bug), &(*batch, n_events, view));
         })
     }
 
@@ -188,13 +203,14 @@ impl FusedSetup {
         let cluster = ClusterOptions { flags: ClusterOptions::CLUSTERING, max_size: 128 };
         let options = FusedOptions { cluster, flip_origin: 511.0, strips };
         let shared = fused_shared_bytes(BankVersion::V5, Room { threads: THREADS, strips });
-        let (records, lanes) = (tables.records, tables.lanes);
+        let lanes = tables.lanes;
+        let arguments = (options, input, tables.records, lanes, output);
         let stats = executor.launch("fused", n_events as u32, (THREADS, 1), shared, |block| {
-            fused(&Faulty::new(block, bug_in(In::Fused)), switches, &options, &input, &records, &lanes, &output);
+            Fused { switches }.run(&Faulty::new(block, bug_in(In::Fused)), &arguments);
         });
         self.status = status[0];
         let stats = stats?;
-        self.left = look_back[look_back.len() - 1];
+        [self.left_groups, self.left] = look_back[look_back.len() - 2..].try_into().expect("two words");
         let words = (&mut self.ids[..], &mut self.offsets[..], &mut self.report[..], &mut status[..]);
         let to = written(&mut executor, &mut floats, words);
         let left = Left {
@@ -206,7 +222,7 @@ impl FusedSetup {
         let shared = others_shared_bytes(BankVersion::V5, lanes.n_boards(), lanes.n_groups());
         let in_others = executor.launch("fused_others", n_events.div_ceil(4) as u32, (THREADS, 1), shared, |block| {
             let block = Faulty::new(block, bug_in(In::Others));
-            fused_others(&block, switches, &options, &batch, &lanes, &left, &to);
+            FusedOthers { switches }.run(&block, &(options, batch, lanes, left, to));
         });
         self.status = status[0];
         let in_others = in_others?;

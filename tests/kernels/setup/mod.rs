@@ -5,14 +5,14 @@ pub mod fused;
 
 pub use faulty::{Bug, Faulty};
 
-use simt::Global;
 use simt::executor::{Executor, Violation};
+use simt::{Global, Kernel};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{DetectorTables, EventBatch, Grouping};
 use ut_kernels::allen::cluster_and_predecode::{
-    ClusterInput, ClusterOutput, cluster_and_predecode, cluster_and_predecode_shared_bytes,
+    ClusterAndPredecode, ClusterInput, ClusterOutput, cluster_and_predecode_shared_bytes,
 };
-use ut_kernels::allen::count_hits::{CountOutput, count_hits, count_hits_shared_bytes, items_capacity};
+use ut_kernels::allen::count_hits::{CountHits, CountOutput, count_hits_shared_bytes, items_capacity};
 use ut_kernels::bank::layout::Batch;
 use ut_kernels::clustering::ClusterOptions;
 use ut_kernels::detector::LANES_PER_BOARD;
@@ -113,7 +113,7 @@ impl Setup {
         let shared = count_hits_shared_bytes(BankVersion::V5, tables.n_boards(), tables.n_groups);
         executor
             .launch("count_hits", 1, (64, 1), shared, |block| {
-                count_hits(&Faulty::new(block, bug), SWITCHES, &batch, &tables, &output);
+                CountHits { switches: SWITCHES }.run(&Faulty::new(block, bug), &(batch, tables, output));
             })
             .map(|_| ())
     }
@@ -154,7 +154,8 @@ impl Setup {
         assert_eq!(self.items.len() as u32, items_capacity(BankVersion::V5, tables.n_boards()));
         let shared = cluster_and_predecode_shared_bytes(tables.n_groups);
         let result = executor.launch("cluster_and_predecode", 1, (32, 2), shared, |block| {
-            cluster_and_predecode(&Faulty::new(block, bug), SWITCHES, OPTIONS, &input, &tables, &output);
+            let kernel = ClusterAndPredecode { switches: SWITCHES };
+            kernel.run(&Faulty::new(block, bug), &(OPTIONS, input, tables, output));
         });
         self.status = status[0];
         result.map(|_| ())

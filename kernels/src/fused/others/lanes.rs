@@ -32,7 +32,6 @@ pub(super) trait Sink<B: Block> {
     fn take(&self, block: &B, found: Option<Found>);
 }
 
-/// The lanes of one event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lanes<'a> {
     pub switches: Switches,
@@ -88,7 +87,6 @@ impl Lanes<'_> {
         n_listed
     }
 
-    /// Rank of lane item `i` (v5).
     #[inline(always)]
     #[track_caller]
     fn rank<B: Block>(&self, block: &B, i: u32) -> Option<u16> {
@@ -199,13 +197,11 @@ impl Lanes<'_> {
 }
 
 impl Found {
-    /// Rank of the lane.
     #[inline(always)]
     pub const fn rank(self) -> u32 {
         (self.rank & !REVERSED) as u32
     }
 
-    /// Returns true if x falls with the strip number.
     #[inline(always)]
     pub const fn is_reversed(self) -> bool {
         self.rank & REVERSED != 0

@@ -1,5 +1,5 @@
-//! Second kernel, for what [`fused`](super::fused()) leaves: groups of hits in which x does not rise, and events of which it
-//! knows too little, with every rule of the policy.
+//! Second kernel, for what [`fused`](super::Fused) leaves: groups of hits in which x does not rise, and events that need
+//! every rule of the policy.
 //!
 //! ```text
 //! for some groups of the list, a warp:
@@ -15,9 +15,7 @@
 //! ```
 //!
 //! Few events come to the list, so decoding one is small and not fast: it needs no memory but its lists and the event's own
-//! places in the output, however busy the event is, and one path takes unsorted lanes, repeated boards and equal keys alike,
-//! because the keys decide. In unique-x most groups of every event come to the other list: their warps wait for memory, so
-//! many must be resident.
+//! places in the output, and one path takes unsorted lanes, repeated boards and equal keys alike, because the keys decide.
 //!
 //! Launch: blocks of any number share the lists; [`others_shared_bytes`] of shared memory.
 
@@ -54,8 +52,7 @@ pub struct Left<'a> {
     pub others: Global<'a, u32>,
     /// Numbers of the groups to repair among those of all events, in any order.
     pub groups: Global<'a, u32>,
-    /// Descriptors of the [look-back](super::FusedOutput::look_back): the last two words are the numbers of groups and
-    /// events.
+    /// See [`FusedOutput::look_back`](super::FusedOutput::look_back).
     pub look_back: Global<'a, u32>,
     /// Events of the batch.
     pub n_events: u32,
@@ -64,7 +61,6 @@ pub struct Left<'a> {
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for Left<'_> {}
 
-/// Counts the clusters of each rank.
 struct Count {
     places: Shared<u32>,
 }
@@ -81,33 +77,37 @@ impl<B: Block> Sink<B> for Count {
 }
 
 /// The kernel. The hits of each event begin where `to.offsets` says that its first group does.
-#[inline(always)]
-pub fn fused_others<B: Block>(
-    block: &B,
-    switches: Switches,
-    options: &FusedOptions,
-    batch: &Batch<'_>,
-    tables: &LaneTables<'_>,
-    left: &Left<'_>,
-    to: &Written<'_>,
-) {
-    let shared = OthersShared::of(switches.version, tables);
-    repair_groups(block, tables, &shared, left, to);
-    let n_others = LookBack::others(block, left.look_back).min(left.n_events);
-    let mut i = block.block_idx_x();
-    // The same for all threads.
-    while i < n_others {
-        let event = block.load(left.others, i);
-        if block.thread() == 0 {
-            FoundEvent::find(block, batch, switches.layout, event, shared.found);
+#[derive(Clone, Copy, Debug)]
+pub struct FusedOthers {
+    /// Features that the kernel is compiled for.
+    pub switches: Switches,
+}
+
+impl Kernel for FusedOthers {
+    const NAME: &'static str = "fused_others";
+    type Arguments<'a> = (FusedOptions, Batch<'a>, LaneTables<'a>, Left<'a>, Written<'a>);
+
+    #[inline(always)]
+    fn run<B: Block>(self, block: &B, (options, batch, tables, left, to): &Self::Arguments<'_>) {
+        let Self { switches } = self;
+        let shared = OthersShared::of(switches.version, tables);
+        repair_groups(block, tables, &shared, left, to);
+        let n_others = LookBack::others(block, left.look_back).min(left.n_events);
+        let mut i = block.block_idx_x();
+        // The same for all threads.
+        while i < n_others {
+            let event = block.load(left.others, i);
+            if block.thread() == 0 {
+                FoundEvent::find(block, batch, switches.layout, event, shared.found);
+            }
+            shared.counters.clear(block);
+            crate::bank::headers::clear(block, shared.places, 0);
+            // The event's banks are known to all threads, and the counters' starts.
+            block.sync_threads();
+            decode_event(block, switches, options, batch, tables, &shared, to, (event, left.n_events));
+            // (What the next event clears was last looked at before barriers that are behind all threads.)
+            i += block.grid_dim_x();
         }
-        shared.counters.clear(block);
-        crate::bank::headers::clear(block, shared.places, 0);
-        // The event's banks are known to all threads, and the counters' starts.
-        block.sync_threads();
-        decode_event(block, switches, options, batch, tables, &shared, to, (event, left.n_events));
-        // (What the next event clears was last looked at before barriers that are behind all threads.)
-        i += block.grid_dim_x();
     }
 }
 
@@ -214,7 +214,6 @@ fn decode_event<B: Block>(
 #[inline(always)]
 fn place_ranks<B: Block>(block: &B, shared: &OthersShared, tables: &LaneTables<'_>) -> u32 {
     let (places, n_ranks) = (shared.places, tables.n_ranks());
-    // A run of ranks for each thread.
     let run = n_ranks.div_ceil(block.threads());
     let first = (block.thread() * run).min(n_ranks);
     let end = (first + run).min(n_ranks);
@@ -238,21 +237,4 @@ fn place_ranks<B: Block>(block: &B, shared: &OthersShared, tables: &LaneTables<'
     // All ranks are placed before any thread looks one up.
     block.sync_threads();
     n_hits
-}
-
-/// [`fused_others`] as a type.
-#[derive(Clone, Copy, Debug)]
-pub struct FusedOthers {
-    /// Features that the kernel is compiled for.
-    pub switches: Switches,
-}
-
-impl Kernel for FusedOthers {
-    const NAME: &'static str = "fused_others";
-    type Arguments<'a> = (FusedOptions, Batch<'a>, LaneTables<'a>, Left<'a>, Written<'a>);
-
-    #[inline(always)]
-    fn run<B: Block>(self, block: &B, (options, batch, tables, left, to): &Self::Arguments<'_>) {
-        fused_others(block, self.switches, options, batch, tables, left, to);
-    }
 }

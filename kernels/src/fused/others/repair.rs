@@ -1,8 +1,8 @@
 //! Groups of ordinary events in which x does not rise in the order of the ranks: where neighbouring staves overlap.
 //!
-//! A warp takes [`PACK`] groups of the list and reads all columns of hits before it writes any. Groups that fit in 32 lanes
-//! together are put in order together, a place being the number of hits of the group before; up to 64 hits the same with
-//! two hits a lane; up to [`ROOM`] by a bitonic sort in shared memory, then column by column; more by one in place.
+//! A warp takes [`PACK`] groups of the list and reads all columns of hits before it writes any. It sorts groups that fit in
+//! 32 lanes together, by counting the smaller x; up to 64 hits likewise, two a lane; up to [`ROOM`] by a bitonic sort in
+//! shared memory, then column by column; more by one in place.
 //!
 //! Two hits with equal keys are of one sector, since an `LHCbID` determines it: they differ by the strip alone, which y
 //! and z follow.
@@ -19,7 +19,6 @@ pub(super) const PACK: u32 = 4;
 /// Hits of a group that a warp has room to sort in shared memory.
 pub(super) const ROOM: u32 = 256;
 
-/// A hit with all its columns.
 #[derive(Clone, Copy, Default)]
 struct Hit {
     y_begin: f32,
@@ -57,7 +56,6 @@ impl Hit {
     }
 }
 
-/// A warp that sorts groups.
 pub(super) struct Repair<'a, B> {
     pub block: &'a B,
     pub tables: &'a LaneTables<'a>,
@@ -150,28 +148,47 @@ impl<B: Block> Repair<'_, B> {
         let key = ordered(hit.x_at_y_eq0);
         let key_second = if is_there { ordered(second.x_at_y_eq0) } else { u32::MAX };
         let (mut place, mut place_second) = (0, 0);
+        let mut count = |of: u32| {
+            place += u32::from(of < key);
+            place_second += u32::from(of < key_second);
+        };
         let mut other = 0;
         while other < WARP_SIZE {
-            let of = block.shuffle_idx_sync(FULL_MASK, key, other);
-            let of_second = block.shuffle_idx_sync(FULL_MASK, key_second, other);
-            place += u32::from(of < key) + u32::from(of_second < key);
-            place_second += u32::from(of < key_second) + u32::from(of_second < key_second);
+            count(block.shuffle_idx_sync(FULL_MASK, key, other));
             other += 1;
         }
-        // Where all places differ, their sum is that of all numbers below n.
-        let sum = block.redux_add_sync(FULL_MASK, place + if is_there { place_second } else { 0 });
-        if sum != n * (n - 1) / 2 {
-            let mut other = start;
-            while other < start + n {
-                let of = ordered(block.load_mut(self.hits.x_at_y_eq0, other));
-                if of == key && other != from {
+        let mut other = 0;
+        while other < n - WARP_SIZE {
+            count(block.shuffle_idx_sync(FULL_MASK, key_second, other));
+            other += 1;
+        }
+        // Hits of one x have the same place, and the places behind it are free.
+        let mut taken = 1u64 << place | if is_there { 1 << place_second } else { 0 };
+        let mut distance = WARP_SIZE / 2;
+        while distance > 0 {
+            taken |= block.shuffle_xor_sync(FULL_MASK, taken, distance);
+            distance /= 2;
+        }
+        let free = !taken << (2 * WARP_SIZE - n) >> (2 * WARP_SIZE - n);
+        let mut shared_places = taken & free >> 1;
+        // The same for all lanes.
+        while shared_places != 0 {
+            let at = shared_places.trailing_zeros();
+            let (is_here, is_second_here) = (place == at, is_there && place_second == at);
+            let first = block.ballot_sync(FULL_MASK, is_here);
+            let second = block.ballot_sync(FULL_MASK, is_second_here);
+            let mut hits = u64::from(first) | u64::from(second) << WARP_SIZE;
+            while hits != 0 {
+                let other = start + hits.trailing_zeros();
+                if is_here && other != from {
                     place += u32::from(self.is_after(from, other));
                 }
-                if is_there && of == key_second && other != from_second {
+                if is_second_here && other != from_second {
                     place_second += u32::from(self.is_after(from_second, other));
                 }
-                other += 1;
+                hits &= hits - 1;
             }
+            shared_places &= shared_places - 1;
         }
         // All hits are read before any is overwritten.
         block.sync_warp(FULL_MASK);
@@ -273,8 +290,7 @@ impl<B: Block> Repair<'_, B> {
         if id_i != id_j {
             return id_i > id_j;
         }
-        // Two lanes of one sector: their hits differ by the strip, with which y and z rise or fall. (Rare, so it is
-        // looked for.)
+        // Two lanes of one sector: their hits differ by the strip, with which y and z rise or fall. (A rare search.)
         let mut rank = 0;
         while rank + 1 < tables.n_ranks() && (block.load(tables.chan_ids, rank) ^ id_i) & SECTOR != 0 {
             rank += 1;

@@ -1,8 +1,7 @@
-//! Clusters on their way through the output.
+//! Clusters on their way through the output, which is their scratch.
 //!
-//! The event's own places in the output are its scratch: each cluster is put where its hit belongs by the static order, two
-//! words in two of the seven arrays. Groups in which the order is another one are sorted there, in place; then each
-//! place's hit is worked out and overwrites it. Nothing else is allocated, however busy the event is.
+//! Each cluster is put where its hit belongs by the static order, two words in two of the seven arrays. Groups in which the
+//! order is another one are sorted there, in place; then each place's hit is worked out and overwrites it.
 
 use super::lanes::{Found, Sink};
 use super::shared::OthersShared;
@@ -12,7 +11,6 @@ use crate::fused::tables::LaneTables;
 use crate::hit::{HitArrays, Strip, ordered};
 use simt::{Block, FULL_MASK, Shared, WARP_SIZE};
 
-/// The hits of an event.
 pub(super) struct ScatteredHits<'a> {
     pub version: BankVersion,
     pub tables: &'a LaneTables<'a>,
@@ -64,7 +62,6 @@ impl ScatteredHits<'_> {
         }
     }
 
-    /// Puts the clusters of two places in order.
     #[inline(always)]
     fn exchange<B: Block>(&self, block: &B, i: u32, j: u32) {
         let (first, second) = (self.load(block, i), self.load(block, j));

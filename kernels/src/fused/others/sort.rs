@@ -1,7 +1,5 @@
-//! The order inside a group where the static order of the lanes is not it.
-//!
-//! Neighbouring staves overlap a little, lanes can be unsorted, and boards repeated. Hits are ordered by key, and by the
-//! strip where two keys are equal.
+//! Sort inside a group where the static order of the lanes is not the order of x: by key, and by the strip where two keys
+//! are equal.
 
 use simt::{Block, FULL_MASK, WARP_SIZE};
 
