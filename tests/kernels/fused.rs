@@ -35,7 +35,7 @@ fn is_right(setup: &FusedSetup, expected: &UtHits) -> bool {
 #[test]
 fn the_kernels_run_clean_without_a_bug_however_many_blocks_are_resident() {
     let (mut ordinary, mut unusual) = (FusedSetup::new(N_EVENTS), FusedSetup::unusual(N_EVENTS));
-    let (mut crowded, mut overlapping) = (FusedSetup::crowded(2), FusedSetup::overlapping(2));
+    let (mut crowded, mut overlapping) = (FusedSetup::crowded(2), FusedSetup::overlapping(1));
     let (in_crowd, in_overlap) = (hits_of(&crowded), hits_of(&overlapping));
     for seed in SEEDS {
         for strips in [ROOMY, WINDOWS, 256] {
@@ -230,13 +230,10 @@ fn cut() -> [FusedSetup; 2] {
 
 #[test]
 fn no_barrier_can_go() {
-    // In windows, the barrier of the loop over them waits for nothing once: where counting ends and writing begins.
-    for (strips, once) in [(ROOMY, 0), (WINDOWS, 1)] {
+    for strips in [ROOMY, WINDOWS] {
         let [late, early] = cut();
         let mut setups = [FusedSetup::new(1), FusedSetup::unusual(1), FusedSetup::overlapping(1), late, early];
-        let mut found: Vec<u32> = needless(In::Fused, strips, &mut setups).iter().map(|&(n, _)| n).collect();
-        found.dedup();
-        assert_eq!(found.len(), once, "{strips} strips: barriers {found:?}");
+        assert_eq!(needless(In::Fused, strips, &mut setups), [], "{strips} strips");
     }
 }
 
