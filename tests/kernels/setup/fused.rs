@@ -171,16 +171,27 @@ impl FusedSetup {
         strips: u32,
         capacity: usize,
     ) -> Result<LaunchStats, Violation> {
+        self.run_in(&mut Executor::new(seed), bug, place, strips, capacity)
+    }
+
+    /// The same in an executor.
+    pub fn run_in(
+        &mut self,
+        executor: &mut Executor,
+        bug: Bug,
+        place: In,
+        strips: u32,
+        capacity: usize,
+    ) -> Result<LaunchStats, Violation> {
         let bug_in = |kernel| if kernel == place { bug } else { Bug::None };
         let switches = Switches::production(BankVersion::V5, self.layout);
-        let mut executor = Executor::new(seed);
         executor.limit_resident(self.resident);
         let tables = self.ranks.view();
         let n_events = self.batch.n_events;
         let batch = view(&self.batch);
         let mut bank_words = vec![u32::MAX; self.batch.offsets.len()];
         if self.layout == Layout::Mep {
-            self.gather(&mut executor, bug_in(In::Gathering), &batch, &mut bank_words)?;
+            self.gather(executor, bug_in(In::Gathering), &batch, &mut bank_words)?;
         }
         let selected = Global::from_slice(&self.selected);
         let input = FusedInput { batch, bank_words: Global::from_slice(&bank_words), selected };
@@ -193,7 +204,7 @@ impl FusedSetup {
         let mut groups = vec![u32::MAX; n_events * self.tables.n_groups()];
         let words = (&mut self.ids[..], &mut self.offsets[..], &mut self.report[..], &mut status[..]);
         let output = FusedOutput {
-            to: written(&mut executor, &mut floats, words),
+            to: written(executor, &mut floats, words),
             look_back: executor.writable(&mut look_back),
             groups: executor.writable(&mut groups),
             others: executor.writable(&mut others),
@@ -212,7 +223,7 @@ impl FusedSetup {
         let stats = stats?;
         [self.left_groups, self.left] = look_back[look_back.len() - 2..].try_into().expect("two words");
         let words = (&mut self.ids[..], &mut self.offsets[..], &mut self.report[..], &mut status[..]);
-        let to = written(&mut executor, &mut floats, words);
+        let to = written(executor, &mut floats, words);
         let left = Left {
             others: Global::from_slice(&others),
             groups: Global::from_slice(&groups),
