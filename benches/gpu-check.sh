@@ -435,8 +435,8 @@ if part inputs; then
     for pipeline in $good; do
         for input in "--set layout=mep" "--bank-format v4" "--grouping unique-x"; do
             # shellcheck disable=SC2086 # options are words
-            step "inputs-$pipeline-${input##* }" 12 "$tool" throughput "${measured[@]}" --untuned --pipeline $pipeline \
-                --batch "$batch" $input --duration $((seconds / 2)) --json "inputs-$pipeline-${input##* }.json"
+            step "inputs-$pipeline-${input##*[ =]}" 12 "$tool" throughput "${measured[@]}" --untuned --pipeline $pipeline \
+                --batch "$batch" $input --duration $((seconds / 2)) --json "inputs-$pipeline-${input##*[ =]}.json"
         done
     done
 fi
