@@ -12,6 +12,7 @@ pub mod hit_records;
 pub mod job;
 #[cfg(feature = "device")]
 mod kind;
+#[cfg(feature = "device")]
 pub mod lane_columns;
 #[cfg(feature = "device")]
 pub mod occupancy;
