@@ -325,7 +325,7 @@ fn tune_all(args: &Args, weights: &[f64], subject: &Subject<'_>) -> Result<(), F
     Ok(())
 }
 
-/// The sets of the portfolio and what their workloads look like, for `decode --sets`.
+/// The sets of the portfolio and what their workloads look like.
 fn sets_file(
     backend: Backend,
     device: &str,
