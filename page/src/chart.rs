@@ -247,13 +247,6 @@ impl Chart {
         self
     }
 
-    /// Makes the x axis logarithmic.
-    #[must_use]
-    pub fn log_x(mut self) -> Self {
-        self.x.log = true;
-        self
-    }
-
     /// Makes the y axis logarithmic.
     #[must_use]
     pub fn log_y(mut self) -> Self {

@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ut_decoding::decoder::{Backend, CapacityError};
 use ut_decoding::error::WorkError;
-use ut_decoding::input::{Apart, Damage, Place, Seen};
+use ut_decoding::input::{Damage, Place, Seen};
 use ut_decoding::job::{Decoded, Done, Work};
 use ut_decoding::output::{Encoded, Encoder, Rows};
 use ut_decoding::{BatchReport, BatchView, DecodeError, Decoder, UtHits};
@@ -91,7 +91,7 @@ pub fn run(
         parts: task.parts.clone(),
         select: task.select.clone(),
         check: task.check,
-        apart: Apart::Nothing,
+        by_file: false,
         layout: None,
         together: matches!(task.backend, Backend::Emulated | Backend::Cuda),
         keep_going: task.keep_going,

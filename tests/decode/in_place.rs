@@ -1,7 +1,7 @@
 //! MDF whose banks are decoded where they were read: the same batches as event by event, and as copied together.
 
 use ut_decoding::EventMeta;
-use ut_decoding::input::{Apart, Events, InputPart, Origin, Select};
+use ut_decoding::input::{Events, InputPart, Origin, Select};
 
 use super::reading::{Found, How, bank, file, mdf, odin, packet_of, read_all};
 
@@ -78,7 +78,7 @@ fn batches_are_the_events_one_by_one_whether_their_banks_are_copied_or_stay() {
 }
 
 #[test]
-fn runs_and_numbers_are_chosen_and_kept_apart() {
+fn runs_and_numbers_are_chosen() {
     let mdf = events();
     let (_folder, path) = file("x.mdf", &mdf);
     let all = Select::default();
@@ -95,12 +95,8 @@ fn runs_and_numbers_are_chosen_and_kept_apart() {
             select.takes(origin.place) && select.takes_event(meta.run, meta.event, meta.odin)
         };
         let some: Vec<_> = whole.iter().filter(wanted).cloned().collect();
-        for apart in [Apart::Nothing, Apart::Runs] {
-            let read = read_all(&path, 7, &How { select: select.clone(), apart, ..How::default() });
-            assert!(read.events() == some, "{select:?}");
-            let n_runs = some.chunk_by(|a, b| a.1.run == b.1.run).count();
-            assert!(apart == Apart::Nothing || read.batches.len() >= n_runs);
-        }
+        let read = read_all(&path, 7, &How { select: select.clone(), ..How::default() });
+        assert!(read.events() == some, "{select:?}");
     }
 }
 

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use ut_decoding::EventMeta;
-use ut_decoding::input::{Apart, Chunks, Events, InputError, InputPart, MepWriter, Parser, Seen, Select};
+use ut_decoding::input::{Chunks, Events, InputError, InputPart, MepWriter, Parser, Seen, Select};
 
 use super::reading::{How, Read, bank, file, mdf, odin, packet_of, read_all, ut};
 
@@ -37,16 +37,15 @@ fn slices_of_a_packet_hold_what_the_whole_packet_holds() {
     let bytes = packet();
     let (_folder, path) = file("large.mep", &bytes);
     let some = "0,3,250-330,699".parse().unwrap();
-    for (batch, select, apart, expected) in [
-        (64, Select::default(), Apart::Nothing, N),
-        (7, Select::default(), Apart::Files, N),
-        (1000, Select::default(), Apart::Nothing, N),
-        (64, Select::default(), Apart::Runs, N),
-        (64, Select::default().places(&some), Apart::Nothing, 84),
-        (64, Select::default().number(Some(1400)), Apart::Nothing, 1),
-        (64, Select::default().run(Some(1)), Apart::Nothing, N / 3),
+    for (batch, select, by_file, expected) in [
+        (64, Select::default(), false, N),
+        (7, Select::default(), true, N),
+        (1000, Select::default(), false, N),
+        (64, Select::default().places(&some), false, 84),
+        (64, Select::default().number(Some(1400)), false, 1),
+        (64, Select::default().run(Some(1)), false, N / 3),
     ] {
-        let how = How { select, apart, ..How::default() };
+        let how = How { select, by_file, ..How::default() };
         let whole = read_all(InputPart::memory(&path, bytes.clone()), batch, &how);
         assert_eq!(whole.events().len(), expected);
         for look in [false, true] {

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use ut_decoding::EventMeta;
 use ut_decoding::input::{
-    Apart, Bank, Chunks, EventHeader, InputError, InputPart, Layout, MdfWriter, MepWriter, Origin, Parser, Part,
-    RawEvent, Seen, Select, banks_of,
+    Bank, Chunks, EventHeader, InputError, InputPart, Layout, MdfWriter, MepWriter, Origin, Parser, Part, RawEvent,
+    Seen, Select, banks_of,
 };
 
 /// A bank as containers hold it.
@@ -58,7 +58,7 @@ pub type Found = (u32, u8, Option<u8>, Vec<u8>);
 #[derive(Clone, Debug, Default)]
 pub struct How {
     pub select: Select,
-    pub apart: Apart,
+    pub by_file: bool,
     pub together: bool,
     /// True if each event is looked at, too.
     pub look: bool,
@@ -89,8 +89,8 @@ impl Read {
 
 /// Reads a part to its end, in chunks of at most `n` events.
 pub fn read_all(part: impl Into<InputPart>, n: usize, how: &How) -> Read {
-    let mut chunks = Chunks::new([part], n, true, how.select.clone()).apart(how.apart);
-    let mut parser = Parser::new(true, how.select.clone()).apart(how.apart).together(how.together);
+    let mut chunks = Chunks::new([part], n, true, how.select.clone()).by_file(how.by_file);
+    let mut parser = Parser::new(true, how.select.clone()).together(how.together);
     let (mut read, mut looked) = (Read::default(), Vec::new());
     while let Some(chunk) = chunks.next_chunk().unwrap() {
         let mut seen = Seen::default();

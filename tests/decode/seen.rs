@@ -1,15 +1,15 @@
 //! Findings in files while they are read, and rare contents of packets.
 
 use ut_decoding::EventMeta;
-use ut_decoding::input::{Apart, EventHeader, Events, InputPart, MdfWriter, MepWriter, Odin, Seen};
+use ut_decoding::input::{EventHeader, Events, InputPart, MdfWriter, MepWriter, Odin, Seen};
 
 use super::reading::{Found, How, bank, odin, read_all};
 
 type Banks = Vec<(u32, u8, Vec<u8>)>;
 
 /// Each batch's events, and what was seen of each chunk.
-fn read(name: &str, bytes: &[u8], apart: Apart) -> (Vec<Vec<(EventMeta, Banks)>>, Vec<Seen>) {
-    let read = read_all(InputPart::memory(name, bytes.to_vec()), 3, &How { apart, ..How::default() });
+fn read(name: &str, bytes: &[u8]) -> (Vec<Vec<(EventMeta, Banks)>>, Vec<Seen>) {
+    let read = read_all(InputPart::memory(name, bytes.to_vec()), 3, &How::default());
     let banks = |banks: Vec<Found>| banks.into_iter().map(|(id, kind, _, payload)| (id, kind, payload)).collect();
     let events = |batch: Vec<_>| batch.into_iter().map(|(_, meta, of_event)| (meta, banks(of_event))).collect();
     (read.batches.into_iter().map(events).collect(), read.seen)
@@ -36,7 +36,7 @@ fn packets() -> Vec<u8> {
 
 #[test]
 fn all_packets_behind_their_padding_are_read_with_the_first_odin_and_the_number_of_other_banks() {
-    let (found, seen) = read("a.mep", &packets(), Apart::Nothing);
+    let (found, seen) = read("a.mep", &packets());
     let events: Vec<(EventMeta, Banks)> = found.into_iter().flatten().collect();
     assert_eq!(events.len(), 6);
     for (e, ((meta, banks), run)) in events.into_iter().zip([1, 1, 2, 1, 2, 2]).enumerate() {
@@ -53,19 +53,10 @@ fn all_packets_behind_their_padding_are_read_with_the_first_odin_and_the_number_
 }
 
 #[test]
-fn a_batch_of_packets_whose_runs_are_kept_apart_has_one_run() {
-    let (found, _) = read("a.mep", &packets(), Apart::Runs);
-    let runs: Vec<Vec<Option<u32>>> =
-        found.iter().map(|batch| batch.iter().map(|(meta, _)| meta.run).collect()).collect();
-    let expected: [&[u32]; 4] = [&[1, 1], &[2], &[1], &[2, 2]];
-    assert_eq!(runs, expected.map(|runs| runs.iter().map(|&run| Some(run)).collect::<Vec<_>>()));
-}
-
-#[test]
 fn sources_may_lie_in_another_order_than_the_table_names_them() {
     let mut bytes = packets();
     bytes.truncate(bytes.len().min(4096));
-    let straight = read("a.mep", &bytes, Apart::Nothing).0;
+    let straight = read("a.mep", &bytes).0;
     // The places of the UT's two sources, the second and the fourth of five, and their bytes, which are as many.
     let place = |i: usize| 8 + 2 * 6 + 4 * i;
     let word = |bytes: &[u8], at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
@@ -77,7 +68,7 @@ fn sources_may_lie_in_another_order_than_the_table_names_them() {
     for i in 0..4 {
         bytes.swap(place(1) + i, place(3) + i);
     }
-    assert_eq!(read("a.mep", &bytes, Apart::Nothing).0, straight);
+    assert_eq!(read("a.mep", &bytes).0, straight);
 }
 
 #[test]
@@ -100,7 +91,7 @@ fn events_banks_by_version_and_at_most_16_damages_are_counted() {
     }
     let seen = |bytes: &[u8]| {
         let mut all = Seen::default();
-        read("a.mdf", bytes, Apart::Nothing).1.into_iter().for_each(|seen| all.merge(seen));
+        read("a.mdf", bytes).1.into_iter().for_each(|seen| all.merge(seen));
         all
     };
     let all = seen(&good);

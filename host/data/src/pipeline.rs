@@ -82,24 +82,6 @@ impl Flow {
     }
 }
 
-/// A source that delivers `items` at the pace of a detector: item *n*, counted from 0, is due *n* / `per_second` seconds after
-/// the first was requested, and waits if it is not requested in time. So a consumer that was held up gets the items that came
-/// meanwhile at once, and for every consumer that keeps up `per_second` is the mean rate.
-///
-/// # Panics
-/// When `per_second` is not a positive number.
-pub fn paced<T>(per_second: f64, items: impl IntoIterator<Item = T>) -> impl FnMut() -> Option<T> {
-    assert!(per_second > 0.0, "{per_second} items a second");
-    let (mut items, mut first) = (items.into_iter().zip(0u64..), None);
-    move || {
-        let (item, n) = items.next()?;
-        let start = *first.get_or_insert_with(Instant::now);
-        let due = Duration::try_from_secs_f64(n as f64 / per_second).unwrap_or(Duration::MAX);
-        thread::sleep(due.saturating_sub(start.elapsed()));
-        Some(item)
-    }
-}
-
 /// Lets each of `workers`, on a thread of its own, fetch items from `produce` until there are none and work on them, and
 /// hands the results to `consume` in the order of the items, until it says `false`. `produce` is called by one thread at a
 /// time, which also works on the item unless another has nothing to do, so what it reads need not go from core to core. At
@@ -111,14 +93,14 @@ pub fn paced<T>(per_second: f64, items: impl IntoIterator<Item = T>) -> impl FnM
 ///
 /// # Examples
 ///
-/// Batches at 2000 a second, decoded by two threads, in order:
+/// Batches, decoded by two threads, in order:
 ///
 /// ```
-/// use ut_data::pipeline::{ordered, paced};
-/// # let batches = vec![1, 2, 3];
+/// use ut_data::pipeline::ordered;
+/// # let mut batches = vec![1, 2, 3].into_iter();
 /// # let decode = |batch: u32| 10 * batch;
 /// # let mut hits = Vec::new();
-/// let flow = ordered(5, paced(2000.0, batches), vec![decode; 2], |decoded| {
+/// let flow = ordered(5, || batches.next(), vec![decode; 2], |decoded| {
 ///     hits.push(decoded);
 ///     true
 /// });
@@ -321,7 +303,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use super::{Fill, on_threads, ordered, paced};
+    use super::{Fill, on_threads, ordered};
 
     #[test]
     fn results_come_in_order_and_no_more_than_allowed_are_on_the_way() {
@@ -466,26 +448,5 @@ mod tests {
             fill.add(waiting);
         }
         assert_eq!((fill.mean(), fill.most), (2.0, 4));
-    }
-
-    #[test]
-    fn the_first_item_of_a_paced_source_is_due_at_once() {
-        let (sender, receiver) = std::sync::mpsc::channel();
-        // The second is due in eleven days.
-        std::thread::spawn(move || sender.send(paced(1e-6, [7, 8])()));
-        assert_eq!(receiver.recv_timeout(Duration::from_mins(1)), Ok(Some(7)));
-    }
-
-    #[test]
-    fn a_paced_source_gives_all_items_none_before_it_is_due() {
-        let start = std::time::Instant::now();
-        let mut source = paced(1000.0, 0..21);
-        let mut found = Vec::new();
-        while let Some(item) = source() {
-            assert!(start.elapsed() >= Duration::from_millis(item));
-            found.push(item);
-        }
-        assert!(found.into_iter().eq(0..21));
-        assert_eq!(paced(1e300, [7])(), Some(7));
     }
 }

@@ -55,18 +55,6 @@ pub struct Chunk {
     pub(super) content: Content,
 }
 
-/// Events that may not share a batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Apart {
-    /// Any may.
-    #[default]
-    Nothing,
-    /// Events of different files.
-    Files,
-    /// Events of different runs.
-    Runs,
-}
-
 #[derive(Debug)]
 pub(super) enum Content {
     /// Events in `data`, of which the first `tables` bytes are nothing yet: room for [`Parser`](super::Parser).
@@ -115,7 +103,7 @@ pub struct Chunks {
     max_events: usize,
     check: bool,
     select: Select,
-    apart: Apart,
+    by_file: bool,
     /// Events of all files before the next one.
     events: u64,
     /// Bytes of an event, in the last chunk or as a guess.
@@ -148,7 +136,7 @@ impl Chunks {
             max_events: max_events.max(1),
             check,
             select,
-            apart: Apart::Nothing,
+            by_file: false,
             events: 0,
             event_bytes: 1 << 14,
             blocks: true,
@@ -180,10 +168,10 @@ impl Chunks {
         self.max_events = max_events.max(1);
     }
 
-    /// With [`Apart::Files`], a chunk holds events of one file.
+    /// With `by_file`, a chunk holds events of one file.
     #[must_use]
-    pub const fn apart(mut self, apart: Apart) -> Self {
-        self.apart = apart;
+    pub const fn by_file(mut self, by_file: bool) -> Self {
+        self.by_file = by_file;
         self
     }
 
@@ -280,7 +268,7 @@ impl Chunks {
             && !self.select.is_past(self.events)
         {
             let Some(reader) = &mut self.reader else {
-                if self.apart == Apart::Files && !(spans.is_empty() && dumps.is_empty()) {
+                if self.by_file && !(spans.is_empty() && dumps.is_empty()) {
                     break;
                 }
                 // Events with and without version bytes do not go into one batch.

@@ -36,7 +36,7 @@ mod versions;
 pub use allen_dump::write_allen_dump;
 pub use batch::{BatchView, EventBatch, EventMeta};
 pub use builder::{BatchBuilder, BuildError};
-pub use chunks::{Apart, Chunk, Chunks, Origin, count_events, count_readable};
+pub use chunks::{Chunk, Chunks, Origin, count_events, count_readable};
 pub use error::{Damage, InputError, Place};
 pub use event::{Bank, BankEntry, Format, GENERATED_MASK, RawEvent, kind};
 pub use events::Events;

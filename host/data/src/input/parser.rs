@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::checksums::checksums;
-use super::chunks::{Apart, Chunk, Content, Origin};
+use super::chunks::{Chunk, Content, Origin};
 use super::event::{Format, kind};
 use super::fragments::{Fragments, Slice};
 use super::frames::of_packet;
@@ -23,12 +23,10 @@ pub type Part<'a> = (BatchView<'a>, &'a [Origin], usize);
 #[derive(Debug)]
 pub struct Parser {
     cursor: Cursor,
-    apart: Apart,
     together: bool,
     builder: BatchBuilder,
     batch: EventBatch,
     origins: Vec<Origin>,
-    run: Option<u32>,
     max_hits: usize,
     /// The batch lies in the bytes of the chunk.
     in_place: bool,
@@ -43,24 +41,15 @@ impl Parser {
     pub fn new(check: bool, select: Select) -> Self {
         Self {
             cursor: Cursor { check, select, ..Cursor::default() },
-            apart: Apart::Nothing,
             together: false,
             builder: BatchBuilder::new(),
             batch: EventBatch::default(),
             origins: Vec::new(),
-            run: None,
             max_hits: 0,
             in_place: false,
             waits: false,
             copied: 0,
         }
-    }
-
-    /// With [`Apart::Runs`], a batch holds events of one run, or of none.
-    #[must_use]
-    pub const fn apart(mut self, apart: Apart) -> Self {
-        self.apart = apart;
-        self
     }
 
     /// With `together`, the banks of a batch are copied next to each other, out of all that was read: for devices, to which
@@ -96,7 +85,7 @@ impl Parser {
     /// Begins with a chunk, in place of the one before.
     pub(super) fn begin(&mut self, chunk: Chunk, seen: &mut Seen) -> Result<(), InputError> {
         self.waits = false;
-        self.cursor.begin(chunk, self.apart, seen)
+        self.cursor.begin(chunk, seen)
     }
 
     /// Goes to the next event of the chunk, without a batch; false after the last.
@@ -166,9 +155,6 @@ impl Parser {
         let Some((event, origin)) = self.cursor.event() else { return Ok(true) };
         let begun = self.builder.n_events() > 0;
         let builder = &mut self.builder;
-        if begun && self.apart == Apart::Runs && self.run != event.run {
-            return Ok(false);
-        }
         let meta = event.meta();
         let banks = || event.entries.iter().filter(|bank| kind::is_ut(bank.kind));
         let room = if self.together { None } else { self.cursor.room_for_tables() };
@@ -190,7 +176,6 @@ impl Parser {
                 }
             }
         }
-        self.run = event.run;
         self.origins.push(origin);
         // Not before: the batch that was handed over last does not have this event.
         if let Some(look) = look {
@@ -250,7 +235,7 @@ struct Cursor {
 }
 
 impl Cursor {
-    fn begin(&mut self, chunk: Chunk, apart: Apart, seen: &mut Seen) -> Result<(), InputError> {
+    fn begin(&mut self, chunk: Chunk, seen: &mut Seen) -> Result<(), InputError> {
         (self.chunk, self.next) = (None, 0);
         self.sums.clear();
         self.ranges.clear();
@@ -283,7 +268,7 @@ impl Cursor {
                         }
                     }
                 }
-                let wanted = events.iter().flat_map(|range| numbered(&self.select, apart, fragments, range));
+                let wanted = events.iter().flat_map(|range| numbered(&self.select, fragments, range));
                 self.ranges.extend(wanted);
                 self.ranges.reverse();
             }
@@ -405,23 +390,21 @@ impl Cursor {
     }
 }
 
-/// The events of a range that are wanted, those of different runs apart where they must be.
-fn numbered(select: &Select, apart: Apart, packet: Fragments<'_>, events: &Range<usize>) -> Vec<Range<usize>> {
-    if select.takes_all_numbers() && apart != Apart::Runs {
+/// The events of a range that are wanted.
+fn numbered(select: &Select, packet: Fragments<'_>, events: &Range<usize>) -> Vec<Range<usize>> {
+    if select.takes_all_numbers() {
         return vec![events.clone()];
     }
     let mut found: Vec<Range<usize>> = Vec::new();
-    let mut last_run = None;
     for e in events.clone() {
         let (run, number, odin) = packet.numbers(e);
         if !select.takes_event(run, number, odin) {
             continue;
         }
         match found.last_mut() {
-            Some(last) if last.end == e && (apart != Apart::Runs || last_run == Some(run)) => last.end += 1,
+            Some(last) if last.end == e => last.end += 1,
             _ => found.push(e..e + 1),
         }
-        last_run = Some(run);
     }
     found
 }

@@ -15,7 +15,7 @@ use crate::{Backend, cpu::memory_of_threads};
 use ut_data::CapacityError;
 use ut_data::error::WorkError;
 use ut_data::input::{
-    Apart, Chunk, Chunks, InputError, InputPart, Origin, Parser, Part, RawEvent, Seen, Select, to_allen, to_mep,
+    Chunk, Chunks, InputError, InputPart, Origin, Parser, Part, RawEvent, Seen, Select, to_allen, to_mep,
 };
 #[cfg(feature = "device")]
 use ut_data::memory;
@@ -120,8 +120,8 @@ pub struct Job<'a> {
     pub parts: Vec<InputPart>,
     pub select: Select,
     pub check: bool,
-    /// Events that must not share a batch.
-    pub apart: Apart,
+    /// True if a batch has events of one file only.
+    pub by_file: bool,
     /// The layout that batches are brought into; `None`: as they are read.
     pub layout: Option<Layout>,
     /// Puts a batch's payloads into one block, for a device.
@@ -194,7 +194,7 @@ impl Job<'_> {
         mut next: impl FnMut() -> Option<usize> + Send,
         mut take: impl FnMut(Reached, usize, Result<Done<W::Made>, WorkError>) -> bool,
     ) -> (Flow, Reached) {
-        let Self { parts, select, check, apart, layout, together, keep_going, first_place, clusters, tables } = self;
+        let Self { parts, select, check, by_file, layout, together, keep_going, first_place, clusters, tables } = self;
         let n = workers.len();
         let waiting = &Waiting::new(n);
         let bytes_of = |done: &Done<W::Made>| done.made.iter().map(W::bytes).sum();
@@ -202,7 +202,7 @@ impl Job<'_> {
             let hits = UtHits::with_capacity(0, tables.n_groups(), 0);
             let mut worker = Worker {
                 work,
-                parser: Parser::new(check, select.clone()).apart(apart).together(together),
+                parser: Parser::new(check, select.clone()).together(together),
                 hits: if clusters { hits.with_clusters() } else { hits },
                 report: BatchReport::new(),
                 layout,
@@ -215,7 +215,7 @@ impl Job<'_> {
         };
         let workers = workers.into_iter().map(worker).collect();
         let chunks = Chunks::new(parts, BATCH_SIZE, check, select.clone());
-        let mut chunks = chunks.begin_at(first_place).apart(apart).unpack_at_once(n);
+        let mut chunks = chunks.begin_at(first_place).by_file(by_file).unpack_at_once(n);
         let (read, opened, ended) = (chunks.read(), &AtomicUsize::new(0), &AtomicBool::new(false));
         let produce = || {
             waiting.wait();

@@ -21,7 +21,7 @@ use crate::summary::{self, Totals};
 use ut_bench::Machine;
 use ut_data::detector::Mask;
 use ut_data::error::{WorkError, with_causes};
-use ut_data::input::{Apart, Seen, kind};
+use ut_data::input::{Seen, kind};
 use ut_data::pipeline::Flow;
 use ut_data::{DecodeOptions, Layout};
 use ut_decoders::Backend;
@@ -52,7 +52,7 @@ pub struct Taker<'a> {
     pub table: Option<EventTable>,
     /// Files that an output wrote before it failed.
     written: Written,
-    pub apart: Apart,
+    pub by_file: bool,
     progress: Option<Progress>,
     seen: Seen,
     /// True if the user was told that the detector is synthetic, or it is not.
@@ -98,7 +98,7 @@ impl<'a> Taker<'a> {
             outputs: None,
             table: None,
             written: Written::default(),
-            apart: Apart::default(),
+            by_file: false,
             progress: None,
             seen: Seen::default(),
             warned: !detector.is_embedded(),
@@ -254,10 +254,12 @@ impl<'a> Taker<'a> {
         }
         for path in self.written.incomplete.iter().take(LISTED) {
             let events = count(self.totals.events as usize, "event");
-            let holds = match self.apart {
-                Apart::Files => "the hits of an input that could not be read to its end".to_owned(),
-                _ if *keep_going => format!("the hits of {events}"),
-                _ => format!("the hits of the first {events}"),
+            let holds = if self.by_file {
+                "the hits of an input that could not be read to its end".to_owned()
+            } else if *keep_going {
+                format!("the hits of {events}")
+            } else {
+                format!("the hits of the first {events}")
             };
             say(&format!("warning: {} is incomplete: it holds {holds}", path.display()));
         }

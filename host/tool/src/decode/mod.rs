@@ -204,12 +204,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let is_device = matches!(backend, Backend::Emulated | Backend::Cuda);
     let is_large = is_device || format == Some(HitFormat::Parquet);
     let batch = batch.unwrap_or(if is_large { LARGE_BATCH_SIZE } else { BATCH_SIZE });
-    let apart = outputs.as_ref().map(Outputs::apart).unwrap_or_default();
+    let by_file = outputs.as_ref().is_some_and(Outputs::by_file);
     let job = Job {
         parts: files.iter().map(InputPart::file).collect(),
         select: select.clone(),
         check: !args.no_checksum,
-        apart,
+        by_file,
         layout,
         together: is_device,
         keep_going: args.keep_going,
@@ -231,7 +231,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let workers = (0..n_workers).map(worker).collect::<Result<Vec<_>, _>>()?;
     let mut taker = Taker::new(args, &detector, files, story, totals, start);
     (taker.outputs, taker.table, taker.n_skipped) = (outputs, table, n_skipped);
-    (taker.apart, taker.takes_all) = (apart, select == Select::default());
+    (taker.by_file, taker.takes_all) = (by_file, select == Select::default());
     taker.show_progress();
     signals::end_gently();
     let may_wait = taker.files.iter().any(|file| !file.is_file());

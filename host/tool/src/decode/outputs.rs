@@ -9,7 +9,7 @@ use super::resume::{MANIFEST, Resume};
 use crate::output::is_stdout;
 use crate::paths::Protected;
 use crate::{Failure, usage};
-use ut_data::input::{Apart, without_compression};
+use ut_data::input::without_compression;
 use ut_files::{
     Columns, Encoded, Encoder, HitFile, HitFormat, HitStyle, NewFile, OutputError, Packing, Provenance, place_of,
     remove_abandoned,
@@ -170,12 +170,9 @@ impl Outputs {
         Ok(outputs)
     }
 
-    /// Returns the events that must not share a batch.
-    pub const fn apart(&self) -> Apart {
-        match self.plan {
-            Plan::One(_) => Apart::Nothing,
-            Plan::Inputs { .. } => Apart::Files,
-        }
+    /// Returns true if each input has an output of its own, so that a batch must have events of one file only.
+    pub const fn by_file(&self) -> bool {
+        matches!(self.plan, Plan::Inputs { .. })
     }
 
     /// Returns an encoder for what [`Self::append`] takes.
@@ -213,7 +210,7 @@ impl Outputs {
         }
     }
 
-    /// Writes the hits of a batch, which with [`Self::apart`] are of one input. `measured`: some may be of measured
+    /// Writes the hits of a batch, which with [`Self::by_file`] are of one input. `measured`: some may be of measured
     /// events.
     pub fn append(&mut self, encoded: Encoded, has_hits: bool, measured: bool) -> Result<(), OutputError> {
         if let (None, true, Plan::Inputs { paths, next, .. }) = (&self.open, has_hits, &self.plan) {

@@ -2,7 +2,7 @@
 
 use ut_data::detector::Mask;
 use ut_data::error::WorkError;
-use ut_data::input::{Apart, Bank, InputPart, Origin, RawEvent, Seen, Select, banks_of};
+use ut_data::input::{Bank, InputPart, Origin, RawEvent, Seen, Select, banks_of};
 use ut_data::memory::TooMuchMemory;
 use ut_data::{BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits, memory};
 use ut_decoders::cpu::{CpuConfig, CpuDecoder, memory_of_threads};
@@ -131,7 +131,7 @@ impl Gatherer<'_> {
             parts: parts.to_vec(),
             select: select.clone(),
             check: self.check,
-            apart: Apart::Nothing,
+            by_file: false,
             layout: None,
             together: false,
             keep_going: self.keep_going,
