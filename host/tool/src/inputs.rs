@@ -1,4 +1,4 @@
-//! The inputs of a command: files, folders, patterns and lists of them.
+//! The inputs of a command: files, folders and lists of them.
 
 use std::path::{Path, PathBuf};
 
@@ -14,14 +14,13 @@ const MOST_LINES: usize = 1 << 20;
 #[derive(Debug, clap::Args)]
 pub struct InputArgs {
     /// MDF files, MEP packets or Allen-layout dumps (<run>_<event>.bin), in zstd or gzip or not; folders, of which all
-    /// files with events are taken; patterns in quotes ('run*.mdf'); @LIST for the inputs in a file, one per line; - is
-    /// standard input.
+    /// files with events are taken; @LIST for the inputs in a file, one per line; - is standard input.
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
 }
 
 impl InputArgs {
-    /// Returns the files, in order: those of a folder or a pattern by name.
+    /// Returns the files, in order: those of a folder by name.
     pub fn expand(&self) -> Result<Vec<PathBuf>, Failure> {
         let files = expand(&self.files)?;
         check_standard_input(files.iter().chain(&self.lists()));
@@ -39,7 +38,7 @@ pub fn list(path: &Path) -> Option<&Path> {
     path.to_str()?.strip_prefix('@').map(Path::new).filter(|_| !path.exists())
 }
 
-/// Returns the files that some inputs stand for, in order: those of a folder or a pattern by name.
+/// Returns the files that some inputs stand for, in order: those of a folder by name.
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in inputs {
@@ -102,20 +101,6 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
             return Err(format!("{}: there is no file with events in this folder", path.display()).into());
         }
         files[before..].sort();
-        return Ok(());
-    }
-    let name = path.to_string_lossy();
-    if path.as_os_str() != "-" && !path.exists() && name.contains(['*', '?', '[']) {
-        let paths = glob::glob(&name).map_err(|error| format!("{name}: {error}"))?;
-        for path in paths {
-            let path = path?;
-            if !path.is_dir() {
-                files.push(path);
-            }
-        }
-        if files.len() == before {
-            return Err(format!("{name}: no file fits this pattern").into());
-        }
         return Ok(());
     }
     files.push(path.to_path_buf());

@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["sums", "against", "keep_going", "mask", "SelectArgs", "DetectorArgs",
         "ClusterArgs"])]
     merge: bool,
-    /// Compare with the run in this file, folder or pattern, or of this file of --sums, as the reference; may be given
+    /// Compare with the run in this file or folder, or of this file of --sums, as the reference; may be given
     /// several times. What stands out in both runs is known, and only counted.
     #[arg(long, value_name = "FILE")]
     reference: Vec<PathBuf>,
