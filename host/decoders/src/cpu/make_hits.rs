@@ -499,6 +499,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "twelve million sums of safe code: hours in Miri")]
     fn the_mean_strip_rounds_as_integers_do_at_every_boundary() {
         for weight in 1..=31 * 254u32 {
             for strip in 1..=511 {
