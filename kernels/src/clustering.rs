@@ -1,10 +1,9 @@
 //! The clustering state machine of one v5 lane (docs/format.md, "Clustering").
 //!
-//! A lane's hits are fed one by one, and then the end. Each step emits at most one cluster, closed by the hit that follows
-//! it or by the end: so the hit loop of a warp is uniform, with `n + 1` steps, one vote and one append in each.
-//!
-//! State costs registers, so it is packed: the previous strip shares a word with two flags, and with [`NarrowSums`] size
-//! and charge share another (254 hits of charge 31 fit 16 bits each; the position sum does not).
+//! A lane's hits are fed one by one, and then the end. Each step emits at most one cluster, closed by the hit that
+//! follows it or by the end: so the hit loop of a warp is uniform, with `n + 1` steps, one vote and one append in each.
+//! State costs registers, so it is packed: the previous strip shares a word with two flags, and with [`NarrowSums`]
+//! size and charge share another (254 hits of charge 31 fit 16 bits each; the position sum does not).
 
 /// Size and charge of the cluster that grows.
 pub trait Sums: Copy + Default {
@@ -159,7 +158,6 @@ impl<S: Sums> LaneClustering<S> {
         }
     }
 
-    /// The cluster is complete.
     #[inline(always)]
     fn close(&self, options: ClusterOptions) -> Step {
         if self.state & EXCEEDED != 0 { Step::default() } else { self.emit(options) }

@@ -70,8 +70,7 @@ impl Lane {
             | (self.kind & 3) << 21
     }
 
-    /// The id of the sector, 0…1047, by the formula of docs/format.md, "Sector ids". For lanes that a table check has
-    /// let through; others give some number.
+    /// Sector id, 0…1047 (docs/format.md, "Sector ids"), of a lane that passed a table check; otherwise some number.
     #[inline(always)]
     pub const fn sector_id(&self) -> u32 {
         let m = (2 * self.module + 1).wrapping_sub(self.face);

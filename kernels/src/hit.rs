@@ -8,7 +8,7 @@ use crate::switches::Switches;
 use crate::tables::Tables;
 use simt::{Block, GlobalMut, Launcher};
 
-/// A cluster between the kernels: what the bank said, eight bytes. Nothing is divided before it is compact.
+/// Cluster between the kernels of Allen's pipeline, eight bytes. Positions are divided by weights after the compaction.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
@@ -24,7 +24,7 @@ pub struct Cluster {
 // SAFETY: `repr(C)`, 4 + 2 + 2 bytes, size and alignment 8: no padding; integers only, so every bit pattern is a value.
 unsafe impl simt::Plain for Cluster {}
 
-/// Place of a hit, before its coordinates are worked out.
+/// Strip of a hit, before its coordinates are worked out.
 #[derive(Clone, Copy, Debug)]
 pub struct Strip {
     /// Strip number that goes into the formulas.
@@ -59,7 +59,7 @@ pub struct HitArrays<'a> {
 unsafe impl simt::Argument for HitArrays<'_> {}
 
 impl HitArrays<'_> {
-    /// The same arrays, all of the length of `id`; `None` where one is shorter.
+    /// Cuts all arrays to the length of `id`; `None` if one is shorter.
     #[inline(always)]
     pub const fn of_one_length(&self) -> Option<Self> {
         let len = self.id.len();

@@ -29,7 +29,7 @@ pub struct AllenSetup {
     pub shapes: AllenShapes,
 }
 
-/// Shapes of the launches.
+/// Shapes of the launches, each named after its kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct AllenShapes {
     /// Of `count_hits`.
@@ -78,13 +78,10 @@ pub struct StripBuffers<L: Launcher> {
     pub scratch: L::Buffer<u32>,
 }
 
-/// A launcher that can say how much room strips get.
+/// Launcher that provides the buffers with an element a strip.
 pub trait AllenLauncher: Launcher + Sized {
-    /// Called once the number of strips is known on the device, as the last of `offsets`. A launcher that waits for it can
-    /// make `strips` as long; without room for all of them the kernels write nothing and say so in the status.
-    ///
-    /// # Errors
-    /// What went wrong.
+    /// Called once the device has the number of strips, as the last of `offsets`. A launcher that waits for it can make
+    /// `strips` as long; without room for all of them the kernels write nothing and set a bit of the status.
     fn reserve_strips(
         &mut self,
         offsets: &Self::Buffer<u32>,
@@ -93,9 +90,6 @@ pub trait AllenLauncher: Launcher + Sized {
 }
 
 /// Launches the seven kernels, in nine launches. `output.status` is 0 before.
-///
-/// # Errors
-/// What the launcher says.
 pub fn decode<L: AllenLauncher>(
     launcher: &mut L,
     setup: &AllenSetup,
