@@ -1,7 +1,6 @@
 //! Look-up tables by lane slot and by sector, flattened to plain-old-data.
 //!
-//! A *slot* is `board * 6 + lane`; a *sector* is one of the 1048 silicon sensors of the UT, by its id (docs/format.md,
-//! "Sector ids").
+//! A *slot* is `board * 6 + lane`; a *sector* is one of the UT's 1048 silicon sensors (docs/format.md, "Sector ids").
 
 /// Lanes a board has, in either read-out format (v4 calls them hybrids).
 pub const LANES_PER_BOARD: usize = 6;

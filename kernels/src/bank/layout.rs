@@ -1,8 +1,7 @@
 //! Positions of an event's banks in a batch, in Allen or MEP layout (docs/format.md, "Batches in memory").
 //!
 //! Every word that leads to a bank is checked before it is followed. A bank that contradicts the batch is `None`: the
-//! event ends before it. Offsets are bytes of `raw`, which is shorter than 4 GiB: a sum that does not fit u32 lies
-//! beyond it.
+//! event ends before it. Offsets are bytes of `raw`, which is shorter than 4 GiB: larger sums lie beyond it.
 
 use super::board_of;
 use crate::switches::Layout;

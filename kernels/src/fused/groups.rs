@@ -19,8 +19,7 @@ use simt::{Block, FULL_MASK, WARP_SIZE};
 const PACK: u32 = 8;
 
 impl Maker<'_> {
-    /// Makes the tile's hits, sorts each group, and notes groups that stay unsorted. All threads call, between
-    /// barriers.
+    /// Makes the tile's hits, sorts its groups, and notes those that stay unsorted. All threads call, between barriers.
     #[inline(always)]
     pub fn write_sorted<B: Block>(&self, block: &B, n_groups: u32) {
         let Self { shared, tables, .. } = self;

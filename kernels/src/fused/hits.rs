@@ -63,8 +63,7 @@ pub(super) fn place_groups<B: Block>(
 }
 
 /// Whole number nearest to the quotient `mean` = Σpos/W, the larger of two. A quotient that is not halfway between two
-/// is at least 1/(2W) > 2⁻¹³ away from there: a small step up does no harm. The sum with 2²³ then rounds to whole
-/// numbers.
+/// is at least 1/(2W) > 2⁻¹³ away from there: a small step up does no harm. The sum with 2²³ then rounds.
 #[inline(always)]
 const fn nearest_strip(mean: f32) -> u32 {
     (mean + HALFWAY_STEP + 8_388_608.0).to_bits() & 0x3FF

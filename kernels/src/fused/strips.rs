@@ -125,8 +125,7 @@ pub(super) fn read_nothing<B: Block>(block: &B, shared: &FusedShared) -> bool {
     false
 }
 
-/// Reads the tile's strips and finds the clusters; returns true if a strip is unusual. All threads call, between
-/// barriers.
+/// Reads the tile's strips and finds clusters; returns true if a strip is unusual. All threads call, between barriers.
 #[inline(always)]
 pub(super) fn read<B: Block>(
     block: &B,

@@ -1,4 +1,4 @@
-//! Each kernel in many schedules on the CPU, and its PTX on an interpreter, against what a loop gives.
+//! Each kernel in many schedules on the CPU, and its PTX on an interpreter, compared with plain loops.
 
 use std::path::Path;
 
@@ -9,13 +9,11 @@ use simt::executor::{EmulatedBlock, Executor, Fault};
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, check};
 use simt::{Block, Global};
 
-/// Runs kernels: the executor with a seed, or the interpreter with an order of blocks.
 enum Machine<'a> {
     Executor(u64),
     Ptx(&'a Program, u32),
 }
 
-/// Shared memory of any of the kernels.
 const SHARED: u32 = 12 << 10;
 
 /// Runs a kernel with its inputs, its outputs, which it changes, and numbers.
