@@ -97,7 +97,7 @@ pub struct Step {
     pub oversized: bool,
 }
 
-/// A lane on its way. The default is a lane before its first hit.
+/// Clustering state of a lane. The default is the state before the first hit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneClustering<S> {
     /// Bits 0–8: previous strip; then the flags.

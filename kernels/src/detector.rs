@@ -57,8 +57,8 @@ impl Lane {
         self.chan_id != 0
     }
 
-    /// The `ChannelID` of strip 0 that the other fields make: strip 0–8, sector 9, module 10–12, face 13, stave 14–17,
-    /// layer 18–19, side 20, type 21–22. Fields that are too wide are cut.
+    /// `ChannelID` of strip 0 by the other fields: sector in bit 9, module 10–12, face 13, stave 14–17, layer 18–19,
+    /// side 20, type 21–22; wider fields are cut.
     pub const fn channel(&self) -> u32 {
         (self.sector & 1) << 9
             | (self.module & 7) << 10

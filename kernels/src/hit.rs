@@ -149,7 +149,7 @@ impl Cluster {
 const UT_CHANNEL: u32 = 3 << 28;
 
 impl Strip {
-    /// Of a cluster word of a v4 lane whose first strip has `chan_id` and channel `first_channel` of the board.
+    /// Strip of a v4 cluster word, on a lane whose first strip has `chan_id` and channel `first_channel` of the board.
     #[inline(always)]
     pub const fn of_v4(word: u16, chan_id: u32, first_channel: u32, sector: SectorConstants) -> Self {
         let strip_id = v4::channel(word) - first_channel + 1;
@@ -157,7 +157,7 @@ impl Strip {
         Self { n, id: UT_CHANNEL | (chan_id + strip_id - 1), sector }
     }
 
-    /// Of Σpos and W of a v5 cluster. `first` is the `ChannelID` of strip 0 of the whole sector.
+    /// Strip of a v5 cluster by Σpos and W. `first` is the `ChannelID` of strip 0 of the whole sector.
     #[expect(clippy::manual_midpoint, reason = "the formula of docs/format.md; the sum fits 24 bits")]
     #[inline(always)]
     pub fn of_v5(position: u32, weight: u32, first: u32, sector: SectorConstants, flip_origin: f32) -> Self {

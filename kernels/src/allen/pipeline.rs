@@ -32,17 +32,17 @@ pub struct AllenSetup {
 /// Shapes of the launches, each named after its kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct AllenShapes {
-    /// Of `count_hits`.
+    /// Launch of `count_hits`.
     pub count_hits: Shape,
-    /// Of both kernels of both prefix sums.
+    /// Launches of both kernels of both prefix sums.
     pub prefix_sum: Shape,
-    /// Of `cluster_and_predecode`.
+    /// Launch of `cluster_and_predecode`.
     pub cluster_and_predecode: Shape,
-    /// Of `compress_and_make_keys`.
+    /// Launch of `compress_and_make_keys`.
     pub compress_and_make_keys: Shape,
-    /// Of `find_permutation`.
+    /// Launch of `find_permutation`.
     pub find_permutation: Shape,
-    /// Of `decode_in_order`.
+    /// Launch of `decode_in_order`.
     pub decode_in_order: Shape,
 }
 
@@ -74,7 +74,7 @@ pub struct StripBuffers<L: Launcher> {
     pub keys: L::Buffer<u64>,
     /// Cluster at each place of the output.
     pub permutation: L::Buffer<u32>,
-    /// Of the sort.
+    /// Scratch of the sort.
     pub scratch: L::Buffer<u32>,
 }
 

@@ -21,8 +21,7 @@ pub const fn prefix_sum_shared_bytes() -> u32 {
     layout.bytes()
 }
 
-/// First launch: `offsets[i]` = sum of the tile's counts before `i`; `totals[tile]` = sum of the tile. `offsets` has an
-/// element more than `counts`.
+/// First launch: `offsets[i]` = sum of the tile's counts before `i`; `totals[tile]` = sum of the tile.
 #[derive(Clone, Copy, Debug)]
 pub struct PrefixSumTiles;
 

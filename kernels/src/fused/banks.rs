@@ -75,7 +75,7 @@ struct Found {
 }
 
 impl Banks<'_> {
-    /// Finds the event, if all that its banks share is there, and there are no more banks than boards.
+    /// Finds the place of an event; `None` if arrays are too short, or the banks outnumber the boards.
     #[inline(always)]
     pub fn place<B: Block>(&self, block: &B, tables: &HitTables<'_>, event: u32) -> Option<Place> {
         let place = self.place_of(block, event)?;

@@ -1,5 +1,4 @@
-//! Number of hits of an event that is left to the other kernel, for the events behind it. A thread a bank, every rule
-//! of the policy, no hurry.
+//! Number of hits of an event for the other kernel: a thread a bank, every rule of the policy, no hurry.
 
 use super::shared::FusedShared;
 use super::tables::LaneTables;

@@ -132,7 +132,6 @@ impl Kernel for GatherBanks {
         let event = first_event + lane;
         let mut first_bank = (block.block_idx_x() % SLICES * block.warps() + block.warp_id()) * BANKS;
         while first_bank < n_banks {
-            // Read once, for all events.
             let bank = first_bank + lane;
             let is_one = lane < BANKS && bank < n_banks;
             let rows = batch.rows_of_bank(block, is_one.then_some(bank));

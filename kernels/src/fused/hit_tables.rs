@@ -28,7 +28,7 @@ pub struct BoardRecord {
     pub ranks: [u16; 6],
     /// Strips of a hybrid; 0: there is no such board.
     pub strips_per_hybrid: u16,
-    /// 0.
+    /// Reserved: 0.
     pub spare: u16,
 }
 
@@ -84,13 +84,13 @@ unsafe impl Plain for ClassRecord {}
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct HitTables<'a> {
-    /// By board.
+    /// Lanes of each board.
     pub boards: Global<'a, BoardRecord>,
-    /// By rank.
+    /// Constants of each lane, by rank.
     pub lanes: Global<'a, LaneRecord>,
-    /// By rank: the sector group.
+    /// Sector group of each lane, by rank.
     pub groups: Global<'a, u16>,
-    /// By class.
+    /// Constants of each class.
     pub classes: Global<'a, ClassRecord>,
     /// Groups of an event.
     pub n_groups: u32,

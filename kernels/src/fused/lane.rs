@@ -133,7 +133,7 @@ impl Sums {
     const MARK: u32 = 1 << 31;
     const CHARGE: u32 = 1 << 18;
 
-    /// Strips of the largest cluster whose sums fit if all have the largest charge.
+    /// Strips of the largest cluster whose sums fit for any charges.
     pub const MAX_SIZE: u32 = 128;
 
     /// Returns the contribution of strip `number` of a cluster, 1 … 127; of others it means nothing.

@@ -31,22 +31,22 @@ pub struct FusedSetup<'a> {
 /// Shapes of the launches, each named after its kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct FusedShapes {
-    /// Of `gather_banks`, in MEP layout.
+    /// Launch of `gather_banks`, in MEP layout.
     pub gather_banks: Shape,
-    /// Of both kernels of the prefix sum over events, where hits are counted first.
+    /// Launches of both kernels of the prefix sum over events, if hits are counted first.
     pub count_first: Option<Shape>,
-    /// Of `fused`.
+    /// Launch of `fused`.
     pub fused: Shape,
-    /// Of `fused_others`.
+    /// Launch of `fused_others`.
     pub others: Shape,
 }
 
 /// Tables of both kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct FusedTables<'a> {
-    /// Of `fused`.
+    /// Tables of `fused`.
     pub records: HitTables<'a>,
-    /// Of `fused_others`.
+    /// Tables of `fused_others`.
     pub lanes: LaneTables<'a>,
 }
 
@@ -55,7 +55,7 @@ pub struct FusedTables<'a> {
 pub struct FusedBuffers<L: Launcher> {
     /// Selected events, a bit an event; empty without a list.
     pub selected: L::Buffer<u32>,
-    /// MEP layout: as many as [`bank_words`](super::gather::bank_words). Allen layout: empty.
+    /// MEP layout: [`bank_words`](super::gather::bank_words) words. Allen layout: empty.
     pub bank_words: L::Buffer<u32>,
     /// Counts, a word an event, if hits are counted first; else empty.
     pub counts: L::Buffer<u32>,
@@ -69,7 +69,7 @@ pub struct FusedBuffers<L: Launcher> {
     pub groups: L::Buffer<u32>,
     /// A word an event.
     pub others: L::Buffer<u32>,
-    /// Empty.
+    /// Empty buffer.
     pub nothing: L::Buffer<u32>,
 }
 

@@ -65,7 +65,7 @@ pub(super) fn before_and_all<B: Block>(block: &B, totals: simt::Shared<u32>) -> 
     (block.redux_add_sync(FULL_MASK, before), block.redux_add_sync(FULL_MASK, total))
 }
 
-/// Ranks that each thread looks at.
+/// Number of ranks a thread.
 #[inline(always)]
 pub(super) fn run_length<B: Block>(block: &B, n_ranks: u32) -> u32 {
     n_ranks.div_ceil(block.threads())

@@ -17,9 +17,7 @@ pub(super) const TILE_WORDS: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FusedShared {
     pub event: Shared<u32>,
-    /// Words of a `banks::Place`.
     pub place: Shared<u32>,
-    /// Numbers of lanes with hits and of strips.
     pub event_run: Shared<u32>,
     pub tile: Shared<u32>,
     /// Not 0: the event's hits are counted, and its first hit is known.
@@ -30,11 +28,9 @@ pub(super) struct FusedShared {
     /// For the slow counting: the first broken bank, and the hits.
     pub first_broken: Shared<u32>,
     pub n_slow: Shared<u32>,
-    /// For block scans: a word a warp.
     pub warp_totals: Shared<u32>,
     /// Clusters of each warp's part of the tile.
     pub warp_hits: Shared<u32>,
-    /// Boards named so far, a bit each.
     pub boards_seen: Shared<u32>,
     /// By bank: half-word of the batch at which the payload begins.
     pub payloads: Shared<u32>,

@@ -420,8 +420,8 @@ impl EmulatedBlock<'_> {
         self.touch_global(view, i, Touch::Atomic, location);
         let element = view.as_ptr().wrapping_add(i as usize);
         // SAFETY:
-        // - Aligned, good for reads and writes: `touch_global` returned, so `i` is below the view's length, and
-        //   `GlobalMut::new`, or the slice in `Executor::writable`, gives `len` such elements.
+        // - Aligned, good for reads and writes: `touch_global` checked `i`, for a view of `GlobalMut::new` or
+        //   `Executor::writable`.
         // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
         let before = unsafe { element.read() };
         let mut launch = self.context.launch.borrow_mut();
@@ -535,8 +535,7 @@ impl Block for EmulatedBlock<'_> {
     fn load_mut<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32) -> T {
         self.touch_global(view, i, Touch::Read, Location::caller());
         // SAFETY:
-        // - Aligned and readable: `touch_global` returned, so `i` is below the view's length, and `GlobalMut::new`, or the
-        //   slice in `Executor::writable`, gives `len` such elements.
+        // - Aligned and readable: `touch_global` checked `i`, for a view of `GlobalMut::new` or `Executor::writable`.
         // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
         unsafe { view.as_ptr().add(i as usize).read() }
     }
@@ -545,8 +544,7 @@ impl Block for EmulatedBlock<'_> {
         self.touch_global(view, i, Touch::Write, Location::caller());
         self.context.launch.borrow_mut().writes += 1;
         // SAFETY:
-        // - Aligned and writable: `touch_global` returned, so `i` is below the view's length, and `GlobalMut::new`, or the
-        //   slice in `Executor::writable`, gives `len` such elements.
+        // - Aligned and writable: `touch_global` checked `i`, for a view of `GlobalMut::new` or `Executor::writable`.
         // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
         unsafe { view.as_ptr().add(i as usize).write(value) };
     }

@@ -112,8 +112,8 @@ impl Executor {
         self.max_resident = if blocks == 0 { 1 } else { blocks };
     }
 
-    /// Notes the addresses of tables that all events share: later launches count their sectors apart (`table_sectors`),
-    /// since a GPU has them in its caches. Replaces earlier addresses.
+    /// Notes tables that all events share, and that a GPU has in its caches: later launches count their sectors apart
+    /// (`table_sectors`). Replaces earlier tables.
     pub fn constant(&mut self, addresses: impl IntoIterator<Item = usize>) {
         let tables = &mut self.state.get_mut().tables;
         tables.clear();

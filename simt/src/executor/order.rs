@@ -1,7 +1,6 @@
 //! Choices of a schedule, drawn from a seed.
 
-/// On average, barriers that a block passes before another gets its turn; and launches, or stretches between barriers,
-/// of which one holds a block or a warp back.
+/// One draw in this many gives a block's turn to another, or holds a warp or a block back.
 const RARELY: u64 = 4;
 
 /// Series of choices. Choice 0 is the plain one: blocks, warps and lanes by number, the latest value of an element.

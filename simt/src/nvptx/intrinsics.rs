@@ -58,8 +58,7 @@ fn shared_base() -> u32 {
     address
 }
 
-// Pointers are generic addresses, which need no conversion: of global memory they are the same, and shared, local and
-// constant memory lie in windows of their own.
+// (Generic addresses of global memory are its own: no conversion. Other memory lies in windows.)
 macro_rules! global_accesses {
     ($($load_nc:ident $load:ident $store:ident $type:ty, $class:ident, $bits:literal;)*) => {$(
         /// Loads through the read-only cache.

@@ -234,8 +234,7 @@ impl Block for Hardware {
         let update = T::lower(update);
         // SAFETY:
         // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change the element unless a barrier, or a release and an acquire, are between: `Hardware::new`
-        //   requires race-free kernels.
+        // - Only atomics change the element unless other accesses are ordered: `Hardware::new` requires race-free kernels.
         T::from_bits(unsafe {
             let element = view.as_ptr().add(i as usize);
             match size_of::<T>() {
@@ -252,8 +251,7 @@ impl Block for Hardware {
         }
         // SAFETY:
         // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change the element unless a barrier, or a release and an acquire, are between: `Hardware::new`
-        //   requires race-free kernels.
+        // - Only atomics change the element unless other accesses are ordered: `Hardware::new` requires race-free kernels.
         T::from_bits(unsafe {
             let element = view.as_ptr().add(i as usize);
             match (size_of::<T>(), acquire) {
@@ -272,8 +270,7 @@ impl Block for Hardware {
         }
         // SAFETY:
         // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change the element unless a barrier, or a release and an acquire, are between: `Hardware::new`
-        //   requires race-free kernels.
+        // - Only atomics change the element unless other accesses are ordered: `Hardware::new` requires race-free kernels.
         unsafe {
             let element = view.as_ptr().add(i as usize);
             match (size_of::<T>(), release) {

@@ -38,10 +38,9 @@ const TRAP: &str = "a panic that the compiler could not rule out, which ends the
                     an overflow, unwrap";
 const SPILL: &str = "registers that spill to local memory, or a stack";
 
-/// Finds what must not be in a kernel, in the text `ptx` and in ptxas's `usage` (empty if it was not asked). Places in
-/// the source need PTX with line tables (`-Cdebuginfo=line-tables-only`, with which
-/// [`Compiler::compile`](super::Compiler::compile) makes its errors): that of the instruction, or for a panic that of
-/// the branch that decides it.
+/// Finds what a kernel must not contain, in the PTX `ptx` and in ptxas's `usage`, which may be empty. With line tables
+/// in the PTX (`-Cdebuginfo=line-tables-only`, as in [`Compiler::compile`](super::Compiler::compile)), a finding has a
+/// place in the source: the instruction's, or for a panic that of the deciding branch.
 pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Finding> {
     let places = Places::of(ptx);
     let mut kernel = "";
@@ -116,7 +115,7 @@ struct Places<'a> {
     /// By line of the PTX: file, line and column of the latest instruction from the kernels' own sources.
     own: Vec<Option<(&'a str, u32, u32)>>,
     files: HashMap<&'a str, &'a str>,
-    /// By line of a block that only panics: line of the branch that decides it.
+    /// Line of a block that only panics → line of the branch to it.
     decided: HashMap<usize, usize>,
 }
 

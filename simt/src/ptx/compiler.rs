@@ -217,8 +217,7 @@ impl Compiler {
         )
     }
 
-    /// Returns the folder with `core`, this crate and the empty `compiler_builtins` that `no_std` crates link: the back
-    /// end expands every memory function in place.
+    /// Returns the folder with `core`, this crate and an empty `compiler_builtins`: no memory function stays a call.
     fn libraries(&self, kernels: &KernelCrate<'_>, work: &Path) -> Result<PathBuf, String> {
         let mut key = Fnv::new();
         key.add(self.version.as_bytes());

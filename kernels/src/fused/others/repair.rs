@@ -58,7 +58,7 @@ pub(super) struct Repair<'a, B> {
     pub block: &'a B,
     pub tables: &'a LaneTables<'a>,
     pub shared: OthersShared,
-    /// All of one length.
+    /// Arrays of one length.
     pub hits: HitArrays<'a>,
 }
 

@@ -12,7 +12,6 @@ use simt::{Shared, SharedLayout};
 pub(super) struct OthersShared {
     pub counters: HeaderCounters,
     pub bins: Shared<u32>,
-    /// Positions of the event's banks.
     pub found: Shared<u32>,
     pub next_item: Shared<u32>,
     /// Beginning of each group, counted from the event's first hit, and the end of the last.
@@ -20,7 +19,6 @@ pub(super) struct OthersShared {
     /// Clusters of each rank; then the first place of each, and the end; then each rank's next place.
     pub places: Shared<u32>,
     pub banks: UtBanks,
-    /// The lanes (v5) or banks (v4) that have hits.
     pub items: Shared<u16>,
     /// [`ROOM`] a warp: keys of the group that is sorted, and in `order` their hits.
     pub keys: Shared<u32>,
