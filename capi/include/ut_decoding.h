@@ -312,20 +312,20 @@ void ut_tables_free(UtTables *tables);
 // Number of sector groups of an event; 0 if `tables` is NULL.
 //
 // Preconditions:
-// - `tables` is NULL, or was made by this library and is not given back.
+// - `tables` is NULL, or was made by this library and is not freed.
 size_t ut_tables_n_groups(const UtTables *tables);
 
 // Version byte of the boards' banks: 3 (format v4) or 4 (format v5); 0 if `tables` is NULL.
 //
 // Preconditions:
-// - `tables` is NULL, or was made by this library and is not given back.
+// - `tables` is NULL, or was made by this library and is not freed.
 uint32_t ut_tables_bank_version(const UtTables *tables);
 
 // Writes the place of each of the `n` LHCbIDs at `ids`, as decoded, to `places`. Charge and strips of a cluster are in
 // `UtHits.clusters`.
 //
 // Preconditions:
-// - `tables` is NULL, or was made by this library and is not given back.
+// - `tables` is NULL, or was made by this library and is not freed.
 // - `ids` is NULL or can be read for `n` words.
 // - `places` is NULL or can be written for `n` places, and nothing else uses them during the call.
 UtStatus ut_tables_places(const UtTables *tables, const uint32_t *ids, size_t n, UtPlace *places);
@@ -343,7 +343,7 @@ UtStatus ut_hits_in(void *memory,
 // Makes a decoder for the tables, which may be freed afterwards. `options` may be NULL.
 //
 // Preconditions:
-// - `tables` is NULL, or was made by this library and is not given back.
+// - `tables` is NULL, or was made by this library and is not freed.
 // - `options` is NULL, or points to a UtOptions whose `size` is set.
 // - `decoder` is NULL or can be written.
 UtStatus ut_decoder_new(const UtTables *tables, const UtOptions *options, UtDecoder **decoder);
@@ -352,7 +352,7 @@ UtStatus ut_decoder_new(const UtTables *tables, const UtOptions *options, UtDeco
 //
 // Preconditions:
 // - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-// - `tables` is NULL, or was made by this library and is not given back.
+// - `tables` is NULL, or was made by this library and is not freed.
 UtStatus ut_decoder_set_tables(UtDecoder *decoder, const UtTables *tables);
 
 // Writes an upper bound of the batch's hits, for any contents, from the sizes of its banks. Takes about as long as
@@ -397,7 +397,7 @@ void ut_decoder_free(UtDecoder *decoder);
 // freed then. Of `options`, which may be NULL, `threads` is not used. Leaves the context current.
 //
 // Preconditions:
-// - `tables` is NULL, or was made by this library and is not given back.
+// - `tables` is NULL, or was made by this library and is not freed.
 // - `options` is NULL, or points to a UtOptions whose `size` is set.
 // - `context` is NULL or a context of this process; it is not destroyed before the decoder is freed.
 // - `cuda` is NULL or can be written.

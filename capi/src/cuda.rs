@@ -71,7 +71,7 @@ unsafe impl Versioned for UtCudaWork {
 /// freed then. Of `options`, which may be NULL, `threads` is not used. Leaves the context current.
 ///
 /// # Safety
-/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `tables` is NULL, or was made by this library and is not freed.
 /// - `options` is NULL, or points to a UtOptions whose `size` is set.
 /// - `context` is NULL or a context of this process; it is not destroyed before the decoder is freed.
 /// - `cuda` is NULL or can be written.

@@ -131,7 +131,7 @@ unsafe fn state<'a>(decoder: *const UtDecoder) -> Result<MutexGuard<'a, State>, 
 /// Makes a decoder for the tables, which may be freed afterwards. `options` may be NULL.
 ///
 /// # Safety
-/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `tables` is NULL, or was made by this library and is not freed.
 /// - `options` is NULL, or points to a UtOptions whose `size` is set.
 /// - `decoder` is NULL or can be written.
 #[unsafe(no_mangle)]
@@ -164,7 +164,7 @@ pub unsafe extern "C" fn ut_decoder_new(
 ///
 /// # Safety
 /// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `tables` is NULL, or was made by this library and is not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_decoder_set_tables(decoder: *mut UtDecoder, tables: *const UtTables) -> UtStatus {
     guarded(|| {

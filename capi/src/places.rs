@@ -61,7 +61,7 @@ fn place(tables: &DetectorTables, id: u32) -> UtPlace {
 /// `UtHits.clusters`.
 ///
 /// # Safety
-/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `tables` is NULL, or was made by this library and is not freed.
 /// - `ids` is NULL or can be read for `n` words.
 /// - `places` is NULL or can be written for `n` places, and nothing else uses them during the call.
 #[unsafe(no_mangle)]

@@ -117,7 +117,7 @@ pub unsafe extern "C" fn ut_tables_free(tables: *mut UtTables) {
 /// Number of sector groups of an event; 0 if `tables` is NULL.
 ///
 /// # Safety
-/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `tables` is NULL, or was made by this library and is not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_tables_n_groups(tables: *const UtTables) -> usize {
     // SAFETY: as the caller says.
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn ut_tables_n_groups(tables: *const UtTables) -> usize {
 /// Version byte of the boards' banks: 3 (format v4) or 4 (format v5); 0 if `tables` is NULL.
 ///
 /// # Safety
-/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `tables` is NULL, or was made by this library and is not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_tables_bank_version(tables: *const UtTables) -> u32 {
     // SAFETY: as the caller says.

@@ -125,7 +125,7 @@ pub struct Output<L: Launcher> {
 }
 
 impl Cluster {
-    /// Looks the cluster's strip up. `flip_origin` is what the mean strip of a flipped sector is subtracted from.
+    /// Looks up the cluster's strip. The mean strip of a flipped sector is subtracted from `flip_origin`.
     #[inline(always)]
     pub fn strip<B: Block>(self, block: &B, switches: Switches, tables: &Tables<'_>, flip_origin: f32) -> Strip {
         let slot = u32::from(self.slot);
