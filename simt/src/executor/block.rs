@@ -88,7 +88,6 @@ impl ThreadState {
     pub const NEW: Self =
         Self { status: Status::Runnable, answer: 0, clock: 1, seen: [0; 32], known: None, pending: None, fenced: None };
 
-    /// Describes what the thread does, for a message.
     pub fn doing(&self) -> String {
         match self.status {
             Status::Runnable => "still runs".to_owned(),
@@ -156,7 +155,6 @@ impl BlockState {
     }
 }
 
-/// A writable view of the launch.
 #[derive(Debug)]
 pub struct View {
     /// A shadow per element, up to the last that was touched.
@@ -181,7 +179,6 @@ pub struct LaunchState {
     pub views: Vec<View>,
     /// Tag of this launch's first view.
     pub first_tag: u32,
-    /// Number of `views` of this launch.
     pub n_views: u32,
     /// Latest atomic writes of elements of writable views, by view and place.
     pub atomics: HashMap<(u32, u32), LatestWrite>,
@@ -208,7 +205,6 @@ impl LaunchState {
     }
 }
 
-/// Data of a block that no thread changes.
 #[derive(Debug)]
 pub struct BlockContext<'a> {
     pub kernel: &'a str,

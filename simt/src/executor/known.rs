@@ -77,7 +77,6 @@ pub fn join(known: &mut Known, other: &Known) {
     }
 }
 
-/// The latest atomic write of an element.
 #[derive(Debug)]
 pub struct LatestWrite {
     record: Record,

@@ -39,11 +39,8 @@ pub struct Executor {
     /// State of earlier blocks, to be used again.
     spare: Vec<BlockState>,
     state: RefCell<LaunchState>,
-    /// Serial of the next block, from 1.
     next_serial: u32,
-    /// Accesses and collectives that a block may do.
     max_steps: u64,
-    /// Most blocks that have begun and are not done.
     max_resident: u32,
 }
 
@@ -112,8 +109,8 @@ impl Executor {
         self.max_resident = if blocks == 0 { 1 } else { blocks };
     }
 
-    /// Notes tables that all events share, and that a GPU has in its caches: later launches count their sectors apart
-    /// (`table_sectors`). Replaces earlier tables.
+    /// Notes tables that all events share: later launches count their sectors apart (`table_sectors`). Replaces earlier
+    /// ones.
     pub fn constant(&mut self, addresses: impl IntoIterator<Item = usize>) {
         let tables = &mut self.state.get_mut().tables;
         tables.clear();

@@ -28,7 +28,6 @@ const MOST_ROUNDS: u32 = 4;
 
 type ThreadRoutine = Coroutine<(), (), (), DefaultStack>;
 
-/// Stacks of threads, kept between blocks.
 #[derive(Default)]
 pub struct Stacks(Vec<DefaultStack>);
 
@@ -47,7 +46,6 @@ pub enum Turn {
     Waits,
 }
 
-/// A block that has begun.
 pub struct RunningBlock<'a> {
     /// Dropped before `context` and before what `'a` borrows: see `begin`.
     routines: Vec<ThreadRoutine>,
@@ -57,7 +55,6 @@ pub struct RunningBlock<'a> {
 }
 
 impl<'a> RunningBlock<'a> {
-    /// Begins a block.
     pub fn begin(
         context: BlockContext<'a>,
         kernel: &'a impl Fn(&EmulatedBlock<'_>),

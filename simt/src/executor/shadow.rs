@@ -12,7 +12,6 @@ use std::panic::Location;
 
 use super::known::Knowledge;
 
-/// Kind of access to an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Touch {
     #[default]
@@ -80,7 +79,6 @@ impl Record {
     pub const fn sharers(&self) -> Sharers {
         self.sharers
     }
-    /// Makes the record of one thread's access.
     pub const fn one(
         serial: u32,
         epoch: u32,

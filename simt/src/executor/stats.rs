@@ -20,7 +20,7 @@ pub struct LaunchStats {
     pub barriers: u64,
     /// Warp collectives: one per mask.
     pub collectives: u64,
-    /// Threads that took part in them.
+    /// Threads that took part in collectives.
     pub collective_lanes: u64,
     pub shared_loads: u64,
     pub shared_stores: u64,
@@ -38,7 +38,7 @@ pub struct LaunchStats {
     pub distinct_sectors: u64,
     /// Steps of warps that access global memory.
     pub warp_steps: u64,
-    /// Threads that took part in them.
+    /// Threads that took part in these steps.
     pub step_lanes: u64,
 }
 
@@ -120,7 +120,6 @@ struct Step {
     touch: Touch,
 }
 
-/// One place in the source that accesses global memory.
 #[derive(Debug)]
 struct Site {
     /// Address of the source location, only compared.

@@ -77,8 +77,6 @@ macro_rules! global_accesses {
             value
         }
 
-        /// Loads.
-        ///
         /// # Safety
         /// - `pointer` is aligned and readable.
         /// - No other thread writes there between the two barriers around.
@@ -93,8 +91,6 @@ macro_rules! global_accesses {
             value
         }
 
-        /// Stores.
-        ///
         /// # Safety
         /// - `pointer` is aligned and writable.
         /// - No other thread touches what is there between the two barriers around.

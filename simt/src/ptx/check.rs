@@ -78,7 +78,6 @@ pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Finding> {
     findings
 }
 
-/// Returns the fault of a line.
 fn fault(line: &str) -> Option<&'static str> {
     // (Without label or guard.)
     let line = line.strip_prefix('{').unwrap_or(line).trim();
@@ -110,7 +109,6 @@ fn fault(line: &str) -> Option<&'static str> {
     }
 }
 
-/// Line tables of a PTX text.
 struct Places<'a> {
     /// By line of the PTX: file, line and column of the latest instruction from the kernels' own sources.
     own: Vec<Option<(&'a str, u32, u32)>>,

@@ -63,7 +63,6 @@ impl KernelCrate<'_> {
         self.simt.unwrap_or(Path::new(env!("CARGO_MANIFEST_DIR"))).join("src")
     }
 
-    /// Files of this crate's device code, with their names in the hash.
     fn device_sources(&self) -> Result<Vec<(String, PathBuf)>, String> {
         let top = self.own_sources();
         let mut files = Vec::new();
@@ -262,7 +261,6 @@ impl Compiler {
     }
 }
 
-/// Number of core libraries built by this process: threads build in folders of their own.
 static BUILDS: AtomicU32 = AtomicU32::new(0);
 
 /// Kernel with a shared load between any two barriers.
@@ -288,7 +286,6 @@ pub unsafe extern \"ptx-kernel\" fn probe(to: simt::GlobalMut<'_, u32>) {
 }
 ";
 
-/// Barriers and shared accesses of the probe, in order.
 const PROBED: [&str; 8] = [
     "st.shared.u32",
     "bar.warp.sync",
