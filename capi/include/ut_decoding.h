@@ -28,7 +28,7 @@
 // Groups of sectors of nearly the same x, as Allen had them in 2024: 84 in the real geometry.
 #define UT_GROUPS_UNIQUE_X 1
 
-// Added to a grouping: boards and geometry need not fit each other, and a batch's version is not guessed from its sizes.
+// Added to a grouping: boards and geometry need not fit each other, nor the batches' sizes their version.
 #define UT_TRUST_TABLES 256
 
 // Event by event: the block of event `e` is at `raw + offsets[e]`.
@@ -56,7 +56,7 @@
 // In `UtCudaResult.trouble` of ut_cuda_count: `selected` lists events that the batch does not have. They are left out.
 #define UT_CUDA_NO_SUCH_EVENT 4
 
-// In `UtCudaResult.trouble` of ut_cuda_write: `versions` has banks of another version than the tables. They have no hits.
+// In `UtCudaResult.trouble` of ut_cuda_write: banks have another version than the tables, and no hits, by `versions`.
 #define UT_CUDA_WRONG_VERSION 8
 
 // A decoder on a GPU: tables and compiled kernels. It keeps nothing of a batch: any number of batches can be in

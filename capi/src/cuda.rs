@@ -22,7 +22,7 @@ pub const UT_CUDA_NO_ROOM: u32 = 2;
 /// In `UtCudaResult.trouble` of ut_cuda_count: `selected` lists events that the batch does not have. They are left out.
 pub const UT_CUDA_NO_SUCH_EVENT: u32 = 4;
 
-/// In `UtCudaResult.trouble` of ut_cuda_write: `versions` has banks of another version than the tables. They have no hits.
+/// In `UtCudaResult.trouble` of ut_cuda_write: banks have another version than the tables, and no hits, by `versions`.
 pub const UT_CUDA_WRONG_VERSION: u32 = 8;
 
 const _: () = assert!(UT_CUDA_NO_ROOM == HITS_OVERFLOW && UT_CUDA_NO_SUCH_EVENT == NO_SUCH_EVENT);

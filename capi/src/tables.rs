@@ -13,7 +13,7 @@ pub const UT_GROUPS_Y_ROWS: u32 = 0;
 /// Groups of sectors of nearly the same x, as Allen had them in 2024: 84 in the real geometry.
 pub const UT_GROUPS_UNIQUE_X: u32 = 1;
 
-/// Added to a grouping: boards and geometry need not fit each other, and a batch's version is not guessed from its sizes.
+/// Added to a grouping: boards and geometry need not fit each other, nor the batches' sizes their version.
 pub const UT_TRUST_TABLES: u32 = 256;
 
 /// Boards, geometry and grouping of a detector, checked. Immutable: any threads and decoders may share them.

@@ -1,6 +1,6 @@
 //! From a cluster to a hit (docs/format.md, "From a cluster to a hit").
 //!
-//! All f32, in the order of operations that docs/format.md gives, nothing contracted: every backend gives the same bits.
+//! All f32, in docs/format.md's order of operations, nothing contracted: every backend gives the same bits.
 
 use crate::bank::v4;
 use crate::detector::{BankVersion, SectorConstants, Slot};

@@ -209,7 +209,7 @@ pub trait Block {
     /// Element `i`, which other blocks may change meanwhile: relaxed, or with [acquire](Self::atomic_load_acquire).
     #[track_caller]
     fn atomic_read<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, acquire: bool) -> T;
-    /// Writes element `i`, which other blocks may read meanwhile: relaxed, or with [release](Self::atomic_store_release).
+    /// Writes element `i`, which other blocks may read meanwhile: relaxed, or to [release](Self::atomic_store_release).
     #[track_caller]
     fn atomic_write<T: AtomicScalar>(&self, view: GlobalMut<'_, T>, i: u32, value: T, release: bool);
     methods! {

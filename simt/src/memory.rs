@@ -25,8 +25,7 @@ macro_rules! plain_numbers {
 }
 plain_numbers!(u8 u16 u32 u64 i8 i16 i32 i64 f32 f64);
 
-/// Number that one instruction loads or stores: of 1, 2, 4 or 8 bytes, aligned to its size, on which unsafe code
-/// relies.
+/// Number that one instruction loads or stores: of 1, 2, 4 or 8 bytes, aligned to its size. Unsafe code relies on it.
 pub trait Scalar: Plain + sealed::Sealed {
     /// The value's bits, zero-extended.
     fn to_bits(self) -> u64;
@@ -369,8 +368,7 @@ impl SharedLayout {
         }
     }
 
-    /// Joins layouts of arrays that are not used at the same time, one a continued copy of the other; continues behind
-    /// both.
+    /// Joins layouts of arrays that are not used at the same time, one a continued copy of the other.
     #[must_use]
     #[inline(always)]
     pub const fn or(self, other: Self) -> Self {

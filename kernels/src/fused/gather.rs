@@ -23,7 +23,7 @@ pub const GATHER_THREADS: u32 = 256;
 /// Banks that a warp takes at a time: their words fill a sector.
 const BANKS: u32 = 8;
 
-/// Words from one event to the next in shared memory: one more, so that warp lanes hit different banks of shared memory.
+/// Words from one event to the next in shared memory: one more, so that warp lanes hit different memory banks.
 const STRIDE: u32 = BANKS + 1;
 
 /// Blocks that share the banks of the same 32 events.

@@ -1,4 +1,4 @@
-//! Step 5 in tables whose lanes overlap in x, as in unique-x: a warp sorts groups while their hits are in its registers.
+//! Step 5 if most lanes overlap in x, as in unique-x: a warp sorts groups while their hits are in its registers.
 //!
 //! ```text
 //! warp lane   0  1  2  3  4  5        whole groups, as many as fit in a warp
@@ -28,7 +28,7 @@ impl Maker<'_> {
         let parts = Parts::of(block, shared, n_strips);
         let tile_end = before + parts.all(block);
         let base = block.shared_load(shared.base, 0);
-        // The groups of a warp begin in its share of the tile; the first warp also has the rest of one that began before.
+        // The groups of a warp begin in its share of the tile; the first warp also has the rest of an earlier one.
         let share = (tile_end - before).div_ceil(block.warps().max(1));
         let mut at = before + block.warp_id() * share;
         let end = (at + share).min(tile_end);

@@ -134,7 +134,7 @@ impl Hit {
 }
 
 impl Parts {
-    /// Returns the parts of a tile of `n` strips. All lanes of the warp call, after a barrier since the strips were read.
+    /// Returns the parts of a tile of `n` strips. All lanes call, after a barrier since the strips were read.
     #[inline(always)]
     pub fn of<B: Block>(block: &B, shared: &FusedShared, n: u32) -> Self {
         let lane = block.lane_id();

@@ -120,7 +120,7 @@ fn mark_one<B: Block>(block: &B, shared: &FusedShared, place: u32) {
     }
 }
 
-/// Marks the strips of a later tile that begin a lane: bit `i` is strip `start + i`. All threads call, between barriers.
+/// Marks the strips of a tile that begin a lane: bit `i` is strip `start + i`. All threads call, between barriers.
 #[inline(always)]
 pub(super) fn mark<B: Block>(block: &B, shared: &FusedShared, start: u32) {
     let room = shared.lane_begins.len() * WARP_SIZE;

@@ -109,8 +109,7 @@ impl Executor {
         self.max_resident = if blocks == 0 { 1 } else { blocks };
     }
 
-    /// Notes tables that all events share: later launches count their sectors apart (`table_sectors`). Replaces earlier
-    /// ones.
+    /// Notes, in place of earlier ones, tables that all events share: launches count their sectors as `table_sectors`.
     pub fn constant(&mut self, addresses: impl IntoIterator<Item = usize>) {
         let tables = &mut self.state.get_mut().tables;
         tables.clear();

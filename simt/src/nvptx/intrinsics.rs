@@ -195,7 +195,7 @@ macro_rules! atomics {
         #[inline(always)]
         pub(super) unsafe fn $name(pointer: *const $type) -> $type {
             let value: $type;
-            // SAFETY: reads one aligned, readable element, required of `pointer`. Not `pure`: the value may differ each time.
+            // SAFETY: reads one aligned, readable element, required of `pointer`. Not `pure`: the value may change.
             unsafe { asm!(concat!($instruction, " {}, [{}];"), out($class) value, in(reg64) pointer, options(nostack)) };
             value
         }

@@ -234,7 +234,7 @@ impl Block for Hardware {
         let update = T::lower(update);
         // SAFETY:
         // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change the element unless other accesses are ordered: `Hardware::new` requires race-free kernels.
+        // - Only atomics change it unless other accesses are ordered: `Hardware::new` requires race-free kernels.
         T::from_bits(unsafe {
             let element = view.as_ptr().add(i as usize);
             match size_of::<T>() {
@@ -251,7 +251,7 @@ impl Block for Hardware {
         }
         // SAFETY:
         // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change the element unless other accesses are ordered: `Hardware::new` requires race-free kernels.
+        // - Only atomics change it unless other accesses are ordered: `Hardware::new` requires race-free kernels.
         T::from_bits(unsafe {
             let element = view.as_ptr().add(i as usize);
             match (size_of::<T>(), acquire) {
@@ -270,7 +270,7 @@ impl Block for Hardware {
         }
         // SAFETY:
         // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change the element unless other accesses are ordered: `Hardware::new` requires race-free kernels.
+        // - Only atomics change it unless other accesses are ordered: `Hardware::new` requires race-free kernels.
         unsafe {
             let element = view.as_ptr().add(i as usize);
             match (size_of::<T>(), release) {
@@ -299,8 +299,8 @@ impl Block for Hardware {
         }
         // (Not a branch, which would keep loads from being issued together.)
         let offset = element(array, i.min(array.len() - 1));
-        // SAFETY: the element is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
-        // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
+        // SAFETY: the element is below the array's length, and `Hardware::new` requires that the launch gave the shared
+        // memory in which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
         unsafe {
             T::from_bits(match size_of::<T>() {
                 1 => u64::from(intrinsics::load_shared_u8(offset)),

@@ -31,8 +31,7 @@
 //! }
 //! ```
 //!
-//! Cost of a pass: five barriers, a block scan, and per 32 keys two matches, two shuffles, and two atomics for each
-//! digit that occurs.
+//! Cost of a pass: five barriers, a block scan, and per 32 keys two matches, two shuffles, two atomics a digit.
 
 use core::ops::Range;
 

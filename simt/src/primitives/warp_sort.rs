@@ -14,8 +14,7 @@
 //! ```
 //!
 //! Cost of a segment sorted by counting: n reads of a key for each 32 keys, n writes, one warp barrier. Each pass of a
-//! longer one: for each key its index and log₂ of the run's length times an index and a key, one index written; one
-//! warp barrier.
+//! longer one: for each key its index and log₂ of the run's length times an index and a key, one write; one barrier.
 
 use crate::{Block, FULL_MASK, Global, GlobalMut, WARP_SIZE};
 

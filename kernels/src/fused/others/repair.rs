@@ -2,8 +2,7 @@
 //!
 //! A warp takes [`PACK`] groups of the list: groups that fit in 32 lanes together, up to 64 hits two a lane, both
 //! sorted by counting the smaller x; up to [`ROOM`] by a bitonic sort in shared memory, then column by column; more in
-//! place. Hits with equal keys are of one sector, since an `LHCbID` determines it: they differ by the strip alone,
-//! which y and z follow.
+//! place. Hits with equal keys are of one sector, since an `LHCbID` determines it: they differ by strip, y and z.
 
 use super::shared::{MAX_WARPS, OthersShared};
 use super::sort::warp_sort_in_place;

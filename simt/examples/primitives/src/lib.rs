@@ -225,8 +225,8 @@ mod entry {
         ($($name:ident($($argument:ident: $t:ty),*);)*) => {$(
             #[unsafe(no_mangle)]
             unsafe extern "ptx-kernel" fn $name($($argument: $t),*) {
-                // SAFETY: the host launches full warps with the shared memory of the kernel, and views of device memory; the
-                // tests find the kernels free of races and divergent collectives.
+                // SAFETY: the host launches full warps with the shared memory of the kernel, and views of device
+                // memory; the tests find the kernels free of races and divergent collectives.
                 super::$name(&unsafe { Hardware::new() }, $($argument),*);
             }
         )*};
