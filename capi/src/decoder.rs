@@ -181,8 +181,7 @@ pub unsafe extern "C" fn ut_decoder_set_tables(decoder: *mut UtDecoder, tables: 
 ///
 /// # Safety
 /// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-/// - `batch` is NULL, or points to a UtBatch whose `size` is set, and whose pointers are each NULL or can be read for the
-///   length beside them.
+/// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for the lengths beside.
 /// - `max_hits` is NULL or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_decoder_max_hits(
@@ -220,10 +219,10 @@ pub unsafe extern "C" fn ut_decoder_count(
 ///
 /// # Safety
 /// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-/// - `batch` is NULL, or points to a UtBatch whose `size` is set, and whose pointers are each NULL or can be read for the
-///   length beside them; nothing writes there during the call.
-/// - `hits` is NULL, or points to a UtHits whose `size` is set, and whose pointers are each NULL or can be read and written
-///   for the length beside them; nothing else uses them during the call.
+/// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for the lengths beside;
+///   nothing writes there during the call.
+/// - `hits` is NULL, or a UtHits whose `size` is set, and whose pointers are NULL or can be read and written for the
+///   lengths beside; nothing else uses them during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_decoder_decode(
     decoder: *mut UtDecoder,

@@ -239,7 +239,6 @@ impl Maker<'_> {
         let (n, id) = match self.version {
             BankVersion::V4 => {
                 let word = word.0 as u16;
-                // (512 strips a lane.)
                 let strip_id = (v4::channel(word) & 0x1FF) + 1;
                 let n = 0.25 * v4::fraction(word) as f32 + strip_id as f32 - class.first_strip as f32;
                 (n, first + strip_id - 1)
@@ -321,7 +320,6 @@ mod tests {
     fn the_nearest_strip_is_that_of_whole_numbers_where_it_is_close_to_being_another() {
         for weight in 1..=31 * Sums::MAX_SIZE {
             for strip in 0..512u32 {
-                // Around halfway between two strips, and around each.
                 for near in [strip * weight + weight / 2, strip * weight] {
                     for sum in near.saturating_sub(1)..=(near + 1).min(511 * weight) {
                         let nearest = (2 * sum + weight) / (2 * weight);

@@ -150,7 +150,6 @@ impl Sums {
     /// Returns the sums, or 0 if this is a strip.
     #[inline(always)]
     pub const fn or_none(self) -> Self {
-        // (Its highest bit everywhere.)
         Self(self.0 & (self.0.cast_signed() >> 31).cast_unsigned())
     }
 

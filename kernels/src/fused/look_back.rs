@@ -74,7 +74,6 @@ impl LookBack<'_> {
         let mut sum = 0u32;
         let mut end = ticket;
         while end > 0 {
-            // Before the first block there is nothing.
             let state = if lane < end { block.atomic_load(self.0, end - lane) } else { INCLUSIVE };
             let last = block.ballot_sync(FULL_MASK, state & INCLUSIVE != 0);
             // Lanes up to the first with an inclusive prefix.

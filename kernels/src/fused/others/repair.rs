@@ -133,7 +133,6 @@ impl<B: Block> Repair<'_, B> {
         }
     }
 
-    /// Sorts a group of up to 64 hits, two a lane.
     #[inline(always)]
     fn in_pairs_of_lanes(&self, start: u32, n: u32) {
         let (block, lane) = (self.block, self.block.lane_id());
