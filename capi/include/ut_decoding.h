@@ -360,7 +360,7 @@ UtStatus ut_decoder_set_tables(UtDecoder *decoder, const UtTables *tables);
 //
 // Preconditions:
 // - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for the lengths beside.
+// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for their lengths.
 // - `max_hits` is NULL or can be written.
 UtStatus ut_decoder_max_hits(UtDecoder *decoder,
                              const UtBatch *batch,
@@ -377,10 +377,10 @@ UtStatus ut_decoder_count(UtDecoder *decoder, const UtBatch *batch, UtHits *hits
 //
 // Preconditions:
 // - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for the lengths beside;
+// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for their lengths;
 //   nothing writes there during the call.
-// - `hits` is NULL, or a UtHits whose `size` is set, and whose pointers are NULL or can be read and written for the
-//   lengths beside; nothing else uses them during the call.
+// - `hits` is NULL, or a UtHits whose `size` is set, and whose pointers are NULL or can be read and written for
+//   their lengths; nothing else uses them during the call.
 UtStatus ut_decoder_decode(UtDecoder *decoder,
                            const UtBatch *batch,
                            UtHits *hits);

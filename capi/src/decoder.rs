@@ -181,7 +181,7 @@ pub unsafe extern "C" fn ut_decoder_set_tables(decoder: *mut UtDecoder, tables: 
 ///
 /// # Safety
 /// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-/// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for the lengths beside.
+/// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for their lengths.
 /// - `max_hits` is NULL or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_decoder_max_hits(
@@ -219,10 +219,10 @@ pub unsafe extern "C" fn ut_decoder_count(
 ///
 /// # Safety
 /// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-/// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for the lengths beside;
+/// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for their lengths;
 ///   nothing writes there during the call.
-/// - `hits` is NULL, or a UtHits whose `size` is set, and whose pointers are NULL or can be read and written for the
-///   lengths beside; nothing else uses them during the call.
+/// - `hits` is NULL, or a UtHits whose `size` is set, and whose pointers are NULL or can be read and written for
+///   their lengths; nothing else uses them during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_decoder_decode(
     decoder: *mut UtDecoder,

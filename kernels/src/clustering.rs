@@ -10,7 +10,7 @@ pub trait Sums: Copy + Default {
     /// One strip more, with this charge.
     #[must_use]
     fn with(self, adc: u32) -> Self;
-    /// Strips.
+    /// Number of strips.
     fn size(self) -> u32;
     /// Sum of the charges.
     fn charge(self) -> u32;

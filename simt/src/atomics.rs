@@ -63,7 +63,7 @@ pub trait AtomicScalar: Scalar {
     /// Instruction of an update.
     fn lower(update: Update<Self>) -> BitUpdate<Self>;
 
-    /// Sum, as an atomic adds.
+    /// Sum of two values, as atomics add them.
     #[must_use]
     fn sum(self, other: Self) -> Self;
 }

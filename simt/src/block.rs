@@ -74,7 +74,6 @@ macro_rules! updates {
     };
 }
 
-/// Operations of a thread of a block.
 /// Operations of a thread of a block. Methods record the caller's place in the source for the executor's messages.
 ///
 /// **Collectives** (`*_sync`): the caller is in `mask`, and all warp lanes of `mask` must call the same collective, at

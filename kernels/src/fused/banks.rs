@@ -19,7 +19,7 @@ pub(super) struct Banks<'a> {
     pub raw: NonEmpty<'a, u32>,
 }
 
-/// Place of an event, checked as far as its banks share it. The block keeps one in shared memory.
+/// Place of an event's banks in the batch. The block keeps one in shared memory.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub n_banks: u32,

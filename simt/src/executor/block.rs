@@ -123,9 +123,9 @@ pub struct BlockState {
     pub epoch: u32,
     /// In words of eight bytes, for their alignment.
     pub shared: Vec<u64>,
-    /// One a byte of shared memory.
+    /// Shadow of each byte of shared memory.
     pub shared_shadow: Vec<Shadow>,
-    /// One for eight bytes of shared memory.
+    /// Granule of each eight bytes of shared memory.
     pub granules: Vec<Granule>,
 }
 

@@ -118,7 +118,7 @@ pub fn products<B: Block>(block: &B, values: Global<'_, f64>, products: GlobalMu
 }
 
 /// Length of the gradient of a picture of `width` columns, a thread a pixel, on blocks and a grid of two dimensions.
-/// Pixels beyond the edge are those on it.
+/// Pixels at the edge repeat beyond it.
 #[inline(always)]
 pub fn gradient<B: Block>(block: &B, picture: Global<'_, f32>, result: GlobalMut<'_, f32>, width: u32) {
     let x = block.block_idx_x() * block.block_dim_x() + block.thread_idx_x();
