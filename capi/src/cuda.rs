@@ -146,7 +146,7 @@ unsafe fn device_batch(batch: *const UtBatch, table: BankVersion) -> Result<(UtB
     Ok((batch, there))
 }
 
-/// Writes the bytes of work space that the batch takes, for any contents: only the arrays' lengths matter, and the
+/// Writes how many bytes of work space the batch takes, for any contents: only the arrays' lengths matter, and the
 /// pointers may be NULL or of the device. In all calls, a list of events is refused with UT_BAD_ARGUMENT if the tables
 /// have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
 ///
