@@ -18,8 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The version of this interface. Programs that were compiled with a header of this version run with every library that has
-// it; the name of the shared library has it, too.
+// Version of this interface. Programs compiled with a header of this version run with every library of this version,
+// which is also in the shared library's name.
 #define UT_ABI_VERSION 1
 
 // Groups of rows in y, 72 an event: group 18 * layer + row.
@@ -28,57 +28,53 @@
 // Groups of sectors of nearly the same x, as Allen had them in 2024: 84 in the real geometry.
 #define UT_GROUPS_UNIQUE_X 1
 
-// Added to a grouping: boards and geometry need not fit each other, and batches without a version are not looked at for one.
-// For callers who know better: hits are where these tables say.
+// Added to a grouping: boards and geometry need not fit each other, nor the batches' sizes their version.
 #define UT_TRUST_TABLES 256
 
 // Event by event: the block of event `e` is at `raw + offsets[e]`.
 #define UT_LAYOUT_ALLEN 0
 
-// Bank by bank, as the event builder delivers them: the fragment of bank `b` of event `e` is at
+// Bank by bank, as the event builder delivers: the payload of bank `b` of event `e` is at
 // `raw + offsets[2 + n_banks * (1 + e) + b]`.
 #define UT_LAYOUT_MEP 1
 
-// The version byte of banks of format v4: simulation up to 2021.
+// Version byte of banks of format v4: simulation up to 2021.
 #define UT_VERSION_V4 3
 
-// The version byte of banks of format v5: Run 3.
+// Version byte of banks of format v5: Run 3.
 #define UT_VERSION_V5 4
 
-// Counters of an event in the report, in the order in which they lie; `ut_count_name()` has their names.
+// Number of counters of an event in the report; `ut_count_name()` names them in their order.
 #define UT_N_COUNTS 15
 
 // Bytes of a hit: seven numbers of four.
 #define UT_HIT_BYTES 28
 
-// In `UtCudaResult.trouble`, of ut_cuda_write: `max_hits` is less than `n_hits`. The events whose hits did not fit were not
-// written.
+// In `UtCudaResult.trouble` of ut_cuda_write: `n_hits` exceeds `max_hits`. Events that did not fit are not written.
 #define UT_CUDA_NO_ROOM 2
 
-// In `UtCudaResult.trouble`, of ut_cuda_count: `selected` lists an event that the batch does not have. It is left out.
+// In `UtCudaResult.trouble` of ut_cuda_count: `selected` lists events that the batch does not have. They are left out.
 #define UT_CUDA_NO_SUCH_EVENT 4
 
-// In `UtCudaResult.trouble`, of ut_cuda_write: `versions` says that banks are of another version than the tables'. They have no hits.
+// In `UtCudaResult.trouble` of ut_cuda_write: banks have another version than the tables, and no hits, by `versions`.
 #define UT_CUDA_WRONG_VERSION 8
 
-// A decoder on a GPU: tables, and compiled kernels. It keeps nothing of a batch, so that any number of batches can be in
-// flight, on as many streams and from as many threads as one likes, each with a work space of its own.
+// A decoder on a GPU: tables and compiled kernels. It keeps nothing of a batch: any number of batches can be in
+// flight, on any streams and from any threads, each with a work space of its own.
 typedef struct UtCuda UtCuda;
 
-// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. A forked process does not
-// have the threads of a decoder made before with more than one: there, decoding and counting return UT_BAD_ARGUMENT, and
-// it can be freed. It takes 7 MB a thread, whatever the batches hold; and if the caller wants no report, 60 bytes for each
-// event of the largest batch.
+// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. In a forked process,
+// a decoder with several threads can be freed, but decoding and counting return UT_BAD_ARGUMENT. It takes 7 MB a
+// thread, for any batch; and if the caller wants no report, 60 bytes for each event of the largest batch.
 typedef struct UtDecoder UtDecoder;
 
-// Boards, geometry and grouping of a detector, checked. They never change, and any number of threads and decoders can use
-// them at the same time.
+// Boards, geometry and grouping of a detector, checked. Immutable: any threads and decoders may share them.
 typedef struct UtTables UtTables;
 
 // Result of a call: UT_OK, or one of the errors below. `ut_message()` says more.
 typedef int32_t UtStatus;
 
-// Place of a hit: the fields of its LHCbID, and what the tables know of its strip. docs/columns.md says what each means.
+// Place of a hit: the fields of its LHCbID, and the tables' entries for its strip; docs/columns.md explains them.
 typedef struct {
   // Sector id, 0 to 1047; 65535 where the detector has no such sector.
   uint16_t sector_id;
@@ -102,21 +98,20 @@ typedef struct {
   uint8_t lane;
   // 1: the sector's strips are numbered against x.
   uint8_t flipped;
-  // 0.
+  // Reserved: 0.
   uint8_t reserved;
 } UtPlace;
 
 // Arrays of the caller for the results of a batch, each aligned to 4 bytes, none overlapping another. Set everything
 // to 0, then `size`, and what is wanted.
 //
-// Hits lie event by event, in an event group by group (see UT_GROUPS_Y_ROWS), and in a group by ascending x and id. An event
-// has `n_groups` groups, as `ut_tables_n_groups()` says. The seven arrays may lie anywhere, with room for `max_hits` each;
-// `ut_hits_in()` lays them out back to back in one piece of memory, which with exactly as much room as there are hits is the
-// shape that Allen's consumers take.
+// Hits are ordered by event, group (see UT_GROUPS_Y_ROWS), x and id. An event has `ut_tables_n_groups()` groups. The
+// seven arrays may lie anywhere, with room for `max_hits` each; `ut_hits_in()` lays them out back to back in one piece
+// of memory, which with exactly as much room as hits is the shape that Allen's consumers take.
 typedef struct {
   // sizeof(UtHits).
   size_t size;
-  // Room for hits in each of the seven arrays. `ut_decoder_count()` does not look at it, nor at them.
+  // Room for hits in each of the seven arrays. `ut_decoder_count()` uses neither.
   size_t max_hits;
   // y of the strip's lower end, mm.
   float *y_begin;
@@ -132,25 +127,24 @@ typedef struct {
   float *weight;
   // LHCbID: 3 in the top four bits, then the channel: sector, and strip counted from 0 (docs/columns.md).
   uint32_t *id;
-  // Strips of each hit, in a word: bits 0 to 12 the sum of their ADC counts, 13 to 20 their number, 21 to 29
-  // the first of them. Of format v5 and on the CPU only; NULL: not wanted.
+  // Strips of each hit, in a word: bits 0 to 12 the sum of their ADC counts, 13 to 20 their number, 21 to 29 the
+  // first of them. For format v5 on the CPU only; NULL: not wanted.
   uint32_t *clusters;
-  // Ends of groups: those of group `g` of event `e` are the hits from `offsets[e * n_groups + g]` to
-  // `offsets[e * n_groups + g + 1]`, and the last one is the number of hits. Events that are not selected are empty.
+  // Offsets of groups: group `g` of event `e` has the hits from `offsets[e * n_groups + g]` to the next offset; the
+  // last offset is the number of hits. Events that are not selected are empty.
   uint32_t *offsets;
   // Words of `offsets`, at least n_events * n_groups + 1.
   size_t n_offsets;
-  // UT_N_COUNTS counters an event: the banks and strips that were read, then what was wrong (docs/policy.md). NULL: not
-  // wanted.
+  // UT_N_COUNTS counters an event: banks and strips read, then what was wrong (docs/policy.md). NULL: not wanted.
   uint32_t *report;
-  // Words of `report`, at least n_events * UT_N_COUNTS where it is wanted.
+  // Words of `report`, at least n_events * UT_N_COUNTS if it is wanted.
   size_t n_report;
-  // Written by ut_decoder_count and ut_decoder_decode: the number of hits. 0 after an error. A GPU's is in UtCudaResult.
+  // Number of hits, written by ut_decoder_count and ut_decoder_decode; 0 after an error. A GPU's is in UtCudaResult.
   size_t n_hits;
 } UtHits;
 
-// Rules by which banks become hits. Set everything to 0, then `size`: these are the production values of 2026. The banks of
-// format v4 come clustered, and none of this changes their hits, nor anything the results of another field.
+// Rules by which banks become hits. Set everything to 0, then `size`: these are the production values of 2026. Banks
+// of format v4 come clustered: nothing here changes their hits.
 typedef struct {
   // sizeof(UtOptions).
   size_t size;
@@ -158,102 +152,98 @@ typedef struct {
   uint32_t no_clustering;
   // 1: a cluster's position is the plain mean of its strips; 0: the mean weighted by ADC counts.
   uint32_t geometric;
-  // Strips that a cluster may have; 0: 128.
+  // Most strips of a cluster; 0: 128.
   uint32_t max_cluster_size;
   // 1: clusters above the maximum are cut to their first strips; 0: they are dropped.
   uint32_t save_above_max;
-  // Number from which strips of flipped sectors count: 511 (Allen since v7r9), or 512 (before); 0: 511. v4 banks have none.
+  // Number from which strips of flipped sectors count: 511 (Allen since v7r9; also 0), or 512. v4 banks have none.
   uint32_t flip_from;
-  // Threads that share the events of a batch on the CPU: 0 and 1 mean the thread that calls, and none is started; at most
-  // 1024. The results are the same. A trigger that has its own threads makes a decoder for each of them.
+  // Threads that share the events of a batch on the CPU, at most 1024; 0 and 1: the calling thread alone. The
+  // results are the same. A trigger with threads of its own makes a decoder for each.
   uint32_t threads;
 } UtOptions;
 
-// Raw banks where they lie. The bytes and words are not trusted: each is checked against the lengths given here before it
-// is followed, and what contradicts itself costs only its bank or event, and is counted. Set everything to 0, then `size`.
+// Raw banks where they lie, not trusted: each number is checked against the lengths given here before it is followed;
+// a contradiction costs only its bank or event, and is counted. Set everything to 0, then `size`.
 //
-// All numbers are little endian. Allen layout: at `raw + offsets[e]` begin `u32 n_banks; u32 rel[n_banks + 1];` and behind
-// them the banks, each at the place that `rel` says, counted from there: a `u32` sourceID, then the payload, padded to 4
-// bytes. MEP layout: `offsets` are n_banks, 0, n_banks sourceIDs, then n_banks offsets into `raw` an event; at each of them
-// is the payload alone. docs/format.md has the rest.
+// All numbers are little endian. Allen layout: at `raw + offsets[e]` begin `u32 n_banks; u32 rel[n_banks + 1];` and
+// behind them the banks, each at its `rel`, counted from there: a `u32` sourceID, then the payload, padded to 4 bytes.
+// MEP layout: `offsets` are n_banks, 0, n_banks sourceIDs, then n_banks offsets of payloads in `raw` an event.
+// docs/format.md has the rest.
 typedef struct {
   // sizeof(UtBatch).
   size_t size;
   // UT_LAYOUT_ALLEN or UT_LAYOUT_MEP.
   uint32_t layout;
-  // Events, from `first_event` on, selected or not. Results have a place for each of them.
+  // Number of events from `first_event` on, selected or not. Results have a place for each.
   uint32_t n_events;
-  // The first event, as the arrays count them: not 0 where an interval of the events that they hold is decoded.
+  // First event to decode, as the arrays count events: not 0 for an interval of them.
   uint32_t first_event;
-  // 1: only the events that `selected` lists are decoded; the others have no hits, and nothing is counted for them. 0: all.
+  // 1: decodes only the events in `selected`; the others have no hits and no counts. 0: decodes all.
   uint32_t only_selected;
-  // The events to decode, counted from `first_event`, each below `n_events`, in any order; one that is listed twice is
-  // decoded once.
+  // Events to decode, counted from `first_event`, each below `n_events`, in any order; repetitions do no harm.
   const uint32_t *selected;
   // Words of `selected`; may be 0.
   size_t n_selected;
-  // The bytes that `offsets` point into, at any address.
+  // Bytes that `offsets` point into, at any address.
   const uint8_t *raw;
   // Bytes of `raw`; on a GPU less than 4 GiB.
   size_t raw_bytes;
-  // Positions of events or fragments, as said above.
+  // Positions of events or payloads, as above.
   const uint32_t *offsets;
-  // Words of `offsets`: one for each event up to the last one that is decoded (Allen), or
-  // 2 + n_banks * (1 + first_event + n_events) (MEP). There may be more.
+  // Words of `offsets`, at least one for each event up to the last (Allen), or
+  // 2 + n_banks * (1 + first_event + n_events) (MEP).
   size_t n_offsets;
-  // Sizes of the payloads in bytes, without sourceID word and padding, as u16: first a word for each event (Allen) or bank
-  // (MEP) that says where its sizes begin, counted in u16 from the start of this array; then the sizes, bank by bank
-  // (Allen) or event by event (MEP).
+  // Sizes of payloads in bytes, without sourceID word and padding, as u16. First comes a word for each event (Allen)
+  // or bank (MEP): the place of its sizes, counted in u16 from the start of this array. Then come the sizes.
   const uint32_t *sizes;
   // Words of `sizes`.
   size_t n_sizes;
-  // The same with u8 bank types, counted in bytes. Types 66 and 68 have hits.
+  // Bank types, u8, behind such words, which count bytes. Types 66 and 68 have hits.
   const uint32_t *types;
   // Words of `types`.
   size_t n_types;
-  // The same with the u8 version of each bank; NULL: all banks have that of `version`.
+  // Versions of banks, u8, like `types`; NULL: all banks have that of `version`.
   const uint32_t *versions;
   // Words of `versions`.
   size_t n_versions;
-  // Version of all banks where `versions` is NULL: UT_VERSION_V4, UT_VERSION_V5, or 0 where it is not known: then it
-  // is taken to be that of the tables. Banks of a version other than the tables' have no hits, and are counted; if all
-  // are, that is UT_WRONG_VERSION.
+  // Version of all banks if `versions` is NULL: UT_VERSION_V4, UT_VERSION_V5, or 0, the tables'. Banks of another
+  // version than the tables' have no hits, and are counted; if all are, the call returns UT_WRONG_VERSION.
   uint32_t version;
-  // 0.
+  // Reserved: 0.
   uint32_t reserved;
 } UtBatch;
 
-// Result of a call, written once the stream has reached it. Lies in pinned memory of the host.
+// Result of a call, in pinned memory of the host, written once the stream has reached the call.
 typedef struct {
-  // The number of hits of the batch.
+  // Number of hits of the batch.
   uint32_t n_hits;
-  // 0, or the sum of UT_CUDA_NO_ROOM, UT_CUDA_NO_SUCH_EVENT and UT_CUDA_WRONG_VERSION, of this call.
+  // 0, or the sum of UT_CUDA_NO_ROOM, UT_CUDA_NO_SUCH_EVENT and UT_CUDA_WRONG_VERSION, for this call.
   uint32_t trouble;
 } UtCudaResult;
 
-// The stream and the memory for a batch. Set everything to 0, then `size`.
+// Stream and memory for a batch. Set everything to 0, then `size`.
 typedef struct {
   // sizeof(UtCudaWork).
   size_t size;
-  // The stream, a CUstream or cudaStream_t of the context; NULL: its default stream.
+  // Stream, a CUstream or cudaStream_t of the context; NULL: its default stream.
   void *stream;
-  // Device memory at any address. Nothing else uses it from ut_cuda_count until ut_cuda_write is done; then it is free.
+  // Device memory at any address, which nothing else uses from ut_cuda_count until ut_cuda_write is done.
   void *scratch;
-  // Bytes of `scratch`, at least as many as ut_cuda_scratch_bytes says.
+  // Bytes of `scratch`, at least those of ut_cuda_scratch_bytes.
   size_t scratch_bytes;
   // Pinned memory of the host, or NULL: not wanted.
   UtCudaResult *result;
 } UtCudaWork;
 
-// The call did what it says.
+// The call succeeded.
 #define UT_OK 0
 
 // An argument is wrong: NULL where a pointer is required, misaligned, a value that does not exist, a struct of a size
 // that no version has, arrays that overlap, an event that the batch does not have. Nothing was written.
 #define UT_BAD_ARGUMENT 1
 
-// Boards or geometry cannot be read, or contradict themselves or what a UT can be. The message names file, field and
-// byte.
+// Boards or geometry cannot be read, or contradict each other or the UT. The message names file, field and byte.
 #define UT_BAD_TABLES 2
 
 // The system refused the memory or the threads.
@@ -268,48 +258,43 @@ typedef struct {
 // The driver of the GPU reported a failure. The context may be lost.
 #define UT_DEVICE_FAILED 6
 
-// A fault of this library.
+// A bug of this library.
 #define UT_INTERNAL 7
 
-// All banks are of another version than the tables', by what the batch says, or clearly by their sizes where it says
-// nothing. There are no hits.
+// All banks have another version than the tables, by the batch or, if it has none, clearly by their sizes. No hits.
 #define UT_WRONG_VERSION 8
 
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
 
-// The version of the interface that the library has, to be compared with UT_ABI_VERSION.
+// Returns the library's version of the interface, to be compared with UT_ABI_VERSION.
 uint32_t ut_abi_version(void);
 
-// Version and commit of the library, as "0.1.0, commit 0123456789ab"; "unknown" where it was built without git. Do not free it.
+// Returns version and commit, as "0.1.0, commit 0123456789ab", or "unknown" if built without git. Do not free it.
 const char *ut_version(void);
 
-// The vector instructions with which decoders on the CPU run on this machine: "avx512", "avx2", "neon" or "scalar". Do not
-// free it.
+// Returns the vector instructions of CPU decoders here: "avx512", "avx2", "neon" or "scalar". Do not free it.
 const char *ut_vector_level(void);
 
-// The name of a counter of the report, as docs/policy.md has it, or NULL where there is no such counter. Do not free it.
+// Returns the name of a counter of the report (docs/policy.md), or NULL if there is none. Do not free it.
 const char *ut_count_name(size_t count);
 
-// Returns what was wrong with the last call of this thread that did not return UT_OK: one line, ended by 0, "" before the
-// first
-// one. Good until the thread's next call that fails; do not free it.
+// Returns the message of this thread's last call that failed: one line, ended by 0, "" before the first. Valid until
+// the thread's next failure; do not free it.
 const char *ut_message(void);
 
-// Makes tables from a boards file and a geometry file that fit each other. `grouping` is UT_GROUPS_Y_ROWS or
-// UT_GROUPS_UNIQUE_X.
+// Makes tables from boards and geometry files that fit each other. `grouping`: UT_GROUPS_Y_ROWS, UT_GROUPS_UNIQUE_X.
 //
 // Preconditions:
 // - `boards` and `geometry` are NULL or strings ended by 0.
 // - `tables` is NULL or can be written.
 UtStatus ut_tables_from_files(const char *boards, const char *geometry, uint32_t grouping, UtTables **tables);
 
-// Makes tables from the contents of a boards file and of a geometry file, such as Allen's blobs, which may be given back
-// after the call and lie at any address.
+// Makes tables from the contents of boards and geometry files, such as Allen's blobs, which may be freed afterwards.
 //
 // Preconditions:
-// - `boards` and `geometry` are each NULL or can be read for so many bytes.
+// - `boards` and `geometry` are each NULL or can be read for their bytes.
 // - `tables` is NULL or can be written.
 UtStatus ut_tables_from_memory(const uint8_t *boards,
                                size_t boards_bytes,
@@ -318,31 +303,31 @@ UtStatus ut_tables_from_memory(const uint8_t *boards,
                                uint32_t grouping,
                                UtTables **tables);
 
-// Gives tables back. Decoders that were made with them go on: they hold what they need.
+// Frees tables. Decoders made with them continue.
 //
 // Preconditions:
 // - `tables` is NULL, or was made by this library and is not used any more.
 void ut_tables_free(UtTables *tables);
 
-// Sector groups of an event: hits come group by group. 0 where `tables` is NULL.
+// Number of sector groups of an event; 0 if `tables` is NULL.
 //
 // Preconditions:
-// - `tables` is NULL, or was made by this library and is not given back.
+// - `tables` is NULL, or was made by this library and is not freed.
 size_t ut_tables_n_groups(const UtTables *tables);
 
-// The version byte of the banks that the boards send: 3 (format v4) or 4 (format v5). 0 where `tables` is NULL.
+// Version byte of the boards' banks: 3 (format v4) or 4 (format v5); 0 if `tables` is NULL.
 //
 // Preconditions:
-// - `tables` is NULL, or was made by this library and is not given back.
+// - `tables` is NULL, or was made by this library and is not freed.
 uint32_t ut_tables_bank_version(const UtTables *tables);
 
-// Writes the place of each of the `n` LHCbIDs at `ids`, as decoding gave them, to `places`. Charge and strips of a
-// cluster are in `UtHits.clusters`.
+// Writes the place of each of the `n` LHCbIDs at `ids`, as decoded, to `places`. Charge and strips of a cluster are in
+// `UtHits.clusters`.
 //
 // Preconditions:
-// - `tables` is NULL, or was made by this library and is not given back.
+// - `tables` is NULL, or was made by this library and is not freed.
 // - `ids` is NULL or can be read for `n` words.
-// - `places` is NULL or can be written for `n` places, and nobody else uses them during the call.
+// - `places` is NULL or can be written for `n` places, and nothing else uses them during the call.
 UtStatus ut_tables_places(const UtTables *tables, const uint32_t *ids, size_t n, UtPlace *places);
 
 // Lays out the seven arrays of `hits` back to back in `memory`, which has `bytes` bytes: y_begin, y_end, z_at_y_eq0,
@@ -355,66 +340,63 @@ UtStatus ut_hits_in(void *memory,
                     size_t n_hits,
                     UtHits *hits);
 
-// Makes a decoder for the tables, which may be given back afterwards. `options` may be NULL.
+// Makes a decoder for the tables, which may be freed afterwards. `options` may be NULL.
 //
 // Preconditions:
-// - `tables` is NULL, or was made by this library and is not given back.
+// - `tables` is NULL, or was made by this library and is not freed.
 // - `options` is NULL, or points to a UtOptions whose `size` is set.
 // - `decoder` is NULL or can be written.
 UtStatus ut_decoder_new(const UtTables *tables, const UtOptions *options, UtDecoder **decoder);
 
-// Replaces the tables of a decoder, for a new run. Other decoders go on with theirs.
+// Replaces the tables of a decoder, for a new run. Other decoders keep theirs.
 //
 // Preconditions:
 // - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-// - `tables` is NULL, or was made by this library and is not given back.
+// - `tables` is NULL, or was made by this library and is not freed.
 UtStatus ut_decoder_set_tables(UtDecoder *decoder, const UtTables *tables);
 
-// Writes the most hits that the batch can have, whatever its bytes are, from the sizes of its banks: arrays of so many
-// never overflow. Takes about as long as counting; `raw_bytes / 2` takes no time, and is more unless fragments overlap.
+// Writes an upper bound of the batch's hits, for any contents, from the sizes of its banks. Takes about as long as
+// counting; `raw_bytes / 2` takes no time, and is larger unless payloads overlap.
 //
 // Preconditions:
 // - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-// - `batch` is NULL, or points to a UtBatch whose `size` is set, and whose pointers are each NULL or can be read for the
-//   length beside them.
+// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for their lengths.
 // - `max_hits` is NULL or can be written.
 UtStatus ut_decoder_max_hits(UtDecoder *decoder,
                              const UtBatch *batch,
                              size_t *max_hits);
 
-// Counts the hits of a batch into `hits->n_hits`, and writes `hits->offsets` and, if wanted, `hits->report`, all as
-// ut_decoder_decode would. For programs that allocate exactly as much as they need; the others spare the time.
+// Counts the hits of a batch into `hits->n_hits`, and writes `hits->offsets` and, if wanted, `hits->report`, as
+// ut_decoder_decode would. For programs that allocate exactly as much as they need.
 //
 // Preconditions:
 // - As ut_decoder_decode, but that the arrays of hits are not used.
 UtStatus ut_decoder_count(UtDecoder *decoder, const UtBatch *batch, UtHits *hits);
 
-// Decodes a batch into the arrays of `hits`. Waits for all of it; allocates nothing, after the first batches, with one
-// thread.
+// Decodes a batch into the arrays of `hits`, and waits for all of it. With one thread, it soon allocates nothing.
 //
 // Preconditions:
 // - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-// - `batch` is NULL, or points to a UtBatch whose `size` is set, and whose pointers are each NULL or can be read for the
-//   length beside them; nothing writes there during the call.
-// - `hits` is NULL, or points to a UtHits whose `size` is set, and whose pointers are each NULL or can be read and written
-//   for the length beside them; nothing else uses them during the call.
+// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for their lengths;
+//   nothing writes there during the call.
+// - `hits` is NULL, or a UtHits whose `size` is set, and whose pointers are NULL or can be read and written for
+//   their lengths; nothing else uses them during the call.
 UtStatus ut_decoder_decode(UtDecoder *decoder,
                            const UtBatch *batch,
                            UtHits *hits);
 
-// Gives a decoder back.
+// Frees a decoder.
 //
 // Preconditions:
 // - `decoder` is NULL, or was made by ut_decoder_new and is not used any more.
 void ut_decoder_free(UtDecoder *decoder);
 
-// Makes a decoder in `context`, a CUcontext, or where that is NULL, in the context that is current on the calling thread
-// (such as the one that the CUDA runtime uses). Waits: compiles the kernels, which the driver keeps for the next time, and
-// copies the tables, which may be given back afterwards. Of `options`, which may be NULL, `threads` is not used. Leaves the
-// context current.
+// Makes a decoder in `context`, a CUcontext; NULL: in the calling thread's current one, such as the CUDA runtime's.
+// Waits while it compiles the kernels, which the driver keeps for the next time, and copies the tables, which may be
+// freed then. Of `options`, which may be NULL, `threads` is not used. Leaves the context current.
 //
 // Preconditions:
-// - `tables` is NULL, or was made by this library and is not given back.
+// - `tables` is NULL, or was made by this library and is not freed.
 // - `options` is NULL, or points to a UtOptions whose `size` is set.
 // - `context` is NULL or a context of this process; it is not destroyed before the decoder is freed.
 // - `cuda` is NULL or can be written.
@@ -423,9 +405,9 @@ UtStatus ut_cuda_new(const UtTables *tables,
                      void *context,
                      UtCuda **cuda);
 
-// Writes how many bytes of work space the batch takes, whatever its bytes are. Looks at the lengths of the arrays alone:
-// its pointers may be those of the device, or not be known yet and NULL. Here and in the other calls, a list of events is
-// refused with UT_BAD_ARGUMENT if the tables have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
+// Writes how many bytes of work space the batch takes, for any contents: only the arrays' lengths matter, and the
+// pointers may be NULL or of the device. In all calls, a list of events is refused with UT_BAD_ARGUMENT if the tables
+// have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
 //
 // Preconditions:
 // - `cuda` is NULL, or was made by ut_cuda_new and is not freed.
@@ -435,12 +417,11 @@ UtStatus ut_cuda_scratch_bytes(const UtCuda *cuda,
                                const UtBatch *batch,
                                size_t *scratch_bytes);
 
-// Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated. Once the stream
-// has reached it, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
-// are read where they are, on the device; `version`, `first_event` and all lengths are numbers of the struct. What the list
-// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result. If this or
-// ut_cuda_write returns UT_DEVICE_FAILED, it has waited for the stream: nothing of the call is still in flight, unless the
-// waiting failed as well.
+// Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated.
+// Once the stream has reached it, `work->result` has the number of hits. Arrays are read on the device; `version`,
+// `first_event` and all lengths are numbers of the struct. Selected events that the batch does not have are ignored,
+// and flagged in the result. If this or ut_cuda_write returns UT_DEVICE_FAILED, it has waited for the stream: nothing
+// of the call is still in flight, unless the waiting failed as well.
 //
 // Preconditions:
 // - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.
@@ -451,10 +432,10 @@ UtStatus ut_cuda_count(const UtCuda *cuda,
                        const UtBatch *batch,
                        const UtCudaWork *work);
 
-// Puts on the stream what writes hits, offsets and report of a batch that ut_cuda_count has counted with the same `batch` and
-// `work`, and returns: nothing waits, and no device memory is taken. All pointers of `hits` are of the device. Its arrays have room
-// for at least as many hits as were counted; with ut_hits_in and exactly as many, they lie back to back. `work->result` is
-// written again when the stream has come there: it stays valid until then, or is NULL.
+// Queues writing hits, offsets and report of a batch that ut_cuda_count has counted with the same `batch` and `work`,
+// and returns: nothing waits, and no device memory is allocated. All pointers of `hits` are of the device, with room
+// for at least the counted hits; ut_hits_in with exactly as many lays them out back to back. `work->result`, which may
+// be NULL, is written again once the stream has reached it.
 //
 // Preconditions:
 // - As ut_cuda_count; and the same batch was counted with this work space, on this stream or one that it waits for, and
@@ -466,7 +447,7 @@ UtStatus ut_cuda_write(const UtCuda *cuda,
                        const UtCudaWork *work,
                        const UtHits *hits);
 
-// Gives a decoder back.
+// Frees a decoder.
 //
 // Preconditions:
 // - `cuda` is NULL, or was made by ut_cuda_new, nothing of it is in flight, and it is not used any more.

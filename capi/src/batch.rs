@@ -7,24 +7,24 @@ use crate::status::{Failure, UT_WRONG_VERSION};
 
 /// Event by event: the block of event `e` is at `raw + offsets[e]`.
 pub const UT_LAYOUT_ALLEN: u32 = 0;
-/// Bank by bank, as the event builder delivers them: the fragment of bank `b` of event `e` is at
+/// Bank by bank, as the event builder delivers: the payload of bank `b` of event `e` is at
 /// `raw + offsets[2 + n_banks * (1 + e) + b]`.
 pub const UT_LAYOUT_MEP: u32 = 1;
 
-/// The version byte of banks of format v4: simulation up to 2021.
+/// Version byte of banks of format v4: simulation up to 2021.
 pub const UT_VERSION_V4: u32 = 3;
-/// The version byte of banks of format v5: Run 3.
+/// Version byte of banks of format v5: Run 3.
 pub const UT_VERSION_V5: u32 = 4;
 
 const _: () = assert!(UT_VERSION_V4 == BankVersion::V4.byte() as u32 && UT_VERSION_V5 == BankVersion::V5.byte() as u32);
 
-/// Raw banks where they lie. The bytes and words are not trusted: each is checked against the lengths given here before it
-/// is followed, and what contradicts itself costs only its bank or event, and is counted. Set everything to 0, then `size`.
+/// Raw banks where they lie, not trusted: each number is checked against the lengths given here before it is followed;
+/// a contradiction costs only its bank or event, and is counted. Set everything to 0, then `size`.
 ///
-/// All numbers are little endian. Allen layout: at `raw + offsets[e]` begin `u32 n_banks; u32 rel[n_banks + 1];` and behind
-/// them the banks, each at the place that `rel` says, counted from there: a `u32` sourceID, then the payload, padded to 4
-/// bytes. MEP layout: `offsets` are n_banks, 0, n_banks sourceIDs, then n_banks offsets into `raw` an event; at each of them
-/// is the payload alone. docs/format.md has the rest.
+/// All numbers are little endian. Allen layout: at `raw + offsets[e]` begin `u32 n_banks; u32 rel[n_banks + 1];` and
+/// behind them the banks, each at its `rel`, counted from there: a `u32` sourceID, then the payload, padded to 4 bytes.
+/// MEP layout: `offsets` are n_banks, 0, n_banks sourceIDs, then n_banks offsets of payloads in `raw` an event.
+/// docs/format.md has the rest.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UtBatch {
@@ -32,45 +32,42 @@ pub struct UtBatch {
     pub size: usize,
     /// UT_LAYOUT_ALLEN or UT_LAYOUT_MEP.
     pub layout: u32,
-    /// Events, from `first_event` on, selected or not. Results have a place for each of them.
+    /// Number of events from `first_event` on, selected or not. Results have a place for each.
     pub n_events: u32,
-    /// The first event, as the arrays count them: not 0 where an interval of the events that they hold is decoded.
+    /// First event to decode, as the arrays count events: not 0 for an interval of them.
     pub first_event: u32,
-    /// 1: only the events that `selected` lists are decoded; the others have no hits, and nothing is counted for them. 0: all.
+    /// 1: decodes only the events in `selected`; the others have no hits and no counts. 0: decodes all.
     pub only_selected: u32,
-    /// The events to decode, counted from `first_event`, each below `n_events`, in any order; one that is listed twice is
-    /// decoded once.
+    /// Events to decode, counted from `first_event`, each below `n_events`, in any order; repetitions do no harm.
     pub selected: *const u32,
     /// Words of `selected`; may be 0.
     pub n_selected: usize,
-    /// The bytes that `offsets` point into, at any address.
+    /// Bytes that `offsets` point into, at any address.
     pub raw: *const u8,
     /// Bytes of `raw`; on a GPU less than 4 GiB.
     pub raw_bytes: usize,
-    /// Positions of events or fragments, as said above.
+    /// Positions of events or payloads, as above.
     pub offsets: *const u32,
-    /// Words of `offsets`: one for each event up to the last one that is decoded (Allen), or
-    /// 2 + n_banks * (1 + first_event + n_events) (MEP). There may be more.
+    /// Words of `offsets`, at least one for each event up to the last (Allen), or
+    /// 2 + n_banks * (1 + first_event + n_events) (MEP).
     pub n_offsets: usize,
-    /// Sizes of the payloads in bytes, without sourceID word and padding, as u16: first a word for each event (Allen) or bank
-    /// (MEP) that says where its sizes begin, counted in u16 from the start of this array; then the sizes, bank by bank
-    /// (Allen) or event by event (MEP).
+    /// Sizes of payloads in bytes, without sourceID word and padding, as u16. First comes a word for each event (Allen)
+    /// or bank (MEP): the place of its sizes, counted in u16 from the start of this array. Then come the sizes.
     pub sizes: *const u32,
     /// Words of `sizes`.
     pub n_sizes: usize,
-    /// The same with u8 bank types, counted in bytes. Types 66 and 68 have hits.
+    /// Bank types, u8, behind such words, which count bytes. Types 66 and 68 have hits.
     pub types: *const u32,
     /// Words of `types`.
     pub n_types: usize,
-    /// The same with the u8 version of each bank; NULL: all banks have that of `version`.
+    /// Versions of banks, u8, like `types`; NULL: all banks have that of `version`.
     pub versions: *const u32,
     /// Words of `versions`.
     pub n_versions: usize,
-    /// Version of all banks where `versions` is NULL: UT_VERSION_V4, UT_VERSION_V5, or 0 where it is not known: then it
-    /// is taken to be that of the tables. Banks of a version other than the tables' have no hits, and are counted; if all
-    /// are, that is UT_WRONG_VERSION.
+    /// Version of all banks if `versions` is NULL: UT_VERSION_V4, UT_VERSION_V5, or 0, the tables'. Banks of another
+    /// version than the tables' have no hits, and are counted; if all are, the call returns UT_WRONG_VERSION.
     pub version: u32,
-    /// 0.
+    /// Reserved: 0.
     pub reserved: u32,
 }
 
@@ -81,13 +78,12 @@ unsafe impl Versioned for UtBatch {
 }
 
 impl UtBatch {
-    /// Checks what can be seen of the pointers without following them.
+    /// Checks the pointers as far as possible without following them.
     pub(crate) fn check_arrays(&self) -> Result<(), Failure> {
         Arrays::of(self).map(|_| ())
     }
 }
 
-/// The arrays of a batch.
 #[derive(Clone, Copy)]
 struct Arrays {
     selected: Array<u32>,
@@ -116,7 +112,7 @@ impl Arrays {
     }
 }
 
-/// A layout, and what `only_selected` and `version` say, checked. The same on the host and on a device.
+/// Checks layout, `only_selected` and `version`, for host and device.
 pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Failure> {
     let layout = match batch.layout {
         UT_LAYOUT_ALLEN => Layout::Allen,
@@ -145,7 +141,7 @@ pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Fail
         let least = match layout {
             _ if batch.n_events == 0 => 0,
             Layout::Allen => u64::from(batch.first_event) + u64::from(batch.n_events),
-            // Without banks there are no rows of sizes and types.
+            // (Without banks there are no rows of sizes and types.)
             Layout::Mep => {
                 if name == "offsets" {
                     2
@@ -163,7 +159,7 @@ pub(crate) fn fields(batch: &UtBatch) -> Result<(Layout, bool, Option<u8>), Fail
     Ok((layout, only_selected, version))
 }
 
-/// Refuses banks that are all said to be of another version than the tables'.
+/// Refuses a batch whose banks all have another version than the tables.
 pub(crate) fn check_version(version: Option<u8>, table: BankVersion) -> Result<(), Failure> {
     match version {
         Some(version) if version != table.byte() => Err(wrong_version(&format!("UtBatch.version is {version}"), table)),
@@ -171,7 +167,6 @@ pub(crate) fn check_version(version: Option<u8>, table: BankVersion) -> Result<(
     }
 }
 
-/// The failure of a batch for tables of another version.
 pub(crate) fn wrong_version(what: &str, table: BankVersion) -> Failure {
     let (byte, name) = (table.byte(), table.name());
     Failure::new(UT_WRONG_VERSION, format!("{what}, and the tables are for banks of version {byte} (format {name})"))
@@ -182,7 +177,7 @@ fn lengths(batch: &UtBatch) -> impl Iterator<Item = (&'static str, usize)> {
     [("offsets", batch.n_offsets), ("sizes", batch.n_sizes), ("types", batch.n_types)].into_iter().chain(versions)
 }
 
-/// The batch, and where its arrays are.
+/// Reads a batch, and the places of its arrays.
 ///
 /// # Safety
 /// - `batch` is null, or a struct as [`read_struct`] reads it. Its pointers are each null or can be read for the length

@@ -1,4 +1,4 @@
-//! Decoding on a GPU, in the caller's context, on his streams, in his memory.
+//! Decoding on a GPU, in the caller's context, streams and memory.
 
 use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,45 +17,44 @@ use crate::memory::{Versioned, check_place, read_struct, reference};
 use crate::status::{Failure, UT_CAPACITY, UT_NO_DEVICE, UtStatus, guarded};
 use crate::tables::UtTables;
 
-/// In `UtCudaResult.trouble`, of ut_cuda_write: `max_hits` is less than `n_hits`. The events whose hits did not fit were not
-/// written.
+/// In `UtCudaResult.trouble` of ut_cuda_write: `n_hits` exceeds `max_hits`. Events that did not fit are not written.
 pub const UT_CUDA_NO_ROOM: u32 = 2;
-/// In `UtCudaResult.trouble`, of ut_cuda_count: `selected` lists an event that the batch does not have. It is left out.
+/// In `UtCudaResult.trouble` of ut_cuda_count: `selected` lists events that the batch does not have. They are left out.
 pub const UT_CUDA_NO_SUCH_EVENT: u32 = 4;
 
-/// In `UtCudaResult.trouble`, of ut_cuda_write: `versions` says that banks are of another version than the tables'. They have no hits.
+/// In `UtCudaResult.trouble` of ut_cuda_write: banks have another version than the tables, and no hits, by `versions`.
 pub const UT_CUDA_WRONG_VERSION: u32 = 8;
 
 const _: () = assert!(UT_CUDA_NO_ROOM == HITS_OVERFLOW && UT_CUDA_NO_SUCH_EVENT == NO_SUCH_EVENT);
 const _: () = assert!(UT_CUDA_WRONG_VERSION == WRONG_VERSION);
 
-/// A decoder on a GPU: tables, and compiled kernels. It keeps nothing of a batch, so that any number of batches can be in
-/// flight, on as many streams and from as many threads as one likes, each with a work space of its own.
+/// A decoder on a GPU: tables and compiled kernels. It keeps nothing of a batch: any number of batches can be in
+/// flight, on any streams and from any threads, each with a work space of its own.
 pub struct UtCuda {
     sequence: Mutex<CudaSequence>,
 }
 
-/// Result of a call, written once the stream has reached it. Lies in pinned memory of the host.
+/// Result of a call, in pinned memory of the host, written once the stream has reached the call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UtCudaResult {
-    /// The number of hits of the batch.
+    /// Number of hits of the batch.
     pub n_hits: u32,
-    /// 0, or the sum of UT_CUDA_NO_ROOM, UT_CUDA_NO_SUCH_EVENT and UT_CUDA_WRONG_VERSION, of this call.
+    /// 0, or the sum of UT_CUDA_NO_ROOM, UT_CUDA_NO_SUCH_EVENT and UT_CUDA_WRONG_VERSION, for this call.
     pub trouble: u32,
 }
 
-/// The stream and the memory for a batch. Set everything to 0, then `size`.
+/// Stream and memory for a batch. Set everything to 0, then `size`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UtCudaWork {
     /// sizeof(UtCudaWork).
     pub size: usize,
-    /// The stream, a CUstream or cudaStream_t of the context; NULL: its default stream.
+    /// Stream, a CUstream or cudaStream_t of the context; NULL: its default stream.
     pub stream: *mut c_void,
-    /// Device memory at any address. Nothing else uses it from ut_cuda_count until ut_cuda_write is done; then it is free.
+    /// Device memory at any address, which nothing else uses from ut_cuda_count until ut_cuda_write is done.
     pub scratch: *mut c_void,
-    /// Bytes of `scratch`, at least as many as ut_cuda_scratch_bytes says.
+    /// Bytes of `scratch`, at least those of ut_cuda_scratch_bytes.
     pub scratch_bytes: usize,
     /// Pinned memory of the host, or NULL: not wanted.
     pub result: *mut UtCudaResult,
@@ -67,13 +66,12 @@ unsafe impl Versioned for UtCudaWork {
     const FIRST_SIZE: usize = 40;
 }
 
-/// Makes a decoder in `context`, a CUcontext, or where that is NULL, in the context that is current on the calling thread
-/// (such as the one that the CUDA runtime uses). Waits: compiles the kernels, which the driver keeps for the next time, and
-/// copies the tables, which may be given back afterwards. Of `options`, which may be NULL, `threads` is not used. Leaves the
-/// context current.
+/// Makes a decoder in `context`, a CUcontext; NULL: in the calling thread's current one, such as the CUDA runtime's.
+/// Waits while it compiles the kernels, which the driver keeps for the next time, and copies the tables, which may be
+/// freed then. Of `options`, which may be NULL, `threads` is not used. Leaves the context current.
 ///
 /// # Safety
-/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `tables` is NULL, or was made by this library and is not freed.
 /// - `options` is NULL, or points to a UtOptions whose `size` is set.
 /// - `context` is NULL or a context of this process; it is not destroyed before the decoder is freed.
 /// - `cuda` is NULL or can be written.
@@ -111,11 +109,11 @@ pub unsafe extern "C" fn ut_cuda_new(
 unsafe fn sequence<'a>(cuda: *const UtCuda) -> Result<MutexGuard<'a, CudaSequence>, Failure> {
     // SAFETY: as the caller says.
     let cuda = unsafe { reference("cuda", cuda) }?;
-    // A panic leaves nothing half done: a call only puts work on a stream.
+    // (A panic leaves nothing half done: a call only puts work on a stream.)
     Ok(cuda.sequence.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A batch that 32 bits cannot count is UT_CAPACITY: smaller ones can be decoded.
+/// Maps a batch that 32 bits cannot count to UT_CAPACITY: smaller ones can be decoded.
 fn too_large(error: DecodeError) -> Failure {
     match error {
         DecodeError::Device { .. } => Failure::new(UT_CAPACITY, error.to_string()),
@@ -123,7 +121,7 @@ fn too_large(error: DecodeError) -> Failure {
     }
 }
 
-/// A batch whose pointers are of the device.
+/// Reads a batch whose pointers are of the device.
 ///
 /// # Safety
 /// - `batch` is null, or a struct as [`read_struct`] reads it.
@@ -148,9 +146,9 @@ unsafe fn device_batch(batch: *const UtBatch, table: BankVersion) -> Result<(UtB
     Ok((batch, there))
 }
 
-/// Writes how many bytes of work space the batch takes, whatever its bytes are. Looks at the lengths of the arrays alone:
-/// its pointers may be those of the device, or not be known yet and NULL. Here and in the other calls, a list of events is
-/// refused with UT_BAD_ARGUMENT if the tables have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
+/// Writes how many bytes of work space the batch takes, for any contents: only the arrays' lengths matter, and the
+/// pointers may be NULL or of the device. In all calls, a list of events is refused with UT_BAD_ARGUMENT if the tables
+/// have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new and is not freed.
@@ -175,12 +173,11 @@ pub unsafe extern "C" fn ut_cuda_scratch_bytes(
     })
 }
 
-/// Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated. Once the stream
-/// has reached it, `work->result` has the number of hits. Banks, offsets, sizes, types, versions and the list of selected events
-/// are read where they are, on the device; `version`, `first_event` and all lengths are numbers of the struct. What the list
-/// names is therefore seen only there: an event that the batch does not have is ignored and flagged in the result. If this or
-/// ut_cuda_write returns UT_DEVICE_FAILED, it has waited for the stream: nothing of the call is still in flight, unless the
-/// waiting failed as well.
+/// Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated.
+/// Once the stream has reached it, `work->result` has the number of hits. Arrays are read on the device; `version`,
+/// `first_event` and all lengths are numbers of the struct. Selected events that the batch does not have are ignored,
+/// and flagged in the result. If this or ut_cuda_write returns UT_DEVICE_FAILED, it has waited for the stream: nothing
+/// of the call is still in flight, unless the waiting failed as well.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new and is not freed; it is not freed before the stream has done this.
@@ -205,10 +202,10 @@ pub unsafe extern "C" fn ut_cuda_count(
     })
 }
 
-/// Puts on the stream what writes hits, offsets and report of a batch that ut_cuda_count has counted with the same `batch` and
-/// `work`, and returns: nothing waits, and no device memory is taken. All pointers of `hits` are of the device. Its arrays have room
-/// for at least as many hits as were counted; with ut_hits_in and exactly as many, they lie back to back. `work->result` is
-/// written again when the stream has come there: it stays valid until then, or is NULL.
+/// Queues writing hits, offsets and report of a batch that ut_cuda_count has counted with the same `batch` and `work`,
+/// and returns: nothing waits, and no device memory is allocated. All pointers of `hits` are of the device, with room
+/// for at least the counted hits; ut_hits_in with exactly as many lays them out back to back. `work->result`, which may
+/// be NULL, is written again once the stream has reached it.
 ///
 /// # Safety
 /// - As ut_cuda_count; and the same batch was counted with this work space, on this stream or one that it waits for, and
@@ -250,7 +247,7 @@ pub unsafe extern "C" fn ut_cuda_write(
     })
 }
 
-/// Checks and reads what both calls are given.
+/// Checks and reads the arguments of both calls.
 ///
 /// # Safety
 /// - `cuda` is as [`sequence`] asks for; `batch` and `work` are each null, or a struct as [`read_struct`] reads it.
@@ -278,7 +275,7 @@ fn work_space(work: &UtCudaWork) -> SequenceWork {
     SequenceWork { scratch: (work.scratch.addr() as u64, work.scratch_bytes), result: work.result.cast() }
 }
 
-/// Gives a decoder back.
+/// Frees a decoder.
 ///
 /// # Safety
 /// - `cuda` is NULL, or was made by ut_cuda_new, nothing of it is in flight, and it is not used any more.

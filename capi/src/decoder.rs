@@ -19,8 +19,8 @@ use crate::tables::UtTables;
 /// Most threads of a decoder.
 const MAX_THREADS: u32 = 1024;
 
-/// Rules by which banks become hits. Set everything to 0, then `size`: these are the production values of 2026. The banks of
-/// format v4 come clustered, and none of this changes their hits, nor anything the results of another field.
+/// Rules by which banks become hits. Set everything to 0, then `size`: these are the production values of 2026. Banks
+/// of format v4 come clustered: nothing here changes their hits.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UtOptions {
@@ -30,14 +30,14 @@ pub struct UtOptions {
     pub no_clustering: u32,
     /// 1: a cluster's position is the plain mean of its strips; 0: the mean weighted by ADC counts.
     pub geometric: u32,
-    /// Strips that a cluster may have; 0: 128.
+    /// Most strips of a cluster; 0: 128.
     pub max_cluster_size: u32,
     /// 1: clusters above the maximum are cut to their first strips; 0: they are dropped.
     pub save_above_max: u32,
-    /// Number from which strips of flipped sectors count: 511 (Allen since v7r9), or 512 (before); 0: 511. v4 banks have none.
+    /// Number from which strips of flipped sectors count: 511 (Allen since v7r9; also 0), or 512. v4 banks have none.
     pub flip_from: u32,
-    /// Threads that share the events of a batch on the CPU: 0 and 1 mean the thread that calls, and none is started; at most
-    /// 1024. The results are the same. A trigger that has its own threads makes a decoder for each of them.
+    /// Threads that share the events of a batch on the CPU, at most 1024; 0 and 1: the calling thread alone. The
+    /// results are the same. A trigger with threads of its own makes a decoder for each.
     pub threads: u32,
 }
 
@@ -47,7 +47,7 @@ unsafe impl Versioned for UtOptions {
     const FIRST_SIZE: usize = 32;
 }
 
-/// The options at `options`, or the production values where it is null; and the number of threads.
+/// Reads the options, or takes the production values if `options` is null; and the number of threads.
 ///
 /// # Safety
 /// - `options` is null, or a struct as [`read_struct`] reads it.
@@ -79,10 +79,9 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<(DecodeOp
     Ok((decode, options.threads.max(1)))
 }
 
-/// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. A forked process does not
-/// have the threads of a decoder made before with more than one: there, decoding and counting return UT_BAD_ARGUMENT, and
-/// it can be freed. It takes 7 MB a thread, whatever the batches hold; and if the caller wants no report, 60 bytes for each
-/// event of the largest batch.
+/// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. In a forked process,
+/// a decoder with several threads can be freed, but decoding and counting return UT_BAD_ARGUMENT. It takes 7 MB a
+/// thread, for any batch; and if the caller wants no report, 60 bytes for each event of the largest batch.
 pub struct UtDecoder {
     state: Mutex<State>,
 }
@@ -92,12 +91,11 @@ const _: () = assert!(size_of::<EventReport>() == 60, "the header says so");
 struct State {
     decoder: CpuDecoder,
     tables: Arc<DetectorTables>,
-    /// Report of a call whose caller wants none.
     reports: Vec<EventReport>,
 }
 
 impl State {
-    /// The caller's report, or one that is thrown away.
+    /// Returns the caller's report, or one that is thrown away.
     fn report<'a>(
         &'a mut self,
         report: Option<&'a mut [EventReport]>,
@@ -124,16 +122,16 @@ unsafe fn state<'a>(decoder: *const UtDecoder) -> Result<MutexGuard<'a, State>, 
     let decoder = unsafe { reference("decoder", decoder) }?;
     match decoder.state.try_lock() {
         Ok(state) => Ok(state),
-        // What a panic left, the next batch sets again.
+        // (The next batch sets anew what a panic left.)
         Err(TryLockError::Poisoned(state)) => Ok(state.into_inner()),
         Err(TryLockError::WouldBlock) => Err(Failure::argument("another thread is using the decoder")),
     }
 }
 
-/// Makes a decoder for the tables, which may be given back afterwards. `options` may be NULL.
+/// Makes a decoder for the tables, which may be freed afterwards. `options` may be NULL.
 ///
 /// # Safety
-/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `tables` is NULL, or was made by this library and is not freed.
 /// - `options` is NULL, or points to a UtOptions whose `size` is set.
 /// - `decoder` is NULL or can be written.
 #[unsafe(no_mangle)]
@@ -152,7 +150,7 @@ pub unsafe extern "C" fn ut_decoder_new(
         memory::check(format!("{threads} threads"), memory_of_threads(threads))
             .map_err(|error| Failure::new(UT_NO_MEMORY, error.to_string()))?;
         let config = CpuConfig { threads, ..CpuConfig::default() };
-        // What can go wrong is that a thread cannot be started.
+        // (A thread could not be started.)
         let made = CpuDecoder::new(&tables.tables, options, config)
             .map_err(|error| Failure { status: UT_NO_MEMORY, ..error.into() })?;
         let state = Mutex::new(State { decoder: made, tables: Arc::clone(&tables.tables), reports: Vec::new() });
@@ -162,11 +160,11 @@ pub unsafe extern "C" fn ut_decoder_new(
     })
 }
 
-/// Replaces the tables of a decoder, for a new run. Other decoders go on with theirs.
+/// Replaces the tables of a decoder, for a new run. Other decoders keep theirs.
 ///
 /// # Safety
 /// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `tables` is NULL, or was made by this library and is not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_decoder_set_tables(decoder: *mut UtDecoder, tables: *const UtTables) -> UtStatus {
     guarded(|| {
@@ -178,13 +176,12 @@ pub unsafe extern "C" fn ut_decoder_set_tables(decoder: *mut UtDecoder, tables: 
     })
 }
 
-/// Writes the most hits that the batch can have, whatever its bytes are, from the sizes of its banks: arrays of so many
-/// never overflow. Takes about as long as counting; `raw_bytes / 2` takes no time, and is more unless fragments overlap.
+/// Writes an upper bound of the batch's hits, for any contents, from the sizes of its banks. Takes about as long as
+/// counting; `raw_bytes / 2` takes no time, and is larger unless payloads overlap.
 ///
 /// # Safety
 /// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-/// - `batch` is NULL, or points to a UtBatch whose `size` is set, and whose pointers are each NULL or can be read for the
-///   length beside them.
+/// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for their lengths.
 /// - `max_hits` is NULL or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_decoder_max_hits(
@@ -203,8 +200,8 @@ pub unsafe extern "C" fn ut_decoder_max_hits(
     })
 }
 
-/// Counts the hits of a batch into `hits->n_hits`, and writes `hits->offsets` and, if wanted, `hits->report`, all as
-/// ut_decoder_decode would. For programs that allocate exactly as much as they need; the others spare the time.
+/// Counts the hits of a batch into `hits->n_hits`, and writes `hits->offsets` and, if wanted, `hits->report`, as
+/// ut_decoder_decode would. For programs that allocate exactly as much as they need.
 ///
 /// # Safety
 /// - As ut_decoder_decode, but that the arrays of hits are not used.
@@ -218,15 +215,14 @@ pub unsafe extern "C" fn ut_decoder_count(
     guarded(|| unsafe { work(decoder, batch, hits, false) })
 }
 
-/// Decodes a batch into the arrays of `hits`. Waits for all of it; allocates nothing, after the first batches, with one
-/// thread.
+/// Decodes a batch into the arrays of `hits`, and waits for all of it. With one thread, it soon allocates nothing.
 ///
 /// # Safety
 /// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-/// - `batch` is NULL, or points to a UtBatch whose `size` is set, and whose pointers are each NULL or can be read for the
-///   length beside them; nothing writes there during the call.
-/// - `hits` is NULL, or points to a UtHits whose `size` is set, and whose pointers are each NULL or can be read and written
-///   for the length beside them; nothing else uses them during the call.
+/// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for their lengths;
+///   nothing writes there during the call.
+/// - `hits` is NULL, or a UtHits whose `size` is set, and whose pointers are NULL or can be read and written for
+///   their lengths; nothing else uses them during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_decoder_decode(
     decoder: *mut UtDecoder,
@@ -280,14 +276,14 @@ unsafe fn work(
     Ok(())
 }
 
-/// Returns true if banks were skipped for their version, and none came further.
+/// Returns true if banks were skipped for their version, and no other banks counted.
 fn is_all_of_another_version(report: &[EventReport]) -> bool {
     let sum = |count: Count| report.iter().map(|event| u64::from(event.get(count))).sum::<u64>();
     let further = [Count::Banks, Count::UnknownBoard, Count::Short, Count::BadHeader, Count::Truncated];
     sum(Count::WrongVersion) > 0 && further.into_iter().all(|count| sum(count) == 0)
 }
 
-/// Checks that the banks tell what is wanted, and that offsets and report have places for the events, before memory is asked for so many.
+/// Checks clusters against the banks' format, and room for the events before memory is allocated for them.
 fn check_room(decoder: &CpuDecoder, batch: &BatchView<'_>, arrays: &HitArrays) -> Result<(), Failure> {
     if arrays.has_clusters() && decoder.version() == BankVersion::V4 {
         return Err(Failure::argument("UtHits.clusters is wanted, but banks of format v4 do not tell clusters"));
@@ -299,7 +295,7 @@ fn check_room(decoder: &CpuDecoder, batch: &BatchView<'_>, arrays: &HitArrays) -
     Ok(())
 }
 
-/// Gives a decoder back.
+/// Frees a decoder.
 ///
 /// # Safety
 /// - `decoder` is NULL, or was made by ut_decoder_new and is not used any more.

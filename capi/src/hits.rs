@@ -8,7 +8,7 @@ use ut_decoding::decoder::UtHitsMut;
 use crate::memory::{Array, Place, Versioned, read_struct};
 use crate::status::{Failure, UtStatus, guarded};
 
-/// Counters of an event in the report, in the order in which they lie; `ut_count_name()` has their names.
+/// Number of counters of an event in the report; `ut_count_name()` names them in their order.
 pub const UT_N_COUNTS: usize = 15;
 /// Bytes of a hit: seven numbers of four.
 pub const UT_HIT_BYTES: usize = 28;
@@ -16,16 +16,15 @@ pub const UT_HIT_BYTES: usize = 28;
 /// Arrays of the caller for the results of a batch, each aligned to 4 bytes, none overlapping another. Set everything
 /// to 0, then `size`, and what is wanted.
 ///
-/// Hits lie event by event, in an event group by group (see UT_GROUPS_Y_ROWS), and in a group by ascending x and id. An event
-/// has `n_groups` groups, as `ut_tables_n_groups()` says. The seven arrays may lie anywhere, with room for `max_hits` each;
-/// `ut_hits_in()` lays them out back to back in one piece of memory, which with exactly as much room as there are hits is the
-/// shape that Allen's consumers take.
+/// Hits are ordered by event, group (see UT_GROUPS_Y_ROWS), x and id. An event has `ut_tables_n_groups()` groups. The
+/// seven arrays may lie anywhere, with room for `max_hits` each; `ut_hits_in()` lays them out back to back in one piece
+/// of memory, which with exactly as much room as hits is the shape that Allen's consumers take.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct UtHits {
     /// sizeof(UtHits).
     pub size: usize,
-    /// Room for hits in each of the seven arrays. `ut_decoder_count()` does not look at it, nor at them.
+    /// Room for hits in each of the seven arrays. `ut_decoder_count()` uses neither.
     pub max_hits: usize,
     /// y of the strip's lower end, mm.
     pub y_begin: *mut f32,
@@ -41,20 +40,19 @@ pub struct UtHits {
     pub weight: *mut f32,
     /// LHCbID: 3 in the top four bits, then the channel: sector, and strip counted from 0 (docs/columns.md).
     pub id: *mut u32,
-    /// Strips of each hit, in a word: bits 0 to 12 the sum of their ADC counts, 13 to 20 their number, 21 to 29
-    /// the first of them. Of format v5 and on the CPU only; NULL: not wanted.
+    /// Strips of each hit, in a word: bits 0 to 12 the sum of their ADC counts, 13 to 20 their number, 21 to 29 the
+    /// first of them. For format v5 on the CPU only; NULL: not wanted.
     pub clusters: *mut u32,
-    /// Ends of groups: those of group `g` of event `e` are the hits from `offsets[e * n_groups + g]` to
-    /// `offsets[e * n_groups + g + 1]`, and the last one is the number of hits. Events that are not selected are empty.
+    /// Offsets of groups: group `g` of event `e` has the hits from `offsets[e * n_groups + g]` to the next offset; the
+    /// last offset is the number of hits. Events that are not selected are empty.
     pub offsets: *mut u32,
     /// Words of `offsets`, at least n_events * n_groups + 1.
     pub n_offsets: usize,
-    /// UT_N_COUNTS counters an event: the banks and strips that were read, then what was wrong (docs/policy.md). NULL: not
-    /// wanted.
+    /// UT_N_COUNTS counters an event: banks and strips read, then what was wrong (docs/policy.md). NULL: not wanted.
     pub report: *mut u32,
-    /// Words of `report`, at least n_events * UT_N_COUNTS where it is wanted.
+    /// Words of `report`, at least n_events * UT_N_COUNTS if it is wanted.
     pub n_report: usize,
-    /// Written by ut_decoder_count and ut_decoder_decode: the number of hits. 0 after an error. A GPU's is in UtCudaResult.
+    /// Number of hits, written by ut_decoder_count and ut_decoder_decode; 0 after an error. A GPU's is in UtCudaResult.
     pub n_hits: usize,
 }
 
@@ -64,7 +62,6 @@ unsafe impl Versioned for UtHits {
     const FIRST_SIZE: usize = 120;
 }
 
-/// The arrays of a `UtHits`, checked.
 pub(crate) struct HitArrays {
     floats: [Array<f32>; 6],
     id: Array<u32>,
@@ -75,7 +72,7 @@ pub(crate) struct HitArrays {
 
 impl HitArrays {
     /// # Errors
-    /// When a pointer is not what it is to be. Without `with_hits` the arrays of hits are not looked at.
+    /// If a pointer cannot be right. Without `with_hits` the arrays of hits are not looked at.
     pub(crate) fn of(hits: &UtHits, with_hits: bool) -> Result<Self, Failure> {
         let n = if with_hits { hits.max_hits } else { 0 };
         let floats = |name, at| if with_hits { Array::new(name, at, n) } else { Array::new(name, std::ptr::null(), 0) };
@@ -103,14 +100,13 @@ impl HitArrays {
         })
     }
 
-    /// Events that offsets and report have places for.
+    /// Number of events that fit offsets and report.
     pub(crate) fn max_events(&self, n_groups: usize) -> usize {
         let of_offsets = self.offsets.len().saturating_sub(1) / n_groups;
         let of_report = if self.report.is_null() { usize::MAX } else { self.report.len() / UT_N_COUNTS };
         of_offsets.min(of_report)
     }
 
-    /// Returns true if clusters are wanted.
     pub(crate) const fn has_clusters(&self) -> bool {
         !self.clusters.is_null()
     }
@@ -121,7 +117,7 @@ impl HitArrays {
         [a, b, c, d, e, f, id, clusters, offsets, report]
     }
 
-    /// The arrays of hits, and the report if it is wanted.
+    /// Returns the arrays of hits, and the report if it is wanted.
     ///
     /// # Safety
     /// - Each array is null, or can be read and written for its length, and nothing else uses it as long as this is used.
@@ -149,7 +145,7 @@ impl HitArrays {
     }
 }
 
-/// Checks that `hits` is a `UtHits`, and sets `n_hits` of it to 0.
+/// Reads a `UtHits`, and sets its `n_hits` to 0.
 ///
 /// # Safety
 /// - `hits` is null, or a struct as [`read_struct`] reads it, and can be written.

@@ -1,8 +1,6 @@
-//! C interface of `ut-decoding`, version 1.
-//!
-//! `include/ut_decoding.h` is made from these files by cbindgen: what is public and documented here is documented there.
-//! Structs begin with their size, so that later versions can have more fields; what a caller can get wrong is an error with a
-//! message (`status`), and nothing unwinds into the caller.
+//! C interface of `ut-decoding`, version 1. cbindgen makes `include/ut_decoding.h` from these files, documentation
+//! included. Structs begin with their size, so that later versions can have more fields; a caller's mistake is an error
+//! with a message (`status`), and nothing unwinds into the caller.
 
 mod batch;
 mod cuda;

@@ -1,25 +1,25 @@
-//! The caller's memory: structs whose first field says how large they are, and arrays of a pointer and a length. What can be
-//! checked of a pointer is checked: that it is there, aligned, and not of an array that another one overlaps.
+//! The caller's memory: structs whose first field says how large they are, and arrays of a pointer and a length.
+//! Pointers are checked as far as possible: not null, aligned, not of overlapping arrays.
 
 use std::ops::Range;
 
 use crate::status::Failure;
 
-/// More than any version of any struct has.
+/// Larger than any version of any struct.
 const MAX_STRUCT: usize = 4096;
 
-/// A struct whose first field is its size, as the caller's compiler knew it.
+/// Struct whose first field is its size, as the caller's compiler knew it.
 ///
 /// # Safety
 /// - `repr(C)`, its first field is a `usize`, and all bytes 0 are a value of it.
 pub unsafe trait Versioned: Copy {
     /// Name in the header.
     const NAME: &'static str;
-    /// Bytes that it had in version 1 of the interface.
+    /// Bytes of the struct in version 1 of the interface.
     const FIRST_SIZE: usize;
 }
 
-/// The size of the struct at `from`.
+/// Reads the size of the struct at `from`.
 ///
 /// # Safety
 /// - `from` is null, or its first field, and as many bytes as that says, can be read during the call.
@@ -40,8 +40,7 @@ unsafe fn size_of_struct<T: Versioned>(from: *const T) -> Result<usize, Failure>
     Ok(size)
 }
 
-/// The struct at `from`. Fields that the caller's version does not have are 0; those of later versions that this one
-/// does not have must be.
+/// Reads the struct at `from`. Fields that the caller's version lacks are 0; those that this version lacks must be 0.
 ///
 /// # Safety
 /// - `from` is null, or its first field, and as many bytes as that says, can be read during the call.
@@ -64,7 +63,7 @@ pub unsafe fn read_struct<T: Versioned>(from: *const T) -> Result<T, Failure> {
     Ok(value)
 }
 
-/// An array of the caller.
+/// Array of the caller.
 #[derive(Clone, Copy)]
 pub struct Array<T> {
     name: &'static str,
@@ -73,7 +72,7 @@ pub struct Array<T> {
 }
 
 impl<T> Array<T> {
-    /// `len` elements at `at`; the header calls it `name`.
+    /// Checks the array of `len` elements at `at`, which the header calls `name`.
     pub fn new(name: &'static str, at: *const T, len: usize) -> Result<Self, Failure> {
         if len > 0 && at.is_null() {
             return Err(Failure::argument(format!("{name} is NULL, but is to have {len} elements")));
@@ -100,7 +99,6 @@ impl<T> Array<T> {
         self.at.is_null()
     }
 
-    /// Returns the array's name and addresses.
     pub fn place(self) -> Place {
         let begin = self.at.addr();
         Place { name: self.name, bytes: begin..begin + self.len * size_of::<T>() }
@@ -135,7 +133,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Bytes.
+    /// Number of bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
@@ -154,16 +152,16 @@ pub fn check_apart(written: &[Place], read: &[Place]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The reference that a handle or an out pointer is.
+/// Makes a reference of a handle or an out pointer.
 ///
 /// # Safety
-/// - `pointer` is null, or a reference like this is valid as long as it is used.
+/// - `pointer` is null, or points to a `T` that nothing changes or frees while the reference is used.
 pub unsafe fn reference<'a, T>(name: &str, pointer: *const T) -> Result<&'a T, Failure> {
     // SAFETY: as the caller says.
     unsafe { pointer.as_ref() }.ok_or_else(|| Failure::argument(format!("{name} is NULL")))
 }
 
-/// Checks a place that a result is written to.
+/// Checks the place of a result.
 pub fn check_place<T>(name: &str, pointer: *mut T) -> Result<(), Failure> {
     if pointer.is_null() || !pointer.is_aligned() {
         return Err(Failure::argument(format!("{name} is NULL or not aligned")));
@@ -171,7 +169,7 @@ pub fn check_place<T>(name: &str, pointer: *mut T) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A field that is 0 or 1.
+/// Reads a field that is 0 or 1.
 pub fn flag(name: &str, value: u32) -> Result<bool, Failure> {
     match value {
         0 => Ok(false),

@@ -6,7 +6,7 @@ use crate::memory::{Array, check_apart, reference};
 use crate::status::{UtStatus, guarded};
 use crate::tables::UtTables;
 
-/// Place of a hit: the fields of its LHCbID, and what the tables know of its strip. docs/columns.md says what each means.
+/// Place of a hit: the fields of its LHCbID, and the tables' entries for its strip; docs/columns.md explains them.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UtPlace {
@@ -32,7 +32,7 @@ pub struct UtPlace {
     pub lane: u8,
     /// 1: the sector's strips are numbered against x.
     pub flipped: u8,
-    /// 0.
+    /// Reserved: 0.
     pub reserved: u8,
 }
 
@@ -57,13 +57,13 @@ fn place(tables: &DetectorTables, id: u32) -> UtPlace {
     }
 }
 
-/// Writes the place of each of the `n` LHCbIDs at `ids`, as decoding gave them, to `places`. Charge and strips of a
-/// cluster are in `UtHits.clusters`.
+/// Writes the place of each of the `n` LHCbIDs at `ids`, as decoded, to `places`. Charge and strips of a cluster are in
+/// `UtHits.clusters`.
 ///
 /// # Safety
-/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `tables` is NULL, or was made by this library and is not freed.
 /// - `ids` is NULL or can be read for `n` words.
-/// - `places` is NULL or can be written for `n` places, and nobody else uses them during the call.
+/// - `places` is NULL or can be written for `n` places, and nothing else uses them during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_tables_places(
     tables: *const UtTables,
@@ -76,8 +76,8 @@ pub unsafe extern "C" fn ut_tables_places(
         let tables = &unsafe { reference("tables", tables) }?.tables;
         let (ids, places) = (Array::new("ids", ids, n)?, Array::new("places", places, n)?);
         check_apart(&[places.place()], &[ids.place()])?;
-        // SAFETY: each is NULL or of `n` elements that can be read, and of the places written by nobody else, as the caller
-        // says; that the arrays do not overlap was checked.
+        // SAFETY: each is NULL or of `n` elements that can be read, and nothing else uses the places, as the caller
+        // says; the arrays do not overlap, as was checked.
         let (ids, places) = unsafe { (ids.slice(), places.slice_mut()) };
         places.iter_mut().zip(ids).for_each(|(to, &id)| *to = place(tables, id));
         Ok(())

@@ -1,4 +1,4 @@
-//! Result of a call: a status, and in words what was wrong, kept for the thread that called.
+//! Status of a call, and a message kept for the calling thread.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -11,13 +11,12 @@ use ut_decoding::{DecodeError, TablesError};
 /// Result of a call: UT_OK, or one of the errors below. `ut_message()` says more.
 pub type UtStatus = i32;
 
-/// The call did what it says.
+/// The call succeeded.
 pub const UT_OK: UtStatus = 0;
 /// An argument is wrong: NULL where a pointer is required, misaligned, a value that does not exist, a struct of a size
 /// that no version has, arrays that overlap, an event that the batch does not have. Nothing was written.
 pub const UT_BAD_ARGUMENT: UtStatus = 1;
-/// Boards or geometry cannot be read, or contradict themselves or what a UT can be. The message names file, field and
-/// byte.
+/// Boards or geometry cannot be read, or contradict each other or the UT. The message names file, field and byte.
 pub const UT_BAD_TABLES: UtStatus = 2;
 /// The system refused the memory or the threads.
 pub const UT_NO_MEMORY: UtStatus = 3;
@@ -27,17 +26,16 @@ pub const UT_NO_DEVICE: UtStatus = 4;
 pub const UT_CAPACITY: UtStatus = 5;
 /// The driver of the GPU reported a failure. The context may be lost.
 pub const UT_DEVICE_FAILED: UtStatus = 6;
-/// A fault of this library.
+/// A bug of this library.
 pub const UT_INTERNAL: UtStatus = 7;
-/// All banks are of another version than the tables', by what the batch says, or clearly by their sizes where it says
-/// nothing. There are no hits.
+/// All banks have another version than the tables, by the batch or, if it has none, clearly by their sizes. No hits.
 pub const UT_WRONG_VERSION: UtStatus = 8;
 
 /// Bytes of the longest message, with the 0 at its end.
 const MESSAGE_BYTES: usize = 1024;
 
 thread_local! {
-    /// Not a `String`: a message can be that there is no memory.
+    /// (Not a `String`: the message may be that memory has run out.)
     static MESSAGE: RefCell<[u8; MESSAGE_BYTES]> = const { RefCell::new([0; MESSAGE_BYTES]) };
 }
 
@@ -79,10 +77,10 @@ impl From<DecodeError> for Failure {
     }
 }
 
-/// Runs `body` and returns the status of the call. Whatever goes wrong in `body`, a panic too, becomes that.
+/// Runs `body` and returns the status of the call. Errors and panics of `body` become statuses.
 pub fn guarded(body: impl FnOnce() -> Result<(), Failure>) -> UtStatus {
     static SILENCE: Once = Once::new();
-    // The library has a Rust runtime of its own: no other code's panics are silenced.
+    // (The library has a Rust runtime of its own: no other code's panics are silenced.)
     SILENCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
     let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(of_panic(panic.as_ref())));
     match result {
@@ -99,7 +97,7 @@ fn of_panic(panic: &(dyn Any + Send)) -> Failure {
     Failure::new(UT_INTERNAL, format!("internal error: {}", text.unwrap_or_default()))
 }
 
-/// Keeps a message for the thread, cut to what there is room for.
+/// Keeps a message for the thread, cut to fit.
 fn keep(message: &str) {
     let _ = MESSAGE.try_with(|kept| {
         let mut kept = kept.borrow_mut();
@@ -109,9 +107,8 @@ fn keep(message: &str) {
     });
 }
 
-/// Returns what was wrong with the last call of this thread that did not return UT_OK: one line, ended by 0, "" before the
-/// first
-/// one. Good until the thread's next call that fails; do not free it.
+/// Returns the message of this thread's last call that failed: one line, ended by 0, "" before the first. Valid until
+/// the thread's next failure; do not free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_message() -> *const c_char {
     MESSAGE.try_with(|message| message.as_ptr().cast_const().cast()).unwrap_or(c"".as_ptr())

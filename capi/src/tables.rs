@@ -13,17 +13,15 @@ pub const UT_GROUPS_Y_ROWS: u32 = 0;
 /// Groups of sectors of nearly the same x, as Allen had them in 2024: 84 in the real geometry.
 pub const UT_GROUPS_UNIQUE_X: u32 = 1;
 
-/// Added to a grouping: boards and geometry need not fit each other, and batches without a version are not looked at for one.
-/// For callers who know better: hits are where these tables say.
+/// Added to a grouping: boards and geometry need not fit each other, nor the batches' sizes their version.
 pub const UT_TRUST_TABLES: u32 = 256;
 
-/// Boards, geometry and grouping of a detector, checked. They never change, and any number of threads and decoders can use
-/// them at the same time.
+/// Boards, geometry and grouping of a detector, checked. Immutable: any threads and decoders may share them.
 pub struct UtTables {
     pub(crate) tables: Arc<DetectorTables>,
 }
 
-/// A grouping, and whether the tables are to be trusted.
+/// Reads a grouping, with UT_TRUST_TABLES or without.
 fn grouping(grouping: u32) -> Result<(Grouping, bool), Failure> {
     let of = match grouping & !UT_TRUST_TABLES {
         UT_GROUPS_Y_ROWS => Grouping::YRows,
@@ -48,8 +46,7 @@ unsafe fn give(
     Ok(())
 }
 
-/// Makes tables from a boards file and a geometry file that fit each other. `grouping` is UT_GROUPS_Y_ROWS or
-/// UT_GROUPS_UNIQUE_X.
+/// Makes tables from boards and geometry files that fit each other. `grouping`: UT_GROUPS_Y_ROWS, UT_GROUPS_UNIQUE_X.
 ///
 /// # Safety
 /// - `boards` and `geometry` are NULL or strings ended by 0.
@@ -78,11 +75,10 @@ pub unsafe extern "C" fn ut_tables_from_files(
     })
 }
 
-/// Makes tables from the contents of a boards file and of a geometry file, such as Allen's blobs, which may be given back
-/// after the call and lie at any address.
+/// Makes tables from the contents of boards and geometry files, such as Allen's blobs, which may be freed afterwards.
 ///
 /// # Safety
-/// - `boards` and `geometry` are each NULL or can be read for so many bytes.
+/// - `boards` and `geometry` are each NULL or can be read for their bytes.
 /// - `tables` is NULL or can be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_tables_from_memory(
@@ -106,7 +102,7 @@ pub unsafe extern "C" fn ut_tables_from_memory(
     })
 }
 
-/// Gives tables back. Decoders that were made with them go on: they hold what they need.
+/// Frees tables. Decoders made with them continue.
 ///
 /// # Safety
 /// - `tables` is NULL, or was made by this library and is not used any more.
@@ -118,20 +114,20 @@ pub unsafe extern "C" fn ut_tables_free(tables: *mut UtTables) {
     }
 }
 
-/// Sector groups of an event: hits come group by group. 0 where `tables` is NULL.
+/// Number of sector groups of an event; 0 if `tables` is NULL.
 ///
 /// # Safety
-/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `tables` is NULL, or was made by this library and is not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_tables_n_groups(tables: *const UtTables) -> usize {
     // SAFETY: as the caller says.
     unsafe { reference("tables", tables) }.map_or(0, |this| this.tables.n_groups())
 }
 
-/// The version byte of the banks that the boards send: 3 (format v4) or 4 (format v5). 0 where `tables` is NULL.
+/// Version byte of the boards' banks: 3 (format v4) or 4 (format v5); 0 if `tables` is NULL.
 ///
 /// # Safety
-/// - `tables` is NULL, or was made by this library and is not given back.
+/// - `tables` is NULL, or was made by this library and is not freed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ut_tables_bank_version(tables: *const UtTables) -> u32 {
     // SAFETY: as the caller says.

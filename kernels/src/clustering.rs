@@ -1,17 +1,16 @@
 //! The clustering state machine of one v5 lane (docs/format.md, "Clustering").
 //!
-//! A lane's hits are fed one by one, and then the end. Each step emits at most one cluster, closed by the hit that follows
-//! it or by the end: so the hit loop of a warp is uniform, with `n + 1` steps, one vote and one append in each.
-//!
-//! State costs registers, so it is packed: the previous strip shares a word with two flags, and with [`NarrowSums`] size
-//! and charge share another (254 hits of charge 31 fit 16 bits each; the position sum does not).
+//! A lane's hits are fed one by one, and then the end. Each step emits at most one cluster, closed by the hit that
+//! follows it or by the end: so the hit loop of a warp is uniform, with `n + 1` steps, one vote and one append in each.
+//! State costs registers, so it is packed: the previous strip shares a word with two flags, and with [`NarrowSums`]
+//! size and charge share another (254 hits of charge 31 fit 16 bits each; the position sum does not).
 
 /// Size and charge of the cluster that grows.
 pub trait Sums: Copy + Default {
     /// One strip more, with this charge.
     #[must_use]
     fn with(self, adc: u32) -> Self;
-    /// Strips.
+    /// Number of strips.
     fn size(self) -> u32;
     /// Sum of the charges.
     fn charge(self) -> u32;
@@ -98,7 +97,7 @@ pub struct Step {
     pub oversized: bool,
 }
 
-/// A lane on its way. The default is a lane before its first hit.
+/// Clustering state of a lane. The default is the state before the first hit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneClustering<S> {
     /// Bits 0–8: previous strip; then the flags.
@@ -159,7 +158,6 @@ impl<S: Sums> LaneClustering<S> {
         }
     }
 
-    /// The cluster is complete.
     #[inline(always)]
     fn close(&self, options: ClusterOptions) -> Step {
         if self.state & EXCEEDED != 0 { Step::default() } else { self.emit(options) }

@@ -1,7 +1,6 @@
 //! Look-up tables by lane slot and by sector, flattened to plain-old-data.
 //!
-//! A *slot* is `board * 6 + lane`; a *sector* is one of the 1048 silicon sensors of the UT, by its id (docs/format.md,
-//! "Sector ids").
+//! A *slot* is `board * 6 + lane`; a *sector* is one of the UT's 1048 silicon sensors (docs/format.md, "Sector ids").
 
 /// Lanes a board has, in either read-out format (v4 calls them hybrids).
 pub const LANES_PER_BOARD: usize = 6;
@@ -58,8 +57,8 @@ impl Lane {
         self.chan_id != 0
     }
 
-    /// The `ChannelID` of strip 0 that the other fields make: strip 0–8, sector 9, module 10–12, face 13, stave 14–17,
-    /// layer 18–19, side 20, type 21–22. Fields that are too wide are cut.
+    /// `ChannelID` of strip 0 by the other fields: sector in bit 9, module 10–12, face 13, stave 14–17, layer 18–19,
+    /// side 20, type 21–22; wider fields are cut.
     pub const fn channel(&self) -> u32 {
         (self.sector & 1) << 9
             | (self.module & 7) << 10
@@ -70,8 +69,7 @@ impl Lane {
             | (self.kind & 3) << 21
     }
 
-    /// The id of the sector, 0…1047, by the formula of docs/format.md, "Sector ids". For lanes that a table check has
-    /// let through; others give some number.
+    /// Sector id, 0…1047 (docs/format.md, "Sector ids"), of a lane that passed a table check; otherwise some number.
     #[inline(always)]
     pub const fn sector_id(&self) -> u32 {
         let m = (2 * self.module + 1).wrapping_sub(self.face);

@@ -1,6 +1,6 @@
 //! From a cluster to a hit (docs/format.md, "From a cluster to a hit").
 //!
-//! All f32, in the order of operations that docs/format.md gives, nothing contracted: every backend gives the same bits.
+//! All f32, in docs/format.md's order of operations, nothing contracted: every backend gives the same bits.
 
 use crate::bank::v4;
 use crate::detector::{BankVersion, SectorConstants, Slot};
@@ -8,7 +8,7 @@ use crate::switches::Switches;
 use crate::tables::Tables;
 use simt::{Block, GlobalMut, Launcher};
 
-/// A cluster between the kernels: what the bank said, eight bytes. Nothing is divided before it is compact.
+/// Cluster between the kernels of Allen's pipeline, eight bytes. Positions are divided by weights after the compaction.
 #[repr(C, align(8))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
@@ -24,7 +24,7 @@ pub struct Cluster {
 // SAFETY: `repr(C)`, 4 + 2 + 2 bytes, size and alignment 8: no padding; integers only, so every bit pattern is a value.
 unsafe impl simt::Plain for Cluster {}
 
-/// Place of a hit, before its coordinates are worked out.
+/// Strip of a hit, before its coordinates are worked out.
 #[derive(Clone, Copy, Debug)]
 pub struct Strip {
     /// Strip number that goes into the formulas.
@@ -59,7 +59,7 @@ pub struct HitArrays<'a> {
 unsafe impl simt::Argument for HitArrays<'_> {}
 
 impl HitArrays<'_> {
-    /// The same arrays, all of the length of `id`; `None` where one is shorter.
+    /// Cuts all arrays to the length of `id`; `None` if one is shorter.
     #[inline(always)]
     pub const fn of_one_length(&self) -> Option<Self> {
         let len = self.id.len();
@@ -125,7 +125,7 @@ pub struct Output<L: Launcher> {
 }
 
 impl Cluster {
-    /// Looks the cluster's strip up. `flip_origin` is what the mean strip of a flipped sector is subtracted from.
+    /// Looks up the cluster's strip. The mean strip of a flipped sector is subtracted from `flip_origin`.
     #[inline(always)]
     pub fn strip<B: Block>(self, block: &B, switches: Switches, tables: &Tables<'_>, flip_origin: f32) -> Strip {
         let slot = u32::from(self.slot);
@@ -149,7 +149,7 @@ impl Cluster {
 const UT_CHANNEL: u32 = 3 << 28;
 
 impl Strip {
-    /// Of a cluster word of a v4 lane whose first strip has `chan_id` and channel `first_channel` of the board.
+    /// Strip of a v4 cluster word, on a lane whose first strip has `chan_id` and channel `first_channel` of the board.
     #[inline(always)]
     pub const fn of_v4(word: u16, chan_id: u32, first_channel: u32, sector: SectorConstants) -> Self {
         let strip_id = v4::channel(word) - first_channel + 1;
@@ -157,7 +157,7 @@ impl Strip {
         Self { n, id: UT_CHANNEL | (chan_id + strip_id - 1), sector }
     }
 
-    /// Of Σpos and W of a v5 cluster. `first` is the `ChannelID` of strip 0 of the whole sector.
+    /// Strip of a v5 cluster by Σpos and W. `first` is the `ChannelID` of strip 0 of the whole sector.
     #[expect(clippy::manual_midpoint, reason = "the formula of docs/format.md; the sum fits 24 bits")]
     #[inline(always)]
     pub fn of_v5(position: u32, weight: u32, first: u32, sector: SectorConstants, flip_origin: f32) -> Self {

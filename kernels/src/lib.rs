@@ -1,8 +1,8 @@
-//! Device code of `ut-decoding`: decoding of LHCb Upstream Tracker (UT) raw banks into hits, `no_std` and without allocation.
+//! Device code of `ut-decoding`: LHCb Upstream Tracker (UT) raw banks to hits, `no_std`, without allocation.
 //!
-//! [`allen`] and [`fused`] are the pipelines: a file a kernel, and the order of launches in `pipeline.rs`. They share the
-//! rest: [`bank`] reads raw banks and checks them, [`clustering`] finds clusters, [`hit`] makes hits of them. By way of
-//! [`simt`] a kernel runs on an NVIDIA GPU and on the CPU alike. [`detector`] and [`report`] have the types of the host.
+//! [`allen`] and [`fused`] are the pipelines: a file a kernel, and the order of launches in `pipeline.rs`. They share
+//! the rest: [`bank`] reads and checks raw banks, [`clustering`] finds clusters, [`hit`] makes hits. A kernel runs on
+//! an NVIDIA GPU and, in [`simt`]'s executor, on the CPU. [`detector`] and [`report`] have types of the host.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 // On the device nothing may stay a call: methods of `Block` become single instructions only where they are inlined.

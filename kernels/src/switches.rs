@@ -1,4 +1,4 @@
-//! The optimisations of Allen merge request !1663, each a switch, so that the ladder of its table can be climbed.
+//! Optimisations of Allen merge request !1663, a switch each; [`Switches::ladder`] adds one after the other.
 //!
 //! Entry points pass a constant: a switch costs nothing on the device. The executor passes them at run time.
 

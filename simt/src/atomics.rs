@@ -1,18 +1,17 @@
-//! Atomics on all numbers of four and eight bytes: from an operation on a type to one on its bits.
-//!
-//! Every operation is one instruction, and gives the same bits on the device and on the CPU, but for the sum of floats:
-//! it depends on the order of the additions, and a device takes subnormal sums in global memory for 0.
+//! Atomics on all numbers of four and eight bytes, as operations on their bits. Each is one instruction, and gives the
+//! same bits on the device and on the CPU, but for sums of floats: these depend on the order of the additions, and a
+//! device takes subnormal sums in global memory for 0.
 
 use crate::memory::Scalar;
 
-/// A change of an element by one atomic; gives what was there.
+/// Change of an element by one atomic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Update<T> {
     /// Adds; integers wrap.
     Add(T),
-    /// Keeps the smaller one. Of floats −0 is the smaller zero, and a NaN counts as beyond the infinity of its sign.
+    /// Keeps the smaller value. Of floats −0 is the smaller zero, and a NaN counts as beyond the infinity of its sign.
     Min(T),
-    /// Keeps the larger one.
+    /// Keeps the larger value.
     Max(T),
     /// Keeps the bits that both have.
     And(T),
@@ -20,9 +19,9 @@ pub enum Update<T> {
     Or(T),
     /// Flips bits.
     Xor(T),
-    /// Replaces.
+    /// Replaces the value.
     Exchange(T),
-    /// Replaces what equals `expected` bit for bit.
+    /// Replaces the value if it equals `expected` bit for bit.
     CompareExchange {
         /// Value that must be there.
         expected: T,
@@ -31,12 +30,12 @@ pub enum Update<T> {
     },
 }
 
-/// An update of 4 or 8 bytes as the hardware has it. For implementations of [`Block`](crate::Block).
+/// Update of 4 or 8 bytes as an instruction, for implementations of [`Block`](crate::Block).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BitUpdate<T> {
     /// The instruction.
     pub op: BitOp,
-    /// Operand, by its bits.
+    /// Operand.
     pub value: T,
     /// Value that must be there, for [`BitOp::CompareExchange`].
     pub expected: T,
@@ -59,12 +58,12 @@ pub enum BitOp {
     CompareExchange,
 }
 
-/// A number of 4 or 8 bytes, on which atomics work.
+/// Number of 4 or 8 bytes, on which atomics work.
 pub trait AtomicScalar: Scalar {
-    /// The instruction that does an update.
+    /// Instruction of an update.
     fn lower(update: Update<Self>) -> BitUpdate<Self>;
 
-    /// Sum of two values.
+    /// Sum of two values, as atomics add them.
     #[must_use]
     fn sum(self, other: Self) -> Self;
 }
@@ -108,7 +107,7 @@ macro_rules! atomic_floats {
         impl AtomicScalar for $t {
             #[inline(always)]
             fn lower(update: Update<Self>) -> BitUpdate<Self> {
-                // As integers, floats ascend with their bits, from 0 upwards, and descend with them below.
+                // (As integers, the bits of positive floats rise with the floats, those of negative ones fall.)
                 let min = |value: $t| if value.is_sign_negative() { BitOp::MaxUnsigned } else { BitOp::MinSigned };
                 let max = |value: $t| if value.is_sign_negative() { BitOp::MinUnsigned } else { BitOp::MaxSigned };
                 lower!(update, AddFloat, min, max)
@@ -123,7 +122,7 @@ macro_rules! atomic_floats {
 atomic_floats!(f32 f64);
 
 impl<T: AtomicScalar> BitUpdate<T> {
-    /// Returns what an element holds after the update.
+    /// Returns the element's value after the update.
     #[must_use]
     pub fn apply(self, before: T) -> T {
         let (a, b) = (before.to_bits(), self.value.to_bits());

@@ -1,5 +1,4 @@
-//! Kernels as types, and what launches them: so that the order of a pipeline's launches is written once, for hardware,
-//! for the executor and for tests.
+//! Kernels as types, and what launches them: a pipeline's launches are written once, for hardware, executor and tests.
 //!
 //! ```
 //! use simt::{Block, Global, GlobalMut, Kernel, Launcher, Shape};
@@ -32,19 +31,19 @@
 use crate::block::Block;
 use crate::memory::{Global, GlobalMut, Plain};
 
-/// A kernel: its name, its arguments, its body. The value holds what is fixed when an entry point is compiled.
+/// A kernel: name, arguments, body. The value holds what is fixed when an entry point is compiled.
 pub trait Kernel: Copy {
-    /// The name: an entry point is called by it, or begins with it.
+    /// Name of the entry points, or its beginning.
     const NAME: &'static str;
 
     /// Arguments of a launch, in the order of the entry point's parameters: a tuple.
     type Arguments<'a>: Arguments;
 
-    /// Does the work of one thread. To be `#[inline(always)]`.
+    /// Does the work of one thread. Must be `#[inline(always)]`.
     fn run<B: Block>(self, block: &B, arguments: &Self::Arguments<'_>);
 }
 
-/// A parameter of an entry point: it crosses to the device as its bytes.
+/// Parameter of an entry point, which crosses to the device as its bytes.
 ///
 /// # Safety
 /// - `repr(C)`, `repr(transparent)` or a primitive: host and device lay it out alike.
@@ -64,15 +63,15 @@ unsafe impl<T: Plain> Argument for Global<'_, T> {}
 // SAFETY: a view, `repr(C)`.
 unsafe impl<T: Plain> Argument for GlobalMut<'_, T> {}
 
-/// Sees the arguments of a launch one by one.
+/// Visitor of a launch's arguments.
 pub trait ArgumentVisitor<'a> {
-    /// The next argument.
+    /// Takes the next argument.
     fn visit<T: Argument>(&mut self, argument: &'a T);
 }
 
-/// The arguments of a kernel: a tuple of at most eight.
+/// Arguments of a kernel: a tuple of at most eight.
 pub trait Arguments: Copy {
-    /// Shows them in order.
+    /// Passes the arguments to `visitor`, in order.
     fn each<'a>(&'a self, visitor: &mut impl ArgumentVisitor<'a>);
 }
 
@@ -100,23 +99,23 @@ pub struct Shape {
     pub shared_bytes: u32,
 }
 
-/// Runs kernels, one after the other, and has the memory between them.
+/// Runs kernels, one after the other, and owns the memory between them.
 pub trait Launcher {
-    /// Why a launch failed.
+    /// Error of a launch.
     type Error;
 
     /// Memory that one kernel writes and a later one reads.
     type Buffer<T: Plain>;
 
-    /// A buffer to read from, for the next launch.
+    /// Passes a buffer to the next launch, to read.
     fn read<'a, T: Plain>(&mut self, buffer: &'a Self::Buffer<T>) -> Global<'a, T>;
 
-    /// A buffer to write to, for the next launch.
+    /// Passes a buffer to the next launch, to write.
     fn write<'a, T: Plain>(&mut self, buffer: &'a mut Self::Buffer<T>) -> GlobalMut<'a, T>;
 
     /// Sets a buffer to 0, after the launches so far.
     fn zero(&mut self, buffer: &mut Self::Buffer<u32>) -> Result<(), Self::Error>;
 
-    /// Launches a kernel after those before. It may still run when this returns.
+    /// Launches a kernel after the earlier ones. It may still run when this returns.
     fn launch<K: Kernel>(&mut self, kernel: K, shape: Shape, arguments: K::Arguments<'_>) -> Result<(), Self::Error>;
 }

@@ -8,8 +8,7 @@
 //! | `as` from and to integers | `cvt` | the same: ties to even, and to integers towards 0, at most to the end of their range |
 //! | [`rsqrt`] | `rsqrt.approx` | **others**: the device is off by up to 2⁻²²·⁹ of the value; `1.0 / sqrt(x)` has the same |
 //!
-//! A result that is not a number is one on both, with other bits. Sines, logarithms and powers are not here: the device
-//! has approximations only.
+//! A NaN is a NaN on both, with other bits. Sines, logarithms and powers are missing: devices approximate them.
 
 use crate::memory::Scalar;
 
@@ -141,25 +140,25 @@ macro_rules! unary_functions {
 unary_functions! {
     /// Square root, correctly rounded.
     sqrt Sqrt;
-    /// The value without its sign.
+    /// Value without its sign.
     abs Abs;
-    /// The largest whole number that is not above `x`.
+    /// Largest whole number that is not above `x`.
     floor Floor;
-    /// The smallest whole number that is not below `x`.
+    /// Smallest whole number that is not below `x`.
     ceil Ceil;
-    /// The whole number towards 0.
+    /// Whole number towards 0.
     trunc Trunc;
-    /// The nearest whole number; of two the even one.
+    /// Nearest whole number; of two the even one.
     round Round;
 }
 
-/// The smaller value: −0 is below 0, and of a value and a NaN it is the value.
+/// Smaller value: −0 is below 0, and of a value and a NaN it is the value.
 #[inline(always)]
 pub fn min<T: Float>(a: T, b: T) -> T {
     a.least(b)
 }
 
-/// The larger value: 0 is above −0, and of a value and a NaN it is the value.
+/// Larger value: 0 is above −0, and of a value and a NaN it is the value.
 #[inline(always)]
 pub fn max<T: Float>(a: T, b: T) -> T {
     a.greatest(b)
@@ -171,7 +170,7 @@ pub fn fma<T: Float>(a: T, b: T, c: T) -> T {
     a.fused(b, c)
 }
 
-/// About `1 / sqrt(x)`: fast on the device, and there not to the last bit what it is on the CPU.
+/// About `1 / sqrt(x)`, fast on the device, where the last bits differ from the CPU's.
 #[inline(always)]
 pub fn rsqrt(x: f32) -> f32 {
     #[cfg(target_arch = "nvptx64")]

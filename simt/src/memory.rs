@@ -5,8 +5,8 @@
 //!
 //! # Out of bounds
 //! An access beyond its view is a bug of the kernel. The executor reports it. On hardware it does no harm: a load gives
-//! zero, or the last element of an array in shared memory and of a [`NonEmpty`] view; a store does nothing, an atomic does
-//! nothing and gives 0.
+//! zero, or the last element of an array in shared memory and of a [`NonEmpty`] view; a store or an atomic does
+//! nothing, and the atomic gives 0.
 
 use core::marker::PhantomData;
 
@@ -14,9 +14,7 @@ use core::marker::PhantomData;
 ///
 /// # Safety
 /// - Every bit pattern is a value (so that unchecked bytes may be read as one).
-/// - No padding, no pointers, no drop glue.
-///
-/// The alignment is at most 16: views of more strictly aligned types do not compile.
+/// - No padding, no pointers, no drop glue. The alignment is at most 16, or views of the type do not compile.
 pub unsafe trait Plain: Copy + Default + 'static {}
 
 macro_rules! plain_numbers {
@@ -27,15 +25,13 @@ macro_rules! plain_numbers {
 }
 plain_numbers!(u8 u16 u32 u64 i8 i16 i32 i64 f32 f64);
 
-/// Number that one instruction can load or store: of 1, 2, 4 or 8 bytes, aligned to its size.
-///
-/// Sealed: shared memory and unaligned loads rely on the size.
+/// Number that one instruction loads or stores: of 1, 2, 4 or 8 bytes, aligned to its size. Unsafe code relies on it.
 pub trait Scalar: Plain + sealed::Sealed {
     /// The value's bits, zero-extended.
     fn to_bits(self) -> u64;
-    /// The low 32 of the value's bits.
+    /// Low 32 bits of the value.
     fn to_word(self) -> u32;
-    /// The value of the low bits.
+    /// Value of the low bits.
     fn from_bits(bits: u64) -> Self;
 }
 
@@ -118,7 +114,7 @@ impl<T> Clone for Global<'_, T> {
 impl<T> Copy for Global<'_, T> {}
 
 impl<'a, T: Plain> Global<'a, T> {
-    /// A view of `len` elements from `pointer`.
+    /// Makes a view of `len` elements from `pointer`.
     ///
     /// # Safety
     /// - `pointer` is aligned for `T` and readable for `len` elements for `'a`, by the code that will read it: a view of
@@ -130,7 +126,7 @@ impl<'a, T: Plain> Global<'a, T> {
         Self { pointer, len, lifetime: PhantomData }
     }
 
-    /// A view of a slice; of its first 2³² − 1 elements, should it be longer.
+    /// Makes a view of a slice, or of its first 2³² − 1 elements.
     #[inline]
     pub fn from_slice(slice: &'a [T]) -> Self {
         const { assert!(align_of::<T>() <= 16) };
@@ -138,7 +134,7 @@ impl<'a, T: Plain> Global<'a, T> {
         Self { pointer: slice.as_ptr(), len, lifetime: PhantomData }
     }
 
-    /// Elements.
+    /// Number of elements.
     #[inline(always)]
     pub const fn len(self) -> u32 {
         self.len
@@ -150,21 +146,21 @@ impl<'a, T: Plain> Global<'a, T> {
         self.len == 0
     }
 
-    /// The same where there is an element; `None` where there is none.
+    /// Returns the view if it has an element.
     #[must_use]
     #[inline(always)]
     pub const fn non_empty(self) -> Option<NonEmpty<'a, T>> {
         if self.len > 0 { Some(NonEmpty(self)) } else { None }
     }
 
-    /// The first element. For implementations of [`Block`](crate::Block).
+    /// Pointer to the first element, for implementations of [`Block`](crate::Block).
     #[inline(always)]
     pub const fn as_ptr(self) -> *const T {
         self.pointer
     }
 }
 
-/// Read-only global memory with an element at least, so that hardware can read the last one where a kernel reads beyond:
+/// Read-only global memory with at least one element: hardware reads the last one where a kernel reads beyond, so that
 /// no branch stands before a load, and several are issued together.
 #[derive(Debug)]
 pub struct NonEmpty<'a, T>(Global<'a, T>);
@@ -179,7 +175,7 @@ impl<T> Clone for NonEmpty<'_, T> {
 impl<T> Copy for NonEmpty<'_, T> {}
 
 impl<'a, T> NonEmpty<'a, T> {
-    /// The view.
+    /// As a view that may be empty.
     #[inline(always)]
     pub const fn view(self) -> Global<'a, T> {
         self.0
@@ -187,7 +183,7 @@ impl<'a, T> NonEmpty<'a, T> {
 }
 
 impl<'a> NonEmpty<'a, u32> {
-    /// Returns the view [as u16](Global::as_u16).
+    /// As [u16](Global::as_u16).
     #[inline(always)]
     pub const fn as_u16(self) -> NonEmpty<'a, u16> {
         NonEmpty(self.0.as_u16())
@@ -195,13 +191,13 @@ impl<'a> NonEmpty<'a, u32> {
 }
 
 impl<'a> Global<'a, u32> {
-    /// The same memory as little-endian u16, twice as many; of at most the first 2³¹ words.
+    /// The same memory as little-endian u16, two a word; of at most the first 2³¹ words.
     #[inline(always)]
     pub const fn as_u16(self) -> Global<'a, u16> {
         Global { pointer: self.pointer.cast(), len: self.len.saturating_mul(2), lifetime: PhantomData }
     }
 
-    /// The same memory as bytes, four times as many; of at most the first 2³⁰ words.
+    /// The same memory as bytes, four a word; of at most the first 2³⁰ words.
     #[inline(always)]
     pub const fn as_u8(self) -> Global<'a, u8> {
         Global { pointer: self.pointer.cast(), len: self.len.saturating_mul(4), lifetime: PhantomData }
@@ -209,7 +205,7 @@ impl<'a> Global<'a, u32> {
 }
 
 impl<'a> Global<'a, u8> {
-    /// The same memory as little-endian words, as far as these are whole; `None` where the first is not aligned.
+    /// The same memory as little-endian words, without a rest that fills none; `None` if the first is not aligned.
     #[inline(always)]
     pub fn as_words(self) -> Option<Global<'a, u32>> {
         let is_aligned = self.pointer.addr().is_multiple_of(align_of::<u32>());
@@ -238,7 +234,7 @@ impl<T> Copy for GlobalMut<'_, T> {}
 
 #[cfg(feature = "executor")]
 impl<'a, T: Plain> GlobalMut<'a, T> {
-    /// A view of a slice, or of its first 2³² − 1 elements, with a mark by which the executor finds it again.
+    /// Makes a view of a slice, or of its first 2³² − 1 elements, with a mark by which the executor finds it again.
     pub(crate) fn tagged(slice: &'a mut [T], tag: u32) -> Self {
         const { assert!(align_of::<T>() <= 16) };
         let len = u32::try_from(slice.len()).unwrap_or(u32::MAX);
@@ -247,11 +243,11 @@ impl<'a, T: Plain> GlobalMut<'a, T> {
 }
 
 impl<T: Plain> GlobalMut<'_, T> {
-    /// A view of `len` elements from `pointer`.
+    /// Makes a view of `len` elements from `pointer`.
     ///
     /// # Safety
-    /// - `pointer` is aligned for `T` and good for reads and writes of `len` elements for the view's lifetime, by the code that will use
-    ///   it: a view of device memory is for kernels on that device only. Or `len` is 0.
+    /// - `pointer` is aligned for `T` and good for reads and writes of `len` elements for the view's lifetime, by the
+    ///   code that will use it: a view of device memory is for kernels on that device only. Or `len` is 0.
     /// - During that lifetime all accesses to these elements go through this view and its copies.
     #[inline(always)]
     pub const unsafe fn new(pointer: *mut T, len: u32) -> Self {
@@ -259,7 +255,7 @@ impl<T: Plain> GlobalMut<'_, T> {
         Self { pointer, len, tag: 0, lifetime: PhantomData }
     }
 
-    /// Elements.
+    /// Number of elements.
     #[inline(always)]
     pub const fn len(self) -> u32 {
         self.len
@@ -271,21 +267,20 @@ impl<T: Plain> GlobalMut<'_, T> {
         self.len == 0
     }
 
-    /// The first `len` elements; `None` where there are fewer. Where a kernel shortens several views to one length, the
-    /// compiler sees that one test of an index is good for all of them.
+    /// The first `len` elements; `None` if there are fewer. In views of one length, the compiler tests an index once.
     #[must_use]
     #[inline(always)]
     pub const fn first(self, len: u32) -> Option<Self> {
         if len <= self.len { Some(Self { len, ..self }) } else { None }
     }
 
-    /// The first element. For implementations of [`Block`](crate::Block).
+    /// Pointer to the first element, for implementations of [`Block`](crate::Block).
     #[inline(always)]
     pub const fn as_ptr(self) -> *mut T {
         self.pointer
     }
 
-    /// The executor's mark; 0 in views of device memory. No access is allowed or refused for memory safety by it.
+    /// Mark of the executor; 0 in views of device memory. Memory safety does not depend on it.
     #[cfg(feature = "executor")]
     pub(crate) const fn tag(self) -> u32 {
         self.tag
@@ -295,10 +290,10 @@ impl<T: Plain> GlobalMut<'_, T> {
 /// An array in the block's shared memory.
 #[derive(Debug)]
 pub struct Shared<T> {
-    /// Bytes from the start of the block's shared memory; a multiple of the element's size.
+    /// Byte offset in the block's shared memory; a multiple of the element's size.
     offset: u32,
     len: u32,
-    /// Place in the source where the array was laid out, for the executor's messages.
+    /// Place in the source that laid the array out, for the executor's messages.
     #[cfg(feature = "executor")]
     location: &'static core::panic::Location<'static>,
     element: PhantomData<T>,
@@ -314,7 +309,7 @@ impl<T> Clone for Shared<T> {
 impl<T> Copy for Shared<T> {}
 
 impl<T: Scalar> Shared<T> {
-    /// Elements.
+    /// Number of elements.
     #[inline(always)]
     pub const fn len(self) -> u32 {
         self.len
@@ -326,13 +321,12 @@ impl<T: Scalar> Shared<T> {
         self.len == 0
     }
 
-    /// Byte offset of the array in the block's shared memory. For implementations of [`Block`](crate::Block).
+    /// Byte offset in the block's shared memory, for implementations of [`Block`](crate::Block).
     #[inline(always)]
     pub const fn offset(self) -> u32 {
         self.offset
     }
 
-    /// Describes element `i` and its array for a message.
     #[cfg(feature = "executor")]
     pub(crate) fn describe(self, i: u32) -> String {
         format!(
@@ -351,15 +345,14 @@ pub struct SharedLayout {
 }
 
 impl SharedLayout {
-    /// Nothing handed out yet.
+    /// Begins a layout at byte 0.
     #[inline(always)]
     pub const fn new() -> Self {
         Self { bytes: 0 }
     }
 
-    /// The next `len` elements. Every array begins on a multiple of eight bytes.
-    ///
-    /// Once an array would end beyond 4 GiB, the layout stays at `u32::MAX` bytes, which no launch accepts.
+    /// Takes the next `len` elements. Every array begins on a multiple of eight bytes. Once an array would end beyond 4
+    /// GiB, the layout stays at `u32::MAX` bytes, which no launch accepts.
     #[inline(always)]
     #[cfg_attr(feature = "executor", track_caller)]
     pub const fn array<T: Scalar>(&mut self, len: u32) -> Shared<T> {
@@ -375,8 +368,7 @@ impl SharedLayout {
         }
     }
 
-    /// Returns an allocator of what both need, for arrays that are not used at the same time: the ones are handed out from
-    /// here, the others from a copy of what is here now.
+    /// Joins layouts of arrays that are not used at the same time, one a continued copy of the other.
     #[must_use]
     #[inline(always)]
     pub const fn or(self, other: Self) -> Self {

@@ -1,11 +1,10 @@
 //! Third kernel (after the prefix sum over strips): clusters the lanes, and puts every cluster into its group's range.
 //!
-//! A block an event, a thread an item of the list that `count_hits` made. A group's range begins at the prefix sum over the
-//! *strips*, of which there are at least as many as clusters; the next kernel closes the gaps. Each group has a counter in
-//! shared memory that begins at the range's start: its increment is the cluster's place. The order inside a group depends on
-//! the schedule; the sort settles it.
-//!
-//! With warp-aggregated atomics the hit loop is uniform in the warp, because a mask must come from a vote in converged code.
+//! A block an event, a thread an item of the list that `count_hits` made. A group's range begins at the prefix sum over
+//! the *strips*, of which there are at least as many as clusters; the next kernel closes the gaps. Each group has a
+//! counter in shared memory that begins at the range's start: its increment is the cluster's place. The order inside a
+//! group depends on the schedule; the sort settles it. With warp-aggregated atomics the hit loop is uniform in the
+//! warp, because a mask must come from a vote in converged code.
 //!
 //! Launch: as many blocks as events, `cluster.block_x` × `cluster.block_y` threads,
 //! [`cluster_and_predecode_shared_bytes`] of shared memory.
@@ -76,7 +75,6 @@ pub const fn cluster_and_predecode_shared_bytes(n_groups: u32) -> u32 {
     ClusterShared::layout(n_groups).1
 }
 
-/// Everything that an emitted cluster needs to find its place.
 struct Emitter<'a, B> {
     block: &'a B,
     switches: Switches,
@@ -85,7 +83,7 @@ struct Emitter<'a, B> {
 }
 
 impl<B: Block> Emitter<'_, B> {
-    /// Writes each thread's cluster, for which it has a group. The whole warp calls.
+    /// Writes the cluster of each thread that has a group. The whole warp calls.
     #[inline(always)]
     fn emit(&self, group: Option<u32>, cluster: Cluster) {
         if self.switches.warp_atomics {
@@ -99,7 +97,6 @@ impl<B: Block> Emitter<'_, B> {
         }
     }
 
-    /// The same for a thread on its own.
     #[inline(always)]
     fn emit_alone(&self, group: Option<u32>, cluster: Cluster) {
         if let Some(group) = group {
@@ -108,7 +105,7 @@ impl<B: Block> Emitter<'_, B> {
         }
     }
 
-    /// These are rare: straight to global memory, so that no register holds a count.
+    /// Counts in global memory: these counts are rare, and hold no register so.
     #[inline(always)]
     #[track_caller]
     fn report(&self, count: Count) {
@@ -116,7 +113,7 @@ impl<B: Block> Emitter<'_, B> {
         self.block.atomic_add(self.output.report, event + count as u32, 1);
     }
 
-    /// Returns true if any thread of the warp has work, or for plain atomics if this one has.
+    /// Returns true if any thread of the warp has work; with plain atomics, if this thread has.
     #[inline(always)]
     fn goes_on(&self, has_work: bool) -> bool {
         if self.switches.warp_atomics { self.block.ballot_sync(FULL_MASK, has_work) != 0 } else { has_work }
@@ -140,7 +137,7 @@ impl Kernel for ClusterAndPredecode {
         let shared = ClusterShared::layout(tables.n_groups).0;
         let event = block.block_idx_x();
         let first_group = event * tables.n_groups;
-        // The same for all threads of the block.
+        // Uniform in the block.
         let fits = block.load(input.strip_offsets, first_group + tables.n_groups) <= output.clusters.len();
         let mut group = block.thread();
         while group < tables.n_groups {
@@ -171,7 +168,7 @@ impl Kernel for ClusterAndPredecode {
                 BankVersion::V5 => cluster_lane::<WideSums, B>(&emitter, options, input, tables, item),
             }
         }
-        // All clusters placed before they are counted.
+        // All clusters are placed.
         block.sync_threads();
         let mut group = block.thread();
         while group < tables.n_groups {
@@ -185,7 +182,6 @@ impl Kernel for ClusterAndPredecode {
 
 const EMPTY: Item = Item { first_hit: 0, n_hits: 0, slot: 0 };
 
-/// v5: the clusters of one lane of each thread.
 #[inline(always)]
 fn cluster_lane<S: Sums, B: Block>(
     emitter: &Emitter<'_, B>,
@@ -201,7 +197,6 @@ fn cluster_lane<S: Sums, B: Block>(
         group = u32::from(tables.slot(block, emitter.switches, item.slot).group);
     }
     let mut i = 0;
-    // A step a hit, and one for the end.
     while emitter.goes_on(item.n_hits > 0 && i <= item.n_hits) {
         let mut step = Step::default();
         if i < item.n_hits {
@@ -225,14 +220,12 @@ fn cluster_lane<S: Sums, B: Block>(
     }
 }
 
-/// v4: the cluster words of one bank of each thread, as they are.
 #[inline(always)]
 fn copy_bank<B: Block>(emitter: &Emitter<'_, B>, input: &ClusterInput<'_>, tables: &Tables<'_>, item: Item) {
     let block = emitter.block;
     let board = item.slot / v5::LANES;
     let mut strips_per_hybrid = 1;
     if item.n_hits > 0 {
-        // Not 0: the board would be unknown.
         strips_per_hybrid = block.load(tables.strips_per_hybrid, board).max(1);
     }
     let mut i = 0;

@@ -1,7 +1,6 @@
 //! Fifth kernel (after the prefix sum over clusters): makes the sort keys, without gaps. A warp a group of an event.
-//!
-//! Launch: [`blocks_of_warps`](simt::blocks_of_warps) `events * n_groups` warps in blocks of `compress.block_x` threads,
-//! no shared memory.
+//! Launch: [`blocks_of_warps`](simt::blocks_of_warps) `events * n_groups` warps in blocks of `compress.block_x`
+//! threads, no shared memory.
 
 use crate::hit::Cluster;
 use crate::switches::Switches;
@@ -12,9 +11,9 @@ use simt::{Block, Global, GlobalMut, Kernel, WARP_SIZE};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct GroupRanges<'a> {
-    /// Exclusive prefix sum over strips: where a group's clusters begin in `clusters`.
+    /// Exclusive prefix sum over strips: first cluster of each group in `clusters`.
     pub strip_offsets: Global<'a, u32>,
-    /// Exclusive prefix sum over clusters: where a group's hits begin. `events * n_groups + 1`.
+    /// Exclusive prefix sum over clusters: first hit of each group. `events * n_groups + 1`.
     pub hit_offsets: Global<'a, u32>,
     /// The clusters, with gaps.
     pub clusters: Global<'a, Cluster>,
@@ -23,7 +22,7 @@ pub struct GroupRanges<'a> {
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for GroupRanges<'_> {}
 
-/// The kernel. `keys` is as long as `clusters`; `flip_origin` is what the mean strip of a flipped sector is subtracted from.
+/// The kernel. `keys` is as long as `clusters`; the mean strip of a flipped sector is subtracted from `flip_origin`.
 #[derive(Clone, Copy, Debug)]
 pub struct CompressAndMakeKeys {
     /// Features that the kernel is compiled for.

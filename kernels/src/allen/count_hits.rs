@@ -1,11 +1,10 @@
 //! First kernel: checks every bank by the policy, counts hits per group, and lists the lanes that have any.
 //!
-//! A block an event. In three parts:
+//! A block an event, in three parts:
 //! 1. *Banks*: [`headers`](crate::bank::headers).
 //! 2. *Lanes*, a thread an item (v5: a lane; v4: a bank): the item's hits are added to its group's counter.
-//! 3. *List*: with zero suppression the non-empty items are listed, binned by size; else all of them are.
-//!
-//! An item has all that the clustering kernel needs, so that layout, sourceIDs and bank headers are read once.
+//! 3. *List*: with zero suppression the non-empty items, binned by size; else all items. An item has all that the
+//!    clustering kernel needs, so that layout, sourceIDs and bank headers are read once.
 //!
 //! Launch: as many blocks as events, `count.block_x` threads, [`count_hits_shared_bytes`] of shared memory.
 
@@ -21,8 +20,7 @@ use simt::primitives::block_size_binning::SizeBins;
 use simt::primitives::warp_aggregated_atomics;
 use simt::{Block, FULL_MASK, GlobalMut, Kernel, Shared, SharedLayout, WARP_SIZE};
 
-/// A lane (v5) or a bank (v4) with hits, in eight bytes: `first_hit` in the low word; `n_hits`, and in the upper half
-/// `slot`, in the high one.
+/// Lane (v5) or bank (v4) with hits, in eight bytes: from the lowest bits on `first_hit`, `n_hits` (16 bits), `slot`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
     /// Byte offset of the first hit word in `raw`.
@@ -65,7 +63,6 @@ pub struct CountOutput<'a> {
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for CountOutput<'_> {}
 
-/// The kernel's shared memory.
 #[derive(Clone, Copy, Debug)]
 struct CountShared {
     bins: Shared<u32>,
@@ -78,7 +75,7 @@ impl CountShared {
     #[inline(always)]
     const fn layout(version: BankVersion, n_boards: u32, n_groups: u32) -> (Self, u32) {
         let mut layout = SharedLayout::new();
-        // What has a fixed size comes first: its places are constants.
+        // Fixed sizes come first: their places are constants.
         let shared = Self {
             bins: layout.array(SizeBins::COUNTERS),
             counters: HeaderCounters::layout(&mut layout, n_boards),
@@ -111,7 +108,6 @@ impl Kernel for CountHits {
         let shared = CountShared::layout(switches.version, tables.n_boards(), tables.n_groups).0;
         shared.counters.clear(block);
         clear(block, shared.group_counts, 0);
-        // All counters at their start before any thread counts.
         block.sync_threads();
 
         let headers = Headers {
@@ -122,7 +118,6 @@ impl Kernel for CountHits {
             banks: shared.banks,
         };
         let n_banks = headers.classify(block, batch.event(block, switches.layout, block.block_idx_x()));
-        // The items of all banks are in shared memory before any thread reads another's.
         block.sync_threads();
         count_groups(block, switches, batch, tables, &shared, n_banks);
         list_items(block, switches, tables, &shared, n_banks, output);
@@ -176,7 +171,7 @@ fn count_groups<B: Block>(
                 let mut first_word = 0;
                 if n > 0 {
                     board = u32::from(block.shared_load(shared.banks.boards, bank));
-                    // Not 0: the board would be unknown. The guard spares the device a trap.
+                    // Known boards have strips; the guard spares the device a trap.
                     strips_per_hybrid = block.load(tables.strips_per_hybrid, board).max(1);
                     first_word = block.shared_load(shared.banks.payloads, bank) + v4::HEADER;
                 }
@@ -208,7 +203,7 @@ fn count_groups<B: Block>(
     }
 }
 
-/// Slot and group of hybrid `index` of a v4 board; `None` when nothing is connected.
+/// Slot and group of hybrid `index` of a v4 board; `None` if it is unconnected.
 #[inline(always)]
 pub fn v4_slot<B: Block>(
     block: &B,
@@ -265,7 +260,7 @@ fn list_items<B: Block>(
     let size = |i: u32| if i < n_items { u32::from(block.shared_load(shared.banks.n_hits, i)) } else { 0 };
 
     if !switches.zero_suppression {
-        // All counts of part 2 in before they go out.
+        // All counts of part 2 are there.
         block.sync_threads();
         let mut i = block.thread();
         while i < n_items {

@@ -1,7 +1,7 @@
 //! Sixth kernel: sorts the hits of each group of an event, a warp a group.
 //!
-//! The order is (key, ord(n)): hits for which both are equal are equal in every bit, so that their order does not show.
-//! Keys are unique in valid data, so n is looked at only when two are equal.
+//! The order is (key, ord(n)): hits with both equal are equal in every bit, so that their order does not show. Keys are
+//! unique in valid data, so n is looked at only if two are equal.
 //!
 //! Launch: [`blocks_of_warps`](simt::blocks_of_warps) `events * n_groups` warps in blocks of `sort.block_x`
 //! threads, no shared memory.

@@ -29,20 +29,20 @@ pub struct AllenSetup {
     pub shapes: AllenShapes,
 }
 
-/// Shapes of the launches.
+/// Shapes of the launches, each named after its kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct AllenShapes {
-    /// Of `count_hits`.
+    /// Launch of `count_hits`.
     pub count_hits: Shape,
-    /// Of both kernels of both prefix sums.
+    /// Launches of both kernels of both prefix sums.
     pub prefix_sum: Shape,
-    /// Of `cluster_and_predecode`.
+    /// Launch of `cluster_and_predecode`.
     pub cluster_and_predecode: Shape,
-    /// Of `compress_and_make_keys`.
+    /// Launch of `compress_and_make_keys`.
     pub compress_and_make_keys: Shape,
-    /// Of `find_permutation`.
+    /// Launch of `find_permutation`.
     pub find_permutation: Shape,
-    /// Of `decode_in_order`.
+    /// Launch of `decode_in_order`.
     pub decode_in_order: Shape,
 }
 
@@ -74,17 +74,14 @@ pub struct StripBuffers<L: Launcher> {
     pub keys: L::Buffer<u64>,
     /// Cluster at each place of the output.
     pub permutation: L::Buffer<u32>,
-    /// Of the sort.
+    /// Scratch of the sort.
     pub scratch: L::Buffer<u32>,
 }
 
-/// A launcher that can say how much room strips get.
+/// Launcher that provides the buffers with an element a strip.
 pub trait AllenLauncher: Launcher + Sized {
-    /// Called once the number of strips is known on the device, as the last of `offsets`. A launcher that waits for it can
-    /// make `strips` as long; without room for all of them the kernels write nothing and say so in the status.
-    ///
-    /// # Errors
-    /// What went wrong.
+    /// Called once the device has the number of strips, as the last of `offsets`. A launcher that waits for it can make
+    /// `strips` as long; without room for all of them the kernels write nothing and set a bit of the status.
     fn reserve_strips(
         &mut self,
         offsets: &Self::Buffer<u32>,
@@ -93,9 +90,6 @@ pub trait AllenLauncher: Launcher + Sized {
 }
 
 /// Launches the seven kernels, in nine launches. `output.status` is 0 before.
-///
-/// # Errors
-/// What the launcher says.
 pub fn decode<L: AllenLauncher>(
     launcher: &mut L,
     setup: &AllenSetup,

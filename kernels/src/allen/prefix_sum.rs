@@ -21,8 +21,7 @@ pub const fn prefix_sum_shared_bytes() -> u32 {
     layout.bytes()
 }
 
-/// First launch: `offsets[i]` = sum of the counts of the tile before `i`; `totals[tile]` = sum of the tile. `offsets` has an
-/// element more than `counts`.
+/// First launch: `offsets[i]` = sum of the tile's counts before `i`; `totals[tile]` = sum of the tile.
 #[derive(Clone, Copy, Debug)]
 pub struct PrefixSumTiles;
 
@@ -45,7 +44,7 @@ impl Kernel for PrefixSumTiles {
     }
 }
 
-/// Second launch: adds the totals of the tiles before to `offsets`, and closes it with the sum of everything.
+/// Second launch: adds the totals of earlier tiles to `offsets`, and closes it with the sum of everything.
 #[derive(Clone, Copy, Debug)]
 pub struct PrefixSumOffsets;
 
@@ -75,10 +74,7 @@ impl Kernel for PrefixSumOffsets {
     }
 }
 
-/// Both launches: `offsets` becomes the exclusive prefix sum of `counts`. `totals` has an element a tile.
-///
-/// # Errors
-/// What the launcher says.
+/// Launches both: `offsets` becomes the exclusive prefix sum of `counts`. `totals` has an element a tile.
 pub fn prefix_sum<L: Launcher>(
     launcher: &mut L,
     shape: Shape,

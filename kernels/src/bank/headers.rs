@@ -1,11 +1,10 @@
-//! Checks of every bank of an event as docs/policy.md says, for the kernels that begin with raw banks.
+//! Checks of every bank of an event by docs/policy.md, for the kernels that begin with raw banks.
 //!
 //! A block an event, a thread a bank, chunk by chunk in the order of the event. Rules that depend on earlier banks need
-//! little of that order: the first broken bank of a chunk by an atomic minimum, the place among the UT banks by a block
-//! scan. Of all banks of a board, each but one repeats it, whichever is looked at first.
-//!
-//! Results, in shared memory: payload and board of each UT bank, and the hits of its items. An *item* is a lane in v5, and
-//! a whole bank in v4, whose words belong to any of the board's lanes.
+//! little of that order: the first broken bank of a chunk is an atomic minimum, the place among the UT banks a block
+//! scan. Of all banks of a board, each but one repeats it, whichever is looked at first. Results, in shared memory:
+//! payload and board of each UT bank, and the hits of its items. An *item* is a lane in v5, and a whole bank in v4,
+//! whose words belong to any of the board's lanes.
 
 use crate::bank::layout::{Bank, Banks, Batch};
 use crate::bank::{is_ut, v4, v5};
@@ -38,12 +37,11 @@ pub struct HeaderCounters {
     first_broken: Shared<u32>,
     /// The event's counters.
     pub report: Shared<u32>,
-    /// Boards named so far, a bit each.
     boards_seen: Shared<u32>,
 }
 
 impl HeaderCounters {
-    /// The next part of the block's shared memory.
+    /// Takes the next part of the block's shared memory.
     #[inline(always)]
     pub const fn layout(layout: &mut SharedLayout, n_boards: u32) -> Self {
         Self {
@@ -82,7 +80,7 @@ pub struct UtBanks {
 }
 
 impl UtBanks {
-    /// The next part of the block's shared memory.
+    /// Takes the next part of the block's shared memory.
     #[inline(always)]
     pub const fn layout(layout: &mut SharedLayout, version: BankVersion, n_boards: u32) -> Self {
         Self {
@@ -102,15 +100,15 @@ pub struct Headers<'a> {
     pub batch: &'a Batch<'a>,
     /// Board → strips of a hybrid; 0: no such board. Its length is the number of boards.
     pub strips_per_hybrid: Global<'a, u32>,
-    /// Set to their start.
+    /// Counters of the event, [cleared](HeaderCounters::clear) before.
     pub counters: HeaderCounters,
     /// List of the UT banks.
     pub banks: UtBanks,
 }
 
 impl Headers<'_> {
-    /// Looks at all banks of `event`; without one, the event is broken. All threads of the block call. Gives the number
-    /// of UT banks that have items, decoded or not; a barrier must follow before any thread reads them.
+    /// Looks at all banks of `event`; `None` counts as a broken event. All threads of the block call. Returns the
+    /// number of UT banks that have items, decoded or not; a barrier must follow before any thread reads them.
     #[inline(always)]
     pub fn classify<B: Block>(&self, block: &B, event: Option<impl Banks<B>>) -> u32 {
         let Some(event) = event else {
@@ -160,8 +158,7 @@ impl Headers<'_> {
         ut_banks.min(n_boards)
     }
 
-    /// The rows of the policy table from `wrong_version` on. Notes the bank's items at `place`, which is below the number
-    /// of boards; gives whether the bank is decoded.
+    /// Applies the policy from `wrong_version` on, and notes the items at `place`. Returns true if the bank is decoded.
     #[inline(always)]
     fn note<B: Block>(&self, block: &B, place: u32, bank: &Bank) -> bool {
         let n_hits = self.banks.n_hits;
@@ -224,7 +221,6 @@ impl Headers<'_> {
     }
 }
 
-/// Contents of a decodable bank.
 #[derive(Clone, Copy)]
 enum Items {
     Lanes(v5::Counts),

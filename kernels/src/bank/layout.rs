@@ -1,8 +1,7 @@
 //! Positions of an event's banks in a batch, in Allen or MEP layout (docs/format.md, "Batches in memory").
 //!
-//! Every word that leads to a bank is checked before it is followed. A bank that is not there as the batch says is
-//! `None`: the event ends before it. Offsets are bytes from the start of `raw`, which is shorter than 4 GiB: a sum that does
-//! not fit u32 lies beyond it.
+//! Every word that leads to a bank is checked before it is followed. A bank that contradicts the batch is `None`: the
+//! event ends before it. Offsets are bytes of `raw`, which is shorter than 4 GiB: larger sums lie beyond it.
 
 use super::board_of;
 use crate::switches::Layout;
@@ -18,11 +17,11 @@ pub struct Batch<'a> {
     pub offsets: Global<'a, u32>,
     /// Places of rows, then the rows: payload sizes, u16. A row is an event (Allen) or a bank (MEP).
     pub sizes: Global<'a, u32>,
-    /// The same with bank types, u8.
+    /// Bank types, u8, in rows like `sizes`.
     pub types: Global<'a, u32>,
-    /// The same with version bytes; not looked at unless `version` is [`VERSION_OF_EACH`](Self::VERSION_OF_EACH).
+    /// Version bytes in such rows; read only if `version` is [`VERSION_OF_EACH`](Self::VERSION_OF_EACH).
     pub versions: Global<'a, u32>,
-    /// The version byte of every bank; or that each has one of its own.
+    /// Version byte of every bank, or [`VERSION_OF_EACH`](Self::VERSION_OF_EACH).
     pub version: u32,
     /// First event, as the arrays number them; kernels number events from here, and its sum with their number fits u32.
     pub first_event: u32,
@@ -62,7 +61,7 @@ impl Rows {
     }
 }
 
-/// No place: no view has an element of this number.
+/// Index that no view has.
 const NOWHERE: u32 = u32::MAX;
 
 /// An event that one thread has found for all of its block, so that each word that leads to its banks is read once.
@@ -70,15 +69,15 @@ const NOWHERE: u32 = u32::MAX;
 pub struct FoundEvent {
     /// Banks of the event.
     pub banks: EventBanks,
-    /// Allen.
+    /// Allen layout: rows of the event.
     rows: Rows,
 }
 
 impl FoundEvent {
-    /// Words in which it is told.
+    /// Words of shared memory that [`find`](Self::find) writes.
     pub const WORDS: u32 = 6;
 
-    /// Finds event `event` and tells the block. One thread of the block calls; a barrier must follow.
+    /// Finds event `event` and stores it in `words`. One thread of the block calls; a barrier must follow.
     #[inline(always)]
     pub fn find<B: Block>(block: &B, batch: &Batch<'_>, layout: Layout, event: u32, words: Shared<u32>) {
         let Some(banks) = batch.event(block, layout, event) else {
@@ -97,7 +96,7 @@ impl FoundEvent {
         }
     }
 
-    /// Returns what was told; `None` where the event's table of banks is not there.
+    /// Returns the event that [`find`](Self::find) stored; `None` where its table of banks is not there.
     #[inline(always)]
     pub fn told<B: Block>(block: &B, layout: Layout, words: Shared<u32>) -> Option<Self> {
         let n_banks = block.shared_load(words, 1);
@@ -160,7 +159,7 @@ pub struct Bank {
     pub kind: u8,
     /// Version byte.
     pub version: u8,
-    /// The board that its sourceID names; `u32::MAX`: none.
+    /// Board of its sourceID; `u32::MAX`: none.
     pub board: u32,
     /// Byte offset of the payload in `raw`.
     pub payload: u32,
@@ -169,16 +168,16 @@ pub struct Bank {
 }
 
 impl Batch<'_> {
-    /// Value of [`version`](Self::version) above any byte: `versions` has them.
+    /// Value of [`version`](Self::version), above any byte, with which each bank has a byte in `versions`.
     pub const VERSION_OF_EACH: u32 = 256;
 
-    /// Returns true if `versions` is to be looked at.
+    /// Returns true if each bank has a version byte of its own.
     #[inline(always)]
     pub const fn has_version_of_each(&self) -> bool {
         self.version == Self::VERSION_OF_EACH
     }
 
-    /// The banks of event `event`; `None` where the event's table of banks is not there.
+    /// Finds the banks of event `event`; `None` where the event's table of banks is not there.
     #[inline(always)]
     pub fn event<B: Block>(&self, block: &B, layout: Layout, event: u32) -> Option<EventBanks> {
         let event = self.first_event + event;
@@ -202,7 +201,7 @@ impl Batch<'_> {
         }
     }
 
-    /// The rows of bank `bank` of all events in MEP layout.
+    /// MEP layout: returns the rows of bank `bank`, which hold all events.
     #[inline(always)]
     pub fn rows_of_bank<B: Block>(&self, block: &B, bank: Option<u32>) -> Rows {
         let row = |words: Global<'_, u32>| load_if_there(block, words, bank).unwrap_or(NOWHERE);
@@ -223,7 +222,6 @@ impl Batch<'_> {
         Some((size, kind, version))
     }
 
-    /// Returns a [bank](Banks::bank); `rows` are those of the event, if they are known.
     #[inline(always)]
     fn bank<B: Block>(
         &self,
@@ -273,7 +271,7 @@ impl Batch<'_> {
     }
 }
 
-/// Entry `column` of row `row`, which begins at `first`, or at word `row` of `words`, of the same memory as `entries`.
+/// Loads entry `column` of the row that begins at `first`, or, without it, at the place in `words[row]`.
 #[inline(always)]
 fn entry<B: Block, T: Plain>(
     block: &B,

@@ -19,7 +19,7 @@ pub const fn is_ut(kind: u8) -> bool {
     kind == UT || kind == UT_ERROR
 }
 
-/// The board that a sourceID names (docs/format.md, "From sourceID to board"); it may be beyond the table. `None`: no board.
+/// Board of a sourceID (docs/format.md, "From sourceID to board"), which may be beyond the table. `None`: no board.
 #[inline(always)]
 pub const fn board_of(source_id: u32) -> Option<u32> {
     if source_id >> 11 == 0 {

@@ -5,8 +5,7 @@ use simt::{Block, Global};
 /// Bytes of the header.
 pub const HEADER: u32 = 4;
 
-/// Number of cluster words in the payload of `size` bytes at `payload`, which are there; `None` where the payload is
-/// shorter than its header says.
+/// Number of cluster words of a payload whose `size` bytes are there; `None` if its header counts more.
 #[inline(always)]
 pub fn n_words<B: Block>(block: &B, raw: Global<'_, u8>, payload: u32, size: u32) -> Option<u32> {
     if size < HEADER {

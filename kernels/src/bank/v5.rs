@@ -24,7 +24,7 @@ const COUNT_BYTES_MASK: u32 = 0b1111_0011;
 /// Hit counts of the six lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
-    /// Header bytes 0…3.
+    /// Header bytes 0…3: the counts of lanes 4 and 5, and two others.
     low: u32,
     /// Header bytes 4…7: the counts of lanes 0…3.
     high: u32,
@@ -55,7 +55,6 @@ impl Counts {
     /// Hits of lane `lane`, 0…5.
     #[inline(always)]
     pub const fn of(self, lane: u32) -> u32 {
-        // Lanes 4 and 5 in bytes 0 and 1.
         let word = if lane < 4 { self.high } else { self.low };
         (word >> (8 * (lane % 4))) & 0xFF
     }
@@ -101,10 +100,10 @@ pub const fn hit_offset(i: u32) -> u32 {
     2 * hit_half_words(i)
 }
 
-/// The same in half-words: two hits in each row of sixteen.
+/// Half-words from a lane's first hit to hit `i`: two hits in each row of sixteen half-words.
 #[inline(always)]
 pub const fn hit_half_words(i: u32) -> u32 {
-    // (As device code this is an `and` and a `mad`.)
+    // (On the device: an `and` and a `mad`.)
     i + 7 * (i & !1)
 }
 

@@ -19,7 +19,6 @@ use crate::hit::HitArrays;
 use crate::switches::{Layout, Switches};
 use crate::tables::Tables;
 
-/// The counting kernel, under a variant's name.
 macro_rules! count_hits {
     ($variant:literal, $switches:expr) => {
         #[unsafe(export_name = concat!("count_hits__", $variant))]
@@ -29,7 +28,6 @@ macro_rules! count_hits {
     };
 }
 
-/// The clustering kernel, under a variant's name.
 macro_rules! cluster_and_predecode {
     ($variant:literal, $switches:expr) => {
         #[unsafe(export_name = concat!("cluster_and_predecode__", $variant))]
@@ -44,7 +42,6 @@ macro_rules! cluster_and_predecode {
     };
 }
 
-/// All kernels of a variant.
 macro_rules! variant {
     ($module:ident, $variant:literal, $switches:expr) => {
         mod $module {
@@ -96,7 +93,6 @@ macro_rules! variant {
     };
 }
 
-/// A production variant.
 #[cfg(not(ptx_unit = "v5_allen_ladder"))]
 macro_rules! production {
     ($variant:literal, $bins8:literal, $switches:expr) => {

@@ -1,6 +1,5 @@
 //! Entry points of the fused pipeline: a PTX file (`ptx_unit`) for each format and layout, with the prefix sum that
-//! `fused.count_first` needs.
-//! Preconditions of a launch: see [`entries`](super).
+//! `fused.count_first` needs. Preconditions of a launch: see [`entries`](super).
 
 use crate::bank::layout::Batch;
 use simt::{Global, GlobalMut, Kernel};

@@ -5,7 +5,6 @@
 //! - the views that it passes are of device memory and keep the promises of `Global::new` and `GlobalMut::new`;
 //! - grid, block and shared memory are as the kernel's module says ("Launch").
 
-/// Both prefix-sum kernels, under a variant's name.
 macro_rules! prefix_sum {
     ($variant:expr) => {
         #[unsafe(export_name = concat!("prefix_sum_tiles__", $variant))]
@@ -28,7 +27,6 @@ macro_rules! prefix_sum {
     };
 }
 
-/// The calling thread's block.
 macro_rules! hardware {
     () => {
         // SAFETY: the host launches every entry point of this crate

@@ -1,4 +1,4 @@
-//! Step 1: a thread a bank. What is not exactly as it should be makes the event unusual; there is no other case here.
+//! Step 1, a thread a bank: notes the lanes with hits. A bank that fails any test makes the event unusual.
 
 use super::gather::{BankWord, State};
 use super::hit_tables::{BoardRecord, HitTables, MAX_BOARDS, REVERSED};
@@ -19,7 +19,7 @@ pub(super) struct Banks<'a> {
     pub raw: NonEmpty<'a, u32>,
 }
 
-/// Position of an event, checked as far as all banks have it in common. The block has one, in shared memory.
+/// Place of an event's banks in the batch. The block keeps one in shared memory.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub n_banks: u32,
@@ -29,14 +29,14 @@ pub(super) struct Place {
     sizes: u32,
     types: u32,
     versions: u32,
-    /// MEP: number of the event's first bank among those of the events that are decoded. (`base`: among all.)
+    /// MEP: number of the event's first bank among those of the decoded events. (`base`: among all.)
     first: u32,
 }
 
 impl Place {
     pub const NONE: Self = Self { n_banks: 0, table: 0, base: 0, sizes: 0, types: 0, versions: 0, first: 0 };
 
-    /// Makes it the block's. One thread of the block calls; a barrier must follow.
+    /// Stores the place for the block. One thread of the block calls; a barrier must follow.
     #[inline(always)]
     pub fn put<B: Block>(&self, block: &B, shared: &FusedShared) {
         let Self { n_banks, table, base, sizes, types, versions, first } = *self;
@@ -64,18 +64,18 @@ impl Place {
     }
 }
 
-/// A bank that is as it should be, as far as the batch says.
+/// Bank that is decodable as far as the batch says.
 #[derive(Clone, Copy)]
 struct Found {
     /// Word of the payload.
     payload: u32,
-    /// Bytes of it, all there.
+    /// Bytes of the payload, all there.
     size: u32,
     board: u32,
 }
 
 impl Banks<'_> {
-    /// The event, if all that its banks have in common is there, and there are no more of them than boards.
+    /// Finds the place of an event; `None` if arrays are too short, or the banks outnumber the boards.
     #[inline(always)]
     pub fn place<B: Block>(&self, block: &B, tables: &HitTables<'_>, event: u32) -> Option<Place> {
         let place = self.place_of(block, event)?;
@@ -139,7 +139,7 @@ impl Banks<'_> {
         }
     }
 
-    /// Bank `i` of the event, below the number of its banks.
+    /// Finds bank `i` of the event, below the number of its banks.
     #[inline(always)]
     fn find<B: Block>(&self, block: &B, place: &Place, i: u32) -> Option<Found> {
         let batch = self.batch;
@@ -180,8 +180,7 @@ impl Banks<'_> {
         }
     }
 
-    /// Notes the lanes with hits of each bank, by rank. All threads of the block call, after a barrier since the event's
-    /// place was put; a barrier must follow. Gives whether the caller has found anything unusual.
+    /// Notes each bank's lanes with hits; returns true if a bank is unusual. All threads call, between barriers.
     #[inline(always)]
     pub fn look<B: Block>(&self, block: &B, tables: &HitTables<'_>, shared: &FusedShared) -> bool {
         let place = Place::of(block, shared);
@@ -241,7 +240,7 @@ impl Banks<'_> {
         while lane < v5::LANES {
             let (n, rank) = (counts.of(lane), record.ranks[lane as usize]);
             if n > 0 {
-                // (No rank is as large as that of a lane to which nothing is connected.)
+                // (An unconnected lane's rank is larger than any other.)
                 if n <= most && rank & !REVERSED < shared.ranks.len() as u16 {
                     put(block, shared, n, lane, bank, rank);
                 } else {
@@ -253,8 +252,8 @@ impl Banks<'_> {
         is_good.then_some(())
     }
 
-    /// v4: where the words of each lane begin, by bisection: the words of a bank rise from lane to lane. Where they do
-    /// not, [`strips::read`](super::strips::read) finds a word of another lane.
+    /// v4: finds the words of each lane by bisection, since they rise from lane to lane in a bank. Where they do not,
+    /// [`strips::read`](super::strips::read) finds a word of another lane.
     #[inline(always)]
     fn note_words<B: Block>(
         &self,
@@ -274,7 +273,7 @@ impl Banks<'_> {
             return None;
         }
         let words = 2 * payload + v4::HEADER / 2;
-        // Words of the lanes up to each. (Where some are of no lane, they are found as words of another.)
+        // Words of the lanes up to each. (Words of no lane count as words of another, and are found there.)
         let mut ends = [0, 0, 0, 0, 0, n];
         let mut step = if n == 0 { 0 } else { 1 << n.ilog2() };
         while step > 0 {
@@ -294,7 +293,7 @@ impl Banks<'_> {
         let mut lane = 0;
         while lane < v5::LANES {
             let (end, rank) = (ends[lane as usize], record.ranks[lane as usize]);
-            // (Where words do not rise, an end may lie before the one of the lane before.)
+            // (Where words do not rise, an end may lie before the previous lane's.)
             if end != first {
                 if end > first && rank & !REVERSED < shared.ranks.len() as u16 {
                     put(block, shared, end - first, lane, bank, rank);

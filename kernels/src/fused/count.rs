@@ -1,5 +1,4 @@
-//! The hits of an event that is left to the other kernel: only how many, so that the events behind it know where theirs
-//! begin. A thread a bank, every rule of the policy, no hurry.
+//! Number of hits of an event for the other kernel: a thread a bank, every rule of the policy, no hurry.
 
 use super::shared::FusedShared;
 use super::tables::LaneTables;
@@ -20,7 +19,7 @@ pub(super) struct Slow<'a> {
 }
 
 impl Slow<'_> {
-    /// Hits of an event. All threads of the block call, after a barrier since the counters were cleared.
+    /// Counts the hits of an event. All threads of the block call, after a barrier since the counters were cleared.
     #[inline(always)]
     pub fn count<B: Block>(&self, block: &B, shared: &FusedShared, event: u32) -> u32 {
         let Self { switches, batch, .. } = self;
@@ -38,7 +37,7 @@ impl Slow<'_> {
         let end = block.shared_load(shared.first_broken, 0).min(n_banks);
         let mut chunk = 0;
         let mut ut_banks = 0u32;
-        // The same for all threads.
+        // Uniform in the block.
         while chunk < end && ut_banks < self.tables.n_boards() {
             let i = chunk + block.thread();
             let bank = if i < end { event.bank(block, batch, switches.layout, i) } else { None };
@@ -60,7 +59,7 @@ impl Slow<'_> {
             }
             ut_banks += in_chunk;
             chunk = chunk.saturating_add(block.threads());
-            // The sums of this chunk are read before those of the next are written; all hits are counted.
+            // The sums of this chunk are read before the next chunk's are written; all hits are counted.
             block.sync_threads();
         }
         block.shared_load(shared.n_slow, 0)
@@ -69,7 +68,7 @@ impl Slow<'_> {
     #[inline(always)]
     fn words<B: Block>(&self, block: &B, payload: u32, size: u32, board: u32) -> u32 {
         let Some(n) = v4::n_words(block, self.batch.raw, payload, size) else { return 0 };
-        // Not 0: the board would be unknown. The guard spares the device a trap.
+        // Known boards have strips; the guard spares the device a trap.
         let strips = block.load(self.tables.strips_per_hybrid, board).max(1);
         let mut hits = 0;
         let mut i = 0;
@@ -95,7 +94,6 @@ impl Slow<'_> {
                 let first = payload + v5::lane_offset(lane);
                 let mut state = LaneClustering::<NarrowSums>::default();
                 let mut i = 0;
-                // A step a hit, and one for the end.
                 while i <= n {
                     let step: Step = if i < n {
                         let hit: u16 = block.load_bytes(self.batch.raw, first + v5::hit_offset(i));

@@ -1,7 +1,7 @@
 //! MEP layout: sizes, types and versions of an event's banks, gathered beforehand into a word a bank.
 //!
-//! They lie side by side for all events: a block that looked up its own event would read three sectors of 32 bytes for four
-//! bytes of each bank. So a launch before transposes them.
+//! The batch has them side by side for all events: a block that looked up its own would read three sectors of 32 bytes
+//! for four bytes of each bank. So an earlier launch transposes them.
 //!
 //! ```text
 //! sizes, types, versions       words
@@ -23,7 +23,7 @@ pub const GATHER_THREADS: u32 = 256;
 /// Banks that a warp takes at a time: their words fill a sector.
 const BANKS: u32 = 8;
 
-/// Words from one event to the next in shared memory: one more, so that warp lanes hit different banks of shared memory.
+/// Words from one event to the next in shared memory: one more, so that warp lanes hit different memory banks.
 const STRIDE: u32 = BANKS + 1;
 
 /// Blocks that share the banks of the same 32 events.
@@ -50,16 +50,16 @@ const fn layout() -> (Shared<u32>, u32) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BankWord(pub u32);
 
-/// Statement of a batch about a bank.
+/// State of a bank, as far as the batch says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Size, type or version are not there.
     Missing,
-    /// It is of a type that is not decoded.
+    /// The type is not decoded.
     OtherType,
     /// The version byte is not that of the kernel.
     WrongVersion,
-    /// Neither.
+    /// Decodable so far.
     Good,
 }
 
@@ -85,13 +85,13 @@ impl BankWord {
         self.0 & 0xFFFF
     }
 
-    /// The board; one that no table has, where the sourceID names none.
+    /// Board; one that no table has, where the sourceID names none.
     #[inline(always)]
     pub const fn board(self) -> u32 {
         self.0 >> 16 & NO_BOARD
     }
 
-    /// The rest.
+    /// State, in the highest two bits.
     #[inline(always)]
     pub const fn state(self) -> State {
         match self.0 >> 30 {
@@ -103,13 +103,13 @@ impl BankWord {
     }
 }
 
-/// Words that are gathered for so many events of a batch with so many offsets, whatever these say.
+/// Words that are gathered, at most, for a batch of this many events and offsets.
 pub const fn bank_words(n_events: usize, n_offsets: usize) -> usize {
     let most = n_events.saturating_mul(MAX_BOARDS as usize);
     if most < n_offsets { most } else { n_offsets }
 }
 
-/// The kernel: word `event * n_banks + bank` of `words` is the bank's, as far as there are so many.
+/// The kernel: word `event * n_banks + bank` of `words` is the bank's, as far as `words` goes.
 #[derive(Clone, Copy, Debug)]
 pub struct GatherBanks {
     /// Features that the kernel is compiled for.
@@ -132,7 +132,6 @@ impl Kernel for GatherBanks {
         let event = first_event + lane;
         let mut first_bank = (block.block_idx_x() % SLICES * block.warps() + block.warp_id()) * BANKS;
         while first_bank < n_banks {
-            // What is the same for all events is read once, side by side.
             let bank = first_bank + lane;
             let is_one = lane < BANKS && bank < n_banks;
             let rows = batch.rows_of_bank(block, is_one.then_some(bank));
@@ -161,7 +160,7 @@ impl Kernel for GatherBanks {
                 block.shared_store(tile, mine + lane * STRIDE + i, word.0);
                 i += 1;
             }
-            // All words are there before other threads write them.
+            // All words are there before other threads read them.
             block.sync_warp(FULL_MASK);
             let bank = lane % BANKS;
             let mut i = lane / BANKS;
@@ -178,7 +177,7 @@ impl Kernel for GatherBanks {
                 }
                 i += WARP_SIZE / BANKS;
             }
-            // All are written before the next ones come.
+            // All are read before the next ones overwrite them.
             block.sync_warp(FULL_MASK);
             first_bank += SLICES * block.warps() * BANKS;
         }

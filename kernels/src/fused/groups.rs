@@ -1,4 +1,4 @@
-//! Step 5 in tables whose lanes overlap in x, as in unique-x: a warp sorts groups while their hits are in its registers.
+//! Step 5 if most lanes overlap in x, as in unique-x: a warp sorts groups while their hits are in its registers.
 //!
 //! ```text
 //! warp lane   0  1  2  3  4  5        whole groups, as many as fit in a warp
@@ -7,8 +7,8 @@
 //! sorted      1  3  5  8  1  2        by (group, x)
 //! ```
 //!
-//! A group of more than 32 hits, or that ends in a later tile, is left in the order of the ranks and noted for the second
-//! kernel; so is one in which equal x or ids are not in order behind one exchange.
+//! A group is left in the order of the ranks, and noted for the second kernel, if it has more than 32 hits, ends in a
+//! later tile, or has equal x that one exchange by id does not put in order.
 
 use super::hits::{Maker, Parts};
 use super::strips::Tile;
@@ -19,18 +19,16 @@ use simt::{Block, FULL_MASK, WARP_SIZE};
 const PACK: u32 = 8;
 
 impl Maker<'_> {
-    /// Makes the hits of the tile, sorts those of each group by x, and notes the groups that are not sorted. All threads of
-    /// the block call, after a barrier since the groups were placed; a barrier must follow.
+    /// Makes the tile's hits, sorts its groups, and notes those that stay unsorted. All threads call, between barriers.
     #[inline(always)]
     pub fn write_sorted<B: Block>(&self, block: &B, n_groups: u32) {
         let Self { shared, tables, .. } = self;
         let (lane, group_hits) = (block.lane_id(), shared.group_hits);
         let Tile { n: n_strips, hits_before: before, .. } = Tile::of(block, shared);
         let parts = Parts::of(block, shared, n_strips);
-        // (Hits are numbered from the event's first.)
         let tile_end = before + parts.all(block);
         let base = block.shared_load(shared.base, 0);
-        // The groups of a warp begin in its share of the tile; the first warp also has the rest of one that began before.
+        // The groups of a warp begin in its share of the tile; the first warp also has the rest of an earlier one.
         let share = (tile_end - before).div_ceil(block.warps().max(1));
         let mut at = before + block.warp_id() * share;
         let end = (at + share).min(tile_end);
@@ -45,7 +43,7 @@ impl Maker<'_> {
             at = begin;
         }
         let mut part = parts.find(block, at.wrapping_sub(before));
-        // The same for all lanes.
+        // Uniform in the warp.
         while at < tile_end {
             let begin = block.shared_load(group_hits, (group + lane).min(n_groups));
             let group_end = block.shared_load(group_hits, (group + lane + 1).min(n_groups));
@@ -57,7 +55,7 @@ impl Maker<'_> {
             let n_whole = block.ballot_sync(FULL_MASK, is_whole).trailing_ones();
             let groups_end = block.shuffle_idx_sync(FULL_MASK, group_end, n_whole.saturating_sub(1));
             let n = groups_end.min(tile_end).saturating_sub(at).min(WARP_SIZE);
-            // (Behind the last hit the same once more, so that no branch is in the way.)
+            // (Beyond the last hit its lane makes that one again, so that no branch is in the way.)
             let i = at - before + lane.min(n.saturating_sub(1));
             let hit = self.make(block, parts.cluster(block, &mut part, i, true));
             let mut key = lane;
@@ -73,14 +71,13 @@ impl Maker<'_> {
             let is_same_group = lane > 0 && lane < n && key >> GROUP == key_below >> GROUP;
             let falls = block.ballot_sync(FULL_MASK, n_whole > 0 && is_same_group && x <= x_below);
             let mut is_left = n_whole == 0 && lane == 0;
-            // (The same for all lanes.)
             if falls != 0 {
                 // Of two equal x the smaller id comes first.
                 let id = block.shuffle_idx_sync(FULL_MASK, hit.id, from);
                 let id_below = block.shuffle_up_sync(FULL_MASK, id, 1);
                 let swaps = falls >> lane & 1 != 0 && x == x_below && id < id_below;
                 let swaps = block.ballot_sync(FULL_MASK, swaps);
-                // (Of each run of swaps one, so that no lane swaps twice.)
+                // (One swap of each run of swaps, so that no lane swaps twice.)
                 let swaps = swaps & !(swaps << 1);
                 let partner = lane + (swaps >> lane >> 1 & 1) - (swaps >> lane & 1);
                 from = block.shuffle_idx_sync(FULL_MASK, from, partner);
@@ -116,11 +113,10 @@ impl Maker<'_> {
     }
 }
 
-/// First bit of the group in a [key](sort_key).
 const GROUP: u32 = 28;
 
-/// Group, x and warp lane in one word: 3, 23 and 5 bits. Hits of the UT have |x| below 1024 mm, of which the key knows the
-/// 4096th part of a mm; whoever sorts by it compares x again.
+/// Key of a hit: group, x and warp lane in 3, 23 and 5 bits. UT hits have |x| below 1024 mm, and the key keeps 2⁻¹² mm
+/// of it: after the sort x is compared again.
 #[inline(always)]
 const fn sort_key(group: u32, x: f32, lane: u32) -> u32 {
     // (Between 2048 and 4096 the bits of a float rise by one with 2⁻¹².)

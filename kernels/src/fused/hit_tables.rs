@@ -1,25 +1,25 @@
-//! Look-up tables of the kernel, in records that one or two loads of sixteen bytes bring.
+//! Look-up tables of the kernel, in records of one or two loads of sixteen bytes.
 
 pub use super::tables::{REVERSED, UNCONNECTED};
 
 use simt::{Global, NonEmpty, Plain};
 
-/// Most ranks that shared memory has room for; the UT has 1192. (A lane's descriptor has eleven bits for its own.)
+/// Most ranks that shared memory has room for; the UT has 1192. (A lane's descriptor has eleven bits for the rank.)
 pub const MAX_RANKS: u32 = 1200;
 
-/// Most boards; the UT has 216, in v4 240. (A descriptor has eight bits for the bank.)
+/// Most boards; the UT has 216, in v4 240. (A lane's descriptor has eight bits for the bank.)
 pub const MAX_BOARDS: u32 = 240;
 
 /// Most groups; the groupings in use have 72 and 84.
 pub const MAX_GROUPS: u32 = 96;
 
-/// Most classes of sectors; the UT has 18. (A [`LaneRecord`] has five bits for its own.)
+/// Most classes of sectors; the UT has 18. (A [`LaneRecord`] has five bits for the class.)
 pub const MAX_CLASSES: u32 = 24;
 
 /// Position of the class in [`LaneRecord::id`]; a `ChannelID` ends below.
 pub const CLASS_SHIFT: u32 = 23;
 
-/// A board: what its lanes are.
+/// Lanes of a board.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
@@ -28,14 +28,14 @@ pub struct BoardRecord {
     pub ranks: [u16; 6],
     /// Strips of a hybrid; 0: there is no such board.
     pub strips_per_hybrid: u16,
-    /// 0.
+    /// Reserved: 0.
     pub spare: u16,
 }
 
 // SAFETY: `repr(C)`, eight u16, size 16, alignment 16: no padding; integers only.
 unsafe impl Plain for BoardRecord {}
 
-/// A lane, by rank: what its hits have in common, apart from what its class says.
+/// Constants of a lane, by rank, apart from those of its class.
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
@@ -53,7 +53,7 @@ pub struct LaneRecord {
 // SAFETY: `repr(C)`, four 4-byte numbers, size 16, alignment 16: no padding; numbers only.
 unsafe impl Plain for LaneRecord {}
 
-/// Constants that few sectors have alike; the same as in [`SectorConstants`](crate::detector::SectorConstants).
+/// Constants that many sectors share; see [`SectorConstants`](crate::detector::SectorConstants).
 #[repr(C, align(16))]
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[cfg_attr(feature = "bytemuck", derive(bytemuck::Pod, bytemuck::Zeroable))]
@@ -79,18 +79,18 @@ pub struct ClassRecord {
 // SAFETY: `repr(C)`, eight 4-byte numbers, size 32, alignment 16: no padding; numbers only.
 unsafe impl Plain for ClassRecord {}
 
-/// The tables. Their lengths are what they must be, or `fits` is 0: then every event is left to the other kernel, and
-/// no event may be passed over (see [`FusedInput::selected`](super::FusedInput::selected)).
+/// Tables of the kernel. Their lengths match, or `fits` is 0: then every event is left to the other kernel, and no
+/// event may be passed over (see [`FusedInput::selected`](super::FusedInput::selected)).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct HitTables<'a> {
-    /// By board.
+    /// Lanes of each board.
     pub boards: Global<'a, BoardRecord>,
-    /// By rank.
+    /// Constants of each lane, by rank.
     pub lanes: Global<'a, LaneRecord>,
-    /// By rank: the sector group.
+    /// Sector group of each lane, by rank.
     pub groups: Global<'a, u16>,
-    /// By class.
+    /// Constants of each class.
     pub classes: Global<'a, ClassRecord>,
     /// Groups of an event.
     pub n_groups: u32,
@@ -110,13 +110,13 @@ impl<'a> HitTables<'a> {
         self.boards.len()
     }
 
-    /// Lanes that something is connected to.
+    /// Number of connected lanes.
     #[inline(always)]
     pub const fn n_ranks(&self) -> u32 {
         self.lanes.len()
     }
 
-    /// Returns the tables that hits are made with; `None` where some table is empty, so that there are no hits.
+    /// Returns the tables of the hits; `None` where one is empty, so that there are no hits.
     #[inline(always)]
     pub(super) fn of_hits(&self) -> Option<OfHits<'a>> {
         Some(OfHits {
@@ -127,7 +127,6 @@ impl<'a> HitTables<'a> {
     }
 }
 
-/// The [tables](HitTables) by which hits are made.
 #[derive(Clone, Copy)]
 pub(super) struct OfHits<'a> {
     pub lanes: NonEmpty<'a, LaneRecord>,

@@ -1,4 +1,4 @@
-//! Steps 4 and 5: where the clusters of a tile belong, and the hits.
+//! Steps 4 and 5: first hit of each group, and the hits.
 
 use super::hit_tables::{CLASS_SHIFT, HitTables, OfHits};
 use super::lane::{Sums, Word};
@@ -11,8 +11,7 @@ use crate::detector::BankVersion;
 use crate::hit::{HitArrays, ordered};
 use simt::{Block, FULL_MASK, Global, WARP_SIZE};
 
-/// Notes where the groups that begin in the tile begin, counted in hits. All threads of the block call, after a barrier
-/// since the strips were read. Gives the hits up to the tile's end.
+/// Notes the first hit of each group of the tile; returns the hits up to its end. All threads call, after a barrier.
 #[inline(always)]
 pub(super) fn place_groups<B: Block>(
     block: &B,
@@ -43,7 +42,7 @@ pub(super) fn place_groups<B: Block>(
         let of_warp = block.shuffle_idx_sync(FULL_MASK, up_to - total, warp);
         let n = block.shuffle_idx_sync(FULL_MASK, total, warp);
         if is_inside {
-            // The clusters of the warp's part that begin before: they lie in order.
+            // Clusters of the warp's part that begin before the group: they lie in order.
             let part = warp * WARP_SIZE * per_warp;
             let (mut low, mut high) = (0, n);
             while low < high {
@@ -63,16 +62,14 @@ pub(super) fn place_groups<B: Block>(
     before + all
 }
 
-/// The whole number nearest to Σpos/W of a cluster, the larger of two; `mean` is the quotient.
-///
-/// A quotient that is not halfway between two whole numbers is 1/(2W) or more away from there, which is more than 2⁻¹³. So
-/// a small step up decides for the larger without doing harm elsewhere; the room beside 2²³ then rounds to whole numbers.
+/// Whole number nearest to the quotient `mean` = Σpos/W, the larger of two. A quotient that is not halfway between two
+/// is at least 1/(2W) > 2⁻¹³ away from there: a small step up does no harm. The sum with 2²³ then rounds.
 #[inline(always)]
 const fn nearest_strip(mean: f32) -> u32 {
     (mean + HALFWAY_STEP + 8_388_608.0).to_bits() & 0x3FF
 }
 
-/// 2⁻¹⁵, as much as floats between 256 and 512 are apart.
+/// 2⁻¹⁵, the distance of floats between 256 and 512.
 const HALFWAY_STEP: f32 = 1.0 / 32768.0;
 
 #[derive(Clone, Copy)]
@@ -88,13 +85,13 @@ pub(super) struct Maker<'a> {
 /// Hits that begin a sector of 32 bytes: a warp writes whole sectors.
 const OF_SECTOR: u32 = 8;
 
-/// Positions of the clusters of the warps' parts among those of the tile; a warp lane has the part of its number.
+/// Clusters of the warps' parts, among those of the tile; a warp lane has the part of its number.
 pub(super) struct Parts {
-    /// Clusters of the parts up to and with this one.
+    /// Clusters up to the end of this part.
     up_to: u32,
     /// Offset from a cluster's index in the tile to its index in `clusters`.
     shift: u32,
-    /// Strips of each part, of the last one it may be fewer.
+    /// Strips of each part; the last may have fewer.
     strips: u32,
     n_strips: u32,
 }
@@ -137,7 +134,7 @@ impl Hit {
 }
 
 impl Parts {
-    /// Returns the parts of a tile of `n` strips. All lanes of the warp call, after a barrier since the strips were read.
+    /// Returns the parts of a tile of `n` strips. All lanes call, after a barrier since the strips were read.
     #[inline(always)]
     pub fn of<B: Block>(block: &B, shared: &FusedShared, n: u32) -> Self {
         let lane = block.lane_id();
@@ -153,14 +150,13 @@ impl Parts {
         block.shuffle_idx_sync(FULL_MASK, self.up_to, WARP_SIZE - 1)
     }
 
-    /// The part of cluster `i` of the tile, the same for all lanes. All lanes of the warp call.
+    /// Returns the part of cluster `i` of the tile, the same `i` for all lanes. All lanes of the warp call.
     #[inline(always)]
     pub fn find<B: Block>(&self, block: &B, i: u32) -> u32 {
         block.ballot_sync(FULL_MASK, self.up_to <= i).count_ones()
     }
 
-    /// Finds cluster `i` of the tile from the part of an earlier one on, and moves `part` to its part. All lanes of the warp
-    /// call, and want a cluster that is there if `is_wanted`.
+    /// Finds cluster `i` of the tile and moves `part` up to its part. All lanes call, with `is_wanted` if `i` is there.
     #[inline(always)]
     pub fn cluster<B: Block>(&self, block: &B, part: &mut u32, i: u32, is_wanted: bool) -> Cluster {
         // (Comes to an end: the last part ends with the last cluster.)
@@ -180,8 +176,7 @@ impl Parts {
 }
 
 impl Maker<'_> {
-    /// Makes the hits of the tile, and notes the groups in which x does not rise. All threads of the block call, after a
-    /// barrier since the groups were placed; a barrier must follow.
+    /// Makes the tile's hits, and notes the groups in which x does not rise. All threads call, between barriers.
     #[inline(always)]
     pub fn write<B: Block>(&self, block: &B) {
         let Self { shared, tables, hits, .. } = self;
@@ -189,8 +184,8 @@ impl Maker<'_> {
         let parts = Parts::of(block, shared, n_strips);
         let n = parts.all(block);
         let base = block.shared_load(shared.base, 0) + before;
-        // Each warp makes neighbouring hits, from the beginning of a sector on, and before them once more the last of the
-        // warp before, to be compared with.
+        // Each warp makes neighbouring hits, from the beginning of a sector on; first it makes the previous warp's last
+        // hit once more, for the comparison.
         let into_sector = base % OF_SECTOR;
         let per_warp = (n + into_sector + block.warps() * OF_SECTOR).div_ceil(block.threads()) * WARP_SIZE - OF_SECTOR;
         let (first, end) = (block.warp_id() * per_warp, ((block.warp_id() + 1) * per_warp).min(n + into_sector));
@@ -201,7 +196,7 @@ impl Maker<'_> {
         let (first, end) = (first.saturating_sub(into_sector), end - into_sector);
         let mut part = parts.find(block, first.saturating_sub(1));
         let mut last_x = 0;
-        // The same for all lanes.
+        // Uniform in the warp.
         while step.cast_signed() < end.cast_signed() {
             let i = step.wrapping_add(block.lane_id());
             // (Before the first hit a number is larger than any.)
@@ -219,11 +214,11 @@ impl Maker<'_> {
             let below = block.shuffle_up_sync(FULL_MASK, x, 1);
             let below = if block.lane_id() == 0 { last_x } else { below };
             last_x = block.shuffle_idx_sync(FULL_MASK, x, WARP_SIZE - 1);
-            // The tile before has written its last.
+            // The last hit of the tile before is written.
             let below = if i == 0 && before > 0 { ordered(block.load_mut(hits.x_at_y_eq0, base - 1)) } else { below };
             if is_made && is_new && x <= below {
                 let group = u32::from(block.load_within(tables.groups, rank));
-                // (Two equal x are looked at as if they fell.)
+                // (Equal x count as falling.)
                 if block.shared_load(shared.group_hits, group) < before + i {
                     block.shared_atomic_or(shared.bad_groups, group / 32, 1 << (group % 32));
                 }
@@ -244,7 +239,6 @@ impl Maker<'_> {
         let (n, id) = match self.version {
             BankVersion::V4 => {
                 let word = word.0 as u16;
-                // (512 strips a lane.)
                 let strip_id = (v4::channel(word) & 0x1FF) + 1;
                 let n = 0.25 * v4::fraction(word) as f32 + strip_id as f32 - class.first_strip as f32;
                 (n, first + strip_id - 1)
@@ -272,7 +266,7 @@ impl Maker<'_> {
     #[inline(always)]
     pub fn store<B: Block>(&self, block: &B, hit: &Hit, at: u32) {
         let Self { hits, .. } = self;
-        // (One length for all seven: the compiler tests the place once.)
+        // (All seven have one length: the compiler tests the place once.)
         block.store(hits.y_begin, at, hit.y_begin);
         block.store(hits.y_end, at, hit.y_end);
         block.store(hits.z_at_y_eq0, at, hit.z);
@@ -282,7 +276,7 @@ impl Maker<'_> {
         block.store(hits.id, at, hit.id);
     }
 
-    /// Σpos and W of a v5 cluster. `rest`: where the strips of the part behind begin, if the cluster is the last of its part.
+    /// Returns Σpos and W of a v5 cluster; `rest` as in [`Cluster`].
     #[inline(always)]
     fn sums<B: Block>(&self, block: &B, word: Word, strip: u32, rest: Option<u32>) -> (u32, u32) {
         let is_geometric = self.options.flags & ClusterOptions::GEOMETRIC != 0;
@@ -290,14 +284,14 @@ impl Maker<'_> {
         let (mut moment, mut weight) = (0, 1);
         if self.options.flags & ClusterOptions::CLUSTERING != 0 {
             weight = if is_geometric { 1 } else { word.adc() };
-            // (After the tile's last strip comes one that continues no cluster.)
+            // (A word that continues no cluster follows the tile's last strip.)
             let following = Sums(block.shared_load(self.shared.strips, strip + 1)).or_none();
             weight += following.charge();
             moment = following.moment();
             if let Some(mut next) = rest {
                 loop {
                     let number = next - strip;
-                    // Of a strip that goes on, the charge is what its word has more than one without charge.
+                    // Charge of a strip that continues the cluster: its word minus the expected word without charge.
                     let expected = (word.key() + number) * Word::KEY;
                     let charge = block.shared_load(self.shared.strips, next).wrapping_sub(expected);
                     if charge >= Word::KEY {
@@ -326,7 +320,6 @@ mod tests {
     fn the_nearest_strip_is_that_of_whole_numbers_where_it_is_close_to_being_another() {
         for weight in 1..=31 * Sums::MAX_SIZE {
             for strip in 0..512u32 {
-                // Around halfway between two strips, and around each.
                 for near in [strip * weight + weight / 2, strip * weight] {
                     for sum in near.saturating_sub(1)..=(near + 1).min(511 * weight) {
                         let nearest = (2 * sum + weight) / (2 * weight);

@@ -1,4 +1,4 @@
-//! A lane with hits in one word, and where its hits are.
+//! Bit fields of the fused kernel: a lane with hits, a strip, the sums of a cluster.
 
 use crate::bank::{v4, v5};
 use crate::detector::BankVersion;
@@ -8,8 +8,8 @@ use simt::{Block, NonEmpty, Shared};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lane(pub u32);
 
-/// A strip: rank from bit 20 on, as in [`Lane`]; v5: reversed in bit 15, then what its hit word says (strip and charge, 14
-/// bits; the strip bits inverted where the lane is reversed). v4: the cluster word, 16 bits.
+/// A strip. Rank from bit 20 on, as in [`Lane`]. v5: reversed in bit 15, then the hit word's 14 bits of strip and
+/// charge, strip bits inverted if reversed. v4: the cluster word, 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(pub u32);
 
@@ -39,7 +39,6 @@ impl Lane {
         self.0 >> 20 & 0x7FF
     }
 
-    /// The bits of the rank, where a [`Word`] has them.
     #[inline(always)]
     const fn rank_bits(self) -> u32 {
         self.0 & 0x7FF << 20
@@ -74,7 +73,7 @@ impl Hits<'_> {
         }
     }
 
-    /// The word of hit `i` in the order in which x rises, `i` below the lane's count; `begin` as above.
+    /// Returns the word of hit `i`, below the lane's count, in the order in which x rises. `begin`: [`Self::begin`].
     #[inline(always)]
     #[track_caller]
     pub fn word<B: Block>(&self, block: &B, lane: Lane, begin: u32, i: u32) -> Word {
@@ -91,10 +90,10 @@ impl Hits<'_> {
 }
 
 impl Word {
-    /// Unit of the key of a word: the charge is below.
+    /// Unit of [`key`](Self::key) in a word; the charge lies below.
     pub const KEY: u32 = 1 << 5;
 
-    /// Follows no strip, and is no sum.
+    /// Word that continues no strip and is no sum.
     pub const END: Self = Self(0);
 
     #[inline(always)]
@@ -113,7 +112,7 @@ impl Word {
         self.0 & 0x1F
     }
 
-    /// v5: the strip, or what is left up to the last strip where the lane is reversed.
+    /// v5: the strip, or 511 minus the strip if the lane is reversed.
     #[inline(always)]
     pub const fn turned_strip(self) -> u32 {
         self.0 >> 5 & 0x1FF
@@ -125,8 +124,8 @@ impl Word {
     }
 }
 
-/// Sums over the strips of a v5 cluster behind its first, in the place of the second: charge 12 bits, charge times
-/// number of the strip in the cluster 18. The highest bit is one that no [`Word`] has.
+/// Sums of a v5 cluster over the strips behind its first, in place of the second: charge 12 bits, charge times number
+/// of the strip in the cluster 18. No [`Word`] has the highest bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sums(pub u32);
 
@@ -134,7 +133,7 @@ impl Sums {
     const MARK: u32 = 1 << 31;
     const CHARGE: u32 = 1 << 18;
 
-    /// Strips of the largest cluster whose sums fit: all of them with the largest charge.
+    /// Strips of the largest cluster whose sums fit for any charges.
     pub const MAX_SIZE: u32 = 128;
 
     /// Returns the contribution of strip `number` of a cluster, 1 … 127; of others it means nothing.
@@ -148,10 +147,9 @@ impl Sums {
         Self::MARK | of
     }
 
-    /// The same, or where this is a strip, sums that are 0.
+    /// Returns the sums, or 0 if this is a strip.
     #[inline(always)]
     pub const fn or_none(self) -> Self {
-        // (Its highest bit everywhere.)
         Self(self.0 & (self.0.cast_signed() >> 31).cast_unsigned())
     }
 

@@ -25,15 +25,14 @@
 //! are written lane by lane in the order of (group, x), inside a lane in the direction in which x rises, come out sorted
 //! as far as these ranges do not overlap: in y-rows all but a few groups, in unique-x hardly any.
 //!
-//! **The other events.** Whatever is unusual (a bank with trouble or of another type, a board that is named twice, an
-//! unsorted lane, a strip without charge, a cluster above the maximum size, an address that is not aligned, tables that do
-//! not fit the records) makes the whole event one for the second kernel, [`others`], which knows every rule. The first only
-//! counts its hits, slowly (`count.rs`), and leaves their places in the output. The second launch has as many blocks as are
-//! worth having: only the device knows the lengths of the lists of events and groups.
+//! **The other events.** Anything unusual (a bank with trouble or of another type, a board that is named twice, an
+//! unsorted lane, a strip without charge, a cluster above the maximum size, an address that is not aligned, tables that
+//! do not fit the records) leaves the whole event to the second kernel, [`others`], which knows every rule. The first
+//! only counts its hits, slowly (`count.rs`), and leaves room for them in the output. Only the device knows how many
+//! groups and events are left, so the second launch has as many blocks as are worth having.
 //!
-//! **Waiting.** A block waits only for the events before, and only to know where its hits begin; it tells its own number of
-//! hits as soon as that is known. Blocks take their events by ticket, in the order in which they begin. Launched to count
-//! before, and with a prefix sum over its counts, no block waits, and everything is read twice.
+//! **Waiting.** A block waits only for earlier events ([`look_back`]), and publishes its own number of hits as soon as
+//! it is known. If a launch before has counted the hits, no block waits, and everything is read twice.
 //!
 //! Launch: as many blocks as events, `fused.block_x` threads, [`fused_shared_bytes`] of shared memory.
 
@@ -74,7 +73,7 @@ use crate::status::HITS_OVERFLOW;
 use crate::switches::Switches;
 use simt::{Block, FULL_MASK, Global, GlobalMut, Kernel, WARP_SIZE};
 
-/// Numbers of a launch.
+/// Options of a launch.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FusedOptions {
@@ -95,10 +94,10 @@ unsafe impl simt::Argument for FusedOptions {}
 pub struct FusedInput<'a> {
     /// The batch.
     pub batch: Batch<'a>,
-    /// MEP layout: what [`gather`] makes, as many as [`gather::bank_words`]. Allen layout: empty.
+    /// MEP layout: words that [`gather`] makes, [`gather::bank_words`] of them. Allen layout: empty.
     pub bank_words: Global<'a, u32>,
-    /// The events to decode, a bit each from the lowest of the first word on; empty: all. Others have no hits and nothing
-    /// in their report. Not empty only with tables that have all records (see [`HitTables`]).
+    /// Events to decode, a bit each from the lowest of the first word on; empty: all. Other events get no hits and an
+    /// empty report. Only with tables that have all records (see [`HitTables`]).
     pub selected: Global<'a, u32>,
 }
 
@@ -122,7 +121,7 @@ pub struct Written<'a> {
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for Written<'_> {}
 
-/// Arrays that the first kernel writes, and the beginnings of events.
+/// Arrays that the first kernel writes, and the first hits of events if known.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FusedOutput<'a> {
@@ -130,20 +129,20 @@ pub struct FusedOutput<'a> {
     pub to: Written<'a>,
     /// The words of a [`LookBack`], zero before the launch.
     pub look_back: GlobalMut<'a, u32>,
-    /// The groups that are left, numbered among those of all events; a word a group.
+    /// Groups left for the other kernel, a word each, numbered among the groups of all events.
     pub groups: GlobalMut<'a, u32>,
-    /// The events that are left; a word an event.
+    /// Events left for the other kernel, a word each.
     pub others: GlobalMut<'a, u32>,
-    /// Beginning of the hits of each event, if that is known; else empty.
+    /// First hit of each event if known beforehand; else empty.
     pub bases: Global<'a, u32>,
-    /// Empty; or a word an event: then hits are counted, and nothing else is written.
+    /// A word an event, if hits are only counted and nothing else is written; else empty.
     pub counts: GlobalMut<'a, u32>,
 }
 
 // SAFETY: `repr(C)`, of views and numbers only.
 unsafe impl simt::Argument for FusedOutput<'_> {}
 
-/// Sets the flag of unusual events where a lane of the warp wants it. All lanes of the warp call.
+/// Sets the flag of unusual events if any lane of the warp asks. All lanes of the warp call.
 #[inline(always)]
 fn note<B: Block>(block: &B, shared: &FusedShared, unusual: bool) {
     let unusual = block.ballot_sync(FULL_MASK, unusual);
@@ -152,7 +151,7 @@ fn note<B: Block>(block: &B, shared: &FusedShared, unusual: bool) {
     }
 }
 
-/// The kernel. Events whose hits do not all fit are not written, and say so in the status.
+/// The kernel. Events whose hits do not all fit are not written, and set a bit of the status.
 #[derive(Clone, Copy, Debug)]
 pub struct Fused {
     /// Features that the kernel is compiled for.
@@ -169,7 +168,7 @@ impl Kernel for Fused {
         let room = Room { threads: block.threads(), strips: options.strips };
         let (shared, _) = FusedShared::layout(switches.version, room);
         let raw = input.batch.raw.as_words().and_then(Global::non_empty);
-        // (Without bytes, or with tables that do not fit, every event that is decoded is unusual.)
+        // (Without bytes, or with tables that do not fit, every decoded event is unusual.)
         let banks = raw.filter(|_| tables.fits != 0);
         let banks = banks.map(|raw| Banks { switches, batch: &input.batch, bank_words: input.bank_words, raw });
         if block.thread() == 0 {
@@ -185,11 +184,10 @@ impl Kernel for Fused {
 
         let unusual = banks.is_some_and(|banks| banks.look(block, tables, &shared));
         note(block, &shared, unusual);
-        // The lanes are noted.
         block.sync_threads();
         let n_strips = places::list(block, tables, &shared).strips();
         if output.counts.is_empty() {
-            // (Of an unusual event the other kernel says more.)
+            // (For an unusual event, the other kernel overwrites the report.)
             write_report(block, &output.to, event, Place::of(block, &shared).n_banks, n_strips);
         }
         let hits = raw.map(|raw| Hits {
@@ -213,27 +211,25 @@ impl Kernel for Fused {
             shared,
             hits: &hit_arrays,
         });
-        // The lanes are listed and those of the first tile marked.
         block.sync_threads();
-        // (What the loop needs rarely is read again each time: so it has the registers.)
+        // (Rarely needed values are read again each time, and leave their registers to the loop.)
         let event = || block.shared_load(shared.event, 0);
         let n_strips = || places::Run::of_event(block, &shared).strips();
         let is_last = || Tile::of(block, &shared).is_last(n_strips());
         let is_counted = || block.shared_load(shared.is_counted, 0) != 0;
-        // Everything that the loop depends on is the same for all threads.
+        // Uniform in the block.
         let is_unusual = loop {
             let unusual = match &hits {
                 Some(hits) => strips::read(block, hits, options.cluster, &shared, n_strips()),
                 None => strips::read_nothing(block, &shared),
             };
             note(block, &shared, unusual);
-            // The strips are there, the clusters of each warp's part, and the tile.
             block.sync_threads();
             if !is_counted() {
                 if block.shared_load(shared.unusual, 0) != 0 {
                     break true;
                 }
-                // Before the groups are placed: the events behind wait for nothing else.
+                // Told before the groups are placed: later events wait for nothing else.
                 if is_last() && looks_back(block) {
                     let (_, hits) = places::before_and_all(block, shared.warp_hits);
                     tell(block, output, event(), Tile::of(block, &shared).hits_before + hits);
@@ -243,9 +239,8 @@ impl Kernel for Fused {
                     return;
                 }
             }
-            // An event of one tile is written at once, another one when all its tiles are counted.
+            // An event of one tile is written at once, a larger one when all its tiles are counted.
             if is_counted() || is_last() && Tile::start(block, &shared) == 0 {
-                // (Without tables there are no hits.)
                 match &maker {
                     Some(maker) if tables.overlaps != 0 => maker.write_sorted(block, tables.n_groups),
                     Some(maker) => maker.write(block),
@@ -259,7 +254,7 @@ impl Kernel for Fused {
         };
         if is_unusual {
             let slow = Slow { switches, options: options.cluster, batch: &input.batch, tables: all_tables };
-            // (Where it is known where they begin, nobody asks how many they are.)
+            // (With known offsets, the number of hits is not needed.)
             let n_hits = if output.bases.is_empty() { slow.count(block, &shared, event()) } else { 0 };
             if looks_back(block) {
                 tell(block, output, event(), n_hits);
@@ -267,13 +262,12 @@ impl Kernel for Fused {
             publish(block, &shared, output, tables.n_groups, event(), n_hits, true);
             return;
         }
-        // All groups are noted.
         block.sync_threads();
         leave_groups(block, &shared, output, tables.n_groups, event());
     }
 }
 
-/// Finds the block's event and what its banks have in common. One thread of the block calls; a barrier must follow.
+/// Finds the block's event, and its place. One thread of the block calls; a barrier must follow.
 #[inline(always)]
 fn begin<B: Block>(
     block: &B,
@@ -297,12 +291,11 @@ fn begin<B: Block>(
     Tile::BEGIN.put(block, shared);
 }
 
-/// Goes on to the next tile, or behind the last one to the first, to write. All threads of the block call, and end with a
-/// barrier.
+/// Goes on to the next tile, or from the last back to the first, to write. All threads call; ends with a barrier.
 #[inline(always)]
 fn advance<B: Block>(block: &B, shared: &FusedShared, is_last: bool) {
     let next = if is_last { Tile::BEGIN } else { Tile::of(block, shared).next(block, shared) };
-    // The tile is done with.
+    // All threads are done with the tile.
     block.sync_threads();
     if block.thread() == 0 {
         next.put(block, shared);
@@ -314,7 +307,6 @@ fn advance<B: Block>(block: &B, shared: &FusedShared, is_last: bool) {
     // No lane is marked.
     block.sync_threads();
     places::mark(block, shared, next.start);
-    // The tile's lanes are marked.
     block.sync_threads();
 }
 
@@ -324,7 +316,7 @@ fn leave_groups<B: Block>(block: &B, shared: &FusedShared, output: &FusedOutput<
     let mut word = block.warp_id();
     while word < shared.bad_groups.len() {
         let bits = block.shared_load(shared.bad_groups, word);
-        // The same for all lanes of the warp.
+        // Uniform in the warp.
         if bits != 0 {
             let lane = block.lane_id();
             let mut place = 0;
@@ -352,7 +344,7 @@ fn looks_back<B: Block>(block: &B) -> bool {
     block.warp_id() + 1 == block.warps()
 }
 
-/// Tells the events behind how many hits this one has, if they ask. The warp that looks back calls.
+/// Publishes the event's number of hits, if later events wait for it. The warp that looks back calls.
 #[inline(always)]
 fn tell<B: Block>(block: &B, output: &FusedOutput<'_>, event: u32, n_hits: u32) {
     if block.lane_id() == 0 && output.bases.is_empty() && output.counts.is_empty() {
@@ -360,8 +352,8 @@ fn tell<B: Block>(block: &B, output: &FusedOutput<'_>, event: u32, n_hits: u32) 
     }
 }
 
-/// Finds where the event's hits begin, and writes where those of its groups do. All threads of the block call, after
-/// [`tell`]; ends with a barrier. Gives whether the hits are to be written by this kernel.
+/// Finds the event's first hit, and writes the offsets of its groups. All threads of the block call, after [`tell`];
+/// ends with a barrier. Returns true if this kernel is to write the hits.
 #[inline(always)]
 fn publish<B: Block>(
     block: &B,
@@ -392,7 +384,6 @@ fn publish<B: Block>(
     let base = block.shared_load(shared.base, 0);
     if is_unusual {
         if block.thread() == 0 {
-            // Where the other kernel finds it.
             block.store(to.offsets, event * n_groups, base);
             look_back.leave(block, *others, event);
         }
@@ -400,7 +391,7 @@ fn publish<B: Block>(
     }
     let is_last = event + 1 == block.grid_dim_x();
     let mut group = block.thread();
-    // The start of the next event closes the last group, or the end of the last event.
+    // The first group of the next event, or the end of the last event, closes the last group.
     while group < n_groups + u32::from(is_last) {
         let start = base.saturating_add(block.shared_load(shared.group_hits, group));
         block.store(to.offsets, event * n_groups + group, start);
@@ -416,7 +407,7 @@ fn publish<B: Block>(
     true
 }
 
-/// The counters of an ordinary event. All threads of the block call.
+/// Writes the counters of an ordinary event. All threads of the block call.
 #[inline(always)]
 fn write_report<B: Block>(block: &B, to: &Written<'_>, event: u32, n_banks: u32, n_strips: u32) {
     let i = block.thread();

@@ -28,25 +28,25 @@ pub struct FusedSetup<'a> {
     pub shapes: FusedShapes,
 }
 
-/// Shapes of the launches.
+/// Shapes of the launches, each named after its kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct FusedShapes {
-    /// Of `gather_banks`, in MEP layout.
+    /// Launch of `gather_banks`, in MEP layout.
     pub gather_banks: Shape,
-    /// Of both kernels of the prefix sum over events, where hits are counted first.
+    /// Launches of both kernels of the prefix sum over events, if hits are counted first.
     pub count_first: Option<Shape>,
-    /// Of `fused`.
+    /// Launch of `fused`.
     pub fused: Shape,
-    /// Of `fused_others`.
+    /// Launch of `fused_others`.
     pub others: Shape,
 }
 
-/// The tables.
+/// Tables of both kernels.
 #[derive(Clone, Copy, Debug)]
 pub struct FusedTables<'a> {
-    /// Of `fused`.
+    /// Tables of `fused`.
     pub records: HitTables<'a>,
-    /// Of `fused_others`.
+    /// Tables of `fused_others`.
     pub lanes: LaneTables<'a>,
 }
 
@@ -55,7 +55,7 @@ pub struct FusedTables<'a> {
 pub struct FusedBuffers<L: Launcher> {
     /// Selected events, a bit an event; empty without a list.
     pub selected: L::Buffer<u32>,
-    /// MEP layout: as many as [`bank_words`](super::gather::bank_words). Allen layout: empty.
+    /// MEP layout: [`bank_words`](super::gather::bank_words) words. Allen layout: empty.
     pub bank_words: L::Buffer<u32>,
     /// Counts, a word an event, if hits are counted first; else empty.
     pub counts: L::Buffer<u32>,
@@ -69,14 +69,11 @@ pub struct FusedBuffers<L: Launcher> {
     pub groups: L::Buffer<u32>,
     /// A word an event.
     pub others: L::Buffer<u32>,
-    /// Empty.
+    /// Empty buffer.
     pub nothing: L::Buffer<u32>,
 }
 
-/// Counts where wanted, and then decodes. `output.status` is 0 before.
-///
-/// # Errors
-/// What the launcher says.
+/// Counts if `setup` has the shape for it, and then decodes. `output.status` is 0 before.
 pub fn decode<L: Launcher>(
     launcher: &mut L,
     setup: &FusedSetup<'_>,
@@ -92,11 +89,8 @@ pub fn decode<L: Launcher>(
     write(launcher, setup, batch, tables, buffers, output)
 }
 
-/// Only counts: `buffers.bases` then has the beginning of each event's hits, and the batch's number of them. Of `output` only
-/// the status is used, which is 0 before. `setup` has the shape for counting first.
-///
-/// # Errors
-/// What the launcher says.
+/// Only counts: `buffers.bases` gets the first hit of each event, and the batch's number of hits. Of `output` only the
+/// status is used, which is 0 before. `setup` has the shape for counting first.
 pub fn count<L: Launcher>(
     launcher: &mut L,
     setup: &FusedSetup<'_>,
@@ -109,7 +103,7 @@ pub fn count<L: Launcher>(
     count_gathered(launcher, setup, batch, tables, buffers, output)
 }
 
-/// From a list of events to a bit an event; MEP layout: a word a bank.
+/// Turns a list of events into a bit an event; MEP layout: gathers a word a bank.
 fn prepare<L: Launcher>(
     launcher: &mut L,
     setup: &FusedSetup<'_>,
@@ -156,10 +150,7 @@ fn count_gathered<L: Launcher>(
     prefix_sum(launcher, sum, counts, bases, tile_totals)
 }
 
-/// Decodes behind [`count`], which made the mask and gathered the banks: each event's hits to where `buffers.bases` says.
-///
-/// # Errors
-/// What the launcher says.
+/// Decodes after [`count`], which made the mask and gathered the banks, to the places in `buffers.bases`.
 pub fn write<L: Launcher>(
     launcher: &mut L,
     setup: &FusedSetup<'_>,

@@ -1,4 +1,4 @@
-//! Step 2: from the lanes by rank to the lanes with hits, in order, and to where each begins among the event's strips.
+//! Step 2: from the lanes by rank to the lanes with hits, in order, and the first strip of each among the event's.
 //!
 //! ```text
 //! rank               0  1  2  3  4  5  6  7
@@ -19,7 +19,7 @@ pub(super) struct Run(u32);
 const STRIPS: u32 = (1 << 20) - 1;
 
 impl Run {
-    /// All of the event. After a barrier since the list was made.
+    /// All of the event, after a barrier since the list was made.
     #[inline(always)]
     #[track_caller]
     pub fn of_event<B: Block>(block: &B, shared: &FusedShared) -> Self {
@@ -65,14 +65,13 @@ pub(super) fn before_and_all<B: Block>(block: &B, totals: simt::Shared<u32>) -> 
     (block.redux_add_sync(FULL_MASK, before), block.redux_add_sync(FULL_MASK, total))
 }
 
-/// Ranks of each thread.
+/// Number of ranks a thread.
 #[inline(always)]
 pub(super) fn run_length<B: Block>(block: &B, n_ranks: u32) -> u32 {
     n_ranks.div_ceil(block.threads())
 }
 
-/// Lists the lanes with hits, and marks those of the first tile as [`mark`] does. All threads of the block call, after a
-/// barrier since the lanes were noted; a barrier must follow. Gives the event's lanes and strips.
+/// Lists the lanes with hits, and [marks](mark) those of the first tile. All threads call, between barriers.
 #[inline(always)]
 pub(super) fn list<B: Block>(block: &B, tables: &HitTables<'_>, shared: &FusedShared) -> Run {
     let n_ranks = tables.n_ranks();
@@ -92,7 +91,7 @@ pub(super) fn list<B: Block>(block: &B, tables: &HitTables<'_>, shared: &FusedSh
     if block.lane_id() == WARP_SIZE - 1 {
         block.shared_store(shared.warp_totals, block.warp_id(), up_to);
     }
-    // The sums of all warps are there before any is read.
+    // The sums of all warps are there.
     block.sync_threads();
     let (before, all) = before_and_all(block, shared.warp_totals);
     let mut run = Run(before + up_to - own.0);
@@ -121,8 +120,7 @@ fn mark_one<B: Block>(block: &B, shared: &FusedShared, place: u32) {
     }
 }
 
-/// Marks the strips of a later tile that begin a lane: bit `i` for the strip `start + i`. All threads of the block call, after
-/// a barrier since the list was made; a barrier must follow.
+/// Marks the strips of a tile that begin a lane: bit `i` is strip `start + i`. All threads call, between barriers.
 #[inline(always)]
 pub(super) fn mark<B: Block>(block: &B, shared: &FusedShared, start: u32) {
     let room = shared.lane_begins.len() * WARP_SIZE;
@@ -134,14 +132,14 @@ pub(super) fn mark<B: Block>(block: &B, shared: &FusedShared, start: u32) {
     let mut lane = run.lanes();
     let mut strip = run.strips();
     while lane < next.lanes() {
-        // (Far beyond the room where the lane is before the tile.)
+        // (For a lane before the tile, far beyond the room.)
         mark_one(block, shared, strip.wrapping_sub(start));
         strip += Lane(block.shared_load(shared.lanes, lane)).count();
         lane += 1;
     }
 }
 
-/// The event's strips on lanes of ranks below `end`. After a barrier since the list was made.
+/// Number of the event's strips on lanes of ranks below `end`, after a barrier since the list was made.
 #[inline(always)]
 pub(super) fn strips_below<B: Block>(block: &B, shared: &FusedShared, n_ranks: u32, end: u32) -> u32 {
     let of = end / run_length(block, n_ranks).max(1);

@@ -1,11 +1,11 @@
-//! A list of events to decode, in any order and with repetitions, turned into the mask that [`fused`](super::Fused) reads.
+//! Turns a list of events, in any order and with repetitions, into the mask that [`fused`](super::Fused) reads.
 //!
 //! ```text
 //! list  5 0 2 7      mask  0b1010_0101      (bit e: event e)
 //! ```
 //!
-//! Every event has a block, listed or not, since every event has places in the results. A number that the batch does not
-//! have is said in the status.
+//! Every event has a block, listed or not, since every event has places in the results. A number that the batch does
+//! not have sets a bit of the status.
 //!
 //! Launch: [`select_blocks`] blocks of [`SELECT_THREADS`] threads. The mask is zero before.
 
@@ -15,7 +15,7 @@ use simt::{Block, Global, GlobalMut, Kernel};
 /// Threads of a block.
 pub const SELECT_THREADS: u32 = 256;
 
-/// Blocks to launch for a list of this length; at least 1.
+/// Blocks to launch for a list of `listed` events; at least 1.
 pub const fn select_blocks(listed: u32) -> u32 {
     if listed == 0 { 1 } else { listed.div_ceil(SELECT_THREADS) }
 }

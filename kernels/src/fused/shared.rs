@@ -4,10 +4,10 @@ use super::hit_tables::{MAX_BOARDS, MAX_GROUPS, MAX_RANKS};
 use crate::detector::BankVersion;
 use simt::{Shared, SharedLayout, WARP_SIZE};
 
-/// Strips that a tile has room for, a multiple of 32: at least a whole lane. An event with more takes several tiles.
+/// Fewest strips of a tile: at least a whole lane. An event with more strips takes several tiles.
 pub const MIN_STRIPS: u32 = 256;
 
-/// Most strips of a tile: their places are 16 bits.
+/// Most strips of a tile, whose places are 16 bits.
 pub const MAX_STRIPS: u32 = 4096;
 
 pub(super) const PLACE_WORDS: u32 = 7;
@@ -17,49 +17,44 @@ pub(super) const TILE_WORDS: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FusedShared {
     pub event: Shared<u32>,
-    /// Positions of the banks: the words of a `banks::Place`.
     pub place: Shared<u32>,
-    /// Numbers of lanes with hits and of strips.
     pub event_run: Shared<u32>,
     pub tile: Shared<u32>,
-    /// Not 0: the event's hits are counted, and where they begin is known.
+    /// Not 0: the event's hits are counted, and its first hit is known.
     pub is_counted: Shared<u32>,
     pub base: Shared<u32>,
-    /// Not 0: the event is for the other kernel.
+    /// Not 0: the event is left to the other kernel.
     pub unusual: Shared<u32>,
-    /// For the slow counting: the first bank that is not there, and the hits.
+    /// For the slow counting: the first broken bank, and the hits.
     pub first_broken: Shared<u32>,
     pub n_slow: Shared<u32>,
-    /// For block scans: a word a warp.
     pub warp_totals: Shared<u32>,
     /// Clusters of each warp's part of the tile.
     pub warp_hits: Shared<u32>,
-    /// Boards named so far, a bit each.
     pub boards_seen: Shared<u32>,
-    /// By bank: the half-word of the batch at which the payload begins.
+    /// By bank: half-word of the batch at which the payload begins.
     pub payloads: Shared<u32>,
-    /// v4, by lane slot of a bank (eight a bank): its first cluster word.
+    /// v4, eight a bank: first cluster word of each lane.
     pub first_words: Shared<u8>,
-    /// Beginning of each group, counted in hits, and the end of the last.
+    /// First hit of each group, and the end of the last.
     pub group_hits: Shared<u32>,
-    /// Groups whose x do not rise, a bit each.
+    /// Groups in which x does not rise, a bit each.
     pub bad_groups: Shared<u32>,
-    /// By thread, and one more: lanes and strips before its ranks.
+    /// By thread, and one more: lanes and strips before the thread's ranks.
     pub runs: Shared<u32>,
     /// The lanes with hits, in the order of their ranks.
     pub lanes: Shared<u32>,
-    /// By 32 strips of the tile: which begin a lane.
+    /// A bit a strip of the tile: set if it begins a lane.
     pub lane_begins: Shared<u32>,
-    /// Beginning of each cluster in the tile; those of a warp from the warp's first strip on.
+    /// First strip of each cluster; those of a warp from the warp's first strip on.
     pub clusters: Shared<u16>,
     /// The strips of the tile, and one word that continues no cluster.
     pub strips: Shared<u32>,
-    /// In their place, before: by rank, the descriptor of the lane.
+    /// By rank, descriptor of the lane; in the place of `strips`, before them.
     pub ranks: Shared<u32>,
 }
 
-/// Sizes on which the layout depends. All else has room for the largest tables, so that its places are constants, which
-/// take no registers.
+/// Sizes on which the layout depends. Other arrays have constant places, which take no registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// Threads of a block.
@@ -68,7 +63,7 @@ pub struct Room {
     pub strips: u32,
 }
 
-/// So that no access must ask whether there is anything at all.
+/// Makes an array at least 1 long, so that accesses need no test for an empty one.
 const fn at_least_1(len: u32) -> u32 {
     if len == 0 { 1 } else { len }
 }
@@ -92,7 +87,7 @@ impl FusedShared {
         let warp_totals = layout.array(WARP_SIZE);
         let warp_hits = layout.array(WARP_SIZE);
         let boards_seen = layout.array(MAX_BOARDS.div_ceil(32));
-        // (As many as the eight bits of a bank can say.)
+        // (The bank's field in a descriptor has eight bits.)
         let payloads = layout.array(256);
         let first_words = match version {
             BankVersion::V4 => layout.array(8 * MAX_BOARDS),

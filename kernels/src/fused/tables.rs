@@ -1,18 +1,17 @@
 //! Look-up tables in the static order of the lane slots, a column a number.
 //!
-//! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x; slots that nothing is
-//! connected to have none. Neighbouring hits come from neighbouring ranks, so a table by rank is read in few sectors. The
-//! constants that many sectors share (steps, lengths, slopes: 9 sets in the real geometries) are stored once for each
-//! *class*.
+//! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x; unconnected slots have none.
+//! Neighbouring hits come from neighbouring ranks, so a table by rank is read in few sectors. The constants that many
+//! sectors share (steps, lengths, slopes: 9 sets in the real geometries) are stored once for each *class*.
 
 use crate::detector::{BankVersion, SectorConstants};
 use crate::hit::Strip;
 use simt::{Block, Global};
 
-/// Bit of a slot's rank that says that x falls with the strip number: the lane is written backwards.
+/// Bit of a slot's rank: x falls with the strip number, and the lane is written backwards.
 pub const REVERSED: u16 = 1 << 15;
 
-/// The rank of slots that nothing is connected to.
+/// Rank of unconnected slots.
 pub const UNCONNECTED: u16 = u16::MAX;
 
 /// Words of a class: `dp0di_x`, `dp0di_y`, `dp0di_z`, `dy`, `dx_dy`, `weight`, `first_strip`, and the flags.
@@ -24,7 +23,7 @@ pub const CLASS_FLIPPED: u32 = 1;
 /// Flag of a class: x falls with the strip number.
 pub const CLASS_REVERSED: u32 = 2;
 
-/// Most ranks that there can be.
+/// Most ranks.
 pub const MAX_RANKS: u32 = UNCONNECTED as u32 & !(REVERSED as u32);
 
 /// The tables.
@@ -39,7 +38,7 @@ pub struct LaneTables<'a> {
     pub strips_per_hybrid: Global<'a, u32>,
     /// Rank → `ChannelID` of the lane's first strip (v4), of strip 0 of the whole sector (v5).
     pub chan_ids: Global<'a, u32>,
-    /// Rank → v4: channel of the board at which the lane begins. Not looked at for v5.
+    /// Rank → v4: channel of the board at which the lane begins. Unused for v5.
     pub first_channels: Global<'a, u32>,
     /// Rank → x at y = 0 of strip 0.
     pub p0_x: Global<'a, f32>,
@@ -63,7 +62,7 @@ impl LaneTables<'_> {
         self.strips_per_hybrid.len()
     }
 
-    /// Lane slots that something is connected to.
+    /// Number of connected lane slots.
     #[inline(always)]
     pub const fn n_ranks(&self) -> u32 {
         self.chan_ids.len()
@@ -75,7 +74,7 @@ impl LaneTables<'_> {
         self.first_ranks.len() - 1
     }
 
-    /// Rank of a slot, and whether it is reversed; `None` where nothing is connected.
+    /// Rank of a slot, with [`REVERSED`]; `None` if it is unconnected.
     #[inline(always)]
     pub fn rank<B: Block>(&self, block: &B, slot: u32) -> Option<u16> {
         let rank = block.load(self.ranks, slot);
@@ -89,7 +88,7 @@ impl LaneTables<'_> {
         block.load(self.constants, class + 7) & CLASS_REVERSED != 0
     }
 
-    /// Returns the place of the cluster of position and weight (v4: word and 0) on the lane of a rank.
+    /// Returns the strip of a cluster of this position and weight (v4: word and 0) on the lane of a rank.
     #[inline(always)]
     pub fn strip<B: Block>(
         &self,

@@ -1,7 +1,6 @@
-//! A thread of a block in the executor: the [`Block`] that kernels see there.
-//!
-//! Every access is checked before it is done. A collective parks the thread's coroutine with a request; the scheduler
-//! (`schedule.rs`) answers when all warp lanes of the mask are there. A thread that broke a rule never runs again.
+//! A thread of a block in the executor: the [`Block`] that kernels see there. Every access is checked before it is
+//! done. A collective parks the thread's coroutine with a request; the scheduler (`schedule.rs`) answers when all warp
+//! lanes of the mask are there. A thread that broke a rule never runs again.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,7 +16,6 @@ use super::shadow::{Record, Shadow, Touch, Toucher};
 use super::stats::{Access, Coalescer, LaunchStats, Touched};
 use super::violation::{Fault, Violation, describe};
 
-/// Warp collectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     SyncWarp,
@@ -43,7 +41,7 @@ impl Operation {
         }
     }
 
-    /// Returns true if two lanes are at the same collective; their operands may differ.
+    /// Returns true if both are the same collective; their operands may differ.
     pub fn is_same(self, other: Self) -> bool {
         match (self, other) {
             (Self::Shuffle(a), Self::Shuffle(b)) => discriminant(&a) == discriminant(&b),
@@ -52,7 +50,6 @@ impl Operation {
     }
 }
 
-/// The collective that a thread waits at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     pub operation: Operation,
@@ -61,34 +58,29 @@ pub struct Request {
     pub location: &'static Location<'static>,
 }
 
-/// State of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It can be resumed.
     Runnable,
-    /// It waits for the other warp lanes of a mask.
     AtCollective(Request),
-    /// It waits for the other threads of the block.
     AtBarrier(&'static Location<'static>),
-    /// It waits for another block.
+    /// Waits for another block.
     Paused(&'static Location<'static>),
-    /// It has returned from the kernel.
     Finished,
 }
 
-/// One thread: what it does, and what it is ordered after.
+/// A thread, with the accesses that it is ordered after.
 #[derive(Clone, Debug)]
 pub struct ThreadState {
     pub status: Status,
-    /// The answer to the last collective.
+    /// Answer to the last collective.
     pub answer: u32,
     pub clock: u32,
     pub seen: [u32; 32],
-    /// Accesses of other blocks that it has acquired.
+    /// Accesses of other blocks that the thread has acquired.
     pub known: Known,
-    /// Accesses that a fence would let it acquire.
+    /// Accesses that a fence would let the thread acquire.
     pub pending: Known,
-    /// Accesses that its relaxed atomics release since its last fence.
+    /// Accesses that the thread's relaxed atomics release since its last fence.
     pub fenced: Known,
 }
 
@@ -96,7 +88,6 @@ impl ThreadState {
     pub const NEW: Self =
         Self { status: Status::Runnable, answer: 0, clock: 1, seen: [0; 32], known: None, pending: None, fenced: None };
 
-    /// Describes what the thread does, for a message.
     pub fn doing(&self) -> String {
         match self.status {
             Status::Runnable => "still runs".to_owned(),
@@ -113,40 +104,38 @@ impl ThreadState {
     }
 }
 
-/// A granule of eight bytes of shared memory is used with elements of one size at a time.
+/// Eight bytes of shared memory, used with elements of one size at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Granule {
     serial: u32,
     size: u8,
 }
 
-/// Everything of a block that its threads change, its shared memory included.
+/// State that the block's threads change, shared memory included.
 #[derive(Debug, Default)]
 pub struct BlockState {
     pub threads: Vec<ThreadState>,
-    /// One per warp.
     pub coalescers: Vec<Coalescer>,
     /// Accesses and collectives that the block's threads may still do.
     pub steps_left: u64,
-    /// Serial of the block.
     pub serial: u32,
     /// Barriers that the block has passed.
     pub epoch: u32,
-    /// The block's shared memory, in words of eight bytes for their alignment.
+    /// In words of eight bytes, for their alignment.
     pub shared: Vec<u64>,
-    /// One per byte.
+    /// Shadow of each byte of shared memory.
     pub shared_shadow: Vec<Shadow>,
-    /// One per eight bytes.
+    /// Granule of each eight bytes of shared memory.
     pub granules: Vec<Granule>,
 }
 
 impl BlockState {
-    /// Makes it the state of a block that begins.
+    /// Begins a block in this state.
     pub fn begin(&mut self, serial: u32, threads: u32, shared_bytes: u32, max_steps: u64) {
         self.threads.clear();
         self.threads.resize(threads as usize, ThreadState::NEW);
         self.coalescers.resize_with(self.coalescers.len().max((threads / 32) as usize), Default::default);
-        // A block that broke a rule was not counted to its end.
+        // (A block that broke a rule left its steps uncounted.)
         self.coalescers.iter_mut().for_each(Coalescer::forget);
         self.serial = serial;
         self.steps_left = max_steps;
@@ -159,23 +148,21 @@ impl BlockState {
         }
     }
 
-    /// Forgets what earlier blocks did, so that serials can begin again.
+    /// Forgets earlier blocks, so that serials can begin again.
     pub fn forget(&mut self) {
         self.granules.clear();
         self.shared_shadow.clear();
     }
 }
 
-/// A writable view of the launch.
 #[derive(Debug)]
 pub struct View {
     /// A shadow per element, up to the last that was touched.
     pub shadows: Vec<Shadow>,
-    /// Place in the source at which the view was made.
     pub location: &'static Location<'static>,
 }
 
-/// State of a launch, and of the block that runs at the moment.
+/// State of a launch, and of the block that runs.
 #[derive(Debug, Default)]
 pub struct LaunchState {
     pub block: BlockState,
@@ -184,28 +171,23 @@ pub struct LaunchState {
     pub violation: Option<Violation>,
     /// Serial of the launch's first block.
     pub oldest: u32,
-    /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
-    /// Stores and atomics on global memory: what a block that waits for another can be waiting for.
+    /// Stores and atomics on global memory: changes that a waiting block can be waiting for.
     pub writes: u64,
-    /// Numbers of the blocks that have begun, by serial from `oldest` on.
+    /// Numbers of the begun blocks, by serial from `oldest` on.
     pub numbers: Vec<u32>,
-    /// The writable views of the launch.
     pub views: Vec<View>,
-    /// Tag of the first of `views` that belongs to this launch.
+    /// Tag of this launch's first view.
     pub first_tag: u32,
-    /// Number of `views` of this launch.
     pub n_views: u32,
-    /// The elements of writable views that atomics have written, by view and place.
+    /// Latest atomic writes of elements of writable views, by view and place.
     pub atomics: HashMap<(u32, u32), LatestWrite>,
-    /// Decides which loads give a value that is on its way out.
+    /// Draws the loads that give an older value.
     pub luck: Order,
-    /// Addresses of the first elements of constant tables.
     pub tables: Vec<usize>,
 }
 
 impl LaunchState {
-    /// Describes the access that another one races with.
     fn describe(&self, record: &Record) -> String {
         describe(record, self.numbers[(record.serial() - self.oldest) as usize])
     }
@@ -223,7 +205,6 @@ impl LaunchState {
     }
 }
 
-/// Data that the threads of a block share and none changes.
 #[derive(Debug)]
 pub struct BlockContext<'a> {
     pub kernel: &'a str,
@@ -234,7 +215,6 @@ pub struct BlockContext<'a> {
     pub launch: &'a RefCell<LaunchState>,
 }
 
-/// A thread of a block that runs in the executor.
 #[expect(missing_debug_implementations, reason = "a coroutine's yielder cannot be shown")]
 pub struct EmulatedBlock<'a> {
     pub(super) context: &'a BlockContext<'a>,
@@ -297,7 +277,6 @@ impl EmulatedBlock<'_> {
         }
     }
 
-    /// Counts an access to global memory.
     fn count_global(&self, touch: Touch, location: &'static Location<'static>, base: usize, offset: u64, size: u64) {
         self.step(location);
         let mut launch = self.context.launch.borrow_mut();
@@ -352,7 +331,7 @@ impl EmulatedBlock<'_> {
         }
     }
 
-    /// Checks an access to shared memory; gives its byte.
+    /// Checks an access to shared memory; returns its byte.
     fn touch_shared<T: Scalar>(
         &self,
         array: Shared<T>,
@@ -386,7 +365,7 @@ impl EmulatedBlock<'_> {
                 let mut race = None;
                 if other_size && touch == Touch::Write {
                     let elements = &mut shared_shadow[(byte / 8 * 8) as usize..][..8];
-                    // Those of another size must be done with.
+                    // Accesses of another size must be over.
                     if granule.serial == *serial {
                         race = elements.iter_mut().find_map(|shadow| shadow.touch(&toucher, touch));
                     }
@@ -425,8 +404,7 @@ impl EmulatedBlock<'_> {
         *word = (*word & !(mask << shift)) | (value.to_bits() << shift);
     }
 
-    /// Reads element `i` by an atomic, or makes a change that gives the thread the old value or not; `ordered`: with acquire
-    /// or release.
+    /// Reads element `i` by an atomic, and may change it; `ordered`: with acquire or release.
     fn exchange<T: AtomicScalar>(
         &self,
         view: GlobalMut<'_, T>,
@@ -438,8 +416,8 @@ impl EmulatedBlock<'_> {
         self.touch_global(view, i, Touch::Atomic, location);
         let element = view.as_ptr().wrapping_add(i as usize);
         // SAFETY:
-        // - Aligned, good for reads and writes: `touch_global` returned, so `i` is below the view's length, and
-        //   `GlobalMut::new`, or the slice in `Executor::writable`, gives `len` such elements.
+        // - Aligned, good for reads and writes: `touch_global` checked `i`, for a view of `GlobalMut::new` or
+        //   `Executor::writable`.
         // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
         let before = unsafe { element.read() };
         let mut launch = self.context.launch.borrow_mut();
@@ -485,7 +463,6 @@ impl Block for EmulatedBlock<'_> {
     fn lanemask_lt(&self) -> u32 {
         (1 << (self.thread % 32)) - 1
     }
-    // The default, without its arithmetic.
     fn thread(&self) -> u32 {
         self.thread
     }
@@ -554,8 +531,7 @@ impl Block for EmulatedBlock<'_> {
     fn load_mut<T: Plain>(&self, view: GlobalMut<'_, T>, i: u32) -> T {
         self.touch_global(view, i, Touch::Read, Location::caller());
         // SAFETY:
-        // - Aligned and readable: `touch_global` returned, so `i` is below the view's length, and `GlobalMut::new`, or the
-        //   slice in `Executor::writable`, gives `len` such elements.
+        // - Aligned and readable: `touch_global` checked `i`, for a view of `GlobalMut::new` or `Executor::writable`.
         // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
         unsafe { view.as_ptr().add(i as usize).read() }
     }
@@ -564,8 +540,7 @@ impl Block for EmulatedBlock<'_> {
         self.touch_global(view, i, Touch::Write, Location::caller());
         self.context.launch.borrow_mut().writes += 1;
         // SAFETY:
-        // - Aligned and writable: `touch_global` returned, so `i` is below the view's length, and `GlobalMut::new`, or the
-        //   slice in `Executor::writable`, gives `len` such elements.
+        // - Aligned and writable: `touch_global` checked `i`, for a view of `GlobalMut::new` or `Executor::writable`.
         // - No data race: views are neither `Send` nor `Sync`, and threads of a block are coroutines of one CPU thread.
         unsafe { view.as_ptr().add(i as usize).write(value) };
     }

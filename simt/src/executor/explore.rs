@@ -1,4 +1,4 @@
-//! Many schedules of a test; of one that fails, the few choices that matter.
+//! Many schedules of a test, and the few choices that make it fail.
 
 use std::cell::Cell;
 
@@ -14,10 +14,10 @@ const MOST_RUNS: u32 = 500;
 pub struct Failure<E> {
     /// Seed of the first schedule that failed.
     pub seed: u64,
-    /// Error of the test under the schedule that differs least from the plain one.
+    /// Error under the schedule that differs least from the plain one.
     pub error: E,
-    /// Differences of that schedule from the plain one, in which each block runs to its end before the next begins, and its
-    /// warps and lanes go on by number. Without one of them the test passes, if the search had time enough.
+    /// Differences of that schedule from the plain one, in which each block runs to its end before the next begins, and
+    /// warps and lanes go on by number. Without any one of them the test passes, if the search had time enough.
     pub choices: Vec<String>,
 }
 
@@ -30,14 +30,13 @@ impl<E> Failure<E> {
     }
 }
 
-/// Runs `test` with an executor for each seed. When it fails, looks for the fewest choices of that schedule with which it
-/// still does.
+/// Runs `test` with an executor for each seed. If it fails, looks for the fewest choices of its schedule that matter.
 ///
-/// The test makes its memory and launches its kernels; what it gives must depend on the executor alone. An error can be a
+/// The test makes its memory and launches its kernels; its result must depend on the executor alone. Its error can be a
 /// [`Violation`](super::Violation), or say that a result is wrong.
 ///
 /// # Errors
-/// The first seed with which the test fails, and what its schedule takes.
+/// The first seed with which the test fails, and the choices of its schedule.
 ///
 /// # Example
 /// A block that expects another one to have come first:
@@ -73,10 +72,10 @@ pub fn explore<E>(
     Ok(())
 }
 
-/// A choice: of which of the two orders, and its number.
+/// A choice: which of the two orders, and its number.
 type Place = (usize, u64);
 
-/// Looks for fewer choices. `made`: those that each order has made.
+/// Looks for fewer choices, of the `made` choices of each order.
 fn shrink<E>(seed: u64, error: E, made: [u64; 2], mut test: impl FnMut(&mut Executor) -> Result<(), E>) -> Failure<E> {
     let runs = Cell::new(0);
     let mut fails = |drawn: [Drawn; 2]| {

@@ -1,9 +1,9 @@
 //! Knowledge of other blocks: which of their accesses are over, and which values may still be on their way.
 //!
-//! A release attaches to an element what its thread is ordered after; an acquire that reads the value adds that to what its
-//! own thread is ordered after. As long as a thread is not ordered after the latest atomic write of an element, and its block
-//! has not read it, a load may give the value before: half of the time it does, so that a kernel that relies on luck
-//! fails. An element keeps no more than its last two values: what a load gives never goes backwards.
+//! A release attaches to an element the accesses that its thread is ordered after; an acquire that reads the value adds
+//! them to its own thread's. As long as a thread is not ordered after the latest atomic write of an element, and its
+//! block has not read it, half of the loads give the value before, so that a kernel that relies on luck fails. An
+//! element keeps its last two values: successive loads never go backwards.
 
 use std::panic::Location;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use super::block::{LaunchState, ThreadState};
 use super::shadow::{Record, Sharers, Touch};
 use super::violation::describe;
 
-/// The accesses of one block that are over.
+/// Finished accesses of one block.
 #[derive(Clone, Debug)]
 struct Over {
     serial: u32,
-    /// All before this epoch.
+    /// All accesses before this epoch are over.
     epoch: u32,
-    /// In this epoch, by warp: those of each lane up to a clock.
+    /// In this epoch, by warp: clock of each lane up to which accesses are over.
     warps: Vec<(u16, [u32; 32])>,
 }
 
@@ -37,12 +37,12 @@ impl Over {
     }
 }
 
-/// Accesses that a thread is ordered after besides those before its block's barriers, by serial of the block.
+/// Accesses of other blocks that a thread is ordered after, by serial of the block.
 #[derive(Clone, Debug, Default)]
 pub struct Knowledge(Vec<Over>);
 
 impl Knowledge {
-    /// Returns true if the accesses that the record stands for are over.
+    /// Returns true if the record's accesses are over.
     pub fn covers(&self, record: &Record) -> bool {
         let Ok(place) = self.0.binary_search_by_key(&record.serial(), |over| over.serial) else { return false };
         let Over { epoch, warps, .. } = &self.0[place];
@@ -58,7 +58,6 @@ impl Knowledge {
     }
 }
 
-/// Knowledge that many share; most threads have none.
 pub type Known = Option<Arc<Knowledge>>;
 
 pub fn join(known: &mut Known, other: &Known) {
@@ -78,20 +77,19 @@ pub fn join(known: &mut Known, other: &Known) {
     }
 }
 
-/// The latest atomic write of an element.
 #[derive(Debug)]
 pub struct LatestWrite {
     record: Record,
-    /// Accesses that it handed over.
+    /// Accesses that the write released.
     released: Known,
-    /// The value before, and what came with that.
+    /// Value before it, and the accesses that came with that.
     before: (u64, Known),
-    /// Other blocks that have read it.
+    /// Other blocks that have read the write.
     read_by: Vec<u32>,
 }
 
 impl ThreadState {
-    /// Returns what is over for whoever acquires a value that the thread (`thread` of block `serial`) releases now.
+    /// Returns the accesses that the thread (`thread` of block `serial`) releases now.
     fn release(&mut self, thread: u32, serial: u32, epoch: u32) -> Known {
         let mut clocks = self.seen;
         clocks[(thread % 32) as usize] = self.clock;
@@ -104,7 +102,7 @@ impl ThreadState {
 }
 
 impl LaunchState {
-    /// The bits that an atomic load gives, of an element that has the bits `latest`.
+    /// Returns the bits that an atomic load gives, of an element that has the bits `latest`.
     pub fn read(&mut self, thread: u32, element: (u32, u32), latest: u64, acquire: bool) -> u64 {
         let Some(write) = self.atomics.get_mut(&element) else { return latest };
         let serial = self.block.serial;
@@ -124,7 +122,7 @@ impl LaunchState {
             }
             (latest, &write.released)
         } else {
-            // Who waits is not waiting in vain: the value is on its way.
+            // (The newer value is on its way: a block that waits for it does not wait in vain.)
             self.writes += 1;
             (write.before.0, &write.before.1)
         };
@@ -132,7 +130,7 @@ impl LaunchState {
         value
     }
 
-    /// An atomic writes an element that had the bits `before`; `reads`: and gives them to its thread.
+    /// Notes an atomic write of an element that had the bits `before`; `reads`: the thread gets them.
     pub fn write(
         &mut self,
         thread: u32,
@@ -148,7 +146,7 @@ impl LaunchState {
         let mut released = if release { own.release(thread, serial, epoch) } else { own.fenced.clone() };
         let earlier = self.atomics.remove(&element).and_then(|write| write.released);
         if reads {
-            // What was released is handed on with what an atomic makes of it.
+            // (An atomic hands on what was released to the element that it changes.)
             join(&mut own.pending, &earlier);
             join(&mut released, &earlier);
         }

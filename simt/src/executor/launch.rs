@@ -1,7 +1,7 @@
 //! The executor: launches kernels on the CPU and checks what hardware does not.
 //!
-//! A few blocks at a time have begun and are not done, as on a small device; they take turns at barriers and whenever one
-//! waits for another. When all of them wait and none can change what they wait for, that is a deadlock, and is reported.
+//! A few blocks at a time have begun and are not done, as on a small device; they take turns at barriers and when one
+//! waits for another. If all of them wait and none can change what they wait for, the deadlock is reported.
 //!
 //! # Example
 //! ```
@@ -36,14 +36,11 @@ use super::violation::{Fault, Violation};
 pub struct Executor {
     order: Order,
     stacks: Stacks,
-    /// The states of blocks, for the next ones.
+    /// State of earlier blocks, to be used again.
     spare: Vec<BlockState>,
     state: RefCell<LaunchState>,
-    /// Serial of the next block, from 1.
     next_serial: u32,
-    /// Accesses and collectives that a block may do.
     max_steps: u64,
-    /// Most blocks that have begun and are not done.
     max_resident: u32,
 }
 
@@ -63,7 +60,7 @@ impl From<(u32, u32)> for Grid {
     }
 }
 
-/// Most blocks that have begun and are not done, unless a test says otherwise.
+/// Default of [`limit_resident`](Executor::limit_resident).
 const MAX_RESIDENT: u32 = 4;
 
 /// Largest grid of any device.
@@ -75,16 +72,16 @@ const MAX_GRID_Y: u32 = 65_535;
 /// Largest shared memory of a block on any device: 227 KiB.
 const MAX_SHARED: u32 = 227 << 10;
 
-/// Accesses and collectives of a block: minutes of work, and far more than any event needs.
+/// Accesses and collectives of a block by default: minutes of work.
 const MAX_STEPS: u64 = 1 << 33;
 
 impl Executor {
-    /// An executor whose schedules come from `seed`: the same seed and the same launches give the same schedules.
+    /// Makes an executor whose schedules come from `seed`: equal seeds and equal launches give equal schedules.
     pub fn new(seed: u64) -> Self {
         Self::drawing(seed, [Drawn::All, Drawn::All])
     }
 
-    /// An executor that draws some choices only: of the schedule, and of the values that loads give.
+    /// Makes an executor that draws only some choices: of the schedule, and of the values that loads give.
     pub(super) fn drawing(seed: u64, [of_schedule, of_loads]: [Drawn; 2]) -> Self {
         Self {
             order: Order::new(seed, of_schedule),
@@ -97,7 +94,7 @@ impl Executor {
         }
     }
 
-    /// The choices so far: of the schedule, and of the values that loads give.
+    /// Choices so far: of the schedule, and of the values that loads give.
     pub(super) fn orders(&mut self) -> [&Order; 2] {
         [&self.order, &self.state.get_mut().luck]
     }
@@ -107,20 +104,19 @@ impl Executor {
         self.max_steps = steps;
     }
 
-    /// Holds at most that many blocks at a time (at least 1), as a device with little room does.
+    /// Holds at most this many blocks at a time (at least 1), as a device with little room does.
     pub const fn limit_resident(&mut self, blocks: u32) {
         self.max_resident = if blocks == 0 { 1 } else { blocks };
     }
 
-    /// Notes tables that all events share, by the views that kernels read them through: the next launches count their
-    /// sectors apart (`table_sectors`), since a GPU has them in its caches. Replaces those noted before.
+    /// Notes, in place of earlier ones, tables that all events share: launches count their sectors as `table_sectors`.
     pub fn constant(&mut self, addresses: impl IntoIterator<Item = usize>) {
         let tables = &mut self.state.get_mut().tables;
         tables.clear();
         tables.extend(addresses);
     }
 
-    /// A view that the next launch may write through; it covers at most the first 2³² − 1 elements. Launches after that
+    /// Makes a view that the next launch may write through, of at most the first 2³² − 1 elements. Later launches
     /// refuse it ([`Fault::BadLaunch`]).
     #[track_caller]
     pub fn writable<'a, T: Plain>(&mut self, slice: &'a mut [T]) -> GlobalMut<'a, T> {
@@ -136,13 +132,12 @@ impl Executor {
         GlobalMut::tagged(slice, tag)
     }
 
-    /// Runs `kernel` on `grid` blocks, in x or (x, y), of `block` = (x, y) threads, each with `shared_bytes` bytes of shared
-    /// memory.
-    ///
-    /// Blocks begin in an order drawn from the seed and take turns; threads of a block interleave at their collectives.
+    /// Runs `kernel` on `grid` blocks, in x or (x, y), of `block` = (x, y) threads, each with `shared_bytes` bytes of
+    /// shared memory. Blocks begin in an order drawn from the seed and take turns; threads of a block interleave at
+    /// their collectives.
     ///
     /// # Errors
-    /// The first rule that the kernel breaks; or a grid, a block shape or an amount of shared memory that no device takes.
+    /// The first rule that the kernel breaks; or a grid, block shape or amount of shared memory that no device takes.
     pub fn launch(
         &mut self,
         name: &str,
@@ -152,7 +147,7 @@ impl Executor {
         kernel: impl Fn(&EmulatedBlock<'_>),
     ) -> Result<LaunchStats, Violation> {
         let result = self.run(name, grid.into(), block, shared_bytes, &kernel);
-        // Views of this launch end here: later launches refuse their tags.
+        // (Later launches refuse this launch's views.)
         let state = self.state.get_mut();
         state.first_tag = state.first_tag.wrapping_add(state.n_views);
         state.n_views = 0;
@@ -191,7 +186,7 @@ impl Executor {
         }
         let state = self.state.get_mut();
         if self.next_serial.checked_add(grid).is_none() {
-            // Out of serials, after four billion blocks: all shadows are cleared.
+            // Serials run out after four billion blocks: all shadows are cleared.
             state.views.iter_mut().for_each(|view| view.shadows.fill(Shadow::default()));
             self.spare.iter_mut().for_each(BlockState::forget);
             self.next_serial = 1;
@@ -205,7 +200,7 @@ impl Executor {
         state.violation = None;
         note_panics();
 
-        // Blocks in the order start, start + stride, …, for a stride that meets all of them.
+        // Blocks in the order start, start + stride, …, with a stride that meets all of them.
         let start = if grid == 0 { 0 } else { self.order.below(grid, |block| format!("block {block} begins first")) };
         let stride = stride_through(grid, &mut self.order);
         let nth_block = |nth| ((u64::from(start) + u64::from(nth) * u64::from(stride)) % u64::from(grid.max(1))) as u32;
@@ -214,7 +209,7 @@ impl Executor {
         let held = |nth| format!("block {} waits until no other can go on", nth_block(nth));
         let held = self.order.rarely(grid.clamp(1, resident), held).map(nth_block);
         let mut begun = 0;
-        // Blocks that have begun, each with the number of writes at which it was last seen waiting.
+        // Begun blocks, each with the number of writes at which it was last seen waiting.
         let mut blocks: Vec<(RunningBlock<'_>, Option<u64>)> = Vec::new();
         loop {
             let writes = self.state.borrow().writes;
@@ -263,7 +258,7 @@ impl Executor {
                     }
                 }
                 Turn::Able => *in_vain = None,
-                // Its next turn is in vain until something is written after this one began; what it wrote itself counts, too.
+                // Its next turn is in vain until something is written after the beginning of this one, by itself too.
                 Turn::Waits => *in_vain = Some(writes),
             }
         }

@@ -1,28 +1,25 @@
 //! Choices of a schedule, drawn from a seed.
 
-/// Barriers that a block passes before another gets its turn; stretches between barriers, and launches, of which one holds
-/// a warp or a block back. On average.
+/// One draw in this many gives a block's turn to another, or holds a warp or a block back.
 const RARELY: u64 = 4;
 
-/// A series of choices. A choice of 0 is the plain one: blocks, warps and lanes by number, the latest value of an element.
+/// Series of choices. Choice 0 is the plain one: blocks, warps and lanes by number, the latest value of an element.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
     seed: u64,
-    /// Number of choices that were made.
     made: u64,
     drawn: Drawn,
-    /// Choices other than 0, if not all are drawn: number and meaning.
+    /// Number and meaning of choices other than 0, if not all are drawn.
     noted: Vec<(u64, String)>,
 }
 
-/// Choices that are drawn, by number. The others are 0.
+/// Choices that are drawn, by number; the others are 0.
 #[derive(Clone, Debug, Default)]
 pub enum Drawn {
     #[default]
     All,
-    /// The first ones.
     First(u64),
-    /// Those of a list that rises.
+    /// Choices of an ascending list.
     These(Vec<u64>),
 }
 
@@ -31,7 +28,7 @@ impl Order {
         Self { seed, made: 0, drawn, noted: Vec::new() }
     }
 
-    /// SplitMix64: small, fast, and any number of the series can be had without those before it.
+    /// SplitMix64: small, fast, and each number is had without the ones before it.
     pub fn next(&mut self) -> u64 {
         let number = self.made;
         self.made += 1;
@@ -49,7 +46,7 @@ impl Order {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, which is not 0. `meaning` says what the choice of another number than 0 does.
+    /// Draws a number below `n`, which is not 0. `meaning` tells the effect of numbers other than 0.
     pub fn below(&mut self, n: u32, meaning: impl FnOnce(u32) -> String) -> u32 {
         let choice = (((self.next() >> 32) * u64::from(n)) >> 32) as u32;
         if choice != 0 {
@@ -58,7 +55,7 @@ impl Order {
         choice
     }
 
-    /// One time in [`RARELY`], a number below `n`, which is not 0. `meaning` says what it does.
+    /// Draws a number below `n`, which is not 0, one time in [`RARELY`]. `meaning` tells its effect.
     pub fn rarely(&mut self, n: u32, meaning: impl FnOnce(u32) -> String) -> Option<u32> {
         let drawn = self.next();
         let choice = (drawn % RARELY == 1).then_some((((drawn >> 32) * u64::from(n)) >> 32) as u32)?;
@@ -66,7 +63,7 @@ impl Order {
         Some(choice)
     }
 
-    /// Notes what the latest choice does.
+    /// Notes the latest choice's effect.
     pub fn note(&mut self, meaning: impl FnOnce() -> String) {
         if !matches!(self.drawn, Drawn::All) {
             self.noted.push((self.made - 1, meaning()));

@@ -20,8 +20,7 @@ use super::known::join;
 use super::order::Order;
 use super::violation::{Fault, Violation};
 
-/// Bytes of a thread's stack. Only touched pages cost memory; formatting a panic message needs some. A guard page ends
-/// the process on overflow.
+/// Bytes of a thread's stack. Only touched pages cost memory; formatting a panic message needs some.
 const STACK: usize = 256 * 1024;
 
 /// Most rounds that a warp runs at a time.
@@ -29,7 +28,6 @@ const MOST_ROUNDS: u32 = 4;
 
 type ThreadRoutine = Coroutine<(), (), (), DefaultStack>;
 
-/// Stacks of threads, kept between blocks.
 #[derive(Default)]
 pub struct Stacks(Vec<DefaultStack>);
 
@@ -39,18 +37,15 @@ impl std::fmt::Debug for Stacks {
     }
 }
 
-/// State of a block when it gives the turn back. Faults are in the launch's state.
+/// State of a block at the end of its turn. Faults are in the launch's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// All threads have left the kernel, or a rule was broken.
     Over,
-    /// It can go on.
     Able,
-    /// It waits for another block.
     Waits,
 }
 
-/// A block that has begun.
 pub struct RunningBlock<'a> {
     /// Dropped before `context` and before what `'a` borrows: see `begin`.
     routines: Vec<ThreadRoutine>,
@@ -60,7 +55,6 @@ pub struct RunningBlock<'a> {
 }
 
 impl<'a> RunningBlock<'a> {
-    /// Begins a block, with the state `state`.
     pub fn begin(
         context: BlockContext<'a>,
         kernel: &'a impl Fn(&EmulatedBlock<'_>),
@@ -85,7 +79,7 @@ impl<'a> RunningBlock<'a> {
         Self { routines, context, state }
     }
 
-    /// Lets it run for a while. `others`: whether another block could have the turn.
+    /// Runs the block for a while. `others`: another block could have the turn.
     pub fn run(&mut self, others: bool, order: &mut Order) -> Turn {
         std::mem::swap(&mut self.state, &mut self.context.launch.borrow_mut().block);
         let turn = self.go_on(others, order);
@@ -110,7 +104,7 @@ impl<'a> RunningBlock<'a> {
             let held = order.rarely(n_warps, |warp| format!("{} waits until no other can go on", named(warp)));
             let mut last = 0;
             while !able.is_empty() {
-                // The plain choice is the warp that went on last.
+                // The plain choice: the warp that went on last.
                 let n_able = able.len();
                 let after = |steps: usize| (last + steps) % n_able;
                 let switched =
@@ -159,14 +153,14 @@ impl<'a> RunningBlock<'a> {
         self.context.block
     }
 
-    /// Gives back what the next block can use. Threads that are not done are unwound.
+    /// Returns state and stacks for the next block. Unfinished threads are unwound.
     pub fn end(self, stacks: &mut Stacks) -> BlockState {
         stacks.0.extend(self.routines.into_iter().filter(ThreadRoutine::done).map(ThreadRoutine::into_stack));
         self.state
     }
 }
 
-/// Resumes every thread of the warp that can run, once. False when a rule was broken.
+/// Resumes every thread of the warp that can run, once. Returns false if a rule was broken.
 fn run_warp(context: &BlockContext<'_>, routines: &mut [ThreadRoutine], warp: u32, order: &mut Order) -> bool {
     let draw = order.next() as u32;
     let (start, stride) = (draw % 32, (draw >> 8) | 1);
@@ -203,7 +197,7 @@ fn run_warp(context: &BlockContext<'_>, routines: &mut [ThreadRoutine], warp: u3
     true
 }
 
-/// Notes a violation, unless there is one already.
+/// Notes a violation, if there is none yet.
 fn fail(
     context: &BlockContext<'_>,
     thread: u32,
@@ -221,11 +215,10 @@ fn fail(
 }
 
 thread_local! {
-    /// Place of the thread's last panic.
     static PANICKED_AT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Has panics note where they are, which only a hook learns. The hook that was there before is still called.
+/// Installs a hook that notes the place of panics, and then calls the previous hook.
 pub fn note_panics() {
     static ONCE: Once = Once::new();
     if !std::thread::panicking() {
@@ -239,7 +232,7 @@ pub fn note_panics() {
     }
 }
 
-/// Answers the collectives of a warp whose threads are all parked. Gives whether any of them can run now.
+/// Answers the collectives of a warp whose threads are all parked. Returns true if a thread can run now.
 fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
     let mut guard = context.launch.borrow_mut();
     let launch: &mut LaunchState = &mut guard;
@@ -259,7 +252,7 @@ fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
         let same = lanes_at(lanes, left, &request);
         left &= !same;
         if request.operation == Operation::ActiveMask {
-            // Any non-empty part of those that wait.
+            // Any non-empty part of the waiting lanes.
             let some = same & !order.next() as u32;
             let some = if some == 0 { 1 << first } else { some };
             if some != same {
@@ -273,7 +266,6 @@ fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
             continue;
         }
         if same != request.mask {
-            // Not all there yet, or never.
             continue;
         }
         fault = complete(lanes, &request);
@@ -291,7 +283,7 @@ fn answer(context: &BlockContext<'_>, warp: u32, order: &mut Order) -> bool {
     answered
 }
 
-/// The warp lanes among `candidates` that wait at the very same collective.
+/// Warp lanes among `candidates` that wait at the same collective.
 fn lanes_at(lanes: &[ThreadState], candidates: u32, request: &Request) -> u32 {
     let mut same = 0;
     for i in bits(candidates) {
@@ -316,7 +308,7 @@ fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
 
 type ThreadFault = (u32, &'static std::panic::Location<'static>, Fault);
 
-/// All warp lanes of the mask are there: gives each its answer and lets it run.
+/// Completes a collective that all warp lanes of the mask have reached: gives each its answer and lets it run.
 fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault> {
     let mut asked = [(0, request.operation); 32];
     let mut ballot = 0;
@@ -334,7 +326,7 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
         let lane = i as u32;
         let (value, operation) = asked[i];
         let mut shuffle = |source: Option<u32>| match source.filter(|&source| source < 32) {
-            // Beyond the warp: the thread's own value.
+            // Beyond the warp, the thread's own value.
             None => value,
             Some(source) if request.mask >> source & 1 == 1 => asked[source as usize].0,
             Some(source_lane) => {
@@ -358,7 +350,7 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
     }
     if request.operation == Operation::SyncWarp {
         let (mut seen, mut known) = ([0; 32], None);
-        // Their clocks go on together: records of several lanes keep the highest.
+        // Their clocks continue together: records of several lanes keep the highest.
         let clock = bits(request.mask).map(|k| lanes[k].clock).max().unwrap_or(0);
         for k in bits(request.mask) {
             for (latest, &known) in seen.iter_mut().zip(&lanes[k].seen) {
@@ -378,8 +370,7 @@ fn complete(lanes: &mut [ThreadState], request: &Request) -> Option<ThreadFault>
     fault
 }
 
-/// No warp can go on. If all threads wait at one barrier, lets them run; otherwise the block is done, waits for another,
-/// or is stuck.
+/// Lets all threads run if they wait at one barrier; otherwise finds out why no warp of the block can go on.
 fn pass_barrier(context: &BlockContext<'_>) -> Turn {
     let mut guard = context.launch.borrow_mut();
     let LaunchState { block, stats, touched, .. } = &mut *guard;
@@ -404,7 +395,7 @@ fn pass_barrier(context: &BlockContext<'_>) -> Turn {
     if block.threads.iter().any(|thread| matches!(thread.status, Status::Paused(_))) {
         return Turn::Waits;
     }
-    // Stuck. The collective that can never complete says more than the barrier that others wait at because of it.
+    // Stuck. A collective that can never complete says more than a barrier at which others wait because of it.
     let stuck_at_collective = block.threads.iter().enumerate().find_map(|(number, thread)| match thread.status {
         Status::AtCollective(request) => Some((number as u32, request)),
         _ => None,

@@ -1,19 +1,17 @@
-//! Who touched an element last: the records by which races are found.
+//! Latest accesses of each element: the records by which races are found.
 //!
-//! Each element of writable global and of shared memory has a [`Shadow`]: its last write, atomics and reads. Two accesses
-//! race when different threads make them, at least one writes, not both are atomic, and nothing orders them. What orders:
-//! `sync_threads` among the threads of a block (the *epoch* counts them), `sync_warp` among the warp lanes of its mask
-//! (each thread has a *clock*, and notes up to which clock of each other thread of its warp it has *seen*); a release and the
-//! acquire that reads it among blocks (`known.rs`). What several blocks did to an element is not over before the launch is.
-//!
-//! Blocks are numbered through all launches of an executor (*serial*), so that records need not be cleared: a record
-//! of an earlier launch counts as none.
+//! Each element of writable global and of shared memory has a [`Shadow`]: its last write, atomics and reads. Two
+//! accesses race if different threads make them, at least one writes, not both are atomic, and nothing orders them.
+//! Order comes from `sync_threads` among the threads of a block (the *epoch* counts them), from `sync_warp` among the
+//! warp lanes of its mask (each thread has a *clock*, and notes the clock up to which it has *seen* each other thread
+//! of its warp), and from a release and the acquire that reads it among blocks (`known.rs`). Accesses of several blocks
+//! are over when the launch is. Blocks are numbered through all launches of an executor (*serial*): records of earlier
+//! launches count as none, and need not be cleared.
 
 use std::panic::Location;
 
 use super::known::Knowledge;
 
-/// Kind of access to an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Touch {
     #[default]
@@ -32,7 +30,7 @@ impl Touch {
     }
 }
 
-/// Threads that made the accesses that a record stands for.
+/// Threads whose accesses a record stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharers {
     One,
@@ -41,7 +39,7 @@ pub enum Sharers {
     Blocks,
 }
 
-/// One access, or several that nothing orders among each other.
+/// One access, or several without order among them.
 #[derive(Clone, Copy, Debug)]
 pub struct Record {
     serial: u32,
@@ -81,7 +79,6 @@ impl Record {
     pub const fn sharers(&self) -> Sharers {
         self.sharers
     }
-    /// An access of one thread.
     pub const fn one(
         serial: u32,
         epoch: u32,
@@ -97,24 +94,23 @@ impl Record {
     }
 }
 
-/// The thread that touches, and what it is ordered after.
+/// Thread that touches, and the accesses that it is ordered after.
 #[derive(Clone, Copy, Debug)]
 pub struct Toucher<'a> {
-    /// The oldest serial that counts: that of the launch's first block.
+    /// Serial of the launch's first block.
     pub oldest: u32,
     pub serial: u32,
     pub epoch: u32,
     pub clock: u32,
     pub thread: u16,
-    /// Clocks of the threads of the warp up to which this thread is ordered after them.
+    /// For each thread of the warp, clock up to which this thread is ordered after it.
     pub seen: &'a [u32; 32],
-    /// Accesses of other blocks that it has acquired.
     pub known: Option<&'a Knowledge>,
     pub location: &'static Location<'static>,
 }
 
 impl Toucher<'_> {
-    /// Returns true if this thread is ordered after what the record stands for.
+    /// Returns true if this thread is ordered after the record's accesses.
     #[inline]
     fn is_after(&self, record: &Record) -> bool {
         if record.serial < self.oldest {
@@ -150,7 +146,7 @@ impl Toucher<'_> {
         Record::one(self.serial, self.epoch, self.clock, self.thread, touch, self.location)
     }
 
-    /// The record after this thread has touched too.
+    /// Returns the record with this thread's access.
     #[inline]
     fn enter(&self, record: &Record, touch: Touch) -> Record {
         if self.is_after(record) {
@@ -168,7 +164,6 @@ impl Toucher<'_> {
     }
 }
 
-/// The records of one element.
 #[derive(Clone, Copy, Debug)]
 pub struct Shadow {
     write: Record,
@@ -183,12 +178,12 @@ impl Default for Shadow {
 }
 
 impl Shadow {
-    /// Returns true if a thread of block `serial` has written the element. (An atomic on an unwritten element is refused.)
+    /// Returns true if a thread of block `serial` has written the element. (Atomics on unwritten elements are refused.)
     pub const fn is_written_by(&self, serial: u32) -> bool {
         self.write.serial == serial
     }
 
-    /// Enters an access; gives the one that it races with.
+    /// Notes an access; returns one that races with it.
     #[inline]
     pub fn touch(&mut self, toucher: &Toucher<'_>, touch: Touch) -> Option<Record> {
         if !toucher.is_after(&self.write) {

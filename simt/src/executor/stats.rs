@@ -1,4 +1,4 @@
-//! Cost of a launch, counted: for comparing variants of a kernel where there is no GPU.
+//! Counted cost of a launch, for comparing variants of a kernel without a GPU.
 
 use std::collections::HashSet;
 use std::panic::Location;
@@ -8,10 +8,10 @@ use super::shadow::Touch;
 /// Bytes of a memory sector, the unit in which a GPU moves global memory.
 const SECTOR: u64 = 32;
 
-/// Visits of one place in the source that are kept apart; later ones of a warp between two collectives count alone.
+/// Visits of one place in the source that are kept apart; a warp's later ones between two collectives count alone.
 const MAX_STEPS: usize = 1024;
 
-/// Counts of one launch, or of several added up. Loads, stores and atomics count one a thread.
+/// Counts of one launch, or of several added up; loads, stores and atomics count once a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct LaunchStats {
@@ -20,7 +20,7 @@ pub struct LaunchStats {
     pub barriers: u64,
     /// Warp collectives: one per mask.
     pub collectives: u64,
-    /// Threads that took part in them.
+    /// Threads that took part in collectives.
     pub collective_lanes: u64,
     pub shared_loads: u64,
     pub shared_stores: u64,
@@ -28,17 +28,17 @@ pub struct LaunchStats {
     pub global_loads: u64,
     pub global_stores: u64,
     pub global_atomics: u64,
-    /// Sectors of 32 bytes that the global accesses touch: threads of a warp that are at the same place in the source, the
-    /// same number of times after the last collective, share theirs.
+    /// Sectors of 32 bytes that global accesses touch. Threads of a warp share sectors at the same place in the source
+    /// and the same number of visits after the last collective.
     pub global_sectors: u64,
     /// Sectors in tables that all events share (see `Executor::constant`).
     pub table_sectors: u64,
-    /// Different sectors that the launch reads, and different ones that it writes, without those tables: what would come
-    /// from and go to the device's memory if its caches kept each sector until its last use. Of several launches: the sum.
+    /// Different sectors that the launch reads, plus those that it writes, without these tables: the device memory's
+    /// traffic if caches kept each sector until its last use. Of several launches: the sum.
     pub distinct_sectors: u64,
-    /// Such steps of a warp.
+    /// Steps of warps that access global memory.
     pub warp_steps: u64,
-    /// Threads that took part in them.
+    /// Threads that took part in these steps.
     pub step_lanes: u64,
 }
 
@@ -68,7 +68,7 @@ impl LaunchStats {
     }
 }
 
-/// The sectors outside tables that a launch has touched so far.
+/// Sectors outside tables that a launch has touched so far.
 #[derive(Debug, Default)]
 pub struct Touched {
     read: HashSet<u64>,
@@ -81,7 +81,7 @@ impl Touched {
         self.written.clear();
     }
 
-    /// Returns the number of sectors: those that are read and written count twice.
+    /// Returns the number of sectors; sectors both read and written count twice.
     pub fn count(&self) -> u64 {
         (self.read.len() + self.written.len()) as u64
     }
@@ -100,7 +100,7 @@ impl Touched {
     }
 }
 
-/// An access to global memory: `size` bytes at byte `offset` of the memory at `base`.
+/// Access to global memory: `size` bytes at byte `offset` of the memory at `base`.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     pub touch: Touch,
@@ -108,24 +108,21 @@ pub struct Access {
     pub base: usize,
     pub offset: u64,
     pub size: u64,
-    /// True if the sector is in a table that all events share.
     pub in_table: bool,
 }
 
-/// One instruction of a warp: who took part, and which sectors it touched.
+/// One instruction of a warp: its lanes and sectors.
 #[derive(Debug, Default)]
 struct Step {
     lanes: u32,
     sectors: Vec<u64>,
-    /// True if the sectors are in a table that all events share.
     in_table: bool,
     touch: Touch,
 }
 
-/// One place in the source that accesses global memory.
 #[derive(Debug)]
 struct Site {
-    /// Address of the location: tells places apart, never followed.
+    /// Address of the source location, only compared.
     location: usize,
     visits: [usize; 32],
     steps: Vec<Step>,
@@ -140,11 +137,10 @@ pub struct Coalescer {
 }
 
 impl Coalescer {
-    /// Notes an access of a thread.
     #[inline]
     pub fn access(&mut self, stats: &mut LaunchStats, touched: &mut Touched, lane: u32, access: Access) {
         let Access { touch, location, base, offset, size, in_table } = access;
-        // Buffers on a device begin on a sector, and no two share one, wherever the host has put them.
+        // (On a device, buffers begin on a sector, and no two share one.)
         let base = base as u64 * (2 * SECTOR);
         let (first, last) = ((base + offset) / SECTOR, (base + offset + size - 1) / SECTOR);
         let site = self.site(location);
@@ -192,7 +188,7 @@ impl Coalescer {
         &mut self.sites[place]
     }
 
-    /// The warp has converged: what its threads did before is counted.
+    /// Counts the steps since the warp converged last.
     pub fn flush(&mut self, stats: &mut LaunchStats, touched: &mut Touched) {
         for site in &self.sites[..self.used] {
             for step in &site.steps[..site.used] {
@@ -209,7 +205,7 @@ impl Coalescer {
         self.forget();
     }
 
-    /// Forgets what its threads did since the warp converged last.
+    /// Forgets the steps since the warp converged last.
     pub fn forget(&mut self) {
         for site in &mut self.sites[..self.used] {
             for step in &mut site.steps[..site.used] {

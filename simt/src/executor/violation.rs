@@ -4,7 +4,7 @@ use std::panic::Location;
 
 use super::shadow::Record;
 
-/// A rule that a kernel broke: which, where, and in which thread.
+/// A rule that a kernel broke, with place and thread.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("kernel {kernel}, block {block}, warp {}, lane {} (thread {thread}), at {}: {fault}",
     thread / 32, thread % 32, Place(*location, fault.panic_place()))]
@@ -13,7 +13,7 @@ pub struct Violation {
     pub kernel: String,
     pub block: u32,
     pub thread: u32,
-    /// Place in the source; `None` of a panic, and where it is not known.
+    /// Place in the source; `None` if it is not known, or of a panic.
     pub location: Option<&'static Location<'static>>,
     pub fault: Fault,
 }
@@ -52,10 +52,10 @@ pub enum Fault {
          the device holds {resident} at a time"
     )]
     Deadlock { waiting: u32, finished: u32, resident: u32, grid: u32 },
-    /// The kernel used a view that was not made for this launch, or more shared memory than it was launched with.
+    /// The kernel used another launch's view, or more shared memory than the launch has.
     #[error("{0}")]
     BadLaunch(String),
-    /// The kernel panicked: what it said, and where in the source, if that is known.
+    /// The kernel panicked: message, and place in the source if known.
     #[error("panicked: {0}")]
     Panicked(String, Option<String>),
 }
@@ -66,7 +66,6 @@ impl Fault {
     }
 }
 
-/// Shows a source location, or that there is none.
 struct Place<'a>(Option<&'static Location<'static>>, Option<&'a str>);
 
 impl std::fmt::Display for Place<'_> {
@@ -78,7 +77,7 @@ impl std::fmt::Display for Place<'_> {
     }
 }
 
-/// Describes the access that was there before, by a thread of block number `block`.
+/// Describes the earlier access, by a thread of block number `block`.
 pub fn describe(record: &Record, block: u32) -> String {
     let kind = if record.is_atomic() {
         "atomic"

@@ -2,14 +2,13 @@
 //!
 //! Barriers and collectives are LLVM intrinsics and never `asm!`: the compiler knows that intrinsics are convergent and
 //! neither duplicates them nor moves them into a branch. Memory instructions are `asm!`, since Rust has no type for
-//! shared memory and no read-only loads; they are not convergent, so that does no harm. Read-modify-write atomics are
-//! relaxed on the device in any case; `atom` says so.
+//! shared memory and no read-only loads; they are not convergent. `atom` is relaxed on the device without a suffix.
 
 use core::arch::asm;
 
 use crate::atomics::{BitOp, BitUpdate};
 
-// Where the compiler takes an operand as `i32`, masks and values keep their bits.
+// (Where the compiler takes an operand as `i32`, masks and values keep their bits.)
 unsafe extern "C" {
     #[link_name = "llvm.nvvm.read.ptx.sreg.tid.x"]
     pub(super) safe fn tid_x() -> u32;
@@ -51,7 +50,6 @@ unsafe extern "C" {
     pub(super) safe fn activemask() -> u32;
 }
 
-/// Address of the block's shared memory.
 #[inline(always)]
 fn shared_base() -> u32 {
     let address: u32;
@@ -60,8 +58,7 @@ fn shared_base() -> u32 {
     address
 }
 
-// Pointers are generic addresses. Global memory has the same addresses there as by itself: shared, local and constant
-// memory lie in windows of their own. So no address is converted.
+// (Generic addresses of global memory are its own: no conversion. Other memory lies in windows.)
 macro_rules! global_accesses {
     ($($load_nc:ident $load:ident $store:ident $type:ty, $class:ident, $bits:literal;)*) => {$(
         /// Loads through the read-only cache.
@@ -80,8 +77,6 @@ macro_rules! global_accesses {
             value
         }
 
-        /// Loads.
-        ///
         /// # Safety
         /// - `pointer` is aligned and readable.
         /// - No other thread writes there between the two barriers around.
@@ -96,8 +91,6 @@ macro_rules! global_accesses {
             value
         }
 
-        /// Stores.
-        ///
         /// # Safety
         /// - `pointer` is aligned and writable.
         /// - No other thread touches what is there between the two barriers around.
@@ -135,7 +128,6 @@ pub(super) unsafe fn load_nc_u32_four(pointer: *const u8) -> [u32; 4] {
     [a, b, c, d]
 }
 
-/// The instruction of an update in a space of memory.
 macro_rules! update {
     ($space:literal, $class:ident, $address:expr, $from:ident, $update:ident, $type:ty, $u:literal, $s:literal, $f:literal, $b:literal) => {{
         let old: $type;
@@ -168,7 +160,7 @@ macro_rules! update {
 macro_rules! atomics {
     ($global:ident $shared:ident $relaxed:ident $acquire:ident $store:ident $release:ident $type:ty, $class:ident,
      $u:literal, $s:literal, $f:literal, $b:literal) => {
-        /// Changes an element of global memory, relaxed, and gives what was there.
+        /// Changes an element of global memory, relaxed, and returns the value before.
         ///
         /// # Safety
         /// - `pointer` is aligned and good for reads and writes.
@@ -179,7 +171,7 @@ macro_rules! atomics {
             unsafe { update!("global", $class, pointer, reg64, update, $type, $u, $s, $f, $b) }
         }
 
-        /// Changes an element at `offset` bytes into the block's shared memory, relaxed, and gives what was there.
+        /// Changes an element at `offset` bytes into the block's shared memory, relaxed, and returns the value before.
         ///
         /// # Safety
         /// `offset` is aligned and inside what the launch gave.
@@ -203,7 +195,7 @@ macro_rules! atomics {
         #[inline(always)]
         pub(super) unsafe fn $name(pointer: *const $type) -> $type {
             let value: $type;
-            // SAFETY: reads one aligned, readable element, required of `pointer`. Not `pure`: the value may differ each time.
+            // SAFETY: reads one aligned, readable element, required of `pointer`. Not `pure`: the value may change.
             unsafe { asm!(concat!($instruction, " {}, [{}];"), out($class) value, in(reg64) pointer, options(nostack)) };
             value
         }
@@ -230,14 +222,14 @@ atomics! {
     "u64", "s64", "f64", "b64"
 }
 
-/// Orders the thread's accesses before among all threads of the device before those after, where relaxed atomics meet.
+/// Orders the thread's accesses before the fence ahead of those after it, where relaxed atomics meet, on the device.
 #[inline(always)]
 pub(super) fn fence() {
     // SAFETY: orders accesses and makes none.
     unsafe { asm!("fence.acq_rel.gpu;", options(nostack)) };
 }
 
-/// Leaves the multiprocessor to other warps for some tens of nanoseconds.
+/// Yields to other warps for some tens of nanoseconds.
 #[inline(always)]
 pub(super) fn pause() {
     // SAFETY: touches no memory.

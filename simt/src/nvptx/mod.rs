@@ -1,8 +1,8 @@
 //! [`Block`] on NVIDIA hardware.
 //!
-//! This is the only target-specific module; it exists for `nvptx64` and needs a compiler with unstable features (see the
-//! module `ptx`). [`Hardware`] has no state, everything is a special register, so it costs nothing to pass around. Every
-//! method is `inline(always)`: a kernel becomes one entry point without calls.
+//! The only target-specific module: it exists for `nvptx64` and needs a compiler with unstable features (see the module
+//! `ptx`). [`Hardware`] has no state and costs nothing to pass around. Every method is `inline(always)`: a kernel
+//! becomes one entry point without calls.
 //!
 //! # Example
 //! An entry point names its arguments and calls the kernel:
@@ -18,8 +18,8 @@
 
 mod intrinsics;
 
-/// Declares the block's dynamic shared memory, as long as the launch says. Each crate of kernels needs it once, beside its
-/// entry points: assembly in a dependency does not reach the PTX.
+/// Declares the block's dynamic shared memory, as long as the launch says. Each crate of kernels needs it once, beside
+/// its entry points: assembly in a dependency does not reach the PTX.
 #[macro_export]
 macro_rules! declare_shared_memory {
     () => {
@@ -33,7 +33,7 @@ use crate::atomics::{AtomicScalar, BitUpdate, Update};
 use crate::block::{Block, FULL_MASK, Shuffle, WARP_SIZE};
 use crate::memory::{Global, GlobalMut, NonEmpty, Plain, Scalar, Shared};
 
-/// With `panic=immediate-abort` a panic is a trap, which ends the launch; this is never called.
+/// Never called: with `panic=immediate-abort` a panic is a trap, which ends the launch.
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {}
@@ -44,7 +44,7 @@ fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
 pub struct Hardware(());
 
 impl Hardware {
-    /// The calling thread's block, for an entry point to pass to its kernel.
+    /// Returns the calling thread's block, for an entry point to pass to its kernel.
     ///
     /// # Safety
     /// For every launch of the entry point, whatever its arguments:
@@ -60,7 +60,7 @@ impl Hardware {
     }
 }
 
-/// Clamp operand of shuffles that may reach up to lane 31; the one of `up` is 0.
+/// Clamp operand of shuffles that reach up to lane 31; that of `up` is 0.
 const LAST_LANE: u32 = 31;
 
 impl Block for Hardware {
@@ -234,8 +234,7 @@ impl Block for Hardware {
         let update = T::lower(update);
         // SAFETY:
         // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change the element unless a barrier, or a release and an acquire, are between: `Hardware::new`
-        //   requires race-free kernels.
+        // - Only atomics change it unless other accesses are ordered: `Hardware::new` requires race-free kernels.
         T::from_bits(unsafe {
             let element = view.as_ptr().add(i as usize);
             match size_of::<T>() {
@@ -252,8 +251,7 @@ impl Block for Hardware {
         }
         // SAFETY:
         // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change the element unless a barrier, or a release and an acquire, are between: `Hardware::new`
-        //   requires race-free kernels.
+        // - Only atomics change it unless other accesses are ordered: `Hardware::new` requires race-free kernels.
         T::from_bits(unsafe {
             let element = view.as_ptr().add(i as usize);
             match (size_of::<T>(), acquire) {
@@ -272,8 +270,7 @@ impl Block for Hardware {
         }
         // SAFETY:
         // - Aligned, good for reads and writes: `i` is below the view's length, and `GlobalMut::new` requires it.
-        // - Only atomics change the element unless a barrier, or a release and an acquire, are between: `Hardware::new`
-        //   requires race-free kernels.
+        // - Only atomics change it unless other accesses are ordered: `Hardware::new` requires race-free kernels.
         unsafe {
             let element = view.as_ptr().add(i as usize);
             match (size_of::<T>(), release) {
@@ -302,8 +299,8 @@ impl Block for Hardware {
         }
         // (Not a branch, which would keep loads from being issued together.)
         let offset = element(array, i.min(array.len() - 1));
-        // SAFETY: the element is below the array's length, and `Hardware::new` requires that the launch gave the shared memory in
-        // which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
+        // SAFETY: the element is below the array's length, and `Hardware::new` requires that the launch gave the shared
+        // memory in which the kernel's `SharedLayout` placed the array; arrays begin on a multiple of 8 bytes.
         unsafe {
             T::from_bits(match size_of::<T>() {
                 1 => u64::from(intrinsics::load_shared_u8(offset)),
@@ -349,26 +346,22 @@ impl Block for Hardware {
     }
 }
 
-/// An update of four bytes.
 #[inline(always)]
 fn word<T: AtomicScalar>(update: BitUpdate<T>) -> BitUpdate<u32> {
     BitUpdate { op: update.op, value: update.value.to_word(), expected: update.expected.to_word() }
 }
 
-/// An update of eight bytes.
 #[inline(always)]
 fn long<T: AtomicScalar>(update: BitUpdate<T>) -> BitUpdate<u64> {
     BitUpdate { op: update.op, value: update.value.to_bits(), expected: update.expected.to_bits() }
 }
 
-/// Byte offset of element `i` in the block's shared memory.
 #[inline(always)]
 fn element<T: Scalar>(array: Shared<T>, i: u32) -> u32 {
     array.offset() + i * size_of::<T>() as u32
 }
 
-/// Loads a value of global memory in the widest pieces that its alignment allows; with `READ_ONLY` through the read-only
-/// cache.
+/// Loads a value of global memory, with `READ_ONLY` through the read-only cache, in pieces as wide as its alignment.
 ///
 /// # Safety
 /// - `pointer` is aligned for `T` and readable.

@@ -32,17 +32,15 @@
 use super::warp_scan::warp_inclusive;
 use crate::{Block, FULL_MASK, Shared, WARP_SIZE};
 
-/// The place of the thread among those that keep something, and how many these are. All threads call; `warps` has an element a
-/// warp.
-///
-/// Between two calls with the same `warps` there must be a barrier, besides the one inside.
+/// Returns the thread's place among those that keep something, and the number of these. All threads call, with a
+/// barrier between two calls with the same `warps`, which has an element a warp.
 #[inline(always)]
 pub fn block_compaction<B: Block>(block: &B, warps: Shared<u32>, keep: bool) -> (u32, u32) {
     let kept = block.ballot_sync(FULL_MASK, keep);
     if block.lane_id() == 0 {
         block.shared_store(warps, block.warp_id(), kept.count_ones());
     }
-    // The counts of all warps must be there before any is read.
+    // The counts of all warps are there.
     block.sync_threads();
     let count = if block.lane_id() < block.warps() { block.shared_load(warps, block.lane_id()) } else { 0 };
     let up_to = warp_inclusive::<32, B>(block, count);

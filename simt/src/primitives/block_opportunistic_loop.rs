@@ -7,19 +7,17 @@
 //! counter: 128 at first, +32 a fetch; a warp leaves when its fetch begins at or beyond 300.
 //! ```
 //!
-//! The first 32 items of a warp follow from its number; the counter starts behind them, at the number of threads. It is
-//! set by one thread, and the barrier after that is inside this loop's constructor: without it a fast warp could add
-//! before the counter is set, and items would be done twice or never.
-//!
-//! Any block shape with full warps works: items are dealt by thread number, x fastest.
-//!
-//! Up to 2³² − 2048 items: beyond that, the numbers that warps fetch behind the last item would begin again at 0.
+//! The first 32 items of a warp follow from its number; the counter starts behind them, at the number of threads. One
+//! thread sets it, before a barrier in this loop's constructor, without which a fast warp could add too early, and
+//! items would be done twice or never. Items are dealt by thread number, x fastest, so any block shape with full warps
+//! works; there may be up to 2³² − 2048 items, beyond which the numbers that warps fetch behind the last item would
+//! begin again at 0.
 //!
 //! Cost: a barrier; per fetch an atomic and a shuffle.
 
 use crate::{Block, FULL_MASK, Shared, WARP_SIZE};
 
-/// Source of a warp's next items.
+/// Loop over a warp's items.
 #[derive(Clone, Copy, Debug)]
 pub struct ItemLoop {
     next: Option<Shared<u32>>,
@@ -28,26 +26,26 @@ pub struct ItemLoop {
 }
 
 impl ItemLoop {
-    /// A loop over `n_items` items that warps fetch from `next`, an array of one. All threads of the block call, once
-    /// for each barrier after which `next` is free.
+    /// Begins a loop over `n_items` items that warps fetch from `next`, an array of one. All threads of the block call,
+    /// after a barrier since the last use of `next`.
     #[inline(always)]
     pub fn opportunistic<B: Block>(block: &B, next: Shared<u32>, n_items: u32) -> Self {
         if block.thread() == 0 {
             block.shared_store(next, 0, block.threads());
         }
-        // No warp may fetch before the counter is set.
+        // The counter is set.
         block.sync_threads();
         Self { next: Some(next), first: block.warp_id() * WARP_SIZE, n_items }
     }
 
-    /// A loop over `n_items` items in fixed strides of the block's size.
+    /// Begins a loop over `n_items` items in fixed strides of the block's size.
     #[inline(always)]
     pub fn fixed<B: Block>(block: &B, n_items: u32) -> Self {
         Self { next: None, first: block.warp_id() * WARP_SIZE, n_items }
     }
 
-    /// The thread's next item: `None` when the warp is done, else the number of an item, which the thread must skip when
-    /// it is not below the number of items. The whole warp calls, and gets `None` or `Some` together.
+    /// Returns the thread's next item, to be skipped if it is not below the number of items, or `None` when the warp is
+    /// done. The whole warp calls, and gets `None` or `Some` together.
     #[inline(always)]
     pub fn fetch<B: Block>(&mut self, block: &B) -> Option<u32> {
         let first = self.first;

@@ -5,8 +5,8 @@
 //!                                 by the high one                     11 14 20 24 31
 //! ```
 //!
-//! A warp counts and moves the keys of its own stretch, 32 at a time. Each digit and warp has a counter, digits first: the
-//! exclusive sum over them is where the warp's first key with this digit goes.
+//! A warp counts and moves the keys of its own stretch, 32 at a time. Each digit and warp has a counter, digits first,
+//! whose exclusive sum is the place of the warp's first key with this digit.
 //!
 //! ```
 //! use simt::primitives::block_radix_sort::{SortBuffers, block_radix_sort};
@@ -31,8 +31,7 @@
 //! }
 //! ```
 //!
-//! Cost of a pass: five barriers, a block scan, and per 32 keys two matches, two shuffles, and an atomic for each digit that
-//! is there in each of two walks.
+//! Cost of a pass: five barriers, a block scan, and per 32 keys two matches, two shuffles, two atomics a digit.
 
 use core::ops::Range;
 
@@ -42,7 +41,7 @@ use crate::{Block, FULL_MASK, Shared, SharedLayout, WARP_SIZE};
 
 const DIGITS: u32 = 16;
 
-/// Shared memory of a sort: keys and values, of both once more to move them to, and counters.
+/// Shared memory of a sort: keys and values, twice, and counters.
 #[derive(Clone, Copy, Debug)]
 pub struct SortBuffers {
     /// Keys to sort by.
@@ -55,7 +54,7 @@ pub struct SortBuffers {
 }
 
 impl SortBuffers {
-    /// Buffers for up to `len` keys and a block of `warps` warps.
+    /// Makes buffers for up to `len` keys and a block of `warps` warps.
     #[inline(always)]
     #[cfg_attr(feature = "executor", track_caller)]
     pub const fn new(layout: &mut SharedLayout, len: u32, warps: u32) -> Self {
@@ -69,8 +68,8 @@ impl SortBuffers {
     }
 }
 
-/// Sorts the first `len` keys by `bits` of them, lowest first; gives the arrays that hold keys and values then. All threads
-/// call, with the same arguments, and may read the result at once.
+/// Sorts the first `len` keys by `bits` of them, lowest first; returns the arrays that then hold keys and values. All
+/// threads call, with the same arguments, and may read the result at once.
 #[inline(always)]
 pub fn block_radix_sort<B: Block>(
     block: &B,
@@ -80,7 +79,7 @@ pub fn block_radix_sort<B: Block>(
 ) -> (Shared<u32>, Shared<u32>) {
     let SortBuffers { keys, values, others, counters, warp_totals } = *buffers;
     let (mut from, mut to) = ((keys, values), others);
-    // A warp's stretch: whole warps of keys.
+    // (A whole number of warps.)
     let stretch = len.div_ceil(block.threads()).saturating_mul(WARP_SIZE);
     let first = block.warp_id().saturating_mul(stretch);
     let end = first.saturating_add(stretch).min(len);
@@ -91,7 +90,7 @@ pub fn block_radix_sort<B: Block>(
         if block.thread() < DIGITS * block.warps() {
             block.shared_store(counters, block.thread(), 0);
         }
-        // Zeroed before any warp counts; and the keys are where they were put.
+        // The counters are 0, and the keys where they were put.
         block.sync_threads();
         let mut at = first;
         while at < end {
@@ -102,7 +101,7 @@ pub fn block_radix_sort<B: Block>(
             }
             at += WARP_SIZE;
         }
-        // Counted before the sum.
+        // All keys are counted.
         block.sync_threads();
         let is_counter = block.thread() < DIGITS * block.warps();
         let count = if is_counter { block.shared_load(counters, block.thread()) } else { 0 };
@@ -110,7 +109,7 @@ pub fn block_radix_sort<B: Block>(
         if is_counter {
             block.shared_store(counters, block.thread(), place);
         }
-        // The first places are there before any key moves.
+        // All first places are there.
         block.sync_threads();
         let mut at = first;
         while at < end {
@@ -124,7 +123,7 @@ pub fn block_radix_sort<B: Block>(
             }
             at += WARP_SIZE;
         }
-        // Moved before the next pass, or the caller, reads.
+        // All keys have moved.
         block.sync_threads();
         (from, to) = (to, from);
         shift += 4;

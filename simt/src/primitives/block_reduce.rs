@@ -23,29 +23,26 @@
 //! }
 //! ```
 //!
-//! Sums of floats come out the same in every schedule and on the device: the tree is always this one.
-//!
-//! Cost of a block: two warp reductions of 5 shuffles and a shuffle (twice as many for 8 bytes), one barrier.
+//! Sums of floats come out the same in every schedule and on the device: the tree is always this one. Cost of a block:
+//! two warp reductions of 5 shuffles and a shuffle (twice as many for 8 bytes), one barrier.
 
 use crate::{Block, FULL_MASK, Scalar, Shared, WARP_SIZE};
 
-/// The values of the warp taken together, for every lane. The whole warp calls.
+/// Combines the values of the warp, for every lane. The whole warp calls.
 #[inline(always)]
 pub fn warp_reduce<T: Scalar, B: Block>(block: &B, value: T, operation: impl Fn(T, T) -> T) -> T {
     let mut sum = value;
     let mut delta = WARP_SIZE / 2;
     while delta > 0 {
-        // (Beyond the last lane that counts, something is added that no lane reads.)
+        // (Lanes beyond the last that counts get a value that no lane reads.)
         sum = operation(sum, block.shuffle_down_sync(FULL_MASK, sum, delta));
         delta /= 2;
     }
     block.shuffle_idx_sync(FULL_MASK, sum, 0)
 }
 
-/// The values of the block taken together, for every thread. All threads call; `warps` has an element a warp, and `neutral`
-/// changes nothing it is taken together with.
-///
-/// Between two calls with the same `warps` there must be a barrier, besides the one inside.
+/// Combines the values of the block, for every thread. `neutral` leaves any value as it is. All threads call, with a
+/// barrier between two calls with the same `warps`, which has an element a warp.
 #[inline(always)]
 pub fn block_reduce<T: Scalar, B: Block>(
     block: &B,
@@ -58,7 +55,7 @@ pub fn block_reduce<T: Scalar, B: Block>(
     if block.lane_id() == 0 {
         block.shared_store(warps, block.warp_id(), sum);
     }
-    // The results of all warps must be there before any is read.
+    // The results of all warps are there.
     block.sync_threads();
     let other = if block.lane_id() < block.warps() { block.shared_load(warps, block.lane_id()) } else { neutral };
     warp_reduce(block, other, operation)

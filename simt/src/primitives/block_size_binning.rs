@@ -1,6 +1,5 @@
-//! Size binning: a counting sort of items into few size classes, the large ones first, the empty ones left out.
-//!
-//! The lanes of a warp then work on items of about the same size, and the last warps to finish have small ones.
+//! Size binning: a counting sort of items into few size classes, the large ones first, the empty ones left out. The
+//! lanes of a warp then work on items of about the same size, and the last warps to finish have small ones.
 //!
 //! ```text
 //! 8 bins, sizes       3  0  9  1  8  3        bin = 8 − min(size, 8):  5  –  0  7  0  5
@@ -10,57 +9,56 @@
 //!
 //! With one bin the items are only listed, without a sort.
 //!
-//! Cost of [`SizeBins`]: a pass over the items to count, a prefix sum over the bins by one warp (4 or 5 shuffles), three
-//! barriers, and a pass to place. Each pass: an aggregated (or plain) atomic for each 32 items.
+//! Cost of [`SizeBins`]: a pass over the items to count, a prefix sum over the bins by one warp (4 or 5 shuffles),
+//! three barriers, and a pass to place. Each pass: an aggregated (or plain) atomic for each 32 items.
 
 use super::warp_aggregated_atomics;
 use super::warp_scan::warp_exclusive;
 use crate::{Block, FULL_MASK, Shared};
 
-/// Most bins there can be.
+/// Most bins.
 pub const MAX_BINS: u32 = 16;
 
-/// The bin of an item that is not empty.
+/// Bin of an item that is not empty.
 #[inline(always)]
 pub const fn bin_of(size: u32, bins: u32) -> u32 {
     bins - if size < bins { size } else { bins }
 }
 
-/// The classes of one block's items.
+/// Size classes of one block's items.
 #[derive(Clone, Copy, Debug)]
 pub struct SizeBins {
-    /// An element a bin: first counts, then the next place of the bin. One more: the number of items that are not empty.
+    /// By bin: first the count, then the next place. One more: the number of items that are not empty.
     counters: Shared<u32>,
     bins: u32,
-    /// Threads of a warp that hit the same bin add together.
     aggregate: bool,
 }
 
 impl SizeBins {
-    /// Elements that `counters` must have.
+    /// Number of elements of `counters`.
     pub const COUNTERS: u32 = MAX_BINS + 1;
 
-    /// `bins` (1, 8 or 16) empty bins. All threads of the block call.
+    /// Makes `bins` (1, 8 or 16) empty bins. All threads of the block call.
     #[inline(always)]
     pub fn new<B: Block>(block: &B, counters: Shared<u32>, bins: u32, aggregate: bool) -> Self {
         if block.thread() < Self::COUNTERS {
             block.shared_store(counters, block.thread(), 0);
         }
-        // Zeroed before any thread counts.
+        // The counters are 0.
         block.sync_threads();
         Self { counters, bins, aggregate }
     }
 
-    /// Counts one item per thread; items of size 0 are empty. The whole warp calls.
+    /// Counts one item a thread; items of size 0 are empty. The whole warp calls.
     #[inline(always)]
     pub fn count<B: Block>(&self, block: &B, size: u32) {
         self.increment(block, size);
     }
 
-    /// Ends the counting. All threads of the block call; gives the number of items that are not empty.
+    /// Ends the counting and returns the number of items that are not empty. All threads of the block call.
     #[inline(always)]
     pub fn sum<B: Block>(&self, block: &B) -> u32 {
-        // All items counted before the sum.
+        // All items are counted.
         block.sync_threads();
         if block.warp_id() == 0 {
             let bin = block.lane_id();
@@ -77,12 +75,12 @@ impl SizeBins {
                 block.shared_store(self.counters, MAX_BINS, before + count);
             }
         }
-        // The first places are there before any thread takes one.
+        // All first places are there.
         block.sync_threads();
         block.shared_load(self.counters, MAX_BINS)
     }
 
-    /// The place of the thread's item in the list; meaningless for empty ones. The whole warp calls.
+    /// Returns the place of the thread's item in the list, or any number if the item is empty. The whole warp calls.
     #[inline(always)]
     pub fn place<B: Block>(&self, block: &B, size: u32) -> u32 {
         self.increment(block, size)

@@ -6,9 +6,9 @@
 //! tile 7 looks at        6: aggregate 3   5: aggregate 8   4: nothing yet …wait…   4: inclusive prefix 42   ⇒  3 + 8 + 42
 //! ```
 //!
-//! Tiles are numbered by ticket, in the order in which blocks begin: whom a block waits for has begun, or is done. State and
-//! number are one word of 64 bits, so that who sees the state has the number: relaxed atomics do. Larger values than fit
-//! into the word go beside it, stored before it with release and read after it with acquire: see [`Block`].
+//! Tiles are numbered by ticket, in the order in which blocks begin: a block waits only for blocks that have begun or
+//! are done. State and number are one word of 64 bits, so relaxed atomics do. Values that do not fit go beside the word,
+//! stored before it with release and read after it with acquire: see [`Block`].
 //!
 //! ```
 //! use simt::primitives::block_scan::block_exclusive;
@@ -29,10 +29,8 @@
 //! }
 //! ```
 //!
-//! Sums saturate, as in [`warp_scan`](super::warp_scan).
-//!
-//! Cost of a block: an atomic, a store or two, two barriers; a load, two ballots, and a warp scan for each 32 tiles that it
-//! looks back over.
+//! Sums saturate, as in [`warp_scan`](super::warp_scan). Cost of a block: an atomic, a store or two, two barriers; a
+//! load, two ballots and a warp scan for each 32 tiles that it looks back over.
 
 use super::warp_scan::warp_inclusive;
 use crate::{Block, FULL_MASK, GlobalMut, Shared, WARP_SIZE};
@@ -40,7 +38,7 @@ use crate::{Block, FULL_MASK, GlobalMut, Shared, WARP_SIZE};
 const AGGREGATE: u64 = 1 << 32;
 const INCLUSIVE: u64 = 2 << 32;
 
-/// A block's part in the sum.
+/// Part of a block in the sum.
 #[derive(Clone, Copy, Debug)]
 pub struct GridScan<'a> {
     descriptors: GlobalMut<'a, u64>,
@@ -49,25 +47,25 @@ pub struct GridScan<'a> {
 }
 
 impl<'a> GridScan<'a> {
-    /// Takes a tile. All threads of the block call; `descriptors` has an element for each block of the launch and one more, all 0
-    /// before the launch, and `word` two elements that nothing else uses.
+    /// Takes a tile. All threads of the block call. `descriptors` has an element for each block of the launch and one
+    /// more, all 0 before the launch, and `word` two elements that nothing else uses.
     #[inline(always)]
     pub fn begin<B: Block>(block: &B, descriptors: GlobalMut<'a, u64>, word: Shared<u32>) -> Self {
         if block.thread() == 0 {
             block.shared_store(word, 0, block.atomic_add(descriptors, 0, 1) as u32);
         }
-        // The tile is there before any thread reads it.
+        // The tile is known.
         block.sync_threads();
         Self { descriptors, word, tile: block.shared_load(word, 0) }
     }
 
-    /// Number of the block's tile: its values are those after the values of the tiles below.
+    /// Number of the block's tile; its values follow those of the tiles below.
     #[inline(always)]
     pub const fn tile(&self) -> u32 {
         self.tile
     }
 
-    /// The sum of the aggregates of all tiles below. All threads of the block call, with the aggregate of their own tile.
+    /// Sum of the aggregates of all tiles below. All threads of the block call, with the aggregate of their own tile.
     #[inline(always)]
     pub fn exclusive<B: Block>(&self, block: &B, aggregate: u32) -> u32 {
         if block.warp_id() == 0 {
@@ -76,7 +74,7 @@ impl<'a> GridScan<'a> {
                 block.shared_store(self.word, 1, before);
             }
         }
-        // The first warp has it before the others read it.
+        // The sum is there.
         block.sync_threads();
         block.shared_load(self.word, 1)
     }
@@ -89,16 +87,15 @@ impl<'a> GridScan<'a> {
                 block.atomic_store(self.descriptors, 1 + tile, state | u64::from(sum));
             }
         };
-        // The first tile knows that it is the first.
+        // (The first tile has no tiles below.)
         tell(if tile == 0 { INCLUSIVE } else { AGGREGATE }, aggregate);
         let mut before = 0u32;
-        // Tiles still to look at: those below.
         let mut end = tile;
         while end > 0 {
-            // Below the first there is nothing, and that is known.
+            // (Below the first tile there is nothing.)
             let state = if lane < end { block.atomic_load(self.descriptors, end - lane) } else { INCLUSIVE };
             let inclusive = block.ballot_sync(FULL_MASK, state & INCLUSIVE != 0);
-            // The lanes up to the first that has an inclusive prefix.
+            // Lanes up to the first with an inclusive prefix.
             let wanted = inclusive ^ inclusive.wrapping_sub(1);
             if block.ballot_sync(FULL_MASK, state == 0) & wanted != 0 {
                 block.pause();

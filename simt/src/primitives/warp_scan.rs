@@ -1,7 +1,5 @@
-//! Prefix sums over 8, 16 or 32 lanes of a warp.
-//!
-//! Sums saturate at 2³² − 1, which keeps them associative: a total that does not fit shows as that number and can be
-//! refused; it never wraps to a number that looks right.
+//! Prefix sums over 8, 16 or 32 lanes of a warp. Sums saturate at 2³² − 1, which keeps them associative: a total that
+//! does not fit shows as that number and can be refused; it never wraps to a number that looks right.
 //!
 //! ```text
 //! warp lane            0  1  2  3  4  5  6  7 │ 8  9 …
@@ -14,7 +12,7 @@
 
 use crate::{Block, FULL_MASK, WARP_SIZE};
 
-/// Inclusive sum over the aligned segment of `WIDTH` warp lanes (8, 16 or 32) that the thread is in. The whole warp calls.
+/// Inclusive sum over the thread's aligned segment of `WIDTH` warp lanes (8, 16 or 32). The whole warp calls.
 #[inline(always)]
 pub fn warp_inclusive<const WIDTH: u32, B: Block>(block: &B, value: u32) -> u32 {
     const { assert!(WIDTH.is_power_of_two() && WIDTH <= WARP_SIZE) };
@@ -31,7 +29,7 @@ pub fn warp_inclusive<const WIDTH: u32, B: Block>(block: &B, value: u32) -> u32 
     sum
 }
 
-/// Exclusive sum over the aligned segment of `WIDTH` warp lanes that the thread is in. The whole warp calls.
+/// Exclusive sum over the thread's aligned segment of `WIDTH` warp lanes. The whole warp calls.
 #[inline(always)]
 pub fn warp_exclusive<const WIDTH: u32, B: Block>(block: &B, value: u32) -> u32 {
     let inclusive = warp_inclusive::<WIDTH, B>(block, value);

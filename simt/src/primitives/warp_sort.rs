@@ -1,13 +1,12 @@
 //! Segmented sort: a warp sorts one segment of 64-bit keys, short or long.
 //!
 //! A segment up to a given length is sorted by counting: a key's place is the number of keys before it. That is
-//! quadratic, but needs no collective, and the whole warp reads the same key at a time, which is one access. For short
-//! segments (up to about 80 keys) nothing is faster or simpler. In longer segments, runs of 32 are sorted like that, and
-//! then merged, twice as long with each pass: an element's place in the merged run is its place in its own plus the
-//! number of elements of the other before it, found by bisection. So n keys cost about n·log²n reads, whatever they are.
-//!
-//! What moves is the index of a key in the segment. Equal keys are ordered by a tie-break, which is computed only for
-//! them, and then by index: the sort is stable.
+//! quadratic, but needs no collective, and the whole warp reads the same key at a time, which is one access: for short
+//! segments (up to about 80 keys) nothing is faster or simpler. In longer segments, runs of 32 are sorted by counting
+//! and then merged, twice as long with each pass: an element's place in the merged run is its place in its own plus the
+//! number of elements of the other before it, found by bisection. So n keys cost about n·log²n reads, whatever they
+//! are. Indices of keys move, not keys. Equal keys are ordered by a tie-break, computed only for them, and then by
+//! index: the sort is stable.
 //!
 //! ```text
 //! keys          50  20  90  20        tie-break of the two 20s: 7 (index 1), 3 (index 3)
@@ -15,25 +14,23 @@
 //! ```
 //!
 //! Cost of a segment sorted by counting: n reads of a key for each 32 keys, n writes, one warp barrier. Each pass of a
-//! longer one: for each key its index and log₂ of the run's length times an index and a key read, one index written; one
-//! warp barrier.
+//! longer one: for each key its index and log₂ of the run's length times an index and a key, one write; one barrier.
 
 use crate::{Block, FULL_MASK, Global, GlobalMut, WARP_SIZE};
 
-/// The keys to sort.
+/// Keys to sort.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment<'a> {
     /// Keys of all segments.
     pub keys: Global<'a, u64>,
-    /// First lane of this segment.
+    /// First key of this segment.
     pub start: u32,
-    /// Keys of this segment.
+    /// Number of keys of this segment.
     pub len: u32,
 }
 
-/// Sorts a segment, by counting if it is not longer than `run`. Elements `start .. start + len` of `a` and `b` are the
-/// warp's to use; gives the one of them that holds the sorted indices (0 … `len` − 1) afterwards. The whole
-/// warp calls, with the same arguments.
+/// Sorts a segment, by counting if it is not longer than `run`, with elements `start .. start + len` of `a` and `b` as
+/// scratch; returns the one that holds the sorted indices (0 … `len` − 1). The whole warp calls, with equal arguments.
 #[inline(always)]
 pub fn warp_sort<'a, B: Block>(
     block: &B,
@@ -45,7 +42,7 @@ pub fn warp_sort<'a, B: Block>(
 ) -> GlobalMut<'a, u32> {
     let run = if segment.len <= run { segment.len.max(1) } else { WARP_SIZE };
     let key = |i: u32| block.load(segment.keys, segment.start + i);
-    // Whether element (x_key, x) comes before (y_key, y).
+    // True if element (x_key, x) comes before (y_key, y).
     let before = |x_key: u64, x: u32, y_key: u64, y: u32| {
         if x_key != y_key {
             return x_key < y_key;
@@ -71,7 +68,7 @@ pub fn warp_sort<'a, B: Block>(
         block.store(a, segment.start + place, i);
         i += WARP_SIZE;
     }
-    // Every lane sees the runs.
+    // The runs are visible to all lanes.
     block.sync_warp(FULL_MASK);
 
     let (mut from, mut to) = (a, b);
@@ -82,7 +79,7 @@ pub fn warp_sort<'a, B: Block>(
             let index = block.load_mut(from, segment.start + place);
             let own = key(index);
             let first = place - place % width;
-            // The run to merge with: the next one for even runs, the one before for odd ones.
+            // Even runs merge with the next run, odd ones with the previous.
             let is_left = (place / width).is_multiple_of(2);
             let (other, merged) =
                 if is_left { (first.saturating_add(width), first) } else { (first - width, first - width) };
@@ -101,10 +98,10 @@ pub fn warp_sort<'a, B: Block>(
             block.store(to, segment.start + merged + (place - first) + (low - other), index);
             place += WARP_SIZE;
         }
-        // Every lane sees the merged runs, and none reads `from` any more.
+        // The merged runs are visible to all lanes, and no lane reads `from` any more.
         block.sync_warp(FULL_MASK);
         (from, to) = (to, from);
-        // Never 0; to say so spares the device a trap.
+        // (Never 0; this spares the device a trap.)
         width = width.saturating_mul(2).max(1);
     }
     from

@@ -10,7 +10,7 @@ use super::Usage;
 pub struct Finding {
     /// The entry's name, or that of a function; empty outside of both.
     pub kernel: String,
-    /// Description, and the remedy.
+    /// Description and remedy.
     pub what: &'static str,
     /// The line of PTX, or ptxas's numbers.
     pub text: String,
@@ -38,11 +38,9 @@ const TRAP: &str = "a panic that the compiler could not rule out, which ends the
                     an overflow, unwrap";
 const SPILL: &str = "registers that spill to local memory, or a stack";
 
-/// Finds what must not be in a kernel: in the text `ptx`, and in what ptxas says of it (nothing, if it was not asked).
-///
-/// A place in the source is known where the PTX was compiled with `-Cdebuginfo=line-tables-only`, as
-/// [`Compiler::compile`](super::Compiler::compile) does for its errors: where the instruction comes from, or for a panic
-/// where it is decided.
+/// Finds what a kernel must not contain, in the PTX `ptx` and in ptxas's `usage`, which may be empty. With line tables
+/// in the PTX (`-Cdebuginfo=line-tables-only`, as in [`Compiler::compile`](super::Compiler::compile)), a finding has a
+/// place in the source: the instruction's, or for a panic that of the deciding branch.
 pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Finding> {
     let places = Places::of(ptx);
     let mut kernel = "";
@@ -63,7 +61,7 @@ pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Finding> {
         if let Some(what) = if is_function { Some(CALL) } else { fault(line) } {
             let found =
                 Finding { kernel: kernel.to_owned(), what, text: line.to_owned(), place: places.at(number, what) };
-            // Of many accesses that come from one place, or that have none, the first is enough.
+            // Of accesses from one place, or without one, the first is enough.
             let is_known =
                 |other: &Finding| (&other.kernel, what, &other.place) == (&found.kernel, other.what, &found.place);
             if !findings.iter().any(is_known) {
@@ -80,9 +78,8 @@ pub fn check(ptx: &str, usage: &[Usage]) -> Vec<Finding> {
     findings
 }
 
-/// Returns what is wrong with a line.
 fn fault(line: &str) -> Option<&'static str> {
-    // Without label or guard.
+    // (Without label or guard.)
     let line = line.strip_prefix('{').unwrap_or(line).trim();
     let instruction =
         if line.starts_with('@') { line.split_once(' ').map_or("", |(_, rest)| rest.trim()) } else { line };
@@ -112,12 +109,11 @@ fn fault(line: &str) -> Option<&'static str> {
     }
 }
 
-/// Line tables of a PTX text.
 struct Places<'a> {
     /// By line of the PTX: file, line and column of the latest instruction from the kernels' own sources.
     own: Vec<Option<(&'a str, u32, u32)>>,
     files: HashMap<&'a str, &'a str>,
-    /// By line of the PTX: for a block that only panics, the line of the branch that decides it.
+    /// Line of a block that only panics → line of the branch to it.
     decided: HashMap<usize, usize>,
 }
 
@@ -141,12 +137,12 @@ impl<'a> Places<'a> {
                 let file = words.next().unwrap_or_default();
                 let mut number = || words.next().and_then(|word| word.parse::<u32>().ok()).unwrap_or(0);
                 let (line, column) = (number(), number());
-                // Paths of the kernels' crate are relative.
+                // (Paths of the kernels' crate are relative.)
                 if line > 0 && files.get(file).is_some_and(|name| name.starts_with("./")) {
                     latest = Some((file, line, column));
                 }
             } else if let Some(name) = line.strip_suffix(':') {
-                // (Labels of line tables come between that of a block and its instructions.)
+                // (Labels of line tables come between a block's label and its instructions.)
                 label = if name.contains("__BB") { name } else { label };
             } else if let Some((_, target)) = line.split_once("bra ").or_else(|| line.split_once("bra.uni ")) {
                 branches.entry(target.trim().trim_end_matches(';')).or_insert(number);

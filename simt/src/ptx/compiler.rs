@@ -25,11 +25,10 @@ const COMMON_FLAGS: [&str; 8] = [
     "-Zmir-enable-passes=-JumpThreading",
 ];
 
-/// Flags of the kernels' crate alone.
 const KERNEL_FLAGS: [&str; 5] =
     ["--crate-type=cdylib", "-Clto=fat", "-Ccodegen-units=1", "-Clinker=true", "-Dwarnings"];
 
-/// Folders and files under `src` of this crate that device code is compiled from.
+/// Folders and files below `src` of this crate that device code is compiled from.
 const DEVICE_SOURCES: [&str; 8] =
     ["lib.rs", "atomics.rs", "block.rs", "kernel.rs", "math.rs", "memory.rs", "primitives", "nvptx"];
 
@@ -42,16 +41,15 @@ pub struct KernelCrate<'a> {
     pub folder: &'a Path,
     /// The folder of this crate, where it lies in the same repository. `None`: where cargo has compiled it from.
     pub simt: Option<&'a Path>,
-    /// Beginnings of entry names, and the registers that a thread of such a kernel may have. Other kernels get as many as
-    /// they like.
+    /// Beginnings of entry names, and the registers that a thread of such a kernel may have. Others have no limit.
     pub max_registers: &'a [(&'a str, u32)],
-    /// Command that makes the PTX again, for the header of each file.
+    /// Command that makes the PTX again, for the files' headers.
     pub rebuild: &'a str,
 }
 
 impl KernelCrate<'_> {
-    /// Hash of everything that the PTX is made from, besides the compiler and its flags: names and contents of the Rust
-    /// files below `src` and of this crate's device code. 64-bit FNV-1a: it finds a forgotten rebuild, not malice.
+    /// Hash of the PTX's sources: names and contents of the Rust files below `src`, and of this crate's device code.
+    /// 64-bit FNV-1a: it finds a forgotten rebuild, not malice.
     pub fn source_hash(&self) -> Result<String, String> {
         let top = self.folder.join("src");
         let mut files = Vec::new();
@@ -61,12 +59,10 @@ impl KernelCrate<'_> {
         hash_of(&files)
     }
 
-    /// `src` of this crate, which cargo keeps wherever it has compiled it.
     fn own_sources(&self) -> PathBuf {
         self.simt.unwrap_or(Path::new(env!("CARGO_MANIFEST_DIR"))).join("src")
     }
 
-    /// The files of this crate that device code is compiled from, with their names in the hash.
     fn device_sources(&self) -> Result<Vec<(String, PathBuf)>, String> {
         let top = self.own_sources();
         let mut files = Vec::new();
@@ -78,7 +74,7 @@ impl KernelCrate<'_> {
     }
 }
 
-/// A compiler that can make PTX: one whose own `core` source is installed.
+/// Compiler that can make PTX: its own `core` source is installed.
 #[derive(Debug)]
 pub struct Compiler {
     rustc: PathBuf,
@@ -88,8 +84,8 @@ pub struct Compiler {
 }
 
 impl Compiler {
-    /// Takes the compiler that the environment variable `variable` names. Without it, looks for Debian's `rustc-web` in
-    /// `/usr/bin`, a rustup nightly, and the compiler on the path, in this order.
+    /// Takes the compiler in the environment variable `variable`; else Debian's `rustc-web` in `/usr/bin`, a rustup
+    /// nightly, or the compiler on the path, in this order.
     ///
     /// # Errors
     /// No compiler with its `core` source; the message says what to install.
@@ -133,12 +129,12 @@ impl Compiler {
     }
 
     /// Compiles a crate of kernels with `--cfg ptx_unit="unit"` and returns the PTX with a header; a crate with several
-    /// sets of entry points chooses by `unit`. `work` is an existing folder, for `core` and this crate (compiled once for
-    /// each compiler) and for intermediate files.
+    /// sets of entry points chooses by `unit`. `work` is an existing folder, for `core` and this crate (compiled once a
+    /// compiler) and for intermediate files.
     ///
     /// # Errors
-    /// What the compiler says, or the file that could not be read or written; or what [`check()`](super::check()) finds, with
-    /// places in the source.
+    /// The compiler's message, a file that could not be read or written, or a finding of [`check()`](super::check())
+    /// with its place in the source.
     pub fn compile(&self, kernels: &KernelCrate<'_>, unit: &str, work: &Path) -> Result<String, String> {
         let text = self.compile_unchecked(kernels, unit, work, &[])?;
         if check(&text, &[]).is_empty() {
@@ -149,7 +145,7 @@ impl Compiler {
         Err(format!("{}: not fit for a GPU:{}", kernels.name, findings.collect::<String>()))
     }
 
-    /// Compiles as [`compile`](Self::compile) does, with more flags, and without the check.
+    /// Compiles like [`compile`](Self::compile), with more flags and without the check.
     pub fn compile_unchecked(
         &self,
         kernels: &KernelCrate<'_>,
@@ -160,19 +156,19 @@ impl Compiler {
         let libraries = self.libraries(kernels, work)?;
         let ptx = work.join(format!("{}-{unit}.s", kernels.name));
         let mut command = clean(&self.rustc);
-        // (Where intermediate files go: two compilers may run in one folder.)
+        // (For intermediate files: two compilers may run in one folder.)
         command.arg("--out-dir").arg(work);
         command.args(COMMON_FLAGS).args(KERNEL_FLAGS).args(flags).args(["--crate-name", kernels.name]);
         command.arg(format!("--cfg=ptx_unit=\"{unit}\"")).arg(format!("--emit=asm={}", ptx.display()));
         command.arg(format!("--remap-path-prefix={}=.", kernels.folder.display()));
-        // A sysroot without libraries: another `core` for the target, should one be installed, is not in the way.
+        // A sysroot without libraries hides any other installed `core` for the target.
         command.arg("--sysroot").arg(&libraries).arg("-L").arg(&libraries);
         command.arg(format!("--extern=simt={}", libraries.join("libsimt.rlib").display()));
         succeed(command.arg(kernels.folder.join("src/lib.rs")))?;
         let mut text = self.header(kernels, unit, &kernels.source_hash()?);
         let mut max_registers = None;
         for line in fs::read_to_string(&ptx).map_err(|e| format!("{}: {e}", ptx.display()))?.lines() {
-            // A fifth of the file otherwise, saying nothing.
+            // These lines are a fifth of the file, and say nothing.
             if !line.ends_with("inline asm") && !line.trim().is_empty() {
                 text.push_str(line);
                 text.push('\n');
@@ -191,7 +187,7 @@ impl Compiler {
         Ok(text)
     }
 
-    /// Makes sure that the compiler neither moves nor merges shared loads across barriers, nor barriers.
+    /// Checks that the compiler neither moves nor merges shared loads across barriers, nor barriers.
     fn probe(&self, libraries: &Path) -> Result<(), String> {
         let (source, ptx) = (libraries.join("probe.rs"), libraries.join("probe.s"));
         let io = |e: std::io::Error| format!("{}: {e}", libraries.display());
@@ -220,8 +216,7 @@ impl Compiler {
         )
     }
 
-    /// The folder with `core`, the empty `compiler_builtins` that `no_std` crates link, and this crate. The back end
-    /// expands every memory function in place, so nothing of the real `compiler_builtins` is missed.
+    /// Returns the folder with `core`, this crate and an empty `compiler_builtins`: no memory function stays a call.
     fn libraries(&self, kernels: &KernelCrate<'_>, work: &Path) -> Result<PathBuf, String> {
         let mut key = Fnv::new();
         key.add(self.version.as_bytes());
@@ -233,7 +228,7 @@ impl Compiler {
         if done.is_dir() {
             return Ok(done);
         }
-        // Made aside and renamed, so that an interrupted build leaves nothing that looks complete.
+        // Made aside and renamed: an interrupted build leaves nothing that looks complete.
         let n = BUILDS.fetch_add(1, Ordering::Relaxed);
         let folder = work.join(format!("core-{}.{}-{n}", key.hex(), std::process::id()));
         let io = |e: std::io::Error| format!("{}: {e}", folder.display());
@@ -266,10 +261,9 @@ impl Compiler {
     }
 }
 
-/// Builds of the core library by this process: threads build in folders of their own.
 static BUILDS: AtomicU32 = AtomicU32::new(0);
 
-/// A kernel with a shared load between any two barriers.
+/// Kernel with a shared load between any two barriers.
 const PROBE: &str = "#![no_std]
 #![feature(abi_ptx, asm_experimental_arch)]
 simt::declare_shared_memory!();
@@ -292,7 +286,6 @@ pub unsafe extern \"ptx-kernel\" fn probe(to: simt::GlobalMut<'_, u32>) {
 }
 ";
 
-/// The barriers and shared accesses of the probe, in order.
 const PROBED: [&str; 8] = [
     "st.shared.u32",
     "bar.warp.sync",
@@ -304,7 +297,7 @@ const PROBED: [&str; 8] = [
     "bar.sync",
 ];
 
-/// A command that nothing of the surrounding cargo or rustup reaches.
+/// Makes a command out of reach of the surrounding cargo and rustup.
 fn clean(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("RUSTC_BOOTSTRAP", "1");
@@ -348,7 +341,7 @@ fn hash_of(files: &[(String, PathBuf)]) -> Result<String, String> {
     Ok(hash.hex())
 }
 
-/// A field of a PTX file's header, such as `sources` or `compiler`.
+/// Returns a field of a PTX file's header, such as `sources` or `compiler`.
 pub fn header_field<'a>(ptx: &'a str, name: &str) -> Option<&'a str> {
     let comments = ptx.lines().map_while(|line| line.strip_prefix("// "));
     comments.filter_map(|line| line.split_once(": ")).find(|(field, _)| *field == name).map(|(_, value)| value)

@@ -1,12 +1,12 @@
 //! From a crate of kernels to PTX, for build scripts and tests.
 //!
-//! [`Compiler`] calls `rustc` directly for `core`, an empty `compiler_builtins`, this crate and the kernels: no cargo runs
-//! inside cargo, nothing is downloaded, and nothing but the sources and the compiler decides what comes out, so the same
-//! compiler gives the same bytes everywhere. [`check()`] refuses what compiles and should not: a stack, calls, panics, generic
-//! accesses. [`Ptxas`] assembles PTX for an architecture and tells what each kernel uses.
+//! [`Compiler`] calls `rustc` directly for `core`, an empty `compiler_builtins`, this crate and the kernels: no cargo
+//! runs inside cargo, nothing is downloaded, and the same compiler gives the same bytes everywhere. [`check()`] refuses
+//! what compiles and should not: a stack, calls, panics, generic accesses. [`Ptxas`] assembles PTX for an architecture
+//! and tells what each kernel uses.
 //!
-//! The compiler must be able to make `core` for `nvptx64-nvidia-cuda`, so the source of its own library must be
-//! installed: Debian's `rustc-web` with `rust-web-src`, or a rustup nightly with `rust-src`.
+//! The compiler must be able to make `core` for `nvptx64-nvidia-cuda`, which needs its library's source: Debian's
+//! `rustc-web` with `rust-web-src`, or a rustup nightly with `rust-src`.
 //!
 //! | flag | why |
 //! |---|---|

@@ -1,10 +1,10 @@
-//! Finds NVIDIA's assembler, `ptxas`, runs it and reads what it says about each kernel.
+//! Finds NVIDIA's assembler, `ptxas`, runs it and reads its report on each kernel.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// Architectures worth assembling for: 2080 Ti and T4; A100; A5000; L4, L40S and Ada workstation cards; H100 and H200; B200.
+/// Architectures worth assembling for: 2080 Ti, T4; A100; A5000; L4, L40S, Ada workstation cards; H100, H200; B200.
 pub const ARCHS: [&str; 6] = ["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100"];
 
 /// Resources of one kernel on one architecture. Bytes are per thread but for `shared`, which is per block.
@@ -45,8 +45,8 @@ pub struct Ptxas {
 }
 
 impl Ptxas {
-    /// Takes the program that the environment variable `variable` names. Without it, looks in the folder `installed`, in
-    /// the CUDA toolkit that the environment names, on the path, and where a toolkit is usually installed.
+    /// Takes the program in the environment variable `variable`; else looks in the folder `installed`, in the CUDA
+    /// toolkit that the environment names, on the path, and in a toolkit's usual places.
     pub fn find(variable: &str, installed: &Path) -> Option<Self> {
         if let Some(program) = env::var_os(variable) {
             return Some(Self { program: program.into() });
@@ -67,17 +67,17 @@ impl Ptxas {
         word.map(str::to_owned).ok_or_else(|| format!("{}: no version in {text:?}", self.program.display()))
     }
 
-    /// Assembles one PTX text for one architecture and returns what each of its kernels uses, in the order of the
-    /// kernels' names. `work` is an existing folder for the intermediate files.
+    /// Assembles one PTX text for one architecture and returns each kernel's usage, sorted by name. `work` is an
+    /// existing folder for intermediate files.
     pub fn assemble(&self, ptx: &str, arch: &str, work: &Path) -> Result<Vec<Usage>, String> {
-        // A file name of its own for each call: tests assemble side by side.
+        // (A file name for each call: tests assemble side by side.)
         let stem = format!("ptxas-{}-{:?}-{arch}", std::process::id(), std::thread::current().id());
         let (input, output) = (work.join(format!("{stem}.ptx")), work.join(format!("{stem}.cubin")));
         fs::write(&input, ptx).map_err(|e| format!("{}: {e}", input.display()))?;
         let arch = format!("-arch={arch}");
         let said = self.run(&["-v", &arch, &input.to_string_lossy(), "-o", &output.to_string_lossy()]);
         for file in [&input, &output] {
-            // Left over where there is nothing to remove; nothing depends on it.
+            // (Nothing depends on their removal.)
             let _ = fs::remove_file(file);
         }
         parse(&said?)

@@ -1,4 +1,4 @@
-//! The lanes: which have hits, and their clusters, handed one by one to a consumer.
+//! Lanes with hits, and their clusters, handed one by one to a consumer.
 
 use super::shared::OthersShared;
 use crate::bank::headers::items_per_bank;
@@ -12,7 +12,6 @@ use simt::primitives::block_opportunistic_loop::ItemLoop;
 use simt::primitives::block_size_binning::SizeBins;
 use simt::{Block, FULL_MASK, Global, WARP_SIZE};
 
-/// A cluster on its way to its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// v5: Σpos, below 2²². v4: the cluster word.
@@ -23,7 +22,6 @@ pub(super) struct Found {
     pub rank: u16,
 }
 
-/// Consumer of the clusters.
 pub(super) trait Sink<B: Block> {
     /// True in the pass that makes the report.
     const REPORTS: bool;
@@ -43,8 +41,7 @@ pub(super) struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    /// Lists the items with hits, binned by size, and counts strips and unconnected hits (v5). All threads of the block
-    /// call; gives the number of items.
+    /// Lists the items with hits, binned by size, and reports strips (v5); returns the list's length. All threads call.
     #[inline(always)]
     pub fn list<B: Block>(&self, block: &B) -> u32 {
         let Self { switches, shared, .. } = self;
@@ -123,13 +120,12 @@ impl Lanes<'_> {
         }
     }
 
-    /// v5: the clusters of one lane of each thread.
     #[inline(always)]
     fn cluster_lane<B: Block, S: Sink<B>>(&self, block: &B, options: ClusterOptions, item: Option<u32>, sink: &S) {
         let counters = self.shared.counters;
         let mut lane = LaneClustering::<NarrowSums>::default();
         let (mut n_hits, mut first_hit) = (0, 0);
-        // (Only lanes that something is connected to are listed.)
+        // (Only connected lanes are listed.)
         let rank = item.and_then(|item| self.rank(block, item));
         if let (Some(item), Some(_)) = (item, rank) {
             n_hits = u32::from(block.shared_load(self.shared.banks.n_hits, item));
@@ -138,11 +134,11 @@ impl Lanes<'_> {
         }
         let mut pair = 0u32;
         let mut i = 0;
-        // A step a hit, and one for the end; those who emit are found by a vote in converged code.
+        // A step a hit, and one for the end; a vote in converged code finds the lanes that emit.
         while block.ballot_sync(FULL_MASK, rank.is_some() && i <= n_hits) != 0 {
             let mut step = Step::default();
             if i < n_hits {
-                // Two hits of a lane lie side by side, and the place of the second is there even if it has none.
+                // Two hits of a lane lie side by side; the second's place is there even if it is not used.
                 pair = if i % 2 == 0 { block.load_bytes(self.raw, first_hit + v5::hit_offset(i)) } else { pair >> 16 };
                 step = lane.hit(v5::strip(pair as u16), v5::adc(pair as u16), options);
             } else if rank.is_some() && i == n_hits {
@@ -163,13 +159,12 @@ impl Lanes<'_> {
         }
     }
 
-    /// v4: the cluster words of one bank of each thread, as they are.
     #[inline(always)]
     fn copy_bank<B: Block, S: Sink<B>>(&self, block: &B, item: Option<u32>, sink: &S) {
         let (mut board, mut strips_per_hybrid, mut n_words, mut first_word) = (0, 1, 0, 0);
         if let Some(bank) = item {
             board = u32::from(block.shared_load(self.shared.banks.boards, bank));
-            // Not 0: the board would be unknown. The guard spares the device a trap.
+            // (Known boards have strips; the guard spares the device a trap.)
             strips_per_hybrid = block.load(self.tables.strips_per_hybrid, board).max(1);
             n_words = u32::from(block.shared_load(self.shared.banks.n_hits, bank));
             first_word = block.shared_load(self.shared.banks.payloads, bank) + v4::HEADER;

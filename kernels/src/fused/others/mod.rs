@@ -1,5 +1,4 @@
-//! Second kernel, for what [`fused`](super::Fused) leaves: groups of hits in which x does not rise, and events that need
-//! every rule of the policy.
+//! Second kernel, for groups of hits in which x does not rise, and for events that need every rule of the policy.
 //!
 //! ```text
 //! for some groups of the list, a warp:
@@ -14,10 +13,11 @@
 //!                      keys do not rise are sorted there, then the hits worked out            scattered.rs
 //! ```
 //!
-//! Few events come to the list, so decoding one is small and not fast: it needs no memory but its lists and the event's own
-//! places in the output, and one path takes unsorted lanes, repeated boards and equal keys alike, because the keys decide.
+//! Few events come here, so decoding one is simple rather than fast: it needs no memory but the lists and the event's
+//! own places in the output; and one path takes unsorted lanes, repeated boards and equal keys, because the keys
+//! decide.
 //!
-//! Launch: blocks of any number share the lists; [`others_shared_bytes`] of shared memory.
+//! Launch: any number of blocks, which share the lists; [`others_shared_bytes`] of shared memory.
 
 mod lanes;
 mod repair;
@@ -44,13 +44,13 @@ use crate::switches::Switches;
 use simt::primitives::block_scan::block_exclusive;
 use simt::{Block, Global, Kernel, Shared};
 
-/// Groups and events that are left.
+/// Groups and events that the first kernel left.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Left<'a> {
-    /// Their numbers, in any order.
+    /// Events, in any order.
     pub others: Global<'a, u32>,
-    /// Numbers of the groups to repair among those of all events, in any order.
+    /// Groups to repair, in any order, numbered among the groups of all events.
     pub groups: Global<'a, u32>,
     /// See [`FusedOutput::look_back`](super::FusedOutput::look_back).
     pub look_back: Global<'a, u32>,
@@ -76,7 +76,7 @@ impl<B: Block> Sink<B> for Count {
     }
 }
 
-/// The kernel. The hits of each event begin where `to.offsets` says that its first group does.
+/// The kernel. The hits of each event begin where `to.offsets` has its first group.
 #[derive(Clone, Copy, Debug)]
 pub struct FusedOthers {
     /// Features that the kernel is compiled for.
@@ -94,7 +94,7 @@ impl Kernel for FusedOthers {
         repair_groups(block, tables, &shared, left, to);
         let n_others = LookBack::others(block, left.look_back).min(left.n_events);
         let mut i = block.block_idx_x();
-        // The same for all threads.
+        // Uniform in the block.
         while i < n_others {
             let event = block.load(left.others, i);
             if block.thread() == 0 {
@@ -102,10 +102,9 @@ impl Kernel for FusedOthers {
             }
             shared.counters.clear(block);
             crate::bank::headers::clear(block, shared.places, 0);
-            // The event's banks are known to all threads, and the counters' starts.
             block.sync_threads();
             decode_event(block, switches, options, batch, tables, &shared, to, (event, left.n_events));
-            // (What the next event clears was last looked at before barriers that are behind all threads.)
+            // (All threads have passed barriers since the arrays that the next event clears were last read.)
             i += block.grid_dim_x();
         }
     }
@@ -125,7 +124,7 @@ fn repair_groups<B: Block>(
     let warps = block.warps().min(MAX_WARPS);
     let repair = Repair { block, tables, shared: *shared, hits };
     let mut first = (block.block_idx_x() * warps + block.warp_id()) * PACK;
-    // The same for all lanes of the warp.
+    // Uniform in the warp.
     while block.warp_id() < warps && first < n_groups {
         let i = first + block.lane_id();
         let (mut start, mut n) = (0, 0);
@@ -139,7 +138,7 @@ fn repair_groups<B: Block>(
     }
 }
 
-/// One event. All threads of the block call, after a barrier since it was found and the counters cleared.
+/// Decodes one event. All threads of the block call, after a barrier since it was found and the counters were cleared.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "what the kernel takes, and the event")]
 fn decode_event<B: Block>(
@@ -160,11 +159,11 @@ fn decode_event<B: Block>(
         banks: shared.banks,
     };
     let n_banks = headers.classify(block, FoundEvent::told(block, switches.layout, shared.found));
-    // (The list's first barrier is behind this and before any thread reads another's banks.)
+    // (The list's first barrier comes before any thread reads another's banks.)
     let lanes = Lanes { switches, raw: batch.raw, tables, shared: *shared, n_banks };
     let n_listed = lanes.list(block);
     lanes.cluster(block, options.cluster, n_listed, &Count { places: shared.places });
-    // All clusters counted, and all that the report has.
+    // All clusters are counted, and the report is complete.
     block.sync_threads();
     copy_out(block, shared.counters.report, to.report, event * N_COUNTS as u32);
     if block.thread() == 0 && block.shared_load(shared.counters.report, Report::WrongVersion as u32) > 0 {
@@ -180,19 +179,19 @@ fn decode_event<B: Block>(
         block.shared_store(shared.group_starts, group, block.shared_load(shared.places, first_rank));
         group += block.threads();
     }
-    // Every thread has read where the event begins, and no place is overwritten before it is read.
+    // Every thread has read the event's first hit, and the places, before they are overwritten.
     block.sync_threads();
     let is_last = event + 1 == n_events;
-    // (Where the first group begins is there, and other blocks may look at it.)
+    // (The first group's offset is there; other blocks may read it.)
     let mut group = block.thread() + 1;
-    // The start of the next event closes the last group, or the end of the last event.
+    // The first group of the next event, or the end of the last event, closes the last group.
     while group < n_groups + u32::from(is_last) {
         let start = base.saturating_add(block.shared_load(shared.group_starts, group));
         block.store(to.offsets, event * n_groups + group, start);
         group += block.threads();
     }
     let end = base.saturating_add(n_hits);
-    // The same for all threads of the block.
+    // Uniform in the block.
     if end >= LIMIT || end > to.hits.id.len() {
         if block.thread() == 0 {
             block.atomic_or(to.status, 0, HITS_OVERFLOW);
@@ -200,17 +199,15 @@ fn decode_event<B: Block>(
         return;
     }
     scattered::begin(block, shared.places, tables);
-    // (The first barrier of the clustering is behind this and before a place is taken.)
+    // (The clustering's first barrier comes before a place is taken.)
     let (version, flip_origin) = (switches.version, options.flip_origin);
     let scattered = ScatteredHits { version, tables, flip_origin, shared: *shared, hits: &to.hits, base };
     lanes.cluster(block, options.cluster, n_listed, &scattered);
-    // All clusters are at their places.
     block.sync_threads();
     scattered.write(block);
 }
 
-/// From the number of clusters of each rank to the place of its first; gives the clusters. All threads of the block call;
-/// ends with a barrier.
+/// Turns the clusters of each rank into its first place; returns their sum. All threads call; ends with a barrier.
 #[inline(always)]
 fn place_ranks<B: Block>(block: &B, shared: &OthersShared, tables: &LaneTables<'_>) -> u32 {
     let (places, n_ranks) = (shared.places, tables.n_ranks());

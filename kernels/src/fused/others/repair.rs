@@ -1,11 +1,8 @@
 //! Groups of ordinary events in which x does not rise in the order of the ranks: where neighbouring staves overlap.
 //!
-//! A warp takes [`PACK`] groups of the list and reads all columns of hits before it writes any. It sorts groups that fit in
-//! 32 lanes together, by counting the smaller x; up to 64 hits likewise, two a lane; up to [`ROOM`] by a bitonic sort in
-//! shared memory, then column by column; more by one in place.
-//!
-//! Two hits with equal keys are of one sector, since an `LHCbID` determines it: they differ by the strip alone, which y
-//! and z follow.
+//! A warp takes [`PACK`] groups of the list: groups that fit in 32 lanes together, up to 64 hits two a lane, both
+//! sorted by counting the smaller x; up to [`ROOM`] by a bitonic sort in shared memory, then column by column; more in
+//! place. Hits with equal keys are of one sector, since an `LHCbID` determines it: they differ by strip, y and z.
 
 use super::shared::{MAX_WARPS, OthersShared};
 use super::sort::warp_sort_in_place;
@@ -13,10 +10,10 @@ use crate::fused::tables::{CLASS_WORDS, LaneTables};
 use crate::hit::{HitArrays, ordered};
 use simt::{Block, FULL_MASK, GlobalMut, Scalar, WARP_SIZE};
 
-/// Groups that a warp takes at a time: of the two groupings in use, two or three small ones fit in 32 lanes.
+/// Groups that a warp takes at a time: in both groupings in use, two or three small ones fit in 32 lanes.
 pub(super) const PACK: u32 = 4;
 
-/// Hits of a group that a warp has room to sort in shared memory.
+/// Most hits of a group that a warp sorts in shared memory.
 pub(super) const ROOM: u32 = 256;
 
 #[derive(Clone, Copy, Default)]
@@ -60,20 +57,19 @@ pub(super) struct Repair<'a, B> {
     pub block: &'a B,
     pub tables: &'a LaneTables<'a>,
     pub shared: OthersShared,
-    /// All of one length.
+    /// Arrays of one length.
     pub hits: HitArrays<'a>,
 }
 
 impl<B: Block> Repair<'_, B> {
-    /// Sorts the group of `n` hits from `start` on of each of the first [`PACK`] lanes. The whole warp calls, one of the
-    /// first [`MAX_WARPS`].
+    /// Sorts the groups of the first [`PACK`] lanes, each `n` hits from `start` on. The first [`MAX_WARPS`] warps call.
     #[inline(always)]
     pub fn sort(&self, start: u32, n: u32) {
         let (block, lane) = (self.block, self.block.lane_id());
         let mut group = 0;
-        // The same for all lanes.
+        // Uniform in the warp.
         while group < PACK {
-            // The groups from here on that fit in the lanes together; of the lane's own: its first lane, hits and first hit.
+            // Packs the next groups into the lanes; `first`, `own_n` and `own_start` are of the lane's own group.
             let (mut lanes, mut most, mut first, mut own_n, mut own_start) = (0, 0, 0, 0, 0);
             let mut n_next = block.shuffle_idx_sync(FULL_MASK, n, group);
             let is_large = n_next > WARP_SIZE;
@@ -103,7 +99,7 @@ impl<B: Block> Repair<'_, B> {
         }
     }
 
-    /// Sorts groups of up to `most` hits: the caller's of `n` hits from `start` on lies in the lanes from `first` on.
+    /// Sorts groups of up to `most` hits. The caller's has `n` hits from `start` on, in the lanes from `first` on.
     #[inline(always)]
     fn in_lanes(&self, start: u32, first: u32, n: u32, most: u32) {
         let (block, lane) = (self.block, self.block.lane_id());
@@ -116,7 +112,7 @@ impl<B: Block> Repair<'_, B> {
         while other < most {
             let mut i = other;
             while i < other + 4 {
-                // (Behind the group's last hit the lane's own key, which is not below itself.)
+                // (Behind the group's last hit, the lane compares its key with itself.)
                 let of = block.shuffle_idx_sync(FULL_MASK, key, if i < n { first + i } else { lane });
                 place += u32::from(of < key);
                 i += 1;
@@ -137,7 +133,6 @@ impl<B: Block> Repair<'_, B> {
         }
     }
 
-    /// Sorts a group of up to 64 hits, two a lane.
     #[inline(always)]
     fn in_pairs_of_lanes(&self, start: u32, n: u32) {
         let (block, lane) = (self.block, self.block.lane_id());
@@ -162,7 +157,7 @@ impl<B: Block> Repair<'_, B> {
             count(block.shuffle_idx_sync(FULL_MASK, key_second, other));
             other += 1;
         }
-        // Hits of one x have the same place, and the places behind it are free.
+        // Hits of one x have one place, and the places behind it are free.
         let mut taken = 1u64 << place | if is_there { 1 << place_second } else { 0 };
         let mut distance = WARP_SIZE / 2;
         while distance > 0 {
@@ -171,7 +166,7 @@ impl<B: Block> Repair<'_, B> {
         }
         let free = !taken << (2 * WARP_SIZE - n) >> (2 * WARP_SIZE - n);
         let mut shared_places = taken & free >> 1;
-        // The same for all lanes.
+        // Uniform in the warp.
         while shared_places != 0 {
             let at = shared_places.trailing_zeros();
             let (is_here, is_second_here) = (place == at, is_there && place_second == at);
@@ -233,11 +228,11 @@ impl<B: Block> Repair<'_, B> {
         self.column(hits.dx_dy, start, n);
         self.column(hits.weight, start, n);
         self.column(hits.id, start, n);
-        // The last column is read before the keys of the next group come.
+        // The last column is read before the next group's keys are stored.
         block.sync_warp(FULL_MASK);
     }
 
-    /// Puts one of the seven columns in order; a lane keeps what it has read in place of its keys.
+    /// Puts one of the seven columns in order, by way of the keys' place in shared memory.
     #[inline(always)]
     fn column<T: Scalar>(&self, array: GlobalMut<'_, T>, start: u32, n: u32) {
         let Self { block, shared, .. } = self;
@@ -258,7 +253,6 @@ impl<B: Block> Repair<'_, B> {
         }
     }
 
-    /// Puts two hits in order, in place.
     #[inline(always)]
     fn exchange(&self, i: u32, j: u32) {
         let Self { block, hits, .. } = self;
@@ -282,7 +276,7 @@ impl<B: Block> Repair<'_, B> {
         self.block.store(array, j, of_i);
     }
 
-    /// Returns true if hit `i` comes after hit `j`, whose x is the same. Hits that are equal in every field keep their order.
+    /// Returns true if hit `i` comes after hit `j` of the same x. Hits that are equal in every field keep their order.
     #[inline(always)]
     fn is_after(&self, i: u32, j: u32) -> bool {
         let Self { block, tables, hits, .. } = self;

@@ -1,7 +1,7 @@
-//! Clusters on their way through the output, which is their scratch.
+//! Clusters in the output, which is their scratch.
 //!
-//! Each cluster is put where its hit belongs by the static order, two words in two of the seven arrays. Groups in which the
-//! order is another one are sorted there, in place; then each place's hit is worked out and overwrites it.
+//! A cluster is stored, as two words in two of the seven arrays, where its hit belongs by the static order. Groups in
+//! another order are sorted there, in place; then each place's hit is worked out and overwrites the cluster.
 
 use super::lanes::{Found, Sink};
 use super::shared::OthersShared;
@@ -33,8 +33,7 @@ impl<B: Block> Sink<B> for ScatteredHits<'_> {
 }
 
 impl ScatteredHits<'_> {
-    /// Puts the groups in order and writes the hits. All warps of the block call, with a barrier since the clusters were
-    /// placed; a warp a group.
+    /// Sorts the groups and writes the hits, a warp a group. All warps call, after a barrier.
     #[inline(always)]
     pub fn write<B: Block>(&self, block: &B) {
         let starts = self.shared.group_starts;
@@ -48,7 +47,7 @@ impl ScatteredHits<'_> {
                 inverted |= block.ballot_sync(FULL_MASK, falls);
                 i += WARP_SIZE;
             }
-            // All clusters of the group have been looked at before any is overwritten.
+            // All clusters of the group are read before any is overwritten.
             block.sync_warp(FULL_MASK);
             if inverted != 0 {
                 warp_sort_in_place(block, end - start, |i, j| self.exchange(block, start + i, start + j));
@@ -98,8 +97,7 @@ impl ScatteredHits<'_> {
     }
 }
 
-/// Turns the places where ranks begin into the next places of the ranks: where the reversed ones end. All threads of the
-/// block call, with barriers before and after.
+/// Moves the next place of each reversed rank from its beginning to its end. All threads call, between barriers.
 #[inline(always)]
 pub(super) fn begin<B: Block>(block: &B, places: Shared<u32>, tables: &LaneTables<'_>) {
     let n_ranks = tables.n_ranks();
@@ -108,17 +106,17 @@ pub(super) fn begin<B: Block>(block: &B, places: Shared<u32>, tables: &LaneTable
         let rank = chunk + block.thread();
         let reversed = rank < n_ranks && tables.is_reversed(block, rank);
         let end = if reversed { block.shared_load(places, rank + 1) } else { 0 };
-        // The ends are read before they are overwritten, as the next places of the ranks after.
+        // The ends are read before they are overwritten.
         block.sync_threads();
         if reversed {
             block.shared_store(places, rank, end);
         }
-        // The next chunk looks at none of these: no barrier.
+        // (The next chunk reads none of these: no barrier.)
         chunk += block.threads();
     }
 }
 
-/// Takes the rank's next place; from its end on backwards where x falls with the strip number.
+/// Takes the rank's next place: forwards, or backwards from its end if x falls with the strip number.
 #[inline(always)]
 fn next_place<B: Block>(block: &B, next: Shared<u32>, found: Found) -> u32 {
     if found.is_reversed() {

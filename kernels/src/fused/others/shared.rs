@@ -12,17 +12,15 @@ use simt::{Shared, SharedLayout};
 pub(super) struct OthersShared {
     pub counters: HeaderCounters,
     pub bins: Shared<u32>,
-    /// Positions of the event's banks.
     pub found: Shared<u32>,
     pub next_item: Shared<u32>,
     /// Beginning of each group, counted from the event's first hit, and the end of the last.
     pub group_starts: Shared<u32>,
-    /// Clusters of each rank; then where each begins, and where the last ends; then each rank's next place.
+    /// Clusters of each rank; then the first place of each, and the end; then each rank's next place.
     pub places: Shared<u32>,
     pub banks: UtBanks,
-    /// The lanes (v5) or banks (v4) that have hits.
     pub items: Shared<u16>,
-    /// Of each warp, [`ROOM`] words: the keys of a group that is sorted, and which hits have them.
+    /// [`ROOM`] a warp: keys of the group that is sorted, and in `order` their hits.
     pub keys: Shared<u32>,
     pub order: Shared<u16>,
 }
@@ -34,7 +32,7 @@ impl OthersShared {
     #[inline(always)]
     const fn layout(version: BankVersion, n_boards: u32, n_groups: u32) -> (Self, u32) {
         let mut layout = SharedLayout::new();
-        // What has a fixed size comes first: its places are constants.
+        // Fixed sizes come first: their places are constants.
         let bins = layout.array(SizeBins::COUNTERS);
         let found = layout.array(FoundEvent::WORDS);
         let next_item = layout.array(1);

@@ -1,5 +1,4 @@
-//! Sort inside a group where the static order of the lanes is not the order of x: by key, and by the strip where two keys
-//! are equal.
+//! Sort of a group in which the lanes' static order is not the order of x: by key, and by strip if two keys are equal.
 
 use simt::{Block, FULL_MASK, WARP_SIZE};
 
@@ -9,9 +8,8 @@ pub(super) fn is_before<T: Copy + Ord>(a: T, b: T, tie: impl FnOnce() -> bool) -
     if a == b { tie() } else { a < b }
 }
 
-/// Sorts `n` elements in place, one warp: bitonic merges that all point upwards, so that any number works.
-/// `exchange(i, j)`, `i < j`, puts two elements in order. About n·log²n/64 steps, whatever the elements are. The whole
-/// warp calls.
+/// Sorts `n` elements in place, by bitonic merges that all point upwards, so that any number works. `exchange` puts
+/// elements `i` < `j` in order. About n·log²n/64 steps, whatever the elements are. The whole warp calls.
 ///
 /// ```text
 /// runs of 2:   0–1 2–3 4–5 6–7
@@ -20,7 +18,7 @@ pub(super) fn is_before<T: Copy + Ord>(a: T, b: T, tie: impl FnOnce() -> bool) -
 /// ```
 #[inline(always)]
 pub(super) fn warp_sort_in_place<B: Block>(block: &B, n: u32, exchange: impl Fn(u32, u32)) {
-    // Half of the next power of two: pairs of each pass. What lies beyond the end counts as larger than everything.
+    // Pairs of a pass: half of the next power of two. Places beyond the end count as larger than everything.
     let pairs = if n < 2 { 0 } else { 1 << (n - 1).ilog2() };
     let mut half = 1;
     while half <= pairs {

@@ -1,4 +1,4 @@
-//! Compiles the kernel: `cargo run --example compile -- histogram.ptx`. A build script does it the same way.
+//! Compiles the kernel, as a build script would: `cargo run --example compile -- histogram.ptx`.
 
 use std::error::Error;
 use std::path::Path;

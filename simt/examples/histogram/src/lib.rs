@@ -1,7 +1,5 @@
-//! A histogram of bytes: the whole of a crate of kernels.
-//!
-//! Each block counts in shared memory, where the threads of a warp that hit the same bin share one atomic, and then adds
-//! its counts to the result.
+//! A histogram of bytes: the whole of a crate of kernels. Each block counts in shared memory, where the threads of a
+//! warp that hit the same bin share one atomic, and then adds its counts to the result.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 #![allow(clippy::inline_always)] // On the device nothing may stay a call.
@@ -9,10 +7,9 @@
 use simt::primitives::warp_aggregated_atomics;
 use simt::{Block, FULL_MASK, Global, GlobalMut, Shared, SharedLayout, WARP_SIZE};
 
-/// Bins of the histogram: one per value of a byte.
+/// Bins of the histogram: one a value of a byte.
 pub const BINS: u32 = 256;
 
-/// The block's own counts.
 const fn layout() -> (Shared<u32>, SharedLayout) {
     let mut layout = SharedLayout::new();
     (layout.array(BINS), layout)
@@ -23,8 +20,7 @@ pub const fn shared_bytes() -> u32 {
     layout().1.bytes()
 }
 
-/// Adds the number of bytes of each value in `values` to `counts`, which has [`BINS`] elements. Any number of blocks, any
-/// block of full warps.
+/// Counts the bytes of each value in `values` into `counts`, of [`BINS`] elements. Any number of blocks, of full warps.
 #[inline(always)]
 pub fn histogram<B: Block>(block: &B, values: Global<'_, u8>, counts: GlobalMut<'_, u32>) {
     let (own, _) = layout();
@@ -33,11 +29,11 @@ pub fn histogram<B: Block>(block: &B, values: Global<'_, u8>, counts: GlobalMut<
         block.shared_store(own, bin, 0);
         bin += block.threads();
     }
-    // Zeroed before any thread counts.
+    // All bins are 0.
     block.sync_threads();
 
     let stride = block.grid_dim_x() * block.threads();
-    // The same for the whole warp, so that the ballot is reached by all of it.
+    // Uniform in the warp, so that all of it reaches the ballot.
     let mut first = block.block_idx_x() * block.threads() + block.warp_id() * WARP_SIZE;
     while first < values.len() {
         let i = first + block.lane_id();
@@ -49,7 +45,7 @@ pub fn histogram<B: Block>(block: &B, values: Global<'_, u8>, counts: GlobalMut<
         }
         first += stride;
     }
-    // Counted by all threads before the counts are read.
+    // All bytes are counted.
     block.sync_threads();
 
     let mut bin = block.thread();
@@ -62,7 +58,6 @@ pub fn histogram<B: Block>(block: &B, values: Global<'_, u8>, counts: GlobalMut<
     }
 }
 
-/// The entry point.
 #[cfg(target_arch = "nvptx64")]
 mod entry {
     use simt::nvptx::Hardware;

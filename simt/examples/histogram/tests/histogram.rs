@@ -11,7 +11,6 @@ use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas};
 const GRID: u32 = 3;
 const BLOCK: (u32, u32) = (64, 1);
 
-/// Nothing, one byte, a warp with a rest, one value only, and many values.
 fn samples() -> [Vec<u8>; 5] {
     let many = (0..1000u32).map(|i| (i.wrapping_mul(2654435761) >> 23) as u8).collect();
     [vec![], vec![255], (0..33).collect(), vec![7; 500], many]

@@ -1,4 +1,4 @@
-//! A kernel a primitive, and two of what blocks and grids can do besides: hand values on, and have two dimensions.
+//! A kernel a primitive, a chain of values from block to block, and a grid of two dimensions.
 #![no_std]
 #![cfg_attr(target_arch = "nvptx64", feature(abi_ptx, asm_experimental_arch))]
 #![allow(clippy::inline_always)] // On the device nothing may stay a call.
@@ -11,13 +11,12 @@ use simt::primitives::block_segmented_scan::block_segmented_inclusive;
 use simt::primitives::grid_scan::GridScan;
 use simt::{Block, Global, GlobalMut, SharedLayout, math};
 
-/// Number of the thread in the launch.
 #[inline(always)]
 fn index<B: Block>(block: &B) -> u32 {
     block.block_idx_x() * block.threads() + block.thread()
 }
 
-/// Raises `result` to the largest value and lowers its second element to the smallest; with one atomic a block for each.
+/// Raises `result[0]` to the largest value and lowers `result[1]` to the smallest, with one atomic a block for each.
 #[inline(always)]
 pub fn extremes<B: Block>(block: &B, values: Global<'_, f32>, result: GlobalMut<'_, f32>) {
     let mut layout = SharedLayout::new();
@@ -33,7 +32,7 @@ pub fn extremes<B: Block>(block: &B, values: Global<'_, f32>, result: GlobalMut<
     }
 }
 
-/// The place of each value in its run of equal values, from 1; runs begin again with each block.
+/// Place of each value in its run of equal values, from 1; runs begin again with each block.
 #[inline(always)]
 pub fn runs<B: Block>(block: &B, values: Global<'_, u32>, places: GlobalMut<'_, u32>) {
     let (warps, i) = (SharedLayout::new().array(32), index(block));
@@ -44,7 +43,7 @@ pub fn runs<B: Block>(block: &B, values: Global<'_, u32>, places: GlobalMut<'_, 
     }
 }
 
-/// Lists the odd values, in the order of the blocks' luck; `length` is 0 before.
+/// Lists the odd values, blocks in any order; `length` is 0 before.
 #[inline(always)]
 pub fn odd<B: Block>(block: &B, values: Global<'_, u32>, list: GlobalMut<'_, u32>, length: GlobalMut<'_, u32>) {
     let mut layout = SharedLayout::new();
@@ -54,7 +53,7 @@ pub fn odd<B: Block>(block: &B, values: Global<'_, u32>, list: GlobalMut<'_, u32
     if block.thread() == 0 {
         block.shared_store(first, 0, block.atomic_add(length, 0, total));
     }
-    // All threads wait for the block's first place.
+    // The block's first place is there.
     block.sync_threads();
     if value % 2 == 1 {
         block.store(list, block.shared_load(first, 0) + place, value);
@@ -64,7 +63,7 @@ pub fn odd<B: Block>(block: &B, values: Global<'_, u32>, list: GlobalMut<'_, u32
 /// Most keys that [`order`] sorts a block.
 pub const MOST_KEYS: u32 = 500;
 
-/// The stable order of each block's [`MOST_KEYS`] keys, by their low 12 bits.
+/// Stable order of each block's [`MOST_KEYS`] keys, by their low 12 bits.
 #[inline(always)]
 pub fn order<B: Block>(block: &B, keys: Global<'_, u32>, order: GlobalMut<'_, u32>) {
     let mut layout = SharedLayout::new();
@@ -99,15 +98,15 @@ pub fn scan<B: Block>(block: &B, values: Global<'_, u32>, sums: GlobalMut<'_, u3
     }
 }
 
-/// Each block multiplies its value onto those of the blocks before: a chain from block to block that no word could carry. The
-/// products lie beside the flags, which release and acquire them; `flags` has 1 + blocks elements, all 0.
+/// Multiplies each block's value onto the product of earlier blocks, in a chain from block to block. Products lie
+/// beside the flags that release and acquire them; `flags` has 1 + blocks elements, all 0.
 #[inline(always)]
 pub fn products<B: Block>(block: &B, values: Global<'_, f64>, products: GlobalMut<'_, f64>, flags: GlobalMut<'_, u32>) {
     if block.thread() == 0 {
         let ticket = block.atomic_add(flags, 0, 1);
         let mut product = block.load(values, ticket);
         if ticket > 0 {
-            // The acquire orders the block before, all of it, before what follows.
+            // The acquire orders the earlier block's accesses before those that follow.
             while block.atomic_load_acquire(flags, ticket) == 0 {
                 block.pause();
             }
@@ -118,8 +117,8 @@ pub fn products<B: Block>(block: &B, values: Global<'_, f64>, products: GlobalMu
     }
 }
 
-/// The length of the gradient of a picture of `width` columns, a thread a pixel, on blocks and a grid of two dimensions. At the
-/// edge the outermost pixels count twice.
+/// Length of the gradient of a picture of `width` columns, a thread a pixel, on blocks and a grid of two dimensions.
+/// Pixels at the edge repeat beyond it.
 #[inline(always)]
 pub fn gradient<B: Block>(block: &B, picture: Global<'_, f32>, result: GlobalMut<'_, f32>, width: u32) {
     let x = block.block_idx_x() * block.block_dim_x() + block.thread_idx_x();
@@ -134,7 +133,7 @@ pub fn gradient<B: Block>(block: &B, picture: Global<'_, f32>, result: GlobalMut
     }
 }
 
-/// Functions and conversions whose bits are the CPU's.
+/// Number of functions and conversions whose bits are the CPU's.
 pub const FUNCTIONS: u32 = 16;
 
 /// Function `i % FUNCTIONS` of value `i`, as bits.
@@ -172,7 +171,7 @@ pub fn functions<B: Block>(block: &B, values: Global<'_, f32>, result: GlobalMut
     }
 }
 
-/// Elements of what [`updates`] changes.
+/// Number of elements that [`updates`] changes.
 pub const UPDATES: u32 = 8;
 
 /// Changes four elements of each kind by atomics whose order does not matter.
@@ -183,7 +182,7 @@ pub fn updates<B: Block>(block: &B, words: GlobalMut<'_, u32>, longs: GlobalMut<
     if block.thread() < 2 {
         block.shared_store(shared, block.thread(), 0.0);
     }
-    // Zeroed before any thread adds.
+    // The sums are 0.
     block.sync_threads();
     block.shared_atomic_add(shared, 0, value as f32);
     block.shared_atomic_max(shared, 1, value as f32 / 2.0);
@@ -194,7 +193,7 @@ pub fn updates<B: Block>(block: &B, words: GlobalMut<'_, u32>, longs: GlobalMut<
     block.atomic_min(longs, 0, value.into());
     block.atomic_max(longs, 1, value.into());
     block.atomic_add(longs, 2, value.into());
-    // What `atomic_add` does, by compare and exchange.
+    // Adds by compare and exchange.
     let mut before = block.atomic_load(longs, 3);
     loop {
         let found = block.atomic_cas(longs, 3, before, before + i64::from(value));
@@ -206,7 +205,7 @@ pub fn updates<B: Block>(block: &B, words: GlobalMut<'_, u32>, longs: GlobalMut<
     block.atomic_min(floats, 0, value as f32);
     block.atomic_max(floats, 1, value as f32);
     block.atomic_add(floats, 2, value as f32);
-    // Added by all threads before one reads.
+    // All threads have added.
     block.sync_threads();
     if block.thread() == 0 {
         block.atomic_add(floats, 3, block.shared_load(shared, 0));
@@ -215,7 +214,6 @@ pub fn updates<B: Block>(block: &B, words: GlobalMut<'_, u32>, longs: GlobalMut<
     }
 }
 
-/// The entry points.
 #[cfg(target_arch = "nvptx64")]
 mod entry {
     use simt::nvptx::Hardware;
@@ -227,8 +225,8 @@ mod entry {
         ($($name:ident($($argument:ident: $t:ty),*);)*) => {$(
             #[unsafe(no_mangle)]
             unsafe extern "ptx-kernel" fn $name($($argument: $t),*) {
-                // SAFETY: the host launches full warps with the shared memory of the kernel, and views of device memory; the
-                // tests find the kernels free of races and divergent collectives.
+                // SAFETY: the host launches full warps with the shared memory of the kernel, and views of device
+                // memory; the tests find the kernels free of races and divergent collectives.
                 super::$name(&unsafe { Hardware::new() }, $($argument),*);
             }
         )*};

@@ -1,4 +1,4 @@
-//! Each kernel in many schedules on the CPU, and its PTX on an interpreter, against what a loop gives.
+//! Each kernel in many schedules on the CPU, and its PTX on an interpreter, compared with plain loops.
 
 use std::path::Path;
 
@@ -9,13 +9,11 @@ use simt::executor::{EmulatedBlock, Executor, Fault};
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, check};
 use simt::{Block, Global};
 
-/// Runs kernels: the executor with a seed, or the interpreter with an order of blocks.
 enum Machine<'a> {
     Executor(u64),
     Ptx(&'a Program, u32),
 }
 
-/// Shared memory of any of the kernels.
 const SHARED: u32 = 12 << 10;
 
 /// Runs a kernel with its inputs, its outputs, which it changes, and numbers.
@@ -48,19 +46,16 @@ macro_rules! run {
     }};
 }
 
-/// Numbers without a pattern.
 fn noise(n: u32) -> Vec<u32> {
     (0..n).map(|i| (i + 1).wrapping_mul(0x9E37_79B9) ^ (i.wrapping_mul(0x85EB_CA6B) >> 7)).collect()
 }
 
-/// Floats of all sizes and kinds.
 fn floats() -> Vec<f32> {
     let special = [0.0, -0.0, 1.0e-40, f32::INFINITY, -f32::INFINITY, 0.5, 2.5, -1.5, 3.0e9, -3.0e9, 4.5e9, f32::MAX];
     let plain = noise(500).into_iter().map(|bits| (bits as i32 as f32) / 65_536.0);
     plain.chain(special).chain(noise(300).into_iter().map(f32::from_bits)).collect()
 }
 
-/// Runs every kernel and compares what it gives.
 fn try_all(machine: &Machine<'_>) {
     let numbers = noise(777);
     for n in [0, 1, 31, 500, 777] {
@@ -195,7 +190,6 @@ fn a_value_that_is_not_handed_over_is_not_there() {
     assert!(races > 0 && stale > 0, "{races} races, {stale} stale values");
 }
 
-/// Compiles a crate of kernels, whose compiler keeps its `core` for the next.
 fn compile(folder: &Path, unit: &str) -> Result<String, String> {
     let simt = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let kernels =
