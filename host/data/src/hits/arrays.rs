@@ -75,7 +75,7 @@ impl Block {
             return Some(Self::Heap(words));
         };
         // Advice only: without it everything works, a little slower.
-        #[cfg(target_os = "linux")]
+        #[cfg(all(target_os = "linux", not(miri)))]
         let _ = pages.advise(memmap2::Advice::HugePage);
         Some(Self::Pages(pages))
     }
