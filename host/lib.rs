@@ -54,9 +54,10 @@
 //!
 //! # Features
 //!
-//! With `default-features = false` you get the decoders `cpu` and `reference`, the input formats, and hits as CSV. `cuda`
-//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `files` files of hits as CSV,
-//! with `parquet` as Parquet too, `synth` a synthetic detector with events, `serde` options that can be serialised. `cli`, the default, is the tool `ut-decode`.
+//! With `default-features = false` you get the decoders `cpu` and `reference`, the input formats, and hits as CSV.
+//! `cuda` adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `files` files of hits as CSV, with
+//! `parquet` as Parquet too, `synth` a synthetic detector with events, `serde` options that can be serialised. `cli`,
+//! the default, is the tool `ut-decode`.
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]
@@ -99,12 +100,12 @@ pub use ut_data::{
     Grouping, Hit, InputError, Kind, Layout, LhcbId, Position, TablesError, UtHits,
 };
 
-/// The README's program compiles.
+/// Compiles the README's program.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// So does that of the page on integration.
+/// Compiles the program of the page on integration.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/integration.md")]
 struct Integration;

@@ -149,7 +149,7 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// True if the colours run from light to dark.
+    /// Returns true if the colours run from light to dark.
     pub(crate) fn reversed(&self) -> bool {
         matches!(self.shading, Shading::Linear | Shading::Log) && !self.less_is_better
     }
@@ -336,7 +336,7 @@ impl Chart {
         self.with(name, look, values, &y)
     }
 
-    /// True if places are on the y axis and amounts on the x axis.
+    /// Returns true if places are on the y axis and amounts on the x axis.
     pub(crate) fn lies(&self) -> bool {
         self.heat.is_none() && !self.y.names.is_empty()
     }

@@ -139,7 +139,7 @@ struct Canvas {
 }
 
 impl Canvas {
-    /// Width of so many letters.
+    /// Width of a text of this many letters, CSS pixels.
     fn wide(&self, letters: u32) -> u32 {
         (f64::from(letters * self.font) * 0.62) as u32
     }
@@ -171,7 +171,6 @@ pub(crate) fn draw(chart: &Chart, width: u32, font: u32) -> (String, Value) {
     };
     let canvas = Canvas { width, height, font };
     let (mut svg, mut frame) = (String::new(), Value::Null);
-    // Writing to a String cannot fail.
     let _ = paint(chart, &canvas, &lines, &mut svg, &mut frame);
     let body = svg.find('>').map_or("", |end| &svg[end + 1..]);
     let mut body = body.to_owned();
@@ -529,7 +528,6 @@ fn cells(canvas: &Canvas, heat: &Heat, (across, down): (&Range<i32>, &Range<i32>
                 let RGBColor(red, green, blue) = heat.shading.colour(shade);
                 let bright = 3 * u32::from(red) + 6 * u32::from(green) + u32::from(blue) > 1400;
                 let (x, y, text) = (i32::midpoint(left, right), i32::midpoint(top, bottom), crate::escaped(text));
-                // Writing to a String cannot fail.
                 let _ = writeln!(
                     texts,
                     "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"middle\" font-family=\"sans-serif\" \

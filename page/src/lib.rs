@@ -5,11 +5,10 @@
 //! amounts that does not begin at 0 says so; tables can be sorted by any column. A page without a chart carries no script,
 //! and its tables stay as they are.
 //!
-//! Plotters draws the charts as SVG when the page is written; a script of the page's own shows numbers under the pointer.
-//! Plotters was chosen because it costs three packages, 2 s of compiling and nothing in the page, and its pictures are
-//! there without a script. Plotly, which drew before, costs 47 packages and 4.6 MB of script in each page; charming holds
-//! ECharts, but hands out its script only together with a JavaScript engine, and costs 53 packages; kuva draws well, but is
-//! 77 000 lines, 14 s of compiling, and a new interface every month; charts-rs costs 17 packages and has no areas.
+//! Plotters draws the charts as SVG when the page is written; a script of the page's own shows numbers under the
+//! pointer. Plotters was chosen because it costs three packages, 2 s of compiling and nothing in the page. Plotly costs
+//! 47 packages and 4.6 MB of script in each page; charming 53 packages, one of them a JavaScript engine; kuva 77 000
+//! lines, 14 s of compiling, and a new interface every month; charts-rs has no areas.
 //!
 //! ```
 //! use chart_page::{Chart, Page};

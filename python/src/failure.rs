@@ -122,7 +122,7 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// A thread of ours panicked, which is a bug of ours.
+/// Exception for a thread of ours that panicked, which is a bug.
 pub fn panicked() -> PyErr {
     PyRuntimeError::new_err("a thread of the decoder panicked; this is a bug of ut-decoding")
 }

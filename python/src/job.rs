@@ -26,7 +26,6 @@ use crate::wait::{LOOK, Progress, start};
 /// Buffers that are used again.
 type Spare = Mutex<Vec<UtHits>>;
 
-/// A thread that decodes.
 struct Worker<'a> {
     task: &'a Task,
     decoder: Option<Box<dyn Decoder>>,
@@ -34,7 +33,6 @@ struct Worker<'a> {
     spare: &'a Spare,
 }
 
-/// Result of a batch.
 pub struct Made {
     pub batch: Batch,
     pub encoded: Option<Encoded>,
@@ -77,8 +75,8 @@ impl Work for Worker<'_> {
     }
 }
 
-/// Does a task: hands what became of each piece of the inputs to `take`, in their order, with the bytes that were read, until
-/// it says `false`.
+/// Does a task: hands the result of each piece of the inputs to `take`, in their order, with the bytes that were read,
+/// until it returns false.
 pub fn run(
     task: &Task,
     stop: &AtomicBool,
@@ -136,7 +134,7 @@ impl Pieces<'_> {
         self.piece.as_mut().ok_or_else(|| Failure::Value("no piece".to_owned()))
     }
 
-    /// Sends the piece in hand; whether there is someone who wants more.
+    /// Sends the piece in hand; returns true if another one is wanted.
     fn flush(&mut self) -> bool {
         let Some(piece) = self.piece.take() else { return true };
         self.last = piece.n_hits();
@@ -144,7 +142,7 @@ impl Pieces<'_> {
         self.send.send(Ok(piece)).is_ok()
     }
 
-    /// Takes what became of a piece of the inputs; whether to go on.
+    /// Takes the result of a piece of the inputs; returns true to go on.
     fn take(&mut self, bytes: u64, done: Result<Done<Made>, Failure>, spare: &Spare) -> Result<bool, Failure> {
         let Done { mut seen, made, .. } = match done {
             Ok(done) => done,
@@ -184,7 +182,7 @@ impl Pieces<'_> {
     }
 }
 
-/// Does a task, and sends its hits in pieces of so many events that take so many bytes.
+/// Does a task, and sends its hits in pieces of at most as many events and bytes as `step` says.
 fn make_pieces(task: &Task, step: Option<(u64, u64)>, stop: &AtomicBool, send: &SyncSender<Result<Piece, Failure>>) {
     let pool: Arc<Pool> = Arc::default();
     let mut pieces = Pieces {
@@ -241,7 +239,7 @@ pub struct Job {
     thread: Mutex<Option<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
     progress: Arc<Progress>,
-    /// The process that started it.
+    /// The process that started the job.
     process: u32,
 }
 

@@ -27,7 +27,6 @@ enum Source {
     Detector(DetectorColumn),
 }
 
-/// A column of hits.
 #[derive(Clone, Copy)]
 struct Column {
     name: &'static str,
@@ -65,7 +64,6 @@ pub fn names() -> [Vec<&'static str>; 2] {
     [COLUMNS.iter().map(|column| column.name).collect(), DetectorColumn::NAMES.to_vec()]
 }
 
-/// Some of the columns.
 #[derive(Clone)]
 pub struct Columns {
     all: Vec<Column>,
@@ -194,12 +192,10 @@ impl Piece {
         })
     }
 
-    /// Events that it has.
     pub fn n_events(&self) -> usize {
         self.events.len()
     }
 
-    /// Hits that it has.
     pub fn n_hits(&self) -> usize {
         self.offsets.last().map_or(0, |&n| n as usize)
     }
@@ -298,7 +294,7 @@ pub fn damages<'py>(py: Python<'py>, damages: &[(Place, Damage)]) -> PyResult<Bo
     PyList::new(py, rows.collect::<Vec<_>>())
 }
 
-/// A pool that nobody has.
+/// A pool that is gone already.
 pub fn no_pool() -> Weak<Pool> {
     Arc::downgrade(&Arc::default())
 }

@@ -43,7 +43,7 @@ impl Read for Object {
                 .copy_from_slice(&bytes);
             Ok::<_, PyErr>(bytes.len())
         };
-        // Not when the interpreter ends.
+        // Fails when the interpreter ends.
         Ok(Python::try_attach(read).ok_or_else(|| io::Error::other("Python has ended"))??)
     }
 }
@@ -119,7 +119,7 @@ pub struct Request {
 /// Bytes of raw data that come with a hit, in files of UT banks.
 const BYTES_OF_HIT: u64 = 13;
 
-/// Hits that an event has, at most, in the mean.
+/// Upper limit of the mean number of hits of an event.
 pub const HITS_OF_EVENT: u64 = 2048;
 
 /// Hits for which room is made before there is one.
@@ -128,7 +128,7 @@ const MOST_HITS: u64 = 1 << 30;
 /// The most events in a batch, as on the command line.
 const MAX_BATCH: usize = 1 << 20;
 
-/// The most threads that are meant.
+/// Upper limit of the number of threads.
 const MAX_THREADS: usize = 1024;
 
 /// A request that can be done.

@@ -130,7 +130,7 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
     (flow.source.threads, flow.consumer.threads) = (1, 1);
     let (free, room) = sync_channel::<()>(in_flight);
     for _ in 0..in_flight {
-        // It holds all of them.
+        // The channel has room for all of them.
         let _ = free.send(());
     }
     let source = Mutex::new(Source { produce, room, next: 0, ended: false, stage: flow.source });
@@ -139,7 +139,7 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
     // Each is locked by one thread, from its start to its end.
     let workers: Vec<_> = workers.into_iter().map(Mutex::new).collect();
     thread::scope(|scope| {
-        // When this ends, those who wait for room hear that there will be none.
+        // Dropped at the end of the scope: threads that wait for room then hear that there will be none.
         let free = free;
         let (results, done) = channel::<(u64, Option<R>)>();
         let (source, turns, worked) = (&source, &turns, &worked);
@@ -223,7 +223,7 @@ struct Source<P> {
 impl<T, P: FnMut() -> Option<T>> Source<P> {
     /// The next item and its number; `None` after the last, or when no more are wanted.
     fn next(&mut self) -> Option<(u64, T)> {
-        // Ended, unless it turns out well: a source that panicked is not asked again.
+        // Ended until an item is there: a source that panicked is not asked again.
         if std::mem::replace(&mut self.ended, true) {
             return None;
         }
@@ -282,7 +282,7 @@ impl<T> Turns<T> {
     }
 }
 
-/// Gives the turn to another thread, whatever the source did.
+/// Gives the turn to another thread when dropped, even if the source panicked.
 struct Fetching<'a, T>(&'a Turns<T>);
 
 impl<T> Drop for Fetching<'_, T> {

@@ -26,13 +26,11 @@ pub struct RunFiller {
     halves: Vec<u32>,
     /// Ends of the groups of each layer.
     layer_ends: [usize; N_LAYERS],
-    /// Hits by strip that were not carried to the view. Every hit adds to one of half a million: as bytes they stay in
-    /// the cache.
+    /// Hits by strip that the view lacks, as bytes: half a million counters stay in the cache.
     strips: Vec<u8>,
     /// Sums since the last flush.
     layers: [LayerSums; N_LAYERS],
     sectors: Vec<SectorSums>,
-    /// Hits since the last flush.
     unflushed: usize,
     /// Number of n-th hits (from 0) of lanes in events, by layer; all above in the last.
     nth_hits: [[u64; LANE_HITS]; N_LAYERS],
@@ -46,7 +44,7 @@ pub struct RunFiller {
 /// Half sectors: values of bits 8–20 of a `ChannelID`.
 const HALVES: usize = 1 << 13;
 
-/// The bits above those in a `ChannelID` of the UT.
+/// Detector type of the UT: the bits of a `ChannelID` above those.
 const UT: u32 = 2;
 
 /// Hits of a layer, in the bins of the view.

@@ -195,9 +195,8 @@ impl LaneSum {
     }
 }
 
-/// Finds the outliers of `view`, which is of `tables` and lacks the hits of the strips of `mask`.
-///
-/// Expectations are those of the strips that are left; a lane without any is not judged.
+/// Finds the outliers of `view`, which is of `tables` and lacks the hits on the strips of `mask`. Expectations are of
+/// unmasked strips; a lane without any is not judged.
 pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules, mask: Option<&Mask>) -> Verdicts {
     let (mut outliers, without_hot, left) = strips(view, tables, rules, mask);
     let events = view.events.max(1) as f64;

@@ -266,7 +266,7 @@ impl RunView {
     }
 }
 
-/// Adds to a sum, which stays at the largest number: views of files may hold any.
+/// Adds to a sum, which saturates: views of files may hold any number.
 fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }

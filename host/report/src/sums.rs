@@ -77,8 +77,8 @@ pub fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, 
     }
 }
 
-/// Part of a job, with some of its sums, so that a part that is missing or comes twice is noticed: the files of two runs may
-/// have the same names and sizes.
+/// Part of a job, with some of its sums, so that a missing or repeated part is noticed although the files of two runs
+/// may have the same names and sizes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Part {
     /// Names and sizes of the inputs, and options that choose events.
@@ -94,9 +94,9 @@ pub struct Part {
 }
 
 impl Part {
-    /// Makes the shard `i` of `n` of the events that `selection` chooses of some files, or of a section of the only file: its
-    /// first byte, the byte behind its last one, and the events of the run before it. `None` if one is no regular file: another
-    /// pipe may have the same name.
+    /// Makes shard `i` of `n` of the events that `selection` chooses of some files, or of a section of the only file:
+    /// its first byte, the byte behind its last one, and the events of the run before it. `None` if a file is not
+    /// regular: another pipe may have the same name.
     pub fn of(files: &[PathBuf], ((i, n), selection): ((u64, u64), String), section: Option<[u64; 3]>) -> Option<Self> {
         // A folder may have another name on another machine.
         let name = |file: &'_ PathBuf| file.file_name().unwrap_or(file.as_os_str()).to_owned();
@@ -277,18 +277,12 @@ impl Sums {
         self
     }
 
-    /// Checks that two sums can be added, or drawn beside each other.
-    ///
-    /// # Errors
-    /// If the detector or the options are not the same.
+    /// Checks that two sums have the same detector and options, so that they can be added, or drawn beside each other.
     pub fn check_alike(&self, other: &Self) -> Result<(), SumsError> {
         self.check_made_with(&other.detector.tables, other.options)
     }
 
     /// Checks that the hits were decoded with these tables and options.
-    ///
-    /// # Errors
-    /// Same errors as [`Self::check_alike`].
     pub fn check_made_with(&self, tables: &DetectorTables, options: DecodeOptions) -> Result<(), SumsError> {
         if self.detector.tables != *tables {
             return Err(SumsError::Different("different detectors"));
@@ -302,8 +296,8 @@ impl Sums {
     /// Adds the sums of other events. Only the list of files depends on the order.
     ///
     /// # Errors
-    /// If detector, options or the axis of time are not the same, the other sums are of a part that is among these, or
-    /// a sum would overflow. The sums then stay as they were.
+    /// If detector, options or time axis differ, both have the same part, or a sum would overflow; the sums stay as
+    /// they were.
     pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
         self.check_alike(other)?;
         if self.view.against != other.view.against {
@@ -356,10 +350,7 @@ impl Sums {
         self.files.extend(files.iter().filter(|file| known.insert((*file).clone())).cloned());
     }
 
-    /// Returns the bytes of a file of these sums.
-    ///
-    /// # Errors
-    /// If they are more than can be read.
+    /// Returns the bytes of a file of these sums, or an error if they are more than can be read.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let tables = &self.detector.tables;
         let kept = Kept {
@@ -393,10 +384,7 @@ impl Sums {
         packed.finish()
     }
 
-    /// Reads sums from the bytes of a file, which messages call `name`.
-    ///
-    /// # Errors
-    /// If the bytes are not a file of sums. They may be anything.
+    /// Reads sums from the bytes of a file, which may be anything; messages call it `name`.
     pub fn from_bytes(bytes: impl Read, name: &str) -> Result<Self, SumsError> {
         let refused = |why: String| SumsError::NoSums { name: name.to_owned(), why };
         let io = |error: io::Error| refused(error.to_string());
@@ -434,17 +422,15 @@ impl Sums {
         })
     }
 
-    /// Returns true if a file begins as one of sums does. Pipes, which can be read only once, are not looked at.
+    /// Returns true if a file begins as one of sums does. Pipes, which can be read only once, are left alone.
     pub fn is_file(path: &Path) -> bool {
         let mut begin = vec![0; BEGIN.len()];
         let read = |file| zstd::Decoder::new(file)?.read_exact(&mut begin);
         path.is_file() && File::open(path).and_then(read).is_ok() && begin == BEGIN
     }
 
-    /// Reads the sums in files, added in this order; `None` without files. Warns of missing parts.
-    ///
-    /// # Errors
-    /// If a file cannot be read, the sums cannot be added, or a part comes twice.
+    /// Reads the sums in files, added in this order; `None` without files. Warns of missing parts, and refuses repeated
+    /// ones.
     pub fn of_files(files: &[PathBuf]) -> Result<Option<Self>, SumsError> {
         let (mut all, mut parts): (Option<Self>, Vec<(&Path, BTreeSet<Part>)>) = (None, Vec::new());
         for path in files {

@@ -236,7 +236,6 @@ fn cluster_size(text: &str) -> Result<NonZeroU32, String> {
     text.parse().map_err(|_| format!("expected a number of strips, 1 to {}", u32::MAX))
 }
 
-/// A parser for a bank format.
 pub fn bank_format() -> impl TypedValueParser<Value = BankVersion> {
     one_of!([BankVersion::V4, BankVersion::V5], BankVersion::name)
 }

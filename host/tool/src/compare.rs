@@ -140,7 +140,6 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     })
 }
 
-/// Returns the exit status of a failure.
 fn failed(failure: &Fault, message: &str) -> Result<u8, Failure> {
     if failure.kind != FailureKind::WrongResult {
         return Err(message.into());

@@ -129,7 +129,7 @@ impl Changes {
         }
     }
 
-    /// Returns what to say of a folder of dumps.
+    /// Reports on a folder of dumps.
     fn of_folder(&self, directory: &Path) -> String {
         let mut lines = vec![
             format!("{}: {}, one a file", directory.display(), count(self.events as usize, "event")),
@@ -154,7 +154,7 @@ impl Changes {
         lines.join("\n") + "\n"
     }
 
-    /// Returns what to say of a file of many events.
+    /// Reports on a file of many events.
     fn of_file(&self, path: &Path, kind: Kind) -> String {
         let mut lines = vec![format!("{}: {}", path.display(), count(self.events as usize, "event"))];
         let mep = kind == Kind::Mep;

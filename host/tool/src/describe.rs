@@ -33,7 +33,6 @@ pub fn source_in_words(source_id: u32) -> String {
 }
 
 impl Words {
-    /// Describes the payload of a UT bank.
     pub fn of(version: BankVersion, payload: &[u8]) -> Self {
         match version {
             BankVersion::V4 => Self::of_v4(payload),
@@ -80,7 +79,6 @@ impl Words {
                 let strip = word >> 5 & 0x1FF;
                 unsorted |= last.is_some_and(|last| last >= strip);
                 last = Some(strip);
-                // Writing to a String cannot fail.
                 let _ = write!(line, " {strip}:{}", word & 0x1F);
             }
             words.line(format_args!("{line}{}", if n == 0 { " -" } else { "" }));

@@ -22,12 +22,9 @@ const NAME_TABLES: &str = "name the tables with --boards and --geometry, or in u
 generate made, --synthetic-detector";
 
 impl DetectorArgs {
-    /// Returns the detector that was asked for. Without tables, the embedded one if `ut-decode generate` made the
-    /// events of all `files`, or if it was asked for: for the format of the first UT banks in the files, v5 where that
-    /// cannot be seen.
-    ///
-    /// # Errors
-    /// If no tables are named, and the events are not seen to be of the embedded detector.
+    /// Returns the detector of the named tables. Without tables, the embedded one if `ut-decode generate` made the
+    /// events of all `files` or it was asked for, in the format of the first UT banks in the files (v5 if that is
+    /// unknown); else an error.
     pub fn load(&self, files: &[PathBuf]) -> Result<Detector, Failure> {
         if let Some((boards, geometry)) = self.boards.clone().zip(self.geometry.clone()) {
             return self.read(boards, geometry);
@@ -44,7 +41,6 @@ impl DetectorArgs {
         }
     }
 
-    /// Reads the detector of these files.
     pub fn read(&self, boards: PathBuf, geometry: PathBuf) -> Result<Detector, Failure> {
         detail(&format!("tables: {} and {}", boards.display(), geometry.display()));
         let make = if self.trust_tables { DetectorTables::trusting } else { DetectorTables::new };
@@ -61,7 +57,6 @@ impl DetectorArgs {
         Ok(Detector { tables, boards: Some(boards), geometry: Some(geometry) })
     }
 
-    /// Returns the embedded detector of a bank format.
     pub fn embedded(&self, version: BankVersion) -> Detector {
         detail("tables: the embedded synthetic detector");
         let mut tables = DetectorTables::synthetic(version, self.grouping());
@@ -89,7 +84,7 @@ pub fn facts(detector: &Detector) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Checks that events that were seen are of this detector; banks of another version are another matter.
+/// Checks that events come from a maker that fits this detector; versions of banks are not checked.
 pub fn check_makers(detector: &Detector, seen: &Seen) -> Result<(), Failure> {
     let other = "name their own tables, or --trust-tables if you know better";
     let remedy = if detector.is_embedded() { NAME_TABLES } else { other };

@@ -28,7 +28,6 @@ impl InputArgs {
         Ok(files)
     }
 
-    /// Returns the files that list inputs.
     pub fn lists(&self) -> Vec<PathBuf> {
         self.files.iter().filter_map(|path| list(path)).map(Path::to_path_buf).collect()
     }
@@ -39,7 +38,7 @@ pub fn list(path: &Path) -> Option<&Path> {
     path.to_str()?.strip_prefix('@').map(Path::new).filter(|_| !path.exists())
 }
 
-/// Returns the files that some inputs stand for, in order: those of a folder or a pattern by name.
+/// Returns the files that some inputs stand for: see [`InputArgs::expand`].
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in inputs {

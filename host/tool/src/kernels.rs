@@ -70,7 +70,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 rows.push(row_json(figures, shared));
             }
         }
-        // Writing to a String cannot fail.
         let _ = write!(
             text,
             "\n{} ({boards} boards, {GROUPS} groups), at the right occupancy in % by threads a block\n{}",
@@ -107,7 +106,6 @@ fn kernels(unit: &Unit) -> Vec<(Kernel, String)> {
     all
 }
 
-/// Returns the variant in brackets.
 fn remark(variant: &str) -> String {
     match variant.split_once("__") {
         Some((_, "wide")) => " (32-bit sums)".to_owned(),

@@ -162,8 +162,7 @@ fn start(tuner: &Tuner, found: Result<Vec<Found>, StoreError>, name: impl Fn(&Co
     used.map_or_else(|error| format!("the default: {error}"), |()| words)
 }
 
-/// Launches for `duration`, and at least once, with what the tuner chooses each time. Returns the mean time of a launch, in
-/// ms.
+/// Launches with the tuner's choices for `duration`, and at least once. Returns the mean time of a launch, ms.
 fn drive(tuner: &Tuner, device: &mut dyn Device, duration: Duration) -> Result<f64, OnlineError> {
     let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
     let mut worker = tuner.worker();

@@ -132,7 +132,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut text = String::new();
     let embedded = || "embedded synthetic detector".to_owned();
-    // Writing to a String cannot fail.
     let _ = write!(
         text,
         "boards              {}\n                    {} boards, {} without a lane; {connected} lanes; bank version {} (format {})\n\

@@ -61,7 +61,6 @@ impl EventsArgs {
         Ok((detector, events, name))
     }
 
-    /// Returns the name of the events.
     pub fn source(&self) -> String {
         if self.files.is_empty() {
             return format!("embedded {} {} events", self.profile.name(), self.format.name());
@@ -143,7 +142,6 @@ impl RuleArgs {
         }
     }
 
-    /// Returns a watch over the hardware of a backend.
     pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
         self.watch.watch(backend)
     }

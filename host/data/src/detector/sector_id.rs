@@ -39,7 +39,7 @@ pub const fn sector_id(lane: &Lane) -> Option<u16> {
     }
     // Place along the stave, 0…15.
     let m = 2 * module + (1 - face);
-    // Next to the beam pipe both places in the middle of the stave are taken, elsewhere the two outer ones of them.
+    // Places 7 and 8, in the middle of a stave, exist on stave 0 alone.
     if stave > 0 && (m == 7 || m == 8) {
         return None;
     }

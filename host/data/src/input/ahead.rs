@@ -74,7 +74,7 @@ fn unpack(part: &InputPart, read: &Arc<AtomicU64>, to: &SyncSender<Opened>, pool
         again: None,
     };
     let input = BufReader::with_capacity(SMALL, Input::new(unpacked));
-    // Nothing was read into the buffer that it has.
+    // The buffer is still empty.
     let mut from = opened.input.into_inner();
     if to.send(Opened { input, length: None, format: opened.format, file: None }).is_err() {
         return;
@@ -94,7 +94,7 @@ fn unpack(part: &InputPart, read: &Arc<AtomicU64>, to: &SyncSender<Opened>, pool
     }
 }
 
-/// Bytes of an unpacked file; none: its end.
+/// Bytes of an unpacked file; none at its end.
 #[derive(Debug, Default)]
 struct Block {
     bytes: Buffer,
@@ -106,11 +106,11 @@ struct Unpacked {
     blocks: Receiver<io::Result<Block>>,
     block: Block,
     at: usize,
-    /// Bytes of the file before the next one.
+    /// Bytes of the file that were handed out.
     given: u64,
     ended: bool,
     file: (InputPart, Arc<AtomicU64>),
-    /// The file, if more memory is needed than is taken ahead.
+    /// The file, opened again if it takes more memory than is allowed ahead.
     again: Option<BufReader<Input>>,
 }
 
@@ -130,7 +130,7 @@ impl Read for Unpacked {
             return again.read(bytes);
         }
         if self.at == self.block.length && !self.ended && !bytes.is_empty() {
-            // The last one goes back first.
+            // The pool gets the last block back first.
             (self.block, self.at) = (Block::default(), 0);
             self.block = match self.blocks.recv() {
                 Ok(Ok(block)) => block,

@@ -82,7 +82,7 @@ impl AllenDump {
     }
 }
 
-/// The end of the last bank up to the first that the table cannot mean. The table is known to be there.
+/// Returns the end of the last bank before an entry that cannot be true. `data` has the whole table.
 fn end_of_banks(data: &[u8]) -> u64 {
     let base = data.len() as u64;
     let ends = data[4..].chunks_exact(4).map(|word| u64::from(u32_at(word, 0)));
@@ -96,7 +96,7 @@ fn end_of_banks(data: &[u8]) -> u64 {
     base + end
 }
 
-/// Lists the banks up to the first that is not there. The table is known to fit.
+/// Lists the banks up to the first that is not there. `data` has the whole table.
 fn find_banks(data: &[u8], n_banks: usize, entries: &mut Vec<BankEntry>) -> Result<(), Damage> {
     let base = 4 * (n_banks as u64 + 2);
     for bank in 0..n_banks {

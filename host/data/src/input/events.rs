@@ -56,7 +56,7 @@ impl Events {
         Ok(Some(self.parser.part()))
     }
 
-    /// Returns what was seen in the events of the batches so far, and perhaps of an event that is in the next.
+    /// Findings in the events of the batches so far, and perhaps in an event of the next batch.
     pub const fn seen(&self) -> &Seen {
         &self.seen
     }
@@ -72,7 +72,7 @@ impl Events {
     }
 
     fn next_chunk(&mut self, max_events: usize) -> Result<bool, InputError> {
-        // Failed, unless it turns out well.
+        // Failed until the chunk is there.
         if std::mem::replace(&mut self.failed, true) {
             return Ok(false);
         }

@@ -78,12 +78,12 @@ pub struct Frames {
     length: Option<u64>,
     /// Byte at which the next event or packet begins.
     position: u64,
-    /// Byte at which the last one began.
+    /// Byte at which the last event or packet began.
     last: u64,
     events: u64,
     ended: bool,
     check: bool,
-    /// Way past what is not wanted: the bodies of events and the payloads of packets.
+    /// Skips unwanted bytes: bodies of events, and payloads of packets.
     pass: Option<Pass<Source>>,
     pool: Pool,
     scratch: Vec<u8>,
@@ -113,13 +113,12 @@ impl Frames {
         (self.position, self.last, self.events) = (byte, byte, events);
     }
 
-    /// Goes past the bodies of events, of which only the headers are appended, and leaves the payloads of large packets in
-    /// the file.
+    /// Skips the bodies of events, after their headers, and leaves the payloads of large packets in the file.
     pub fn pass_bodies(&mut self) {
         self.pass = Some(Source::pass);
     }
 
-    /// Returns true if the checksums of packets are compared. Those of events are the caller's business.
+    /// Compares the checksums of packets if `check`. The caller compares those of events.
     pub const fn check(&mut self, check: bool) {
         self.check = check;
     }
@@ -139,12 +138,12 @@ impl Frames {
         self.events
     }
 
-    /// Reads what comes next. After an error nothing does.
+    /// Reads the next event or packet. After an error, the file has ended.
     pub fn next(&mut self, data: &mut Vec<u8>) -> Result<Frame, InputError> {
         if self.ended {
             return Ok(Frame::End);
         }
-        // Ended, unless it turns out well.
+        // Ended until the frame is whole.
         self.ended = true;
         let begin = data.len();
         self.last = self.position;

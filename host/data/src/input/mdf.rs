@@ -20,9 +20,9 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Finds the banks, the run and the event number of an event whose bytes are `data`, headers included; a frame that
-    /// [`Frames`](super::frames::Frames) let pass. `computed` is its checksum, or `None` where that is not to be compared. A compressed event
-    /// is unpacked into `unpacked`, headers included.
+    /// Finds banks, run and number of an event whose bytes, headers included, are `data`: a frame that
+    /// [`Frames`](super::frames::Frames) let pass. `computed` is its checksum, or `None` where that is not compared. A
+    /// compressed event is unpacked into `unpacked`, headers included.
     pub fn of(data: &[u8], computed: Option<u32>, unpacked: &mut Vec<u8>, entries: &mut Vec<BankEntry>) -> Self {
         let mut facts = Self::default();
         entries.clear();

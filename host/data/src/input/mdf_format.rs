@@ -12,9 +12,7 @@ pub(super) const BANK_HEADER: usize = 8;
 /// The data type of events that hold raw banks.
 pub(super) const RAW_BANKS: u8 = 1;
 
-/// The checksum of an event: `bytes` are those from byte 16 of the event to its end.
-///
-/// One byte at a time, each taken as signed, all modulo 2³² (`docs/format.md`).
+/// The checksum of an event, from its bytes 16 to the end (`docs/format.md`): each taken as signed, all modulo 2³².
 pub fn checksum(bytes: &[u8]) -> u32 {
     let mut sum = Checksum::default();
     sum.add(bytes);
@@ -26,7 +24,7 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 pub struct Checksum(u32);
 
 impl Checksum {
-    /// Goes on over `bytes`.
+    /// Adds `bytes`.
     pub fn add(&mut self, bytes: &[u8]) {
         let mut h = self.0;
         for &byte in bytes {
@@ -37,7 +35,7 @@ impl Checksum {
         self.0 = h;
     }
 
-    /// Goes on with several sums, each over words of its own; all have as many.
+    /// Adds words to several sums, to each as many of its own.
     pub(super) fn add_words<const N: usize>(sums: &mut [Self; N], words: [&[[u8; 4]]; N]) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -89,7 +87,6 @@ fn add_words<const N: usize>(sums: &mut [Checksum; N], words: [&[[u8; 4]]; N]) {
         let word = &rows[i % 2];
         for byte in 0..4 {
             for (h, word) in h.iter_mut().zip(word) {
-                // The byte as a signed number.
                 let signed = ((word << (24 - 8 * byte)) as i32 >> 24) as u32;
                 // (h + signed) + (h + signed << 10), with as little as can be behind `h`.
                 let sum = h.wrapping_add(signed.wrapping_add(signed << 10)).wrapping_add(*h << 10);

@@ -9,13 +9,15 @@ use super::builder::table;
 use super::room::make_room;
 use super::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Layout};
 
-/// Collects the banks of event `e` of the arrays into `banks`; false when the event is broken, with what came before the break.
+/// Collects the banks of event `e` of the arrays. Returns false if the event is broken, with the banks before the
+/// break.
 pub fn banks_of<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> bool {
     banks.clear();
     each_bank(batch, e, |bank| banks.push(bank)).is_some()
 }
 
-/// Hands over the banks of event `e` of the arrays; `None` when the event is broken, after what came before the break.
+/// Hands over the banks of event `e` of the arrays. Returns `None` if the event is broken, after the banks before the
+/// break.
 pub(super) fn each_bank<'a>(batch: BatchView<'a>, e: usize, take: impl FnMut(Bank<'a>)) -> Option<()> {
     match batch.layout {
         Layout::Allen => allen_banks(batch, e, take),

@@ -34,12 +34,12 @@ const AT_ONCE: u64 = 1 << 18;
 /// A packet of a file with more bytes is read in slices.
 const SLICED: u64 = 4 << 20;
 
-/// Maximum memory of the tables of fragments: 7 bytes a fragment, of which the file holds 3. A small compressed file can
-/// have any number of fragments.
+/// Maximum memory of the tables of fragments, at 7 bytes a fragment. The file holds 3 of these, or far fewer if it is
+/// compressed.
 const MOST_TABLES: u64 = 512 << 20;
 const BYTES_OF_FRAGMENT: u64 = 7;
 
-/// Goes that many bytes further in a file without reading them.
+/// Skips bytes of an input without reading them.
 pub(super) type Pass<R> = fn(&mut R, u64) -> io::Result<()>;
 
 /// Why a packet cannot be followed.
@@ -116,7 +116,7 @@ fn agreed(found: &[Option<Source>]) -> (u64, usize) {
     votes.into_iter().max_by_key(|&((first, n), votes)| (votes, n, Reverse(first))).map_or((0, 0), |(events, _)| events)
 }
 
-/// Reads with a count, and says what is not there.
+/// Input that counts its bytes and reports an early end.
 struct Cursor<'r, R> {
     input: &'r mut R,
     at: u64,
@@ -157,7 +157,7 @@ const fn tables_of(n: usize) -> usize {
     MFP_HEADER + n.next_multiple_of(4) + (2 * n).next_multiple_of(4)
 }
 
-/// A vector of these, where there is memory for it: the tables of a packet can take gigabytes.
+/// Collects `items`, or fails where memory runs out: the tables of a packet can take gigabytes.
 fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> io::Result<Vec<T>> {
     let mut all = Vec::new();
     all.try_reserve_exact(items.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -165,7 +165,7 @@ fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> io::Result<Vec<T>> {
     Ok(all)
 }
 
-/// The packet ends at its byte `byte`, and `left` more should be there.
+/// Error of a packet that ends at byte `byte`, `left` bytes early.
 pub(super) fn cut(byte: u64, left: u64) -> PacketError {
     PacketError::Bad { byte, what: format!("the packet ends here, {left} bytes early: truncated?") }
 }
@@ -389,12 +389,10 @@ impl Packet {
         self.bytes
     }
 
-    /// Returns what was wrong with the packet.
     pub(super) const fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
     }
 
-    /// Gives all events of the packet up.
     pub(super) fn give_up(&mut self, damage: Damage) {
         self.ut.clear();
         self.odin.clear();

@@ -16,7 +16,7 @@ use super::{BankEntry, BatchBuilder, BatchView, BuildError, EventBatch, EventMet
 
 type Look<'a> = dyn FnMut(&RawEvent<'_>, Origin) + 'a;
 
-/// A batch, where each of its events comes from, and a number of hits that is not exceeded.
+/// A batch, the origin of each of its events, and an upper limit of its hits.
 pub type Part<'a> = (BatchView<'a>, &'a [Origin], usize);
 
 /// Takes chunks apart; one a thread.
@@ -97,12 +97,10 @@ impl Parser {
         is_there
     }
 
-    /// The event that [`Self::advance`] went to.
     pub(super) fn event(&self) -> Option<RawEvent<'_>> {
         Some(self.cursor.event()?.0)
     }
 
-    /// The batch that [`Self::collect`] made.
     pub(super) fn part(&self) -> Part<'_> {
         let batch = self.batch.view();
         let batch = match self.cursor.chunk.as_ref().map(|chunk| &chunk.content) {

@@ -22,8 +22,7 @@ const BEGIN: usize = 16;
 /// Compressions that are taken off, one inside the other.
 const MAX_LAYERS: usize = 2;
 
-/// Logarithm of the bytes that a decoder of zstd keeps at most where little memory is to be taken: frames that are made with
-/// `--long` or `--ultra` need more.
+/// Logarithm of the largest zstd window that takes little memory: frames made with `--long` or `--ultra` need more.
 const SMALL_WINDOW: u32 = 23;
 
 /// Bytes that are read at a time.
@@ -82,7 +81,6 @@ impl fmt::Debug for Input {
 }
 
 impl Input {
-    /// Bytes from anywhere.
     pub(super) fn new(input: impl Read + Send + 'static) -> Self {
         Self(Box::new(input))
     }
@@ -137,7 +135,7 @@ pub fn check_file(path: &Path) -> Result<(), InputError> {
 
 /// Returns true if a regular file is a table of a detector, boards or geometry.
 pub fn is_table(path: &Path) -> bool {
-    // What is not taken else is of another format.
+    // The other files that are not taken are no tables.
     let is_kind = |what: &str| NOT_TAKEN.iter().all(|(_, other)| *other != what);
     matches!(check_file(path), Err(InputError::NotTaken { what, .. }) if is_kind(what))
 }
@@ -295,7 +293,6 @@ fn looks_like_dump(begin: &[u8], length: Option<u64>) -> bool {
         && length.is_none_or(|length| 8 + 4 * u64::from(u32_at(begin, 0)) <= length)
 }
 
-/// Counts the bytes that pass.
 struct Counted<R> {
     input: R,
     read: Arc<AtomicU64>,

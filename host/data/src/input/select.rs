@@ -137,7 +137,7 @@ impl Select {
             && (odin.is_none() || self.takes_odin(odin))
     }
 
-    /// Returns true if nothing is asked for that ODIN says.
+    /// Returns true if events are chosen neither by run and number nor by ODIN's facts.
     pub const fn takes_all_numbers(&self) -> bool {
         self.run.is_none()
             && self.number.is_none()
@@ -152,7 +152,7 @@ impl Select {
 pub struct Places(Vec<Range<u64>>);
 
 impl Places {
-    /// Returns how many.
+    /// Number of places.
     pub fn count(&self) -> u64 {
         // (They lie apart: at most u64::MAX.)
         self.0.iter().map(|range| range.end - range.start).sum()

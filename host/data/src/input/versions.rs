@@ -94,7 +94,7 @@ pub fn shape_of(payload: &[u8]) -> Option<BankVersion> {
     (n > 0 && (least..=least + 5 * n + 5).contains(&payload.len())).then_some(BankVersion::V4)
 }
 
-/// The other format, if banks of a batch that does not say its version have clearly that by their sizes.
+/// Returns the other format if a batch that does not say its version clearly has it by the sizes of its banks.
 pub fn shape_of_batch(batch: BatchView<'_>, table: BankVersion) -> Option<BankVersion> {
     if batch.version.is_some() || batch.versions.is_some() {
         return None;

@@ -7,7 +7,7 @@ use crate::detector::{ChannelId, DetectorTables, LhcbId};
 use crate::hits::{Cluster, UtHits};
 use crate::named;
 
-/// A value that is not there. No column has it as a value.
+/// Stands for a missing value; no column has it as a value.
 pub const NULL: u16 = u16::MAX;
 
 /// A column of detector quantities.

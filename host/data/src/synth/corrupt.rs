@@ -110,7 +110,7 @@ pub struct Payload {
 pub struct Entry {
     /// Event of the file; of a packet the first.
     pub event: u64,
-    /// Fault of the bank.
+    /// The fault.
     pub fault: Fault,
     /// The banks that are not whole because of it, by their sourceID in the file without faults; an event for each when
     /// the fault is a packet's.
@@ -145,7 +145,7 @@ impl Corruptor {
         Self { rates, boards, seed: seed ^ SALT, ledger }
     }
 
-    /// Returns what was done.
+    /// Returns the ledger of the faults that were made.
     pub fn into_ledger(self) -> Ledger {
         self.ledger
     }

@@ -79,7 +79,7 @@ impl Generator {
         Self { profile, seed, boards, sectors, weights, next: 0, plants: Vec::new() }
     }
 
-    /// With parts of the detector that fail.
+    /// Lets parts of the detector fail.
     #[must_use]
     pub fn plant(mut self, plants: Vec<Plant>) -> Self {
         self.plants = plants;
@@ -148,7 +148,7 @@ impl Generator {
                         let second = self.boards.lanes[slot].chan_id & SUB_SECTOR_BIT != 0;
                         *hits = if second { high } else { low };
                     }
-                    // What the count cannot say, a front end cannot send.
+                    // The count byte says no more hits, so a front end sends no more.
                     *hits = &hits[..hits.len().min(MAX_HITS_OF_LANE)];
                 }
             }

@@ -17,7 +17,7 @@ pub struct Plant {
     pub strips: RangeInclusive<u16>,
     /// Kind of failure.
     pub ailment: Ailment,
-    /// Events in which they do.
+    /// Events in which the strips fail.
     pub events: RangeInclusive<u64>,
 }
 

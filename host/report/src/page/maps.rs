@@ -18,7 +18,6 @@ const FAR: f64 = 10.0;
 const SEEN: &str = "Seen along the beam, as particles fly: +x, the A side, is on the left. Strips have their true lengths and \
                     widths; grey: none.";
 
-/// A map of the sectors.
 struct MapOf {
     /// Name of the file, also for screen readers.
     name: String,
@@ -125,8 +124,7 @@ fn charge(run: &Run<'_>) -> MapOf {
     }
 }
 
-/// Returns the ends of the colours. Few hits must not stretch them, and chance not fill them where all sectors are
-/// alike.
+/// Returns the ends of the colours: few hits must not stretch them, nor chance fill them where sectors are alike.
 fn charge_range(charge: &[(f64, f64)]) -> Option<(f64, f64)> {
     let known: Vec<f64> = charge.iter().filter(|(mean, error)| *error < 0.2 * mean).map(|(mean, _)| *mean).collect();
     let ((low, high), (middle, _)) = (range(&known, FAR)?, range(&known, 1.0)?);
@@ -261,7 +259,6 @@ pub fn beside(page: &mut Page, tables: &DetectorTables, a: &Run<'_>, b: &Run<'_>
     page.note("ΣADC of a hit's strips. A sector with few hits in one of the runs is not compared.");
 }
 
-/// Writes a table of all sectors.
 pub fn table(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let (lanes, view) = (lanes_of_sectors(tables), &run.sums.view);
     let head = [

@@ -163,7 +163,6 @@ fn text(drawing: &Drawing<'_>) -> String {
         let (n, more) = (lines.len(), lines.len().saturating_sub(SAID));
         let shown = lines.iter().take(SAID).flat_map(|line| ["\n  ", line]).collect::<String>();
         let more = if more > 0 { format!("\n  and {} more", whole(more as u64)) } else { String::new() };
-        // Writing to a String cannot fail.
         let _ = if n > 0 { writeln!(text, "{what}:{shown}{more}") } else { writeln!(text, "{what}") };
     };
     for run in drawing.runs() {

@@ -17,12 +17,11 @@ use ut_data::{Count, DecodeOptions, DetectorTables, Grouping, synth};
 
 const EVENTS: u64 = 100;
 
-/// A sector without a hit, one with few, one that is read by two lanes, and one that no lane reads.
+/// Sectors without a hit, with few hits, and read by no lane.
 const EMPTY: usize = 300;
 const FEW: usize = 301;
 const UNREAD: usize = 700;
 
-/// Hits of a sector.
 fn hits(sector: usize) -> u64 {
     match sector {
         EMPTY | UNREAD => 0,
@@ -31,7 +30,7 @@ fn hits(sector: usize) -> u64 {
     }
 }
 
-/// The mean charge of a sector: much the same, but in a few of them, where it is not well known.
+/// Charge of a sector and the sum of its squares: the mean is much the same, but for a few sectors with a large error.
 fn charge(sector: usize) -> (u64, u64) {
     let n = hits(sector);
     if sector % 80 == 7 {
@@ -136,7 +135,6 @@ fn alone<'a>(sums: &'a Sums, verdicts: &'a Verdicts) -> Drawing<'a> {
     Drawing { run, reference: None, rules: Rules::default() }
 }
 
-/// Data of the charts, in turn.
 fn charts(html: &str) -> Vec<Value> {
     let data = html.split("<script type=\"application/json\" id=\"data-").skip(1);
     let text = data.map(|part| part.split_once('>').unwrap().1.split("</script>").next().unwrap());
@@ -160,7 +158,6 @@ fn by_sector(maps: &[Value], tables: &DetectorTables) -> Vec<Option<f64>> {
     numbers
 }
 
-/// The sectors with a sign.
 fn marked(maps: &[Value], name: &str) -> Vec<usize> {
     let of_layer = |(layer, map): (usize, &Value)| {
         let marks = map["map"]["marks"].as_array().unwrap().iter().filter(|mark| mark["name"] == name);

@@ -69,7 +69,6 @@ pub struct Taker<'a> {
     stop: Option<Stop>,
 }
 
-/// Why a job ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     Failure,
@@ -403,7 +402,6 @@ pub fn made_by(is_told: bool) -> Vec<(&'static str, String)> {
     vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("commit", commit)]
 }
 
-/// Returns version and commit in words.
 pub fn in_words() -> String {
     let machine = Machine::this();
     format!("{}, commit {}", machine.version, machine.commit.as_deref().unwrap_or("unknown"))

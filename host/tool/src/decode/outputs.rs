@@ -38,7 +38,6 @@ impl Story {
     }
 }
 
-/// Paths of the outputs.
 pub enum Plan {
     One(PathBuf),
     /// One an input, in their order; `next` is the input in work.
@@ -175,7 +174,6 @@ impl Outputs {
         matches!(self.plan, Plan::Inputs { .. })
     }
 
-    /// Returns an encoder for what [`Self::append`] takes.
     pub fn encoder(&self) -> Encoder {
         self.style.encoder()
     }

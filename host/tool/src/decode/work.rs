@@ -23,7 +23,6 @@ pub struct Worker<'a> {
     pub has_table: bool,
 }
 
-/// Result of a batch.
 pub struct Batch {
     pub part: Part,
     pub runs: BTreeSet<u32>,

@@ -66,7 +66,6 @@ impl ErrorBanks {
                 if is_of_ut(kind, source) { source_in_words(source) } else { "not known to be the UT's".to_owned() };
             let bytes =
                 if sum.least == sum.most { sum.most.to_string() } else { format!("{} to {}", sum.least, sum.most) };
-            // Writing to a String cannot fail, here and below.
             let _ = writeln!(
                 text,
                 "  {} ({kind}), sourceID 0x{source:04x}, {sender}: {} banks of {bytes} bytes, the first in event {}",

@@ -114,7 +114,6 @@ pub fn overview(
     error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Returns advice on decoding the banks.
 fn advice(kinds: &Kinds, sources: &BTreeSet<u32>, is_dump: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let versions: BTreeSet<_> = kinds.keys().filter(|key| kind::is_decoded(key.0)).filter_map(|key| key.1).collect();

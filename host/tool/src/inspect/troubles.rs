@@ -52,7 +52,6 @@ pub struct Found {
 }
 
 impl Found {
-    /// Returns a line for a person.
     pub fn in_words(&self) -> String {
         let part = |name: &str, value: Option<u64>| value.map_or_else(String::new, |value| format!(", {name} {value}"));
         let place = part("bank", self.bank.map(|bank| bank as u64))
@@ -282,7 +281,6 @@ fn boards_text(boards: &BTreeMap<Option<(u32, Option<u32>)>, u64>) -> String {
     named.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
-/// Returns a remark on the board table of the search.
 pub fn remark(finder: &Finder, table: Option<&Path>) -> String {
     match (&finder.boards, table) {
         (Some(_), Some(path)) => format!("Troubles by the board table {}.", path.display()),

@@ -14,7 +14,6 @@ use crate::decode::LISTED_FAILURES;
 /// Bytes of a thread's view, with its work buffers.
 const VIEW_MEMORY: u64 = 16 << 20;
 
-/// Options of the sums.
 pub struct Gatherer<'a> {
     pub tables: &'a DetectorTables,
     pub options: DecodeOptions,

@@ -15,7 +15,6 @@ use crate::output::count;
 use crate::table::table;
 
 fn row(text: &mut String, name: &str, value: &str) {
-    // Writing to a String cannot fail.
     let _ = writeln!(text, "{name:<20}{value}");
 }
 
@@ -26,7 +25,6 @@ fn spread(s: &Spread, digits: usize) -> String {
     )
 }
 
-/// Describes sample, backend and machine.
 pub fn head(
     args: &Args,
     variant: Option<&str>,
