@@ -91,8 +91,8 @@ pub struct Areas {
     pub range: Option<(f64, f64)>,
     /// Groups of areas that stand out: a name, a sign, and indices of areas.
     pub marks: Vec<(String, Sign, Vec<usize>)>,
-    /// Key of the first area, by which the page [names](crate::Page::name_keys) it and [choices](Choices::keys) find it; the
-    /// others follow.
+    /// Key of the first area, the others follow: the page [names](crate::Page::name_keys) and [choices](Choices::keys)
+    /// use it.
     pub first_key: Option<u64>,
     /// Names of the left and of the right side of a map that is seen from behind: x grows to the left.
     pub sides: Option<[String; 2]>,
@@ -155,8 +155,7 @@ impl Heat {
     }
 }
 
-/// Part of the axis on which intervals are drawn: all values, and intervals as far as twice the middle one reaches
-/// beyond them.
+/// Part of the axis on which intervals are drawn: all values, and some more, but not the longest intervals.
 fn shown(values: &[f64], low: &[f64], high: &[f64]) -> (f64, f64) {
     let (first, last) = extent(values.iter().copied());
     if first > last {
@@ -377,8 +376,7 @@ impl Chart {
     }
 }
 
-/// Numbers as text that a page can hold: seven bits in each byte, the lowest first, the top bit set if more follow; then
-/// raw DEFLATE, then base64.
+/// Numbers as text: seven bits a byte, the lowest first, the top bit set if more follow; then raw DEFLATE and base64.
 fn packed(rows: &[Vec<u64>]) -> String {
     let mut bytes = Vec::new();
     for &number in rows.iter().flatten() {

@@ -506,8 +506,7 @@ fn map(plot: &mut Plot<'_>, areas: &Areas) -> Drawn {
     Ok(())
 }
 
-/// Cells of a heat map, as an image with a pixel each, with their texts where these fit: plotters writes an element for each
-/// cell.
+/// Cells of a heat map as an image with a pixel each, of which plotters would make elements, with texts that fit.
 fn cells(canvas: &Canvas, heat: &Heat, (across, down): (&Range<i32>, &Range<i32>)) -> String {
     let all: Vec<f64> = heat.values.iter().flatten().copied().collect();
     let ends = heat.shading.ends(&all, heat.range);

@@ -75,8 +75,7 @@ impl Work for Worker<'_> {
     }
 }
 
-/// Does a task: hands the result of each piece of the inputs to `take`, in their order, with the bytes that were read,
-/// until it returns false.
+/// Does a task: hands each piece's result to `take`, in order, with the bytes read so far, until it returns false.
 pub fn run(
     task: &Task,
     stop: &AtomicBool,

@@ -1,8 +1,6 @@
-//! The compiled part of the Python package `ut-decoding`: `ut_decoding._native`, which the files in Python beside it
-//! wrap. What a user sees is documented there.
+//! Compiled part of the Python package, `ut_decoding._native`: the Python files beside it wrap and document it.
 //!
-//! Threads of ours never touch an object of Python, but for the bytes that are decoded; the thread of the caller waits
-//! without Python's lock.
+//! Our threads touch no object of Python but the bytes to decode; the caller's thread waits without Python's lock.
 
 #![allow(clippy::needless_pass_by_value, reason = "what comes from Python comes as values")]
 

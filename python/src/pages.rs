@@ -1,7 +1,7 @@
 //! Memory for columns: grows in place, lies on huge pages, and can be used again.
 //!
-//! A column of a large file has gigabytes. Growing it must not copy it, and a page fault every 4 kB costs as much time as
-//! writing the page.
+//! A column can have gigabytes: growing must not copy it, and a page fault every 4 kB costs as much as writing the
+//! page.
 
 use std::io;
 use std::sync::{Mutex, Weak};
@@ -44,12 +44,11 @@ impl Pages {
         Ok(Self { map, len: 0, touched, pool })
     }
 
-    /// Appends bytes.
     pub fn extend(&mut self, bytes: &[u8]) -> io::Result<()> {
         let end = self.len + bytes.len();
         if end > self.touched {
-            // Room was made for all hits, but a page takes memory when it is written, and where there is none the system ends
-            // the process.
+            // There is room for all hits, but a page takes memory when written; without memory the system ends the
+            // process.
             if end / LARGE > self.touched / LARGE {
                 // The other columns grow with this one.
                 memory::check("the hits", 8 * LARGE as u64).map_err(too_much)?;

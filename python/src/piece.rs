@@ -18,7 +18,6 @@ use crate::array::{Array, item_size};
 use crate::failure::Failure;
 use crate::pages::{Pages, Pool};
 
-/// Bytes of a column.
 #[derive(Clone, Copy)]
 enum Source {
     /// The decoder wrote them.
@@ -200,8 +199,8 @@ impl Piece {
         self.offsets.last().map_or(0, |&n| n as usize)
     }
 
-    /// The end of those of the events of a batch from `first` on that fit into so many events and bytes; at least one does
-    /// where there is none yet.
+    /// End of the events of a batch, from `first` on, that fit into `events` and `bytes`; one or more in an empty
+    /// piece.
     pub fn end(&self, batch: &Batch, first: usize, events: usize, bytes: u64) -> usize {
         let of_hit: usize = self.columns.iter().map(|(column, _)| item_size(column.kind)).sum();
         // An end a group, place, file, facts and counts.
@@ -220,7 +219,6 @@ impl Piece {
         end
     }
 
-    /// Appends some events of a batch.
     pub fn append(&mut self, batch: &Batch, events: Range<usize>) -> io::Result<()> {
         let Batch { hits, made, reports, origins, meta } = batch;
         let mut made = made.iter();

@@ -20,8 +20,7 @@ use crate::piece::Columns;
 use crate::tables::Tables;
 use crate::wait::{Progress, wait_for};
 
-/// A file, its name with its bytes or with what has a method `read`, or a section of it: first and last byte, events before
-/// it.
+/// A file; a name with its bytes or an object to `read`; or a section: first and last byte, events before it.
 #[derive(FromPyObject)]
 pub enum Part {
     Section(PathBuf, u64, u64, u64),
@@ -69,8 +68,7 @@ impl Part {
     }
 }
 
-/// Returns true if a file gives its bytes only once: standard input, pipes, devices. One that is not there is an error of
-/// who opens it.
+/// Returns true if a file gives its bytes only once: standard input, pipes, devices; not if it is missing.
 pub fn is_read_once(path: &Path) -> bool {
     path.as_os_str() == "-" || path.metadata().is_ok_and(|meta| !meta.is_file())
 }

@@ -26,8 +26,7 @@ pub fn check(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> 
     }
 }
 
-/// Checks the limit on address space (`ulimit -v`). Untouched buffers and the allocator's arenas count against it in
-/// full.
+/// Checks the limit on address space (`ulimit -v`), against which untouched buffers and arenas count in full.
 ///
 /// # Errors
 /// If it leaves fewer than `needed` bytes; `what` begins the message.

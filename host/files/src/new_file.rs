@@ -37,8 +37,7 @@ pub fn remove_unfinished() {
     }
 }
 
-/// Removes the temporary files in `folder` that processes have left behind: those without a lock. A file that cannot
-/// be opened or locked stays.
+/// Removes the temporary files without a lock, which processes have left behind in `folder`, if they can be opened.
 pub fn remove_abandoned(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -77,8 +76,7 @@ impl NewFile {
         }
     }
 
-    /// Checks that [`Self::create`] would work, and leaves nothing behind. A FIFO or a device is not opened, and
-    /// passes.
+    /// Checks that [`Self::create`] would work, and leaves nothing behind. FIFOs and devices pass unopened.
     pub fn check(path: &Path) -> Result<(), OutputError> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
             return Ok(());
@@ -275,8 +273,7 @@ fn target_of(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// Returns the place of a file that is written to `path`, with its links and its folder's followed; `None` if the
-/// folder is not there.
+/// Returns the place of a file written to `path`, with links followed; `None` if the folder is not there.
 pub fn place_of(path: &Path) -> Option<PathBuf> {
     let target = target_of(path).ok()?;
     Some(folder_of(&target).canonicalize().ok()?.join(target.file_name()?))

@@ -88,8 +88,8 @@ impl RunFiller {
         }
     }
 
-    /// Adds a batch that was decoded with the tables of this view. `number` returns the number of an event that the
-    /// view is against, if it has one.
+    /// Adds a batch that was decoded with the tables of this view. `number` returns an event's number on the view's
+    /// axis.
     pub fn add(&mut self, hits: &UtHits, report: &BatchReport, number: impl Fn(usize) -> Option<u64>) {
         let (ids, offsets) = (hits.id(), hits.offsets());
         for (e, counts) in report.events.iter().enumerate() {

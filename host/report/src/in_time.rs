@@ -1,7 +1,6 @@
 //! Faults that last for a part of a run: boards and lanes that fall silent, noisy lanes, low charge.
 //!
-//! Neighbouring bins of events are joined into columns with enough hits; neighbouring columns that fail are one
-//! outlier.
+//! Neighbouring bins are joined into columns with enough hits; neighbouring columns that fail are one outlier.
 
 use super::outliers::{Outlier, OutlierKind, Rules};
 use super::run::{RunView, Span};

@@ -1,8 +1,7 @@
 //! Outliers of a run: lanes, chips and strips that are dead, quiet or hot, or fail for some of the events.
 //!
 //! By symmetry, a lane should have as many hits as those at the mirrored places ([`Neighbours`]). The run itself tells
-//! how much a lane's hits vary from event to event, and by how much lanes differ from their expectation for geometric
-//! reasons.
+//! how a lane's hits vary from event to event, and how far lanes are off for geometric reasons.
 
 use super::compare::mean_charge;
 use super::in_time::{LaneOf, failing_for_a_while};

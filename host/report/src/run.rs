@@ -1,7 +1,6 @@
 //! Sums over the hits of a run, of a fixed size whatever the number of events.
 //!
-//! Every thread adds its batches to a [`RunFiller`](super::RunFiller) of its own; the [`RunView`]s that come out give
-//! the same numbers in whatever order they are merged.
+//! Every thread fills a [`RunFiller`](super::RunFiller); the [`RunView`]s can be merged in any order.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,6 @@ use ut_data::detector::{DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, ST
 use ut_data::{Count, Kind};
 use ut_kernels::report::N_COUNTS;
 
-/// Strips of a sector.
 pub(super) const STRIPS: usize = STRIPS_PER_SECTOR as usize;
 
 /// Bins of the charge: ΣADC 0…254, and everything above in the last.

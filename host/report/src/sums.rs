@@ -1,7 +1,6 @@
 //! Sums over the events of a run, or of a part of it, which can be kept in a file.
 //!
-//! Any process on any machine can sum a part. The sums of all parts, added in any order, are those of the whole run,
-//! and so is the page.
+//! Any process on any machine can sum a part. The parts, added in any order, give the sums and page of the whole run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -77,8 +76,8 @@ pub fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, 
     }
 }
 
-/// Part of a job, with some of its sums, so that a missing or repeated part is noticed although the files of two runs
-/// may have the same names and sizes.
+/// Part of a job with some of its sums, to notice missing and repeated parts of runs with files of equal names and
+/// sizes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Part {
     /// Names and sizes of the inputs, and options that choose events.
@@ -296,7 +295,7 @@ impl Sums {
     /// Adds the sums of other events. Only the list of files depends on the order.
     ///
     /// # Errors
-    /// If detector, options or time axis differ, both have the same part, or a sum would overflow; the sums stay as
+    /// If detector, options or time axis differ, both have the same part, or a sum overflows. The sums then stay as
     /// they were.
     pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
         self.check_alike(other)?;
@@ -429,8 +428,7 @@ impl Sums {
         path.is_file() && File::open(path).and_then(read).is_ok() && begin == BEGIN
     }
 
-    /// Reads the sums in files, added in this order; `None` without files. Warns of missing parts, and refuses repeated
-    /// ones.
+    /// Adds the sums in files, in this order; `None` without files. Warns of missing parts, and refuses repeated ones.
     pub fn of_files(files: &[PathBuf]) -> Result<Option<Self>, SumsError> {
         let (mut all, mut parts): (Option<Self>, Vec<(&Path, BTreeSet<Part>)>) = (None, Vec::new());
         for path in files {

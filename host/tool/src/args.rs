@@ -140,8 +140,8 @@ impl BackendArgs {
         self.pipeline.unwrap_or_else(|| Pipeline::default_for(self.backend))
     }
 
-    /// Returns the parameters, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the
-    /// program when a value is refused.
+    /// Returns the parameters, `threads` a decoder unless `--set cpu.threads` differs; ends the program on wrong
+    /// values.
     pub fn config(&self, threads: usize) -> Parameters {
         let mut config = Parameters::default().with_cpu_threads(threads);
         if let Some(pipeline) = self.pipeline {
@@ -206,8 +206,7 @@ pub struct ParameterArgs {
 }
 
 impl ParameterArgs {
-    /// Returns the parameters that are set, else the defaults, with a decoder a core; ends the program when a value is
-    /// refused.
+    /// Returns the set parameters over the defaults, a decoder a core; ends the program on wrong values.
     pub fn parameters(&self) -> Parameters {
         let base = Parameters::default().with_decoders(n_threads(self.backend, config::threads()));
         base.with(self.backend, &self.set.join(","))

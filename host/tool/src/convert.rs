@@ -190,8 +190,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind that a name asks for, `None` for a directory; ends the program where convert makes no such
-    /// file.
+    /// Returns the kind of a name, `None` for a directory; ends the program if convert makes no such file.
     fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         let kinds = [(".mdf", Self::Mdf), (".raw", Self::Mdf), (".mdf.zst", Self::MdfZst), (".mep", Self::Mep)];

@@ -10,7 +10,6 @@ use ut_data::detector::{BankVersion, LANES_PER_BOARD};
 /// Channels of a hybrid in v4.
 const CHANNELS: u16 = 512;
 
-/// Contents of a payload.
 #[derive(Default)]
 pub struct Words {
     /// Hits (v5) or clusters (v4) of each lane, as announced (v5) or found (v4).

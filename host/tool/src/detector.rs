@@ -22,9 +22,8 @@ const NAME_TABLES: &str = "name the tables with --boards and --geometry, or in u
 generate made, --synthetic-detector";
 
 impl DetectorArgs {
-    /// Returns the detector of the named tables. Without tables, the embedded one if `ut-decode generate` made the
-    /// events of all `files` or it was asked for, in the format of the first UT banks in the files (v5 if that is
-    /// unknown); else an error.
+    /// Returns the detector of the named tables; without them the embedded one, of the format of the first UT banks
+    /// (else v5), if it was asked for or `ut-decode generate` made the events of all `files`; else an error.
     pub fn load(&self, files: &[PathBuf]) -> Result<Detector, Failure> {
         if let Some((boards, geometry)) = self.boards.clone().zip(self.geometry.clone()) {
             return self.read(boards, geometry);
@@ -96,14 +95,12 @@ pub fn check_versions(detector: &Detector, seen: &Seen) -> impl Iterator<Item = 
     seen.files.iter().filter_map(|file| Some(file.check(&detector.tables).err()?.into()))
 }
 
-/// Maker of the events of some files, by the first undamaged event of each. Damage can remove the mark of `ut-decode
-/// generate`, but does not make one.
+/// Maker of files, by the first undamaged event of each: damage can remove the mark of generated events, not make it.
 pub enum Maker {
     /// No file has an undamaged event, or can be read.
     Unknown,
     Generate,
-    /// Another program, or an input whose first event cannot be looked at without taking it from the command; with the
-    /// reason.
+    /// Another program, or an input whose first event cannot be read without taking it away; with the reason.
     Other(String),
 }
 

@@ -21,7 +21,6 @@ use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, usage};
 
-/// Events of a MEP packet.
 const PACKET_EVENTS: u64 = 100;
 
 /// Packets begin at multiples of this.

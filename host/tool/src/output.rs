@@ -106,8 +106,7 @@ pub fn detail(line: &str) {
     }
 }
 
-/// Escapes control characters but line ends and tabs, and those that turn the direction of writing: names of files and
-/// fields of data may hold any.
+/// Escapes control characters but line ends and tabs, and those that turn the direction of writing.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped_as(text, |c, safe| safe.extend(c.escape_default()))
 }

@@ -31,8 +31,8 @@ enum Identity {
 }
 
 impl Identity {
-    /// Returns the identity of a file that is read; `None` of folders, FIFOs, devices and what is not there. `-` is
-    /// standard input.
+    /// Returns the identity of a file that is read (`-`: standard input); `None` of folders, FIFOs, devices and no
+    /// file.
     fn of_input(path: &Path) -> Option<Self> {
         if is_stdout(path) {
             return Self::of_open(&io::stdin());
@@ -40,8 +40,8 @@ impl Identity {
         Self::of(path, &path.metadata().ok()?)
     }
 
-    /// Returns the identity of a file that is written, and may not be there yet; `None` of folders, FIFOs and devices.
-    /// `-` is standard output.
+    /// Returns the identity of a file to write (`-`: standard output), there or not; `None` of folders, FIFOs and
+    /// devices.
     fn of_output(path: &Path) -> Option<Self> {
         if is_stdout(path) {
             return Self::of_open(&io::stdout());
@@ -78,8 +78,7 @@ impl Identity {
 
 const INPUT: &str = "which is an input";
 
-/// Files that must not be written over, with their names for messages. Each is looked at once, however many outputs
-/// there are.
+/// Files that must not be written over, with their names for messages; each is looked at once for all outputs.
 #[derive(Default)]
 pub struct Protected(HashMap<Identity, (PathBuf, &'static str)>);
 

@@ -149,8 +149,7 @@ impl Loaded {
     }
 }
 
-/// Returns `source` with a hash of the paths, sizes and times of its files and tables: an interrupted run goes on only
-/// if they are the same.
+/// Returns `source` with a hash of paths, sizes and times of its files and tables, by which a run is continued.
 pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String {
     let all: Vec<_> = files.iter().chain(&detector.boards).chain(&detector.geometry).collect();
     if all.is_empty() {

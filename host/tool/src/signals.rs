@@ -37,8 +37,7 @@ pub fn end() -> ! {
     std::process::exit(1)
 }
 
-/// Makes a write beyond the limit on the size of files an error, and removes unfinished files when the program is told
-/// to end.
+/// Makes writes beyond the limit on file sizes errors, and removes unfinished files when a signal ends the program.
 #[cfg(unix)]
 pub fn prepare() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

@@ -56,8 +56,8 @@ impl TunedArgs {
         }
     }
 
-    /// Tunes a decoder for which nothing was tuned, if the settings ask for it, on the first of the events in `files`. What
-    /// goes wrong is only a warning.
+    /// Tunes a decoder for which nothing was tuned, if the settings ask for it, on the first events; failures only
+    /// warn.
     pub fn tune_first(&self, what: Subject, detector: &Detector, options: DecodeOptions, files: &[PathBuf]) {
         // A pipe could be read only once; a decoder on the emulated GPU is for experiments.
         let wanted = config::tunes_on_first_use() && matches!(what.backend, Backend::Cpu | Backend::Cuda);

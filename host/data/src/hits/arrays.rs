@@ -58,8 +58,7 @@ impl std::error::Error for CapacityError {}
 
 /// Words that are zero until they are written, and take no memory until then.
 ///
-/// They lie on huge pages where the system has some to give: seven arrays are written side by side, and with pages of
-/// 4 kB each of them needs another one every 1024 hits.
+/// They lie on huge pages if there are some: with 4 kB pages each of seven arrays needs a new one every 1024 hits.
 enum Block {
     Pages(MmapMut),
     Heap(Vec<u32>),
@@ -174,8 +173,7 @@ impl UtHits {
         Ok(Self { block, stride, offsets, n_groups, max_events, clusters: None, has_clusters: false })
     }
 
-    /// Makes room for `max_events` events and `max_hits` hits, with some to spare. The hits are lost if the arrays
-    /// grow.
+    /// Makes room for `max_events` events and `max_hits` hits, with some to spare. Arrays that grow lose their hits.
     pub fn reserve(&mut self, max_events: usize, max_hits: usize) {
         if max_events > self.max_events || max_hits > self.stride {
             // Batch by batch the largest so far is a little larger, and memory that is new to the process costs time.
@@ -201,12 +199,10 @@ impl UtHits {
         Ok(())
     }
 
-    /// Begins a batch, for a decoder that does not give clusters: checks that it fits, sets all offsets to 0, and hands
-    /// out the arrays.
+    /// Begins a batch for a decoder that does not give clusters: sets all offsets to 0, and hands out the arrays.
     ///
     /// # Errors
-    /// When `n_events` is beyond the capacity, `n_groups` is not what the buffers were made for, or clusters are asked
-    /// for.
+    /// If `n_events` is beyond the capacity, `n_groups` is not that of the buffers, or clusters are asked for.
     pub fn begin(&mut self, n_events: usize, n_groups: usize) -> Result<UtHitsMut<'_>, DecodeError> {
         if self.clusters.is_some() {
             return Err(DecodeError::NoClusters);
@@ -214,11 +210,10 @@ impl UtHits {
         self.begin_with_clusters(n_events, n_groups, BankVersion::V4)
     }
 
-    /// Begins a batch of banks of `version`, for a decoder that gives clusters where they are asked for. v4 banks do not
-    /// tell them.
+    /// Begins a batch of banks of `version`, for a decoder that gives clusters, which v4 banks do not tell.
     ///
     /// # Errors
-    /// When `n_events` is beyond the capacity or `n_groups` is not what the buffers were made for.
+    /// If `n_events` is beyond the capacity, or `n_groups` is not that of the buffers.
     pub fn begin_with_clusters(
         &mut self,
         n_events: usize,

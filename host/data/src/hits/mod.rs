@@ -20,8 +20,7 @@ use crate::input::BatchView;
 /// A decoder is built for one detector (tables, grouping) and one set of [`DecodeOptions`] and then fed batch after
 /// batch. It keeps its work buffers between batches; the caller keeps hits and report.
 ///
-/// Only `CpuDecoder::decode_into` and, on a GPU, `CudaSequence` write hits into memory of the caller. The other
-/// backends are for comparison.
+/// Only `CpuDecoder::decode_into` and, on a GPU, `CudaSequence` write hits into memory of the caller.
 pub trait Decoder: Send {
     /// The backend's name, as the command line knows it.
     fn name(&self) -> &'static str;
@@ -34,14 +33,13 @@ pub trait Decoder: Send {
     /// x and `LHCbID`. Bad banks cost only themselves and are counted in `report`.
     ///
     /// # Errors
-    /// If the batch has more events or hits than `hits` has room for, selects an event that it does not have, or asks
-    /// for clusters that this decoder does not give, or if the device fails. The contents of `hits` and `report` are
-    /// then unspecified, but never beyond their capacity.
+    /// If the batch exceeds the capacity of `hits` or selects an event that it does not have, if `hits` asks for
+    /// clusters that this decoder does not give, or if the device fails. Then `hits` and `report` are unspecified,
+    /// within their capacity.
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
 }
 
-/// # Errors
-/// When a list names an event that the batch does not have.
+/// Checks that the batch has every event that it selects.
 pub fn check_selected(batch: &BatchView<'_>) -> Result<(), DecodeError> {
     let events = batch.n_events;
     let unknown = |&(_, &event): &(usize, &u32)| event as usize >= events;

@@ -132,8 +132,7 @@ fn run_and_event_of_name(file: &Path) -> Option<(u32, u64)> {
 /// Writes one event as a dump. Types and versions are lost; payloads are padded to 4 bytes with zeros.
 ///
 /// # Errors
-/// When writing fails, or the event is longer than 4 GiB, has more banks than there are sourceIDs, or a bank that is too
-/// long with its padding.
+/// If writing fails, the event is longer than 4 GiB, has more banks than sourceIDs, or a padded bank is too long.
 pub fn write_allen_dump<'a>(mut output: impl Write, banks: impl IntoIterator<Item = Bank<'a>>) -> io::Result<()> {
     let mut rel = vec![0u32];
     let mut body = Vec::new();

@@ -16,8 +16,7 @@ pub struct EventMeta {
     pub run: Option<u32>,
     /// Event number, from the ODIN bank.
     pub event: Option<u64>,
-    /// Banks that the reader left out of the batch because their type is none of the UT's (66…69). Every decoder adds
-    /// them to `other_types`.
+    /// Banks left out because their type is none of the UT's (66…69). Every decoder adds them to `other_types`.
     pub other_banks: u32,
     /// The container gave this event up before its end. Every decoder counts it as `broken_event`.
     pub broken: bool,
@@ -115,8 +114,7 @@ impl EventBatch {
 }
 
 impl BatchView<'_> {
-    /// Returns the facts about each event of the results, default ones for events that are not selected; empty without
-    /// meta data.
+    /// Facts about each event of the results, default for events that are not selected; empty without meta data.
     pub fn meta_of_results(&self) -> Vec<EventMeta> {
         if self.meta.is_empty() {
             return Vec::new();
@@ -138,9 +136,8 @@ impl BatchView<'_> {
         self.meta.get(e).copied().unwrap_or_default()
     }
 
-    /// Upper limit of the hits of this batch, from its bytes: a hit of a v5 bank and a cluster word of a v4 bank take
-    /// two each. Overlapping fragments, which no reader makes, can exceed it; decoders then return
-    /// `DecodeError::TooManyHits`.
+    /// Upper limit of the hits, from the bytes: a v5 hit and a v4 cluster word take two each. Overlapping fragments,
+    /// which no reader makes, can exceed it; decoders then return `DecodeError::TooManyHits`.
     pub const fn max_hits(&self) -> usize {
         self.raw.len() / 2
     }

@@ -61,8 +61,7 @@ impl BatchBuilder {
         self.raw.len()
     }
 
-    /// Returns true if `banks` can share a batch with the events before: all of its banks have version bytes, or none
-    /// has.
+    /// Returns true if `banks` can share a batch with the events before: all banks have version bytes, or none has.
     pub fn agrees<'a>(&self, banks: impl IntoIterator<Item = Bank<'a>>) -> bool {
         let mut versioned = self.versioned;
         self.kept(banks).all(|bank| *versioned.get_or_insert(bank.version.is_some()) == bank.version.is_some())

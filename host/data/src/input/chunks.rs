@@ -118,8 +118,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The selected events of `parts`, files or pieces of them, in chunks of at most `max_events` (at least 1). Checksums
-    /// are compared if `check`.
+    /// The selected events of `parts` in chunks of at most `max_events` (at least 1). Compares checksums if `check`.
     pub fn new(
         parts: impl IntoIterator<Item: Into<InputPart>>,
         max_events: usize,

@@ -42,14 +42,12 @@ pub mod kind {
         matches!(kind, UT | UT_ERROR)
     }
 
-    /// Returns true if the read-out sent a bank of this type in place of a fragment that it lost or could not use, of any
-    /// detector. Its sourceID is that of the fragment.
+    /// Returns true if the type replaces a lost or unusable fragment, of any detector, whose sourceID the bank has.
     pub const fn is_daq_error(kind: u8) -> bool {
         matches!(kind, 89..=96 | 100 | 101)
     }
 
-    /// Returns true for a bank that says that a board of the UT failed: UTError, or one that the read-out sent in place of
-    /// a fragment of the UT.
+    /// Returns true for a bank that says that a board of the UT failed: UTError, or one in place of a UT fragment.
     pub const fn is_error(kind: u8, source_id: u32) -> bool {
         kind == UT_ERROR || is_daq_error(kind) && matches!(source_id >> 11, 5 | 6)
     }
@@ -137,8 +135,8 @@ pub struct RawEvent<'a> {
     pub odin: Option<Odin>,
     /// Trigger mask of the MDF sub-header.
     pub trigger_mask: Option<[u32; 4]>,
-    /// The event's bytes, headers included and out of their compression; for packets, those of the packet that were kept, with
-    /// payloads of other events.
+    /// The event's bytes, headers included, unpacked; for packets the bytes that were kept, with payloads of other
+    /// events.
     pub data: &'a [u8],
     /// The event's bytes as the file holds them: an event that is compressed inside MDF is not unpacked here.
     pub stored: &'a [u8],

@@ -14,8 +14,7 @@ pub struct FileAt {
 }
 
 impl FileAt {
-    /// Makes the reader of `file`, which adds the bytes that it reads to `read`. `None` on systems without positioned
-    /// reads.
+    /// Adds the bytes that are read of `file` to `read`. `None` on systems without positioned reads.
     pub fn new(file: Arc<File>, read: Arc<AtomicU64>) -> Option<Self> {
         cfg!(unix).then_some(Self { file, read })
     }
@@ -33,8 +32,7 @@ impl FileAt {
     }
 }
 
-/// Fills `bytes` by calls of `read`, which gets the empty rest and the bytes before it; returns the number of bytes
-/// read.
+/// Fills `bytes` by calls of `read`, which gets the empty rest and the bytes before it; returns the bytes read.
 pub fn fill(bytes: &mut [u8], mut read: impl FnMut(&mut [u8], usize) -> io::Result<usize>) -> io::Result<usize> {
     let mut n = 0;
     while n < bytes.len() {

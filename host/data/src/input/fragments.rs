@@ -30,8 +30,7 @@ impl Sender {
 }
 
 impl Packet {
-    /// Returns the end of the events to take at a time from `from` on: `step` of them, several times as many where they
-    /// are small, or fewer where they exceed a slice.
+    /// End of the events to take at a time from `from` on: `step`, several times as many if small, fewer if large.
     pub fn slice(&self, from: usize, step: usize) -> usize {
         let bytes = self.kept.saturating_mul(step as u64) / self.n_events.max(1) as u64;
         let times = if self.left { (SLICE / bytes.max(1)).max(1) } else { 1 };
@@ -146,8 +145,7 @@ impl<'a> Fragments<'a> {
         self.senders().skip(self.packet.odin.len())
     }
 
-    /// Run and number of event `e`, and its ODIN bank; no number where it would be beyond what the packet's first one
-    /// leaves.
+    /// Run and number of event `e`, and its ODIN bank; no number where counting on from the first one overflows.
     pub fn numbers(&self, e: usize) -> (Option<u32>, Option<u64>, Option<Odin>) {
         let packet = self.packet;
         // The first that can be read counts, as in an event of MDF. A source may send another type in ODIN's place.

@@ -33,7 +33,6 @@ pub enum Source {
 }
 
 impl Source {
-    /// Goes `n` bytes further.
     pub fn pass(&mut self, n: u64) -> io::Result<()> {
         match self {
             Self::Stream(input) => io::copy(&mut input.take(n), &mut io::sink()).map(|_| ()),

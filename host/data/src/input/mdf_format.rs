@@ -1,5 +1,4 @@
-//! MDF as bytes: its constants, its checksum, and the fields that other readers and the writer need as well
-//! (`docs/format.md`, "MDF files").
+//! MDF as bytes: constants, checksum, and fields that readers and the writer share (`docs/format.md`, "MDF files").
 
 /// Bytes of the event header: three sizes, checksum, compression, header type, data type, spare.
 pub(super) const HEADER: usize = 20;

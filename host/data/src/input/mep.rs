@@ -9,15 +9,14 @@ use super::builder::table;
 use super::room::make_room;
 use super::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Layout};
 
-/// Collects the banks of event `e` of the arrays. Returns false if the event is broken, with the banks before the
+/// Collects the banks of event `e` of the arrays; of a broken event, for which it returns false, those before the
 /// break.
 pub fn banks_of<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> bool {
     banks.clear();
     each_bank(batch, e, |bank| banks.push(bank)).is_some()
 }
 
-/// Hands over the banks of event `e` of the arrays. Returns `None` if the event is broken, after the banks before the
-/// break.
+/// Hands over the banks of event `e` of the arrays; `None` for a broken event, after the banks before the break.
 pub(super) fn each_bank<'a>(batch: BatchView<'a>, e: usize, take: impl FnMut(Bank<'a>)) -> Option<()> {
     match batch.layout {
         Layout::Allen => allen_banks(batch, e, take),
@@ -91,12 +90,11 @@ fn is_versioned(batch: BatchView<'_>) -> Result<bool, BuildError> {
     Ok(batch.versions.is_some() || batch.version.is_some())
 }
 
-/// The events of a batch in MEP layout: as many batches as the sequence of sourceIDs changes, in the order of events, the
-/// first of them `first_event`.
+/// Returns the events from `first_event` on in MEP layout, a batch for each sequence of sourceIDs.
 ///
 /// # Errors
-/// [`BuildError::Full`] when a single event exceeds 4 GiB, which only fragments that overlap can; [`BuildError::Selected`] when
-/// events are listed.
+/// [`BuildError::Full`] if an event exceeds 4 GiB, as overlapping fragments can; [`BuildError::Selected`] if events are
+/// listed.
 pub fn to_mep(batch: BatchView<'_>) -> Result<Vec<EventBatch>, BuildError> {
     let versioned = is_versioned(batch)?;
     let mut batches = Vec::new();

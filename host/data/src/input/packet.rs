@@ -34,8 +34,7 @@ const AT_ONCE: u64 = 1 << 18;
 /// A packet of a file with more bytes is read in slices.
 const SLICED: u64 = 4 << 20;
 
-/// Maximum memory of the tables of fragments, at 7 bytes a fragment. The file holds 3 of these, or far fewer if it is
-/// compressed.
+/// Maximum memory of the tables of fragments, 7 bytes each: a small compressed file can claim any number.
 const MOST_TABLES: u64 = 512 << 20;
 const BYTES_OF_FRAGMENT: u64 = 7;
 
@@ -282,8 +281,8 @@ impl Packet {
         }
     }
 
-    /// Reads an MFP of at most `room` bytes, which probably has `foreseen` events. `Ok(Err)` says why its fragments cannot be
-    /// told apart.
+    /// Reads an MFP of at most `room` bytes and probably `foreseen` events; `Ok(Err)` if its fragments cannot be told
+    /// apart.
     fn read_source<R: Read>(
         &mut self,
         cursor: &mut Cursor<'_, R>,

@@ -52,16 +52,14 @@ impl Parser {
         }
     }
 
-    /// With `together`, the banks of a batch are copied next to each other, out of all that was read: for devices, to which
-    /// every byte of a batch is sent.
+    /// With `together`, copies the banks of a batch next to each other: for devices, which are sent every byte of it.
     #[must_use]
     pub const fn together(mut self, together: bool) -> Self {
         self.together = together;
         self
     }
 
-    /// Bytes of payload that were copied from what was read into batches so far: only of dumps, of compressed events, and of
-    /// MDF where batches are to be [`Self::together`].
+    /// Bytes of payload copied into batches so far: only of dumps, compressed events, and MDF with [`Self::together`].
     pub const fn copied(&self) -> u64 {
         self.copied
     }

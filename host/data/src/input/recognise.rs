@@ -306,10 +306,10 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Says of what stream an error is.
+/// Adds the stream's name to errors.
 ///
-/// The decoder is always asked for as many bytes: where it fails it gives nothing of what it unpacked in that call, and what
-/// is lost must not depend on who reads.
+/// Always asks the decoder for the same number of bytes: a call that fails gives nothing, and the loss must not depend
+/// on the reader.
 #[cfg(feature = "containers")]
 struct Unpacked<R> {
     input: BufReader<R>,

@@ -1,5 +1,4 @@
-//! Columns that an output has on request: what the detector people want to see of a hit beside its coordinates, and where
-//! its event comes from. `docs/columns.md` has their meaning.
+//! Columns on request: detector quantities of a hit, and the origin of its event. `docs/columns.md` has their meaning.
 
 use std::str::FromStr;
 

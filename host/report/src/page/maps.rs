@@ -11,8 +11,7 @@ use ut_data::detector::{LANES_PER_BOARD, N_LAYERS, N_SECTORS, sectors_of_layer};
 /// Heights of a map, alone and in a row of three, CSS pixels.
 const HEIGHTS: (u32, u32) = (470, 330);
 
-/// Largest factor from the middle value to the ends of the colours: a stray hit in a dead sector must not take the
-/// colours from all others.
+/// Largest factor from the middle value to the ends of the colours, even with a stray hit in a dead sector.
 const FAR: f64 = 10.0;
 
 const SEEN: &str = "Seen along the beam, as particles fly: +x, the A side, is on the left. Strips have their true lengths and \
@@ -131,7 +130,6 @@ fn charge_range(charge: &[(f64, f64)]) -> Option<(f64, f64)> {
     Some((low.min(0.8 * middle), high.max(1.2 * middle)))
 }
 
-/// Draws the maps of a run.
 pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let (view, shapes) = (&run.sums.view, shapes(tables));
     let draw = |page: &mut Page, map: &MapOf| {

@@ -57,7 +57,6 @@ pub struct Drawn {
     pub mask: String,
 }
 
-/// A run with its outliers.
 pub struct Run<'a> {
     /// Name, and its letter where there are two.
     name: String,

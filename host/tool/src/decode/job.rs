@@ -213,8 +213,8 @@ impl<'a> Taker<'a> {
         if signals::interrupted() {
             self.end_interrupted();
         }
-        // A reader that has gone (`| head`) is not an error. But a summary that was asked for is written, and files
-        // that could not be read are reported.
+        // A reader that has gone (`| head`) is no error, but a wanted summary is written and unreadable files are
+        // reported.
         let Args { output, json, keep_going, .. } = self.args;
         if self.stop == Some(Stop::ReaderLeft) && json.is_none() && self.table.is_none() {
             if self.failed == 0 {
@@ -348,8 +348,7 @@ impl<'a> Taker<'a> {
         }
     }
 
-    /// Returns what the inputs lack of the events that were asked for. A part of a job may be empty, and the rest to
-    /// resume, too.
+    /// Returns what the inputs lack of the wanted events. A part of a job may be empty, and the rest to resume, too.
     fn missing(&self) -> Option<String> {
         if self.files.is_empty() || self.args.select.shard.is_some() {
             return None;
@@ -375,8 +374,7 @@ pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// Returns the metadata of outputs. The commit is in it only if it `is_told` to someone: git takes longer to answer
-/// than a thousand events to decode.
+/// Returns the metadata of outputs, with the commit only if it `is_told`: git is slower than decoding 1000 events.
 pub fn story(
     options: DecodeOptions,
     (backend, layout): (Backend, Option<Layout>),

@@ -67,8 +67,8 @@ impl SelectArgs {
         (shard.unwrap_or((1, 1)), if odin == (&None, &None) { others } else { format!("{others} {odin:?}") })
     }
 
-    /// Returns a warning where only `n` of the events that `--events` names were found. With other options their number
-    /// is not known.
+    /// Returns a warning if only `n` of the events of `--events` were found. With other options their number is
+    /// unknown.
     pub fn warning(&self, n: u64) -> Option<String> {
         let Self { events: Some(places), run: None, event_number: None, shard: None, skip: 0, limit: None, .. } = self
         else {
@@ -82,8 +82,8 @@ impl SelectArgs {
         (0 < n && n < wanted).then(|| format!("--events names {wanted} events, the input has only {n} of them"))
     }
 
-    /// Returns the selection of the events of `files`. With `keep_going`, events behind the place where a file cannot
-    /// be followed do not count.
+    /// Returns the selection of the events of `files`; with `keep_going`, none counts behind a place that is
+    /// unreadable.
     pub fn select(&self, files: &[PathBuf], keep_going: bool) -> Result<Select, Failure> {
         let mut select = Select::default().run(self.run).number(self.event_number);
         select = select.time(self.time.clone()).crossings(self.crossing.clone());

@@ -26,7 +26,6 @@ struct Sum {
     others: u64,
 }
 
-/// Error banks by type and sourceID.
 #[derive(Default)]
 pub struct ErrorBanks(BTreeMap<(u8, u32), Sum>);
 

@@ -171,8 +171,7 @@ fn list(mut events: Events, finder: &Finder, format: ListFormat, remark: &str) -
     error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Returns the finder of troubles, and the file of its board table: that of --boards; for generated events that of
-/// their detector; else that of the settings.
+/// Returns the finder, and the file of its board table: of --boards, of generated events, or of the settings.
 fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), Failure> {
     let mut finder = Finder { boards: None, format: args.format };
     // A pipe can be read only once.

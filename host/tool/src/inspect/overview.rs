@@ -23,7 +23,6 @@ const LISTED: u64 = 20;
 /// Damaged events that are listed.
 const LISTED_DAMAGES: u64 = 1000;
 
-/// Prints the overview of `files`, whose events are `events`.
 pub fn overview(
     mut events: Events,
     files: &[PathBuf],

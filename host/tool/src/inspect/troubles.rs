@@ -70,7 +70,6 @@ pub struct Finder {
 }
 
 impl Finder {
-    /// Hands over the troubles of an event.
     pub fn find(&self, event: &RawEvent<'_>, mut found: impl FnMut(Found)) {
         if let Some(damage) = event.damage {
             let (bank, byte) = match *damage {
