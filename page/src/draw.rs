@@ -105,7 +105,6 @@ impl Scale {
         Self { low: 0.0, high: names.len().max(1) as f64, log: false, ticks }
     }
 
-    /// Letters of the longest text.
     fn letters(&self) -> u32 {
         self.ticks.iter().map(|tick| letters(&tick.1)).max().unwrap_or_default()
     }
@@ -190,7 +189,6 @@ pub(crate) fn draw(chart: &Chart, width: u32, font: u32) -> (String, Value) {
     (picture, frame)
 }
 
-/// Signs and names below the title.
 fn legend(chart: &Chart) -> Vec<(String, Result<usize, Sign>)> {
     let signs = chart.areas.iter().flat_map(|areas| &areas.marks).map(|(name, sign, _)| (name.clone(), Err(*sign)));
     let lines = chart.series.iter().enumerate().map(|(i, series)| (series.name.clone(), Ok(i)));

@@ -37,7 +37,6 @@ const DIVERGING: [(u8, u8, u8); 7] =
 pub(crate) const SHADES: usize = 48;
 
 impl Shading {
-    /// Colour of a shade.
     pub(crate) fn colour(self, shade: usize) -> RGBColor {
         let colours: &[(u8, u8, u8)] = match self {
             Self::Linear | Self::Log => &SEQUENTIAL,

@@ -104,13 +104,11 @@ pub fn run(
     );
 }
 
-/// Gives the buffers of decoded batches back.
 pub fn give_back(made: impl IntoIterator<Item = Made>, spare: &Spare) {
     let mut spare = spare.lock().unwrap_or_else(PoisonError::into_inner);
     spare.extend(made.into_iter().map(|made| made.batch.hits));
 }
 
-/// Pieces of hits, as a job makes them.
 struct Pieces<'a> {
     task: &'a Task,
     /// Events of a piece, and the bytes that it takes.

@@ -25,7 +25,6 @@ pub struct Pool(Mutex<Vec<Used>>);
 /// A map, and how many of its bytes were written once, so that they take memory already.
 type Used = (MmapMut, usize);
 
-/// The bytes of a column.
 pub struct Pages {
     map: MmapMut,
     len: usize,

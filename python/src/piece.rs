@@ -146,7 +146,6 @@ pub fn facts() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
     Fact::all().into_iter().map(of).collect()
 }
 
-/// A decoded batch, and what is known of its events.
 pub struct Batch {
     pub hits: UtHits,
     /// Columns that were made of them, in the order in which they were asked for.

@@ -132,7 +132,6 @@ const MAX_THREADS: usize = 1024;
 /// A request that can be done.
 pub struct Task {
     pub parts: Vec<InputPart>,
-    /// The parts' names.
     pub names: Vec<PathBuf>,
     pub tables: Arc<DetectorTables>,
     pub columns: Columns,

@@ -29,14 +29,12 @@ impl PartialEq for Tables {
     }
 }
 
-/// Name of the tables of the synthetic detector.
 const SYNTHETIC: &str = "synthetic detector";
 
 fn grouping_of(name: &str) -> Result<Grouping, Failure> {
     name.parse::<Grouping>().map_err(|error| Failure::Value(error.to_string()))
 }
 
-/// A format of banks by its name.
 pub fn version_of(name: &str) -> Result<BankVersion, Failure> {
     let found = [BankVersion::V4, BankVersion::V5].into_iter().find(|version| version.name() == name);
     found.ok_or_else(|| Failure::Value(format!("no format of banks is called {name:?}: it is v4 or v5")))

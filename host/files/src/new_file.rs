@@ -14,7 +14,6 @@ use tempfile::{Builder, NamedTempFile, TempPath};
 
 use super::OutputError;
 
-/// First and last letters of a temporary file's name.
 const PREFIX: &str = ".ut-decode-";
 const SUFFIX: &str = ".part";
 

@@ -93,7 +93,6 @@ impl Form {
     }
 }
 
-/// An encoded row group.
 pub struct RowGroup {
     columns: Vec<(Bytes, ColumnCloseResult)>,
 }
@@ -187,7 +186,6 @@ impl Columns<'_> {
     }
 }
 
-/// Writes hits as Parquet.
 pub struct ParquetWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
 }
@@ -222,7 +220,6 @@ fn append_metadata<W: Write + Send>(file: &mut SerializedFileWriter<W>, provenan
     }
 }
 
-/// Writes tables of events, a row group at a time.
 pub struct EventGroups<W: Write + Send> {
     file: SerializedFileWriter<W>,
 }

@@ -24,7 +24,6 @@ pub struct RunFiller {
     view: RunView,
     /// Sector (upper half of the word) and lane slot (lower) of half a sector, by bits 8–20 of a `ChannelID`.
     halves: Vec<u32>,
-    /// Ends of the groups of each layer.
     layer_ends: [usize; N_LAYERS],
     /// Hits by strip that the view lacks, as bytes: half a million counters stay in the cache.
     strips: Vec<u8>,
@@ -54,7 +53,6 @@ struct LayerSums {
     sizes: [u32; SIZES],
 }
 
-/// Sums of the clusters of a sector.
 #[derive(Clone, Copy, Debug, Default)]
 struct SectorSums {
     /// Charge in the lower half, strips in the upper.

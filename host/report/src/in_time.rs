@@ -27,7 +27,6 @@ pub struct LaneOf {
     pub expected: Option<(f64, f64)>,
     /// Variance of the lane's own hits in the run.
     pub variance: f64,
-    /// Expected mean charge.
     pub charge: Option<f64>,
 }
 
@@ -52,7 +51,6 @@ impl Column {
     }
 }
 
-/// Verdict on a column.
 #[derive(Clone, Copy, PartialEq)]
 enum Judged {
     Fine,

@@ -21,7 +21,6 @@ pub const SIZES: usize = 64;
 /// Bins of the hits that a lane has in an event, and everything above in the last.
 pub const LANE_HITS: usize = 256;
 
-/// Largest number of runs that are named.
 const NAMED_RUNS: usize = 64;
 
 /// Number of an event that bins over events are of.

@@ -82,7 +82,6 @@ pub fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, 
 pub struct Part {
     /// Names and sizes of the inputs, and options that choose events.
     job: String,
-    /// Name in messages.
     called: String,
     /// Number of the shard, and of all shards.
     shard: (u64, u64),

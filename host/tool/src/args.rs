@@ -93,7 +93,6 @@ impl ClusterArgs {
 /// Beginning of the assignment that sets the layout.
 const LAYOUT: &str = "layout=";
 
-/// A parser for a backend, or `auto`.
 fn backend() -> impl TypedValueParser<Value = Backend> {
     PossibleValuesParser::new(Backend::ALL.map(Backend::name).into_iter().chain(["auto"])).map(|name: String| {
         name.parse().unwrap_or_else(|_| {

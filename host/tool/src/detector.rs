@@ -17,7 +17,6 @@ use crate::output::detail;
 pub const SYNTHETIC: &str = "these are the hits of a synthetic detector, whose cabling and positions are not those of yours; \
 name your detector with --boards and --geometry, or in ut-decode.toml";
 
-/// Advice where no tables are known.
 const NAME_TABLES: &str = "name the tables with --boards and --geometry, or in ut-decode.toml; for events that ut-decode \
 generate made, --synthetic-detector";
 

@@ -82,7 +82,6 @@ fn packing(how: &str) -> Packing {
 /// Bytes of an event that become a block, so few that banks lie across blocks.
 const BLOCK: usize = 4096;
 
-/// Compresses the body of an MDF event.
 fn in_blocks(event: &[u8], number: u64) -> Vec<u8> {
     let body = 20 + 4 * usize::from(event[17] & 0xf);
     let mut packed = event[..body].to_vec();

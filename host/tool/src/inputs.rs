@@ -7,7 +7,6 @@ use crate::{Failure, usage};
 use ut_data::input::{check_file, is_table};
 use ut_data::memory::read_text;
 
-/// Bytes and lines of the longest list of inputs.
 const LARGEST_LIST: u64 = 256 << 20;
 const MOST_LINES: usize = 1 << 20;
 

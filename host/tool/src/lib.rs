@@ -154,7 +154,6 @@ pub fn main(invocation: &Invocation) -> u8 {
     })
 }
 
-/// Exit status of a command that failed.
 const FAILED: u8 = 1;
 
 fn say_failure(error: &Failure) {

@@ -111,7 +111,6 @@ pub struct WatchArgs {
 }
 
 impl WatchArgs {
-    /// Returns a watch over the hardware of a backend.
     pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
         if self.others.is_nan() || self.others < 0.0 {
             usage("--others must be a share in %, not negative");

@@ -35,7 +35,6 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Unpacks `files` files at once, with the one that is being read.
     pub fn new(files: usize) -> Self {
         Self { files: files.max(1), started: VecDeque::new(), next: 0, blocks: Pool::default() }
     }

@@ -57,7 +57,6 @@ impl AllenDump {
         Ok(Self { file, data, entries, damage })
     }
 
-    /// Bytes of the file.
     pub fn length(&self) -> u64 {
         self.data.len() as u64
     }

@@ -122,7 +122,6 @@ impl Frames {
         self.check = check;
     }
 
-    /// Takes the buffers of packets from `pool`, shared with other files.
     pub fn buffers_of(&mut self, pool: &Pool) {
         self.pool = pool.clone();
     }

@@ -32,7 +32,6 @@ pub struct Parser {
     in_place: bool,
     /// The event at the cursor was counted, and is in no batch yet.
     waits: bool,
-    /// Bytes of payload that were copied into batches.
     copied: u64,
 }
 
@@ -183,7 +182,6 @@ impl Parser {
         Ok(true)
     }
 
-    /// Makes a batch of the next events of a packet.
     fn collect_of_packet(&mut self, seen: &mut Seen, look: &mut Option<&mut Look<'_>>) -> bool {
         let Some(events) = self.cursor.ranges.pop() else {
             self.cursor.chunk = None;

@@ -25,7 +25,6 @@ const MAX_LAYERS: usize = 2;
 /// Logarithm of the largest zstd window that takes little memory: frames made with `--long` or `--ultra` need more.
 const SMALL_WINDOW: u32 = 23;
 
-/// Bytes that are read at a time.
 pub(super) const BUFFER: usize = 1 << 18;
 
 /// Bytes that are asked of a decoder at a time: as many as a block of zstd has at most.
@@ -43,7 +42,6 @@ const NOT_TAKEN: [(&[u8], &str); 7] = [
     (b"\x89HDF", "an HDF5 file, which holds no raw data"),
 ];
 
-/// The compressions that are taken off.
 #[derive(Clone, Copy)]
 enum Compression {
     Zstd,

@@ -9,7 +9,6 @@ use std::io::{self, Write};
 use super::{Columns, NULL};
 use crate::hits::UtHits;
 
-/// The first row.
 const COLUMNS: &str = "event,group,lhcb_id,x_at_y_eq0,z_at_y_eq0,y_begin,y_end,dx_dy,weight";
 
 const FLOATS: usize = 6;

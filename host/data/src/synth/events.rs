@@ -7,7 +7,6 @@ use crate::detector::{
     BankVersion, Boards, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR, SUB_SECTOR_BIT, Sector, sector_id,
 };
 
-/// Run number of synthetic events.
 const RUN: u32 = 1;
 
 /// Pipeline column number in the header of v4 banks.

@@ -306,7 +306,6 @@ pub fn table(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     page.folded_table("All sectors", &head, rows);
 }
 
-/// Returns the kinds of outliers in a sector.
 pub fn remarks(run: &Run<'_>, sector: usize) -> String {
     let of_sector = run.verdicts.outliers.iter().filter(|outlier| outlier.sector == Some(sector));
     let mut remarks: Vec<&str> = of_sector.map(|outlier| outlier.kind.name()).collect();

@@ -54,7 +54,6 @@ fn detector() -> Detector {
     Detector { tables, boards: None, geometry: None }
 }
 
-/// A sector of two lanes, on one board or two.
 fn of_two_lanes(tables: &DetectorTables) -> (usize, [usize; 2]) {
     let lanes = lanes_of_sectors(tables);
     let sector = (500..N_SECTORS).find(|&sector| lanes[sector].len() == 2).unwrap();

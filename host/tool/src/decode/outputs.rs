@@ -22,7 +22,6 @@ const RAW: [&str; 4] = [".mdf", ".raw", ".mep", ".bin"];
 pub struct Story {
     pub entries: Vec<(String, String)>,
     pub files: Arc<[PathBuf]>,
-    /// Warning about measured events.
     pub warning: Option<&'static str>,
 }
 

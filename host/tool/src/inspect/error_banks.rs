@@ -108,7 +108,6 @@ fn is_of_ut(kind: u8, source: u32) -> bool {
     !kind::is_daq_error(kind) || matches!(source >> 11, 5 | 6)
 }
 
-/// Explains the first bytes of a bank.
 fn known(kind: u8, version: Option<u8>, bytes: &[u8]) -> String {
     if kind != kind::UT_ERROR {
         return String::new();

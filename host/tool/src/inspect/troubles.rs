@@ -109,7 +109,6 @@ impl Finder {
     }
 }
 
-/// Troubles, listed as they are found.
 pub struct List {
     format: ListFormat,
     text: String,
@@ -211,7 +210,6 @@ struct Sum {
     boards: BTreeMap<Option<(u32, Option<u32>)>, u64>,
 }
 
-/// Troubles of all events by kind and board.
 #[derive(Default)]
 pub struct Sums(BTreeMap<Count, Sum>);
 
