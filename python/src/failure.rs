@@ -12,7 +12,6 @@ use ut_decoding::input::Stranger;
 use ut_decoding::memory::TooMuchMemory;
 use ut_decoding::{BuildError, DecodeError, InputError, OutputError, TablesError};
 
-/// Why something was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(transparent)]
@@ -61,7 +60,6 @@ impl Failure {
         matches!(self, Self::Work(error) if error.is_of_input())
     }
 
-    /// The exception, as an object.
     pub fn exception(&self, py: Python<'_>) -> PyResult<PyErr> {
         let message = with_causes(self);
         let mut place: (Option<OsString>, _, Option<u64>, _) = (None, None, None, None);

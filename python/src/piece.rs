@@ -155,7 +155,6 @@ pub struct Batch {
     pub meta: Vec<EventMeta>,
 }
 
-/// The hits of consecutive events.
 pub struct Piece {
     version: BankVersion,
     columns: Vec<(Column, Pages)>,
@@ -248,7 +247,6 @@ impl Piece {
         Ok(())
     }
 
-    /// The piece as a dictionary of arrays.
     pub fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let (columns, mut missing) = (PyDict::new(py), Vec::new());
         for (column, pages) in self.columns {

@@ -15,10 +15,7 @@ pub struct TooMuchMemory {
     pub available: u64,
 }
 
-/// Checks that `needed` bytes are available, where the system says how many are.
-///
-/// # Errors
-/// If fewer are available; `what` begins the message.
+/// Checks that `needed` bytes are available, where the system says how many are; `what` begins the message.
 pub fn check(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> {
     match available() {
         Some(available) if needed > available => Err(TooMuchMemory { what: what.into(), needed, available }),
@@ -27,9 +24,6 @@ pub fn check(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> 
 }
 
 /// Checks the limit on address space (`ulimit -v`), against which untouched buffers and arenas count in full.
-///
-/// # Errors
-/// If it leaves fewer than `needed` bytes; `what` begins the message.
 pub fn check_address_space(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> {
     match of_address_space() {
         Some(available) if needed > available => Err(TooMuchMemory { what: what.into(), needed, available }),
@@ -52,8 +46,7 @@ pub fn read_text(from: impl Read, most: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Bytes that this process can still take: the least of the machine's memory, its control groups and its address space.
-/// `None` where the system does not tell.
+/// Bytes that this process can still take: of the machine, its control groups and its address space, the least.
 pub fn available() -> Option<u64> {
     [of_machine(), of_control_groups(), of_address_space()].into_iter().flatten().min()
 }

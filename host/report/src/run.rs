@@ -167,10 +167,7 @@ impl RunView {
         }
     }
 
-    /// Adds the events of another view. Associative and commutative.
-    ///
-    /// # Errors
-    /// When the views are of detectors with different numbers of lanes, or over different numbers of the events.
+    /// Adds the events of another view with as many lanes and the same axis. Associative and commutative.
     pub fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
         if self.lanes.len() != other.lanes.len() || self.against != other.against {
             return Err(MergeError);

@@ -109,22 +109,19 @@ fn backend() -> impl TypedValueParser<Value = Backend> {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Backend")]
 pub struct BackendArgs {
-    /// Decode with cpu, which is fast; reference, plain and slow, to check the others; emulated, the GPU's kernels on
-    /// the CPU, slow; cuda, the kernels on an NVIDIA GPU; auto: cuda where there is a GPU, else cpu. All give the same
-    /// bits.
+    /// Decode with cpu, fast; reference, plain and slow, to check others; emulated, the GPU's kernels on the CPU, slow;
+    /// cuda, the kernels on an NVIDIA GPU; or auto, cuda where there is a GPU, else cpu. All give the same bits.
     #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
     /// Threads, on a GPU streams; 0: one a core, and 3 streams [default: 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: Option<u16>,
-    /// Kernels that emulated and cuda run: allen, seven kernels in nine launches, or fused, one for ordinary events
-    /// that keeps everything in shared memory and one for the others. Results are the same [default: on a GPU fused,
-    /// else allen].
+    /// Kernels of emulated and cuda: allen, seven in nine launches, or fused, one for ordinary events that keeps
+    /// everything in shared memory and one for the others, with the same results [default: on a GPU fused, else allen].
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
     pub pipeline: Option<Pipeline>,
     /// Set a parameter of the backend, as --set cpu.simd=avx2 or --set cluster.block_x=64, or the layout of batches in
-    /// memory, --set layout=mep [default: as they are read]; hits never change. `ut-decode sweep --list` shows the
-    /// parameters.
+    /// memory, --set layout=mep [default: as they are read]; hits never change. `ut-decode sweep --list` lists them.
     #[arg(long = "set", value_name = "PARAMETER=VALUE")]
     pub set: Vec<String>,
 }
@@ -139,8 +136,7 @@ impl BackendArgs {
         self.pipeline.unwrap_or_else(|| Pipeline::default_for(self.backend))
     }
 
-    /// Returns the parameters, `threads` a decoder unless `--set cpu.threads` differs; ends the program on wrong
-    /// values.
+    /// Returns the parameters, `threads` a decoder unless `--set cpu.threads` differs; ends the program on errors.
     pub fn config(&self, threads: usize) -> Parameters {
         let mut config = Parameters::default().with_cpu_threads(threads);
         if let Some(pipeline) = self.pipeline {

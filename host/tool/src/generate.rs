@@ -50,8 +50,7 @@ pub struct Args {
     /// Version of the geometry file: 0 has the slopes dx/dy by layer, 1 by sector.
     #[arg(long, value_name = "V", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=1))]
     geometry_version: u16,
-    /// Write events.mep, MEP packets, instead of events.mdf. They have no mark: decode them with --boards and
-    /// --geometry.
+    /// Write MEP packets, events.mep, not events.mdf; they have no mark, so decode them with --boards and --geometry.
     #[arg(long)]
     mep: bool,
     /// Compress each event in blocks, as ROOT does (blocks: zlib, zstd and lz4 in turn), or the whole file (zstd, to

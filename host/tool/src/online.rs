@@ -38,13 +38,11 @@ pub struct OnlineArgs {
     pub tune: Option<String>,
 }
 
-/// Work to be done, and how long.
 pub struct Work<'t> {
     pub subject: Subject,
     pub tables: &'t DetectorTables,
     pub options: DecodeOptions,
     pub events: Vec<EventBatch>,
-    /// The default, as text.
     pub default: String,
     pub source: String,
     pub duration: Duration,

@@ -31,8 +31,7 @@ enum Identity {
 }
 
 impl Identity {
-    /// Returns the identity of a file that is read (`-`: standard input); `None` of folders, FIFOs, devices and no
-    /// file.
+    /// Returns the identity of a regular file that is read, `-` for standard input; `None` of anything else.
     fn of_input(path: &Path) -> Option<Self> {
         if is_stdout(path) {
             return Self::of_open(&io::stdin());
@@ -40,8 +39,7 @@ impl Identity {
         Self::of(path, &path.metadata().ok()?)
     }
 
-    /// Returns the identity of a file to write (`-`: standard output), there or not; `None` of folders, FIFOs and
-    /// devices.
+    /// Returns the identity of a file to write, there or not, `-` for standard output; `None` of folders and devices.
     fn of_output(path: &Path) -> Option<Self> {
         if is_stdout(path) {
             return Self::of_open(&io::stdout());

@@ -20,7 +20,6 @@ use crate::output::{number, say};
 use crate::trial;
 use tuner::fnv::Fnv;
 
-/// Seed of the embedded sample.
 const SEED: u64 = 1;
 
 /// Most events of the input that are kept in memory.
@@ -72,13 +71,11 @@ impl Feeding<'_> {
         Ok(memory::check_address_space(what, needed + expected as u64 + memory::arenas(threads))?)
     }
 
-    /// Events of the largest batch.
     fn largest(&self) -> usize {
         self.sizes.iter().copied().max().unwrap_or(1) as usize
     }
 }
 
-/// A sample with its source.
 pub struct Loaded {
     pub detector: Detector,
     /// Events as they were read.
@@ -141,7 +138,6 @@ impl Loaded {
         feeding.sizes.iter().map(of).collect()
     }
 
-    /// Returns the reference's result.
     pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let once = laid_out(&Parameters::default().with_batches(256, layout), &self.events, n_events)?;
@@ -167,7 +163,6 @@ pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String 
     format!("{source} ({hash})")
 }
 
-/// Returns `n` events of a profile as one batch.
 pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatch, Failure> {
     memory::check(format!("a sample of {n} events"), LITTLE)?;
     let mut builder = BatchBuilder::new();

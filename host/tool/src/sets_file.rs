@@ -3,7 +3,6 @@
 use serde::Serialize;
 use tuner::workloads::Features;
 
-/// Sets of one backend and machine.
 #[derive(Debug, Serialize)]
 pub struct SetsFile {
     pub backend: String,

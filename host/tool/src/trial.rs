@@ -25,8 +25,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sample")]
 pub struct EventsArgs {
-    /// MDF files or Allen-layout dumps to decode, with the tables of ut-decode.toml or --config; none: 1000 synthetic
-    /// events.
+    /// MDF files or Allen-layout dumps, with the tables of ut-decode.toml or --config; none: 1000 synthetic events.
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Profile of the synthetic events: how busy they are.
@@ -47,7 +46,6 @@ impl EventsArgs {
         args.load(&self.files)
     }
 
-    /// Returns the detector, the events, and their name.
     pub fn load(&self) -> Result<(Detector, Vec<EventBatch>, String), Failure> {
         let (detector, name) = (self.detector()?, self.source());
         let events = if self.files.is_empty() {

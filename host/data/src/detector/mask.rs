@@ -52,10 +52,7 @@ impl Mask {
         Self::parse(&text, tables).map_err(error)
     }
 
-    /// Reads the text of a mask.
-    ///
-    /// # Errors
-    /// The line, from 1, that names nothing that this detector has, and why.
+    /// Reads the text of a mask; the error is the line, from 1, that names nothing of this detector, and the reason.
     pub fn parse(text: &str, tables: &DetectorTables) -> Result<Self, (usize, String)> {
         let mut named = Vec::new();
         for (i, line) in text.lines().enumerate() {

@@ -194,8 +194,7 @@ impl DetectorTables {
         self.groups.as_slice()
     }
 
-    /// The smaller of `max_hits` and the most hits that `n_events` events of this detector can have: a bank of at most 64 KiB
-    /// from each board, two bytes a hit. Inputs that claim more banks than boards do not raise it.
+    /// Lowers `max_hits` to the most hits of `n_events` events: a bank of at most 64 KiB a board, two bytes a hit.
     pub fn hits_at_most(&self, n_events: usize, max_hits: usize) -> usize {
         const HITS_OF_BANK: usize = 1 << 15;
         max_hits.min(n_events.saturating_mul(self.boards().n_boards() * HITS_OF_BANK))

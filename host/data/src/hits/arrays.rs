@@ -10,16 +10,13 @@ use crate::detector::BankVersion;
 
 const N_ARRAYS: usize = 7;
 
-/// The hits of a batch: seven arrays with a common stride in one block of 32-bit words, 28 bytes a hit.
+/// The hits of a batch (`docs/format.md`): seven arrays with a common stride in one block of words, 28 bytes a hit.
 ///
-/// The hits of sector group `g` of event `e` are `offsets[e * n_groups + g] .. offsets[e * n_groups + g + 1]`.
-/// The capacity is declared once; decoding into a `UtHits` allocates nothing.
+/// The hits of sector group `g` of event `e` are `offsets[e * n_groups + g] .. offsets[e * n_groups + g + 1]`. The
+/// capacity is declared once; decoding into a `UtHits` allocates nothing.
 ///
 /// [`iter`](Self::iter), [`of_event`](Self::of_event), [`of_layer`](Self::of_layer) and [`of_group`](Self::of_group)
-/// read it hit by hit, as [`Hit`](super::Hit)s; these have their clusters where [`with_clusters`](Self::with_clusters)
-/// asked for them.
-///
-/// Source: `docs/format.md`.
+/// read it hit by hit, as [`Hit`](super::Hit)s, with clusters if [`with_clusters`](Self::with_clusters) asked for them.
 #[derive(Clone, Debug)]
 pub struct UtHits {
     block: Block,

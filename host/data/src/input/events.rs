@@ -40,13 +40,12 @@ impl Events {
         Ok(self.parser.event())
     }
 
-    /// The next batch, of at most `max_events` events (at least 1) and about 5 MB, or `None` after the last; where its events
-    /// come from, and a number of hits that it does not exceed. After an error there are no further batches.
-    ///
-    /// The banks lie in the reader's memory: [`to_allen`](super::to_allen) copies them.
+    /// The next batch, of at most `max_events` events (at least 1) and about 5 MB, the origins of its events, and an
+    /// upper limit of its hits; `None` after the last. The banks lie in the reader's memory:
+    /// [`to_allen`](super::to_allen) copies them.
     ///
     /// # Errors
-    /// As [`Self::next_event`]. The events before come first, as a batch.
+    /// Same errors as [`Self::next_event`], after a batch of the events before.
     pub fn next_batch(&mut self, max_events: usize) -> Result<Option<Part<'_>>, InputError> {
         while !self.parser.collect(&mut self.seen, &mut None)? {
             if !self.next_chunk(max_events)? {

@@ -29,7 +29,6 @@ use ut_decoders::job::{Done, Reached};
 use ut_files::EventTable;
 use ut_report::Detector;
 
-/// Failures that are listed at the end.
 pub const LISTED_FAILURES: usize = 100;
 
 const LISTED_RUNS: usize = 100;

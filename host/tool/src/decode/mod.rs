@@ -78,8 +78,7 @@ pub struct Args {
     /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
     #[arg(long)]
     keep_going: bool,
-    /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and count them
-    /// (docs/tables.md).
+    /// Leave out and count hits on the strips, sectors, lanes and boards that this text file names (docs/tables.md).
     #[arg(long, value_name = "FILE")]
     mask: Option<PathBuf>,
     /// Skip checksum verification.

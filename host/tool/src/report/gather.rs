@@ -87,7 +87,6 @@ impl Work for Worker<'_> {
     }
 }
 
-/// Adds the troubles of a batch, bank by bank.
 fn add_troubles(
     filler: &mut RunFiller,
     tables: &DetectorTables,

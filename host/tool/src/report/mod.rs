@@ -236,8 +236,7 @@ fn check_inputs<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Fail
     Ok(())
 }
 
-/// Sums up the files of a run, and those of `others`, else takes the sums of `reference`, which must be of the same
-/// tables; and reads the mask.
+/// Sums up the files of a run and of `others`, or takes `reference`, of the same tables; reads the mask.
 fn gather(
     args: &Args,
     files: &[PathBuf],

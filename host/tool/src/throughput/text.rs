@@ -102,7 +102,6 @@ pub fn several(results: &[Throughput]) -> String {
     format!("\n{}\na batch alone, on one decoder; events/s of all decoders together\n", table(&rows))
 }
 
-/// Describes the three modes and the kernels.
 pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Counted>) -> String {
     let unknown = || "unknown".to_owned();
     let share =
