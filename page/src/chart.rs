@@ -70,7 +70,7 @@ pub struct Choices {
     pub keys: Vec<u64>,
     /// Number of keys, from the first, whose names get a ▲. A key may come once more behind them.
     pub marked: usize,
-    /// By key: the values of the bins, 0 for those that are missing.
+    /// Values of the bins, by key; missing ones are 0.
     pub values: Vec<Vec<u64>>,
 }
 
@@ -316,7 +316,7 @@ impl Chart {
         self.level(name, (0.0, to), y)
     }
 
-    /// Draws bars that lie, from the top, each with its name.
+    /// Draws horizontal bars, from the top, each with its name.
     #[must_use]
     pub fn lying_bars(self, name: &str, names: &[String], values: &[f64]) -> Self {
         self.lie(name, Look::Bars, names, values)
@@ -393,7 +393,7 @@ fn packed(rows: &[Vec<u64>]) -> String {
     base64(&deflate.finish().unwrap_or_default())
 }
 
-/// Reads the histograms of [`Choices`] from the data of a page, for programs that read pages. Nothing for other text.
+/// Reads the histograms of [`Choices`] from the data of a page, for programs that read pages; `None` for other text.
 pub fn unpack(text: &str) -> Option<Vec<u64>> {
     let bytes = bytes_of(text)?;
     let mut unpacked = Vec::new();

@@ -221,7 +221,7 @@ fn paint(chart: &Chart, canvas: &Canvas, lines: &[Vec<String>], svg: &mut String
         let (mut x, y) = if chart.areas.is_some() { alike(x, y, (wide, tall)) } else { (x, y) };
         let sides = chart.areas.as_ref().and_then(|areas| areas.sides.as_ref());
         if sides.is_some() {
-            // Seen from behind.
+            // The map is seen from behind.
             (x.low, x.high) = (x.high, x.low);
         }
         let mut plot: Plot<'_> = ChartBuilder::on(&root)

@@ -60,7 +60,7 @@ impl Page {
         let _ = writeln!(self.body, "<p>{}</p>", escaped(text));
     }
 
-    /// A paragraph beside the point, such as how to read a chart.
+    /// A paragraph of remarks, such as how to read a chart.
     pub fn note(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p class=\"note\">{}</p>", escaped(text));
     }
@@ -185,7 +185,7 @@ impl Page {
         self.body += "</div>\n";
     }
 
-    /// What comes until [`Self::end_details`] is folded away under a line that unfolds it.
+    /// Folds all that follows, until [`Self::end_details`], away under a line that unfolds it.
     pub fn begin_details(&mut self, summary: &str) {
         let _ = writeln!(self.body, "<details><summary>{}</summary>", escaped(summary));
     }

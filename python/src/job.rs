@@ -46,7 +46,7 @@ impl Work for Worker<'_> {
             *hits = spare;
         }
         let has_room = hits.stride() >= max_hits && hits.max_events() >= n_events;
-        // Some more for the next ones.
+        // Makes room for somewhat larger batches to come.
         if has_room { Ok(()) } else { hits.try_reserve(n_events, max_hits + max_hits / 4) }
     }
 
@@ -65,7 +65,7 @@ impl Work for Worker<'_> {
         let Decoded { batch, origins, hits, report, .. } = decoded;
         let rows = Rows { files: &[], origins, meta: batch.meta, hits, tables: &task.tables };
         let encoded = encoder.as_mut().map(|encoder| encoder.encode(&rows)).transpose()?;
-        // What is in a file needs no columns.
+        // A file of hits needs no columns.
         let made = if encoded.is_none() { task.columns.make(&task.tables, hits) } else { Vec::new() };
         let none = UtHits::try_with_capacity(0, task.tables.n_groups(), 0)?;
         let none = if task.columns.need_clusters() { none.try_with_clusters()? } else { none };
@@ -164,7 +164,7 @@ impl Pieces<'_> {
                     let is_of = |(place, _): &(Place, Damage)| {
                         place.event == origin.event && task.names.get(origin.file as usize) == Some(&place.file)
                     };
-                    // They come in the order of the events.
+                    // Damages come in the order of the events.
                     piece.damages.extend(from_fn(|| damages.next_if(is_of)));
                 }
                 next = end;
@@ -215,7 +215,7 @@ fn make_pieces(task: &Task, step: Option<(u64, u64)>, stop: &AtomicBool, send: &
     let wrong = || pieces.seen.check(&task.tables).err();
     let failed = failed.or_else(|| Some(wrong()?.into()));
     if let Some(failure) = failed {
-        // Who asked for everything gets the error instead; the others, what was there before it.
+        // Without steps, the caller gets the error instead of hits; else after the hits before it.
         if step.is_none() || pieces.flush() {
             let _ = send.send(Err(failure));
         }

@@ -58,7 +58,7 @@ mod _native {
     fn sections(py: Python<'_>, path: PathBuf, events: u64) -> PyResult<Vec<Section>> {
         let found = wait_for(py, &AtomicBool::new(false), None, move || {
             if is_read_once(&path) {
-                // Others open it again, and would get what is left of it.
+                // Other processes open the file again, and would get the rest of it.
                 return Err(Failure::Value(format!("plan: {} can be read only once", path.display())));
             }
             Ok(input::sections(&path, events)?)

@@ -63,7 +63,7 @@ impl Pages {
     }
 
     fn grow(&mut self, needed: usize) -> io::Result<()> {
-        // What is not written takes no memory.
+        // Room that is not written takes no memory.
         let wanted = rounded(needed.max(2 * self.map.len()));
         let options = RemapOptions::new().may_move(true);
         // SAFETY:
@@ -93,7 +93,7 @@ fn of_size(bytes: usize) -> io::Result<MmapMut> {
 
 fn advise(map: &MmapMut) {
     if map.len() >= HUGE {
-        // Without it everything works the same, a little slower.
+        // Without huge pages everything works, a little slower.
         let _ = map.advise(Advice::HugePage);
     }
 }

@@ -22,7 +22,7 @@ use crate::pages::{Pages, Pool};
 enum Source {
     /// The decoder wrote them.
     Hits(fn(&UtHits) -> &[u8]),
-    /// They follow from what the decoder wrote, and from the tables.
+    /// Bytes that follow from the decoder's, and from the tables.
     Detector(DetectorColumn),
 }
 
@@ -109,7 +109,7 @@ impl Columns {
             let values = column.values(tables, hits);
             match column.kind() {
                 ColumnType::U16 => values.to_byte_slice().to_vec(),
-                // They fit, but for those that are missing: of clusters of v4 banks, which Python masks.
+                // All values fit but missing ones: clusters of v4 banks, which Python masks.
                 ColumnType::U8 | ColumnType::Bool => values.into_iter().map(|value| value as u8).collect(),
             }
         };
@@ -283,7 +283,7 @@ impl Piece {
 /// Lists the damage of events: file, event, bank, byte of the file, message.
 pub fn damages<'py>(py: Python<'py>, damages: &[(Place, Damage)]) -> PyResult<Bound<'py, PyList>> {
     let rows = damages.iter().map(|(place, damage)| {
-        // As the inputs are named.
+        // Files are named as the inputs are.
         (place.file.as_os_str(), place.event, damage.bank(), place.byte, damage.to_string())
     });
     PyList::new(py, rows.collect::<Vec<_>>())

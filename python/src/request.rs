@@ -57,7 +57,7 @@ impl Part {
         }
     }
 
-    /// Returns the number of bytes, of files those on the disk.
+    /// Returns the number of bytes, for files on the disk.
     fn bytes(&self) -> u64 {
         match self {
             Self::File(path) => path.metadata().map_or(0, |meta| meta.len()),
@@ -129,7 +129,7 @@ const MAX_BATCH: usize = 1 << 20;
 /// Upper limit of the number of threads.
 const MAX_THREADS: usize = 1024;
 
-/// A request that can be done.
+/// A request that was checked.
 pub struct Task {
     pub parts: Vec<InputPart>,
     pub names: Vec<PathBuf>,

@@ -67,7 +67,7 @@ impl Tables {
     #[pyo3(signature = (boards, geometry, *, grouping = "y-rows", trust = false))]
     fn new(py: Python<'_>, boards: PathBuf, geometry: PathBuf, grouping: &str, trust: bool) -> PyResult<Self> {
         let grouping = grouping.to_owned();
-        // They may be pipes.
+        // The files may be pipes.
         wait_for(py, &AtomicBool::new(false), None, move || {
             let files = [boards, geometry];
             Self::make((Boards::read(&files[0])?, Geometry::read(&files[1])?), &grouping, trust, Some(files))

@@ -131,7 +131,7 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
                 raise ValueError("splits with different tables cannot be decoded together")
         options = first.options | options
     if tables is None:
-        raise TypeError("tables: which detector the banks come from is not known; Tables(boards, geometry)")
+        raise TypeError("tables: say which detector the banks come from, with Tables(boards, geometry)")
     if not isinstance(tables, Tables):
         raise TypeError(f"tables must be Tables, not {type(tables).__name__}")
     request = DEFAULTS | checked(options)

@@ -64,11 +64,11 @@ impl Fill {
 pub struct Flow {
     /// From the first item to the last result.
     pub elapsed: Duration,
-    /// Makes the items: one thread at a time, of those that work.
+    /// Stage that makes the items: one thread at a time, of those that work.
     pub source: Stage,
-    /// Works on them.
+    /// Stage that works on the items.
     pub work: Stage,
-    /// Takes the results.
+    /// Stage that takes the results.
     pub consumer: Stage,
     /// Results that waited for the consumer, or for an earlier one.
     pub finished: Fill,
@@ -169,7 +169,7 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
         };
         let started = workers.iter().take(most).take_while(|work| starts(work)).count();
         lock(worked).threads = started.max(1);
-        // Only the workers have it: when those end, nothing comes any more.
+        // Only the workers keep senders: when they end, the channel closes.
         drop(results);
         let mut take = |result| {
             let begin = Instant::now();

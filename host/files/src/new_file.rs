@@ -47,7 +47,7 @@ pub fn remove_abandoned(folder: &Path) {
         if let Ok(file) = OpenOptions::new().append(true).open(entry.path())
             && file.try_lock().is_ok()
         {
-            // It may be gone meanwhile.
+            // The file may be gone meanwhile.
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -182,9 +182,9 @@ const OPEN_FILES: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd
 /// An open file that is named by its number.
 #[cfg(unix)]
 enum Numbered {
-    /// One of this process.
+    /// An open file of this process.
     Own(std::os::fd::RawFd),
-    /// One of another, under this path.
+    /// An open file of another process, under this path.
     Other(PathBuf),
 }
 

@@ -68,7 +68,7 @@ fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Colum
         match (judge(column), &mut stretch) {
             (Judged::Fails, _) => stretch.get_or_insert_default().add(column),
             (Judged::Fine, _) => found.extend(stretch.take()),
-            // It extends the stretch in time, but is no evidence.
+            // The column extends the stretch in time, but is no evidence.
             (Judged::Follows, Some(stretch)) => stretch.numbers = both(stretch.numbers, column.numbers),
             (Judged::Follows | Judged::Unknown, _) => {}
         }

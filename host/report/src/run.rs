@@ -122,7 +122,7 @@ pub struct RunView {
     pub lane_hits_of_layer: Vec<Vec<u64>>,
     /// Events by their hits, by layer, and last over all.
     pub hits_of_event: Vec<Bins<u64>>,
-    /// Number of an event that `spans` are over.
+    /// Axis of `spans`: number or place of the events.
     pub against: Against,
     /// Events with a number, in bins.
     pub spans: Bins<Span>,
@@ -307,7 +307,7 @@ mod tests {
             view
         };
         let (mut odd, even) = (view(1), view(2));
-        // As many as would take minutes one by one.
+        // One by one, so many sums would take minutes.
         odd.merge(&even).unwrap();
         let expected = |board: u32| if board == 0 { 6 } else { 3 };
         assert_eq!((odd.troubles.len(), odd.error_banks.len()), (2 * N as usize + 1, 2 * N as usize + 1));

@@ -192,7 +192,6 @@ impl From<Name> for PathBuf {
     }
 }
 
-/// Sums in a file.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     format: String,
@@ -229,7 +228,7 @@ pub enum SumsError {
     NoSums {
         /// Name of the file.
         name: String,
-        /// Damage.
+        /// Fault that was found.
         why: String,
     },
     /// Two are the same part of a job.
@@ -370,7 +369,7 @@ impl Sums {
             versions: self.versions.iter().map(|(file, of)| (file.into(), of.clone().into_iter().collect())).collect(),
         };
         let mut packed = zstd::Encoder::new(Vec::new(), 1)?;
-        // Without it, a flipped bit would be another number on the page.
+        // Without a checksum, a flipped bit would be another number on the page.
         packed.include_checksum(true)?;
         let text = serde_json::to_vec(&kept)?;
         if text.len() as u64 > MOST_BYTES {

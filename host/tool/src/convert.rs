@@ -259,7 +259,7 @@ impl Writer {
     }
 }
 
-/// Returns the header and the banks of an event in an MDF file; `format`: of banks that do not say it.
+/// Returns header and banks of an event for an MDF file; banks that do not tell their format get `format`.
 pub fn for_mdf<'a>(
     event: &RawEvent<'a>,
     format: Option<BankVersion>,

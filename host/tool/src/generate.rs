@@ -190,7 +190,7 @@ impl Maker<'_> {
         }
         let mut bytes = writer.finish()?;
         if !chosen.is_empty() {
-            // ODIN's is the first.
+            // The MFP of ODIN is the first.
             all.insert(0, 0);
             let mfps: Vec<usize> = chosen.into_iter().map(|source| source + 1).collect();
             self.corruptor.damage_packet(first, n, &mut bytes, &all, &mfps);
@@ -199,13 +199,13 @@ impl Maker<'_> {
         Ok(bytes)
     }
 
-    /// Compresses the bytes where the whole file is, and counts events, unless the file ends in them.
+    /// Cuts and compresses the bytes as the fault and the options say; counts events that stay whole.
     fn end(&mut self, event: u64, n: u64, end: Option<Fault>, bytes: &mut Vec<u8>) {
         if end == Some(Fault::Cut) {
             bytes.truncate(bytes.len() / 3);
         }
         if self.args.pack == Some(Packing::Zstd) {
-            // A frame each: streams may have any number of them.
+            // Each call makes a frame of its own: a stream may have any number.
             *bytes = zstd::bulk::compress(bytes, 3).unwrap_or_default();
         }
         if end == Some(Fault::Stream) {

@@ -81,7 +81,7 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         for entry in std::fs::read_dir(path).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            // What cannot be looked at, as a link to nowhere, is an input: opening it says what is wrong.
+            // A file that cannot be looked at, as a link to nowhere, is an input: opening it says what is wrong.
             if name.starts_with('.') || entry.path().metadata().is_ok_and(|meta| !meta.is_file()) {
                 continue;
             }

@@ -98,7 +98,7 @@ fn kernels(unit: &Unit) -> Vec<(Kernel, String)> {
         }
         match kernel {
             Kernel::CountHits if *unit != Unit::LADDER => all.push((kernel, unit.bins8())),
-            // The same in both layouts: clustering does not look at the layout.
+            // Clustering does not depend on the layout.
             Kernel::ClusterAndPredecode if unit.version == BankVersion::V5 => all.push((kernel, Unit::WIDE.to_owned())),
             _ => {}
         }

@@ -142,7 +142,7 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
     Ok(())
 }
 
-/// Starts the tuner from what was found; says from what.
+/// Starts the tuner from stored values, and describes them.
 fn start(tuner: &Tuner, found: Result<Vec<Found>, StoreError>, name: impl Fn(&Config) -> String) -> String {
     let found = match found {
         Ok(found) => found.into_iter().next(),

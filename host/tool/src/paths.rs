@@ -154,7 +154,7 @@ pub fn check(matches: &ArgMatches) -> Result<(), String> {
         let Some(identity) = Identity::of_output(output) else { continue };
         let same = |(other, value): &(String, OsString)| {
             let is = |of: Option<Identity>| of.as_ref() == Some(&identity);
-            // What is not there is no input: `--format csv --output csv`.
+            // Values that name no file are no inputs: `--format csv --output csv`.
             let is_input = || named(value).any(|path| is(Identity::of_input(&path)));
             if is_output(other) { is(Identity::of_output(Path::new(value))) } else { is_input() }
         };

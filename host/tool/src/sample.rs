@@ -199,7 +199,7 @@ pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<E
             break;
         }
     }
-    // Skipping banks is fast, and no measurement.
+    // A pass that skips the banks of another version is fast, and no measurement.
     check_versions(detector, source.seen()).next().map_or(Ok(()), Err)?;
     check_makers(detector, source.seen())?;
     if detector.is_embedded() && source.seen().measured > 0 {

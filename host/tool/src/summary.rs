@@ -229,7 +229,7 @@ impl Totals {
 /// Names of [`Flow::stages`].
 const STAGES: [&str; 3] = ["reading", "decoding", "writing"];
 
-/// Returns how busy each stage was: the one that always is limits the rate.
+/// Returns how busy each stage was: a stage at 100 % limits the rate.
 fn flow_text(flow: &Flow) -> String {
     let stage = |(name, stage): (&str, Stage)| {
         let threads = if stage.threads > 1 { format!(" of {} threads", stage.threads) } else { String::new() };

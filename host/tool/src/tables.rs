@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .filter(|(_, lanes)| lanes.iter().all(|slot| slot.chan_id == 0))
         .map(|(board, _)| board)
         .collect();
-    // Of format v4 a quarter of the ids is not in use.
+    // Format v4 leaves a quarter of the ids unused.
     let (boards, geometry) = (tables.boards(), tables.geometry());
     if boards.version == BankVersion::V5 && !idle.is_empty() {
         odd.push(format!("{} without any lane: {}", count(idle.len(), "board"), list(&idle)));

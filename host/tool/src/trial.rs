@@ -125,7 +125,7 @@ impl RuleArgs {
             usage("--zone must be at least 0 and below 100 %");
         }
         if looks.iter().any(|look| !(4..=100_000).contains(look)) || !looks.is_sorted_by(|a, b| a < b) {
-            usage("--looks must be ascending numbers of blocks from 4 to 100000");
+            usage("--looks must be ascending numbers of blocks from 4 to 100,000");
         }
         Plan {
             rules: Rules {

@@ -21,7 +21,7 @@ const LARGEST: u64 = 32 << 20;
 /// Strips whose hits are left out.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Mask {
-    /// A bit a ChannelID.
+    /// One bit per ChannelID.
     bits: Vec<u64>,
 }
 

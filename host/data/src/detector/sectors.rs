@@ -7,7 +7,7 @@ const N_CHANNELS: usize = 1 << 12;
 
 const NONE: u16 = u16::MAX;
 
-/// A lane by its board.
+/// A lane of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BoardAndLane {
     /// The board, 0…239 (v5: 0…215).
@@ -73,9 +73,9 @@ fn lane_of(channel: ChannelId) -> Lane {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SectorPlaces {
-    /// By sector id.
+    /// Places by sector id.
     pub places: Vec<SectorPlace>,
-    /// By bits 9–20 of a `ChannelID`: the sector id, or [`NONE`].
+    /// Sector ids, or [`NONE`], by bits 9–20 of a `ChannelID`.
     of_channel: Vec<u16>,
 }
 

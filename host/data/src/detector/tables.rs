@@ -112,7 +112,7 @@ impl DetectorTables {
         #[cfg(feature = "synth")]
         {
             let theirs = crate::synth::detector(self.boards.version, self.geometry.version);
-            // As files, because reading fills in what a geometry of the first version lacks.
+            // Compared as files, because reading fills in what a geometry of the first version lacks.
             (theirs.0 == self.boards, theirs.1.to_bytes() == self.geometry.to_bytes())
         }
         #[cfg(not(feature = "synth"))]

@@ -27,7 +27,7 @@ pub struct Hit {
     pub cluster: Option<Cluster>,
 }
 
-/// Hits in their order.
+/// Iterator over hits, in their order.
 #[derive(Clone, Debug)]
 pub struct HitIter<'a> {
     hits: &'a UtHits,

@@ -133,7 +133,7 @@ impl Read for Unpacked {
             (self.block, self.at) = (Block::default(), 0);
             self.block = match self.blocks.recv() {
                 Ok(Ok(block)) => block,
-                // What is wrong with the file is wrong in any memory.
+                // The file has this error in any amount of memory.
                 Ok(Err(error)) if !takes_more_memory(&error) => {
                     self.ended = true;
                     return Err(error);
@@ -204,7 +204,7 @@ mod tests {
         opened.input.read_to_end(&mut bytes).unwrap();
         assert!(bytes == zeros);
         drop(opened);
-        // Half of them for each file, one in each hand, and one that a thread of the pool held when another asked.
+        // Half of the blocks for each file, one in the hands of either thread, and one more for a race for the pool.
         assert!(pool.len() <= WAITING / BLOCK / 2 + 3, "{} blocks", pool.len());
     }
 
@@ -275,7 +275,7 @@ mod tests {
         let error = ahead.reach(&parts, 1, &read).unwrap().input.read_to_end(&mut found).unwrap_err();
         assert!(error.to_string().contains("truncated?"), "{error}");
         assert!(!found.is_empty() && bytes.starts_with(&found));
-        // It was not read twice to find that out.
+        // The file was not read twice to find the error.
         assert_eq!(read.load(Ordering::Relaxed), packed.len() as u64 - 9);
     }
 }

@@ -12,7 +12,7 @@ pub enum BuildError {
     Full,
     #[error("bank {bank} has a payload of {bytes} bytes; a batch holds at most 65535")]
     Payload { bank: usize, bytes: usize },
-    #[error("events of the batch are listed: a copy in another layout has all of them")]
+    #[error("the batch selects events, but a copy in another layout has all of them: take the selection off first")]
     Selected,
 }
 

@@ -16,7 +16,7 @@ pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<
     pieces.sort_by_key(|(_, piece)| std::cmp::Reverse(piece.len()));
     let mut pieces = pieces.into_iter();
     let mut state = [Checksum::default(); ELEMENTS];
-    // What is left of the current pieces, in words, then in bytes; and the place of their sum.
+    // The rest of the current pieces, in words, then in bytes, and the place of their sum.
     let mut slots: [Slot<'a>; ELEMENTS] = [Slot::default(); ELEMENTS];
     loop {
         let mut busy = 0;

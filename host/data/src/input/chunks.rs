@@ -258,9 +258,9 @@ impl Chunks {
         if data.len() < tables {
             data.resize(tables, 0);
         }
-        // What is behind it in `data` is of an earlier chunk: bytes that are new to the process cost time.
+        // Bytes behind `end` are of an earlier chunk: bytes that are new to the process cost time.
         let mut end = tables;
-        // Bytes of dumps, and those that come when events are unpacked.
+        // Bytes of dumps, and those that events grow by when they are unpacked.
         let mut more = 0;
         while spans.len() + dumps.len() < self.max_events
             && end - tables + more < MAX_BYTES

@@ -36,7 +36,7 @@ impl Packet {
         let times = if self.left { (SLICE / bytes.max(1)).max(1) } else { 1 };
         let mut end = from.saturating_add(step.saturating_mul(times as usize)).min(self.n_events);
         let bytes = |end| self.senders().map(|sender| sender.bytes(&(from..end)).len() as u64).sum::<u64>();
-        // What comes out of a slice takes many times its bytes, so that the mean of all events will not do.
+        // The output of a slice takes many times its bytes: the mean over all events does not bound it.
         while end > from + 1 && bytes(end) > MAX_BYTES as u64 {
             end = from + (end - from) / 2;
         }

@@ -98,7 +98,7 @@ enum Fate {
     Skipped,
 }
 
-/// An MFP, its first event and how many it has.
+/// An MFP with its first event and the number of its events.
 struct Source {
     fate: Fate,
     sender: Sender,
@@ -194,7 +194,7 @@ impl Packet {
         if total < tables as u64 || total > cursor.limit {
             let limit = cursor.limit;
             let room = if limit == u64::MAX { String::new() } else { format!(", and {limit} bytes are there") };
-            return bad(4, format!("a packet size of {total} bytes, where {n} MFPs take {tables} of tables{room}"));
+            return bad(4, format!("its size is {total} bytes; its header and tables take {tables}{room}"));
         }
         let tables = (tables - HEADER) as u64;
         if pass.is_some() && total <= SLICED {
@@ -237,7 +237,7 @@ impl Packet {
             let end = order.get(place + 1).map_or(total, |&next| offset(next));
             let begin = offset(i);
             let Some(gap) = begin.checked_sub(cursor.at).filter(|_| begin <= end && end <= total) else {
-                return bad(HEADER, format!("MFP {i} from byte {begin} to {end} of a packet of {total} bytes"));
+                return bad(HEADER, format!("MFP {i} lies out of order or beyond the packet: from byte {begin} to {end} of {total}"));
             };
             cursor.skip(gap)?;
             match self.read_source(cursor, end - begin, source(i), foreseen)? {
@@ -260,7 +260,7 @@ impl Packet {
             let Some(Source { fate, sender, events: (first, n) }) = found else { continue };
             if (first, n) != (self.first, self.n_events) {
                 let what =
-                    format!("{n} events from {first}, where other MFPs have {} from {}", self.n_events, self.first);
+                    format!("it has {n} events from {first}; other MFPs have {} from {}", self.n_events, self.first);
                 self.damage.get_or_insert(Damage::Fragments { mfp: i, source_id: source(i), what });
                 continue;
             }
@@ -291,7 +291,7 @@ impl Packet {
         foreseen: usize,
     ) -> Result<Result<Source, String>, PacketError> {
         if room < MFP_HEADER as u64 {
-            return Ok(Err(format!("{room} bytes, less than its header of {MFP_HEADER}")));
+            return Ok(Err(format!("it has {room} bytes, fewer than its header, which takes {MFP_HEADER}")));
         }
         // With its tables, where it can be foreseen how long those are: to ask twice costs more than to read.
         let mut head = Vec::new();
@@ -306,13 +306,13 @@ impl Packet {
         let (own_id, align, version) = (u16_at(&head, 16), head[18], head[19]);
         let tables = tables_of(n);
         if size < tables as u64 || size > room {
-            return Ok(Err(format!("a size of {size} bytes, where {tables} are tables and {room} are there")));
+            return Ok(Err(format!("its size is {size} bytes; its tables take {tables}, and {room} are there")));
         }
         if own_id != source_id {
             return Ok(Err(format!("it says that it is of sourceID 0x{own_id:04x}")));
         }
         if align > MAX_ALIGN {
-            return Ok(Err(format!("fragments padded to 2 to the power of {align} bytes")));
+            return Ok(Err(format!("its fragments are padded to 2^{align} bytes; at most 2^{MAX_ALIGN} are possible")));
         }
         cursor.append(tables.saturating_sub(head.len()) as u64, &mut head)?;
         // An MFP with fewer events than foreseen has shorter tables: what was read beyond them is data.
@@ -329,7 +329,7 @@ impl Packet {
             return Ok(Ok(Source { fate: Fate::Skipped, sender, events: (first, n) }));
         }
         if !self.count_tables(n) {
-            return Ok(Err(format!("more than {} MiB of tables of fragments", MOST_TABLES >> 20)));
+            return Ok(Err(format!("the tables of the packet's fragments take more than {} MiB", MOST_TABLES >> 20)));
         }
         let unit = 1u64 << align;
         let pad = |size: u16| (u64::from(size) + unit - 1) & !(unit - 1);
@@ -346,12 +346,12 @@ impl Packet {
         let front = (tables as u64).next_multiple_of(unit) - tables as u64;
         let fits = |front: &u64| data.checked_sub(*front).is_some_and(|left| left == padded || left == padded - last);
         let Some(front) = [0, front].into_iter().find(fits) else {
-            return Ok(Err(format!("fragments of {padded} bytes in {data}")));
+            return Ok(Err(format!("its fragments take {padded} bytes, but it has {data}")));
         };
         // The next source's begin at a multiple of 4 again: kernels read words.
         let kept = self.kept + data.next_multiple_of(4);
         if kept > u64::from(u32::MAX) {
-            return Ok(Err("more than 4 GiB of fragments, offsets have 32 bits".to_owned()));
+            return Ok(Err("the packet's fragments exceed 4 GiB, and offsets have 32 bits".to_owned()));
         }
         let in_packet = front + begin;
         let begin = if cursor.pass.is_some() { in_packet } else { front + self.kept };

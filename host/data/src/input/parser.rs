@@ -79,7 +79,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Begins with a chunk, in place of the one before.
+    /// Begins a chunk, in place of the last one.
     pub(super) fn begin(&mut self, chunk: Chunk, seen: &mut Seen) -> Result<(), InputError> {
         self.waits = false;
         self.cursor.begin(chunk, seen)
@@ -172,7 +172,7 @@ impl Parser {
             }
         }
         self.origins.push(origin);
-        // Not before: the batch that was handed over last does not have this event.
+        // Called only now, because the batch that was handed over last does not have this event.
         if let Some(look) = look {
             look(&event, origin);
         }
@@ -235,7 +235,7 @@ impl Cursor {
         self.ranges.clear();
         match &chunk.content {
             Content::Mdf { data, spans, .. } if self.check => {
-                // Those without a checksum cost no time.
+                // Events without a checksum cost no time.
                 let pieces = spans.iter().map(|span| {
                     let event = &data[span.bytes.clone()];
                     if u32_at(event, 12) == 0 { &[] } else { &event[CHECKED_FROM..] }

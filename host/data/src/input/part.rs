@@ -37,7 +37,7 @@ enum Content {
     Stream(Stream),
 }
 
-/// Some events of a file that lie one behind the other; of a compressed file, all.
+/// Consecutive events of a file; of a compressed file, all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// Bytes of the file, from the beginning of an event or packet to the end of another.

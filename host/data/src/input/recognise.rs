@@ -16,7 +16,7 @@ use super::mdf_format::{u16_at, u32_at};
 use super::packet;
 use crate::detector::table_of;
 
-/// Bytes that are looked at.
+/// First bytes of a file, which tell its kind.
 const BEGIN: usize = 16;
 
 /// Compressions that are taken off, one inside the other.
@@ -317,7 +317,7 @@ struct Unpacked<R> {
 #[cfg(feature = "containers")]
 impl<R: Read> Read for Unpacked<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        // Not `read`, which asks the decoder itself for what is larger than the buffer.
+        // Not `read`, which passes large requests on to the decoder.
         let read = self.input.fill_buf().and_then(|mut there| there.read(bytes));
         let n = read.map_err(|error| {
             let name = self.name;

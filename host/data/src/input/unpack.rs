@@ -6,7 +6,7 @@
 
 const HEADER: usize = 9;
 
-/// Maximum size of an event: some hundred times that of a mean one.
+/// Maximum size of an event: some hundred times the mean.
 pub const MAX_EVENT: usize = 1 << 26;
 
 /// Why a compressed event cannot be unpacked.
@@ -52,12 +52,12 @@ pub fn unpack(packed: &[u8], at: usize, limit: usize, body: &mut Vec<u8>) -> Res
         let error = |what: String| UnpackError { block, byte: at + from, what };
         let left = &packed[from..];
         let Some(header) = left.first_chunk::<HEADER>() else {
-            return Err(error(format!("{} bytes, a block's header takes {HEADER}", left.len())));
+            return Err(error(format!("{} bytes are left, but a block's header takes {HEADER}", left.len())));
         };
         let (compressed, size) = sizes(header);
         let Some(data) = left.get(HEADER..HEADER + compressed) else {
             let there = left.len() - HEADER;
-            return Err(error(format!("{compressed} bytes compressed, but {there} are left of the event")));
+            return Err(error(format!("it takes {compressed} bytes, but {there} are left of the event")));
         };
         let begin = body.len();
         if size > limit - begin.min(limit) {

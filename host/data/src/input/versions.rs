@@ -125,12 +125,12 @@ pub enum Stranger {
     #[error(transparent)]
     Version(#[from] WrongVersion),
     #[error(
-        "{0} of the events were made by ut-decode generate: they belong to its synthetic detector, and these are the tables \
-         of another"
+        "ut-decode generate made {0} of the events: they belong to its synthetic detector, and these are the tables of \
+         another"
     )]
     Generated(u64),
     #[error(
-        "{0} of the events were not made by ut-decode generate, as far as can be seen: their hits would be at the places of an \
+        "as far as can be seen, ut-decode generate did not make {0} of the events: their hits would be at the places of an \
          invented detector"
     )]
     Measured(u64),

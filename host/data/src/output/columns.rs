@@ -29,7 +29,7 @@ pub enum DetectorColumn {
     FirstStrip,
     /// True if the sector's strips are numbered against x.
     Flipped,
-    /// Sector id, 0…1047. Only by its name.
+    /// Sector id, 0…1047. `detector` does not include it.
     SectorId,
 }
 

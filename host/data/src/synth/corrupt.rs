@@ -58,7 +58,7 @@ faults! {
 /// Compression of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Packing {
-    /// Not at all.
+    /// None.
     #[default]
     None,
     /// Each MDF event in blocks, as ROOT makes them.
@@ -122,7 +122,7 @@ pub struct Entry {
 pub struct Ledger {
     /// In the order of the file.
     pub entries: Vec<Entry>,
-    /// By counter of trouble, what a decoder has to report.
+    /// Counts that a decoder has to report, by the name of the trouble.
     pub report: BTreeMap<&'static str, u64>,
     /// Events that can be read.
     pub events: u64,

@@ -60,7 +60,7 @@ pub struct Generator {
     plants: Vec<Plant>,
 }
 
-/// Seed of what plants draw, apart from that of the events: what is not planted stays as it is.
+/// Seed of the plants' own draws, so that planting changes nothing else.
 const PLANTED: u64 = 0x5EED_0F91_A275;
 
 impl Generator {

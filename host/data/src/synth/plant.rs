@@ -24,15 +24,15 @@ pub struct Plant {
 /// Ways in which strips fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ailment {
-    /// They have no hits.
+    /// The strips have no hits.
     Dead,
-    /// They lose half of their hits.
+    /// The strips lose half of their hits.
     Quiet,
-    /// They have one more hit an event, of an ordinary charge.
+    /// The strips have one more hit an event, of an ordinary charge.
     Hot,
     /// Their charges are halved.
     Half,
-    /// They have four more hits an event, of little charge.
+    /// The strips have four more hits an event, of little charge.
     Noise,
 }
 

@@ -34,7 +34,7 @@ fn hits(sector: usize) -> u64 {
 fn charge(sector: usize) -> (u64, u64) {
     let n = hits(sector);
     if sector % 80 == 7 {
-        // Among so many hits a few of 90 000.
+        // The error of this mean is large: a few hits have 90 000.
         return (n * 900, 2 * n * 900 * 90_000);
     }
     let mean = 20 + sector as u64 % 5;
@@ -456,7 +456,7 @@ fn what_differs_is_marked_and_listed_the_most_first() {
     assert_eq!((column(3), column(4)), (vec!["1.01", "∞", "1.01"], vec!["-7.00", "6.00", "0.01"]));
     assert!(listed.iter().all(|(stands_out, _)| *stands_out));
     assert_eq!(listed[1].1[1..3], ["1.00", "0"]);
-    // Those that differ are the same on a terminal and for a program, beside what stands out in either run.
+    // Terminal and JSON name the same differences, beside the outliers of either run.
     let said = text(&both);
     assert!(said.contains("A is run A, B run B: 3 sectors differ by 5 σ or more:\n  sector 11 ("), "{said}");
     assert!(said.starts_with("5 things stand out in A:") && said.contains("\nNothing stands out in B\n"), "{said}");

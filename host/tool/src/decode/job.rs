@@ -63,7 +63,7 @@ pub struct Taker<'a> {
     failures: Vec<Failure>,
     /// Files that could not be read to their end.
     failed: usize,
-    /// The last of them, which may fail more than once.
+    /// The last file that failed, which may fail more than once.
     last_failed: Option<usize>,
     stop: Option<Stop>,
 }

@@ -241,7 +241,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         |reached, file, done| {
             let Some(running) = &mut taker else { return false };
             let goes_on = running.take(reached, file, done);
-            // Of a pipe, the next byte may never come.
+            // The next byte of a pipe may never come.
             if !goes_on
                 && may_wait
                 && !reached.ended

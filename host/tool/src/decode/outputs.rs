@@ -66,7 +66,7 @@ pub struct Outputs {
 #[derive(Default)]
 pub struct Written {
     pub files: Vec<PathBuf>,
-    /// Files of them that lack hits at their end.
+    /// Written files that lack hits at their end.
     pub incomplete: Vec<PathBuf>,
 }
 

@@ -65,7 +65,7 @@ impl Found {
 
 pub struct Finder {
     pub boards: Option<Boards>,
-    /// Format of banks that do not say it.
+    /// Format of banks that do not tell theirs.
     pub format: Option<BankVersion>,
 }
 
