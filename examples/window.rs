@@ -72,7 +72,6 @@ fn hits_near(hits: &UtHits, event: usize, track: Track, window: Window, found: &
     }
 }
 
-/// The hits of a synthetic event.
 fn hits() -> Result<UtHits, Box<dyn std::error::Error>> {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards, geometry, Grouping::YRows)?;

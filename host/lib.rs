@@ -53,10 +53,9 @@
 //!
 //! # Features
 //!
-//! `default-features = false` leaves the decoders `cpu` and `reference`, the input formats, and hits as CSV. `cuda`
-//! adds NVIDIA GPUs, `emulated` the same kernels checked on the CPU, `files` files of hits as CSV, `parquet` also as
-//! Parquet, `synth` a synthetic detector with events, `serde` serialisable options; `cli`, the default, is the tool
-//! `ut-decode`.
+//! `default-features = false` leaves the decoders `cpu` and `reference`, input, and hits as CSV. `cuda` adds NVIDIA
+//! GPUs, `emulated` the same kernels checked on the CPU, `files` files of hits as CSV, `parquet` also as Parquet,
+//! `synth` a synthetic detector with events, `serde` serialisable options; `cli`, the default, is the tool `ut-decode`.
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]

@@ -91,7 +91,7 @@ pub struct Areas {
     pub range: Option<(f64, f64)>,
     /// Groups of areas that stand out: a name, a sign, and indices of areas.
     pub marks: Vec<(String, Sign, Vec<usize>)>,
-    /// Key of the first area, the others follow: the page [names](crate::Page::name_keys) and [choices](Choices::keys)
+    /// Key of the first area, before those of the others: [names](crate::Page::name_keys) and [choices](Choices::keys)
     /// use it.
     pub first_key: Option<u64>,
     /// Names of the left and of the right side of a map that is seen from behind: x grows to the left.
@@ -322,8 +322,8 @@ impl Chart {
         self.lie(name, Look::Bars, names, values)
     }
 
-    /// Draws values with intervals that lie, from the top, each with its name. Ends that are infinite, or so far away
-    /// that the others would be too short to be seen, are cut, and an arrow says so.
+    /// Draws horizontal intervals, from the top, each with its name. Ends that are infinite, or so far away that the
+    /// others would be too short to be seen, are cut, and an arrow says so.
     #[must_use]
     pub fn intervals(self, name: &str, names: &[String], values: &[f64], low: &[f64], high: &[f64]) -> Self {
         self.lie(name, Look::Intervals, names, values).and(Some((low, high)), &[])

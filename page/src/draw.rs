@@ -457,7 +457,6 @@ fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> Drawn {
     Ok(())
 }
 
-/// Corners of a sign around its place, and its colour.
 fn signed(sign: Sign) -> (Vec<(i32, i32)>, RGBColor) {
     let (red, pink) = (RGBColor(0xe0, 0x22, 0x2f), RGBColor(0xc2, 0x25, 0x5c));
     let (corners, colour): (&[(i32, i32)], _) = match sign {
@@ -568,7 +567,6 @@ impl Colours<'_> {
         Some(Colours { shading: *shading, ends: shading.ends(&all, *range), unit, reversed })
     }
 
-    /// Draws the bar to the right of the axes.
     fn draw(&self, root: &Root<'_>, canvas: &Canvas, left: i32, down: &Range<i32>) -> Drawn {
         let tall = f64::from(down.end - down.start);
         let at = |share: f64| down.end - (tall * share).round() as i32;

@@ -23,7 +23,6 @@ use crate::piece::{Batch, Piece, no_pool};
 use crate::request::{HITS_OF_EVENT, Request, Task, check};
 use crate::wait::{LOOK, Progress, start};
 
-/// Buffers that are used again.
 type Spare = Mutex<Vec<UtHits>>;
 
 struct Worker<'a> {

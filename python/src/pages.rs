@@ -1,7 +1,6 @@
 //! Memory for columns: grows in place, lies on huge pages, and can be used again.
 //!
-//! A column can have gigabytes: growing must not copy it, and a page fault every 4 kB costs as much as writing the
-//! page.
+//! A column can have gigabytes: growing must not copy it, and a page fault every 4 kB takes as long as writing.
 
 use std::io;
 use std::sync::{Mutex, Weak};
@@ -46,8 +45,7 @@ impl Pages {
     pub fn extend(&mut self, bytes: &[u8]) -> io::Result<()> {
         let end = self.len + bytes.len();
         if end > self.touched {
-            // There is room for all hits, but a page takes memory when written; without memory the system ends the
-            // process.
+            // There is room for all hits, but pages take memory when written; without any the system ends the process.
             if end / LARGE > self.touched / LARGE {
                 // The other columns grow with this one.
                 memory::check("the hits", 8 * LARGE as u64).map_err(too_much)?;

@@ -20,7 +20,7 @@ use crate::pages::{Pages, Pool};
 
 #[derive(Clone, Copy)]
 enum Source {
-    /// The decoder wrote them.
+    /// Bytes that the decoder wrote.
     Hits(fn(&UtHits) -> &[u8]),
     /// Bytes that follow from the decoder's, and from the tables.
     Detector(DetectorColumn),
@@ -197,8 +197,7 @@ impl Piece {
         self.offsets.last().map_or(0, |&n| n as usize)
     }
 
-    /// End of the events of a batch, from `first` on, that fit into `events` and `bytes`; one or more in an empty
-    /// piece.
+    /// End of the events of a batch, from `first` on, that fit into `events` and `bytes`; an empty piece takes one.
     pub fn end(&self, batch: &Batch, first: usize, events: usize, bytes: u64) -> usize {
         let of_hit: usize = self.columns.iter().map(|(column, _)| item_size(column.kind)).sum();
         // An end a group, place, file, facts and counts.

@@ -86,7 +86,7 @@ impl From<Part> for InputPart {
     }
 }
 
-/// The options; what they mean, their types and their defaults stand at `Options` in `_options.py`.
+/// The options of a call, with the meanings, types and defaults of `Options` in `_options.py`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]

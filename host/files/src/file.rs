@@ -278,7 +278,6 @@ impl Encoder {
     }
 }
 
-/// Names an output in a message.
 fn called(path: &Path) -> String {
     if path.as_os_str() == "-" { "to standard output".to_owned() } else { path.display().to_string() }
 }

@@ -40,9 +40,9 @@ const SCHEMA: &str = "message hits {
 /// Columns of integers whose neighbours are close.
 const DELTA: [&str; 4] = ["event", "run", "event_number", "group"];
 
-/// Columns with many values whose bytes are alike at the same place. Others have few values, for which a dictionary is
-/// smallest. Bytes a hit in generated pp-nominal events, by byte, by difference and in a dictionary: `lhcb_id` 2.1, 2.7
-/// and 4.2, `charge` 0.7, 1.1 and 0.9.
+/// Columns with many values whose bytes are alike at the same place; for others a dictionary is smallest. In generated
+/// pp-nominal events a hit takes, by byte, by difference and in a dictionary: `lhcb_id` 2.1, 2.7 and 4.2 bytes,
+/// `charge` 0.7, 1.1 and 0.9.
 const SPLIT: [&str; 8] = ["lhcb_id", "x_at_y_eq0", "y_begin", "y_end", "board", "charge", "n_strips", "sector_id"];
 
 /// The schema and how columns are written: shared by a file and those who encode its row groups.

@@ -86,8 +86,7 @@ impl RunFiller {
         }
     }
 
-    /// Adds a batch that was decoded with the tables of this view. `number` returns an event's number on the view's
-    /// axis.
+    /// Adds a batch that was decoded with the tables of this view. `number` returns an event's place on its axis.
     pub fn add(&mut self, hits: &UtHits, report: &BatchReport, number: impl Fn(usize) -> Option<u64>) {
         let (ids, offsets) = (hits.id(), hits.offsets());
         for (e, counts) in report.events.iter().enumerate() {

@@ -61,7 +61,6 @@ enum Judged {
     Follows,
 }
 
-/// Returns the stretches of columns that fail.
 fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Column> {
     let (mut found, mut stretch): (Vec<Column>, Option<Column>) = (Vec::new(), None);
     for column in columns {

@@ -76,8 +76,7 @@ pub fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, 
     }
 }
 
-/// Part of a job with some of its sums, to notice missing and repeated parts of runs with files of equal names and
-/// sizes.
+/// Part of a job with some of its sums, to notice missing and repeated parts of runs whose files look alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Part {
     /// Names and sizes of the inputs, and options that choose events.

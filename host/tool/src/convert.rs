@@ -129,7 +129,6 @@ impl Changes {
         }
     }
 
-    /// Reports on a folder of dumps.
     fn of_folder(&self, directory: &Path) -> String {
         let mut lines = vec![
             format!("{}: {}, one a file", directory.display(), count(self.events as usize, "event")),
@@ -154,7 +153,6 @@ impl Changes {
         lines.join("\n") + "\n"
     }
 
-    /// Reports on a file of many events.
     fn of_file(&self, path: &Path, kind: Kind) -> String {
         let mut lines = vec![format!("{}: {}", path.display(), count(self.events as usize, "event"))];
         let mep = kind == Kind::Mep;

@@ -1,4 +1,4 @@
-//! Events that are measured: of files, or synthetic.
+//! Events for measurements, from files or synthetic.
 
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
@@ -78,13 +78,10 @@ impl Feeding<'_> {
 
 pub struct Loaded {
     pub detector: Detector,
-    /// Events as they were read.
     pub events: Vec<EventBatch>,
-    /// Events of a pass.
     pub wanted: usize,
     /// A pass in the largest batches and the requested layout.
     pub sample: Sample,
-    /// Source of the events, in words.
     pub source: String,
 }
 

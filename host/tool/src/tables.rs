@@ -215,7 +215,6 @@ fn look_up(args: &Args, tables: &DetectorTables) -> Result<(), Failure> {
     print_beside(args.json.as_deref(), &table(&rows))
 }
 
-/// Returns the first few numbers.
 fn list(numbers: &[usize]) -> String {
     let first: Vec<String> = numbers.iter().take(10).map(usize::to_string).collect();
     let more = if numbers.len() > first.len() { ", …" } else { "" };

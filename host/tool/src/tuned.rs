@@ -56,8 +56,7 @@ impl TunedArgs {
         }
     }
 
-    /// Tunes a decoder for which nothing was tuned, if the settings ask for it, on the first events; failures only
-    /// warn.
+    /// Tunes a decoder for which nothing was tuned, if the settings ask for it, on the first events; only warns.
     pub fn tune_first(&self, what: Subject, detector: &Detector, options: DecodeOptions, files: &[PathBuf]) {
         // A pipe could be read only once; a decoder on the emulated GPU is for experiments.
         let wanted = config::tunes_on_first_use() && matches!(what.backend, Backend::Cpu | Backend::Cuda);

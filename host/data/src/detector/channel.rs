@@ -35,8 +35,8 @@ impl ChannelId {
         (self.0 & 0x1FF) as u16
     }
 
-    /// Sector of the module, 0 or 1; [`DetectorTables::sector_of`](super::DetectorTables::sector_of) gives the sector
-    /// id.
+    /// Sector of the module, 0 or 1; for the sector id see
+    /// [`DetectorTables::sector_of`](super::DetectorTables::sector_of).
     pub const fn sector(self) -> u8 {
         self.bits(9, 1)
     }

@@ -30,8 +30,7 @@ pub const fn is_cut_in_two(stave: u32, m: u32) -> bool {
     }
 }
 
-/// Sector id of a lane, 0…1047, one to one, by all fields but type and `ChannelID`; `None` if the UT has no such
-/// sector.
+/// Sector id of a lane, 0…1047, one to one, by all fields but type and `ChannelID`; `None` if there is no such sector.
 pub const fn sector_id(lane: &Lane) -> Option<u16> {
     let &Lane { sector, module, face, stave, layer, side, .. } = lane;
     if sector > 1 || module > 7 || face > 1 || layer > 3 || side > 1 || stave > 7 + layer / 2 {

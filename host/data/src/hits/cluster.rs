@@ -4,8 +4,7 @@ use std::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
-/// The cluster of a hit (`docs/columns.md`): ΣADC, number of strips and first strip. Of v5 banks only; without
-/// clustering, one strip.
+/// The cluster of a hit (`docs/columns.md`), of v5 banks only: ΣADC, number of strips and first strip.
 ///
 /// It holds the strips that the hit is made of: of a cluster above the maximum size that was kept (`save_above_max`),
 /// the first ones. A word with the first strip in bits 21–29, the number of strips in bits 13–20 and the charge in bits

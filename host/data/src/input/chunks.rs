@@ -1,7 +1,7 @@
 //! Files in pieces that threads take apart side by side: events with their bytes, or some events of a packet.
 //!
-//! [`Chunks`] only cuts the files into events, which must be done in order; all else is done a chunk at a time by
-//! [`Parser`](super::Parser), on any thread.
+//! [`Chunks`] only cuts files into events, in order; [`Parser`](super::Parser)s do all else, a chunk each on any
+//! thread.
 
 use std::io::BufReader;
 use std::ops::Range;
@@ -358,7 +358,6 @@ impl Chunks {
         (!spans.is_empty()).then_some(Content::Mdf { data, tables, spans })
     }
 
-    /// Opens a part, unless it was `opened`.
     fn open(
         part: &InputPart,
         opened: Option<Opened>,

@@ -135,8 +135,7 @@ pub struct RawEvent<'a> {
     pub odin: Option<Odin>,
     /// Trigger mask of the MDF sub-header.
     pub trigger_mask: Option<[u32; 4]>,
-    /// The event's bytes, headers included, unpacked; for packets the bytes that were kept, with payloads of other
-    /// events.
+    /// The event's bytes, headers included, unpacked; for packets the kept bytes, with payloads of other events.
     pub data: &'a [u8],
     /// The event's bytes as the file holds them: an event that is compressed inside MDF is not unpacked here.
     pub stored: &'a [u8],

@@ -41,8 +41,7 @@ impl Events {
     }
 
     /// The next batch, of at most `max_events` events (at least 1) and about 5 MB, the origins of its events, and an
-    /// upper limit of its hits; `None` after the last. The banks lie in the reader's memory:
-    /// [`to_allen`](super::to_allen) copies them.
+    /// upper limit of its hits; `None` after the last. The banks lie in the reader's memory.
     ///
     /// # Errors
     /// Same errors as [`Self::next_event`], after a batch of the events before.

@@ -126,12 +126,10 @@ impl Frames {
         self.pool = pool.clone();
     }
 
-    /// Byte at which the last event or packet began.
     pub const fn last(&self) -> u64 {
         self.last
     }
 
-    /// Events up to and with the last event or packet.
     pub const fn events(&self) -> u64 {
         self.events
     }

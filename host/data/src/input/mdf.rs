@@ -65,8 +65,8 @@ pub fn unpacked_bytes(data: &[u8]) -> usize {
 }
 
 /// Keeps the banks of the central crossing of a time alignment event, and those in front of all crossings. Its
-/// TAEHeader has three words a crossing: its number, from the central one; the byte of its banks, from the header's
-/// end; their bytes.
+/// TAEHeader has three words a crossing: number, from the central one; first byte of its banks, from the header's end;
+/// size.
 fn keep_central(data: &[u8], entries: &mut Vec<BankEntry>) -> Result<(), Damage> {
     let Some(bank) = entries.iter().position(|entry| entry.kind == kind::TAE_HEADER) else { return Ok(()) };
     let BankEntry { start, length, .. } = entries[bank];

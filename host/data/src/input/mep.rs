@@ -9,8 +9,7 @@ use super::builder::table;
 use super::room::make_room;
 use super::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Layout};
 
-/// Collects the banks of event `e` of the arrays; of a broken event, for which it returns false, those before the
-/// break.
+/// Collects the banks of event `e` of the arrays; of a broken event those before the break, and returns false.
 pub fn banks_of<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> bool {
     banks.clear();
     each_bank(batch, e, |bank| banks.push(bank)).is_some()

@@ -281,8 +281,7 @@ impl Packet {
         }
     }
 
-    /// Reads an MFP of at most `room` bytes and probably `foreseen` events; `Ok(Err)` if its fragments cannot be told
-    /// apart.
+    /// Reads an MFP of at most `room` bytes and probably `foreseen` events; `Ok(Err)` if its fragments are unclear.
     fn read_source<R: Read>(
         &mut self,
         cursor: &mut Cursor<'_, R>,

@@ -306,8 +306,7 @@ impl<R: Read> Read for Counted<R> {
 
 /// Adds the stream's name to errors.
 ///
-/// Always asks the decoder for the same number of bytes: a call that fails gives nothing, and the loss must not depend
-/// on the reader.
+/// Always asks the decoder for the same number of bytes: a failed call gives none, whoever reads.
 #[cfg(feature = "containers")]
 struct Unpacked<R> {
     input: BufReader<R>,

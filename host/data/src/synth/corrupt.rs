@@ -108,12 +108,11 @@ pub struct Payload {
 /// A fault that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Event of the file; of a packet the first.
+    /// Event of the file, or the first of a packet that is cut. A packet with wrong sources has an entry an event.
     pub event: u64,
     /// The fault.
     pub fault: Fault,
-    /// The banks that are not whole because of it, by their sourceID in the file without faults; an event for each when
-    /// the fault is a packet's.
+    /// Banks that are not whole because of the fault, by their sourceID in the file without faults.
     pub banks: Vec<u16>,
 }
 

@@ -1,4 +1,4 @@
-//! Encoders of bank payloads (`docs/format.md`). What they write, a decoder reads back.
+//! Encoders of bank payloads (`docs/format.md`), which decoders read back.
 
 use ut_kernels::bank::v5::COUNT_BYTES;
 

@@ -64,7 +64,7 @@ impl Ailment {
     }
 }
 
-/// Parses `FIRST-LAST`, or `N` for both; `open` is the last one if it is missing.
+/// Parses `FIRST-LAST`, or `N` for both; a missing last one is `open`.
 fn range<T: FromStr + Copy + PartialOrd>(text: &str, open: Option<T>, most: T) -> Option<RangeInclusive<T>> {
     let number = |text: &str| text.parse().ok().filter(|&n: &T| n <= most);
     let (first, last) = match text.split_once('-') {

@@ -36,7 +36,6 @@ const LISTED_RUNS: usize = 100;
 /// Incomplete outputs that are listed at the end.
 const LISTED: usize = 100;
 
-/// Takes piece after piece, and reports on the job at the end.
 pub struct Taker<'a> {
     args: &'a Args,
     detector: &'a Detector,
@@ -212,8 +211,7 @@ impl<'a> Taker<'a> {
         if signals::interrupted() {
             self.end_interrupted();
         }
-        // A reader that has gone (`| head`) is no error, but a wanted summary is written and unreadable files are
-        // reported.
+        // A reader that has gone (`| head`) is no error, but a wanted summary and unreadable files are still told.
         let Args { output, json, keep_going, .. } = self.args;
         if self.stop == Some(Stop::ReaderLeft) && json.is_none() && self.table.is_none() {
             if self.failed == 0 {

@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
     format: Option<String>,
     /// Extra columns, comma-separated: detector for layer, side, stave, face, module, sector, strip, board, lane,
-    /// charge, n_strips, first_strip and flipped, or some of these by name; sector_id; and in CSV run, event_number and
+    /// charge, n_strips, first_strip and flipped, or some of these by name; sector_id; in CSV also run, event_number,
     /// file.
     #[arg(long, value_name = "LIST", requires = "output")]
     columns: Option<Columns>,

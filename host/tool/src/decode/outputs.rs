@@ -59,7 +59,6 @@ pub struct Outputs {
     story: Arc<Story>,
     open: Option<Open>,
     written: Written,
-    /// Folders that were made for the outputs.
     made: Vec<PathBuf>,
 }
 
@@ -260,8 +259,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Completes all files. `why`: reason for missing hits. `opened`: inputs read, `None` if stopped in the input in
-    /// work.
+    /// Completes all files. `why`: reason for missing hits. `opened`: inputs read, `None` if stopped within one.
     pub fn finish(
         &mut self,
         why: Option<&String>,

@@ -96,7 +96,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Shows or extracts the event that was chosen.
 fn one(args: &Args, events: Events) -> Result<(), Failure> {
     let (wanted, number) = (args.event.unwrap_or(0), args.event_number);
     let is_wanted = |place: u64, event: &RawEvent<'_>| match number {

@@ -26,7 +26,6 @@ pub struct Gatherer<'a> {
     pub mask: Option<&'a Mask>,
 }
 
-/// Why nothing could be gathered.
 #[derive(Debug, thiserror::Error)]
 pub enum GatherError {
     #[error(transparent)]
