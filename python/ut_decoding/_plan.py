@@ -1,4 +1,4 @@
-"""Cutting a job into splits that other processes do. What engine starts those processes is not known here.
+"""Cutting a job into splits that other processes do. Any engine may start those processes.
 
 A split is a file, first and last byte, and the events before it; it can be pickled, with the tables it needs. The hits of
 all splits, one behind the other, are the hits of the files: how they were cut changes nothing.

@@ -46,7 +46,7 @@ pub fn read_text(from: impl Read, most: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Bytes that this process can still take: of the machine, its control groups and its address space, the least.
+/// Bytes that this process can still take, the least by machine, control groups and address space; `None` if unknown.
 pub fn available() -> Option<u64> {
     [of_machine(), of_control_groups(), of_address_space()].into_iter().flatten().min()
 }

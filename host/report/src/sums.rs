@@ -82,7 +82,7 @@ pub struct Part {
     /// Names and sizes of the inputs, and options that choose events.
     job: String,
     called: String,
-    /// Number of the shard, and of all shards.
+    /// Number of the shard, and the number of shards.
     shard: (u64, u64),
     section: Option<[u64; 3]>,
     events: u64,
@@ -134,7 +134,7 @@ fn missing(parts: &BTreeSet<Part>, files: &[(&Path, BTreeSet<Part>)]) -> Vec<Str
         let first = (1..=n).find(|i| !there.contains(i))?;
         let file = files.iter().find(|(_, parts)| parts.iter().any(|part| part.job() == job))?.0.display();
         Some(format!(
-            "{file} is one of {n} parts. Missing: {missing}, the first of them {first}/{n}. The numbers are too small"
+            "{file} is one of {n} parts. Missing: {missing}, the first of them {first}/{n}. The sums are too small"
         ))
     };
     jobs.into_iter().filter_map(warning).collect()
@@ -297,7 +297,7 @@ impl Sums {
     pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
         self.check_alike(other)?;
         if self.view.against != other.view.against {
-            return Err(SumsError::Different("events by their number and events by their place"));
+            return Err(SumsError::Different("different time axes, by event number and by place (--against)"));
         }
         if let Some(part) = shared(&self.parts, &other.parts) {
             return Err(SumsError::Twice(format!("both are sums of {}", part.called)));

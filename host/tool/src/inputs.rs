@@ -52,7 +52,7 @@ pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         };
         let text = text.map_err(|error| format!("cannot read the list {}: {error}", list.display()))?;
         if text.lines().count() > MOST_LINES {
-            return Err(format!("{}: more than {} lines", list.display(), number(MOST_LINES as u64)).into());
+            return Err(format!("the list {} has more than {} lines", list.display(), number(MOST_LINES as u64)).into());
         }
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             add(Path::new(line.trim_end_matches('\r')), &mut files)?;

@@ -122,7 +122,7 @@ impl TunedArgs {
                 Some(parameters)
             }
             Ok(None) => {
-                detail(&format!("nothing was tuned for this in {store}"));
+                detail(&format!("no values tuned for this backend, machine and bank format in {store}"));
                 if let Some(name) = &self.workload {
                     say(&format!("warning: nothing was tuned for the workload {name:?}: the defaults are used"));
                 }

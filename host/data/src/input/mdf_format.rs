@@ -11,7 +11,7 @@ pub(super) const BANK_HEADER: usize = 8;
 /// The data type of events that hold raw banks.
 pub(super) const RAW_BANKS: u8 = 1;
 
-/// The checksum of an event, from its bytes 16 to the end (`docs/format.md`): each taken as signed, all modulo 2³².
+/// The checksum of an event, over its bytes from 16 on (`docs/format.md`): each taken as signed, all modulo 2³².
 pub fn checksum(bytes: &[u8]) -> u32 {
     let mut sum = Checksum::default();
     sum.add(bytes);

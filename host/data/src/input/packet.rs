@@ -186,7 +186,7 @@ impl Packet {
         cursor.append(HEADER as u64 - cursor.at, &mut head)?;
         let bad = |byte: usize, what: String| Err(PacketError::Bad { byte: byte as u64, what });
         if u16_at(&head, 0) != MAGIC {
-            return bad(0, format!("a packet begins with 0x{:04x} instead of 0x{MAGIC:04x}", u16_at(&head, 0)));
+            return bad(0, format!("it begins with 0x{:04x} instead of 0x{MAGIC:04x}", u16_at(&head, 0)));
         }
         let n = usize::from(u16_at(&head, 2));
         let total = 4 * u64::from(u32_at(&head, 4));
@@ -347,7 +347,7 @@ impl Packet {
         let Some(front) = [0, front].into_iter().find(fits) else {
             return Ok(Err(format!("its fragments take {padded} bytes, but it has {data}")));
         };
-        // The next source's begin at a multiple of 4 again: kernels read words.
+        // The next source begins at a multiple of 4 again: kernels read words.
         let kept = self.kept + data.next_multiple_of(4);
         if kept > u64::from(u32::MAX) {
             return Ok(Err("the packet's fragments exceed 4 GiB, and offsets have 32 bits".to_owned()));
