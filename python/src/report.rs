@@ -164,7 +164,7 @@ pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_p
     Ok(RunSums(Arc::new(sums)))
 }
 
-/// Returns the abscissa of pictures against time, of a run with this first file, unless one is named.
+/// Returns the time axis of pictures of a run with this first file, if none is named.
 #[pyfunction]
 pub fn against_of(py: Python<'_>, path: PathBuf) -> &'static str {
     name_of(py.detach(|| report::against_of(Some(&path))))

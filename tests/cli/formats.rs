@@ -351,7 +351,7 @@ fn a_damaged_source_costs_its_own_fragments_and_is_told() {
         ("begins with", changed(0, &[0])),
         ("its size is", changed(4, &[1, 0])),
         ("its size is", changed(4, &[0xff, 0xff])),
-        ("MFP 0 lies", changed(12, &[1, 0])),
+        ("MFP 0 is out of order", changed(12, &[1, 0])),
         ("of 276", changed(16, &[0xff, 0xff])),
     ] {
         let error = all(&bytes).unwrap_err();

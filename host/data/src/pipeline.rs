@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 pub struct Stage {
     /// Number of threads.
     pub threads: usize,
-    /// Items that it finished.
+    /// Items that the stage finished.
     pub items: u64,
-    /// Time in it, of all its threads together; that includes what it waits for itself, such as a disk or a pipe.
+    /// Time of all threads in the stage, with the time that they wait for a disk or a pipe.
     pub busy: Duration,
 }
 

@@ -85,7 +85,7 @@ pub struct TroubleSum {
     pub board: Option<u32>,
     /// Number of troubles.
     pub count: u64,
-    /// Place of the first event with one, among all events.
+    /// Place of the first event with such a trouble, among all events.
     pub first: u64,
 }
 

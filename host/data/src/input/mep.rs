@@ -74,7 +74,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// Place `e` of the interval that a batch is, as its arrays number the events, and what is known of that event.
+/// Returns the index in the arrays of event `e` of a batch, and the facts about that event.
 fn place(batch: BatchView<'_>, e: usize) -> (usize, EventMeta) {
     // Beyond all arrays, the event is broken.
     let place = batch.first_event.saturating_add(e);

@@ -237,7 +237,7 @@ impl Packet {
             let end = order.get(place + 1).map_or(total, |&next| offset(next));
             let begin = offset(i);
             let Some(gap) = begin.checked_sub(cursor.at).filter(|_| begin <= end && end <= total) else {
-                return bad(HEADER, format!("MFP {i} lies out of order or beyond the packet: from byte {begin} to {end} of {total}"));
+                return bad(HEADER, format!("MFP {i} is out of order or too long: byte {begin} to {end} of {total}"));
             };
             cursor.skip(gap)?;
             match self.read_source(cursor, end - begin, source(i), foreseen)? {

@@ -18,9 +18,9 @@ pub struct Seen {
     pub events: u64,
     /// The versions of the files that have banks to decode.
     pub files: Vec<FileVersions>,
-    /// Events with such banks that `ut-decode generate` made.
+    /// Events with banks to decode that `ut-decode generate` made.
     pub generated: u64,
-    /// Events with such banks that do not bear its mark.
+    /// Events with banks to decode that do not bear the mark of `ut-decode generate`.
     pub measured: u64,
     /// Events with the mark of a trigger, in a container that can bear one.
     pub triggered: u64,

@@ -33,7 +33,7 @@ pub struct EventColumn {
 /// Type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventColumnType {
-    /// Integers of that many bits, unsigned.
+    /// Unsigned integers of this many bits.
     Integer(u32),
     /// Microseconds since 1970, UTC.
     Time,

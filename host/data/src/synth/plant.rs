@@ -30,7 +30,7 @@ pub enum Ailment {
     Quiet,
     /// The strips have one more hit an event, of an ordinary charge.
     Hot,
-    /// Their charges are halved.
+    /// The charges of the strips are halved.
     Half,
     /// The strips have four more hits an event, of little charge.
     Noise,
