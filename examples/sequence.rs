@@ -1,8 +1,7 @@
 //! A program that uses the library as a trigger sequence would: raw banks already lie in memory, in Allen layout, and are
 //! decoded where they are. There is no unsafe code here, and none is needed.
 //!
-//! `cargo run --release --example sequence` decodes a batch of synthetic events; `cargo test --example sequence` runs the
-//! tests below.
+//! `cargo run --release --example sequence` decodes synthetic events; `cargo test --example sequence` runs the tests.
 #![forbid(unsafe_code)]
 
 use ut_decoding::synth::{self, Generator, Profile};

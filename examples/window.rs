@@ -13,13 +13,13 @@ use ut_decoding::{
 };
 
 const N_LAYERS: usize = 4;
-/// Of [`Grouping::YRows`].
+/// Sector groups a layer with [`Grouping::YRows`].
 const GROUPS_PER_LAYER: usize = 18;
 
-/// z of the sectors of a layer differs by less, mm.
+/// Limit of the spread in z of a layer's sectors, mm.
 const DEPTH: f32 = 50.0;
 
-/// Slopes of the sectors of a layer differ by less: by what alignment makes of them.
+/// Limit of the spread of dx/dy in a layer, which comes from alignment.
 const SLOPES: f32 = 0.003;
 
 /// A straight line: x = x0 + tx z, y = y0 + ty z, in mm.
@@ -72,7 +72,6 @@ fn hits_near(hits: &UtHits, event: usize, track: Track, window: Window, found: &
     }
 }
 
-/// The hits of a synthetic event.
 fn hits() -> Result<UtHits, Box<dyn std::error::Error>> {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards, geometry, Grouping::YRows)?;

@@ -1,9 +1,8 @@
 //! Decoding of LHCb Upstream Tracker (UT) raw banks into hits, on NVIDIA GPUs and on CPUs, with the same bits everywhere.
 //!
-//! A [`Decoder`] is made once, for the [`DetectorTables`] of a detector and a set of [`DecodeOptions`]. Batch after batch it
-//! turns raw banks ([`BatchView`]) into hits ([`UtHits`]) and counts of what it found, and of what was wrong
-//! ([`BatchReport`]). Hits and report are the caller's, and are used again: decoding allocates nothing once they are large
-//! enough.
+//! A [`Decoder`] is made once, for the [`DetectorTables`] of a detector and [`DecodeOptions`]. Batch after batch it
+//! turns raw banks ([`BatchView`]) into hits ([`UtHits`]) and counts of findings and troubles ([`BatchReport`]). Hits
+//! and report are the caller's, and are used again: decoding allocates nothing once they are large enough.
 //!
 //! | step | types |
 //! |---|---|
@@ -54,9 +53,9 @@
 //!
 //! # Features
 //!
-//! With `default-features = false` you get the decoders `cpu` and `reference`, the input formats, and hits as CSV. `cuda`
-//! adds NVIDIA GPUs, `emulated` the same kernels run and checked on the CPU, `files` files of hits as CSV,
-//! with `parquet` as Parquet too, `synth` a synthetic detector with events, `serde` options that can be serialised. `cli`, the default, is the tool `ut-decode`.
+//! `default-features = false` leaves the decoders `cpu` and `reference`, input, and hits as CSV. `cuda` adds NVIDIA
+//! GPUs, `emulated` the same kernels checked on the CPU, `files` files of hits as CSV, `parquet` also as Parquet,
+//! `synth` a synthetic detector with events, `serde` serialisable options; `cli`, the default, is the tool `ut-decode`.
 
 #[cfg(feature = "cli")]
 #[doc(hidden)]
@@ -99,12 +98,12 @@ pub use ut_data::{
     Grouping, Hit, InputError, Kind, Layout, LhcbId, Position, TablesError, UtHits,
 };
 
-/// The README's program compiles.
+/// Compiles the README's program.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
-/// So does that of the page on integration.
+/// Compiles the program of the page on integration.
 #[cfg(doctest)]
 #[doc = include_str!("../docs/integration.md")]
 struct Integration;

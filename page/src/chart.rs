@@ -70,7 +70,7 @@ pub struct Choices {
     pub keys: Vec<u64>,
     /// Number of keys, from the first, whose names get a ▲. A key may come once more behind them.
     pub marked: usize,
-    /// By key: the values of the bins, 0 for those that are missing.
+    /// Values of the bins, by key; missing ones are 0.
     pub values: Vec<Vec<u64>>,
 }
 
@@ -91,8 +91,8 @@ pub struct Areas {
     pub range: Option<(f64, f64)>,
     /// Groups of areas that stand out: a name, a sign, and indices of areas.
     pub marks: Vec<(String, Sign, Vec<usize>)>,
-    /// Key of the first area, by which the page [names](crate::Page::name_keys) it and [choices](Choices::keys) find it; the
-    /// others follow.
+    /// Key of the first area, before those of the others: [names](crate::Page::name_keys) and [choices](Choices::keys)
+    /// use it.
     pub first_key: Option<u64>,
     /// Names of the left and of the right side of a map that is seen from behind: x grows to the left.
     pub sides: Option<[String; 2]>,
@@ -149,14 +149,13 @@ pub struct Heat {
 }
 
 impl Heat {
-    /// True if the colours run from light to dark.
+    /// Returns true if the colours run from light to dark.
     pub(crate) fn reversed(&self) -> bool {
         matches!(self.shading, Shading::Linear | Shading::Log) && !self.less_is_better
     }
 }
 
-/// Part of the axis on which intervals are drawn: all values, and intervals as far as twice the middle one reaches
-/// beyond them.
+/// Part of the axis on which intervals are drawn: all values, and some more, but not the longest intervals.
 fn shown(values: &[f64], low: &[f64], high: &[f64]) -> (f64, f64) {
     let (first, last) = extent(values.iter().copied());
     if first > last {
@@ -317,14 +316,14 @@ impl Chart {
         self.level(name, (0.0, to), y)
     }
 
-    /// Draws bars that lie, from the top, each with its name.
+    /// Draws horizontal bars, from the top, each with its name.
     #[must_use]
     pub fn lying_bars(self, name: &str, names: &[String], values: &[f64]) -> Self {
         self.lie(name, Look::Bars, names, values)
     }
 
-    /// Draws values with intervals that lie, from the top, each with its name. Ends that are infinite, or so far away
-    /// that the others would be too short to be seen, are cut, and an arrow says so.
+    /// Draws horizontal intervals, from the top, each with its name. Ends that are infinite, or so far away that the
+    /// others would be too short to be seen, are cut, and an arrow says so.
     #[must_use]
     pub fn intervals(self, name: &str, names: &[String], values: &[f64], low: &[f64], high: &[f64]) -> Self {
         self.lie(name, Look::Intervals, names, values).and(Some((low, high)), &[])
@@ -336,7 +335,7 @@ impl Chart {
         self.with(name, look, values, &y)
     }
 
-    /// True if places are on the y axis and amounts on the x axis.
+    /// Returns true if places are on the y axis and amounts on the x axis.
     pub(crate) fn lies(&self) -> bool {
         self.heat.is_none() && !self.y.names.is_empty()
     }
@@ -377,8 +376,7 @@ impl Chart {
     }
 }
 
-/// Numbers as text that a page can hold: seven bits in each byte, the lowest first, the top bit set if more follow; then
-/// raw DEFLATE, then base64.
+/// Numbers as text: seven bits a byte, the lowest first, the top bit set if more follow; then raw DEFLATE and base64.
 fn packed(rows: &[Vec<u64>]) -> String {
     let mut bytes = Vec::new();
     for &number in rows.iter().flatten() {
@@ -395,7 +393,7 @@ fn packed(rows: &[Vec<u64>]) -> String {
     base64(&deflate.finish().unwrap_or_default())
 }
 
-/// Reads the histograms of [`Choices`] from the data of a page, for programs that read pages. Nothing for other text.
+/// Reads the histograms of [`Choices`] from the data of a page, for programs that read pages; `None` for other text.
 pub fn unpack(text: &str) -> Option<Vec<u64>> {
     let bytes = bytes_of(text)?;
     let mut unpacked = Vec::new();

@@ -105,7 +105,6 @@ impl Scale {
         Self { low: 0.0, high: names.len().max(1) as f64, log: false, ticks }
     }
 
-    /// Letters of the longest text.
     fn letters(&self) -> u32 {
         self.ticks.iter().map(|tick| letters(&tick.1)).max().unwrap_or_default()
     }
@@ -139,7 +138,7 @@ struct Canvas {
 }
 
 impl Canvas {
-    /// Width of so many letters.
+    /// Width of a text of this many letters, CSS pixels.
     fn wide(&self, letters: u32) -> u32 {
         (f64::from(letters * self.font) * 0.62) as u32
     }
@@ -171,7 +170,6 @@ pub(crate) fn draw(chart: &Chart, width: u32, font: u32) -> (String, Value) {
     };
     let canvas = Canvas { width, height, font };
     let (mut svg, mut frame) = (String::new(), Value::Null);
-    // Writing to a String cannot fail.
     let _ = paint(chart, &canvas, &lines, &mut svg, &mut frame);
     let body = svg.find('>').map_or("", |end| &svg[end + 1..]);
     let mut body = body.to_owned();
@@ -191,7 +189,6 @@ pub(crate) fn draw(chart: &Chart, width: u32, font: u32) -> (String, Value) {
     (picture, frame)
 }
 
-/// Signs and names below the title.
 fn legend(chart: &Chart) -> Vec<(String, Result<usize, Sign>)> {
     let signs = chart.areas.iter().flat_map(|areas| &areas.marks).map(|(name, sign, _)| (name.clone(), Err(*sign)));
     let lines = chart.series.iter().enumerate().map(|(i, series)| (series.name.clone(), Ok(i)));
@@ -224,7 +221,7 @@ fn paint(chart: &Chart, canvas: &Canvas, lines: &[Vec<String>], svg: &mut String
         let (mut x, y) = if chart.areas.is_some() { alike(x, y, (wide, tall)) } else { (x, y) };
         let sides = chart.areas.as_ref().and_then(|areas| areas.sides.as_ref());
         if sides.is_some() {
-            // Seen from behind.
+            // The map is seen from behind.
             (x.low, x.high) = (x.high, x.low);
         }
         let mut plot: Plot<'_> = ChartBuilder::on(&root)
@@ -460,7 +457,6 @@ fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> Drawn {
     Ok(())
 }
 
-/// Corners of a sign around its place, and its colour.
 fn signed(sign: Sign) -> (Vec<(i32, i32)>, RGBColor) {
     let (red, pink) = (RGBColor(0xe0, 0x22, 0x2f), RGBColor(0xc2, 0x25, 0x5c));
     let (corners, colour): (&[(i32, i32)], _) = match sign {
@@ -507,8 +503,7 @@ fn map(plot: &mut Plot<'_>, areas: &Areas) -> Drawn {
     Ok(())
 }
 
-/// Cells of a heat map, as an image with a pixel each, with their texts where these fit: plotters writes an element for each
-/// cell.
+/// Cells of a heat map as an image with a pixel each, of which plotters would make elements, with texts that fit.
 fn cells(canvas: &Canvas, heat: &Heat, (across, down): (&Range<i32>, &Range<i32>)) -> String {
     let all: Vec<f64> = heat.values.iter().flatten().copied().collect();
     let ends = heat.shading.ends(&all, heat.range);
@@ -529,7 +524,6 @@ fn cells(canvas: &Canvas, heat: &Heat, (across, down): (&Range<i32>, &Range<i32>
                 let RGBColor(red, green, blue) = heat.shading.colour(shade);
                 let bright = 3 * u32::from(red) + 6 * u32::from(green) + u32::from(blue) > 1400;
                 let (x, y, text) = (i32::midpoint(left, right), i32::midpoint(top, bottom), crate::escaped(text));
-                // Writing to a String cannot fail.
                 let _ = writeln!(
                     texts,
                     "<text x=\"{x}\" y=\"{y}\" dy=\"0.5ex\" text-anchor=\"middle\" font-family=\"sans-serif\" \
@@ -573,7 +567,6 @@ impl Colours<'_> {
         Some(Colours { shading: *shading, ends: shading.ends(&all, *range), unit, reversed })
     }
 
-    /// Draws the bar to the right of the axes.
     fn draw(&self, root: &Root<'_>, canvas: &Canvas, left: i32, down: &Range<i32>) -> Drawn {
         let tall = f64::from(down.end - down.start);
         let at = |share: f64| down.end - (tall * share).round() as i32;

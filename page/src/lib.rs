@@ -1,15 +1,12 @@
 //! Self-contained HTML pages of text, tables and interactive charts.
 //!
-//! A page needs no network and no other file, follows the reader's light or dark theme and the width of the window, and
-//! prints light. Every chart can be zoomed, read point by point, shown as a table, and saved as PNG or SVG; an axis of
-//! amounts that does not begin at 0 says so; tables can be sorted by any column. A page without a chart carries no script,
-//! and its tables stay as they are.
+//! A page needs no network and no other file, follows the reader's theme and the width of the window, and prints light.
+//! Every chart can be zoomed, read point by point, shown as a table, and saved as PNG or SVG; an axis of amounts that
+//! does not begin at 0 says so. Tables can be sorted by any column. A page without a chart carries no script.
 //!
-//! Plotters draws the charts as SVG when the page is written; a script of the page's own shows numbers under the pointer.
-//! Plotters was chosen because it costs three packages, 2 s of compiling and nothing in the page, and its pictures are
-//! there without a script. Plotly, which drew before, costs 47 packages and 4.6 MB of script in each page; charming holds
-//! ECharts, but hands out its script only together with a JavaScript engine, and costs 53 packages; kuva draws well, but is
-//! 77 000 lines, 14 s of compiling, and a new interface every month; charts-rs costs 17 packages and has no areas.
+//! Plotters draws the charts as SVG when the page is written; a script shows numbers under the pointer. Plotters costs
+//! three packages, 2 s of compiling and nothing in the page; Plotly 47 packages and 4.6 MB of script a page; charming
+//! 53 packages with a JavaScript engine; kuva 77 000 lines and 14 s of compiling; charts-rs has no areas.
 //!
 //! ```
 //! use chart_page::{Chart, Page};
@@ -63,7 +60,7 @@ impl Page {
         let _ = writeln!(self.body, "<p>{}</p>", escaped(text));
     }
 
-    /// A paragraph beside the point, such as how to read a chart.
+    /// A paragraph of remarks, such as how to read a chart.
     pub fn note(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p class=\"note\">{}</p>", escaped(text));
     }
@@ -188,7 +185,7 @@ impl Page {
         self.body += "</div>\n";
     }
 
-    /// What comes until [`Self::end_details`] is folded away under a line that unfolds it.
+    /// Folds all that follows, until [`Self::end_details`], away under a line that unfolds it.
     pub fn begin_details(&mut self, summary: &str) {
         let _ = writeln!(self.body, "<details><summary>{}</summary>", escaped(summary));
     }

@@ -10,15 +10,13 @@ pub enum Shading {
     Linear,
     /// By the logarithm. Values that are not positive get the colour of none.
     Log,
-    /// By the logarithm on both sides of 1: less, as much, more. Values under a hundredth, 0 too, count as a hundredth;
-    /// values over a hundred, infinity too, as a hundred.
+    /// By the logarithm on both sides of 1, from a hundredth to a hundred; 0 and infinity count as these ends.
     Ratio,
     /// In proportion, less and more than the middle of the range.
     Signed,
 }
 
-/// Colours at equal distances, dark to light; readers who do not see red and green tell them apart, and so does a
-/// printer without colours.
+/// Colours at equal distances, dark to light: told apart without seeing red and green, and in a print without colours.
 const SEQUENTIAL: [(u8, u8, u8); 9] = [
     (46, 8, 84),
     (63, 52, 125),
@@ -39,7 +37,6 @@ const DIVERGING: [(u8, u8, u8); 7] =
 pub(crate) const SHADES: usize = 48;
 
 impl Shading {
-    /// Colour of a shade.
     pub(crate) fn colour(self, shade: usize) -> RGBColor {
         let colours: &[(u8, u8, u8)] = match self {
             Self::Linear | Self::Log => &SEQUENTIAL,

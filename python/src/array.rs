@@ -34,7 +34,7 @@ impl Array {
         Self { memory: Memory::Buffer(Buffer::from_vec(items)), kind, row: 0 }
     }
 
-    /// With rows of so many items.
+    /// Sets the number of items of a row.
     pub const fn with_rows(mut self, items: usize) -> Self {
         self.row = items;
         self

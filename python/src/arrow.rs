@@ -81,7 +81,7 @@ fn column(spec: &Spec<'_>) -> PyResult<(Field, ArrayRef)> {
             let (known, n) = bytes_of(known)?;
             if n != items {
                 return Err(PyBufferError::new_err(format!(
-                    "column {name}: {n} of {items} values are told to be known"
+                    "column {name}: {items} values, but {n} flags that say which are known"
                 )));
             }
             Some(NullBuffer::new(BooleanBuffer::collect_bool(n, |i| known[i] != 0)))

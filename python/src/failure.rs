@@ -12,7 +12,6 @@ use ut_decoding::input::Stranger;
 use ut_decoding::memory::TooMuchMemory;
 use ut_decoding::{BuildError, DecodeError, InputError, OutputError, TablesError};
 
-/// Why something was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error(transparent)]
@@ -61,7 +60,6 @@ impl Failure {
         matches!(self, Self::Work(error) if error.is_of_input())
     }
 
-    /// The exception, as an object.
     pub fn exception(&self, py: Python<'_>) -> PyResult<PyErr> {
         let message = with_causes(self);
         let mut place: (Option<OsString>, _, Option<u64>, _) = (None, None, None, None);
@@ -122,7 +120,7 @@ impl From<Failure> for PyErr {
     }
 }
 
-/// A thread of ours panicked, which is a bug of ours.
+/// Exception for a thread of ours that panicked, which is a bug.
 pub fn panicked() -> PyErr {
     PyRuntimeError::new_err("a thread of the decoder panicked; this is a bug of ut-decoding")
 }

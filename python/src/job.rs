@@ -23,10 +23,8 @@ use crate::piece::{Batch, Piece, no_pool};
 use crate::request::{HITS_OF_EVENT, Request, Task, check};
 use crate::wait::{LOOK, Progress, start};
 
-/// Buffers that are used again.
 type Spare = Mutex<Vec<UtHits>>;
 
-/// A thread that decodes.
 struct Worker<'a> {
     task: &'a Task,
     decoder: Option<Box<dyn Decoder>>,
@@ -34,7 +32,6 @@ struct Worker<'a> {
     spare: &'a Spare,
 }
 
-/// Result of a batch.
 pub struct Made {
     pub batch: Batch,
     pub encoded: Option<Encoded>,
@@ -48,7 +45,7 @@ impl Work for Worker<'_> {
             *hits = spare;
         }
         let has_room = hits.stride() >= max_hits && hits.max_events() >= n_events;
-        // Some more for the next ones.
+        // Makes room for somewhat larger batches to come.
         if has_room { Ok(()) } else { hits.try_reserve(n_events, max_hits + max_hits / 4) }
     }
 
@@ -67,7 +64,7 @@ impl Work for Worker<'_> {
         let Decoded { batch, origins, hits, report, .. } = decoded;
         let rows = Rows { files: &[], origins, meta: batch.meta, hits, tables: &task.tables };
         let encoded = encoder.as_mut().map(|encoder| encoder.encode(&rows)).transpose()?;
-        // What is in a file needs no columns.
+        // A file of hits needs no columns.
         let made = if encoded.is_none() { task.columns.make(&task.tables, hits) } else { Vec::new() };
         let none = UtHits::try_with_capacity(0, task.tables.n_groups(), 0)?;
         let none = if task.columns.need_clusters() { none.try_with_clusters()? } else { none };
@@ -77,8 +74,7 @@ impl Work for Worker<'_> {
     }
 }
 
-/// Does a task: hands what became of each piece of the inputs to `take`, in their order, with the bytes that were read, until
-/// it says `false`.
+/// Does a task: hands each piece's result to `take`, in order, with the bytes read so far, until it returns false.
 pub fn run(
     task: &Task,
     stop: &AtomicBool,
@@ -107,13 +103,11 @@ pub fn run(
     );
 }
 
-/// Gives the buffers of decoded batches back.
 pub fn give_back(made: impl IntoIterator<Item = Made>, spare: &Spare) {
     let mut spare = spare.lock().unwrap_or_else(PoisonError::into_inner);
     spare.extend(made.into_iter().map(|made| made.batch.hits));
 }
 
-/// Pieces of hits, as a job makes them.
 struct Pieces<'a> {
     task: &'a Task,
     /// Events of a piece, and the bytes that it takes.
@@ -136,7 +130,7 @@ impl Pieces<'_> {
         self.piece.as_mut().ok_or_else(|| Failure::Value("no piece".to_owned()))
     }
 
-    /// Sends the piece in hand; whether there is someone who wants more.
+    /// Sends the piece in hand; returns true if another one is wanted.
     fn flush(&mut self) -> bool {
         let Some(piece) = self.piece.take() else { return true };
         self.last = piece.n_hits();
@@ -144,7 +138,7 @@ impl Pieces<'_> {
         self.send.send(Ok(piece)).is_ok()
     }
 
-    /// Takes what became of a piece of the inputs; whether to go on.
+    /// Takes the result of a piece of the inputs; returns true to go on.
     fn take(&mut self, bytes: u64, done: Result<Done<Made>, Failure>, spare: &Spare) -> Result<bool, Failure> {
         let Done { mut seen, made, .. } = match done {
             Ok(done) => done,
@@ -169,7 +163,7 @@ impl Pieces<'_> {
                     let is_of = |(place, _): &(Place, Damage)| {
                         place.event == origin.event && task.names.get(origin.file as usize) == Some(&place.file)
                     };
-                    // They come in the order of the events.
+                    // Damages come in the order of the events.
                     piece.damages.extend(from_fn(|| damages.next_if(is_of)));
                 }
                 next = end;
@@ -184,7 +178,7 @@ impl Pieces<'_> {
     }
 }
 
-/// Does a task, and sends its hits in pieces of so many events that take so many bytes.
+/// Does a task, and sends its hits in pieces of at most as many events and bytes as `step` says.
 fn make_pieces(task: &Task, step: Option<(u64, u64)>, stop: &AtomicBool, send: &SyncSender<Result<Piece, Failure>>) {
     let pool: Arc<Pool> = Arc::default();
     let mut pieces = Pieces {
@@ -220,7 +214,7 @@ fn make_pieces(task: &Task, step: Option<(u64, u64)>, stop: &AtomicBool, send: &
     let wrong = || pieces.seen.check(&task.tables).err();
     let failed = failed.or_else(|| Some(wrong()?.into()));
     if let Some(failure) = failed {
-        // Who asked for everything gets the error instead; the others, what was there before it.
+        // Without steps, the caller gets the error instead of hits; else after the hits before it.
         if step.is_none() || pieces.flush() {
             let _ = send.send(Err(failure));
         }
@@ -241,7 +235,7 @@ pub struct Job {
     thread: Mutex<Option<JoinHandle<()>>>,
     stop: Arc<AtomicBool>,
     progress: Arc<Progress>,
-    /// The process that started it.
+    /// The process that started the job.
     process: u32,
 }
 

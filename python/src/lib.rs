@@ -1,8 +1,6 @@
-//! The compiled part of the Python package `ut-decoding`: `ut_decoding._native`, which the files in Python beside it
-//! wrap. What a user sees is documented there.
+//! Compiled part of the Python package, `ut_decoding._native`: the Python files beside it wrap and document it.
 //!
-//! Threads of ours never touch an object of Python, but for the bytes that are decoded; the thread of the caller waits
-//! without Python's lock.
+//! Our threads touch no object of Python but the bytes to decode; the caller's thread waits without Python's lock.
 
 #![allow(clippy::needless_pass_by_value, reason = "what comes from Python comes as values")]
 
@@ -60,7 +58,7 @@ mod _native {
     fn sections(py: Python<'_>, path: PathBuf, events: u64) -> PyResult<Vec<Section>> {
         let found = wait_for(py, &AtomicBool::new(false), None, move || {
             if is_read_once(&path) {
-                // Others open it again, and would get what is left of it.
+                // Other processes open the file again, and would get the rest of it.
                 return Err(Failure::Value(format!("plan: {} can be read only once", path.display())));
             }
             Ok(input::sections(&path, events)?)

@@ -1,7 +1,6 @@
 //! Memory for columns: grows in place, lies on huge pages, and can be used again.
 //!
-//! A column of a large file has gigabytes. Growing it must not copy it, and a page fault every 4 kB costs as much time as
-//! writing the page.
+//! A column can have gigabytes: growing must not copy it, and a page fault every 4 kB takes as long as writing.
 
 use std::io;
 use std::sync::{Mutex, Weak};
@@ -25,7 +24,6 @@ pub struct Pool(Mutex<Vec<Used>>);
 /// A map, and how many of its bytes were written once, so that they take memory already.
 type Used = (MmapMut, usize);
 
-/// The bytes of a column.
 pub struct Pages {
     map: MmapMut,
     len: usize,
@@ -44,12 +42,10 @@ impl Pages {
         Ok(Self { map, len: 0, touched, pool })
     }
 
-    /// Appends bytes.
     pub fn extend(&mut self, bytes: &[u8]) -> io::Result<()> {
         let end = self.len + bytes.len();
         if end > self.touched {
-            // Room was made for all hits, but a page takes memory when it is written, and where there is none the system ends
-            // the process.
+            // There is room for all hits, but pages take memory when written; without any the system ends the process.
             if end / LARGE > self.touched / LARGE {
                 // The other columns grow with this one.
                 memory::check("the hits", 8 * LARGE as u64).map_err(too_much)?;
@@ -65,7 +61,7 @@ impl Pages {
     }
 
     fn grow(&mut self, needed: usize) -> io::Result<()> {
-        // What is not written takes no memory.
+        // Room that is not written takes no memory.
         let wanted = rounded(needed.max(2 * self.map.len()));
         let options = RemapOptions::new().may_move(true);
         // SAFETY:
@@ -95,7 +91,7 @@ fn of_size(bytes: usize) -> io::Result<MmapMut> {
 
 fn advise(map: &MmapMut) {
     if map.len() >= HUGE {
-        // Without it everything works the same, a little slower.
+        // Without huge pages everything works, a little slower.
         let _ = map.advise(Advice::HugePage);
     }
 }

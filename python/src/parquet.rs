@@ -18,7 +18,6 @@ use crate::piece::damages;
 use crate::request::{Request, Task, check};
 use crate::wait::wait_for;
 
-/// Number of bytes and rows written.
 #[derive(Default)]
 struct Written {
     events: u64,

@@ -18,16 +18,14 @@ use crate::array::{Array, item_size};
 use crate::failure::Failure;
 use crate::pages::{Pages, Pool};
 
-/// Bytes of a column.
 #[derive(Clone, Copy)]
 enum Source {
-    /// The decoder wrote them.
+    /// Bytes that the decoder wrote.
     Hits(fn(&UtHits) -> &[u8]),
-    /// They follow from what the decoder wrote, and from the tables.
+    /// Bytes that follow from the decoder's, and from the tables.
     Detector(DetectorColumn),
 }
 
-/// A column of hits.
 #[derive(Clone, Copy)]
 struct Column {
     name: &'static str,
@@ -65,7 +63,6 @@ pub fn names() -> [Vec<&'static str>; 2] {
     [COLUMNS.iter().map(|column| column.name).collect(), DetectorColumn::NAMES.to_vec()]
 }
 
-/// Some of the columns.
 #[derive(Clone)]
 pub struct Columns {
     all: Vec<Column>,
@@ -112,7 +109,7 @@ impl Columns {
             let values = column.values(tables, hits);
             match column.kind() {
                 ColumnType::U16 => values.to_byte_slice().to_vec(),
-                // They fit, but for those that are missing: of clusters of v4 banks, which Python masks.
+                // All values fit but missing ones: clusters of v4 banks, which Python masks.
                 ColumnType::U8 | ColumnType::Bool => values.into_iter().map(|value| value as u8).collect(),
             }
         };
@@ -149,7 +146,6 @@ pub fn facts() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
     Fact::all().into_iter().map(of).collect()
 }
 
-/// A decoded batch, and what is known of its events.
 pub struct Batch {
     pub hits: UtHits,
     /// Columns that were made of them, in the order in which they were asked for.
@@ -159,7 +155,6 @@ pub struct Batch {
     pub meta: Vec<EventMeta>,
 }
 
-/// The hits of consecutive events.
 pub struct Piece {
     version: BankVersion,
     columns: Vec<(Column, Pages)>,
@@ -194,18 +189,15 @@ impl Piece {
         })
     }
 
-    /// Events that it has.
     pub fn n_events(&self) -> usize {
         self.events.len()
     }
 
-    /// Hits that it has.
     pub fn n_hits(&self) -> usize {
         self.offsets.last().map_or(0, |&n| n as usize)
     }
 
-    /// The end of those of the events of a batch from `first` on that fit into so many events and bytes; at least one does
-    /// where there is none yet.
+    /// End of the events of a batch, from `first` on, that fit into `events` and `bytes`; an empty piece takes one.
     pub fn end(&self, batch: &Batch, first: usize, events: usize, bytes: u64) -> usize {
         let of_hit: usize = self.columns.iter().map(|(column, _)| item_size(column.kind)).sum();
         // An end a group, place, file, facts and counts.
@@ -224,7 +216,6 @@ impl Piece {
         end
     }
 
-    /// Appends some events of a batch.
     pub fn append(&mut self, batch: &Batch, events: Range<usize>) -> io::Result<()> {
         let Batch { hits, made, reports, origins, meta } = batch;
         let mut made = made.iter();
@@ -255,7 +246,6 @@ impl Piece {
         Ok(())
     }
 
-    /// The piece as a dictionary of arrays.
     pub fn into_dict(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let (columns, mut missing) = (PyDict::new(py), Vec::new());
         for (column, pages) in self.columns {
@@ -292,13 +282,13 @@ impl Piece {
 /// Lists the damage of events: file, event, bank, byte of the file, message.
 pub fn damages<'py>(py: Python<'py>, damages: &[(Place, Damage)]) -> PyResult<Bound<'py, PyList>> {
     let rows = damages.iter().map(|(place, damage)| {
-        // As the inputs are named.
+        // Files are named as the inputs are.
         (place.file.as_os_str(), place.event, damage.bank(), place.byte, damage.to_string())
     });
     PyList::new(py, rows.collect::<Vec<_>>())
 }
 
-/// A pool that nobody has.
+/// A pool that is gone already.
 pub fn no_pool() -> Weak<Pool> {
     Arc::downgrade(&Arc::default())
 }

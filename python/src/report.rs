@@ -164,7 +164,7 @@ pub fn run_sums(py: Python<'_>, request: Request, against: Option<&str>, first_p
     Ok(RunSums(Arc::new(sums)))
 }
 
-/// Returns the abscissa of pictures against time, of a run with this first file, unless one is named.
+/// Returns the time axis of pictures of a run with this first file, if none is named.
 #[pyfunction]
 pub fn against_of(py: Python<'_>, path: PathBuf) -> &'static str {
     name_of(py.detach(|| report::against_of(Some(&path))))
@@ -190,7 +190,6 @@ pub fn count(py: Python<'_>, part: Part, keep_going: bool) -> PyResult<u64> {
 }
 
 impl Request {
-    /// The first of the inputs, where it is a file.
     fn first_file(&self) -> Option<PathBuf> {
         self.parts.first().and_then(|part| match part {
             Part::File(path) | Part::Section(path, ..) => Some(path.clone()),
@@ -214,7 +213,6 @@ impl Request {
         report::Part::of(&files, self.select().ok()?.part(), section)
     }
 
-    /// The detector, with the names of its files.
     pub fn detector(&self, py: Python<'_>) -> Arc<Detector> {
         let tables = self.tables.bind(py).get();
         let (boards, geometry) = tables.files.clone().map(<(PathBuf, PathBuf)>::from).unzip();

@@ -20,8 +20,7 @@ use crate::piece::Columns;
 use crate::tables::Tables;
 use crate::wait::{Progress, wait_for};
 
-/// A file, its name with its bytes or with what has a method `read`, or a section of it: first and last byte, events before
-/// it.
+/// A file; a name with its bytes or an object to `read`; or a section: first and last byte, events before it.
 #[derive(FromPyObject)]
 pub enum Part {
     Section(PathBuf, u64, u64, u64),
@@ -43,7 +42,7 @@ impl Read for Object {
                 .copy_from_slice(&bytes);
             Ok::<_, PyErr>(bytes.len())
         };
-        // Not when the interpreter ends.
+        // Fails when the interpreter ends.
         Ok(Python::try_attach(read).ok_or_else(|| io::Error::other("Python has ended"))??)
     }
 }
@@ -58,7 +57,7 @@ impl Part {
         }
     }
 
-    /// Returns the number of bytes, of files those on the disk.
+    /// Returns the number of bytes, for files on the disk.
     fn bytes(&self) -> u64 {
         match self {
             Self::File(path) => path.metadata().map_or(0, |meta| meta.len()),
@@ -69,8 +68,7 @@ impl Part {
     }
 }
 
-/// Returns true if a file gives its bytes only once: standard input, pipes, devices. One that is not there is an error of
-/// who opens it.
+/// Returns true if a file gives its bytes only once: standard input, pipes, devices; not if it is missing.
 pub fn is_read_once(path: &Path) -> bool {
     path.as_os_str() == "-" || path.metadata().is_ok_and(|meta| !meta.is_file())
 }
@@ -88,7 +86,7 @@ impl From<Part> for InputPart {
     }
 }
 
-/// The options; what they mean, their types and their defaults stand at `Options` in `_options.py`.
+/// The options of a call, with the meanings, types and defaults of `Options` in `_options.py`.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 #[allow(clippy::struct_excessive_bools, reason = "each is an option of its own")]
@@ -119,7 +117,7 @@ pub struct Request {
 /// Bytes of raw data that come with a hit, in files of UT banks.
 const BYTES_OF_HIT: u64 = 13;
 
-/// Hits that an event has, at most, in the mean.
+/// Upper limit of the mean number of hits of an event.
 pub const HITS_OF_EVENT: u64 = 2048;
 
 /// Hits for which room is made before there is one.
@@ -128,13 +126,12 @@ const MOST_HITS: u64 = 1 << 30;
 /// The most events in a batch, as on the command line.
 const MAX_BATCH: usize = 1 << 20;
 
-/// The most threads that are meant.
+/// Upper limit of the number of threads.
 const MAX_THREADS: usize = 1024;
 
-/// A request that can be done.
+/// A request that was checked.
 pub struct Task {
     pub parts: Vec<InputPart>,
-    /// The parts' names.
     pub names: Vec<PathBuf>,
     pub tables: Arc<DetectorTables>,
     pub columns: Columns,

@@ -20,7 +20,7 @@ impl io::Write for MemoryFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let Self(all) = self;
         if bytes.len() > all.capacity() - all.len() {
-            // It doubles, and Python gets a copy.
+            // The file doubles, and Python gets a copy.
             memory::check("the events", 3 * (all.capacity() + bytes.len()) as u64).map_err(too_much)?;
             all.try_reserve(bytes.len())?;
         }

@@ -29,14 +29,12 @@ impl PartialEq for Tables {
     }
 }
 
-/// Name of the tables of the synthetic detector.
 const SYNTHETIC: &str = "synthetic detector";
 
 fn grouping_of(name: &str) -> Result<Grouping, Failure> {
     name.parse::<Grouping>().map_err(|error| Failure::Value(error.to_string()))
 }
 
-/// A format of banks by its name.
 pub fn version_of(name: &str) -> Result<BankVersion, Failure> {
     let found = [BankVersion::V4, BankVersion::V5].into_iter().find(|version| version.name() == name);
     found.ok_or_else(|| Failure::Value(format!("no format of banks is called {name:?}: it is v4 or v5")))
@@ -69,7 +67,7 @@ impl Tables {
     #[pyo3(signature = (boards, geometry, *, grouping = "y-rows", trust = false))]
     fn new(py: Python<'_>, boards: PathBuf, geometry: PathBuf, grouping: &str, trust: bool) -> PyResult<Self> {
         let grouping = grouping.to_owned();
-        // They may be pipes.
+        // The files may be pipes.
         wait_for(py, &AtomicBool::new(false), None, move || {
             let files = [boards, geometry];
             Self::make((Boards::read(&files[0])?, Geometry::read(&files[1])?), &grouping, trust, Some(files))

@@ -29,7 +29,7 @@ impl Progress {
         Self { listener, total, events: AtomicU64::new(0), bytes: AtomicU64::new(0) }
     }
 
-    /// Some events more, and all bytes so far.
+    /// Adds events, and sets the bytes so far.
     pub fn add(&self, events: u64, bytes: u64) {
         self.events.fetch_add(events, Ordering::Relaxed);
         self.bytes.store(bytes, Ordering::Relaxed);
@@ -44,7 +44,6 @@ impl Progress {
     }
 }
 
-/// Starts a thread.
 pub fn start(work: impl FnOnce() + Send + 'static) -> PyResult<JoinHandle<()>> {
     let thread = Builder::new().name("ut-decoding".to_owned()).spawn(work);
     thread.map_err(|error| PyRuntimeError::new_err(format!("cannot start a thread: {error}")))

@@ -652,9 +652,9 @@ def test_events_and_tables_that_do_not_belong_together_are_refused(busy, fixture
     geometry[4 + 4 * 6 * 1048] ^= 1
     others = ut.Tables.from_bytes(pathlib.Path(v5.boards).read_bytes(), bytes(geometry))
     for events, tables, part in [
-        (bytes(data), synthetic, "not made by ut-decode generate"),
-        (bytes(data), pickle.loads(pickle.dumps(synthetic)), "not made by ut-decode generate"),
-        (ut.generate(1), others, "were made by ut-decode generate"),
+        (bytes(data), synthetic, "ut-decode generate did not make"),
+        (bytes(data), pickle.loads(pickle.dumps(synthetic)), "ut-decode generate did not make"),
+        (ut.generate(1), others, "ut-decode generate made"),
         (ut.generate(1, version="v4"), v5, "board table's version"),
     ]:
         with pytest.raises(ut.InputError, match=part):

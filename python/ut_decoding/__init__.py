@@ -8,7 +8,7 @@ Hits(3 events, 3959 hits)
 >>> hits.x_at_y_eq0.dtype, hits.x_at_y_eq0.shape
 (dtype('float32'), (3959,))
 
-`decode` reads everything, `iterate` so many events at a time, `plan` cuts files into pieces that other processes decode.
+`decode` reads everything, `iterate` some events at a time, `plan` cuts files into pieces that other processes decode.
 """
 
 from typing import TYPE_CHECKING

@@ -118,7 +118,7 @@ def _first_place(inputs: Any) -> int:
 
 
 def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[str, Any], list[str]]:
-    """What the compiled part takes, and the names of the inputs."""
+    """Returns the request for the compiled part, and the names of the inputs."""
     several = several_of(inputs)
     splits = [part for part in several if isinstance(part, Split)]
     if splits:
@@ -131,7 +131,7 @@ def request_of(inputs: Any, tables: Tables | None, options: Any) -> tuple[dict[s
                 raise ValueError("splits with different tables cannot be decoded together")
         options = first.options | options
     if tables is None:
-        raise TypeError("tables: which detector the banks come from is not known; Tables(boards, geometry)")
+        raise TypeError("tables: say which detector the banks come from, with Tables(boards, geometry)")
     if not isinstance(tables, Tables):
         raise TypeError(f"tables must be Tables, not {type(tables).__name__}")
     request = DEFAULTS | checked(options)
@@ -157,7 +157,7 @@ def several_of(inputs: Any) -> list[Any]:
 
 
 def spare(output: Name, files: Iterable[Name]) -> None:
-    """Refuses to write over one of some files: those that a request has `read`."""
+    """Refuses to write over one of the files that a request has `read`."""
     for file in files:
         if os.path.isfile(output) and os.path.exists(file) and os.path.samefile(output, file):
             raise ValueError(f"{os.fspath(output)} would replace {os.fspath(file)}, which is read")
@@ -179,7 +179,7 @@ class _Remote:
 
 
 def is_url(name: str) -> bool:
-    """Whether fsspec opens it."""
+    """Returns true if fsspec opens the name."""
     return "://" in name and not os.path.exists(name)
 
 
@@ -203,7 +203,7 @@ def _parts(one: Any) -> list[Any]:
 
 
 def _is_bytes(one: Any) -> bool:
-    """Whether it is memory with bytes: bytes, memoryview, mmap, an array of uint8."""
+    """Returns true for memory with bytes: bytes, memoryview, mmap, an array of uint8."""
     try:
         return memoryview(one).format in ("B", "b", "c")
     except TypeError:
@@ -211,7 +211,7 @@ def _is_bytes(one: Any) -> bool:
 
 
 def _named(parts: list[Any]) -> list[Any]:
-    """The inputs, of which those that are no files have names that nothing else has."""
+    """Returns the inputs; those that are no files get unique names."""
     used = {part[0] if isinstance(part, tuple) else part for part in parts if not _is_read_here(part)}
     found = []
     for part in parts:
@@ -227,7 +227,7 @@ def _named(parts: list[Any]) -> list[Any]:
 
 
 def _is_file(part: Any, name: str) -> bool:
-    """Whether it comes from a file of this machine, as far as its name says."""
+    """Returns true if the input comes from a file of this machine, by its name."""
     return name != "-" and not (_is_read_here(part) and NO_FILE.fullmatch(name))
 
 

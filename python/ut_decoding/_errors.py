@@ -4,7 +4,7 @@ import errno
 
 
 class Error(Exception):
-    """What this package raises about data, files and devices.
+    """Any error of this package about data, files and devices.
 
     Attributes:
         file: the file, as it was named, or None.

@@ -1,4 +1,4 @@
-"""Hits and sums of a run as histograms of `hist`: what plots, adds, projects and pickles them is there."""
+"""Hits and sums of a run as histograms of `hist`, which plots, adds, projects and pickles them."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any

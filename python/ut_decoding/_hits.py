@@ -35,7 +35,7 @@ class BrokenEvent(NamedTuple):
     byte: int
     """Byte of the file at which the event begins."""
     message: str
-    """What is wrong."""
+    """Description of the damage."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ class Hits(Table):
     COUNTS: ClassVar[tuple[str, ...]] = tuple(name for name, _ in _native.COUNTS)
     """Names of what is counted."""
     TROUBLES: ClassVar[tuple[str, ...]] = tuple(name for name, kind in _native.COUNTS if kind == "trouble")
-    """Those of them that say that something is wrong with the data."""
+    """Counters of trouble with the data."""
 
     columns: dict[str, npt.NDArray[Any]]
     """The columns that were asked for, by name."""
@@ -171,7 +171,7 @@ class Hits(Table):
     n_groups: int
     """Sector groups of an event."""
     events: Events
-    """What is known of each event."""
+    """Facts about each event."""
     broken_events: list[BrokenEvent]
     """Of the first events that were given up before their end, why. `report["broken_event"]` counts all."""
     failures: list[Error]
@@ -351,19 +351,19 @@ class Hits(Table):
 
     @property
     def report(self) -> dict[str, int]:
-        """What was counted over all events, by name: `docs/policy.md` says what the names mean."""
+        """Counts over all events, by name: `docs/policy.md` says what the names mean."""
         sums = self.events.counts.sum(axis=0, dtype=np.uint64)
         return dict(zip(self.COUNTS, map(int, sums), strict=True))
 
     @property
     def has_trouble(self) -> bool:
-        """Whether anything is wrong with the data."""
+        """True if anything is wrong with the data."""
         report = self.report
         return any(report[name] > 0 for name in self.TROUBLES)
 
     @property
     def troubles(self) -> npt.NDArray[np.void]:
-        """What is wrong, a row for each trouble of each event: `file`, `event` (place in the file), `trouble` (its name)
+        """Troubles, a row for each trouble of each event: `file`, `event` (place in the file), `trouble` (its name)
         and `count`. A structured array, as `pandas.DataFrame` and `polars.DataFrame` take it."""
         places = [self.COUNTS.index(name) for name in self.TROUBLES]
         found = self.events.counts[:, places]
@@ -428,7 +428,7 @@ class Hits(Table):
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether events and every bit of every hit are equal."""
+        """Returns true if events and every bit of every hit are equal."""
         if not isinstance(other, Hits):
             return NotImplemented
         mine, others = self.events, other.events
@@ -509,7 +509,7 @@ class Hits(Table):
 
 
 def _is_of(files: list[str], events: Events, file: str | None) -> npt.NDArray[np.bool_]:
-    """Which events are of a file."""
+    """Returns true for each event of a file."""
     return np.isin(events.file, [place for place, name in enumerate(files) if name == file])
 
 
@@ -533,14 +533,14 @@ def _unpickled(columns: Any, offsets: Any, n_groups: int, events: Any, *rest: An
 
 @dataclass(frozen=True)
 class Summary:
-    """What became of a job or a part of it. Summaries are added: `sum(summaries, Summary())`."""
+    """Outcome of a job or a part of it. Summaries are added: `sum(summaries, Summary())`."""
 
     events: int = 0
     """Events."""
     hits: int = 0
     """Hits."""
     report: dict[str, int] = field(default_factory=lambda: dict.fromkeys(Hits.COUNTS, 0))
-    """What was counted, by name."""
+    """Counts, by name."""
     broken_events: list[BrokenEvent] = field(default_factory=list)
     """Of the first events of each part that were given up before their end, why."""
     failures: list[Error] = field(default_factory=list)
@@ -548,7 +548,7 @@ class Summary:
 
     @property
     def has_trouble(self) -> bool:
-        """Whether anything is wrong with the data."""
+        """True if anything is wrong with the data."""
         return any(self.report[name] > 0 for name in Hits.TROUBLES)
 
     def __add__(self, later: "Summary") -> "Summary":

@@ -12,7 +12,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class EventOptions(TypedDict, total=False):
-    """Which events of a file to take, and how their strips become clusters."""
+    """Choice of events of a file, and rules by which their strips become clusters."""
 
     run: Annotated[int | None, None, "Only events of this run."]
     event_number: Annotated[int | None, None, "Only events with this event number."]
@@ -36,13 +36,13 @@ class EventOptions(TypedDict, total=False):
 
 
 class PlaceOptions(TypedDict, total=False):
-    """Which events to take, by their place counted over all inputs from 0; and who hears how far the call has come."""
+    """Choice of events by their place, counted over all inputs from 0; and a listener to the progress of the call."""
 
     events: Annotated[
         str | int | Iterable[int] | None, None, 'Only these events, by place: "3,10-20" (both ends are meant), or integers.'
     ]
-    skip: Annotated[int, 0, "Leave out the first so many of these places."]
-    limit: Annotated[int | None, None, "Take at most so many places."]
+    skip: Annotated[int, 0, "Leave out this many of these places, from the first."]
+    limit: Annotated[int | None, None, "Take at most this many places."]
     shard: Annotated[
         tuple[int, int] | None,
         None,
@@ -52,7 +52,7 @@ class PlaceOptions(TypedDict, total=False):
         Callable[[int, float | None], object] | None,
         None,
         "Called some 20 times a second with the number of events, and the share of the inputs' bytes that are read, or None "
-        "where their size is not known. What it raises ends the call.",
+        "where their size is not known. An exception that it raises ends the call.",
     ]
 
 
@@ -76,7 +76,7 @@ class SplitOptions(EventOptions, total=False):
 
 
 class Options(SplitOptions, PlaceOptions, total=False):
-    """The options of `decode`, `iterate` and whatever writes files."""
+    """The options of `decode`, `iterate` and the functions that write files."""
 
 
 class SumsOptions(EventOptions, PlaceOptions, total=False):

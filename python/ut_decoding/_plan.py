@@ -1,4 +1,4 @@
-"""Cutting a job into splits that other processes do. What engine starts those processes is not known here.
+"""Cutting a job into splits that other processes do. Any engine may start those processes.
 
 A split is a file, first and last byte, and the events before it; it can be pickled, with the tables it needs. The hits of
 all splits, one behind the other, are the hits of the files: how they were cut changes nothing.
@@ -49,7 +49,7 @@ def plan(
     if events < 1:
         raise ValueError(f"events: {events} is less than 1")
     for name in sorted(options.keys() & DEFAULTS.keys() - SplitOptions.__annotations__.keys()):
-        raise TypeError(f"{name}: no option of a split, which does not know its place among all events")
+        raise TypeError(f"{name}: plan has no such option: a split does not know its place among all events")
     several = several_of(files)
     for one in several:
         if not isinstance(one, str | os.PathLike):

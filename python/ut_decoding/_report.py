@@ -1,4 +1,4 @@
-"""What the events of a run add up to, and the page that is drawn of it."""
+"""Sums over the events of a run, and the page that is drawn of them."""
 
 import json
 import os
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import hist
 
 class RunSums:
-    """What the events of a run, or of a part of it, add up to: the numbers behind the page of `report`.
+    """Sums over the events of a run, or of a part of it: the numbers behind the page of `report`.
 
     Their size does not grow with the number of events. They are pickled, and added with `+`: the sums of all parts, added in
     whatever groups, are those of the whole, and so is the page. In the order of the parts, so is the list of files, too.
@@ -72,7 +72,7 @@ class RunSums:
 
     @property
     def against(self) -> str:
-        """What pictures against time are over: "number" or "place"."""
+        """Time axis of the pictures: "number" or "place"."""
         return self._sums.against
 
     @property

@@ -19,7 +19,7 @@ class Split:
     first_event: int
     """Events of the file before it."""
     n_events: int | None
-    """Its events; None where they are not counted: files that are compressed, dumps, and behind damage."""
+    """Events of the split; None where they are not counted: files that are compressed, dumps, and behind damage."""
     tables: Tables | None = field(default=None, repr=False)
     """The detector."""
     options: dict[str, Any] = field(default_factory=dict, hash=False)

@@ -20,7 +20,7 @@ class Connection(NamedTuple):
 
 
 class Tables:
-    """Which sensor hangs on which lane of which board, where each is, and how sensors form groups. Immutable.
+    """The sensor on each lane of each board, its position, and the groups of sectors. Immutable.
 
     Args:
         boards: boards file of your detector, `ut_boards*.bin`.
@@ -115,7 +115,7 @@ class Tables:
 
     @property
     def is_synthetic(self) -> bool:
-        """Whether these are the tables of the synthetic detector."""
+        """True for the tables of the synthetic detector."""
         return self._tables.is_synthetic
 
     @property
@@ -124,7 +124,7 @@ class Tables:
         return np.asarray(self._tables.groups())
 
     def connections(self, *, sector: int | None = None, board: int | None = None) -> list[Connection]:
-        """Which lane reads which strips of which sector: all, or those of a sector, or of a board."""
+        """Returns the strips of a sector that each lane reads: of all lanes, or of a sector's or a board's."""
         found = (Connection(*found) for found in self._tables.connections())
         return [c for c in found if sector in (None, c.sector) and board in (None, c.board)]
 

@@ -49,7 +49,7 @@ def hit_maps(hits: Hits | Iterable[Hits], *, bins: tuple[int, int] = (200, 120))
 def _draw(counts: Any, layers: Iterable[int], axes: "list[Axes]") -> None:
     """Draws layers of an occupancy on one scale."""
     values, (_, x, y) = counts.values(), counts.axes
-    # What is empty stays white.
+    # Empty bins stay white.
     shown = [np.ma.masked_equal(values[layer].T / max(counts.metadata["events"], 1), 0) for layer in layers]
     most = max((float(one.max()) for one in shown if one.count()), default=1.0)
     for layer, ax, one in zip(layers, axes, shown, strict=True):
@@ -59,7 +59,7 @@ def _draw(counts: Any, layers: Iterable[int], axes: "list[Axes]") -> None:
 
 
 def hits_per_event(hits: Hits, ax: "Axes | None" = None, *, label: str | None = None) -> "Axes":
-    """How many hits events have, as shares of the events."""
+    """Distribution of the hits of events, as shares of the events."""
     counts = hits.hits_per_event
     ax = _axes(ax)
     ax.hist(counts, bins=min(50, max(5, hits.n_events // 10)), histtype="step", label=label, weights=_shares(counts))

@@ -331,13 +331,13 @@ fn a_damaged_source_costs_its_own_fragments_and_is_told() {
     };
     for (what, bytes) in [
         ("begins with 0x40cf", changed(second, &[0xcf])),
-        ("fragments of 64 bytes in 100", changed(second + 2, &[2])),
+        ("fragments take 64 bytes, but it has 100", changed(second + 2, &[2])),
         ("3 events from 2", changed(second + 8, &[2])),
-        ("a size of 19", changed(second + 4, &[19, 0])),
-        ("where 32 are tables", changed(second + 4, &[0xff, 0xff])),
+        ("its size is 19", changed(second + 4, &[19, 0])),
+        ("its tables take 32", changed(second + 4, &[0xff, 0xff])),
         ("sourceID 0x2803", changed(second + 16, &[3])),
-        ("power of 13", changed(second + 18, &[13])),
-        ("fragments of", changed(second + 24, &[1])),
+        ("2^13 bytes; at most 2^12", changed(second + 18, &[13])),
+        ("fragments take", changed(second + 24, &[1])),
     ] {
         let events = all(&bytes).unwrap();
         assert_eq!(events.len(), 3, "{what}");
@@ -349,10 +349,10 @@ fn a_damaged_source_costs_its_own_fragments_and_is_told() {
     }
     for (what, bytes) in [
         ("begins with", changed(0, &[0])),
-        ("a packet size of", changed(4, &[1, 0])),
-        ("a packet size of", changed(4, &[0xff, 0xff])),
-        ("MFP 0 from byte", changed(12, &[1, 0])),
-        ("of a packet of 276 bytes", changed(16, &[0xff, 0xff])),
+        ("its size is", changed(4, &[1, 0])),
+        ("its size is", changed(4, &[0xff, 0xff])),
+        ("MFP 0 is out of order", changed(12, &[1, 0])),
+        ("of 276", changed(16, &[0xff, 0xff])),
     ] {
         let error = all(&bytes).unwrap_err();
         assert!(matches!(error, InputError::Packet { .. }) && error.to_string().contains(what), "{what}: {error}");
@@ -370,7 +370,7 @@ fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_f
     let cases: [(&str, Vec<u8>); 8] = [
         ("checksum 0x", wrong_sum),
         ("no room for the checksum", block(b"L4\x01", body.len(), &[0; 7])),
-        ("3 bytes, a block's header takes 9", [&whole[..], b"ZL\x08"].concat()),
+        ("3 bytes are left, but a block's header takes 9", [&whole[..], b"ZL\x08"].concat()),
         ("are left of the event", whole[..whole.len() - 1].to_vec()),
         ("its header says 41", block(b"ZL\x08", 41, &zlib)),
         ("zlib", block(b"ZL\x08", body.len(), &zlib[2..])),

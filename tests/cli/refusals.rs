@@ -92,9 +92,9 @@ fn events_that_are_not_of_the_tables_detector_are_refused() {
     refused(
         at,
         &[
-            ("v5/events.mdf --boards v5/boards.bin --geometry moved.bin", "were made by ut-decode generate"),
-            ("v5/events.mdf unmarked.mdf --boards v5/boards.bin --geometry moved.bin", "made by ut-decode generate"),
-            ("real.mdf --boards v5/boards.bin --geometry v5/geometry.bin", "were not made by ut-decode generate"),
+            ("v5/events.mdf --boards v5/boards.bin --geometry moved.bin", "ut-decode generate made"),
+            ("v5/events.mdf unmarked.mdf --boards v5/boards.bin --geometry moved.bin", "ut-decode generate made"),
+            ("real.mdf --boards v5/boards.bin --geometry v5/geometry.bin", "ut-decode generate did not make"),
             ("real.mdf", "no tables are named"),
             ("unmarked.mdf", "no tables are named"),
             ("v5/events.mdf real.mdf", "real.mdf: as far as can be seen"),

@@ -446,7 +446,7 @@ fn what_is_no_sums_or_does_not_belong_together_is_refused() {
     pack("large", &" ".repeat((64 << 20) + 1));
     for (name, why) in [
         ("strips", "different clustering"),
-        ("place", "by their place"),
+        ("place", "by event number and by place"),
         ("absent", "cannot read absent"),
         ("large", "larger than 64 MiB"),
     ] {

@@ -15,10 +15,7 @@ pub struct TooMuchMemory {
     pub available: u64,
 }
 
-/// Checks that `needed` bytes are available, where the system says how many are.
-///
-/// # Errors
-/// When they cannot; `what` begins the message.
+/// Checks that `needed` bytes are available, where the system says how many are; `what` begins the message.
 pub fn check(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> {
     match available() {
         Some(available) if needed > available => Err(TooMuchMemory { what: what.into(), needed, available }),
@@ -26,11 +23,7 @@ pub fn check(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> 
     }
 }
 
-/// Checks the limit on address space (`ulimit -v`), if there is one. Barely used buffers and what the allocator reserves for
-/// threads count against it in full.
-///
-/// # Errors
-/// When they cannot; `what` begins the message.
+/// Checks the limit on address space (`ulimit -v`), against which untouched buffers and arenas count in full.
 pub fn check_address_space(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> {
     match of_address_space() {
         Some(available) if needed > available => Err(TooMuchMemory { what: what.into(), needed, available }),
@@ -43,7 +36,7 @@ pub const fn arenas(threads: usize) -> u64 {
     (threads as u64).saturating_mul(32 << 20)
 }
 
-/// The whole of a text that a person writes, of at most `most` bytes: a device or the wrong file could go on for ever.
+/// Reads a text of at most `most` bytes: a device or the wrong file might never end.
 pub fn read_text(from: impl Read, most: u64) -> io::Result<String> {
     let mut text = String::new();
     from.take(most + 1).read_to_string(&mut text)?;
@@ -53,8 +46,7 @@ pub fn read_text(from: impl Read, most: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// Bytes that this process can still take: of the machine's memory, of its control groups and of its address space,
-/// whichever is least. `None` where the system does not tell.
+/// Bytes that this process can still take, the least by machine, control groups and address space; `None` if unknown.
 pub fn available() -> Option<u64> {
     [of_machine(), of_control_groups(), of_address_space()].into_iter().flatten().min()
 }

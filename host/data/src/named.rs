@@ -23,7 +23,7 @@ macro_rules! named {
             /// Every value, in order.
             pub const ALL: [Self; Self::NAMES.len()] = [$(Self::$value),+];
 
-            /// Their names.
+            /// Names of all values, in order.
             pub const NAMES: [&'static str; [$($name),+].len()] = [$($name),+];
 
             /// The name on the command line and in outputs.

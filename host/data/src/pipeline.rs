@@ -16,9 +16,9 @@ use std::time::{Duration, Instant};
 pub struct Stage {
     /// Number of threads.
     pub threads: usize,
-    /// Items that it finished.
+    /// Items that the stage finished.
     pub items: u64,
-    /// Time in it, of all its threads together; that includes what it waits for itself, such as a disk or a pipe.
+    /// Time of all threads in the stage, with the time that they wait for a disk or a pipe.
     pub busy: Duration,
 }
 
@@ -64,11 +64,11 @@ impl Fill {
 pub struct Flow {
     /// From the first item to the last result.
     pub elapsed: Duration,
-    /// Makes the items: one thread at a time, of those that work.
+    /// Stage that makes the items: one thread at a time, of those that work.
     pub source: Stage,
-    /// Works on them.
+    /// Stage that works on the items.
     pub work: Stage,
-    /// Takes the results.
+    /// Stage that takes the results.
     pub consumer: Stage,
     /// Results that waited for the consumer, or for an earlier one.
     pub finished: Fill,
@@ -130,7 +130,7 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
     (flow.source.threads, flow.consumer.threads) = (1, 1);
     let (free, room) = sync_channel::<()>(in_flight);
     for _ in 0..in_flight {
-        // It holds all of them.
+        // The channel has room for all of them.
         let _ = free.send(());
     }
     let source = Mutex::new(Source { produce, room, next: 0, ended: false, stage: flow.source });
@@ -139,7 +139,7 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
     // Each is locked by one thread, from its start to its end.
     let workers: Vec<_> = workers.into_iter().map(Mutex::new).collect();
     thread::scope(|scope| {
-        // When this ends, those who wait for room hear that there will be none.
+        // Dropped at the end of the scope: threads that wait for room then hear that there will be none.
         let free = free;
         let (results, done) = channel::<(u64, Option<R>)>();
         let (source, turns, worked) = (&source, &turns, &worked);
@@ -169,7 +169,7 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
         };
         let started = workers.iter().take(most).take_while(|work| starts(work)).count();
         lock(worked).threads = started.max(1);
-        // Only the workers have it: when those end, nothing comes any more.
+        // Only the workers keep senders: when they end, the channel closes.
         drop(results);
         let mut take = |result| {
             let begin = Instant::now();
@@ -223,7 +223,7 @@ struct Source<P> {
 impl<T, P: FnMut() -> Option<T>> Source<P> {
     /// The next item and its number; `None` after the last, or when no more are wanted.
     fn next(&mut self) -> Option<(u64, T)> {
-        // Ended, unless it turns out well: a source that panicked is not asked again.
+        // Ended until an item is there: a source that panicked is not asked again.
         if std::mem::replace(&mut self.ended, true) {
             return None;
         }
@@ -282,7 +282,7 @@ impl<T> Turns<T> {
     }
 }
 
-/// Gives the turn to another thread, whatever the source did.
+/// Gives the turn to another thread when dropped, even if the source panicked.
 struct Fetching<'a, T>(&'a Turns<T>);
 
 impl<T> Drop for Fetching<'_, T> {

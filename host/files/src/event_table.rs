@@ -50,9 +50,6 @@ impl EventTable {
     }
 
     /// Adds rows, in the order of the inputs.
-    ///
-    /// # Errors
-    /// If they cannot be written.
     pub fn append(&mut self, rows: &[EventRow]) -> Result<(), OutputError> {
         self.waiting.extend_from_slice(rows);
         if self.waiting.len() < ROWS { Ok(()) } else { self.write() }
@@ -74,10 +71,7 @@ impl EventTable {
         }
     }
 
-    /// Completes the table and gives it its name.
-    ///
-    /// # Errors
-    /// If writing or renaming fails; nothing is left then.
+    /// Completes the table and gives it its name; if that fails, nothing is left behind.
     pub fn finish(mut self, provenance: &Provenance) -> Result<(), OutputError> {
         self.write()?;
         let file = match self.writer {
@@ -92,7 +86,6 @@ fn push_row(text: &mut String, row: &EventRow, names: &[String]) {
     *text += &names.get(row.origin.file as usize).map(|name| quoted(name)).unwrap_or_default();
     for column in EventColumn::all() {
         text.push(',');
-        // Writing to a String cannot fail.
         let _ = match (column.value(row), column.kind) {
             (None, _) => Ok(()),
             (Some(value), EventColumnType::Integer(_)) => write!(text, "{value}"),

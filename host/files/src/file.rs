@@ -70,10 +70,7 @@ pub enum HitFormat {
 }
 
 impl HitFormat {
-    /// The format that the extension of a path says.
-    ///
-    /// # Errors
-    /// [`OutputError::Format`] when it says none.
+    /// Returns the format that the extension of a path says, or [`OutputError::Format`].
     pub fn of(path: &Path) -> Result<Self, OutputError> {
         let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
         match extension.as_deref() {
@@ -123,7 +120,6 @@ enum Writer {
 
 /// Format and columns of files of hits. Files of one style take what its encoders make.
 pub struct HitStyle {
-    /// Path as given by the user.
     path: PathBuf,
     format: HitFormat,
     form: Form,
@@ -158,11 +154,8 @@ pub struct Encoder {
 }
 
 impl HitStyle {
-    /// Files of the hits of `inputs`, with `columns` beside those that the format always has; `path` is what messages call
-    /// the output while nothing is written to a file.
-    ///
-    /// # Errors
-    /// When the library of the format fails.
+    /// Files of the hits of `inputs`, with `columns` beside those that the format always has; `path` is what messages
+    /// call the output while nothing is written to a file.
     pub fn new(
         path: impl Into<PathBuf>,
         format: HitFormat,
@@ -182,9 +175,6 @@ impl HitStyle {
     }
 
     /// Takes out columns of Parquet: `run`, and those from `lhcb_id` to `weight`.
-    ///
-    /// # Errors
-    /// When the library of the format fails.
     pub fn without(mut self, names: Vec<String>) -> Result<Self, OutputError> {
         let form = Form::new(self.packing, &self.columns.detector, names);
         self.form = form.map_err(|source| parquet_error(&self.path, source))?;
@@ -192,9 +182,6 @@ impl HitStyle {
     }
 
     /// Begins a file.
-    ///
-    /// # Errors
-    /// When the file cannot be created.
     pub fn create(&self, path: impl Into<PathBuf>) -> Result<HitFile, OutputError> {
         let path = path.into();
         let mut file = NewFile::create(&path)?;
@@ -232,9 +219,6 @@ impl HitFile {
     }
 
     /// Writes the hits of a batch, as an [`Encoder`] of its style made them.
-    ///
-    /// # Errors
-    /// When writing fails.
     pub fn append(&mut self, encoded: Encoded) -> Result<(), OutputError> {
         match (&mut self.writer, encoded) {
             (Writer::Csv(file), Encoded::Text(text)) => {
@@ -247,10 +231,7 @@ impl HitFile {
         }
     }
 
-    /// Completes the file and gives it its name.
-    ///
-    /// # Errors
-    /// When writing or renaming fails; nothing is left then.
+    /// Completes the file and gives it its name; if that fails, nothing is left behind.
     pub fn finish(self, provenance: &Provenance) -> Result<(), OutputError> {
         let file = match self.writer {
             Writer::Csv(file) => file,
@@ -262,9 +243,6 @@ impl HitFile {
 
 impl Encoder {
     /// Encodes the hits of a batch whose events come from `rows`.
-    ///
-    /// # Errors
-    /// When the library of the format fails.
     pub fn encode(&mut self, rows: &Rows<'_>) -> Result<Encoded, OutputError> {
         match self.format {
             HitFormat::Csv => Ok(Encoded::Text(self.text(rows))),
@@ -276,7 +254,6 @@ impl Encoder {
         }
     }
 
-    /// Rows of text.
     fn text(&mut self, rows: &Rows<'_>) -> Vec<u8> {
         let Columns { run, event_number, file, detector } = &self.columns;
         // A mean row has 70 bytes.
@@ -301,7 +278,6 @@ impl Encoder {
     }
 }
 
-/// An output in a message.
 fn called(path: &Path) -> String {
     if path.as_os_str() == "-" { "to standard output".to_owned() } else { path.display().to_string() }
 }

@@ -14,7 +14,6 @@ use tempfile::{Builder, NamedTempFile, TempPath};
 
 use super::OutputError;
 
-/// First and last letters of a temporary file's name.
 const PREFIX: &str = ".ut-decode-";
 const SUFFIX: &str = ".part";
 
@@ -37,8 +36,7 @@ pub fn remove_unfinished() {
     }
 }
 
-/// Removes the temporary files in `folder` that processes have left behind: those without a lock. A file that cannot
-/// be opened or locked stays.
+/// Removes the temporary files without a lock, which processes have left behind in `folder`, if they can be opened.
 pub fn remove_abandoned(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -49,7 +47,7 @@ pub fn remove_abandoned(folder: &Path) {
         if let Ok(file) = OpenOptions::new().append(true).open(entry.path())
             && file.try_lock().is_ok()
         {
-            // It may be gone meanwhile.
+            // The file may be gone meanwhile.
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -58,7 +56,6 @@ pub fn remove_abandoned(folder: &Path) {
 /// A file in the making. Dropped without [`Self::finish`], it leaves nothing behind.
 #[derive(Debug)]
 pub struct NewFile {
-    /// Path as given by the user.
     path: PathBuf,
     output: BufWriter<File>,
     /// The temporary file and what it becomes; `None` for what is written to directly.
@@ -78,10 +75,7 @@ impl NewFile {
         }
     }
 
-    /// Checks that [`Self::create`] would work; nothing is left of the trial.
-    ///
-    /// # Errors
-    /// As [`Self::create`]. A FIFO or a device is not opened, and so passes.
+    /// Checks that [`Self::create`] would work, and leaves nothing behind. FIFOs and devices pass unopened.
     pub fn check(path: &Path) -> Result<(), OutputError> {
         if fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
             return Ok(());
@@ -89,10 +83,7 @@ impl NewFile {
         Self::create(path).map(|_| ())
     }
 
-    /// Checks that files can be made in a folder, whatever their names; nothing is left of the trial.
-    ///
-    /// # Errors
-    /// When the folder takes no new file.
+    /// Checks that a folder takes new files, whatever their names, and leaves nothing behind.
     pub fn check_folder(folder: &Path) -> Result<(), OutputError> {
         temporary_in(folder).map(drop).map_err(|source| OutputError::Io { file: folder.to_path_buf(), source })
     }
@@ -102,10 +93,7 @@ impl NewFile {
         OutputError::Io { file: self.path.clone(), source }
     }
 
-    /// Writes what is left and gives the file its name.
-    ///
-    /// # Errors
-    /// When writing or renaming fails; nothing is left then.
+    /// Writes the buffer out and gives the file its name; if that fails, nothing is left behind.
     pub fn finish(mut self) -> Result<(), OutputError> {
         self.output.flush().map_err(|source| self.cannot(source))?;
         close_copy(self.output.get_ref()).map_err(|source| self.cannot(source))?;
@@ -194,13 +182,13 @@ const OPEN_FILES: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd
 /// An open file that is named by its number.
 #[cfg(unix)]
 enum Numbered {
-    /// One of this process.
+    /// An open file of this process.
     Own(std::os::fd::RawFd),
-    /// One of another, under this path.
+    /// An open file of another process, under this path.
     Other(PathBuf),
 }
 
-/// Returns true if what is written to `path` goes to standard output, `-` or by the number of that file or a link to it.
+/// Returns true if `path` means standard output: `-`, the number of that file, or a link to it.
 #[cfg(unix)]
 pub fn names_stdout(path: &Path) -> bool {
     matches!(numbered(path), Some(Numbered::Own(1)))
@@ -230,7 +218,7 @@ fn open_already(path: &Path) -> Option<io::Result<File>> {
     })
 }
 
-/// The number that `path`, or a link there, is of an open file.
+/// Returns the open file that `path`, or a link there, names by its number.
 #[cfg(unix)]
 fn numbered(path: &Path) -> Option<Numbered> {
     use std::os::fd::AsRawFd;
@@ -284,15 +272,12 @@ fn target_of(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// Returns the place of a file that is written to `path`, with links followed, the folder's, too. `None` where the folder is
-/// not
-/// there.
+/// Returns the place of a file written to `path`, with links followed; `None` if the folder is not there.
 pub fn place_of(path: &Path) -> Option<PathBuf> {
     let target = target_of(path).ok()?;
     Some(folder_of(&target).canonicalize().ok()?.join(target.file_name()?))
 }
 
-/// The folder that `path` is in.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

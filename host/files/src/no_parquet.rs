@@ -7,7 +7,6 @@ use std::path::Path;
 use super::{DetectorColumn, OutputError, Packing, Provenance, Rows};
 use ut_data::output::EventRow;
 
-/// Parquet is not there.
 pub struct NotBuilt;
 
 type Result<T> = std::result::Result<T, NotBuilt>;
@@ -23,7 +22,6 @@ impl Form {
     }
 }
 
-/// A row group that is never made.
 pub struct RowGroup(Infallible);
 
 impl RowGroup {
@@ -32,7 +30,6 @@ impl RowGroup {
     }
 }
 
-/// A writer that is never made.
 pub struct ParquetWriter<W>(Infallible, PhantomData<W>);
 
 impl<W> ParquetWriter<W> {
@@ -49,7 +46,6 @@ impl<W> ParquetWriter<W> {
     }
 }
 
-/// A writer of tables of events that is never made.
 pub struct EventGroups<W>(Infallible, PhantomData<W>);
 
 impl<W> EventGroups<W> {

@@ -40,9 +40,9 @@ const SCHEMA: &str = "message hits {
 /// Columns of integers whose neighbours are close.
 const DELTA: [&str; 4] = ["event", "run", "event_number", "group"];
 
-/// Columns with many values whose bytes are alike at the same place: by byte, `lhcb_id` takes 2.1 bytes a hit, by difference
-/// 2.7, in a dictionary 4.2; `charge` 0.7, 1.1 and 0.9 (generated pp-nominal events). Any other column has few values, for which
-/// a dictionary is smallest.
+/// Columns with many values whose bytes are alike at the same place; for others a dictionary is smallest. In generated
+/// pp-nominal events a hit takes, by byte, by difference and in a dictionary: `lhcb_id` 2.1, 2.7 and 4.2 bytes,
+/// `charge` 0.7, 1.1 and 0.9.
 const SPLIT: [&str; 8] = ["lhcb_id", "x_at_y_eq0", "y_begin", "y_end", "board", "charge", "n_strips", "sector_id"];
 
 /// The schema and how columns are written: shared by a file and those who encode its row groups.
@@ -57,10 +57,7 @@ pub struct Form {
 }
 
 impl Form {
-    /// The form of hit files with these columns behind the others, of which those in `left_out` are not there.
-    ///
-    /// # Errors
-    /// When the library refuses the schema.
+    /// The form of hit files with `detector` columns behind the others, and without those in `left_out`.
     pub fn new(packing: Packing, detector: &[DetectorColumn], left_out: Vec<String>) -> Result<Self> {
         let name = |line: &str| line.split_whitespace().nth(2).map(|name| name.trim_end_matches(';').to_owned());
         let plain = SCHEMA.lines().filter(|line| name(line).is_none_or(|name| !left_out.contains(&name)));
@@ -82,7 +79,7 @@ impl Form {
         let mut properties = WriterProperties::builder()
             .set_compression(compression)
             .set_statistics_enabled(EnabledStatistics::Chunk)
-            // It is kept to the end of the file, of every page.
+            // The library would keep it, of every page, until the file ends.
             .set_offset_index_disabled(true)
             .set_created_by(concat!("ut-decoding version ", env!("CARGO_PKG_VERSION")).to_owned());
         let delta = DELTA.map(|column| (column, Encoding::DELTA_BINARY_PACKED));
@@ -96,16 +93,12 @@ impl Form {
     }
 }
 
-/// An encoded row group.
 pub struct RowGroup {
     columns: Vec<(Bytes, ColumnCloseResult)>,
 }
 
 impl RowGroup {
     /// Encodes the hits of a batch; `None` where there are none.
-    ///
-    /// # Errors
-    /// When the library fails.
     pub fn encode(form: &Form, rows: &Rows<'_>) -> Result<Option<Self>> {
         let hits = rows.hits;
         if hits.is_empty() {
@@ -193,25 +186,16 @@ impl Columns<'_> {
     }
 }
 
-/// Writes hits as Parquet.
 pub struct ParquetWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
-    /// A writer on `output`.
-    ///
-    /// # Errors
-    /// When writing fails.
     pub fn new(output: W, form: &Form) -> Result<Self> {
         let (schema, properties) = (Arc::clone(&form.schema), Arc::clone(&form.properties));
         Ok(Self { file: SerializedFileWriter::new(output, schema, properties)? })
     }
 
-    /// Writes an encoded row group.
-    ///
-    /// # Errors
-    /// When writing fails.
     pub fn append(&mut self, encoded: RowGroup) -> Result<()> {
         let mut group = self.file.next_row_group()?;
         for (bytes, close) in encoded.columns {
@@ -222,9 +206,6 @@ impl<W: Write + Send> ParquetWriter<W> {
     }
 
     /// Writes the metadata, under keys that begin with `ut-decode.`, closes the file and hands the output back.
-    ///
-    /// # Errors
-    /// When writing fails.
     pub fn finish(mut self, provenance: &Provenance) -> Result<W> {
         append_metadata(&mut self.file, provenance);
         self.file.into_inner()
@@ -239,16 +220,11 @@ fn append_metadata<W: Write + Send>(file: &mut SerializedFileWriter<W>, provenan
     }
 }
 
-/// Writes tables of events, a row group at a time.
 pub struct EventGroups<W: Write + Send> {
     file: SerializedFileWriter<W>,
 }
 
 impl<W: Write + Send> EventGroups<W> {
-    /// A writer on `output`.
-    ///
-    /// # Errors
-    /// When writing fails.
     pub fn new(output: W) -> Result<Self> {
         let fields = EventColumn::all().map(|column| {
             let presence = if column.may_be_null { "optional" } else { "required" };
@@ -269,10 +245,7 @@ impl<W: Write + Send> EventGroups<W> {
         Ok(Self { file: SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties.build()))? })
     }
 
-    /// Writes the rows of events of the inputs with these names.
-    ///
-    /// # Errors
-    /// When writing fails.
+    /// Writes rows of events of the inputs with these names.
     pub fn append(&mut self, rows: &[EventRow], names: &[String]) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
@@ -312,9 +285,6 @@ impl<W: Write + Send> EventGroups<W> {
     }
 
     /// Writes the metadata, closes the file and hands the output back.
-    ///
-    /// # Errors
-    /// When writing fails.
     pub fn finish(mut self, provenance: &Provenance) -> Result<W> {
         append_metadata(&mut self.file, provenance);
         self.file.into_inner()

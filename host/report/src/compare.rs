@@ -40,8 +40,7 @@ impl Difference {
     }
 }
 
-/// Returns the differences of a run from a reference, by sector. Both views must be of detectors with the lanes of
-/// `tables`.
+/// Returns the differences of a run from a reference, by sector. Both must have the lanes of `tables`.
 pub fn differences(run: &RunView, reference: &RunView, tables: &DetectorTables) -> Vec<Difference> {
     let runs = [run, reference];
     let mut variance = [vec![0.0; N_SECTORS], vec![0.0; N_SECTORS]];
@@ -85,8 +84,7 @@ pub fn differences(run: &RunView, reference: &RunView, tables: &DetectorTables) 
         .collect()
 }
 
-/// Returns the mean charge of a sector's hits and its error; not a number where no cluster is known, or too few for an
-/// error.
+/// Returns the mean charge of a sector's hits and its error; not a number where clusters are unknown or too few.
 pub fn mean_charge(view: &RunView, sector: usize) -> (f64, f64) {
     let hits = view.hits_of_sector(sector);
     if hits == 0 || view.clusters == 0 {

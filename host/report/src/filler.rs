@@ -24,15 +24,12 @@ pub struct RunFiller {
     view: RunView,
     /// Sector (upper half of the word) and lane slot (lower) of half a sector, by bits 8–20 of a `ChannelID`.
     halves: Vec<u32>,
-    /// Ends of the groups of each layer.
     layer_ends: [usize; N_LAYERS],
-    /// Hits by strip that were not carried to the view. Every hit adds to one of half a million: as bytes they stay in
-    /// the cache.
+    /// Hits by strip that the view lacks, as bytes: half a million counters stay in the cache.
     strips: Vec<u8>,
     /// Sums since the last flush.
     layers: [LayerSums; N_LAYERS],
     sectors: Vec<SectorSums>,
-    /// Hits since the last flush.
     unflushed: usize,
     /// Number of n-th hits (from 0) of lanes in events, by layer; all above in the last.
     nth_hits: [[u64; LANE_HITS]; N_LAYERS],
@@ -46,7 +43,7 @@ pub struct RunFiller {
 /// Half sectors: values of bits 8–20 of a `ChannelID`.
 const HALVES: usize = 1 << 13;
 
-/// The bits above those in a `ChannelID` of the UT.
+/// Detector type of the UT: the bits of a `ChannelID` above those.
 const UT: u32 = 2;
 
 /// Hits of a layer, in the bins of the view.
@@ -56,7 +53,6 @@ struct LayerSums {
     sizes: [u32; SIZES],
 }
 
-/// Sums of the clusters of a sector.
 #[derive(Clone, Copy, Debug, Default)]
 struct SectorSums {
     /// Charge in the lower half, strips in the upper.
@@ -90,8 +86,7 @@ impl RunFiller {
         }
     }
 
-    /// Adds a batch that was decoded with the tables of this view. `number` returns the number of an event that the
-    /// view is against, if it has one.
+    /// Adds a batch that was decoded with the tables of this view. `number` returns an event's place on its axis.
     pub fn add(&mut self, hits: &UtHits, report: &BatchReport, number: impl Fn(usize) -> Option<u64>) {
         let (ids, offsets) = (hits.id(), hits.offsets());
         for (e, counts) in report.events.iter().enumerate() {

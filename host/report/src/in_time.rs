@@ -1,7 +1,6 @@
 //! Faults that last for a part of a run: boards and lanes that fall silent, noisy lanes, low charge.
 //!
-//! Neighbouring bins of events are joined into columns with enough hits; neighbouring columns that fail are one
-//! outlier.
+//! Neighbouring bins are joined into columns with enough hits; neighbouring columns that fail are one outlier.
 
 use super::outliers::{Outlier, OutlierKind, Rules};
 use super::run::{RunView, Span};
@@ -28,7 +27,6 @@ pub struct LaneOf {
     pub expected: Option<(f64, f64)>,
     /// Variance of the lane's own hits in the run.
     pub variance: f64,
-    /// Expected mean charge.
     pub charge: Option<f64>,
 }
 
@@ -53,7 +51,6 @@ impl Column {
     }
 }
 
-/// Verdict on a column.
 #[derive(Clone, Copy, PartialEq)]
 enum Judged {
     Fine,
@@ -64,14 +61,13 @@ enum Judged {
     Follows,
 }
 
-/// Returns the stretches of columns that fail.
 fn stretches(columns: &[Column], judge: impl Fn(&Column) -> Judged) -> Vec<Column> {
     let (mut found, mut stretch): (Vec<Column>, Option<Column>) = (Vec::new(), None);
     for column in columns {
         match (judge(column), &mut stretch) {
             (Judged::Fails, _) => stretch.get_or_insert_default().add(column),
             (Judged::Fine, _) => found.extend(stretch.take()),
-            // It extends the stretch in time, but is no evidence.
+            // The column extends the stretch in time, but is no evidence.
             (Judged::Follows, Some(stretch)) => stretch.numbers = both(stretch.numbers, column.numbers),
             (Judged::Follows | Judged::Unknown, _) => {}
         }

@@ -2,8 +2,7 @@
 //!
 //! A [`RunFiller`] adds batches to a [`RunView`] of a fixed size; views of parts of a run are merged.
 //! [`outliers`](outliers()) finds dead, hot and failing parts in a view, [`differences`] compares two. [`Sums`] are a
-//! view with its detector and files, and [`draw`] draws them. [`troubles`](troubles()) goes through the banks of one
-//! event.
+//! view with its detector and files; [`draw`] draws them. [`troubles`](troubles()) finds the troubles of an event.
 
 mod bins;
 mod compare;

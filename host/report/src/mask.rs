@@ -21,7 +21,6 @@ pub fn mask(run: &str, verdicts: &Verdicts, tables: &DetectorTables) -> String {
         };
         let keep = outlier.events.is_some() || outlier.kind == OutlierKind::QuietLane;
         let remark = format!("{}: {}", outlier.kind.name(), place_text(outlier, tables));
-        // Writing to a String cannot fail.
         let _ = writeln!(text, "{}{entry}  # {remark}", if keep { "# " } else { "" });
     }
     text

@@ -1,8 +1,7 @@
 //! Outliers of a run: lanes, chips and strips that are dead, quiet or hot, or fail for some of the events.
 //!
 //! By symmetry, a lane should have as many hits as those at the mirrored places ([`Neighbours`]). The run itself tells
-//! how much a lane's hits vary from event to event, and by how much lanes differ from their expectation for geometric
-//! reasons.
+//! how a lane's hits vary from event to event, and how far lanes are off for geometric reasons.
 
 use super::compare::mean_charge;
 use super::in_time::{LaneOf, failing_for_a_while};
@@ -195,9 +194,8 @@ impl LaneSum {
     }
 }
 
-/// Finds the outliers of `view`, which is of `tables` and lacks the hits of the strips of `mask`.
-///
-/// Expectations are those of the strips that are left; a lane without any is not judged.
+/// Finds the outliers of `view`, which is of `tables` and lacks the hits on the strips of `mask`. Expectations are of
+/// unmasked strips; a lane without any is not judged.
 pub fn outliers(view: &RunView, tables: &DetectorTables, rules: &Rules, mask: Option<&Mask>) -> Verdicts {
     let (mut outliers, without_hot, left) = strips(view, tables, rules, mask);
     let events = view.events.max(1) as f64;

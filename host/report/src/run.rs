@@ -1,7 +1,6 @@
 //! Sums over the hits of a run, of a fixed size whatever the number of events.
 //!
-//! Every thread adds its batches to a [`RunFiller`](super::RunFiller) of its own; the [`RunView`]s that come out give
-//! the same numbers in whatever order they are merged.
+//! Every thread fills a [`RunFiller`](super::RunFiller); the [`RunView`]s can be merged in any order.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +10,6 @@ use ut_data::detector::{DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, ST
 use ut_data::{Count, Kind};
 use ut_kernels::report::N_COUNTS;
 
-/// Strips of a sector.
 pub(super) const STRIPS: usize = STRIPS_PER_SECTOR as usize;
 
 /// Bins of the charge: ΣADC 0…254, and everything above in the last.
@@ -23,7 +21,6 @@ pub const SIZES: usize = 64;
 /// Bins of the hits that a lane has in an event, and everything above in the last.
 pub const LANE_HITS: usize = 256;
 
-/// Largest number of runs that are named.
 const NAMED_RUNS: usize = 64;
 
 /// Number of an event that bins over events are of.
@@ -88,7 +85,7 @@ pub struct TroubleSum {
     pub board: Option<u32>,
     /// Number of troubles.
     pub count: u64,
-    /// Place of the first event with one, among all events.
+    /// Place of the first event with such a trouble, among all events.
     pub first: u64,
 }
 
@@ -125,7 +122,7 @@ pub struct RunView {
     pub lane_hits_of_layer: Vec<Vec<u64>>,
     /// Events by their hits, by layer, and last over all.
     pub hits_of_event: Vec<Bins<u64>>,
-    /// Number of an event that `spans` are over.
+    /// Axis of `spans`: number or place of the events.
     pub against: Against,
     /// Events with a number, in bins.
     pub spans: Bins<Span>,
@@ -170,10 +167,7 @@ impl RunView {
         }
     }
 
-    /// Adds the events of another view. Associative and commutative.
-    ///
-    /// # Errors
-    /// When the views are of detectors with different numbers of lanes, or over different numbers of the events.
+    /// Adds the events of another view with as many lanes and the same axis. Associative and commutative.
     pub fn merge(&mut self, other: &Self) -> Result<(), MergeError> {
         if self.lanes.len() != other.lanes.len() || self.against != other.against {
             return Err(MergeError);
@@ -266,7 +260,7 @@ impl RunView {
     }
 }
 
-/// Adds to a sum, which stays at the largest number: views of files may hold any.
+/// Adds to a sum, which saturates: views of files may hold any number.
 fn add(sum: &mut u64, more: u64) {
     *sum = sum.saturating_add(more);
 }
@@ -313,7 +307,7 @@ mod tests {
             view
         };
         let (mut odd, even) = (view(1), view(2));
-        // As many as would take minutes one by one.
+        // One by one, so many sums would take minutes.
         odd.merge(&even).unwrap();
         let expected = |board: u32| if board == 0 { 6 } else { 3 };
         assert_eq!((odd.troubles.len(), odd.error_banks.len()), (2 * N as usize + 1, 2 * N as usize + 1));

@@ -1,7 +1,6 @@
 //! Sums over the events of a run, or of a part of it, which can be kept in a file.
 //!
-//! Any process on any machine can sum a part. The sums of all parts, added in any order, are those of the whole run,
-//! and so is the page.
+//! Any process on any machine can sum a part. The parts, added in any order, give the sums and page of the whole run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -77,15 +76,13 @@ pub fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, 
     }
 }
 
-/// Part of a job, with some of its sums, so that a part that is missing or comes twice is noticed: the files of two runs may
-/// have the same names and sizes.
+/// Part of a job with some of its sums, to notice missing and repeated parts of runs whose files look alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Part {
     /// Names and sizes of the inputs, and options that choose events.
     job: String,
-    /// Name in messages.
     called: String,
-    /// Number of the shard, and of all shards.
+    /// Number of the shard, and the number of shards.
     shard: (u64, u64),
     section: Option<[u64; 3]>,
     events: u64,
@@ -94,9 +91,9 @@ pub struct Part {
 }
 
 impl Part {
-    /// Makes the shard `i` of `n` of the events that `selection` chooses of some files, or of a section of the only file: its
-    /// first byte, the byte behind its last one, and the events of the run before it. `None` if one is no regular file: another
-    /// pipe may have the same name.
+    /// Makes shard `i` of `n` of the events that `selection` chooses of some files, or of a section of the only file:
+    /// its first byte, the byte behind its last one, and the events of the run before it. `None` if a file is not
+    /// regular: another pipe may have the same name.
     pub fn of(files: &[PathBuf], ((i, n), selection): ((u64, u64), String), section: Option<[u64; 3]>) -> Option<Self> {
         // A folder may have another name on another machine.
         let name = |file: &'_ PathBuf| file.file_name().unwrap_or(file.as_os_str()).to_owned();
@@ -137,7 +134,7 @@ fn missing(parts: &BTreeSet<Part>, files: &[(&Path, BTreeSet<Part>)]) -> Vec<Str
         let first = (1..=n).find(|i| !there.contains(i))?;
         let file = files.iter().find(|(_, parts)| parts.iter().any(|part| part.job() == job))?.0.display();
         Some(format!(
-            "{file} is one of {n} parts. Missing: {missing}, the first of them {first}/{n}. The numbers are too small"
+            "{file} is one of {n} parts. Missing: {missing}, the first of them {first}/{n}. The sums are too small"
         ))
     };
     jobs.into_iter().filter_map(warning).collect()
@@ -194,7 +191,6 @@ impl From<Name> for PathBuf {
     }
 }
 
-/// Sums in a file.
 #[derive(Serialize, Deserialize)]
 struct Kept {
     format: String,
@@ -231,7 +227,7 @@ pub enum SumsError {
     NoSums {
         /// Name of the file.
         name: String,
-        /// Damage.
+        /// Fault that was found.
         why: String,
     },
     /// Two are the same part of a job.
@@ -277,18 +273,12 @@ impl Sums {
         self
     }
 
-    /// Checks that two sums can be added, or drawn beside each other.
-    ///
-    /// # Errors
-    /// If the detector or the options are not the same.
+    /// Checks that two sums have the same detector and options, so that they can be added, or drawn beside each other.
     pub fn check_alike(&self, other: &Self) -> Result<(), SumsError> {
         self.check_made_with(&other.detector.tables, other.options)
     }
 
     /// Checks that the hits were decoded with these tables and options.
-    ///
-    /// # Errors
-    /// Same errors as [`Self::check_alike`].
     pub fn check_made_with(&self, tables: &DetectorTables, options: DecodeOptions) -> Result<(), SumsError> {
         if self.detector.tables != *tables {
             return Err(SumsError::Different("different detectors"));
@@ -302,12 +292,12 @@ impl Sums {
     /// Adds the sums of other events. Only the list of files depends on the order.
     ///
     /// # Errors
-    /// If detector, options or the axis of time are not the same, the other sums are of a part that is among these, or
-    /// a sum would overflow. The sums then stay as they were.
+    /// If detector, options or time axis differ, both have the same part, or a sum overflows. The sums then stay as
+    /// they were.
     pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
         self.check_alike(other)?;
         if self.view.against != other.view.against {
-            return Err(SumsError::Different("events by their number and events by their place"));
+            return Err(SumsError::Different("different time axes, by event number and by place (--against)"));
         }
         if let Some(part) = shared(&self.parts, &other.parts) {
             return Err(SumsError::Twice(format!("both are sums of {}", part.called)));
@@ -356,10 +346,7 @@ impl Sums {
         self.files.extend(files.iter().filter(|file| known.insert((*file).clone())).cloned());
     }
 
-    /// Returns the bytes of a file of these sums.
-    ///
-    /// # Errors
-    /// If they are more than can be read.
+    /// Returns the bytes of a file of these sums, or an error if they are more than can be read.
     pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
         let tables = &self.detector.tables;
         let kept = Kept {
@@ -381,7 +368,7 @@ impl Sums {
             versions: self.versions.iter().map(|(file, of)| (file.into(), of.clone().into_iter().collect())).collect(),
         };
         let mut packed = zstd::Encoder::new(Vec::new(), 1)?;
-        // Without it, a flipped bit would be another number on the page.
+        // Without a checksum, a flipped bit would be another number on the page.
         packed.include_checksum(true)?;
         let text = serde_json::to_vec(&kept)?;
         if text.len() as u64 > MOST_BYTES {
@@ -393,10 +380,7 @@ impl Sums {
         packed.finish()
     }
 
-    /// Reads sums from the bytes of a file, which messages call `name`.
-    ///
-    /// # Errors
-    /// If the bytes are not a file of sums. They may be anything.
+    /// Reads sums from the bytes of a file, which may be anything; messages call it `name`.
     pub fn from_bytes(bytes: impl Read, name: &str) -> Result<Self, SumsError> {
         let refused = |why: String| SumsError::NoSums { name: name.to_owned(), why };
         let io = |error: io::Error| refused(error.to_string());
@@ -434,17 +418,14 @@ impl Sums {
         })
     }
 
-    /// Returns true if a file begins as one of sums does. Pipes, which can be read only once, are not looked at.
+    /// Returns true if a file begins as one of sums does. Pipes, which can be read only once, are left alone.
     pub fn is_file(path: &Path) -> bool {
         let mut begin = vec![0; BEGIN.len()];
         let read = |file| zstd::Decoder::new(file)?.read_exact(&mut begin);
         path.is_file() && File::open(path).and_then(read).is_ok() && begin == BEGIN
     }
 
-    /// Reads the sums in files, added in this order; `None` without files. Warns of missing parts.
-    ///
-    /// # Errors
-    /// If a file cannot be read, the sums cannot be added, or a part comes twice.
+    /// Adds the sums in files, in this order; `None` without files. Warns of missing parts, and refuses repeated ones.
     pub fn of_files(files: &[PathBuf]) -> Result<Option<Self>, SumsError> {
         let (mut all, mut parts): (Option<Self>, Vec<(&Path, BTreeSet<Part>)>) = (None, Vec::new());
         for path in files {

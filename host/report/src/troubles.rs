@@ -107,8 +107,8 @@ pub fn troubles<'a>(boards: &Boards, banks: impl IntoIterator<Item = Bank<'a>>, 
     walk(Rules::Table(boards), banks, found);
 }
 
-/// Finds the troubles of banks of either format without a board table; `format` is that of banks that do not say it,
-/// which are skipped without it. Troubles that only a table shows are not found.
+/// Finds the troubles of banks of either format without a board table. Banks that do not tell their format are taken as
+/// of `format`, or else skipped. Troubles that only a table shows are not found.
 pub fn troubles_without_table<'a>(
     format: Option<BankVersion>,
     banks: impl IntoIterator<Item = Bank<'a>>,

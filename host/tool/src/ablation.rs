@@ -128,7 +128,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Counts that are shown, with their heads.
 const COLUMNS: [(&str, &str); 7] = [
     ("global_sectors", "sectors"),
     ("table_sectors", "of tables"),

@@ -93,7 +93,6 @@ impl ClusterArgs {
 /// Beginning of the assignment that sets the layout.
 const LAYOUT: &str = "layout=";
 
-/// A parser for a backend, or `auto`.
 fn backend() -> impl TypedValueParser<Value = Backend> {
     PossibleValuesParser::new(Backend::ALL.map(Backend::name).into_iter().chain(["auto"])).map(|name: String| {
         name.parse().unwrap_or_else(|_| {
@@ -110,22 +109,19 @@ fn backend() -> impl TypedValueParser<Value = Backend> {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Backend")]
 pub struct BackendArgs {
-    /// Decode with cpu, which is fast; reference, plain and slow, to check the others; emulated, the GPU's kernels on
-    /// the CPU, slow; cuda, the kernels on an NVIDIA GPU; auto: cuda where there is a GPU, else cpu. All give the same
-    /// bits.
+    /// Decode with cpu, fast; reference, plain and slow, to check others; emulated, the GPU's kernels on the CPU, slow;
+    /// cuda, the kernels on an NVIDIA GPU; or auto, cuda where there is a GPU, else cpu. All give the same bits.
     #[arg(long, default_value = "cpu", value_parser = backend())]
     pub backend: Backend,
     /// Threads, on a GPU streams; 0: one a core, and 3 streams [default: 0].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: Option<u16>,
-    /// Kernels that emulated and cuda run: allen, seven kernels in nine launches, or fused, one for ordinary events
-    /// that keeps everything in shared memory and one for the others. Results are the same [default: on a GPU fused,
-    /// else allen].
+    /// Kernels of emulated and cuda: allen, seven in nine launches, or fused, one for ordinary events that keeps
+    /// everything in shared memory and one for the others, with the same results [default: on a GPU fused, else allen].
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
     pub pipeline: Option<Pipeline>,
     /// Set a parameter of the backend, as --set cpu.simd=avx2 or --set cluster.block_x=64, or the layout of batches in
-    /// memory, --set layout=mep [default: as they are read]; hits never change. `ut-decode sweep --list` shows the
-    /// parameters.
+    /// memory, --set layout=mep [default: as they are read]; hits never change. `ut-decode sweep --list` lists them.
     #[arg(long = "set", value_name = "PARAMETER=VALUE")]
     pub set: Vec<String>,
 }
@@ -140,8 +136,7 @@ impl BackendArgs {
         self.pipeline.unwrap_or_else(|| Pipeline::default_for(self.backend))
     }
 
-    /// Returns the parameters, with `threads` threads a decoder unless `--set cpu.threads` says otherwise; ends the
-    /// program when a value is refused.
+    /// Returns the parameters, `threads` a decoder unless `--set cpu.threads` differs; ends the program on errors.
     pub fn config(&self, threads: usize) -> Parameters {
         let mut config = Parameters::default().with_cpu_threads(threads);
         if let Some(pipeline) = self.pipeline {
@@ -206,8 +201,7 @@ pub struct ParameterArgs {
 }
 
 impl ParameterArgs {
-    /// Returns the parameters that are set, else the defaults, with a decoder a core; ends the program when a value is
-    /// refused.
+    /// Returns the set parameters over the defaults, a decoder a core; ends the program on wrong values.
     pub fn parameters(&self) -> Parameters {
         let base = Parameters::default().with_decoders(n_threads(self.backend, config::threads()));
         base.with(self.backend, &self.set.join(","))
@@ -236,7 +230,6 @@ fn cluster_size(text: &str) -> Result<NonZeroU32, String> {
     text.parse().map_err(|_| format!("expected a number of strips, 1 to {}", u32::MAX))
 }
 
-/// A parser for a bank format.
 pub fn bank_format() -> impl TypedValueParser<Value = BankVersion> {
     one_of!([BankVersion::V4, BankVersion::V5], BankVersion::name)
 }

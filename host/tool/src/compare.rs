@@ -140,7 +140,6 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
     })
 }
 
-/// Returns the exit status of a failure.
 fn failed(failure: &Fault, message: &str) -> Result<u8, Failure> {
     if failure.kind != FailureKind::WrongResult {
         return Err(message.into());
@@ -193,11 +192,11 @@ impl Builds {
         let fault = |kind, what: String| Fault { kind, message: format!("{program}: {what}") };
         let launch = |what: String| fault(FailureKind::Launch, what);
         let path = std::fs::canonicalize(program).map_err(|error| launch(error.to_string()))?;
-        // Both with their defaults: values that were tuned for one are not for the other.
+        // Both builds run with defaults: values that were tuned for one are not for the other.
         let no_store = std::env::temp_dir().join("ut-decode-compare").join("no-store.sqlite");
         let mut command = Command::new(path);
         command.args(&self.arguments).env(APPLICATION.db_variable(), no_store);
-        // The same tables and options for both.
+        // Both builds get the same tables and options.
         command.env(config::VARIABLE, config::file().unwrap_or(Path::new("")));
         let ran = run_to_end(&mut command, LIMIT).map_err(|failure| fault(failure.kind, failure.message))?;
         let value: serde_json::Value =

@@ -31,7 +31,6 @@ pub struct Settings {
     tune: Option<WhenToTune>,
 }
 
-/// Time at which `decode` tunes by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum WhenToTune {

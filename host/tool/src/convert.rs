@@ -129,7 +129,6 @@ impl Changes {
         }
     }
 
-    /// Returns what to say of a folder of dumps.
     fn of_folder(&self, directory: &Path) -> String {
         let mut lines = vec![
             format!("{}: {}, one a file", directory.display(), count(self.events as usize, "event")),
@@ -154,7 +153,6 @@ impl Changes {
         lines.join("\n") + "\n"
     }
 
-    /// Returns what to say of a file of many events.
     fn of_file(&self, path: &Path, kind: Kind) -> String {
         let mut lines = vec![format!("{}: {}", path.display(), count(self.events as usize, "event"))];
         let mep = kind == Kind::Mep;
@@ -190,8 +188,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind that a name asks for, `None` for a directory; ends the program where convert makes no such
-    /// file.
+    /// Returns the kind of a name, `None` for a directory; ends the program if convert makes no such file.
     fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         let kinds = [(".mdf", Self::Mdf), (".raw", Self::Mdf), (".mdf.zst", Self::MdfZst), (".mep", Self::Mep)];
@@ -260,7 +257,7 @@ impl Writer {
     }
 }
 
-/// Returns the header and the banks of an event in an MDF file; `format`: of banks that do not say it.
+/// Returns header and banks of an event for an MDF file; banks that do not tell their format get `format`.
 pub fn for_mdf<'a>(
     event: &RawEvent<'a>,
     format: Option<BankVersion>,

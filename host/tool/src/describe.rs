@@ -10,7 +10,6 @@ use ut_data::detector::{BankVersion, LANES_PER_BOARD};
 /// Channels of a hybrid in v4.
 const CHANNELS: u16 = 512;
 
-/// Contents of a payload.
 #[derive(Default)]
 pub struct Words {
     /// Hits (v5) or clusters (v4) of each lane, as announced (v5) or found (v4).
@@ -33,7 +32,6 @@ pub fn source_in_words(source_id: u32) -> String {
 }
 
 impl Words {
-    /// Describes the payload of a UT bank.
     pub fn of(version: BankVersion, payload: &[u8]) -> Self {
         match version {
             BankVersion::V4 => Self::of_v4(payload),
@@ -80,7 +78,6 @@ impl Words {
                 let strip = word >> 5 & 0x1FF;
                 unsorted |= last.is_some_and(|last| last >= strip);
                 last = Some(strip);
-                // Writing to a String cannot fail.
                 let _ = write!(line, " {strip}:{}", word & 0x1F);
             }
             words.line(format_args!("{line}{}", if n == 0 { " -" } else { "" }));

@@ -17,17 +17,12 @@ use crate::output::detail;
 pub const SYNTHETIC: &str = "these are the hits of a synthetic detector, whose cabling and positions are not those of yours; \
 name your detector with --boards and --geometry, or in ut-decode.toml";
 
-/// Advice where no tables are known.
 const NAME_TABLES: &str = "name the tables with --boards and --geometry, or in ut-decode.toml; for events that ut-decode \
 generate made, --synthetic-detector";
 
 impl DetectorArgs {
-    /// Returns the detector that was asked for. Without tables, the embedded one if `ut-decode generate` made the
-    /// events of all `files`, or if it was asked for: for the format of the first UT banks in the files, v5 where that
-    /// cannot be seen.
-    ///
-    /// # Errors
-    /// If no tables are named, and the events are not seen to be of the embedded detector.
+    /// Returns the detector of the named tables; without them the embedded one, of the format of the first UT banks
+    /// (else v5), if it was asked for or `ut-decode generate` made the events of all `files`; else an error.
     pub fn load(&self, files: &[PathBuf]) -> Result<Detector, Failure> {
         if let Some((boards, geometry)) = self.boards.clone().zip(self.geometry.clone()) {
             return self.read(boards, geometry);
@@ -44,7 +39,6 @@ impl DetectorArgs {
         }
     }
 
-    /// Reads the detector of these files.
     pub fn read(&self, boards: PathBuf, geometry: PathBuf) -> Result<Detector, Failure> {
         detail(&format!("tables: {} and {}", boards.display(), geometry.display()));
         let make = if self.trust_tables { DetectorTables::trusting } else { DetectorTables::new };
@@ -61,7 +55,6 @@ impl DetectorArgs {
         Ok(Detector { tables, boards: Some(boards), geometry: Some(geometry) })
     }
 
-    /// Returns the embedded detector of a bank format.
     pub fn embedded(&self, version: BankVersion) -> Detector {
         detail("tables: the embedded synthetic detector");
         let mut tables = DetectorTables::synthetic(version, self.grouping());
@@ -89,7 +82,7 @@ pub fn facts(detector: &Detector) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Checks that events that were seen are of this detector; banks of another version are another matter.
+/// Checks that events come from a maker that fits this detector; versions of banks are not checked.
 pub fn check_makers(detector: &Detector, seen: &Seen) -> Result<(), Failure> {
     let other = "name their own tables, or --trust-tables if you know better";
     let remedy = if detector.is_embedded() { NAME_TABLES } else { other };
@@ -101,14 +94,12 @@ pub fn check_versions(detector: &Detector, seen: &Seen) -> impl Iterator<Item = 
     seen.files.iter().filter_map(|file| Some(file.check(&detector.tables).err()?.into()))
 }
 
-/// Maker of the events of some files, by the first undamaged event of each. Damage can remove the mark of `ut-decode
-/// generate`, but does not make one.
+/// Maker of files, by the first undamaged event of each: damage can remove the mark of generated events, not make it.
 pub enum Maker {
     /// No file has an undamaged event, or can be read.
     Unknown,
     Generate,
-    /// Another program, or an input whose first event cannot be looked at without taking it from the command; with the
-    /// reason.
+    /// Another program, or an input whose first event cannot be read without taking it away; with the reason.
     Other(String),
 }
 

@@ -21,7 +21,6 @@ use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, usage};
 
-/// Events of a MEP packet.
 const PACKET_EVENTS: u64 = 100;
 
 /// Packets begin at multiples of this.
@@ -51,8 +50,7 @@ pub struct Args {
     /// Version of the geometry file: 0 has the slopes dx/dy by layer, 1 by sector.
     #[arg(long, value_name = "V", default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=1))]
     geometry_version: u16,
-    /// Write events.mep, MEP packets, instead of events.mdf. They have no mark: decode them with --boards and
-    /// --geometry.
+    /// Write MEP packets, events.mep, not events.mdf; they have no mark, so decode them with --boards and --geometry.
     #[arg(long)]
     mep: bool,
     /// Compress each event in blocks, as ROOT does (blocks: zlib, zstd and lz4 in turn), or the whole file (zstd, to
@@ -83,7 +81,6 @@ fn packing(how: &str) -> Packing {
 /// Bytes of an event that become a block, so few that banks lie across blocks.
 const BLOCK: usize = 4096;
 
-/// Compresses the body of an MDF event.
 fn in_blocks(event: &[u8], number: u64) -> Vec<u8> {
     let body = 20 + 4 * usize::from(event[17] & 0xf);
     let mut packed = event[..body].to_vec();
@@ -193,7 +190,7 @@ impl Maker<'_> {
         }
         let mut bytes = writer.finish()?;
         if !chosen.is_empty() {
-            // ODIN's is the first.
+            // The MFP of ODIN is the first.
             all.insert(0, 0);
             let mfps: Vec<usize> = chosen.into_iter().map(|source| source + 1).collect();
             self.corruptor.damage_packet(first, n, &mut bytes, &all, &mfps);
@@ -202,13 +199,13 @@ impl Maker<'_> {
         Ok(bytes)
     }
 
-    /// Compresses the bytes where the whole file is, and counts events, unless the file ends in them.
+    /// Cuts and compresses the bytes as the fault and the options say; counts events that stay whole.
     fn end(&mut self, event: u64, n: u64, end: Option<Fault>, bytes: &mut Vec<u8>) {
         if end == Some(Fault::Cut) {
             bytes.truncate(bytes.len() / 3);
         }
         if self.args.pack == Some(Packing::Zstd) {
-            // A frame each: streams may have any number of them.
+            // Each call makes a frame of its own: a stream may have any number.
             *bytes = zstd::bulk::compress(bytes, 3).unwrap_or_default();
         }
         if end == Some(Fault::Stream) {

@@ -79,7 +79,6 @@ folder (~/.config on Linux). Options on the command line win. All keys:
 JSON: docs/files.md describes what a command writes with --json."
 );
 
-/// Command lines that work, by subcommand.
 const EXAMPLES: [(&str, &str); 8] = [
     ("decode", "ut-decode decode run.mdf -o hits.csv (ut-decode generate -o sample makes events to try)"),
     ("inspect", "ut-decode inspect run.mdf"),

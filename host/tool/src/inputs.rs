@@ -7,7 +7,6 @@ use crate::{Failure, usage};
 use ut_data::input::{check_file, is_table};
 use ut_data::memory::read_text;
 
-/// Bytes and lines of the longest list of inputs.
 const LARGEST_LIST: u64 = 256 << 20;
 const MOST_LINES: usize = 1 << 20;
 
@@ -27,7 +26,6 @@ impl InputArgs {
         Ok(files)
     }
 
-    /// Returns the files that list inputs.
     pub fn lists(&self) -> Vec<PathBuf> {
         self.files.iter().filter_map(|path| list(path)).map(Path::to_path_buf).collect()
     }
@@ -38,7 +36,7 @@ pub fn list(path: &Path) -> Option<&Path> {
     path.to_str()?.strip_prefix('@').map(Path::new).filter(|_| !path.exists())
 }
 
-/// Returns the files that some inputs stand for, in order: those of a folder by name.
+/// Returns the files that some inputs stand for: see [`InputArgs::expand`].
 pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     for path in inputs {
@@ -53,7 +51,7 @@ pub fn expand(inputs: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         };
         let text = text.map_err(|error| format!("cannot read the list {}: {error}", list.display()))?;
         if text.lines().count() > MOST_LINES {
-            return Err(format!("{}: more than {} lines", list.display(), number(MOST_LINES as u64)).into());
+            return Err(format!("the list {} has more than {} lines", list.display(), number(MOST_LINES as u64)).into());
         }
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             add(Path::new(line.trim_end_matches('\r')), &mut files)?;
@@ -82,7 +80,7 @@ fn add(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         for entry in std::fs::read_dir(path).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            // What cannot be looked at, as a link to nowhere, is an input: opening it says what is wrong.
+            // A file that cannot be looked at, as a link to nowhere, is an input: opening it says what is wrong.
             if name.starts_with('.') || entry.path().metadata().is_ok_and(|meta| !meta.is_file()) {
                 continue;
             }

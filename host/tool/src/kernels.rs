@@ -70,7 +70,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 rows.push(row_json(figures, shared));
             }
         }
-        // Writing to a String cannot fail.
         let _ = write!(
             text,
             "\n{} ({boards} boards, {GROUPS} groups), at the right occupancy in % by threads a block\n{}",
@@ -99,7 +98,7 @@ fn kernels(unit: &Unit) -> Vec<(Kernel, String)> {
         }
         match kernel {
             Kernel::CountHits if *unit != Unit::LADDER => all.push((kernel, unit.bins8())),
-            // The same in both layouts: clustering does not look at the layout.
+            // Clustering does not depend on the layout.
             Kernel::ClusterAndPredecode if unit.version == BankVersion::V5 => all.push((kernel, Unit::WIDE.to_owned())),
             _ => {}
         }
@@ -107,7 +106,6 @@ fn kernels(unit: &Unit) -> Vec<(Kernel, String)> {
     all
 }
 
-/// Returns the variant in brackets.
 fn remark(variant: &str) -> String {
     match variant.split_once("__") {
         Some((_, "wide")) => " (32-bit sums)".to_owned(),

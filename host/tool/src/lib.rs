@@ -118,7 +118,6 @@ enum Command {
 pub struct Invocation {
     /// Program and first arguments that start the tool again, as `tune` does to measure in a process of its own.
     pub again: Vec<OsString>,
-    /// Arguments after those.
     pub args: Vec<OsString>,
 }
 
@@ -154,7 +153,6 @@ pub fn main(invocation: &Invocation) -> u8 {
     })
 }
 
-/// Exit status of a command that failed.
 const FAILED: u8 = 1;
 
 fn say_failure(error: &Failure) {

@@ -38,13 +38,11 @@ pub struct OnlineArgs {
     pub tune: Option<String>,
 }
 
-/// Work to be done, and how long.
 pub struct Work<'t> {
     pub subject: Subject,
     pub tables: &'t DetectorTables,
     pub options: DecodeOptions,
     pub events: Vec<EventBatch>,
-    /// The default, as text.
     pub default: String,
     pub source: String,
     pub duration: Duration,
@@ -144,7 +142,7 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
     Ok(())
 }
 
-/// Starts the tuner from what was found; says from what.
+/// Starts the tuner from stored values, and describes them.
 fn start(tuner: &Tuner, found: Result<Vec<Found>, StoreError>, name: impl Fn(&Config) -> String) -> String {
     let found = match found {
         Ok(found) => found.into_iter().next(),
@@ -162,8 +160,7 @@ fn start(tuner: &Tuner, found: Result<Vec<Found>, StoreError>, name: impl Fn(&Co
     used.map_or_else(|error| format!("the default: {error}"), |()| words)
 }
 
-/// Launches for `duration`, and at least once, with what the tuner chooses each time. Returns the mean time of a launch, in
-/// ms.
+/// Launches with the tuner's choices for `duration`, and at least once. Returns the mean time of a launch, ms.
 fn drive(tuner: &Tuner, device: &mut dyn Device, duration: Duration) -> Result<f64, OnlineError> {
     let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
     let mut worker = tuner.worker();

@@ -33,8 +33,7 @@ fn write_out(bytes: &[u8], out: &mut impl Write) -> Result<bool, Failure> {
     }
 }
 
-/// Prints text for a person: to standard output, or to standard error when `output`, such as JSON, goes to standard
-/// output.
+/// Prints text for a person: to standard output, or to standard error if `output`, such as JSON, goes there.
 pub fn print_beside(output: Option<&Path>, text: &str) -> Result<(), Failure> {
     if output.is_some_and(names_stdout) {
         say(text.trim_end());
@@ -107,15 +106,13 @@ pub fn detail(line: &str) {
     }
 }
 
-/// Escapes control characters but line ends and tabs, and those that turn the direction of writing: names of files and
-/// fields of data may hold any.
+/// Escapes control characters but line ends and tabs, and those that turn the direction of writing.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped_as(text, |c, safe| safe.extend(c.escape_default()))
 }
 
 /// Escapes the same characters as JSON does: they stand only in its strings.
 pub fn escaped_json(text: &str) -> Cow<'_, str> {
-    // Writing to a String cannot fail.
     escaped_as(text, |c, safe| _ = write!(safe, "\\u{:04x}", u32::from(c)))
 }
 
@@ -194,7 +191,6 @@ fn painted(text: &str) -> String {
     painted
 }
 
-/// Returns a number of things in words: "1 run", "2,000 runs".
 pub fn count(n: usize, what: &str) -> String {
     ut_report::count(n as u64, what)
 }

@@ -31,8 +31,7 @@ enum Identity {
 }
 
 impl Identity {
-    /// Returns the identity of a file that is read; `None` of folders, FIFOs, devices and what is not there. `-` is
-    /// standard input.
+    /// Returns the identity of a regular file that is read, `-` for standard input; `None` of anything else.
     fn of_input(path: &Path) -> Option<Self> {
         if is_stdout(path) {
             return Self::of_open(&io::stdin());
@@ -40,8 +39,7 @@ impl Identity {
         Self::of(path, &path.metadata().ok()?)
     }
 
-    /// Returns the identity of a file that is written, and may not be there yet; `None` of folders, FIFOs and devices.
-    /// `-` is standard output.
+    /// Returns the identity of a file to write, there or not, `-` for standard output; `None` of folders and devices.
     fn of_output(path: &Path) -> Option<Self> {
         if is_stdout(path) {
             return Self::of_open(&io::stdout());
@@ -78,8 +76,7 @@ impl Identity {
 
 const INPUT: &str = "which is an input";
 
-/// Files that must not be written over, with their names for messages. Each is looked at once, however many outputs
-/// there are.
+/// Files that must not be written over, with their names for messages; each is looked at once for all outputs.
 #[derive(Default)]
 pub struct Protected(HashMap<Identity, (PathBuf, &'static str)>);
 
@@ -157,7 +154,7 @@ pub fn check(matches: &ArgMatches) -> Result<(), String> {
         let Some(identity) = Identity::of_output(output) else { continue };
         let same = |(other, value): &(String, OsString)| {
             let is = |of: Option<Identity>| of.as_ref() == Some(&identity);
-            // What is not there is no input: `--format csv --output csv`.
+            // Values that name no file are no inputs: `--format csv --output csv`.
             let is_input = || named(value).any(|path| is(Identity::of_input(&path)));
             if is_output(other) { is(Identity::of_output(Path::new(value))) } else { is_input() }
         };

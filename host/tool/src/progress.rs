@@ -42,7 +42,6 @@ impl Progress {
         self.bar.set_message(text.to_owned());
     }
 
-    /// Prints a line on standard error, above the bar.
     pub fn say(&self, line: &str) {
         self.bar.suspend(|| say(line));
     }

@@ -1,4 +1,4 @@
-//! Events that are measured: of files, or synthetic.
+//! Events for measurements, from files or synthetic.
 
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
@@ -20,7 +20,6 @@ use crate::output::{number, say};
 use crate::trial;
 use tuner::fnv::Fnv;
 
-/// Seed of the embedded sample.
 const SEED: u64 = 1;
 
 /// Most events of the input that are kept in memory.
@@ -72,22 +71,17 @@ impl Feeding<'_> {
         Ok(memory::check_address_space(what, needed + expected as u64 + memory::arenas(threads))?)
     }
 
-    /// Events of the largest batch.
     fn largest(&self) -> usize {
         self.sizes.iter().copied().max().unwrap_or(1) as usize
     }
 }
 
-/// A sample with its source.
 pub struct Loaded {
     pub detector: Detector,
-    /// Events as they were read.
     pub events: Vec<EventBatch>,
-    /// Events of a pass.
     pub wanted: usize,
     /// A pass in the largest batches and the requested layout.
     pub sample: Sample,
-    /// Source of the events, in words.
     pub source: String,
 }
 
@@ -141,7 +135,6 @@ impl Loaded {
         feeding.sizes.iter().map(of).collect()
     }
 
-    /// Returns the reference's result.
     pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let once = laid_out(&Parameters::default().with_batches(256, layout), &self.events, n_events)?;
@@ -149,8 +142,7 @@ impl Loaded {
     }
 }
 
-/// Returns `source` with a hash of the paths, sizes and times of its files and tables: an interrupted run goes on only
-/// if they are the same.
+/// Returns `source` with a hash of paths, sizes and times of its files and tables, by which a run is continued.
 pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String {
     let all: Vec<_> = files.iter().chain(&detector.boards).chain(&detector.geometry).collect();
     if all.is_empty() {
@@ -168,7 +160,6 @@ pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String 
     format!("{source} ({hash})")
 }
 
-/// Returns `n` events of a profile as one batch.
 pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatch, Failure> {
     memory::check(format!("a sample of {n} events"), LITTLE)?;
     let mut builder = BatchBuilder::new();
@@ -205,7 +196,7 @@ pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<E
             break;
         }
     }
-    // Skipping banks is fast, and no measurement.
+    // A pass that skips the banks of another version is fast, and no measurement.
     check_versions(detector, source.seen()).next().map_or(Ok(()), Err)?;
     check_makers(detector, source.seen())?;
     if detector.is_embedded() && source.seen().measured > 0 {

@@ -35,7 +35,6 @@ pub fn run(folder: &Path) -> Result<(), Failure> {
     print(&format!("{} written to {}\n", count(files.len(), "file"), folder.display()))
 }
 
-/// Adds the pages of a command and of its subcommands.
 fn manuals(command: &clap::Command, files: &mut Vec<(PathBuf, Vec<u8>)>) -> Result<(), Failure> {
     let man = clap_mangen::Man::new(command.clone());
     let mut page = Vec::new();

@@ -32,13 +32,12 @@ pub fn end() -> ! {
     #[cfg(unix)]
     say_what_was_done();
     #[cfg(unix)]
-    // It ends the program with the status that a shell expects; if it cannot, the next line does.
+    // Ends the program with the status that a shell expects; if that fails, the next line does.
     let _ = signal_hook::low_level::emulate_default_handler(SIGNAL.load(Ordering::SeqCst));
     std::process::exit(1)
 }
 
-/// Makes a write beyond the limit on the size of files an error, and removes unfinished files when the program is told
-/// to end.
+/// Makes writes beyond the limit on file sizes errors, and removes unfinished files when a signal ends the program.
 #[cfg(unix)]
 pub fn prepare() {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -46,7 +45,7 @@ pub fn prepare() {
 
     // SAFETY: to ignore a signal installs no handler, so no code of ours can run inside one.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-    // What is ignored, as SIGHUP under nohup, stays so.
+    // A signal that is ignored, as SIGHUP under nohup, stays ignored.
     let wanted: Vec<i32> = [SIGHUP, SIGINT, SIGTERM].into_iter().filter(|&signal| !is_ignored(signal)).collect();
     // Without the thread a signal still ends the program, and leaves a temporary file.
     let Ok(mut signals) = Signals::new(&wanted) else { return };
@@ -115,7 +114,7 @@ fn say_what_was_done() {
     }
     let mut err = std::io::stderr();
     if err.is_terminal() {
-        // The progress bar goes, and its cursor comes back.
+        // Clears the progress bar and shows the cursor again.
         let _ = write!(err, "\r\x1b[2K\x1b[?25h");
     }
     let [position, length] = [&REACHED[0], &REACHED[1]].map(|number| number.load(Relaxed));

@@ -40,8 +40,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Sums up a batch that took `decoding`, and of which a mask took out `masked` hits; `layers` are
-    /// [`Totals::layers`].
+    /// Sums up a batch that took `decoding`; a mask took out `masked` hits; `layers` are [`Totals::layers`].
     pub fn of(
         layers: &[usize],
         origins: &[Origin],
@@ -94,7 +93,6 @@ impl Totals {
         }
     }
 
-    /// Returns the layer of each sector group.
     pub fn layers(&self) -> Arc<[usize]> {
         Arc::clone(&self.layer_of_group)
     }
@@ -135,7 +133,6 @@ impl Totals {
     pub fn text(&self, elapsed: Duration, flow: &Flow, several: bool, error_banks: &BTreeMap<u8, u64>) -> String {
         let mut text = String::new();
         let mut row = |name: &str, value: &str| {
-            // Writing to a String cannot fail.
             let _ = writeln!(text, "{}", format!("{name:<22}{value}").trim_end());
         };
         let per_event = |n: u64| {
@@ -200,7 +197,6 @@ impl Totals {
         text
     }
 
-    /// Returns the summary for a program.
     pub fn json(&self, elapsed: Duration) -> Map<String, Value> {
         let kinds = [Kind::Statistic, Kind::Trouble];
         let named = |f: fn(Total) -> Value| -> Map<String, Value> {
@@ -233,7 +229,7 @@ impl Totals {
 /// Names of [`Flow::stages`].
 const STAGES: [&str; 3] = ["reading", "decoding", "writing"];
 
-/// Returns how busy each stage was: the one that always is limits the rate.
+/// Returns how busy each stage was: a stage at 100 % limits the rate.
 fn flow_text(flow: &Flow) -> String {
     let stage = |(name, stage): (&str, Stage)| {
         let threads = if stage.threads > 1 { format!(" of {} threads", stage.threads) } else { String::new() };

@@ -268,7 +268,7 @@ fn list(backend: Backend, base: &Parameters) -> String {
     let text = value_text;
     for Parameter { name, about, min, max, step, .. } in backend.all_parameters() {
         let step = if *step == 1 { String::new() } else { format!(", by {step}") };
-        // Words stand for numbers that only this program knows.
+        // Values with names are shown by name: their numbers say nothing.
         let valid = if text(name, *min) == min.to_string() {
             format!("{min} to {max}{step}")
         } else {

@@ -83,7 +83,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         .filter(|(_, lanes)| lanes.iter().all(|slot| slot.chan_id == 0))
         .map(|(board, _)| board)
         .collect();
-    // Of format v4 a quarter of the ids is not in use.
+    // Format v4 leaves a quarter of the ids unused.
     let (boards, geometry) = (tables.boards(), tables.geometry());
     if boards.version == BankVersion::V5 && !idle.is_empty() {
         odd.push(format!("{} without any lane: {}", count(idle.len(), "board"), list(&idle)));
@@ -132,7 +132,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut text = String::new();
     let embedded = || "embedded synthetic detector".to_owned();
-    // Writing to a String cannot fail.
     let _ = write!(
         text,
         "boards              {}\n                    {} boards, {} without a lane; {connected} lanes; bank version {} (format {})\n\
@@ -216,7 +215,6 @@ fn look_up(args: &Args, tables: &DetectorTables) -> Result<(), Failure> {
     print_beside(args.json.as_deref(), &table(&rows))
 }
 
-/// Returns the first few numbers.
 fn list(numbers: &[usize]) -> String {
     let first: Vec<String> = numbers.iter().take(10).map(usize::to_string).collect();
     let more = if numbers.len() > first.len() { ", …" } else { "" };

@@ -25,8 +25,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sample")]
 pub struct EventsArgs {
-    /// MDF files or Allen-layout dumps to decode, with the tables of ut-decode.toml or --config; none: 1000 synthetic
-    /// events.
+    /// MDF files or Allen-layout dumps, with the tables of ut-decode.toml or --config; none: 1000 synthetic events.
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Profile of the synthetic events: how busy they are.
@@ -47,7 +46,6 @@ impl EventsArgs {
         args.load(&self.files)
     }
 
-    /// Returns the detector, the events, and their name.
     pub fn load(&self) -> Result<(Detector, Vec<EventBatch>, String), Failure> {
         let (detector, name) = (self.detector()?, self.source());
         let events = if self.files.is_empty() {
@@ -61,7 +59,6 @@ impl EventsArgs {
         Ok((detector, events, name))
     }
 
-    /// Returns the name of the events.
     pub fn source(&self) -> String {
         if self.files.is_empty() {
             return format!("embedded {} {} events", self.profile.name(), self.format.name());
@@ -112,7 +109,6 @@ pub struct WatchArgs {
 }
 
 impl WatchArgs {
-    /// Returns a watch over the hardware of a backend.
     pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
         if self.others.is_nan() || self.others < 0.0 {
             usage("--others must be a share in %, not negative");
@@ -129,7 +125,7 @@ impl RuleArgs {
             usage("--zone must be at least 0 and below 100 %");
         }
         if looks.iter().any(|look| !(4..=100_000).contains(look)) || !looks.is_sorted_by(|a, b| a < b) {
-            usage("--looks must be ascending numbers of blocks from 4 to 100000");
+            usage("--looks must be ascending numbers of blocks from 4 to 100,000");
         }
         Plan {
             rules: Rules {
@@ -143,7 +139,6 @@ impl RuleArgs {
         }
     }
 
-    /// Returns a watch over the hardware of a backend.
     pub fn watch(&self, backend: Backend) -> Box<dyn Watch> {
         self.watch.watch(backend)
     }

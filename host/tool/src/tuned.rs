@@ -56,8 +56,7 @@ impl TunedArgs {
         }
     }
 
-    /// Tunes a decoder for which nothing was tuned, if the settings ask for it, on the first of the events in `files`. What
-    /// goes wrong is only a warning.
+    /// Tunes a decoder for which nothing was tuned, if the settings ask for it, on the first events; only warns.
     pub fn tune_first(&self, what: Subject, detector: &Detector, options: DecodeOptions, files: &[PathBuf]) {
         // A pipe could be read only once; a decoder on the emulated GPU is for experiments.
         let wanted = config::tunes_on_first_use() && matches!(what.backend, Backend::Cpu | Backend::Cuda);
@@ -123,7 +122,7 @@ impl TunedArgs {
                 Some(parameters)
             }
             Ok(None) => {
-                detail(&format!("nothing was tuned for this in {store}"));
+                detail(&format!("no values tuned for this backend, machine and bank format in {store}"));
                 if let Some(name) = &self.workload {
                     say(&format!("warning: nothing was tuned for the workload {name:?}: the defaults are used"));
                 }

@@ -24,7 +24,7 @@ pub(crate) const SUB_SECTOR_BIT: u32 = 1 << 8;
 /// Detector type of the UT in `ChannelID`.
 const UT: u32 = 2;
 
-/// The fields of a lane, which has them in the order of the file.
+/// Fields of a lane, in the order of [`LANE_ARRAYS`].
 fn words(lane: &Lane) -> [u32; LANE_ARRAYS.len()] {
     bytemuck::cast(*lane)
 }
@@ -168,7 +168,7 @@ const fn lane_offset(n_boards: usize, array: usize, slot: usize) -> usize {
     HEADER + 4 * (n_boards + array * LANES_PER_BOARD * n_boards + slot)
 }
 
-/// Checks one lane; otherwise the array (index into [`LANE_ARRAYS`]) that is to blame, and why.
+/// Checks one lane; the error is the faulty array, an index into [`LANE_ARRAYS`], and the reason.
 fn check_lane(lane: &Lane, version: BankVersion) -> Result<(), (usize, String)> {
     let words = words(lane);
     let chan_id = LANE_ARRAYS.len() - 1;

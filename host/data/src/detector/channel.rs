@@ -21,7 +21,7 @@ const UT: u32 = 2;
 /// | 20 | side | 0 is C, 1 is A |
 /// | 21–22 | detector type | 2 is the UT |
 ///
-/// Written as LHCb's software writes it: `{ UTChannelID : 4456465 : type=2 side=0 layer=1 … strip=17 }`.
+/// Displayed as LHCb's software displays it: `{ UTChannelID : 4456465 : type=2 side=0 layer=1 … strip=17 }`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
 
@@ -35,8 +35,8 @@ impl ChannelId {
         (self.0 & 0x1FF) as u16
     }
 
-    /// Sector of the module, 0 or 1. Not the sector id, which [`DetectorTables::sector_of`](super::DetectorTables::sector_of)
-    /// gives.
+    /// Sector of the module, 0 or 1; for the sector id see
+    /// [`DetectorTables::sector_of`](super::DetectorTables::sector_of).
     pub const fn sector(self) -> u8 {
         self.bits(9, 1)
     }
@@ -115,7 +115,7 @@ impl LhcbId {
         self.0 >> 28 == UT_IN_LHCB
     }
 
-    /// The bits below the detector's. Of other detectors their fields mean something else.
+    /// Returns bits 0–27. Their fields are those of [`ChannelId`] only if the detector is the UT.
     pub const fn channel(self) -> ChannelId {
         ChannelId(self.0 & 0x0FFF_FFFF)
     }

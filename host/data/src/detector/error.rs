@@ -3,8 +3,8 @@
 use std::io::Read;
 use std::path::Path;
 
-/// Why a boards or geometry table was refused. Every variant names the file, the field and the byte offset in the file
-/// (for tables that were not read from a file: the offset that the field would have in one).
+/// Reason to refuse a boards or geometry table, with the file, the field and the byte offset in the file. A table that
+/// was not read from a file has the offsets that its file would have.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
 pub enum TablesError {
@@ -41,7 +41,7 @@ impl TablesError {
         }
     }
 
-    /// The byte of the file at which it is wrong.
+    /// Byte of the file at which the fault lies; `None` if it lies at no single byte.
     pub const fn byte(&self) -> Option<u64> {
         match self {
             Self::Io { .. } | Self::Swapped { .. } | Self::Unfit { .. } => None,
@@ -71,7 +71,6 @@ pub(crate) fn table_of(header: &[u8], length: u64) -> Option<&'static str> {
     has(super::geometry::n_bytes(header)).then_some(GEOMETRY)
 }
 
-/// Kinds of tables in words.
 pub(super) const BOARDS: &str = "a boards file";
 pub(super) const GEOMETRY: &str = "a geometry file";
 
@@ -101,7 +100,7 @@ pub(super) struct Array {
     pub len: usize,
 }
 
-/// Checks that `bytes`, of which the header has been understood, is as long as the header and `arrays` together.
+/// Checks that `bytes` is as long as its header and `arrays` together.
 pub(super) fn check_length(bytes: &[u8], file: &str, header: usize, arrays: &[Array]) -> Result<(), TablesError> {
     let needed = header + arrays.iter().map(|a| 4 * a.len).sum::<usize>();
     if bytes.len() < needed {

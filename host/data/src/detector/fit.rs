@@ -9,9 +9,8 @@ const PITCH: f32 = 95.6;
 /// |x| of the middle of the staves next to the beam, mm.
 const FIRST_STAVE: f32 = 47.0;
 
-/// Distance in x and y from the regular place at which a sector is not the one that the tables mean: half-width sectors
-/// lie 24 mm off the middle of their stave, and half-height ones off the middle of their row; the rest is the difference
-/// between detector descriptions. mm.
+/// Distance in x and y from its regular place beyond which a sector is another one, mm. Half-width sectors lie 24 mm
+/// off the middle of their stave, half-height ones off that of their row; detector descriptions differ by the rest.
 const TOLERANCE: f32 = 35.0;
 
 /// Checks that a geometry is that of the UT, in the form that decoders of banks of `version` expect:

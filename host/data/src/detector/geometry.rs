@@ -101,8 +101,7 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// Checks that the hit formulas give finite numbers; errors call the table `name`. [`Geometry::parse`]
-    /// calls this.
+    /// Checks that the hit formulas give finite numbers; errors call the table `name`. [`Geometry::parse`] calls this.
     ///
     /// # Errors
     /// - a number of sectors other than 1048, or a version other than 0 and 1;

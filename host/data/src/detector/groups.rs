@@ -51,7 +51,7 @@ fn y_rows(n_sectors: usize) -> (Vec<u16>, usize) {
     (groups, ROWS * N_LAYERS)
 }
 
-/// Sectors that are at most so far apart in x belong to one group, mm.
+/// Gap in x above which a new group starts, mm.
 const SAME_X: f32 = 20.0;
 
 /// Walks each layer's sectors in the order of p0X and starts a group where a gap is wider than [`SAME_X`].

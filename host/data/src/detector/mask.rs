@@ -21,7 +21,7 @@ const LARGEST: u64 = 32 << 20;
 /// Strips whose hits are left out.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Mask {
-    /// A bit a ChannelID.
+    /// One bit per ChannelID.
     bits: Vec<u64>,
 }
 
@@ -52,10 +52,7 @@ impl Mask {
         Self::parse(&text, tables).map_err(error)
     }
 
-    /// Reads the text of a mask.
-    ///
-    /// # Errors
-    /// The line, from 1, that names nothing that this detector has, and why.
+    /// Reads the text of a mask; the error is the line, from 1, that names nothing of this detector, and the reason.
     pub fn parse(text: &str, tables: &DetectorTables) -> Result<Self, (usize, String)> {
         let mut named = Vec::new();
         for (i, line) in text.lines().enumerate() {
@@ -82,7 +79,7 @@ impl Mask {
         id.is_ut() && self.bits.get(channel as usize / 64).is_some_and(|bits| bits >> (channel % 64) & 1 != 0)
     }
 
-    /// The strips with these ChannelIDs. Each is set once, however many name it.
+    /// Makes the mask of these ChannelIDs. Each strip is set once, however many ranges name it.
     fn of(mut named: Vec<Range<u64>>) -> Self {
         let mut mask = Self { bits: vec![0; CHANNELS / 64] };
         named.sort_unstable_by_key(|channels| channels.start);
@@ -165,7 +162,7 @@ fn number(text: &str) -> Result<u32, String> {
     parsed.map_err(|_| format!("{text:?} is not a number"))
 }
 
-/// Numbers up to `most` in ranges with both ends, as `3,10-20`.
+/// Parses numbers up to `most` in ranges with both ends, as `3,10-20`.
 fn ranges(text: &str, most: u32) -> impl Iterator<Item = Result<Range<u64>, String>> {
     let range = move |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

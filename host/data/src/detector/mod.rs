@@ -39,10 +39,10 @@ pub use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, SectorConstan
 /// Sectors of the UT.
 pub const N_SECTORS: usize = 1048;
 
-/// Layers of the UT, in the order in which particles cross them: aX, aU, bV, bX.
+/// Layers of the UT.
 pub const N_LAYERS: usize = 4;
 
-/// The layers' names, in that order.
+/// Names of the layers, in the order in which particles cross them.
 pub const LAYER_NAMES: [&str; N_LAYERS] = ["UTaX", "UTaU", "UTbV", "UTbX"];
 
 /// Strips of a sector.

@@ -30,8 +30,7 @@ pub const fn is_cut_in_two(stave: u32, m: u32) -> bool {
     }
 }
 
-/// The sector id of a lane, 0…1047, from all its fields but type and `ChannelID`; `None` where the UT has no such
-/// sector. On the sectors that exist it is one to one.
+/// Sector id of a lane, 0…1047, one to one, by all fields but type and `ChannelID`; `None` if there is no such sector.
 pub const fn sector_id(lane: &Lane) -> Option<u16> {
     let &Lane { sector, module, face, stave, layer, side, .. } = lane;
     if sector > 1 || module > 7 || face > 1 || layer > 3 || side > 1 || stave > 7 + layer / 2 {
@@ -39,7 +38,7 @@ pub const fn sector_id(lane: &Lane) -> Option<u16> {
     }
     // Place along the stave, 0…15.
     let m = 2 * module + (1 - face);
-    // Next to the beam pipe both places in the middle of the stave are taken, elsewhere the two outer ones of them.
+    // Places 7 and 8, in the middle of a stave, exist on stave 0 alone.
     if stave > 0 && (m == 7 || m == 8) {
         return None;
     }

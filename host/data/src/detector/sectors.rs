@@ -1,14 +1,13 @@
-//! By sector id: where the sector is mounted and which lanes read it out. What a hit's id says of the detector is looked
-//! up here, with one table that is built with the tables.
+//! Mounting place and lanes of each sector, by sector id. [`SectorPlaces`] also finds the sector of a hit's channel.
 
 use super::{Boards, ChannelId, Geometry, LANES_PER_BOARD, Lane, N_SECTORS, sector_id};
 
-/// Channels without strip, and without what all channels of the UT have in common: bits 9–20 of a `ChannelID`.
+/// Number of values of bits 9–20 of a `ChannelID`: a sector without its strips and the detector type.
 const N_CHANNELS: usize = 1 << 12;
 
 const NONE: u16 = u16::MAX;
 
-/// A lane by its board.
+/// A lane of a board.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BoardAndLane {
     /// The board, 0…239 (v5: 0…215).
@@ -22,7 +21,7 @@ pub struct BoardAndLane {
 pub struct SectorPlace {
     /// The `ChannelID` of strip 0.
     pub channel: ChannelId,
-    /// Is true if the geometry says that the strips are numbered against x (p0Z is negative). Hits of v4 banks ignore it.
+    /// True if strips are numbered against x (p0Z is negative). Hits of v4 banks ignore it.
     pub flipped: bool,
     /// The lanes that read strips 0–255 and 256–511; the same twice where one lane reads all of them, `None` where none
     /// does. Where a table connects strips more than once: the first lane of a board in use, else the first of all.
@@ -74,14 +73,14 @@ fn lane_of(channel: ChannelId) -> Lane {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SectorPlaces {
-    /// By sector id.
+    /// Places by sector id.
     pub places: Vec<SectorPlace>,
-    /// By bits 9–20 of a `ChannelID`: the sector id, or [`NONE`].
+    /// Sector ids, or [`NONE`], by bits 9–20 of a `ChannelID`.
     of_channel: Vec<u16>,
 }
 
 impl SectorPlaces {
-    /// Of tables that were checked.
+    /// Collects the places from tables that were checked.
     pub fn new(boards: &Boards, geometry: &Geometry) -> Self {
         let mut of_channel = vec![NONE; N_CHANNELS];
         let places = (0..).zip(&geometry.sectors).zip(lanes_by_sector()).map(|((id, sector), lane)| {

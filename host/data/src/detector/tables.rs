@@ -58,18 +58,18 @@ impl PartialEq for DetectorTables {
     }
 }
 
-/// Who must have made the events.
+/// Makers whose events the tables take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Makers {
-    /// Whoever, with banks of whatever sizes: the caller knows better.
+    /// Any maker; bank sizes are not judged either, because the caller knows better.
     Trusted,
-    /// Whoever.
+    /// Any maker.
     Any,
     /// A detector: not `ut-decode generate`.
     Detector,
-    /// No maker that marks events: either boards or geometry are synthetic.
+    /// Makers that leave no mark: either boards or geometry are synthetic.
     Unknown,
-    /// `ut-decode generate`, unless an event bears the mark of neither.
+    /// `ut-decode generate`, or a maker that leaves no mark.
     SyntheticOrUnknown,
     /// `ut-decode generate`.
     Synthetic,
@@ -112,7 +112,7 @@ impl DetectorTables {
         #[cfg(feature = "synth")]
         {
             let theirs = crate::synth::detector(self.boards.version, self.geometry.version);
-            // As files, because reading fills in what a geometry of the first version lacks.
+            // Compared as files, because reading fills in what a geometry of the first version lacks.
             (theirs.0 == self.boards, theirs.1.to_bytes() == self.geometry.to_bytes())
         }
         #[cfg(not(feature = "synth"))]
@@ -124,7 +124,7 @@ impl DetectorTables {
         fit::check(self.boards.version, &self.geometry)
     }
 
-    /// Builds the tables of boards and geometry that need not fit each other, nor the events, for callers who know better.
+    /// Builds tables without checking that boards, geometry and events belong together: for callers who know better.
     pub fn trusting(boards: Boards, geometry: Geometry, grouping: Grouping) -> Result<Self, TablesError> {
         boards.validate("boards")?;
         geometry.validate("geometry")?;
@@ -165,8 +165,7 @@ impl DetectorTables {
         Self { makers: Makers::Any, ..self }
     }
 
-    /// Returns true if [`Self::trusting`] made the tables: events are not refused because they look like those of another
-    /// detector.
+    /// Returns true if [`Self::trusting`] made the tables, so that events of another detector are not refused.
     pub const fn is_trusted(&self) -> bool {
         matches!(self.makers, Makers::Trusted)
     }
@@ -190,13 +189,12 @@ impl DetectorTables {
         self.grouping
     }
 
-    /// By sector id: its group.
+    /// Group of each sector, by sector id.
     pub const fn groups(&self) -> &[u16] {
         self.groups.as_slice()
     }
 
-    /// The smaller of `max_hits` and the most hits that `n_events` events of this detector can have: a bank of at most 64 KiB
-    /// from each board, two bytes a hit. Inputs that claim more banks than boards do not raise it.
+    /// Lowers `max_hits` to the most hits of `n_events` events: a bank of at most 64 KiB a board, two bytes a hit.
     pub fn hits_at_most(&self, n_events: usize, max_hits: usize) -> usize {
         const HITS_OF_BANK: usize = 1 << 15;
         max_hits.min(n_events.saturating_mul(self.boards().n_boards() * HITS_OF_BANK))
@@ -207,23 +205,22 @@ impl DetectorTables {
         self.n_groups
     }
 
-    /// By lane slot, six a board: its first channel, sector and group. All zeros where nothing is connected.
+    /// First channel, sector and group of each lane slot, six a board. All zeros where nothing is connected.
     pub const fn slots(&self) -> &[Slot] {
         self.slots.as_slice()
     }
 
-    /// By sector id: the constants of the hit formulas.
+    /// Constants of the hit formulas, by sector id.
     pub const fn sectors(&self) -> &[SectorConstants] {
         self.sectors.as_slice()
     }
 
-    /// By sector id: where the sector is mounted, and which lanes read it out.
+    /// Mounting place and lanes of each sector, by sector id.
     pub const fn places(&self) -> &[SectorPlace] {
         self.places.places.as_slice()
     }
 
-    /// Looks up which lane reads which sector: all connections, by board and lane. Those of a sector, or of a board, are
-    /// found by filtering.
+    /// Iterates over all connections of lanes and sectors, by board and lane.
     pub fn connections(&self) -> impl Iterator<Item = Connection> + '_ {
         let connected = self.slots.iter().enumerate().filter(|(_, slot)| slot.chan_id != 0);
         connected.map(|(i, slot)| {
@@ -244,7 +241,7 @@ impl DetectorTables {
         self.places.sector_of(channel)
     }
 
-    /// By group: its layer, 0…3, which does not fall.
+    /// Layer of each group, 0…3, ascending.
     pub const fn layers(&self) -> &[usize] {
         self.layers.as_slice()
     }

@@ -10,16 +10,13 @@ use crate::detector::BankVersion;
 
 const N_ARRAYS: usize = 7;
 
-/// The hits of a batch: seven arrays with a common stride in one block of 32-bit words, 28 bytes a hit.
+/// The hits of a batch (`docs/format.md`): seven arrays with a common stride in one block of words, 28 bytes a hit.
 ///
-/// The hits of sector group `g` of event `e` are `offsets[e * n_groups + g] .. offsets[e * n_groups + g + 1]`.
-/// The capacity is declared once; decoding into a `UtHits` allocates nothing.
+/// The hits of sector group `g` of event `e` are `offsets[e * n_groups + g] .. offsets[e * n_groups + g + 1]`. The
+/// capacity is declared once; decoding into a `UtHits` allocates nothing.
 ///
-/// People read it hit by hit, as [`Hit`](super::Hit)s: [`iter`](Self::iter), [`of_event`](Self::of_event),
-/// [`of_layer`](Self::of_layer), [`of_group`](Self::of_group). What the strips of each hit were comes with it where
-/// [`with_clusters`](Self::with_clusters) has asked for it; the layer, the board and so on follow from its id.
-///
-/// Source: `docs/format.md`.
+/// [`iter`](Self::iter), [`of_event`](Self::of_event), [`of_layer`](Self::of_layer) and [`of_group`](Self::of_group)
+/// read it hit by hit, as [`Hit`](super::Hit)s, with clusters if [`with_clusters`](Self::with_clusters) asked for them.
 #[derive(Clone, Debug)]
 pub struct UtHits {
     block: Block,
@@ -29,7 +26,7 @@ pub struct UtHits {
     max_events: usize,
     /// A word a hit, where asked for.
     clusters: Option<Block>,
-    /// True if the last batch has set those.
+    /// True if the last batch has set `clusters`.
     has_clusters: bool,
 }
 
@@ -58,8 +55,7 @@ impl std::error::Error for CapacityError {}
 
 /// Words that are zero until they are written, and take no memory until then.
 ///
-/// They lie on huge pages where the system has some to give: seven arrays are written side by side, and with pages of
-/// 4 kB each of them needs another one every 1024 hits.
+/// They lie on huge pages if there are some: with 4 kB pages each of seven arrays needs a new one every 1024 hits.
 enum Block {
     Pages(MmapMut),
     Heap(Vec<u32>),
@@ -174,8 +170,7 @@ impl UtHits {
         Ok(Self { block, stride, offsets, n_groups, max_events, clusters: None, has_clusters: false })
     }
 
-    /// Grows the capacity, if it is smaller, so that `max_events` events and `max_hits` hits fit, and a batch that is a little
-    /// larger. Forgets the hits.
+    /// Makes room for `max_events` events and `max_hits` hits, with some to spare. Arrays that grow lose their hits.
     pub fn reserve(&mut self, max_events: usize, max_hits: usize) {
         if max_events > self.max_events || max_hits > self.stride {
             // Batch by batch the largest so far is a little larger, and memory that is new to the process costs time.
@@ -188,25 +183,23 @@ impl UtHits {
     /// [Reserves](Self::reserve) a capacity that comes from outside.
     ///
     /// # Errors
-    /// As [`Self::try_with_capacity`]; then there is no room for anything.
+    /// Same errors as [`Self::try_with_capacity`]; the capacity is then 0.
     pub fn try_reserve(&mut self, max_events: usize, max_hits: usize) -> Result<(), CapacityError> {
         if max_events > self.max_events || max_hits > self.stride {
             let (events, hits) = (max_events.max(self.max_events), max_hits.max(self.stride));
             let clusters = self.clusters.is_some();
             let and_clusters = |hits: Self| if clusters { hits.try_with_clusters() } else { Ok(hits) };
-            // What is there is given back first; what fails leaves that clusters were asked for.
+            // The old arrays are freed first. If the new ones fail, the empty ones still ask for clusters.
             *self = and_clusters(Self::try_with_capacity(0, self.n_groups, 0)?)?;
             *self = and_clusters(Self::try_with_capacity(events, self.n_groups, hits)?)?;
         }
         Ok(())
     }
 
-    /// Begins a batch, for a decoder that does not give clusters: checks that it fits, sets all offsets to 0, and hands
-    /// out the arrays.
+    /// Begins a batch for a decoder that does not give clusters: sets all offsets to 0, and hands out the arrays.
     ///
     /// # Errors
-    /// When `n_events` is beyond the capacity, `n_groups` is not what the buffers were made for, or clusters are asked
-    /// for.
+    /// If `n_events` is beyond the capacity, `n_groups` is not that of the buffers, or clusters are asked for.
     pub fn begin(&mut self, n_events: usize, n_groups: usize) -> Result<UtHitsMut<'_>, DecodeError> {
         if self.clusters.is_some() {
             return Err(DecodeError::NoClusters);
@@ -214,11 +207,10 @@ impl UtHits {
         self.begin_with_clusters(n_events, n_groups, BankVersion::V4)
     }
 
-    /// Begins a batch of banks of `version`, for a decoder that gives clusters where they are asked for. v4 banks do not
-    /// tell them.
+    /// Begins a batch of banks of `version`, for a decoder that gives clusters, which v4 banks do not tell.
     ///
     /// # Errors
-    /// When `n_events` is beyond the capacity or `n_groups` is not what the buffers were made for.
+    /// If `n_events` is beyond the capacity, or `n_groups` is not that of the buffers.
     pub fn begin_with_clusters(
         &mut self,
         n_events: usize,
@@ -249,7 +241,7 @@ impl UtHits {
         Ok(UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters })
     }
 
-    /// Passes a result on, and forgets the hits where it is an error: offsets may then count hits beyond the capacity.
+    /// Passes a result on; after an error forgets the hits, since offsets may count hits beyond the capacity.
     pub fn forget_on<T, E>(&mut self, result: Result<T, E>) -> Result<T, E> {
         if result.is_err() {
             self.offsets.clear();
@@ -257,7 +249,7 @@ impl UtHits {
         result
     }
 
-    /// Takes the hits out to whose LHCbID `keep` says false; how many those were. The others stay in their order.
+    /// Removes the hits whose LHCbID `keep` refuses, and returns their number. The others stay in order.
     pub fn retain(&mut self, keep: impl Fn(u32) -> bool) -> usize {
         let before = self.len();
         let ids = (N_ARRAYS - 1) * self.stride;
@@ -379,7 +371,7 @@ impl UtHits {
         self.clusters.is_some()
     }
 
-    /// The clusters that the hits were made of; `None` where they were not asked for, and of v4 banks.
+    /// The clusters that the hits were made of; `None` if they were not asked for, or of v4 banks.
     pub fn clusters(&self) -> Option<&[Cluster]> {
         let words = self.clusters.as_ref().filter(|_| self.has_clusters)?;
         Some(bytemuck::cast_slice(&words[..self.len()]))

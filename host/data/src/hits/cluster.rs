@@ -4,13 +4,11 @@ use std::fmt;
 
 use bytemuck::{Pod, Zeroable};
 
-/// The cluster of a hit: ΣADC, number of strips and first strip. Of v5 banks only; without clustering, one strip.
+/// The cluster of a hit (`docs/columns.md`), of v5 banks only: ΣADC, number of strips and first strip.
 ///
-/// It holds the strips that the hit is made of: of a cluster above the maximum size that was kept (`save_above_max`), the
-/// first ones. A word with the first strip in bits 21–29, the number of strips in bits 13–20 and the charge in bits 0–12;
-/// as numbers, these words order hits that agree in x, id, strip coordinate and lane.
-///
-/// Source: `docs/columns.md`.
+/// It holds the strips that the hit is made of: of a cluster above the maximum size that was kept (`save_above_max`),
+/// the first ones. A word with the first strip in bits 21–29, the number of strips in bits 13–20 and the charge in bits
+/// 0–12; as numbers, these words order hits that agree in x, id, strip coordinate and lane.
 #[repr(transparent)]
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Pod, Zeroable)]
 pub struct Cluster(u32);

@@ -27,7 +27,7 @@ pub struct Hit {
     pub cluster: Option<Cluster>,
 }
 
-/// Hits in their order.
+/// Iterator over hits, in their order.
 #[derive(Clone, Debug)]
 pub struct HitIter<'a> {
     hits: &'a UtHits,
@@ -105,7 +105,7 @@ impl UtHits {
         self.of_groups(event, tables.groups_of_layer(layer))
     }
 
-    /// The hits of some groups of an event, which follow each other.
+    /// The hits of consecutive groups of an event.
     pub fn of_groups(&self, event: usize, groups: Range<usize>) -> HitIter<'_> {
         let (n, offsets) = (self.n_groups(), self.offsets());
         assert!(event < self.n_events() && groups.end <= n, "groups to {} of {n} in event {event}", groups.end);

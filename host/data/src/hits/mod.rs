@@ -20,30 +20,26 @@ use crate::input::BatchView;
 /// A decoder is built for one detector (tables, grouping) and one set of [`DecodeOptions`] and then fed batch after
 /// batch. It keeps its work buffers between batches; the caller keeps hits and report.
 ///
-/// Hits in memory of the caller are not for every backend: `CpuDecoder::decode_into` writes
-/// there on the CPU and `CudaSequence` on a GPU. The others are for comparison: the reference makes an event's hits before it
-/// knows their places, and the executor of the kernels on a CPU is far too slow for a sequence.
+/// Only `CpuDecoder::decode_into` and, on a GPU, `CudaSequence` write hits into memory of the caller.
 pub trait Decoder: Send {
     /// The backend's name, as the command line knows it.
     fn name(&self) -> &'static str;
 
-    /// Decodes every event of `batch`, or those that it selects, replacing what `hits` and `report` held. Every backend takes
-    /// an interval of the events and one version for all banks. A list of events is refused by Allen's kernels, and by the
-    /// fused ones where the tables have more groups, kinds of sectors or connected lanes than they have room for (96, 24 and
-    /// 1200).
+    /// Decodes every event of `batch`, or those that it selects, replacing the contents of `hits` and `report`. Every
+    /// backend takes an interval of the events and one version for all banks. Allen's kernels refuse a list of events,
+    /// as do the fused ones if the tables have more than 96 groups, 24 kinds of sectors or 1200 connected lanes.
     ///
     /// Hits come out in the order of `docs/format.md`: by event, then by sector group, and inside a group ascending by
     /// x and `LHCbID`. Bad banks cost only themselves and are counted in `report`.
     ///
     /// # Errors
-    /// When the batch has more events or hits than `hits` was made for or selects an event that it does not have, `hits` asks
-    /// for clusters that this decoder does not give, or the device fails. What `hits` and `report` hold afterwards is
-    /// unspecified then, never more than their capacity.
+    /// If the batch exceeds the capacity of `hits` or selects an event that it does not have, if `hits` asks for
+    /// clusters that this decoder does not give, or if the device fails. Then `hits` and `report` are unspecified,
+    /// within their capacity.
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
 }
 
-/// # Errors
-/// When a list names an event that the batch does not have.
+/// Checks that the batch has every event that it selects.
 pub fn check_selected(batch: &BatchView<'_>) -> Result<(), DecodeError> {
     let events = batch.n_events;
     let unknown = |&(_, &event): &(usize, &u32)| event as usize >= events;

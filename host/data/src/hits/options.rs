@@ -37,9 +37,8 @@ impl Flip {
     }
 }
 
-/// Clustering options. The default is what LHCb runs: of August 2024, and the flip of February 2026.
-///
-/// v4 banks come clustered from the front end: none of these options changes their hits.
+/// Clustering options. The default is what LHCb runs: of August 2024, and the flip of February 2026. v4 banks come
+/// clustered from the front end: none of these options changes their hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct DecodeOptions {

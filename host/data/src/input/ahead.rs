@@ -35,7 +35,6 @@ pub struct Ahead {
 }
 
 impl Ahead {
-    /// Unpacks `files` files at once, with the one that is being read.
     pub fn new(files: usize) -> Self {
         Self { files: files.max(1), started: VecDeque::new(), next: 0, blocks: Pool::default() }
     }
@@ -74,7 +73,7 @@ fn unpack(part: &InputPart, read: &Arc<AtomicU64>, to: &SyncSender<Opened>, pool
         again: None,
     };
     let input = BufReader::with_capacity(SMALL, Input::new(unpacked));
-    // Nothing was read into the buffer that it has.
+    // The buffer is still empty.
     let mut from = opened.input.into_inner();
     if to.send(Opened { input, length: None, format: opened.format, file: None }).is_err() {
         return;
@@ -94,7 +93,7 @@ fn unpack(part: &InputPart, read: &Arc<AtomicU64>, to: &SyncSender<Opened>, pool
     }
 }
 
-/// Bytes of an unpacked file; none: its end.
+/// Bytes of an unpacked file; none at its end.
 #[derive(Debug, Default)]
 struct Block {
     bytes: Buffer,
@@ -106,11 +105,11 @@ struct Unpacked {
     blocks: Receiver<io::Result<Block>>,
     block: Block,
     at: usize,
-    /// Bytes of the file before the next one.
+    /// Bytes of the file that were handed out.
     given: u64,
     ended: bool,
     file: (InputPart, Arc<AtomicU64>),
-    /// The file, if more memory is needed than is taken ahead.
+    /// The file, opened again if it takes more memory than is allowed ahead.
     again: Option<BufReader<Input>>,
 }
 
@@ -130,11 +129,11 @@ impl Read for Unpacked {
             return again.read(bytes);
         }
         if self.at == self.block.length && !self.ended && !bytes.is_empty() {
-            // The last one goes back first.
+            // The pool gets the last block back first.
             (self.block, self.at) = (Block::default(), 0);
             self.block = match self.blocks.recv() {
                 Ok(Ok(block)) => block,
-                // What is wrong with the file is wrong in any memory.
+                // The file has this error in any amount of memory.
                 Ok(Err(error)) if !takes_more_memory(&error) => {
                     self.ended = true;
                     return Err(error);
@@ -205,7 +204,7 @@ mod tests {
         opened.input.read_to_end(&mut bytes).unwrap();
         assert!(bytes == zeros);
         drop(opened);
-        // Half of them for each file, one in each hand, and one that a thread of the pool held when another asked.
+        // Half of the blocks for each file, one in the hands of either thread, and one more for a race for the pool.
         assert!(pool.len() <= WAITING / BLOCK / 2 + 3, "{} blocks", pool.len());
     }
 
@@ -276,7 +275,7 @@ mod tests {
         let error = ahead.reach(&parts, 1, &read).unwrap().input.read_to_end(&mut found).unwrap_err();
         assert!(error.to_string().contains("truncated?"), "{error}");
         assert!(!found.is_empty() && bytes.starts_with(&found));
-        // It was not read twice to find that out.
+        // The file was not read twice to find the error.
         assert_eq!(read.load(Ordering::Relaxed), packed.len() as u64 - 9);
     }
 }

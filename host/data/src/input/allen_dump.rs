@@ -57,7 +57,6 @@ impl AllenDump {
         Ok(Self { file, data, entries, damage })
     }
 
-    /// Bytes of the file.
     pub fn length(&self) -> u64 {
         self.data.len() as u64
     }
@@ -82,7 +81,7 @@ impl AllenDump {
     }
 }
 
-/// The end of the last bank up to the first that the table cannot mean. The table is known to be there.
+/// Returns the end of the last bank before an entry that cannot be true. `data` has the whole table.
 fn end_of_banks(data: &[u8]) -> u64 {
     let base = data.len() as u64;
     let ends = data[4..].chunks_exact(4).map(|word| u64::from(u32_at(word, 0)));
@@ -96,7 +95,7 @@ fn end_of_banks(data: &[u8]) -> u64 {
     base + end
 }
 
-/// Lists the banks up to the first that is not there. The table is known to fit.
+/// Lists the banks up to the first that is not there. `data` has the whole table.
 fn find_banks(data: &[u8], n_banks: usize, entries: &mut Vec<BankEntry>) -> Result<(), Damage> {
     let base = 4 * (n_banks as u64 + 2);
     for bank in 0..n_banks {
@@ -132,8 +131,7 @@ fn run_and_event_of_name(file: &Path) -> Option<(u32, u64)> {
 /// Writes one event as a dump. Types and versions are lost; payloads are padded to 4 bytes with zeros.
 ///
 /// # Errors
-/// When writing fails, or the event is longer than 4 GiB, has more banks than there are sourceIDs, or a bank that is too
-/// long with its padding.
+/// If writing fails, the event is longer than 4 GiB, has more banks than sourceIDs, or a padded bank is too long.
 pub fn write_allen_dump<'a>(mut output: impl Write, banks: impl IntoIterator<Item = Bank<'a>>) -> io::Result<()> {
     let mut rel = vec![0u32];
     let mut body = Vec::new();

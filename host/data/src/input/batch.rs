@@ -16,8 +16,7 @@ pub struct EventMeta {
     pub run: Option<u32>,
     /// Event number, from the ODIN bank.
     pub event: Option<u64>,
-    /// Banks that the reader left out of the batch because their type is none of the UT's (66…69). Every decoder adds
-    /// them to `other_types`.
+    /// Banks left out because their type is none of the UT's (66…69). Every decoder adds them to `other_types`.
     pub other_banks: u32,
     /// The container gave this event up before its end. Every decoder counts it as `broken_event`.
     pub broken: bool,
@@ -27,10 +26,9 @@ pub struct EventMeta {
 
 /// A borrowed batch. The words and bytes are not trusted: a decoder checks each of them before it uses it.
 ///
-/// A batch that contradicts itself costs the event in which it does, from there on: where the event's table of banks
-/// lies beyond `raw`, where a fragment descends, is smaller than its sourceID word and its size, or ends beyond `raw`,
-/// or where an entry of `offsets`, `sizes`, `types` or `versions` is not there, the rest of the event, this bank
-/// included, is given up and counted as `broken_event`, once an event.
+/// An event that contradicts itself is given up from that bank on, and counted once as `broken_event`: its table of
+/// banks lies beyond `raw`; a fragment descends, is smaller than its sourceID word and its size, or ends beyond `raw`;
+/// or an entry of `offsets`, `sizes`, `types` or `versions` is missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BatchView<'a> {
     /// Allen or MEP layout.
@@ -79,7 +77,7 @@ pub struct EventBatch {
 impl Clone for EventBatch {
     fn clone(&self) -> Self {
         let Self { layout, n_events, raw: bytes, offsets, sizes, types, versions, meta } = self;
-        // The bytes lie as well as those of a batch that was collected.
+        // On huge pages, as the bytes of a collected batch are.
         let mut raw = Vec::new();
         make_room(&mut raw, bytes.len());
         raw.extend_from_slice(bytes);
@@ -116,8 +114,7 @@ impl EventBatch {
 }
 
 impl BatchView<'_> {
-    /// Returns the facts about each event that has a place in the results, none about those that are not selected; nothing
-    /// where the batch has no meta data.
+    /// Facts about each event of the results, default for events that are not selected; empty without meta data.
     pub fn meta_of_results(&self) -> Vec<EventMeta> {
         if self.meta.is_empty() {
             return Vec::new();
@@ -139,9 +136,8 @@ impl BatchView<'_> {
         self.meta.get(e).copied().unwrap_or_default()
     }
 
-    /// A number of hits that no decoder exceeds on this batch, from the bytes that are there: a hit of a v5 bank and a
-    /// cluster word of a v4 bank take two bytes each. (Fragments that overlap, which no reader makes, can exceed it;
-    /// decoders then return `DecodeError::TooManyHits`.)
+    /// Upper limit of the hits, from the bytes: a v5 hit and a v4 cluster word take two each. Overlapping fragments,
+    /// which no reader makes, can exceed it; decoders then return `DecodeError::TooManyHits`.
     pub const fn max_hits(&self) -> usize {
         self.raw.len() / 2
     }

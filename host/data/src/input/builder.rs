@@ -12,8 +12,7 @@ pub enum BuildError {
     Full,
     #[error("bank {bank} has a payload of {bytes} bytes; a batch holds at most 65535")]
     Payload { bank: usize, bytes: usize },
-    /// A copy of a batch has all its events: a list of those that are to be decoded does not go with it.
-    #[error("events of the batch are listed: a copy in another layout has all of them")]
+    #[error("the batch selects events, but a copy in another layout has all of them: take the selection off first")]
     Selected,
 }
 
@@ -62,8 +61,7 @@ impl BatchBuilder {
         self.raw.len()
     }
 
-    /// Returns true if `banks` have version bytes if and only if those of the events before have: a batch holds versions for
-    /// all banks or for none.
+    /// Returns true if `banks` can share a batch with the events before: all banks have version bytes, or none has.
     pub fn agrees<'a>(&self, banks: impl IntoIterator<Item = Bank<'a>>) -> bool {
         let mut versioned = self.versioned;
         self.kept(banks).all(|bank| *versioned.get_or_insert(bank.version.is_some()) == bank.version.is_some())

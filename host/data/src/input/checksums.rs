@@ -1,7 +1,7 @@
 //! The checksums of several events, side by side.
 //!
-//! Each byte of an event needs the sum of those before it, so one event keeps a core waiting for itself. Thirty-two events
-//! at a time, each an element of a vector, do not wait for each other: of sixteen, a CPU with AVX-512 still waits.
+//! Each byte of an event needs the sum of those before it, so a core waits for itself. Thirty-two events, one in each
+//! element of a vector, do not wait for each other; with sixteen a CPU with AVX-512 still waits.
 
 use super::mdf_format::Checksum;
 
@@ -16,7 +16,7 @@ pub fn checksums<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, sums: &mut Vec<
     pieces.sort_by_key(|(_, piece)| std::cmp::Reverse(piece.len()));
     let mut pieces = pieces.into_iter();
     let mut state = [Checksum::default(); ELEMENTS];
-    // What is left of the current pieces, in words, then in bytes; and the place of their sum.
+    // The rest of the current pieces, in words, then in bytes, and the place of their sum.
     let mut slots: [Slot<'a>; ELEMENTS] = [Slot::default(); ELEMENTS];
     loop {
         let mut busy = 0;

@@ -1,7 +1,7 @@
 //! Files in pieces that threads take apart side by side: events with their bytes, or some events of a packet.
 //!
-//! [`Chunks`] only cuts the files into events, which must be done in order; all else is done a chunk at a time by
-//! [`Parser`](super::Parser), on any thread.
+//! [`Chunks`] only cuts files into events, in order; [`Parser`](super::Parser)s do all else, a chunk each on any
+//! thread.
 
 use std::io::BufReader;
 use std::ops::Range;
@@ -23,9 +23,9 @@ use super::pool::{Buffer, Pool};
 use super::recognise::{BUFFER, Opened};
 use super::select::Select;
 
-/// Room for the table of an event's banks, as many as the UT has and some more.
+/// Bytes for the table of an event's banks: as many as the UT has, and some more.
 const TABLE: usize = 1 << 10;
-/// Events for whose tables a chunk has room.
+/// Number of events for whose tables a chunk has room.
 const TABLES: usize = 1 << 10;
 
 /// File and place of an event.
@@ -57,7 +57,7 @@ pub struct Chunk {
 
 #[derive(Debug)]
 pub(super) enum Content {
-    /// Events in `data`, of which the first `tables` bytes are nothing yet: room for [`Parser`](super::Parser).
+    /// Events in `data`, whose first `tables` bytes [`Parser`](super::Parser) fills.
     Mdf {
         data: Buffer,
         tables: usize,
@@ -86,7 +86,7 @@ struct Current {
     packet: Arc<Packet>,
     next: usize,
     offset: u64,
-    /// Events of the file before it.
+    /// Events of the file before the packet.
     before: u64,
     /// The file, if the packet's payloads were left in it.
     file: Option<FileAt>,
@@ -108,7 +108,7 @@ pub struct Chunks {
     events: u64,
     /// Bytes of an event, in the last chunk or as a guess.
     event_bytes: usize,
-    /// True if the next ones can probably be read as a block.
+    /// True if the next events can probably be read as a block.
     blocks: bool,
     error: Option<InputError>,
     ahead: Ahead,
@@ -118,8 +118,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// The selected events of `parts`, files or pieces of them, in chunks of at most `max_events` (at least 1). Checksums
-    /// are compared if `check`.
+    /// The selected events of `parts` in chunks of at most `max_events` (at least 1). Compares checksums if `check`.
     pub fn new(
         parts: impl IntoIterator<Item: Into<InputPart>>,
         max_events: usize,
@@ -155,8 +154,8 @@ impl Chunks {
         self
     }
 
-    /// Unpacks up to `files` compressed files at once, the one whose turn it is and those that come next, on threads of their own.
-    /// 64 MiB of them, and what their decoders keep, are in memory at most.
+    /// Unpacks up to `files` compressed files at once, on threads of their own: the current one and those after it. At
+    /// most 64 MiB of them, beside the memory of their decoders, wait.
     #[must_use]
     pub fn unpack_at_once(mut self, files: usize) -> Self {
         self.ahead = Ahead::new(files);
@@ -180,7 +179,7 @@ impl Chunks {
         self.next_file.saturating_sub(1)
     }
 
-    /// Returns how many of the inputs were opened so far: behind the last event that is wanted, none is.
+    /// Number of inputs opened so far; none is opened after the last wanted event.
     pub const fn opened(&self) -> usize {
         self.next_file
     }
@@ -259,9 +258,9 @@ impl Chunks {
         if data.len() < tables {
             data.resize(tables, 0);
         }
-        // What is behind it in `data` is of an earlier chunk: bytes that are new to the process cost time.
+        // Bytes behind `end` are of an earlier chunk: bytes that are new to the process cost time.
         let mut end = tables;
-        // Bytes of dumps, and those that come when events are unpacked.
+        // Bytes of dumps, and those that events grow by when they are unpacked.
         let mut more = 0;
         while spans.len() + dumps.len() < self.max_events
             && end - tables + more < MAX_BYTES
@@ -359,7 +358,6 @@ impl Chunks {
         (!spans.is_empty()).then_some(Content::Mdf { data, tables, spans })
     }
 
-    /// Opens a part, unless it was `opened`.
     fn open(
         part: &InputPart,
         opened: Option<Opened>,
@@ -390,12 +388,12 @@ impl Chunks {
     }
 }
 
-/// The number of events in files or pieces of them, which are read for it but not taken apart.
+/// Counts the events of files or sections, which are read but not taken apart.
 pub fn count_events(parts: &[InputPart]) -> Result<u64, InputError> {
     parts.iter().map(count_readable).try_fold(0, |sum, (n, error)| error.map_or(Ok(sum + n), Err))
 }
 
-/// The number of events in a file or a piece of it up to where it cannot be followed, and why it cannot.
+/// Counts the events of a file or section up to where it cannot be followed, and says why it cannot.
 pub fn count_readable(part: &InputPart) -> (u64, Option<InputError>) {
     let mut frames = match Chunks::open(part, None, &Arc::default(), false, &Pool::default()) {
         Ok(Reader::Dump(_)) => return (1, None),

@@ -42,19 +42,17 @@ pub mod kind {
         matches!(kind, UT | UT_ERROR)
     }
 
-    /// Returns true if the read-out sent a bank of this type in place of a fragment that it lost or could not use, of any
-    /// detector. Its sourceID is that of the fragment.
+    /// Returns true if the type replaces a lost or unusable fragment, of any detector, whose sourceID the bank has.
     pub const fn is_daq_error(kind: u8) -> bool {
         matches!(kind, 89..=96 | 100 | 101)
     }
 
-    /// Returns true for a bank that says that a board of the UT failed: UTError, or one that the read-out sent in place of
-    /// a fragment of the UT.
+    /// Returns true for a bank that says that a board of the UT failed: UTError, or one in place of a UT fragment.
     pub const fn is_error(kind: u8, source_id: u32) -> bool {
         kind == UT_ERROR || is_daq_error(kind) && matches!(source_id >> 11, 5 | 6)
     }
 
-    /// Returns what LHCb calls the types that matter here; empty for the others.
+    /// Returns LHCb's name of a type that matters here; empty for others.
     pub fn name(kind: u8) -> &'static str {
         match kind {
             ODIN => "ODIN",
@@ -90,7 +88,7 @@ pub struct BankEntry {
     pub source_id: u32,
     /// First byte of the payload in [`RawEvent::data`].
     pub start: usize,
-    /// The same as messages count it: from the beginning of the event, or of its MEP packet.
+    /// Byte of the payload in messages, counted from the beginning of the event, or of its MEP packet.
     pub byte: u64,
     /// Bytes of the payload.
     pub length: usize,
@@ -137,10 +135,9 @@ pub struct RawEvent<'a> {
     pub odin: Option<Odin>,
     /// Trigger mask of the MDF sub-header.
     pub trigger_mask: Option<[u32; 4]>,
-    /// The event's bytes, headers included and out of their compression; for packets, those of the packet that were kept, with
-    /// payloads of other events.
+    /// The event's bytes, headers included, unpacked; for packets the kept bytes, with payloads of other events.
     pub data: &'a [u8],
-    /// The same as the file holds them: an event of MDF that is compressed inside is not unpacked here.
+    /// The event's bytes as the file holds them: an event that is compressed inside MDF is not unpacked here.
     pub stored: &'a [u8],
     /// Banks, up to the damage if there is one.
     pub entries: &'a [BankEntry],
@@ -179,7 +176,7 @@ impl<'a> RawEvent<'a> {
         }
     }
 
-    /// Returns where the event is, for a message.
+    /// Returns the place of the event, for a message.
     pub fn place(&self) -> Place {
         Place { file: self.file.to_path_buf(), event: self.index, byte: self.offset }
     }

@@ -40,13 +40,11 @@ impl Events {
         Ok(self.parser.event())
     }
 
-    /// The next batch, of at most `max_events` events (at least 1) and about 5 MB, or `None` after the last; where its events
-    /// come from, and a number of hits that it does not exceed. After an error there are no further batches.
-    ///
-    /// The banks lie in the reader's memory: [`to_allen`](super::to_allen) copies them.
+    /// The next batch, of at most `max_events` events (at least 1) and about 5 MB, the origins of its events, and an
+    /// upper limit of its hits; `None` after the last. The banks lie in the reader's memory.
     ///
     /// # Errors
-    /// As [`Self::next_event`]. The events before come first, as a batch.
+    /// Same errors as [`Self::next_event`], after a batch of the events before.
     pub fn next_batch(&mut self, max_events: usize) -> Result<Option<Part<'_>>, InputError> {
         while !self.parser.collect(&mut self.seen, &mut None)? {
             if !self.next_chunk(max_events)? {
@@ -56,7 +54,7 @@ impl Events {
         Ok(Some(self.parser.part()))
     }
 
-    /// Returns what was seen in the events of the batches so far, and perhaps of an event that is in the next.
+    /// Findings in the events of the batches so far, and perhaps in an event of the next batch.
     pub const fn seen(&self) -> &Seen {
         &self.seen
     }
@@ -72,7 +70,7 @@ impl Events {
     }
 
     fn next_chunk(&mut self, max_events: usize) -> Result<bool, InputError> {
-        // Failed, unless it turns out well.
+        // Failed until the chunk is there.
         if std::mem::replace(&mut self.failed, true) {
             return Ok(false);
         }

@@ -9,17 +9,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Clone, Debug)]
 pub struct FileAt {
     file: Arc<File>,
-    /// Bytes of it that anyone has read.
+    /// Bytes of the file that all its readers have read.
     read: Arc<AtomicU64>,
 }
 
 impl FileAt {
-    /// The bytes that are read of `file` are added to `read`. On systems without reading at a place, `None`.
+    /// Adds the bytes that are read of `file` to `read`. `None` on systems without positioned reads.
     pub fn new(file: Arc<File>, read: Arc<AtomicU64>) -> Option<Self> {
         cfg!(unix).then_some(Self { file, read })
     }
 
-    /// Fills `bytes` with those from byte `at` of the file on; how many were there.
+    /// Fills `bytes` from byte `at` of the file on, and returns how many were there.
     pub fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
         let n = fill(bytes, |rest, n| read_at(&self.file, rest, at.saturating_add(n as u64)))?;
         self.read.fetch_add(n as u64, Ordering::Relaxed);
@@ -32,8 +32,7 @@ impl FileAt {
     }
 }
 
-/// Fills `bytes` with several calls of `read`, which gets the part that is still empty and the number of bytes before it.
-/// Returns how many bytes were read.
+/// Fills `bytes` by calls of `read`, which gets the empty rest and the bytes before it; returns the bytes read.
 pub fn fill(bytes: &mut [u8], mut read: impl FnMut(&mut [u8], usize) -> io::Result<usize>) -> io::Result<usize> {
     let mut n = 0;
     while n < bytes.len() {
@@ -57,7 +56,7 @@ fn read_at(_: &File, _: &mut [u8], _: u64) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// The bytes of a file in their order. What is passed over is not read.
+/// The bytes of a file in their order. Skipped bytes are not read.
 #[derive(Clone, Debug)]
 pub struct Bytes {
     pub file: FileAt,

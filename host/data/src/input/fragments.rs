@@ -13,11 +13,9 @@ use super::room::make_room;
 use super::seen::Seen;
 use super::{BankEntry, BatchView, EventBatch, EventMeta, Layout};
 
-/// Bytes of a chunk, out of their compression, after which the next one begins. Its hits can take eighty times as much when
-/// they are written as text.
+/// Unpacked bytes after which a chunk ends. As text, its hits can take eighty times as much.
 pub const MAX_BYTES: usize = 5 << 20;
-/// Bytes that a slice should have: of each of the 200 sources of the UT some 20 kB, so that to ask for them costs little
-/// beside reading them.
+/// Bytes of a slice: some 20 kB of each of the UT's 200 sources, so that a request costs little beside reading.
 const SLICE: u64 = 4 << 20;
 const KEPT: usize = 64 << 20;
 
@@ -32,14 +30,13 @@ impl Sender {
 }
 
 impl Packet {
-    /// The end of the events from `from` on that should be taken at a time: `step` of them, or several times as many where
-    /// those are small, or fewer where they have more bytes than a slice should have.
+    /// End of the events to take at a time from `from` on: `step`, several times as many if small, fewer if large.
     pub fn slice(&self, from: usize, step: usize) -> usize {
         let bytes = self.kept.saturating_mul(step as u64) / self.n_events.max(1) as u64;
         let times = if self.left { (SLICE / bytes.max(1)).max(1) } else { 1 };
         let mut end = from.saturating_add(step.saturating_mul(times as usize)).min(self.n_events);
         let bytes = |end| self.senders().map(|sender| sender.bytes(&(from..end)).len() as u64).sum::<u64>();
-        // What comes out of a slice takes many times its bytes, so that the mean of all events will not do.
+        // The output of a slice takes many times its bytes: the mean over all events does not bound it.
         while end > from + 1 && bytes(end) > MAX_BYTES as u64 {
             end = from + (end - from) / 2;
         }
@@ -51,9 +48,8 @@ impl Packet {
         self.odin.iter().chain(&self.ut)
     }
 
-    /// Reads the fragments of some events of a packet that begins at byte `at` of its file and was left there.
-    ///
-    /// False if a slice could not be read before: once a packet is enough to say so.
+    /// Reads the fragments of some events of a packet that was left in `file`, where it begins at byte `at`. Returns
+    /// false if an earlier slice could not be read: a packet reports that once.
     pub fn load(
         &self,
         file: &FileAt,
@@ -65,8 +61,7 @@ impl Packet {
         let mut needed = 0u32;
         for sender in self.senders() {
             let bytes = sender.bytes(events);
-            // Sums of what a packet keeps, which is less than 4 GiB. Each source's begin at a multiple of 4: kernels read
-            // words.
+            // Less than 4 GiB in all. Each source begins at a multiple of 4, because kernels read words.
             bases.push(needed.wrapping_sub(bytes.start));
             needed += (bytes.end - bytes.start).next_multiple_of(4);
         }
@@ -105,10 +100,10 @@ impl Packet {
 /// Memory into which a slice of a packet is read.
 #[derive(Debug, Default)]
 pub struct Slice {
-    /// Longer than what is read, often: new bytes cost time.
+    /// Often longer than `length`: bytes that are new to the process cost time.
     raw: Vec<u8>,
     length: usize,
-    /// For each of the senders, what is added to the starts of its fragments, wrapping, for their places in `raw`.
+    /// Offset of each sender, wrapping, from the starts of its fragments to their places in `raw`.
     bases: Vec<u32>,
 }
 
@@ -136,12 +131,12 @@ impl<'a> Fragments<'a> {
         self.raw
     }
 
-    /// Returns what is added to the starts of the fragments of a sender: ODIN's come first.
+    /// Offset from the starts of sender `i`'s fragments to their places in `raw`; ODIN's senders come first.
     fn base(&self, i: usize, sender: &Sender) -> u32 {
         self.bases.map_or(sender.begin as u32, |bases| bases[i])
     }
 
-    /// The senders, with what is added to the starts of their fragments.
+    /// The senders, each with its [`Self::base`].
     fn senders(self) -> impl Iterator<Item = (u32, &'a Sender)> {
         self.packet.senders().enumerate().map(move |(i, sender)| (self.base(i, sender), sender))
     }
@@ -150,8 +145,7 @@ impl<'a> Fragments<'a> {
         self.senders().skip(self.packet.odin.len())
     }
 
-    /// Run and number of event `e`, and its ODIN bank; no number where it would be beyond what the packet's first one
-    /// leaves.
+    /// Run and number of event `e`, and its ODIN bank; no number where counting on from the first one overflows.
     pub fn numbers(&self, e: usize) -> (Option<u32>, Option<u64>, Option<Odin>) {
         let packet = self.packet;
         // The first that can be read counts, as in an event of MDF. A source may send another type in ODIN's place.

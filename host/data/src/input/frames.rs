@@ -33,7 +33,6 @@ pub enum Source {
 }
 
 impl Source {
-    /// Goes `n` bytes further.
     pub fn pass(&mut self, n: u64) -> io::Result<()> {
         match self {
             Self::Stream(input) => io::copy(&mut input.take(n), &mut io::sink()).map(|_| ()),
@@ -78,12 +77,12 @@ pub struct Frames {
     length: Option<u64>,
     /// Byte at which the next event or packet begins.
     position: u64,
-    /// Byte at which the last one began.
+    /// Byte at which the last event or packet began.
     last: u64,
     events: u64,
     ended: bool,
     check: bool,
-    /// Way past what is not wanted: the bodies of events and the payloads of packets.
+    /// Skips unwanted bytes: bodies of events, and payloads of packets.
     pass: Option<Pass<Source>>,
     pool: Pool,
     scratch: Vec<u8>,
@@ -113,38 +112,34 @@ impl Frames {
         (self.position, self.last, self.events) = (byte, byte, events);
     }
 
-    /// Goes past the bodies of events, of which only the headers are appended, and leaves the payloads of large packets in
-    /// the file.
+    /// Skips the bodies of events, after their headers, and leaves the payloads of large packets in the file.
     pub fn pass_bodies(&mut self) {
         self.pass = Some(Source::pass);
     }
 
-    /// Returns true if the checksums of packets are compared. Those of events are the caller's business.
+    /// Compares the checksums of packets if `check`. The caller compares those of events.
     pub const fn check(&mut self, check: bool) {
         self.check = check;
     }
 
-    /// Takes the buffers of packets from `pool`, shared with other files.
     pub fn buffers_of(&mut self, pool: &Pool) {
         self.pool = pool.clone();
     }
 
-    /// Byte at which the last event or packet began.
     pub const fn last(&self) -> u64 {
         self.last
     }
 
-    /// Events up to and with the last event or packet.
     pub const fn events(&self) -> u64 {
         self.events
     }
 
-    /// Reads what comes next. After an error nothing does.
+    /// Reads the next event or packet. After an error, the file has ended.
     pub fn next(&mut self, data: &mut Vec<u8>) -> Result<Frame, InputError> {
         if self.ended {
             return Ok(Frame::End);
         }
-        // Ended, unless it turns out well.
+        // Ended until the frame is whole.
         self.ended = true;
         let begin = data.len();
         self.last = self.position;

@@ -20,9 +20,9 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Finds the banks, the run and the event number of an event whose bytes are `data`, headers included; a frame that
-    /// [`Frames`](super::frames::Frames) let pass. `computed` is its checksum, or `None` where that is not to be compared. A compressed event
-    /// is unpacked into `unpacked`, headers included.
+    /// Finds banks, run and number of an event whose bytes, headers included, are `data`: a frame that
+    /// [`Frames`](super::frames::Frames) let pass. `computed` is its checksum, or `None` where that is not compared. A
+    /// compressed event is unpacked into `unpacked`, headers included.
     pub fn of(data: &[u8], computed: Option<u32>, unpacked: &mut Vec<u8>, entries: &mut Vec<BankEntry>) -> Self {
         let mut facts = Self::default();
         entries.clear();
@@ -64,9 +64,9 @@ pub fn unpacked_bytes(data: &[u8]) -> usize {
     if data[16] == 0 { 0 } else { claimed(&data[HEADER + 4 * usize::from(data[17] & 0xF)..]) }
 }
 
-/// Keeps of a time alignment event the banks of the central crossing, and those in front of all crossings. Its TAEHeader has
-/// three words for each crossing: which one, counted from the central one, where its banks begin, counted from the end of
-/// the header, and how many bytes they have.
+/// Keeps the banks of the central crossing of a time alignment event, and those in front of all crossings. Its
+/// TAEHeader has three words a crossing: number, from the central one; first byte of its banks, from the header's end;
+/// size.
 fn keep_central(data: &[u8], entries: &mut Vec<BankEntry>) -> Result<(), Damage> {
     let Some(bank) = entries.iter().position(|entry| entry.kind == kind::TAE_HEADER) else { return Ok(()) };
     let BankEntry { start, length, .. } = entries[bank];

@@ -1,5 +1,4 @@
-//! MDF as bytes: its constants, its checksum, and the fields that other readers and the writer need as well
-//! (`docs/format.md`, "MDF files").
+//! MDF as bytes: constants, checksum, and fields that readers and the writer share (`docs/format.md`, "MDF files").
 
 /// Bytes of the event header: three sizes, checksum, compression, header type, data type, spare.
 pub(super) const HEADER: usize = 20;
@@ -12,9 +11,7 @@ pub(super) const BANK_HEADER: usize = 8;
 /// The data type of events that hold raw banks.
 pub(super) const RAW_BANKS: u8 = 1;
 
-/// The checksum of an event: `bytes` are those from byte 16 of the event to its end.
-///
-/// One byte at a time, each taken as signed, all modulo 2³² (`docs/format.md`).
+/// The checksum of an event, over its bytes from 16 on (`docs/format.md`): each taken as signed, all modulo 2³².
 pub fn checksum(bytes: &[u8]) -> u32 {
     let mut sum = Checksum::default();
     sum.add(bytes);
@@ -26,7 +23,7 @@ pub fn checksum(bytes: &[u8]) -> u32 {
 pub struct Checksum(u32);
 
 impl Checksum {
-    /// Goes on over `bytes`.
+    /// Adds `bytes`.
     pub fn add(&mut self, bytes: &[u8]) {
         let mut h = self.0;
         for &byte in bytes {
@@ -37,7 +34,7 @@ impl Checksum {
         self.0 = h;
     }
 
-    /// Goes on with several sums, each over words of its own; all have as many.
+    /// Adds words to several sums, to each as many of its own.
     pub(super) fn add_words<const N: usize>(sums: &mut [Self; N], words: [&[[u8; 4]]; N]) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -89,7 +86,6 @@ fn add_words<const N: usize>(sums: &mut [Checksum; N], words: [&[[u8; 4]]; N]) {
         let word = &rows[i % 2];
         for byte in 0..4 {
             for (h, word) in h.iter_mut().zip(word) {
-                // The byte as a signed number.
                 let signed = ((word << (24 - 8 * byte)) as i32 >> 24) as u32;
                 // (h + signed) + (h + signed << 10), with as little as can be behind `h`.
                 let sum = h.wrapping_add(signed.wrapping_add(signed << 10)).wrapping_add(*h << 10);
@@ -122,7 +118,6 @@ pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-/// The little-endian u16 at a byte that the caller has checked.
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes([bytes[at], bytes[at + 1]])
 }

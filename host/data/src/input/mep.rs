@@ -9,13 +9,13 @@ use super::builder::table;
 use super::room::make_room;
 use super::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Layout};
 
-/// Collects the banks of event `e` of the arrays into `banks`; false when the event is broken, with what came before the break.
+/// Collects the banks of event `e` of the arrays; of a broken event those before the break, and returns false.
 pub fn banks_of<'a>(batch: BatchView<'a>, e: usize, banks: &mut Vec<Bank<'a>>) -> bool {
     banks.clear();
     each_bank(batch, e, |bank| banks.push(bank)).is_some()
 }
 
-/// Hands over the banks of event `e` of the arrays; `None` when the event is broken, after what came before the break.
+/// Hands over the banks of event `e` of the arrays; `None` for a broken event, after the banks before the break.
 pub(super) fn each_bank<'a>(batch: BatchView<'a>, e: usize, take: impl FnMut(Bank<'a>)) -> Option<()> {
     match batch.layout {
         Layout::Allen => allen_banks(batch, e, take),
@@ -74,7 +74,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.try_into().ok()?))
 }
 
-/// Place `e` of the interval that a batch is, as its arrays number the events, and what is known of that event.
+/// Returns the index in the arrays of event `e` of a batch, and the facts about that event.
 fn place(batch: BatchView<'_>, e: usize) -> (usize, EventMeta) {
     // Beyond all arrays, the event is broken.
     let place = batch.first_event.saturating_add(e);
@@ -89,12 +89,11 @@ fn is_versioned(batch: BatchView<'_>) -> Result<bool, BuildError> {
     Ok(batch.versions.is_some() || batch.version.is_some())
 }
 
-/// The events of a batch in MEP layout: as many batches as the sequence of sourceIDs changes, in the order of events, the
-/// first of them `first_event`.
+/// Returns the events from `first_event` on in MEP layout, a batch for each sequence of sourceIDs.
 ///
 /// # Errors
-/// [`BuildError::Full`] when a single event exceeds 4 GiB, which only fragments that overlap can; [`BuildError::Selected`] when
-/// events are listed.
+/// [`BuildError::Full`] if an event exceeds 4 GiB, as overlapping fragments can; [`BuildError::Selected`] if events are
+/// listed.
 pub fn to_mep(batch: BatchView<'_>) -> Result<Vec<EventBatch>, BuildError> {
     let versioned = is_versioned(batch)?;
     let mut batches = Vec::new();

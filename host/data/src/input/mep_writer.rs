@@ -43,8 +43,7 @@ impl<W: Write> MepWriter<W> {
         Self { output, max_events, written: 0, first: 0, n_events: 0, sources: Vec::new(), bytes: 0 }
     }
 
-    /// Adds an event. A packet says the number of its first event only, so that a new one begins where `number` is not
-    /// the next.
+    /// Adds an event. A new packet begins where `number` is not the next, since a packet says its first number only.
     ///
     /// # Errors
     /// When a bank does not fit the format, or writing fails. Nothing of an event that does not fit is written.

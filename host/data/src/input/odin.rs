@@ -136,8 +136,7 @@ pub fn utc(time: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{micros:06}Z")
 }
 
-/// Returns the microseconds since 1970 of a time in UTC, as `2026-02-03`, `2026-02-03T04:05` or `2026-02-03T04:05:06`; `None`
-/// if the text is not a time.
+/// Returns the microseconds since 1970 of a UTC time such as `2026-02-03`, `2026-02-03T04:05` or `2026-02-03T04:05:06`.
 pub fn from_utc(text: &str) -> Option<u64> {
     let (date, clock) = text.strip_suffix('Z').unwrap_or(text).split_once('T').unwrap_or((text, "00:00"));
     let numbers = |text: &str, separator| {

@@ -34,12 +34,11 @@ const AT_ONCE: u64 = 1 << 18;
 /// A packet of a file with more bytes is read in slices.
 const SLICED: u64 = 4 << 20;
 
-/// Maximum memory of the tables of fragments: 7 bytes a fragment, of which the file holds 3. A small compressed file can
-/// have any number of fragments.
+/// Maximum memory of the tables of fragments, 7 bytes each: a small compressed file can claim any number.
 const MOST_TABLES: u64 = 512 << 20;
 const BYTES_OF_FRAGMENT: u64 = 7;
 
-/// Goes that many bytes further in a file without reading them.
+/// Skips bytes of an input without reading them.
 pub(super) type Pass<R> = fn(&mut R, u64) -> io::Result<()>;
 
 /// Why a packet cannot be followed.
@@ -99,7 +98,7 @@ enum Fate {
     Skipped,
 }
 
-/// An MFP, its first event and how many it has.
+/// An MFP with its first event and the number of its events.
 struct Source {
     fate: Fate,
     sender: Sender,
@@ -116,7 +115,7 @@ fn agreed(found: &[Option<Source>]) -> (u64, usize) {
     votes.into_iter().max_by_key(|&((first, n), votes)| (votes, n, Reverse(first))).map_or((0, 0), |(events, _)| events)
 }
 
-/// Reads with a count, and says what is not there.
+/// Input that counts its bytes and reports an early end.
 struct Cursor<'r, R> {
     input: &'r mut R,
     at: u64,
@@ -157,7 +156,7 @@ const fn tables_of(n: usize) -> usize {
     MFP_HEADER + n.next_multiple_of(4) + (2 * n).next_multiple_of(4)
 }
 
-/// A vector of these, where there is memory for it: the tables of a packet can take gigabytes.
+/// Collects `items`, or fails where memory runs out: the tables of a packet can take gigabytes.
 fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> io::Result<Vec<T>> {
     let mut all = Vec::new();
     all.try_reserve_exact(items.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
@@ -165,7 +164,7 @@ fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> io::Result<Vec<T>> {
     Ok(all)
 }
 
-/// The packet ends at its byte `byte`, and `left` more should be there.
+/// Error of a packet that ends at byte `byte`, `left` bytes early.
 pub(super) fn cut(byte: u64, left: u64) -> PacketError {
     PacketError::Bad { byte, what: format!("the packet ends here, {left} bytes early: truncated?") }
 }
@@ -187,7 +186,7 @@ impl Packet {
         cursor.append(HEADER as u64 - cursor.at, &mut head)?;
         let bad = |byte: usize, what: String| Err(PacketError::Bad { byte: byte as u64, what });
         if u16_at(&head, 0) != MAGIC {
-            return bad(0, format!("a packet begins with 0x{:04x} instead of 0x{MAGIC:04x}", u16_at(&head, 0)));
+            return bad(0, format!("it begins with 0x{:04x} instead of 0x{MAGIC:04x}", u16_at(&head, 0)));
         }
         let n = usize::from(u16_at(&head, 2));
         let total = 4 * u64::from(u32_at(&head, 4));
@@ -195,7 +194,7 @@ impl Packet {
         if total < tables as u64 || total > cursor.limit {
             let limit = cursor.limit;
             let room = if limit == u64::MAX { String::new() } else { format!(", and {limit} bytes are there") };
-            return bad(4, format!("a packet size of {total} bytes, where {n} MFPs take {tables} of tables{room}"));
+            return bad(4, format!("its size is {total} bytes; its header and tables take {tables}{room}"));
         }
         let tables = (tables - HEADER) as u64;
         if pass.is_some() && total <= SLICED {
@@ -238,7 +237,7 @@ impl Packet {
             let end = order.get(place + 1).map_or(total, |&next| offset(next));
             let begin = offset(i);
             let Some(gap) = begin.checked_sub(cursor.at).filter(|_| begin <= end && end <= total) else {
-                return bad(HEADER, format!("MFP {i} from byte {begin} to {end} of a packet of {total} bytes"));
+                return bad(HEADER, format!("MFP {i} is out of order or too long: byte {begin} to {end} of {total}"));
             };
             cursor.skip(gap)?;
             match self.read_source(cursor, end - begin, source(i), foreseen)? {
@@ -261,7 +260,7 @@ impl Packet {
             let Some(Source { fate, sender, events: (first, n) }) = found else { continue };
             if (first, n) != (self.first, self.n_events) {
                 let what =
-                    format!("{n} events from {first}, where other MFPs have {} from {}", self.n_events, self.first);
+                    format!("it has {n} events from {first}; other MFPs have {} from {}", self.n_events, self.first);
                 self.damage.get_or_insert(Damage::Fragments { mfp: i, source_id: source(i), what });
                 continue;
             }
@@ -282,8 +281,7 @@ impl Packet {
         }
     }
 
-    /// Reads an MFP of at most `room` bytes, which probably has `foreseen` events. `Ok(Err)` says why its fragments cannot be
-    /// told apart.
+    /// Reads an MFP of at most `room` bytes and probably `foreseen` events; `Ok(Err)` if its fragments are unclear.
     fn read_source<R: Read>(
         &mut self,
         cursor: &mut Cursor<'_, R>,
@@ -292,7 +290,7 @@ impl Packet {
         foreseen: usize,
     ) -> Result<Result<Source, String>, PacketError> {
         if room < MFP_HEADER as u64 {
-            return Ok(Err(format!("{room} bytes, less than its header of {MFP_HEADER}")));
+            return Ok(Err(format!("it has {room} bytes, fewer than its header, which takes {MFP_HEADER}")));
         }
         // With its tables, where it can be foreseen how long those are: to ask twice costs more than to read.
         let mut head = Vec::new();
@@ -307,13 +305,13 @@ impl Packet {
         let (own_id, align, version) = (u16_at(&head, 16), head[18], head[19]);
         let tables = tables_of(n);
         if size < tables as u64 || size > room {
-            return Ok(Err(format!("a size of {size} bytes, where {tables} are tables and {room} are there")));
+            return Ok(Err(format!("its size is {size} bytes; its tables take {tables}, and {room} are there")));
         }
         if own_id != source_id {
             return Ok(Err(format!("it says that it is of sourceID 0x{own_id:04x}")));
         }
         if align > MAX_ALIGN {
-            return Ok(Err(format!("fragments padded to 2 to the power of {align} bytes")));
+            return Ok(Err(format!("its fragments are padded to 2^{align} bytes; at most 2^{MAX_ALIGN} are possible")));
         }
         cursor.append(tables.saturating_sub(head.len()) as u64, &mut head)?;
         // An MFP with fewer events than foreseen has shorter tables: what was read beyond them is data.
@@ -330,7 +328,7 @@ impl Packet {
             return Ok(Ok(Source { fate: Fate::Skipped, sender, events: (first, n) }));
         }
         if !self.count_tables(n) {
-            return Ok(Err(format!("more than {} MiB of tables of fragments", MOST_TABLES >> 20)));
+            return Ok(Err(format!("the tables of the packet's fragments take more than {} MiB", MOST_TABLES >> 20)));
         }
         let unit = 1u64 << align;
         let pad = |size: u16| (u64::from(size) + unit - 1) & !(unit - 1);
@@ -347,12 +345,12 @@ impl Packet {
         let front = (tables as u64).next_multiple_of(unit) - tables as u64;
         let fits = |front: &u64| data.checked_sub(*front).is_some_and(|left| left == padded || left == padded - last);
         let Some(front) = [0, front].into_iter().find(fits) else {
-            return Ok(Err(format!("fragments of {padded} bytes in {data}")));
+            return Ok(Err(format!("its fragments take {padded} bytes, but it has {data}")));
         };
-        // The next source's begin at a multiple of 4 again: kernels read words.
+        // The next source begins at a multiple of 4 again: kernels read words.
         let kept = self.kept + data.next_multiple_of(4);
         if kept > u64::from(u32::MAX) {
-            return Ok(Err("more than 4 GiB of fragments, offsets have 32 bits".to_owned()));
+            return Ok(Err("the packet's fragments exceed 4 GiB, and offsets have 32 bits".to_owned()));
         }
         let in_packet = front + begin;
         let begin = if cursor.pass.is_some() { in_packet } else { front + self.kept };
@@ -389,12 +387,10 @@ impl Packet {
         self.bytes
     }
 
-    /// Returns what was wrong with the packet.
     pub(super) const fn damage(&self) -> Option<&Damage> {
         self.damage.as_ref()
     }
 
-    /// Gives all events of the packet up.
     pub(super) fn give_up(&mut self, damage: Damage) {
         self.ut.clear();
         self.odin.clear();

@@ -16,7 +16,7 @@ use super::{BankEntry, BatchBuilder, BatchView, BuildError, EventBatch, EventMet
 
 type Look<'a> = dyn FnMut(&RawEvent<'_>, Origin) + 'a;
 
-/// A batch, where each of its events comes from, and a number of hits that is not exceeded.
+/// A batch, the origin of each of its events, and an upper limit of its hits.
 pub type Part<'a> = (BatchView<'a>, &'a [Origin], usize);
 
 /// Takes chunks apart; one a thread.
@@ -32,7 +32,6 @@ pub struct Parser {
     in_place: bool,
     /// The event at the cursor was counted, and is in no batch yet.
     waits: bool,
-    /// Bytes of payload that were copied into batches.
     copied: u64,
 }
 
@@ -52,16 +51,14 @@ impl Parser {
         }
     }
 
-    /// With `together`, the banks of a batch are copied next to each other, out of all that was read: for devices, to which
-    /// every byte of a batch is sent.
+    /// With `together`, copies the banks of a batch next to each other: for devices, which are sent every byte of it.
     #[must_use]
     pub const fn together(mut self, together: bool) -> Self {
         self.together = together;
         self
     }
 
-    /// Bytes of payload that were copied from what was read into batches so far: only of dumps, of compressed events, and of
-    /// MDF where batches are to be [`Self::together`].
+    /// Bytes of payload copied into batches so far: only of dumps, compressed events, and MDF with [`Self::together`].
     pub const fn copied(&self) -> u64 {
         self.copied
     }
@@ -82,7 +79,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Begins with a chunk, in place of the one before.
+    /// Begins a chunk, in place of the last one.
     pub(super) fn begin(&mut self, chunk: Chunk, seen: &mut Seen) -> Result<(), InputError> {
         self.waits = false;
         self.cursor.begin(chunk, seen)
@@ -97,12 +94,10 @@ impl Parser {
         is_there
     }
 
-    /// The event that [`Self::advance`] went to.
     pub(super) fn event(&self) -> Option<RawEvent<'_>> {
         Some(self.cursor.event()?.0)
     }
 
-    /// The batch that [`Self::collect`] made.
     pub(super) fn part(&self) -> Part<'_> {
         let batch = self.batch.view();
         let batch = match self.cursor.chunk.as_ref().map(|chunk| &chunk.content) {
@@ -177,7 +172,7 @@ impl Parser {
             }
         }
         self.origins.push(origin);
-        // Not before: the batch that was handed over last does not have this event.
+        // Called only now, because the batch that was handed over last does not have this event.
         if let Some(look) = look {
             look(&event, origin);
         }
@@ -187,7 +182,6 @@ impl Parser {
         Ok(true)
     }
 
-    /// Makes a batch of the next events of a packet.
     fn collect_of_packet(&mut self, seen: &mut Seen, look: &mut Option<&mut Look<'_>>) -> bool {
         let Some(events) = self.cursor.ranges.pop() else {
             self.cursor.chunk = None;
@@ -241,7 +235,7 @@ impl Cursor {
         self.ranges.clear();
         match &chunk.content {
             Content::Mdf { data, spans, .. } if self.check => {
-                // Those without a checksum cost no time.
+                // Events without a checksum cost no time.
                 let pieces = spans.iter().map(|span| {
                     let event = &data[span.bytes.clone()];
                     if u32_at(event, 12) == 0 { &[] } else { &event[CHECKED_FROM..] }

@@ -37,7 +37,7 @@ enum Content {
     Stream(Stream),
 }
 
-/// Some events of a file that lie one behind the other; of a compressed file, all.
+/// Consecutive events of a file; of a compressed file, all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
     /// Bytes of the file, from the beginning of an event or packet to the end of another.
@@ -69,7 +69,7 @@ impl InputPart {
         Self { name: name.into(), content: Content::Stream(Arc::new(Mutex::new(Some(Box::new(input))))) }
     }
 
-    /// Returns what messages call it.
+    /// Name of the input in messages.
     pub fn name(&self) -> &Path {
         &self.name
     }
@@ -87,7 +87,7 @@ impl InputPart {
         matches!(self.content, Content::File) && is_compressed_file(&self.name)
     }
 
-    /// Opens it. Beside what it holds: the byte of the file at which it begins, and the events before.
+    /// Opens the input. Also returns the byte of the file at which it begins, and the number of events before it.
     pub(super) fn open(&self, read: &Arc<AtomicU64>) -> Result<(Opened, u64, u64), InputError> {
         let name = &self.name;
         match &self.content {

@@ -11,7 +11,7 @@ const KEPT: usize = 64 << 20;
 pub struct Pool(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Pool {
-    /// A buffer with whatever the last one who had it left there, which comes back when it is dropped.
+    /// A buffer with old contents, which returns to the pool when it is dropped.
     pub fn take(&self) -> Buffer {
         let bytes = self.0.lock().ok().and_then(|mut buffers| buffers.pop()).unwrap_or_default();
         Buffer { bytes, pool: Some(self.clone()) }

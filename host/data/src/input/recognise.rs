@@ -16,17 +16,15 @@ use super::mdf_format::{u16_at, u32_at};
 use super::packet;
 use crate::detector::table_of;
 
-/// Bytes that are looked at.
+/// First bytes of a file, which tell its kind.
 const BEGIN: usize = 16;
 
 /// Compressions that are taken off, one inside the other.
 const MAX_LAYERS: usize = 2;
 
-/// Logarithm of the bytes that a decoder of zstd keeps at most where little memory is to be taken: frames that are made with
-/// `--long` or `--ultra` need more.
+/// Logarithm of the largest zstd window that takes little memory: frames made with `--long` or `--ultra` need more.
 const SMALL_WINDOW: u32 = 23;
 
-/// Bytes that are read at a time.
 pub(super) const BUFFER: usize = 1 << 18;
 
 /// Bytes that are asked of a decoder at a time: as many as a block of zstd has at most.
@@ -44,7 +42,6 @@ const NOT_TAKEN: [(&[u8], &str); 7] = [
     (b"\x89HDF", "an HDF5 file, which holds no raw data"),
 ];
 
-/// The compressions that are taken off.
 #[derive(Clone, Copy)]
 enum Compression {
     Zstd,
@@ -82,7 +79,6 @@ impl fmt::Debug for Input {
 }
 
 impl Input {
-    /// Bytes from anywhere.
     pub(super) fn new(input: impl Read + Send + 'static) -> Self {
         Self(Box::new(input))
     }
@@ -137,7 +133,7 @@ pub fn check_file(path: &Path) -> Result<(), InputError> {
 
 /// Returns true if a regular file is a table of a detector, boards or geometry.
 pub fn is_table(path: &Path) -> bool {
-    // What is not taken else is of another format.
+    // The other files that are not taken are no tables.
     let is_kind = |what: &str| NOT_TAKEN.iter().all(|(_, other)| *other != what);
     matches!(check_file(path), Err(InputError::NotTaken { what, .. }) if is_kind(what))
 }
@@ -295,7 +291,6 @@ fn looks_like_dump(begin: &[u8], length: Option<u64>) -> bool {
         && length.is_none_or(|length| 8 + 4 * u64::from(u32_at(begin, 0)) <= length)
 }
 
-/// Counts the bytes that pass.
 struct Counted<R> {
     input: R,
     read: Arc<AtomicU64>,
@@ -309,10 +304,9 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-/// Says of what stream an error is.
+/// Adds the stream's name to errors.
 ///
-/// The decoder is always asked for as many bytes: where it fails it gives nothing of what it unpacked in that call, and what
-/// is lost must not depend on who reads.
+/// Always asks the decoder for the same number of bytes: a failed call gives none, whoever reads.
 #[cfg(feature = "containers")]
 struct Unpacked<R> {
     input: BufReader<R>,
@@ -322,7 +316,7 @@ struct Unpacked<R> {
 #[cfg(feature = "containers")]
 impl<R: Read> Read for Unpacked<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        // Not `read`, which asks the decoder itself for what is larger than the buffer.
+        // Not `read`, which passes large requests on to the decoder.
         let read = self.input.fill_buf().and_then(|mut there| there.read(bytes));
         let n = read.map_err(|error| {
             let name = self.name;

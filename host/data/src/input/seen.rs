@@ -18,9 +18,9 @@ pub struct Seen {
     pub events: u64,
     /// The versions of the files that have banks to decode.
     pub files: Vec<FileVersions>,
-    /// Events with such banks that `ut-decode generate` made.
+    /// Events with banks to decode that `ut-decode generate` made.
     pub generated: u64,
-    /// Events with such banks that do not bear its mark.
+    /// Events with banks to decode that do not bear the mark of `ut-decode generate`.
     pub measured: u64,
     /// Events with the mark of a trigger, in a container that can bear one.
     pub triggered: u64,
@@ -47,7 +47,7 @@ impl Seen {
     /// Checks what can be said before all events were seen: who made them, and which format the banks of dumps have.
     ///
     /// # Errors
-    /// As [`Self::check`], but not for files that say the versions of their banks.
+    /// Same errors as [`Self::check`], but for files that say the versions of their banks.
     pub fn check_makers(&self, tables: &DetectorTables) -> Result<(), Stranger> {
         let mut dumps = self.files.iter().filter(|file| file.versions.contains_key(&None));
         dumps.try_for_each(|file| file.check(tables))?;
@@ -65,7 +65,7 @@ impl Seen {
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let damages = self.damages.iter().map(|(place, damage)| {
             let cost = match damage {
-                // These say it themselves.
+                // Messages of these say it already.
                 Damage::Checksum { .. } | Damage::Fragments { .. } => "",
                 _ => "; the rest of the event is given up",
             };
@@ -79,7 +79,7 @@ impl Seen {
         damages.chain(unidentified)
     }
 
-    /// Adds what was seen after this.
+    /// Adds the findings in later events.
     pub fn merge(&mut self, later: Self) {
         self.events += later.events;
         self.generated += later.generated;

@@ -59,7 +59,7 @@ impl Select {
         self
     }
 
-    /// Only events at these places, of those that are wanted so far.
+    /// Keeps only those wanted events that are at these places.
     #[must_use]
     pub fn places(mut self, places: &Places) -> Self {
         self.places = Some(places.0.iter().flat_map(|range| self.cut(range)).collect());
@@ -73,7 +73,7 @@ impl Select {
         wanted.iter().map(cut).filter(|range| !range.is_empty()).collect()
     }
 
-    /// Of the wanted events all but the first `skip`, and of those at most `limit`.
+    /// Leaves out the first `skip` of the wanted events, and takes at most `limit`.
     #[must_use]
     pub fn window(mut self, mut skip: u64, limit: Option<u64>) -> Self {
         if skip == 0 && limit.is_none() {
@@ -137,7 +137,7 @@ impl Select {
             && (odin.is_none() || self.takes_odin(odin))
     }
 
-    /// Returns true if nothing is asked for that ODIN says.
+    /// Returns true if events are chosen neither by run and number nor by ODIN's facts.
     pub const fn takes_all_numbers(&self) -> bool {
         self.run.is_none()
             && self.number.is_none()
@@ -152,7 +152,7 @@ impl Select {
 pub struct Places(Vec<Range<u64>>);
 
 impl Places {
-    /// Returns how many.
+    /// Number of places.
     pub fn count(&self) -> u64 {
         // (They lie apart: at most u64::MAX.)
         self.0.iter().map(|range| range.end - range.start).sum()
@@ -165,7 +165,7 @@ impl Places {
         Self(vec![part])
     }
 
-    /// These places and all after them.
+    /// Adds all places after these.
     #[must_use]
     pub fn to_the_end(mut self) -> Self {
         if let Some(last) = self.0.last_mut() {

@@ -4,10 +4,9 @@
 //! compressed and of uncompressed size. lz4 blocks begin with 8 bytes of checksum, which count as compressed: the
 //! big-endian xxHash64, with seed 0, of the compressed bytes after it.
 
-/// Bytes of a block's header.
 const HEADER: usize = 9;
 
-/// Maximum size of an event: some hundred times that of a mean one.
+/// Maximum size of an event: some hundred times the mean.
 pub const MAX_EVENT: usize = 1 << 26;
 
 /// Why a compressed event cannot be unpacked.
@@ -44,10 +43,8 @@ pub fn claimed(mut packed: &[u8]) -> usize {
     bytes
 }
 
-/// Appends what the blocks of `packed`, which begin at byte `at` of the event, hold; `body` grows to at most `limit` bytes.
-///
-/// # Errors
-/// When a block is not whole or does not hold what it says. What came before stays in `body`.
+/// Appends the contents of the blocks of `packed`, which begin at byte `at` of the event; `body` grows to at most
+/// `limit` bytes. After an error it holds the blocks before.
 pub fn unpack(packed: &[u8], at: usize, limit: usize, body: &mut Vec<u8>) -> Result<(), UnpackError> {
     let mut from = 0;
     let mut block = 0;
@@ -55,12 +52,12 @@ pub fn unpack(packed: &[u8], at: usize, limit: usize, body: &mut Vec<u8>) -> Res
         let error = |what: String| UnpackError { block, byte: at + from, what };
         let left = &packed[from..];
         let Some(header) = left.first_chunk::<HEADER>() else {
-            return Err(error(format!("{} bytes, a block's header takes {HEADER}", left.len())));
+            return Err(error(format!("{} bytes are left, but a block's header takes {HEADER}", left.len())));
         };
         let (compressed, size) = sizes(header);
         let Some(data) = left.get(HEADER..HEADER + compressed) else {
             let there = left.len() - HEADER;
-            return Err(error(format!("{compressed} bytes compressed, but {there} are left of the event")));
+            return Err(error(format!("it takes {compressed} bytes, but {there} are left of the event")));
         };
         let begin = body.len();
         if size > limit - begin.min(limit) {
@@ -83,7 +80,7 @@ pub fn unpack(packed: &[u8], at: usize, limit: usize, body: &mut Vec<u8>) -> Res
     Ok(())
 }
 
-/// Unpacks a block into a buffer of the size that its header says; the bytes that came out.
+/// Unpacks a block into a buffer of the size that its header says, and returns the number of bytes that came out.
 #[cfg(feature = "containers")]
 fn unpack_block(algorithm: [u8; 2], data: &[u8], out: &mut [u8]) -> Result<usize, String> {
     match &algorithm {

@@ -94,7 +94,7 @@ pub fn shape_of(payload: &[u8]) -> Option<BankVersion> {
     (n > 0 && (least..=least + 5 * n + 5).contains(&payload.len())).then_some(BankVersion::V4)
 }
 
-/// The other format, if banks of a batch that does not say its version have clearly that by their sizes.
+/// Returns the other format if a batch that does not say its version clearly has it by the sizes of its banks.
 pub fn shape_of_batch(batch: BatchView<'_>, table: BankVersion) -> Option<BankVersion> {
     if batch.version.is_some() || batch.versions.is_some() {
         return None;
@@ -125,12 +125,12 @@ pub enum Stranger {
     #[error(transparent)]
     Version(#[from] WrongVersion),
     #[error(
-        "{0} of the events were made by ut-decode generate: they belong to its synthetic detector, and these are the tables \
-         of another"
+        "ut-decode generate made {0} of the events: they belong to its synthetic detector, and these are the tables of \
+         another"
     )]
     Generated(u64),
     #[error(
-        "{0} of the events were not made by ut-decode generate, as far as can be seen: their hits would be at the places of an \
+        "as far as can be seen, ut-decode generate did not make {0} of the events: their hits would be at the places of an \
          invented detector"
     )]
     Measured(u64),

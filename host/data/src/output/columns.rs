@@ -1,5 +1,4 @@
-//! Columns that an output has on request: what the detector people want to see of a hit beside its coordinates, and where
-//! its event comes from. `docs/columns.md` has their meaning.
+//! Columns on request: detector quantities of a hit, and the origin of its event. `docs/columns.md` has their meaning.
 
 use std::str::FromStr;
 
@@ -7,7 +6,7 @@ use crate::detector::{ChannelId, DetectorTables, LhcbId};
 use crate::hits::{Cluster, UtHits};
 use crate::named;
 
-/// A value that is not there. No column has it as a value.
+/// Stands for a missing value; no column has it as a value.
 pub const NULL: u16 = u16::MAX;
 
 /// A column of detector quantities.
@@ -30,7 +29,7 @@ pub enum DetectorColumn {
     FirstStrip,
     /// True if the sector's strips are numbered against x.
     Flipped,
-    /// Sector id, 0…1047. Only by its name.
+    /// Sector id, 0…1047. `detector` does not include it.
     SectorId,
 }
 

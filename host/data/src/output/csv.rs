@@ -9,10 +9,8 @@ use std::io::{self, Write};
 use super::{Columns, NULL};
 use crate::hits::UtHits;
 
-/// The first row.
 const COLUMNS: &str = "event,group,lhcb_id,x_at_y_eq0,z_at_y_eq0,y_begin,y_end,dx_dy,weight";
 
-/// Floats of a row.
 const FLOATS: usize = 6;
 
 /// Writes hits as CSV.
@@ -122,7 +120,6 @@ pub fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }
 
-/// Appends an integer in decimal.
 fn push_integer(text: &mut Vec<u8>, mut value: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
@@ -137,7 +134,6 @@ fn push_integer(text: &mut Vec<u8>, mut value: u64) {
     text.extend_from_slice(&digits[at..]);
 }
 
-/// Appends `value` as a plain decimal.
 fn push_decimal(text: &mut Vec<u8>, value: f32) {
     let mut buffer = zmij::Buffer::new();
     let shortest = buffer.format(value);

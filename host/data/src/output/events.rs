@@ -33,7 +33,7 @@ pub struct EventColumn {
 /// Type of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventColumnType {
-    /// Integers of that many bits, unsigned.
+    /// Unsigned integers of this many bits.
     Integer(u32),
     /// Microseconds since 1970, UTC.
     Time,
@@ -77,7 +77,7 @@ impl EventColumn {
         all.map(|(name, kind, may_be_null, value)| Self { name, kind, may_be_null, value })
     }
 
-    /// Returns its value in a row; of a text, its number among those of the type.
+    /// Value in a row; of a text column, an index into the texts of its type.
     pub fn value(&self, row: &EventRow) -> Option<u64> {
         match self.value {
             Value::OfRow(value) => value(row),

@@ -1,5 +1,4 @@
-//! Cabling of the synthetic UT: the sector that each lane of each board reads. The UT's own cabling is not regular; this one
-//! is.
+//! Cabling of the synthetic UT: the sector that each lane of each board reads. It is regular, unlike the UT's own.
 //!
 //! v5: the 16 quarters (layer, side, lower or upper half) have 13 boards each in the first two layers and 14 each in the
 //! other two. A quarter's lanes are dealt out by their distance from the beam, five or six to a board: a bank is as long

@@ -58,7 +58,7 @@ faults! {
 /// Compression of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Packing {
-    /// Not at all.
+    /// None.
     #[default]
     None,
     /// Each MDF event in blocks, as ROOT makes them.
@@ -108,12 +108,11 @@ pub struct Payload {
 /// A fault that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Event of the file; of a packet the first.
+    /// Event of the file, or the first of a packet that is cut. A packet with wrong sources has an entry an event.
     pub event: u64,
-    /// Fault of the bank.
+    /// The fault.
     pub fault: Fault,
-    /// The banks that are not whole because of it, by their sourceID in the file without faults; an event for each when
-    /// the fault is a packet's.
+    /// Banks that are not whole because of the fault, by their sourceID in the file without faults.
     pub banks: Vec<u16>,
 }
 
@@ -122,7 +121,7 @@ pub struct Entry {
 pub struct Ledger {
     /// In the order of the file.
     pub entries: Vec<Entry>,
-    /// By counter of trouble, what a decoder has to report.
+    /// Counts that a decoder has to report, by the name of the trouble.
     pub report: BTreeMap<&'static str, u64>,
     /// Events that can be read.
     pub events: u64,
@@ -145,7 +144,7 @@ impl Corruptor {
         Self { rates, boards, seed: seed ^ SALT, ledger }
     }
 
-    /// Returns what was done.
+    /// Returns the ledger of the faults that were made.
     pub fn into_ledger(self) -> Ledger {
         self.ledger
     }

@@ -1,4 +1,4 @@
-//! Encoders of bank payloads (`docs/format.md`). What they write, a decoder reads back.
+//! Encoders of bank payloads (`docs/format.md`), which decoders read back.
 
 use ut_kernels::bank::v5::COUNT_BYTES;
 
@@ -10,7 +10,7 @@ pub const MAX_HITS_OF_LANE: usize = 254;
 /// Bytes of a v5 bank's header.
 const V5_HEADER: usize = 8;
 
-/// u16 of a row of a v5 bank.
+/// Number of u16 in a row of a v5 bank.
 const ROW: usize = 16;
 
 /// A strip with its ADC count: strip of the sector, 0…511, and ADC, 0…31.

@@ -7,7 +7,6 @@ use crate::detector::{
     BankVersion, Boards, LANES_PER_BOARD, N_SECTORS, STRIPS_PER_SECTOR, SUB_SECTOR_BIT, Sector, sector_id,
 };
 
-/// Run number of synthetic events.
 const RUN: u32 = 1;
 
 /// Pipeline column number in the header of v4 banks.
@@ -61,7 +60,7 @@ pub struct Generator {
     plants: Vec<Plant>,
 }
 
-/// Seed of what plants draw, apart from that of the events: what is not planted stays as it is.
+/// Seed of the plants' own draws, so that planting changes nothing else.
 const PLANTED: u64 = 0x5EED_0F91_A275;
 
 impl Generator {
@@ -79,7 +78,7 @@ impl Generator {
         Self { profile, seed, boards, sectors, weights, next: 0, plants: Vec::new() }
     }
 
-    /// With parts of the detector that fail.
+    /// Lets parts of the detector fail.
     #[must_use]
     pub fn plant(mut self, plants: Vec<Plant>) -> Self {
         self.plants = plants;
@@ -148,7 +147,7 @@ impl Generator {
                         let second = self.boards.lanes[slot].chan_id & SUB_SECTOR_BIT != 0;
                         *hits = if second { high } else { low };
                     }
-                    // What the count cannot say, a front end cannot send.
+                    // The count byte says no more hits, so a front end sends no more.
                     *hits = &hits[..hits.len().min(MAX_HITS_OF_LANE)];
                 }
             }

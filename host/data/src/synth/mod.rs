@@ -20,8 +20,7 @@ pub use profile::Profile;
 
 use crate::detector::{BankVersion, Boards, Geometry};
 
-/// The synthetic UT: boards of a read-out format, and the geometry in the requested file version (0, or 1 with dxDy;
-/// any other counts as 1).
+/// The synthetic UT: boards of a read-out format, and the geometry in file version 0, or else 1 (with dxDy).
 ///
 /// The sectors are where the UT's are, to within 0.05 mm of the geometry that LHCb's simulation uses since its version
 /// 10. The cabling, which board reads which sectors, is our own.

@@ -17,22 +17,22 @@ pub struct Plant {
     pub strips: RangeInclusive<u16>,
     /// Kind of failure.
     pub ailment: Ailment,
-    /// Events in which they do.
+    /// Events in which the strips fail.
     pub events: RangeInclusive<u64>,
 }
 
 /// Ways in which strips fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ailment {
-    /// They have no hits.
+    /// The strips have no hits.
     Dead,
-    /// They lose half of their hits.
+    /// The strips lose half of their hits.
     Quiet,
-    /// They have one more hit an event, of an ordinary charge.
+    /// The strips have one more hit an event, of an ordinary charge.
     Hot,
-    /// Their charges are halved.
+    /// The charges of the strips are halved.
     Half,
-    /// They have four more hits an event, of little charge.
+    /// The strips have four more hits an event, of little charge.
     Noise,
 }
 
@@ -64,7 +64,7 @@ impl Ailment {
     }
 }
 
-/// Parses `FIRST-LAST`, or `N` for both; `open` is the last one if it is missing.
+/// Parses `FIRST-LAST`, or `N` for both; a missing last one is `open`.
 fn range<T: FromStr + Copy + PartialOrd>(text: &str, open: Option<T>, most: T) -> Option<RangeInclusive<T>> {
     let number = |text: &str| text.parse().ok().filter(|&n: &T| n <= most);
     let (first, last) = match text.split_once('-') {

@@ -14,7 +14,6 @@ pub fn most(d: &Difference) -> f64 {
     known[0].max(known[1])
 }
 
-/// Describes a sector that differs, in a line.
 pub fn said(d: &Difference, lanes: &[usize], tables: &DetectorTables) -> String {
     let [in_a, in_b] = d.hits.map(short);
     let hits = if d.is_marked() {
@@ -27,7 +26,6 @@ pub fn said(d: &Difference, lanes: &[usize], tables: &DetectorTables) -> String 
     format!("{}{hits}{}", sector_name(d.sector, lanes, tables), if d.is_charge_marked() { &charge } else { "" })
 }
 
-/// Says how many sectors differ, and which.
 pub fn summary(page: &mut Page, drawing: &Drawing<'_>, reference: &Run<'_>, differences: &[Difference]) {
     let (run, tables) = (&drawing.run, drawing.tables());
     page.heading(&format!("What differs: {} (A) from {} (B)", run.name, reference.name));

@@ -11,14 +11,12 @@ use ut_data::detector::{LANES_PER_BOARD, N_LAYERS, N_SECTORS, sectors_of_layer};
 /// Heights of a map, alone and in a row of three, CSS pixels.
 const HEIGHTS: (u32, u32) = (470, 330);
 
-/// Largest factor from the middle value to the ends of the colours: a stray hit in a dead sector must not take the
-/// colours from all others.
+/// Largest factor from the middle value to the ends of the colours, even with a stray hit in a dead sector.
 const FAR: f64 = 10.0;
 
 const SEEN: &str = "Seen along the beam, as particles fly: +x, the A side, is on the left. Strips have their true lengths and \
                     widths; grey: none.";
 
-/// A map of the sectors.
 struct MapOf {
     /// Name of the file, also for screen readers.
     name: String,
@@ -125,15 +123,13 @@ fn charge(run: &Run<'_>) -> MapOf {
     }
 }
 
-/// Returns the ends of the colours. Few hits must not stretch them, and chance not fill them where all sectors are
-/// alike.
+/// Returns the ends of the colours: few hits must not stretch them, nor chance fill them where sectors are alike.
 fn charge_range(charge: &[(f64, f64)]) -> Option<(f64, f64)> {
     let known: Vec<f64> = charge.iter().filter(|(mean, error)| *error < 0.2 * mean).map(|(mean, _)| *mean).collect();
     let ((low, high), (middle, _)) = (range(&known, FAR)?, range(&known, 1.0)?);
     Some((low.min(0.8 * middle), high.max(1.2 * middle)))
 }
 
-/// Draws the maps of a run.
 pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let (view, shapes) = (&run.sums.view, shapes(tables));
     let draw = |page: &mut Page, map: &MapOf| {
@@ -261,7 +257,6 @@ pub fn beside(page: &mut Page, tables: &DetectorTables, a: &Run<'_>, b: &Run<'_>
     page.note("ΣADC of a hit's strips. A sector with few hits in one of the runs is not compared.");
 }
 
-/// Writes a table of all sectors.
 pub fn table(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let (lanes, view) = (lanes_of_sectors(tables), &run.sums.view);
     let head = [
@@ -311,7 +306,6 @@ pub fn table(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     page.folded_table("All sectors", &head, rows);
 }
 
-/// Returns the kinds of outliers in a sector.
 pub fn remarks(run: &Run<'_>, sector: usize) -> String {
     let of_sector = run.verdicts.outliers.iter().filter(|outlier| outlier.sector == Some(sector));
     let mut remarks: Vec<&str> = of_sector.map(|outlier| outlier.kind.name()).collect();

@@ -24,7 +24,6 @@ use ut_data::input::kind;
 use ut_data::{Count, DetectorTables, Kind};
 use ut_kernels::bank::board_of;
 
-/// Files that the page names.
 const NAMED_FILES: usize = 20;
 
 /// Rows of a table of outliers.
@@ -57,7 +56,6 @@ pub struct Drawn {
     pub mask: String,
 }
 
-/// A run with its outliers.
 pub struct Run<'a> {
     /// Name, and its letter where there are two.
     name: String,
@@ -131,7 +129,6 @@ pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn
     Ok(Drawn { html: html(&drawing, about), json: json(&drawing), text: text(&drawing), mask })
 }
 
-/// Returns different names for two runs.
 fn names_of(a: &[PathBuf], b: &[PathBuf]) -> [String; 2] {
     let name = |files: &[PathBuf], whole: bool| match files {
         [file] if whole => file.display().to_string(),
@@ -156,14 +153,12 @@ fn json(drawing: &Drawing<'_>) -> Value {
     json.into()
 }
 
-/// Returns outliers and differences in a few lines.
 fn text(drawing: &Drawing<'_>) -> String {
     let (mut text, tables) = (String::new(), drawing.tables());
     let mut list = |what: &str, lines: &[String]| {
         let (n, more) = (lines.len(), lines.len().saturating_sub(SAID));
         let shown = lines.iter().take(SAID).flat_map(|line| ["\n  ", line]).collect::<String>();
         let more = if more > 0 { format!("\n  and {} more", whole(more as u64)) } else { String::new() };
-        // Writing to a String cannot fail.
         let _ = if n > 0 { writeln!(text, "{what}:{shown}{more}") } else { writeln!(text, "{what}") };
     };
     for run in drawing.runs() {
@@ -210,7 +205,6 @@ fn known(run: &Run<'_>) -> Option<String> {
     (!known.is_empty()).then(|| format!("Known, because they stand out in B as well: {}", by_outlier_kind(known)))
 }
 
-/// Returns the numbers of outliers by kind, in words.
 fn by_outlier_kind(outliers: &[Outlier]) -> String {
     let n = |kind: OutlierKind| outliers.iter().filter(|outlier| outlier.kind == kind).count() as u64;
     let kinds = OutlierKind::ALL.into_iter().filter(|&kind| n(kind) > 0);
@@ -337,7 +331,6 @@ fn trouble_text(view: &RunView) -> String {
     list(troubles.map(|count| format!("{} {}", whole(view.count(count)), count.name())), "none")
 }
 
-/// Writes the outliers as a table, with the rules.
 fn found(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, rules: &Rules) {
     let Verdicts { outliers, spread, .. } = run.verdicts;
     let heading = format!("What stands out{}", run.of("in"));

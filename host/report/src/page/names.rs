@@ -19,7 +19,6 @@ pub fn lanes_of_sectors(tables: &DetectorTables) -> Vec<Vec<usize>> {
     lanes
 }
 
-/// Returns the place where a lane's sector is mounted.
 pub fn mounted(lane: &Lane) -> String {
     let Lane { layer, side, stave, face, module, sector, .. } = *lane;
     let side = if side == 1 { 'A' } else { 'C' };
@@ -38,7 +37,6 @@ pub fn sector(sector: usize, lanes: &[usize], tables: &DetectorTables) -> String
     format!("sector {sector} ({place})")
 }
 
-/// Returns the place of an outlier.
 pub fn place_text(outlier: &Outlier, tables: &DetectorTables) -> String {
     let Outlier { kind, board, lane, strips, events, hits, .. } = outlier;
     let mut text = match lane {
@@ -49,7 +47,6 @@ pub fn place_text(outlier: &Outlier, tables: &DetectorTables) -> String {
         }
         None => format!("board {board}"),
     };
-    // Writing to a String cannot fail.
     let _ = match strips {
         Some((first, last)) if first < last => write!(text, ", strips {first} to {last}"),
         Some((strip, _)) => write!(text, ", strip {strip}"),
@@ -84,7 +81,6 @@ fn number(value: f64) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// Returns the sums and outliers of a run as JSON.
 pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
     let view = &run.sums.view;
     let places = |outliers: &[Outlier]| outliers.iter().map(|one| place_json(one, tables)).collect::<Vec<_>>();
@@ -111,7 +107,6 @@ pub fn run_json(run: &Run<'_>, tables: &DetectorTables) -> Map<String, Value> {
     json.as_object().cloned().unwrap_or_default()
 }
 
-/// Returns the difference of a sector as JSON.
 pub fn difference_json(d: &Difference, lanes: &[usize], tables: &DetectorTables) -> Value {
     json!({
         "sector_id": d.sector, "sector": lanes.first().map(|&slot| mounted(&tables.boards().lanes[slot])),

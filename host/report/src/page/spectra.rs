@@ -16,7 +16,6 @@ fn used(histograms: &[&Vec<u64>], least: usize) -> usize {
     histograms.iter().map(last).max().unwrap_or_default().max(least)
 }
 
-/// Returns the edges of bins of whole numbers.
 fn edges(numbers: std::ops::Range<usize>) -> Vec<f64> {
     (numbers.start..=numbers.end).map(|number| number as f64 - 0.5).collect()
 }
@@ -30,7 +29,6 @@ fn shares(bins: &[u64], used: usize, first: usize) -> (Vec<f64>, Vec<f64>) {
     (x, y.map(|share| if share > 0.0 { share } else { f64::NAN }).collect())
 }
 
-/// Draws a histogram by layer, of one run or two.
 fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &Vec<Vec<u64>>, first: usize) -> Chart {
     let all: Vec<&Vec<u64>> = runs.iter().flat_map(|run| of(&run.sums.view)).collect();
     let used = used(&all, first + 3);
@@ -53,7 +51,6 @@ fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &Vec<Vec<u64>>,
     chart
 }
 
-/// Draws events by their hits.
 fn by_event(mut chart: Chart, run: &Run<'_>, which: &[(usize, &str)]) -> Chart {
     for &(i, name) in which {
         let bins: &Bins<u64> = &run.sums.view.hits_of_event[i];

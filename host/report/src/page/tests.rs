@@ -17,12 +17,11 @@ use ut_data::{Count, DecodeOptions, DetectorTables, Grouping, synth};
 
 const EVENTS: u64 = 100;
 
-/// A sector without a hit, one with few, one that is read by two lanes, and one that no lane reads.
+/// Sectors without a hit, with few hits, and read by no lane.
 const EMPTY: usize = 300;
 const FEW: usize = 301;
 const UNREAD: usize = 700;
 
-/// Hits of a sector.
 fn hits(sector: usize) -> u64 {
     match sector {
         EMPTY | UNREAD => 0,
@@ -31,11 +30,11 @@ fn hits(sector: usize) -> u64 {
     }
 }
 
-/// The mean charge of a sector: much the same, but in a few of them, where it is not well known.
+/// Charge of a sector and the sum of its squares: the mean is much the same, but for a few sectors with a large error.
 fn charge(sector: usize) -> (u64, u64) {
     let n = hits(sector);
     if sector % 80 == 7 {
-        // Among so many hits a few of 90 000.
+        // The error of this mean is large: a few hits have 90 000.
         return (n * 900, 2 * n * 900 * 90_000);
     }
     let mean = 20 + sector as u64 % 5;
@@ -55,7 +54,6 @@ fn detector() -> Detector {
     Detector { tables, boards: None, geometry: None }
 }
 
-/// A sector of two lanes, on one board or two.
 fn of_two_lanes(tables: &DetectorTables) -> (usize, [usize; 2]) {
     let lanes = lanes_of_sectors(tables);
     let sector = (500..N_SECTORS).find(|&sector| lanes[sector].len() == 2).unwrap();
@@ -136,7 +134,6 @@ fn alone<'a>(sums: &'a Sums, verdicts: &'a Verdicts) -> Drawing<'a> {
     Drawing { run, reference: None, rules: Rules::default() }
 }
 
-/// Data of the charts, in turn.
 fn charts(html: &str) -> Vec<Value> {
     let data = html.split("<script type=\"application/json\" id=\"data-").skip(1);
     let text = data.map(|part| part.split_once('>').unwrap().1.split("</script>").next().unwrap());
@@ -160,7 +157,6 @@ fn by_sector(maps: &[Value], tables: &DetectorTables) -> Vec<Option<f64>> {
     numbers
 }
 
-/// The sectors with a sign.
 fn marked(maps: &[Value], name: &str) -> Vec<usize> {
     let of_layer = |(layer, map): (usize, &Value)| {
         let marks = map["map"]["marks"].as_array().unwrap().iter().filter(|mark| mark["name"] == name);
@@ -460,7 +456,7 @@ fn what_differs_is_marked_and_listed_the_most_first() {
     assert_eq!((column(3), column(4)), (vec!["1.01", "∞", "1.01"], vec!["-7.00", "6.00", "0.01"]));
     assert!(listed.iter().all(|(stands_out, _)| *stands_out));
     assert_eq!(listed[1].1[1..3], ["1.00", "0"]);
-    // Those that differ are the same on a terminal and for a program, beside what stands out in either run.
+    // Terminal and JSON name the same differences, beside the outliers of either run.
     let said = text(&both);
     assert!(said.contains("A is run A, B run B: 3 sectors differ by 5 σ or more:\n  sector 11 ("), "{said}");
     assert!(said.starts_with("5 things stand out in A:") && said.contains("\nNothing stands out in B\n"), "{said}");

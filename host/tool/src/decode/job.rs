@@ -29,7 +29,6 @@ use ut_decoders::job::{Done, Reached};
 use ut_files::EventTable;
 use ut_report::Detector;
 
-/// Failures that are listed at the end.
 pub const LISTED_FAILURES: usize = 100;
 
 const LISTED_RUNS: usize = 100;
@@ -37,7 +36,6 @@ const LISTED_RUNS: usize = 100;
 /// Incomplete outputs that are listed at the end.
 const LISTED: usize = 100;
 
-/// Takes piece after piece, and reports on the job at the end.
 pub struct Taker<'a> {
     args: &'a Args,
     detector: &'a Detector,
@@ -64,12 +62,11 @@ pub struct Taker<'a> {
     failures: Vec<Failure>,
     /// Files that could not be read to their end.
     failed: usize,
-    /// The last of them, which may fail more than once.
+    /// The last file that failed, which may fail more than once.
     last_failed: Option<usize>,
     stop: Option<Stop>,
 }
 
-/// Why a job ends early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
     Failure,
@@ -214,8 +211,7 @@ impl<'a> Taker<'a> {
         if signals::interrupted() {
             self.end_interrupted();
         }
-        // A reader that has gone (`| head`) is not an error. But a summary that was asked for is written, and files
-        // that could not be read are reported.
+        // A reader that has gone (`| head`) is no error, but a wanted summary and unreadable files are still told.
         let Args { output, json, keep_going, .. } = self.args;
         if self.stop == Some(Stop::ReaderLeft) && json.is_none() && self.table.is_none() {
             if self.failed == 0 {
@@ -349,8 +345,7 @@ impl<'a> Taker<'a> {
         }
     }
 
-    /// Returns what the inputs lack of the events that were asked for. A part of a job may be empty, and the rest to
-    /// resume, too.
+    /// Returns what the inputs lack of the wanted events. A part of a job may be empty, and the rest to resume, too.
     fn missing(&self) -> Option<String> {
         if self.files.is_empty() || self.args.select.shard.is_some() {
             return None;
@@ -376,8 +371,7 @@ pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// Returns the metadata of outputs. The commit is in it only if it `is_told` to someone: git takes longer to answer
-/// than a thousand events to decode.
+/// Returns the metadata of outputs, with the commit only if it `is_told`: git is slower than decoding 1000 events.
 pub fn story(
     options: DecodeOptions,
     (backend, layout): (Backend, Option<Layout>),
@@ -403,7 +397,6 @@ pub fn made_by(is_told: bool) -> Vec<(&'static str, String)> {
     vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("commit", commit)]
 }
 
-/// Returns version and commit in words.
 pub fn in_words() -> String {
     let machine = Machine::this();
     format!("{}, commit {}", machine.version, machine.commit.as_deref().unwrap_or("unknown"))

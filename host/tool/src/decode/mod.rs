@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", requires = "output", value_parser = PossibleValuesParser::new(["csv", "parquet"]))]
     format: Option<String>,
     /// Extra columns, comma-separated: detector for layer, side, stave, face, module, sector, strip, board, lane,
-    /// charge, n_strips, first_strip and flipped, or some of these by name; sector_id; and in CSV run, event_number and
+    /// charge, n_strips, first_strip and flipped, or some of these by name; sector_id; in CSV also run, event_number,
     /// file.
     #[arg(long, value_name = "LIST", requires = "output")]
     columns: Option<Columns>,
@@ -78,8 +78,7 @@ pub struct Args {
     /// If a file cannot be read to its end, go on with the next one; list such files at the end, and exit with 1.
     #[arg(long)]
     keep_going: bool,
-    /// Leave out hits on the strips, sectors, lanes and boards that this text file names, and count them
-    /// (docs/tables.md).
+    /// Leave out and count hits on the strips, sectors, lanes and boards that this text file names (docs/tables.md).
     #[arg(long, value_name = "FILE")]
     mask: Option<PathBuf>,
     /// Skip checksum verification.
@@ -242,7 +241,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         |reached, file, done| {
             let Some(running) = &mut taker else { return false };
             let goes_on = running.take(reached, file, done);
-            // Of a pipe, the next byte may never come.
+            // The next byte of a pipe may never come.
             if !goes_on
                 && may_wait
                 && !reached.ended

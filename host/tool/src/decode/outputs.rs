@@ -20,10 +20,8 @@ const RAW: [&str; 4] = [".mdf", ".raw", ".mep", ".bin"];
 
 /// Metadata of the outputs: how the hits were made.
 pub struct Story {
-    /// Entries of every file.
     pub entries: Vec<(String, String)>,
     pub files: Arc<[PathBuf]>,
-    /// Warning about measured events.
     pub warning: Option<&'static str>,
 }
 
@@ -38,7 +36,6 @@ impl Story {
     }
 }
 
-/// Paths of the outputs.
 pub enum Plan {
     One(PathBuf),
     /// One an input, in their order; `next` is the input in work.
@@ -62,14 +59,13 @@ pub struct Outputs {
     story: Arc<Story>,
     open: Option<Open>,
     written: Written,
-    /// Folders that were made for the outputs.
     made: Vec<PathBuf>,
 }
 
 #[derive(Default)]
 pub struct Written {
     pub files: Vec<PathBuf>,
-    /// Files of them that lack hits at their end.
+    /// Written files that lack hits at their end.
     pub incomplete: Vec<PathBuf>,
 }
 
@@ -175,7 +171,6 @@ impl Outputs {
         matches!(self.plan, Plan::Inputs { .. })
     }
 
-    /// Returns an encoder for what [`Self::append`] takes.
     pub fn encoder(&self) -> Encoder {
         self.style.encoder()
     }
@@ -188,8 +183,7 @@ impl Outputs {
         }
     }
 
-    /// Completes the file of the input in work, and goes on to the next. `why` hits are missing, if they are; a file
-    /// without a single one is not written then.
+    /// Completes the file of the input in work, unless hits are missing (`why`) and it has none; goes on to the next.
     fn next_input(&mut self, why: Option<String>) -> Result<(), OutputError> {
         let Plan::Inputs { paths, next, why: known, .. } = &mut self.plan else { return Ok(()) };
         let (Some(path), why) = (paths.get(*next), known.take().or(why)) else { return Ok(()) };
@@ -210,8 +204,7 @@ impl Outputs {
         }
     }
 
-    /// Writes the hits of a batch, which with [`Self::by_file`] are of one input. `measured`: some may be of measured
-    /// events.
+    /// Writes the hits of a batch, with [`Self::by_file`] of one input; `measured` if some may be of measured events.
     pub fn append(&mut self, encoded: Encoded, has_hits: bool, measured: bool) -> Result<(), OutputError> {
         if let (None, true, Plan::Inputs { paths, next, .. }) = (&self.open, has_hits, &self.plan) {
             let file = self.style.create(&paths[*next])?;
@@ -266,8 +259,7 @@ impl Outputs {
         Ok(())
     }
 
-    /// Completes all files; `why` hits are missing, if they are. `opened`: number of inputs that were read, `None` if
-    /// the job was stopped in the input in work.
+    /// Completes all files. `why`: reason for missing hits. `opened`: inputs read, `None` if stopped within one.
     pub fn finish(
         &mut self,
         why: Option<&String>,

@@ -21,15 +21,14 @@ pub struct SelectArgs {
     /// Only events with this event number.
     #[arg(long, value_name = "N")]
     pub event_number: Option<u64>,
-    /// Only events of this time by ODIN, UTC, as 2026-02-03T04:05..2026-02-03T05:00; the end is not meant, and either
-    /// may be missing.
+    /// Only events of this time by ODIN, UTC, as 2026-02-03T04:05..2026-02-03T05:00; the end is excluded, and either
+    /// may be left out.
     #[arg(long, value_name = "FROM..TO", value_parser = time)]
     pub time: Option<Range<u64>>,
     /// Only events of these types of bunch crossings by ODIN.
     #[arg(long, value_name = "TYPE", value_delimiter = ',', value_parser = one_of!(Crossing::ALL, Crossing::name))]
     pub crossing: Option<Vec<Crossing>>,
-    /// Only part i of n contiguous parts that together hold all events. The inputs are read an extra time to count
-    /// them.
+    /// Only part i of n contiguous parts that together hold all events. The inputs are read once more to count them.
     #[arg(long, value_name = "i/n", value_parser = shard)]
     pub shard: Option<(u64, u64)>,
     /// Leave out the first N of these places.
@@ -67,8 +66,7 @@ impl SelectArgs {
         (shard.unwrap_or((1, 1)), if odin == (&None, &None) { others } else { format!("{others} {odin:?}") })
     }
 
-    /// Returns a warning where only `n` of the events that `--events` names were found. With other options their number
-    /// is not known.
+    /// Returns a warning if only `n` of the events of `--events` were found, unless other options hide their number.
     pub fn warning(&self, n: u64) -> Option<String> {
         let Self { events: Some(places), run: None, event_number: None, shard: None, skip: 0, limit: None, .. } = self
         else {
@@ -82,8 +80,7 @@ impl SelectArgs {
         (0 < n && n < wanted).then(|| format!("--events names {wanted} events, the input has only {n} of them"))
     }
 
-    /// Returns the selection of the events of `files`. With `keep_going`, events behind the place where a file cannot
-    /// be followed do not count.
+    /// Returns the selection of the events of `files`; with `keep_going`, none counts behind an unreadable place.
     pub fn select(&self, files: &[PathBuf], keep_going: bool) -> Result<Select, Failure> {
         let mut select = Select::default().run(self.run).number(self.event_number);
         select = select.time(self.time.clone()).crossings(self.crossing.clone());

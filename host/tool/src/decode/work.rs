@@ -12,18 +12,15 @@ use ut_decoders::job::{Decoded, Work};
 use ut_decoders::{DecodeError, Decoder};
 use ut_files::{Encoded, Encoder, Rows};
 
-/// A thread that decodes, and what it works with.
 pub struct Worker<'a> {
     pub decoder: Box<dyn Decoder>,
     pub layers: Arc<[usize]>,
     pub tables: &'a DetectorTables,
     pub mask: Option<&'a Mask>,
     pub encoder: Option<Encoder>,
-    /// Makes rows of the table of events.
     pub has_table: bool,
 }
 
-/// Result of a batch.
 pub struct Batch {
     pub part: Part,
     pub runs: BTreeSet<u32>,

@@ -26,7 +26,6 @@ struct Sum {
     others: u64,
 }
 
-/// Error banks by type and sourceID.
 #[derive(Default)]
 pub struct ErrorBanks(BTreeMap<(u8, u32), Sum>);
 
@@ -66,7 +65,6 @@ impl ErrorBanks {
                 if is_of_ut(kind, source) { source_in_words(source) } else { "not known to be the UT's".to_owned() };
             let bytes =
                 if sum.least == sum.most { sum.most.to_string() } else { format!("{} to {}", sum.least, sum.most) };
-            // Writing to a String cannot fail, here and below.
             let _ = writeln!(
                 text,
                 "  {} ({kind}), sourceID 0x{source:04x}, {sender}: {} banks of {bytes} bytes, the first in event {}",
@@ -110,7 +108,6 @@ fn is_of_ut(kind: u8, source: u32) -> bool {
     !kind::is_daq_error(kind) || matches!(source >> 11, 5 | 6)
 }
 
-/// Explains the first bytes of a bank.
 fn known(kind: u8, version: Option<u8>, bytes: &[u8]) -> String {
     if kind != kind::UT_ERROR {
         return String::new();

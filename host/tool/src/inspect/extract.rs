@@ -10,8 +10,8 @@ use ut_data::detector::BankVersion;
 use ut_data::input::{Format, MdfWriter, RawEvent};
 use ut_files::NewFile;
 
-/// Writes an event of an MDF file byte by byte, with all its damage, or the banks of an event of another file;
-/// `format`: of banks that do not say it.
+/// Writes an event of an MDF file byte by byte, with all its damage, or the banks of an event of another file, in
+/// `format` if they do not tell theirs.
 pub fn extract(event: &RawEvent<'_>, format: Option<BankVersion>, path: &Path) -> Result<(), Failure> {
     let mut file = NewFile::create(path)?;
     if event.format == Format::Mdf {

@@ -41,7 +41,6 @@ pub fn add_kinds(kinds: &mut Kinds, entries: &[BankEntry]) {
     }
 }
 
-/// Returns a table of bank types.
 pub fn kinds_table(kinds: &Kinds, events: u64) -> String {
     let mut text = "type  name        version  banks     an event  payload bytes: least  mean    most\n".to_owned();
     for (&(kind, version), sizes) in kinds {

@@ -96,7 +96,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Shows or extracts the event that was chosen.
 fn one(args: &Args, events: Events) -> Result<(), Failure> {
     let (wanted, number) = (args.event.unwrap_or(0), args.event_number);
     let is_wanted = |place: u64, event: &RawEvent<'_>| match number {
@@ -171,8 +170,7 @@ fn list(mut events: Events, finder: &Finder, format: ListFormat, remark: &str) -
     error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Returns the finder of troubles, and the file of its board table: that of --boards; for generated events that of
-/// their detector; else that of the settings.
+/// Returns the finder, and the file of its board table: of --boards, of generated events, or of the settings.
 fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), Failure> {
     let mut finder = Finder { boards: None, format: args.format };
     // A pipe can be read only once.

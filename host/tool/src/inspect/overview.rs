@@ -23,7 +23,6 @@ const LISTED: u64 = 20;
 /// Damaged events that are listed.
 const LISTED_DAMAGES: u64 = 1000;
 
-/// Prints the overview of `files`, whose events are `events`.
 pub fn overview(
     mut events: Events,
     files: &[PathBuf],
@@ -114,7 +113,6 @@ pub fn overview(
     error.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// Returns advice on decoding the banks.
 fn advice(kinds: &Kinds, sources: &BTreeSet<u32>, is_dump: bool) -> Vec<String> {
     let mut lines = Vec::new();
     let versions: BTreeSet<_> = kinds.keys().filter(|key| kind::is_decoded(key.0)).filter_map(|key| key.1).collect();

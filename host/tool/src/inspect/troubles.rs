@@ -52,7 +52,6 @@ pub struct Found {
 }
 
 impl Found {
-    /// Returns a line for a person.
     pub fn in_words(&self) -> String {
         let part = |name: &str, value: Option<u64>| value.map_or_else(String::new, |value| format!(", {name} {value}"));
         let place = part("bank", self.bank.map(|bank| bank as u64))
@@ -66,12 +65,11 @@ impl Found {
 
 pub struct Finder {
     pub boards: Option<Boards>,
-    /// Format of banks that do not say it.
+    /// Format of banks that do not tell theirs.
     pub format: Option<BankVersion>,
 }
 
 impl Finder {
-    /// Hands over the troubles of an event.
     pub fn find(&self, event: &RawEvent<'_>, mut found: impl FnMut(Found)) {
         if let Some(damage) = event.damage {
             let (bank, byte) = match *damage {
@@ -111,7 +109,6 @@ impl Finder {
     }
 }
 
-/// Troubles, listed as they are found.
 pub struct List {
     format: ListFormat,
     text: String,
@@ -213,7 +210,6 @@ struct Sum {
     boards: BTreeMap<Option<(u32, Option<u32>)>, u64>,
 }
 
-/// Troubles of all events by kind and board.
 #[derive(Default)]
 pub struct Sums(BTreeMap<Count, Sum>);
 
@@ -282,7 +278,6 @@ fn boards_text(boards: &BTreeMap<Option<(u32, Option<u32>)>, u64>) -> String {
     named.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
 }
 
-/// Returns a remark on the board table of the search.
 pub fn remark(finder: &Finder, table: Option<&Path>) -> String {
     match (&finder.boards, table) {
         (Some(_), Some(path)) => format!("Troubles by the board table {}.", path.display()),

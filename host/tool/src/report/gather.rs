@@ -14,7 +14,6 @@ use crate::decode::LISTED_FAILURES;
 /// Bytes of a thread's view, with its work buffers.
 const VIEW_MEMORY: u64 = 16 << 20;
 
-/// Options of the sums.
 pub struct Gatherer<'a> {
     pub tables: &'a DetectorTables,
     pub options: DecodeOptions,
@@ -27,7 +26,6 @@ pub struct Gatherer<'a> {
     pub mask: Option<&'a Mask>,
 }
 
-/// Why nothing could be gathered.
 #[derive(Debug, thiserror::Error)]
 pub enum GatherError {
     #[error(transparent)]
@@ -88,7 +86,6 @@ impl Work for Worker<'_> {
     }
 }
 
-/// Adds the troubles of a batch, bank by bank.
 fn add_troubles(
     filler: &mut RunFiller,
     tables: &DetectorTables,

@@ -88,10 +88,7 @@ const fn against_name(against: Against) -> &'static str {
     }
 }
 
-/// Draws a run, alone or beside a reference, with the tables, the options and the mask that were applied to both.
-///
-/// # Errors
-/// If the two are of different detectors or options.
+/// Draws a run, alone or beside a reference of the same detector and options, whose hits lack those on `mask`.
 pub fn draw(run: &Sums, reference: Option<&Sums>, mask: Option<(&Path, &Mask)>) -> Result<Drawn, SumsError> {
     let (options, detector) = (run.options, &*run.detector);
     let table = |path: &Option<PathBuf>, bytes: &[u8]| {
@@ -223,7 +220,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Returns the main output.
 fn written(args: &Args) -> String {
     [&args.output, &args.sums, &args.mask_out]
         .into_iter()
@@ -240,8 +236,7 @@ fn check_inputs<'a>(files: impl Iterator<Item = &'a PathBuf>) -> Result<(), Fail
     Ok(())
 }
 
-/// Sums up the files of a run, and those of `others`, else takes the sums of `reference`, which must be of the same
-/// tables; and reads the mask.
+/// Sums up the files of a run and of `others`, or takes `reference`, of the same tables; reads the mask.
 fn gather(
     args: &Args,
     files: &[PathBuf],

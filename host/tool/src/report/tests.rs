@@ -116,7 +116,7 @@ fn sums_of_parts_keep_what_a_page_says_beside_the_numbers() {
     let mut all = one.clone();
     all.add(&one).unwrap();
     assert_eq!((all.versions[Path::new("b.mdf")][&Some(4)], all.wrong_version()), (4, None));
-    // Of a part whose banks are all of the other version, that is what is wrong.
+    // If all banks of a part have the other version, the part has that error.
     let mut all = one;
     all.add(&sums(&[("c.mdf", mdf(&[1], 0x2801, 3, &[0; 24]))])).unwrap();
     assert_eq!(all.troubles().len(), 1);

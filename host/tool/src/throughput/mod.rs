@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long = "batch", value_name = "N,…", value_delimiter = ',',
         value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     batches: Vec<u32>,
-    /// Also show where the time of the cpu backend goes, stage by stage, on one thread.
+    /// Also show the time of each stage of the cpu backend, on one thread.
     #[arg(long, conflicts_with = "tune")]
     stages: bool,
     /// Decode these columns too, as `decode --columns` does, in turn with plain hits; reference and cpu only. Only

@@ -15,7 +15,6 @@ use crate::output::count;
 use crate::table::table;
 
 fn row(text: &mut String, name: &str, value: &str) {
-    // Writing to a String cannot fail.
     let _ = writeln!(text, "{name:<20}{value}");
 }
 
@@ -26,7 +25,6 @@ fn spread(s: &Spread, digits: usize) -> String {
     )
 }
 
-/// Describes sample, backend and machine.
 pub fn head(
     args: &Args,
     variant: Option<&str>,
@@ -104,7 +102,6 @@ pub fn several(results: &[Throughput]) -> String {
     format!("\n{}\na batch alone, on one decoder; events/s of all decoders together\n", table(&rows))
 }
 
-/// Describes the three modes and the kernels.
 pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Counted>) -> String {
     let unknown = || "unknown".to_owned();
     let share =
