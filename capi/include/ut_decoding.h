@@ -362,9 +362,7 @@ UtStatus ut_decoder_set_tables(UtDecoder *decoder, const UtTables *tables);
 // - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
 // - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for their lengths.
 // - `max_hits` is NULL or can be written.
-UtStatus ut_decoder_max_hits(UtDecoder *decoder,
-                             const UtBatch *batch,
-                             size_t *max_hits);
+UtStatus ut_decoder_max_hits(UtDecoder *decoder, const UtBatch *batch, size_t *max_hits);
 
 // Counts the hits of a batch into `hits->n_hits`, and writes `hits->offsets` and, if wanted, `hits->report`, as
 // ut_decoder_decode would. For programs that allocate exactly as much as they need.
@@ -381,9 +379,7 @@ UtStatus ut_decoder_count(UtDecoder *decoder, const UtBatch *batch, UtHits *hits
 //   nothing writes there during the call.
 // - `hits` is NULL, or a UtHits whose `size` is set, and whose pointers are NULL or can be read and written for
 //   their lengths; nothing else uses them during the call.
-UtStatus ut_decoder_decode(UtDecoder *decoder,
-                           const UtBatch *batch,
-                           UtHits *hits);
+UtStatus ut_decoder_decode(UtDecoder *decoder, const UtBatch *batch, UtHits *hits);
 
 // Frees a decoder.
 //
@@ -400,10 +396,7 @@ void ut_decoder_free(UtDecoder *decoder);
 // - `options` is NULL, or points to a UtOptions whose `size` is set.
 // - `context` is NULL or a context of this process; it is not destroyed before the decoder is freed.
 // - `cuda` is NULL or can be written.
-UtStatus ut_cuda_new(const UtTables *tables,
-                     const UtOptions *options,
-                     void *context,
-                     UtCuda **cuda);
+UtStatus ut_cuda_new(const UtTables *tables, const UtOptions *options, void *context, UtCuda **cuda);
 
 // Writes how many bytes of work space the batch takes, for any contents: only the arrays' lengths matter, and the
 // pointers may be NULL or of the device. In all calls, a list of events is refused with UT_BAD_ARGUMENT if the tables
@@ -413,9 +406,7 @@ UtStatus ut_cuda_new(const UtTables *tables,
 // - `cuda` is NULL, or was made by ut_cuda_new and is not freed.
 // - `batch` is NULL, or points to a UtBatch whose `size` is set.
 // - `scratch_bytes` is NULL or can be written.
-UtStatus ut_cuda_scratch_bytes(const UtCuda *cuda,
-                               const UtBatch *batch,
-                               size_t *scratch_bytes);
+UtStatus ut_cuda_scratch_bytes(const UtCuda *cuda, const UtBatch *batch, size_t *scratch_bytes);
 
 // Queues the count of a batch's hits on the stream, and returns: nothing waits, and no device memory is allocated.
 // Once the stream has reached it, `work->result` has the number of hits. Arrays are read on the device; `version`,
