@@ -39,7 +39,7 @@ impl Identity {
         Self::of(path, &path.metadata().ok()?)
     }
 
-    /// Returns the identity of a file to write, there or not, `-` for standard output; `None` of folders and devices.
+    /// Returns the identity of a regular file to write, there or not, `-` for standard output; `None` of anything else.
     fn of_output(path: &Path) -> Option<Self> {
         if is_stdout(path) {
             return Self::of_open(&io::stdout());

@@ -82,7 +82,7 @@ impl DetectorTables {
     /// - When boards or geometry, whose fields are public, do not pass [`Boards::validate`] and [`Geometry::validate`];
     ///   the errors call them "boards" and "geometry".
     /// - [`TablesError::Unfit`] when they are not of one detector: every sector is within 35 mm of where its stave and
-    ///   module say; of v5 the sectors are flipped that are mounted so, and of v4 none is.
+    ///   module say; in v5 a sector is flipped if it is mounted so, in v4 none is.
     pub fn new(boards: Boards, geometry: Geometry, grouping: Grouping) -> Result<Self, TablesError> {
         let tables = Self::trusting(boards, geometry, grouping)?;
         tables.check_fit()?;

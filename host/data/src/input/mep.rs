@@ -89,7 +89,7 @@ fn is_versioned(batch: BatchView<'_>) -> Result<bool, BuildError> {
     Ok(batch.versions.is_some() || batch.version.is_some())
 }
 
-/// Returns the events from `first_event` on in MEP layout, a batch for each sequence of sourceIDs.
+/// Returns the events from `first_event` on in MEP layout; a new batch begins where the sequence of sourceIDs changes.
 ///
 /// # Errors
 /// [`BuildError::Full`] if an event exceeds 4 GiB, as overlapping fragments can; [`BuildError::Selected`] if events are

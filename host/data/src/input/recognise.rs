@@ -96,7 +96,7 @@ pub(super) struct Opened {
     /// Bytes of the file; `None` where it is compressed or no regular file.
     pub length: Option<u64>,
     pub format: Format,
-    /// The file, for those who read it here and there; `None` where it is compressed or no regular file.
+    /// The file, for positioned reads; `None` if it is compressed or no regular file.
     pub file: Option<FileAt>,
 }
 
