@@ -45,7 +45,7 @@ fn word(batch: &mut EventBatch, at: usize, change: impl FnOnce(u32) -> u32) {
     *bytes = change(u32::from_le_bytes(*bytes)).to_le_bytes();
 }
 
-/// Something that makes an event of a batch contradict itself.
+/// A change by which an event of a batch contradicts itself.
 type Change = Box<dyn Fn(&mut EventBatch, usize)>;
 
 /// Changes of sizes, types and versions, and of where banks and events lie.
@@ -164,7 +164,7 @@ fn bytes_and_tables_that_end_early_or_late_cost_what_the_reference_says() {
 fn a_bank_of_another_board_costs_only_itself() {
     for version in VERSIONS {
         let tables = tables(version);
-        // Of the board of the bank before, of a number that no board has, of no number, of a later one.
+        // The board of the bank before, a number that no board has, no number, a later board.
         for source_id in [4, 2047, 5 << 11, 9] {
             let event: Event = [2, 3, 4, source_id].map(|board| Bank { source_id: board, ..bank(version, 5) }).into();
             let events = [event.clone(), (2..6).map(|board| bank(version, board)).collect()];

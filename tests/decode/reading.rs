@@ -51,7 +51,7 @@ pub fn file(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// A bank of a batch: sourceID, type, version, payload.
+/// Bank of a batch: sourceID, type, version, payload.
 pub type Found = (u32, u8, Option<u8>, Vec<u8>);
 
 /// Settings of a reading.
@@ -69,7 +69,7 @@ pub struct How {
 pub struct Read {
     /// The events of each batch.
     pub batches: Vec<Vec<(Origin, EventMeta, Vec<Found>)>>,
-    /// Of each chunk.
+    /// Findings of each chunk.
     pub seen: Vec<Seen>,
     /// Bytes of payload that were copied.
     pub copied: u64,

@@ -20,23 +20,22 @@ pub struct Machine {
     identity: Arc<()>,
     programs: HashMap<&'static str, Program>,
     turn: u32,
-    /// Where is counted what each kernel costs.
+    /// Costs of the kernels, if they are counted.
     issued: Option<Issued>,
 }
 
-/// What each kernel cost; shared with the test that reads it.
+/// Cost of each kernel, shared with the test that reads it.
 pub type Issued = Arc<Mutex<BTreeMap<String, Launched>>>;
 
-/// What the blocks of a kernel cost, launch after launch.
+/// Costs of the blocks of a kernel, launch after launch.
 #[derive(Default)]
 pub struct Launched {
     /// Threads of a block.
     pub threads: u32,
     /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
-    /// Block by block.
     pub blocks: Vec<Counts>,
-    /// Each instruction of the kernel, and how often warps issued it.
+    /// Each instruction of the kernel with the number of its issues.
     pub instructions: Vec<(String, Line)>,
 }
 
