@@ -86,7 +86,6 @@ fn import(data: &[u8]) {
     assert_eq!((twice.runs, twice.measurements), (0, 0));
 }
 
-/// The space of the runs of [`EXPORT`].
 fn space() -> Space {
     let text =
         "[[parameter]]\nname = \"block\"\nvalues = [32, 64]\n[[parameter]]\nname = \"mode\"\nvalues = [\"a\", \"b\"]\n";

@@ -84,7 +84,6 @@ fn block(algorithm: &[u8; 3], size: usize, data: &[u8]) -> Vec<u8> {
     [algorithm.to_vec(), u24(data.len()), u24(size), data.to_vec()].concat()
 }
 
-/// Bytes in a zlib block.
 pub fn zlib_block(bytes: &[u8]) -> Vec<u8> {
     block(b"ZL\x08", bytes.len(), &zlib(bytes))
 }
@@ -233,7 +232,6 @@ fn the_size_of_an_event_is_not_taken_for_a_compression() {
 /// Type, sourceID and payload of each bank.
 type Banks = Vec<(u8, u32, Vec<u8>)>;
 
-/// The events of a file of packets.
 fn of_packets(bytes: &[u8]) -> Events {
     Events::new([InputPart::memory("a.mep", bytes.to_vec())])
 }

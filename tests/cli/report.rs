@@ -10,7 +10,6 @@ use ut_decoding::detector::{BankVersion, Lane, sector_id};
 use ut_decoding::input::{Bank, EventHeader, GENERATED_MASK, MdfWriter};
 use ut_decoding::synth::{self, Generator, Plant, Profile};
 
-/// Events of the faulty run.
 const EVENTS: u64 = 600;
 
 /// Faults of a run: slots of a dead and of a noisy lane, a slot with a hot strip, and a board that dies half-way.

@@ -74,10 +74,8 @@ pub fn tool(directory: &Path, line: impl Line) -> Command {
     tool
 }
 
-/// The store of tunings of a directory.
 pub const STORE: &str = "tune.sqlite";
 
-/// Opens the store of a directory.
 pub fn store(directory: &Path) -> Store {
     Store::open(&directory.join(STORE)).unwrap()
 }
@@ -91,7 +89,6 @@ pub fn device(folder: &Path, spec: &str) -> String {
     format!("replay:{name}")
 }
 
-/// Runs the tool in `directory`.
 pub fn run(directory: &Path, line: impl Line) -> Output {
     tool(directory, line).output().unwrap()
 }
@@ -168,7 +165,6 @@ impl AsRef<Path> for Folder {
     }
 }
 
-/// An empty directory.
 pub fn empty() -> Folder {
     Folder(tempfile::tempdir().unwrap())
 }
@@ -201,12 +197,10 @@ pub fn tree(directory: &Path) -> Vec<String> {
     names
 }
 
-/// Writes `bytes` into a file of `directory`.
 pub fn write(directory: &Path, name: &str, bytes: &[u8]) {
     std::fs::write(directory.join(name), bytes).unwrap();
 }
 
-/// Reads a file of `directory`.
 pub fn read(directory: &Path, name: &str) -> Vec<u8> {
     std::fs::read(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }

@@ -46,7 +46,6 @@ fn events(version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
     generated_as(Profile::PpLow, version, seed, n)
 }
 
-/// The kernels that are meant, and whether they are launched as graphs.
 fn pipeline() -> (Pipeline, bool) {
     let kernels = std::env::var(KERNELS).unwrap_or_default();
     let mut words = kernels.split_whitespace();
@@ -61,7 +60,6 @@ struct Checked {
 }
 
 impl Checked {
-    /// By the [kernels that are meant](KERNELS).
     fn new(version: BankVersion, grouping: Grouping) -> Self {
         let (pipeline, graph) = pipeline();
         Self::with(detector(version, grouping), cuda_config(pipeline, graph))

@@ -16,7 +16,6 @@ fn batch() -> EventBatch {
     allen_batch(&events(BankVersion::V5, 1, 1))
 }
 
-/// A decoder of v5 banks.
 fn with(config: CudaConfig) -> Checked {
     Checked::with(detector(BankVersion::V5, Grouping::YRows), config)
 }

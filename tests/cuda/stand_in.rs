@@ -75,7 +75,6 @@ fn streams_are_ordered_by_events_alone() {
     });
 }
 
-/// Puts a copy of eight bytes on the stream.
 fn copy_in(
     device: &mut CudaDevice,
     stream: &CudaStream,
@@ -117,7 +116,6 @@ fn end_context() {
     unsafe { result::primary_ctx::release(device) }.unwrap();
 }
 
-/// Memory of eight bytes on either side.
 fn eight(device: &mut CudaDevice) -> (CudaMemory, CudaHost) {
     (device.allocate(8).unwrap(), host(device, [1; 8]))
 }

@@ -81,7 +81,6 @@ fn a_bank_gives_the_hits_worked_out_by_hand() {
     assert!(!report.has_trouble());
 }
 
-/// Lane 0 with these hits.
 fn lane_0(hits: impl IntoIterator<Item = (u16, u8)>) -> Bank {
     v5(0, &v5_lane(0, hits))
 }
@@ -169,7 +168,6 @@ fn outcomes(events: &[Event]) -> Vec<(usize, Vec<(&'static str, u32)>)> {
     expected.expect("there is the reference").1
 }
 
-/// An event, its hits, and its counts of trouble.
 type Case = (Event, usize, &'static [(&'static str, u32)]);
 
 #[test]
@@ -287,7 +285,6 @@ fn two_lanes_of_a_group(p0_x: [f32; 2]) -> (DetectorTables, [usize; 2]) {
     (tables, [slots[0], slots[1]])
 }
 
-/// An event with these strips on two lanes.
 fn on_lanes([a, b]: [usize; 2], strips: [Vec<u16>; 2]) -> Event {
     let [of_a, of_b] = strips.map(|strips| strips.into_iter().map(|strip| (strip, 9)).collect());
     let mut payloads: [[Vec<(u16, u8)>; 6]; 2] = Default::default();

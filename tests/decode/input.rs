@@ -39,7 +39,6 @@ fn reader(bytes: &[u8]) -> Events {
     Events::new([InputPart::memory("test.mdf", bytes.to_vec())])
 }
 
-/// The events of a file of packets.
 fn packets(bytes: &[u8]) -> Events {
     Events::new([InputPart::memory("a.mep", bytes.to_vec())])
 }

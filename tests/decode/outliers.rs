@@ -16,17 +16,14 @@ fn sector_of(slot: usize) -> usize {
     usize::from(TABLES.slots()[slot].sector)
 }
 
-/// The lanes that are read.
 fn connected() -> impl Iterator<Item = usize> {
     (0..TABLES.slots().len()).filter(|&slot| TABLES.slots()[slot].is_connected())
 }
 
-/// The lanes that read a sector.
 fn lanes_of(sector: usize) -> Vec<usize> {
     connected().filter(|&slot| sector_of(slot) == sector).collect()
 }
 
-/// The strips that a lane reads.
 fn strips_of(slot: usize) -> Range<usize> {
     match lanes_of(sector_of(slot)).len() {
         1 => 0..512,

@@ -275,7 +275,6 @@ fn view_of(tables: &DetectorTables, hits: &UtHits) -> RunView {
     filler.finish()
 }
 
-/// The bins of a histogram that have an entry.
 fn filled(bins: &[u64]) -> Vec<(usize, u64)> {
     bins.iter().copied().enumerate().filter(|(_, n)| *n > 0).collect()
 }

@@ -17,7 +17,6 @@ use ut_kernels::status::{HITS_OVERFLOW, NO_SUCH_EVENT};
 
 const SEEDS: std::ops::Range<u64> = 0..6;
 
-/// Events of the setup.
 const N_EVENTS: usize = 5;
 
 fn hits_of(setup: &FusedSetup) -> UtHits {

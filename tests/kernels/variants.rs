@@ -19,7 +19,6 @@ fn emulated(tables: &DetectorTables, options: DecodeOptions, config: EmulatedCon
     EmulatedDecoder::new(tables, options, config).expect("valid parameters")
 }
 
-/// Compares one variant of the kernels with the reference.
 fn compare(
     tables: &DetectorTables,
     options: DecodeOptions,
@@ -114,7 +113,6 @@ impl Part {
     }
 }
 
-/// Both formats in different groupings.
 fn detectors() -> [DetectorTables; 2] {
     [tables_in(BankVersion::V4, Grouping::UniqueX), tables(BankVersion::V5)]
 }
@@ -144,7 +142,6 @@ fn any_variant_decodes_nasty_v5_events_as_the_reference_does() {
     nasty_events(&detectors()[1]);
 }
 
-/// Decodes runs of the events with any options by any variant.
 fn any_variant(tables: &DetectorTables, events: &[Event], cases: u32) {
     let strategy = (nasty::options(), config(), 0..events.len(), 0..4usize);
     check(&strategy, cases, |(options, config, first, n)| {

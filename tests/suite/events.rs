@@ -14,7 +14,6 @@ pub struct Bank {
 }
 
 impl Bank {
-    /// A UT bank.
     pub fn new(version: BankVersion, source_id: u16, payload: Vec<u8>) -> Self {
         Self { kind: 66, version: version.byte(), source_id, payload }
     }
@@ -45,7 +44,6 @@ pub fn tables(version: BankVersion) -> DetectorTables {
     tables_in(version, Grouping::YRows)
 }
 
-/// The synthetic detector in a grouping.
 pub fn tables_in(version: BankVersion, grouping: Grouping) -> DetectorTables {
     let (boards, geometry) = synth::detector(version, 1);
     DetectorTables::new(boards, geometry, grouping).expect("a good detector")

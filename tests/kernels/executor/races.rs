@@ -5,7 +5,6 @@ use simt::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout};
 
 use super::{run, words};
 
-/// An access of a thread to an array.
 type Act = fn(&EmulatedBlock<'_>, Shared<u32>);
 
 /// Two threads of different warps, or two lanes of one, touch element 0 in some way.

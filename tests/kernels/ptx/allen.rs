@@ -25,7 +25,6 @@ fn with_defaults(tables: &DetectorTables, options: DecodeOptions, events: &[Even
     Ok(())
 }
 
-/// Tables and synthetic events of format v5.
 fn v5_detector() -> (DetectorTables, Vec<Event>) {
     detectors(Grouping::YRows).nth(1).expect("two of them")
 }

@@ -279,7 +279,6 @@ fn markdown(row: &Value) -> String {
     )
 }
 
-/// The committed counts.
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/ptx/counts.json");
 
 #[test]

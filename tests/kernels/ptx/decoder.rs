@@ -39,7 +39,6 @@ pub struct Launched {
     pub instructions: Vec<(String, Line)>,
 }
 
-/// Memory of the host.
 pub struct Host(*mut u8, Layout);
 
 // SAFETY: plain memory, which this owns alone.
@@ -167,12 +166,10 @@ unsafe impl Device for Machine {
 pub struct PtxDecoder(DeviceDecoder<Machine>);
 
 impl PtxDecoder {
-    /// Production.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, params: Parameters, turn: u32) -> Self {
         Self::on(tables, options, turn, CudaConfig { launch: params, ..CudaConfig::default() })
     }
 
-    /// The fused pipeline.
     pub fn fused(tables: &DetectorTables, options: DecodeOptions, params: Parameters, turn: u32) -> Self {
         Self::on(
             tables,
@@ -191,7 +188,6 @@ impl PtxDecoder {
         Self::with(Machine { turn, ..Machine::default() }, tables, options, config)
     }
 
-    /// Counts what each kernel costs.
     pub fn counting(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> (Self, Issued) {
         let issued = Issued::default();
         let machine = Machine { issued: Some(issued.clone()), ..Machine::default() };

@@ -23,7 +23,6 @@ use crate::suite::events::{allen_batch, mep_batch, tables_in, v5, v5_payload};
 pub const ROOMY: u32 = 4096;
 pub const WINDOWS: u32 = 512;
 
-/// Threads of a block.
 const THREADS: u32 = 64;
 
 /// Hits, offsets, reports and status as kernels write them.

@@ -114,7 +114,6 @@ impl Setup {
             .map(|_| ())
     }
 
-    /// Number of strips that `count` found.
     pub fn n_strips(&self) -> usize {
         self.strip_counts.iter().sum::<u32>() as usize
     }
