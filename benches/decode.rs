@@ -79,7 +79,6 @@ fn decoders(c: &mut Criterion) {
     }
 }
 
-/// Time spent in each stage of the fast path.
 fn stages(c: &mut Criterion) {
     let tables = detector(BankVersion::V5);
     let batch = events(BankVersion::V5);

@@ -25,27 +25,14 @@ fn fixture(name: &str) -> String {
 #[test]
 fn a_thread_that_decodes_alone_allocates_nothing_after_the_first_batch() {
     let events = to_allen(Events::new([fixture("events.mdf")]).next_batch(256).unwrap().unwrap().0).unwrap();
-    let batch = UtBatch {
-        size: size_of::<UtBatch>(),
-        layout: UT_LAYOUT_ALLEN,
-        n_events: events.n_events as u32,
-        first_event: 0,
-        only_selected: 0,
-        selected: null(),
-        n_selected: 0,
-        raw: events.raw.as_ptr(),
-        raw_bytes: events.raw.len(),
-        offsets: events.offsets.as_ptr(),
-        n_offsets: events.offsets.len(),
-        sizes: events.sizes.as_ptr(),
-        n_sizes: events.sizes.len(),
-        types: events.types.as_ptr(),
-        n_types: events.types.len(),
-        versions: null(),
-        n_versions: 0,
-        version: 0,
-        reserved: 0,
-    };
+    // SAFETY: numbers and pointers, which may be null.
+    let (mut batch, mut hits): (UtBatch, UtHits) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+    (batch.size, batch.layout) = (size_of::<UtBatch>(), UT_LAYOUT_ALLEN);
+    batch.n_events = events.n_events as u32;
+    (batch.raw, batch.raw_bytes) = (events.raw.as_ptr(), events.raw.len());
+    (batch.offsets, batch.n_offsets) = (events.offsets.as_ptr(), events.offsets.len());
+    (batch.sizes, batch.n_sizes) = (events.sizes.as_ptr(), events.sizes.len());
+    (batch.types, batch.n_types) = (events.types.as_ptr(), events.types.len());
     let [boards, geometry] = ["boards.bin", "geometry.bin"].map(|name| CString::new(fixture(name)).unwrap());
     let (mut tables, mut decoder) = (null_mut(), null_mut());
     // SAFETY: names that end with 0, places of ours, and tables that live until the end.
@@ -57,8 +44,6 @@ fn a_thread_that_decodes_alone_allocates_nothing_after_the_first_batch() {
     };
     let most = events.view().max_hits();
     let (mut memory, mut offsets) = (vec![0_u32; UT_HIT_BYTES / 4 * most], vec![0; events.n_events * n_groups + 1]);
-    // SAFETY: numbers and pointers, which may be null.
-    let mut hits: UtHits = unsafe { std::mem::zeroed() };
     hits.size = size_of::<UtHits>();
     (hits.offsets, hits.n_offsets) = (offsets.as_mut_ptr(), offsets.len());
     // SAFETY: memory of so many bytes, and a struct whose size is set.

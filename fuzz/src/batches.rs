@@ -22,7 +22,6 @@ use crate::Bytes;
 /// Room for hits; an input whose fragments do not overlap has fewer.
 const MAX_HITS: usize = 1 << 13;
 
-/// Most events of a batch.
 const MAX_EVENTS: usize = 4;
 
 /// Bits of an input's first word that choose tables, options and pipeline.

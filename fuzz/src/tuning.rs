@@ -86,7 +86,6 @@ fn import(data: &[u8]) {
     assert_eq!((twice.runs, twice.measurements), (0, 0));
 }
 
-/// The space of the runs of [`EXPORT`].
 fn space() -> Space {
     let text =
         "[[parameter]]\nname = \"block\"\nvalues = [32, 64]\n[[parameter]]\nname = \"mode\"\nvalues = [\"a\", \"b\"]\n";
@@ -121,7 +120,7 @@ fn mask(text: &str) {
         DetectorTables::new(boards, geometry, Grouping::YRows).expect("the synthetic detector is sound")
     });
     if let Ok(mask) = Mask::parse(text, &TABLES) {
-        // Some channels only: all would take long.
+        // All channels would take long.
         let listed = (0..1 << 21).step_by(61).filter(|channel| mask.contains(3 << 28 | channel)).count();
         assert!(listed as u64 <= mask.n_strips(), "strips of the mask");
     }

@@ -13,7 +13,6 @@ fn decode(directory: &Path, output: &str, options: impl Line) {
     run_to(0, directory, (format!("decode events.mdf --output {output}"), options, TABLES));
 }
 
-/// Head and rows of a CSV file.
 fn csv(directory: &Path, name: &str) -> (String, Vec<Vec<String>>) {
     let text = String::from_utf8(read(directory, name)).unwrap();
     let (head, rows) = text.split_once('\n').unwrap();

@@ -94,7 +94,7 @@ fn a_build_that_decodes_other_bits_is_never_promoted_however_fast() {
         (measured(200.0, ", \"digest\": \"00ff\", \"hits_per_event\": 9.0"), 6, &["9 hits an event, but 10 with"]),
         (measured(110.0, ""), 0, &["only the number of hits was compared"]),
         ("exit 3".to_owned(), 1, &[]),
-        // It fills no memory.
+        // Endless output fills no memory.
         ("exec cat /dev/zero".to_owned(), 1, &["printed more than 16 MiB"]),
     ] {
         script(directory, "new", &build);

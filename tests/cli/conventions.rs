@@ -130,7 +130,7 @@ fn ctrl_c_ends_a_command_says_so_and_leaves_nothing_half_written() {
     use std::os::unix::process::ExitStatusExt as _;
 
     let directory = &empty();
-    // Where the tests run in the background of a script, Ctrl-C is ignored, and would be here.
+    // A script that runs the tests in the background has them ignore Ctrl-C; the tool would inherit that.
     let mut tool = Command::new("env");
     tool.args(["--default-signal=INT", env!("CARGO_BIN_EXE_ut-decode"), "generate", "--events", "100000000"]);
     let mut running = tool.args(["-o", "."]).current_dir(directory).stderr(Stdio::piped()).spawn().unwrap();

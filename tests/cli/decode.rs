@@ -146,7 +146,7 @@ fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
         ("beyond the file", good[..60].to_vec()),
         ("compressed with xz", [&good[..16], &[1], &good[17..48], b"XZ", &good[50..]].concat()),
     ] {
-        // Where the file is not cut, a good event follows, which cannot be found.
+        // A good event follows, unless the file is cut, and cannot be found.
         let after = if bad.len() < good.len() { &[] } else { &good[..] };
         write(directory, "bad.mdf", &[&good[..], &bad, after].concat());
         let (json, err) = json_of(1, directory, "decode bad.mdf --synthetic-detector --output hits.csv");

@@ -63,7 +63,7 @@ fn check(directory: &Path, file: &str, ledger: &Value, options: &str) {
     for (row, n) in &expected {
         assert!(found.get(row).is_some_and(|found| found >= n), "{row} is lost, {options:?}");
     }
-    // What is there beside them comes from banks that are decoded in spite of their faults.
+    // More hits come only from banks that are decoded in spite of their faults.
     let decoded = ["repeated_board", "unconnected_hits", "unsorted_lanes"];
     let entries = ledger["entries"].as_array().unwrap().iter();
     let with_more: HashSet<String> = entries
@@ -167,7 +167,7 @@ fn events_without_faults_have_no_list_of_faults_of_others() {
     generate(directory, "", "cut=1");
     run_to(0, directory, "generate --output .");
     assert!(directory.join("events.mdf").exists() && !directory.join("faults.json").exists());
-    // It goes before the events are replaced, so that a run that is killed leaves none beside other events.
+    // The list goes before the events are replaced: a run that is killed leaves none beside other events.
     let before = read(directory, "events.mdf");
     std::fs::create_dir(directory.join("faults.json")).unwrap();
     for faults in ["", "--corrupt cut=1"] {

@@ -8,15 +8,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Folder, ONE_HIT, TABLES, bank, end, event, read, run, run_to, sample, says, shell, tool, write};
-
-/// The names of the files in `directory`, sorted.
-fn names(directory: &Path) -> Vec<String> {
-    let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let mut names: Vec<_> = names.collect();
-    names.sort();
-    names
-}
+use crate::support::{
+    Folder, ONE_HIT, TABLES, bank, end, event, read, run, run_to, sample, says, shell, tool, tree, write,
+};
 
 /// A [`sample`] whose file of events is larger than what a pipe holds.
 fn large() -> Folder {
@@ -35,11 +29,11 @@ fn first_event(directory: &Path, name: &str, more: usize) {
 /// Runs lines of shell, each of which would overwrite something, is refused, and touches none of the files.
 fn refused(directory: &Path, files: &[&str], lines: &[String]) {
     let contents = || files.iter().map(|name| read(directory, name)).collect::<Vec<_>>();
-    let (before, there) = (contents(), names(directory));
+    let (before, there) = (contents(), tree(directory));
     for line in lines {
         let (_, err) = shell(2, directory, line);
         assert!(err.contains("overwrite") || err.contains("are the same file"), "{line}: {err}");
-        assert!(contents() == before && names(directory) == there, "{line}");
+        assert!(contents() == before && tree(directory) == there, "{line}");
     }
 }
 
@@ -123,7 +117,7 @@ fn results_in_a_folder_are_not_written_over_what_is_read() {
     ];
     let lines = lines.map(|line| format!("UT_DECODE_TUNE_DB=tune.sqlite ut-decode {line}"));
     refused(directory, &["new/sweep.csv", "new/sweep.html", "new/run-1.json"], &lines);
-    assert_eq!(names(&directory.join("new")), ["run-1.json", "sweep.csv", "sweep.html"]);
+    assert_eq!(tree(&directory.join("new")), ["run-1.json", "sweep.csv", "sweep.html"]);
 }
 
 #[test]
@@ -149,7 +143,7 @@ fn beyond_the_limit_on_file_sizes_the_old_files_stay_and_the_message_names_the_n
         assert!(err.contains(part), "{err}");
     }
     assert!(files.map(|name| read(directory, name)) == before);
-    assert_eq!(names(directory), files);
+    assert_eq!(tree(directory), files);
 }
 
 #[test]
@@ -159,14 +153,14 @@ fn a_signal_ends_the_tool_without_a_half_written_file() {
     let mut tool = tool(directory, ("decode pipe --output hits.csv", TABLES)).stderr(Stdio::null()).spawn().unwrap();
     // Opening waits for the reader; kept open, the reader waits for events.
     let pipe = fs::OpenOptions::new().write(true).open(directory.join("pipe")).unwrap();
-    while !names(directory).iter().any(|name| name.contains(".part")) {
+    while !tree(directory).iter().any(|name| name.contains(".part")) {
         assert!(tool.try_wait().unwrap().is_none(), "the tool ended");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(Command::new("kill").args(["-TERM", &tool.id().to_string()]).status().unwrap().success());
     assert!(!tool.wait().unwrap().success());
     drop(pipe);
-    assert_eq!(names(directory), ["boards.bin", "events.mdf", "geometry.bin", "pipe"]);
+    assert_eq!(tree(directory), ["boards.bin", "events.mdf", "geometry.bin", "pipe"]);
 }
 
 #[test]
@@ -319,7 +313,7 @@ fn a_file_behind_standard_output_goes_on_where_the_shell_left_it() {
         let all = read(directory, "all.csv");
         assert!(all.starts_with(b"precious\n") && all.len() > 100, "{line}");
     }
-    assert!(names(directory).iter().all(|name| !name.contains(".part")));
+    assert!(tree(directory).iter().all(|name| !name.contains(".part")));
 }
 
 #[test]
@@ -329,11 +323,11 @@ fn a_broken_input_is_told_although_nobody_writes_into_the_pipe_after_it() {
     write(directory, "bad.mdf", &mdf[..mdf.len() - 3]);
     for threads in [1, 3] {
         let decode = format!("decode bad.mdf fifo {TABLES} --threads {threads} --output hits.csv");
-        // Who hangs is ended, with status 124.
+        // A tool that hangs is ended, with status 124.
         let line = format!("mkfifo fifo; timeout 60 ut-decode {decode}; code=$?; rm fifo; exit $code");
         let (_, err) = shell(1, directory, &line);
         assert!(err.contains("error: bad.mdf"), "{err}");
-        assert!(names(directory).iter().all(|name| !name.contains(".part")));
+        assert!(tree(directory).iter().all(|name| !name.contains(".part")));
         fs::remove_file(directory.join("hits.csv")).unwrap();
     }
 }
@@ -369,5 +363,5 @@ fn a_failure_at_the_end_hides_neither_what_was_wrong_before_nor_the_summary_nor_
     assert!(!directory.join("hits.csv").exists());
     let summary = decode("a.mdf events.mdf --output new --format csv", &["error: cannot write new/events.csv"]);
     assert_eq!((&summary["complete"], &summary["outputs"]), (&json!(false), &json!(["new/a.csv"])));
-    assert_eq!(names(&directory.join("new")), ["a.csv"]);
+    assert_eq!(tree(&directory.join("new")), ["a.csv"]);
 }

@@ -9,8 +9,7 @@ use ut_decoding::decoder::Backend;
 use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
 use ut_decoding::{DecodeOptions, synth};
 
-use crate::made::device;
-use crate::support::{STORE, empty, json_of, read, run_to, says, shows, store, write};
+use crate::support::{STORE, device, empty, json_of, read, run_to, says, shows, store, write};
 
 /// A recorded space of `width` 1 to 4 with these times, as compact CSV.
 fn recording(times: [f64; 4]) -> String {

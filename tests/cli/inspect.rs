@@ -1,8 +1,10 @@
 //! `ut-decode inspect` on damaged files: troubles counted, listed and cut out.
 
-use crate::support::{ONE_HIT, bank, empty, event, json_of, read, run, run_to, says, shell, shows, unchecked, write};
+use crate::support::{
+    ONE_HIT, bank, empty, event, event_with, json_of, read, run, run_to, says, shell, shows, unchecked, write,
+};
 use serde_json::{Value, json};
-use ut_decoding::input::{Bank, EventHeader, MdfWriter};
+use ut_decoding::input::{Bank, EventHeader};
 
 /// Three events: a good one; one with a bad header, a truncated bank and two kinds of error banks; a damaged one. Event
 /// numbers 10, 11, and none.
@@ -15,16 +17,18 @@ fn troubled() -> Vec<u8> {
     let mut twelve = ONE_HIT;
     twelve[4] = 12;
     let banks = [bank(2, &bad), bank(3, &twelve), error, missing, of_others];
-    let mut writer = MdfWriter::new(Vec::new());
-    for (number, banks) in [(10, &[bank(2, &ONE_HIT)][..]), (11, &banks)] {
-        let header = EventHeader { run: 7, number: Some(number), ..EventHeader::default() };
-        writer.write(&header, banks.iter().copied()).unwrap();
-    }
-    let mut file = writer.finish().unwrap();
+    [numbered(10, &[bank(2, &ONE_HIT)]), numbered(11, &banks), damaged()].concat()
+}
+
+fn numbered(number: u64, banks: &[Bank<'_>]) -> Vec<u8> {
+    event_with(EventHeader { number: Some(number), ..EventHeader::default() }, banks)
+}
+
+/// An event whose second bank does not begin as one.
+fn damaged() -> Vec<u8> {
     let mut damaged = unchecked(event(&[bank(0, &ONE_HIT), bank(1, &ONE_HIT)]));
     damaged[48 + 40] = 0;
-    file.extend(damaged);
-    file
+    damaged
 }
 
 #[test]
@@ -69,9 +73,7 @@ fn the_overview_counts_each_event_once_names_the_worst_board_first_and_lists_dam
     bad[5] = 255;
     let mut events = vec![event(&[bank(3, &bad), bank(5, &bad)]), event(&[bank(5, &bad)])];
     events.resize(22, event(&[Bank { version: Some(3), ..bank(7, &[0; 4]) }]));
-    let mut damaged = unchecked(event(&[bank(0, &ONE_HIT), bank(1, &ONE_HIT)]));
-    damaged[48 + 40] = 0;
-    events.push(damaged);
+    events.push(damaged());
     write(directory, "a.mdf", &events.concat());
     let (out, _) = run_to(0, directory, "inspect a.mdf");
     let fields: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
@@ -106,7 +108,7 @@ fn troubles_are_listed_as_table_json_lines_and_csv() {
     let rows: Vec<&str> = out.lines().collect();
     assert!(rows[0].starts_with("file,event,run,event_number,bank,source_id,board,lane,byte,kind"), "{out}");
     assert_eq!(rows[1], "\"a,b.mdf\",1,7,11,1,0x0002,2,1,109,bad_header,1,a count of 255");
-    // What was found before a file breaks off is listed, and the exit code says that it does.
+    // Troubles before the end of a cut file are listed; the exit code says that it is cut.
     write(directory, "cut.mdf", &troubled()[..troubled().len() - 1]);
     let (out, err) = run_to(1, directory, "inspect cut.mdf --troubles=csv");
     assert_eq!(out.lines().count(), 3, "{out}");
@@ -172,7 +174,7 @@ fn the_board_table_shows_what_the_numbers_alone_do_not() {
     let unconnected = troubles.iter().find(|kind| kind["kind"] == "unconnected_hits").unwrap();
     assert_eq!((&unconnected["count"], &unconnected["events"]), (&2.into(), &1.into()));
     shows(directory, "inspect events.mdf", "troubles  none");
-    // Whichever file they are in, and whatever the settings say.
+    // Generated events are found in any file, whatever the settings say.
     write(directory, "0.mdf", b"");
     write(directory, "my.toml", b"boards = \"absent.bin\"\ngeometry = \"absent.bin\"\n");
     for files in ["events.mdf", "0.mdf events.mdf"] {
@@ -224,7 +226,7 @@ fn an_event_is_found_by_its_number_and_cut_out_with_its_damage() {
     let (json, _) = json_of(0, directory, "inspect back.mdf");
     let odin: Vec<_> = json["types"].as_array().unwrap().iter().filter(|of| of["name"] == "ODIN").collect();
     assert_eq!((odin.len(), &odin[0]["banks"]), (1, &1.into()));
-    // Of a file that is compressed as a whole, an event comes out of its compression.
+    // An event of a file that is compressed as a whole is written uncompressed.
     run_to(0, directory, "convert good.mdf --output good.mdf.zst");
     run_to(0, directory, "inspect good.mdf.zst --extract unpacked.mdf --event 0");
     assert!(read(directory, "unpacked.mdf") == read(directory, "good.mdf"));
@@ -237,16 +239,11 @@ fn bytes_of_troubles_in_packets_count_from_the_packet_however_it_is_read() {
     let mut bad = ONE_HIT;
     bad[5] = 255;
     let filler = vec![0; 65_000];
-    // Of a packet of megabytes in a file, slices are read.
+    // A packet of megabytes in a file is read in slices.
     for n_events in [2, 80] {
-        let mut writer = MdfWriter::new(Vec::new());
-        for number in 0..n_events {
-            let header = EventHeader { run: 7, number: Some(number), ..EventHeader::default() };
-            let payload = if number + 1 == n_events { &bad } else { &ONE_HIT };
-            let full = Bank { kind: 67, ..bank(1, &filler) };
-            writer.write(&header, [full, bank(2, payload)]).unwrap();
-        }
-        write(directory, "events.mdf", &writer.finish().unwrap());
+        let full = Bank { kind: 67, ..bank(1, &filler) };
+        let of = |number| numbered(number, &[full, bank(2, if number + 1 == n_events { &bad } else { &ONE_HIT })]);
+        write(directory, "events.mdf", &(0..n_events).flat_map(of).collect::<Vec<_>>());
         run_to(0, directory, "convert events.mdf --output events.mep --packet-events 100");
         let mep = read(directory, "events.mep");
         let payload = mep.windows(bad.len()).position(|bytes| bytes == bad).unwrap();

@@ -29,7 +29,6 @@ fn rows(directory: &Path, args: impl Line) -> Vec<String> {
     String::from_utf8(read(directory, "hits.csv")).unwrap().lines().skip(1).map(str::to_owned).collect()
 }
 
-/// The event and the file of a row.
 fn place(row: &str) -> (u64, String) {
     (row.split(',').next().unwrap().parse().unwrap(), row.rsplit(',').next().unwrap().to_owned())
 }

@@ -20,7 +20,6 @@ mod groups;
 mod inspect;
 #[cfg(unix)]
 mod jobs;
-mod made;
 #[cfg(target_os = "linux")]
 mod memory;
 #[cfg(unix)]

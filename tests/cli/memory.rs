@@ -1,11 +1,13 @@
 //! The memory that `ut-decode decode` takes: `tests/bounded-memory.sh` has streams of gigabytes, here are many files at once and
 //! the fullest events.
 //!
-//! What counts is anonymous memory, which the kernel cannot take back: `RssAnon` of /proc, looked at all the while.
+//! Anonymous memory counts, which the kernel cannot take back: `RssAnon` of /proc, looked at all the while.
 
 use std::fs;
 use std::process::{Child, Stdio};
 use std::time::Duration;
+
+use ut_decoding::synth::encode::encode_v5;
 
 use crate::formats::{packed, zlib_block};
 use crate::support::{TABLES, bank, empty, event, read, run_to, tool, write};
@@ -53,11 +55,8 @@ fn memory_does_not_grow_with_files_that_are_unpacked_at_once() {
 
 /// An event with as many hits as one can have: 254 on each lane of each board, every second strip.
 fn fullest_event(boards: u32) -> Vec<u8> {
-    let mut payload = vec![254, 254, 0, 0, 254, 254, 254, 254];
-    for row in 0..127u16 {
-        let words = [4 * row, 4 * row + 2].map(|strip| (strip << 5 | 31).to_le_bytes());
-        payload.extend(words.concat().repeat(8));
-    }
+    let lane: Vec<_> = (0..254).map(|i| (2 * i, 31)).collect();
+    let payload = encode_v5([&lane[..]; 6]);
     event(&(0..boards).map(|board| bank(board, &payload)).collect::<Vec<_>>())
 }
 

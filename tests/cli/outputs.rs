@@ -1,28 +1,10 @@
-//! Where `ut-decode decode` writes hits: a folder with a file an input, and what a mask leaves.
+//! Outputs of `ut-decode decode`: a folder with a file an input, and hits under a mask.
 
 use std::fs;
 use std::path::Path;
 
-use crate::support::{Line, ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, says, write};
+use crate::support::{Line, ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, says, tree, write};
 use ut_decoding::input::Bank;
-
-/// The files below `directory` that are not folders, by their names from there, sorted.
-fn tree(directory: &Path) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut folders = vec![directory.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else {
-                names.push(path.strip_prefix(directory).unwrap().to_str().unwrap().to_owned());
-            }
-        }
-    }
-    names.sort();
-    names
-}
 
 fn text(directory: &Path, name: &str) -> String {
     String::from_utf8(read(directory, name)).unwrap()
@@ -230,9 +212,9 @@ fn files_of_a_folder_are_not_written_over_what_the_job_reads_or_writes_otherwise
         says(code, directory, ("decode --output new --format csv", args, TABLES), message);
     };
     fs::create_dir(directory.join("new")).unwrap();
-    // What is not there yet is taken by another option already.
+    // Another option names a file that is not there yet.
     refused(2, "events.mdf --json new/events.csv", "new/events.csv would overwrite new/events.csv");
-    // What the job reads.
+    // Files that the job reads.
     write(directory, "new/events.csv", b"events.mdf\n");
     refused(2, "@new/events.csv", "new/events.csv would overwrite");
     write(directory, "new/events.csv", b"grouping = \"y-rows\"\n");

@@ -1,12 +1,13 @@
-//! What cannot be right is refused: no plausible hits with exit code 0.
+//! Inputs that cannot be right are refused: no plausible hits with exit code 0.
 
 use std::path::Path;
 
 use serde_json::Value;
-use ut_decoding::input::{Bank, EventHeader, MdfWriter};
+use ut_decoding::input::{Bank, EventHeader};
 
 use crate::support::{
-    Folder, ONE_HIT, TABLES, bank, data, empty, event, json_of, read, run_to, sample, says, shell, shows, write,
+    Folder, ONE_HIT, TABLES, bank, data, empty, event, event_with, json_of, read, run_to, sample, says, shell, shows,
+    write,
 };
 
 /// Generated events of both formats as MDF, MEP packets and dumps, with their tables: `v4`, `v5`, `v4.mep`, `v4-dumps` …;
@@ -21,17 +22,10 @@ fn both() -> Folder {
         }
     }
     let one = bank(0, &ONE_HIT);
-    write(at, "real.mdf", &of_trigger(&[one]));
+    let of_trigger = EventHeader { trigger_mask: [u32::MAX; 4], ..EventHeader::default() };
+    write(at, "real.mdf", &event_with(of_trigger, &[one]));
     write(at, "unmarked.mdf", &event(&[one]));
     folder
-}
-
-/// The bytes of an MDF event that a trigger has marked.
-fn of_trigger(banks: &[Bank<'_>]) -> Vec<u8> {
-    let mut writer = MdfWriter::new(Vec::new());
-    let header = EventHeader { run: 7, trigger_mask: [u32::MAX; 4], ..EventHeader::default() };
-    writer.write(&header, banks.iter().copied()).unwrap();
-    writer.finish().unwrap()
 }
 
 /// Checks that each line of options of `decode` fails, says what is wrong, and leaves no hits.
@@ -39,7 +33,7 @@ fn of_trigger(banks: &[Bank<'_>]) -> Vec<u8> {
 fn refused(folder: &Path, cases: &[(&str, &str)]) {
     for (line, part) in cases {
         let err = says(1, folder, ("decode -o hits.parquet", line), part);
-        // Where all banks of a file are of another version, a file without hits says so.
+        // If all banks of a file are of another version, a file without hits is written.
         assert!(!folder.join("hits.parquet").exists() || err.contains("board table's version"), "{line}: {err}");
         let _ = std::fs::remove_file(folder.join("hits.parquet"));
     }

@@ -4,16 +4,15 @@
 
 use std::path::Path;
 
-use crate::support::{TABLES, empty, json_of, read, run, run_to, says, shell, shows, write};
+use crate::support::{TABLES, bank, empty, event_with, json_of, read, run, run_to, says, shell, shows, write};
 use serde_json::Value;
 use ut_decoding::detector::{BankVersion, Lane, sector_id};
 use ut_decoding::input::{Bank, EventHeader, GENERATED_MASK, MdfWriter};
 use ut_decoding::synth::{self, Generator, Plant, Profile};
 
-/// Events of the faulty run.
 const EVENTS: u64 = 600;
 
-/// What is broken: the slots of a dead and of a noisy lane, a slot with a hot strip, and a board that dies half-way.
+/// Faults of a run: slots of a dead and of a noisy lane, a slot with a hot strip, and a board that dies half-way.
 struct Faults {
     dead: usize,
     noisy: usize,
@@ -39,7 +38,7 @@ impl Faults {
         (faults, lanes)
     }
 
-    /// Those of lanes and strips.
+    /// The faults of lanes and strips.
     fn plants(&self) -> Vec<Plant> {
         let (_, lanes) = Self::new();
         let sector = |slot: usize| sector_id(&lanes[slot]).unwrap();
@@ -207,7 +206,7 @@ fn planted_chips_and_strips_are_found_and_can_be_masked() {
     }
     write(directory, "half.mask", b"sector 112 strips 0-100\nsector 135 strips 256-500\n");
     assert_eq!(places(&report("--mask half.mask")), ["dead chip 112 128", "dead strip 135 77"]);
-    // What stood out in a good run, too, is known.
+    // Outliers that a good run has, too, are known.
     run_to(0, directory, ("report events.mdf --sums good.sums", TABLES));
     assert_eq!(places(&report("--reference good.sums")), [""; 0]);
     assert_eq!(report("--reference good.sums")["known"].as_array().unwrap().len(), 2);
@@ -256,7 +255,7 @@ fn what_fails_for_a_while_is_found_once_with_its_events_and_clean_runs_have_noth
     }
     assert_eq!(of_kind(&json, "hot strip").len(), 1);
     assert_eq!(json["outliers"].as_array().unwrap().len(), 7, "{err}");
-    // What has good hits, too, is not masked.
+    // Strips that have good hits, too, are not masked.
     let mask = String::from_utf8(read(directory, "found.mask")).unwrap();
     assert_eq!(mask.lines().filter(|line| !line.starts_with('#')).count(), 1, "{mask}");
 }
@@ -290,7 +289,7 @@ fn two_runs_are_drawn_side_by_side_and_the_broken_sectors_differ() {
         assert!(marked.iter().any(|row| row.contains(&name)), "{name} in {marked:?}");
     }
     assert!(marked.len() < 20, "{}", marked.len());
-    // The same run twice differs nowhere.
+    // A run does not differ from itself.
     run_to(0, directory, "report a.mdf --reference a.mdf --output same.html");
     let html = page(directory, "same.html");
     assert!(html.contains("0 sectors with a larger share of the hits in A, 0 sectors with a smaller one, 0 sectors with another mean charge"));
@@ -313,11 +312,8 @@ fn a_report_of_nothing_and_of_broken_files_says_so_and_leaves_no_half_page_nor_a
     let html = page(directory, "empty.html");
     assert!(html.contains("no event to look at") && charts(&html).is_empty() && !out.contains("stands out"), "{out}");
     // An event in which every bank is empty is not healthy.
-    let mut writer = MdfWriter::new(Vec::new());
-    let header = EventHeader { trigger_mask: GENERATED_MASK, run: 1, number: Some(1) };
-    let bank = Bank { kind: 66, version: Some(4), source_id: 0x2801, payload: &[0; 24] };
-    writer.write(&header, [bank]).unwrap();
-    write(directory, "hitless.mdf", &writer.finish().unwrap());
+    let generated = EventHeader { trigger_mask: GENERATED_MASK, ..EventHeader::default() };
+    write(directory, "hitless.mdf", &event_with(generated, &[bank(0x2801, &[0; 24])]));
     shows(directory, "report hitless.mdf --output hitless.html", "no hit to look at");
     assert!(page(directory, "hitless.html").contains("no hit to look at"));
     // One event cannot tell that anything is dead.

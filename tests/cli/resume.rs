@@ -182,7 +182,7 @@ fn resuming_needs_a_folder_of_one_file_an_input_and_all_their_events() {
         let line = format!("decode a.mdf {folder} --{option} {value}");
         says(2, directory, line, &format!("--{option}"));
     }
-    // Of two inputs that would get the same file, one may be done: the other does not replace it.
+    // Two inputs would get the same file, and one of them is done: the other does not replace it.
     fs::create_dir(directory.join("other")).unwrap();
     fs::copy(directory.join("a.mdf"), directory.join("other/a.raw")).unwrap();
     resume(directory, "a.mdf", "");

@@ -7,6 +7,7 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 use tuner::store::Store;
+use tuner_score::synthetic::Synthetic;
 use ut_decoding::input::{Bank, EventHeader, MdfWriter};
 
 /// Part of a command line: text is split at spaces, arguments in an array are taken as they are.
@@ -73,15 +74,21 @@ pub fn tool(directory: &Path, line: impl Line) -> Command {
     tool
 }
 
-/// The store of tunings of a directory.
 pub const STORE: &str = "tune.sqlite";
 
-/// Opens the store of a directory.
 pub fn store(directory: &Path) -> Store {
     Store::open(&directory.join(STORE)).unwrap()
 }
 
-/// Runs the tool in `directory`.
+/// Returns the name of a device for `--backend`: a recording in `folder` of the made device that `spec` describes.
+pub fn device(folder: &Path, spec: &str) -> String {
+    let name = format!("synthetic{spec}.json");
+    if !folder.join(&name).exists() {
+        write(folder, &name, Synthetic::new(spec.parse().unwrap()).recording(20).as_bytes());
+    }
+    format!("replay:{name}")
+}
+
 pub fn run(directory: &Path, line: impl Line) -> Output {
     tool(directory, line).output().unwrap()
 }
@@ -158,7 +165,6 @@ impl AsRef<Path> for Folder {
     }
 }
 
-/// An empty directory.
 pub fn empty() -> Folder {
     Folder(tempfile::tempdir().unwrap())
 }
@@ -173,25 +179,45 @@ pub fn sample() -> Folder {
 /// The options that name the tables of [`sample`].
 pub const TABLES: &str = "--boards boards.bin --geometry geometry.bin";
 
-/// Writes `bytes` into a file of `directory`.
+/// The files below `directory` that are not folders, by their names from there, sorted.
+pub fn tree(directory: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut folders = vec![directory.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                names.push(path.strip_prefix(directory).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    names.sort();
+    names
+}
+
 pub fn write(directory: &Path, name: &str, bytes: &[u8]) {
     std::fs::write(directory.join(name), bytes).unwrap();
 }
 
-/// Reads a file of `directory`.
 pub fn read(directory: &Path, name: &str) -> Vec<u8> {
     std::fs::read(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// The bytes of an MDF event without the mark of generated ones.
 pub fn event(banks: &[Bank<'_>]) -> Vec<u8> {
+    event_with(EventHeader::default(), banks)
+}
+
+/// The bytes of an MDF event of run 7 with the rest of this header.
+pub fn event_with(header: EventHeader, banks: &[Bank<'_>]) -> Vec<u8> {
     let mut writer = MdfWriter::new(Vec::new());
-    let header = EventHeader { run: 7, ..EventHeader::default() };
-    writer.write(&header, banks.iter().copied()).unwrap();
+    writer.write(&EventHeader { run: 7, ..header }, banks.iter().copied()).unwrap();
     writer.finish().unwrap()
 }
 
-/// The same without a checksum, so that its bytes may be changed.
+/// Removes the checksum of an event, so that its bytes may be changed.
 pub fn unchecked(mut event: Vec<u8>) -> Vec<u8> {
     event[12..16].fill(0);
     event

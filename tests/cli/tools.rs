@@ -327,7 +327,7 @@ fn throughput_with_columns_is_measured_in_turn_with_the_plain_one() {
     assert!(json["plain_events_per_second"]["median"].as_f64().unwrap() > 0.0, "{json}");
     assert!(json["bytes_out_per_event"].as_f64() > json["hits_per_event"].as_f64().map(|hits| 32.0 * hits), "{json}");
     assert!(err.contains("without the columns") && err.contains("with to without"), "{err}");
-    // What is looked up takes no time in the decoder.
+    // Columns that are looked up take no time in the decoder.
     let (json, _) = json_of(0, directory, (args, "layer,board"));
     assert!(json["plain_events_per_second"].is_null(), "{json}");
     let message = "the backends reference and cpu give charge, emulated does not";

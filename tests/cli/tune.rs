@@ -9,8 +9,9 @@ use serde_json::Value;
 use tuner::{FailureKind, Outcome};
 use tuner_score::synthetic::Synthetic;
 
-use crate::made::device;
-use crate::support::{Folder, STORE, TABLES, empty, json_of, read, run, run_to, says, shows, store, tool, write};
+use crate::support::{
+    Folder, Line, STORE, TABLES, device, empty, json_of, read, run, run_to, says, shows, store, tool, write,
+};
 
 /// A quick tuning of a made device, with its options replaced by those given.
 fn tune(folder: &Path, spec: &str, more: &str) -> String {
@@ -21,7 +22,7 @@ fn tune(folder: &Path, spec: &str, more: &str) -> String {
 }
 
 /// Starts a command, whose standard error comes line by line.
-fn start(folder: &Path, args: &str) -> (Child, impl Iterator<Item = String>) {
+fn start(folder: &Path, args: impl Line) -> (Child, impl Iterator<Item = String>) {
     let mut child = tool(folder, args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     (child, lines)
@@ -146,7 +147,7 @@ fn a_report_has_the_best_configuration_the_verdict_and_the_importance_that_expla
     let (explained, _) = json_of(0, folder, "tune explain");
     assert_eq!(explained["importance"], value["summary"]["importance"]);
     assert!(explained["importance"][0]["share"].as_f64().unwrap() > 0.0);
-    // What cannot be written is said; the run is kept all the same.
+    // A report that cannot be written is an error; the run is kept all the same.
     write(folder, "file", b"");
     says(1, folder, tune(folder, "seed=4", "--report file"), "file");
     assert!(store(folder).run_record(2).unwrap().decision.is_some());
@@ -167,8 +168,7 @@ fn killed_it_goes_on_where_it_was_and_says_so() {
     write(folder, "slow", b"sleep 0.01; echo $1\n");
     let command = ["--command", "sh slow {x}", "--regex", "[0-9]+"];
     let args = ("tune run --space space.toml --strategy random --budget 40 --report report --others 100", command);
-    let mut child = tool(folder, args).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let (mut child, mut lines) = start(folder, args);
     assert!(lines.any(|line| line.contains("tried, best")));
     // Some configurations are measured to their end.
     while store(folder).runs().unwrap().first().is_none_or(|run| run.measured < 10) {
@@ -372,7 +372,7 @@ fn any_program_is_tuned_from_the_command_line_and_found_again() {
     assert!(page.contains("rate, per second") && page.contains("tile=32: 400.0/s"));
     let list = shows(folder, "tune store list", "400.0/s tile=32");
     assert!(list.contains("objective=rate"), "{list}");
-    // The same with smaller numbers better, by the environment and a failing tile.
+    // Smaller numbers are better; the value comes from the environment, and a tile fails.
     let command = ["--command", "test $TUNE_tile -ne 64 || exit 3; echo \"{{\\\"cost\\\": $TUNE_tile}}\""];
     let smaller = "--json-pointer /cost --objective smaller --budget launches=60";
     let text = shows(folder, (tune, command, smaller), "Chosen:\n  tile=8\n    8.000");

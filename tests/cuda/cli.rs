@@ -4,7 +4,7 @@ use std::path::Path;
 
 use ut_decoding::decoder::cuda::choose;
 
-use crate::fake_driver::{self, FakeDriver};
+use crate::fake_driver::{FakeDriver, tool, well_on_the_fake};
 
 /// The line that decodes a small file of the fixtures.
 fn decode(input: &str) -> String {
@@ -17,11 +17,10 @@ fn without_a_gpu_every_command_says_why_and_auto_takes_the_cpu_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let [store, output] = ["tune.sqlite", "sweep"].map(|name| folder.path().join(name).display().to_string());
     let small = "--events 1 --profile pp-low --backend cuda";
-    let run = |line: &str| {
-        let output = FakeDriver::new().run_tool(&[("FAKE_CUDA_DEVICES", "0"), ("UT_DECODE_TUNE_DB", &store)], line);
-        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    let run = |code, line: &str| {
+        let (_, err) = tool(code, &[("FAKE_CUDA_DEVICES", "0"), ("UT_DECODE_TUNE_DB", &store)], line);
         assert!(err.contains("the NVIDIA driver finds no GPU"), "{line}: {err}");
-        (output.status.code(), err)
+        err
     };
     for line in [
         format!("throughput {small}"),
@@ -30,10 +29,10 @@ fn without_a_gpu_every_command_says_why_and_auto_takes_the_cpu_and_says_so() {
         "tune run --backend cuda".to_owned(),
         format!("{} --backend cuda", decode("events.mdf")),
     ] {
-        assert_eq!(run(&line).0, Some(1), "{line}");
+        run(1, &line);
     }
-    let (code, err) = run(&format!("{} --backend auto", decode("events.mdf")));
-    assert!(code == Some(0) && err.contains("taking cpu"), "{err}");
+    let err = run(0, &format!("{} --backend auto", decode("events.mdf")));
+    assert!(err.contains("taking cpu"), "{err}");
     assert!(!Path::new(&store).exists(), "nothing is stored");
 }
 
@@ -53,12 +52,9 @@ fn on_a_gpu_auto_takes_it_silently_and_gives_the_hits_of_the_reference() {
     assert!(hits == run("reference").0);
 }
 
-/// The tool, with the fake driver.
-fn on_the_fake(line: &str) -> std::process::Output {
-    let output = FakeDriver::new().run_tool(&[("FAKE_CUDA_SEED", "3")], line);
-    let err = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && fake_driver::complaints(&output).is_empty(), "{line}: {err}");
-    output
+/// Runs the tool with the fake, whose streams run ahead.
+fn on_the_fake(line: &str) -> (String, String) {
+    tool(0, &[("FAKE_CUDA_SEED", "3")], line)
 }
 
 #[test]
@@ -73,10 +69,9 @@ fn with_a_driver_a_file_is_decoded_as_by_the_reference() {
     };
     let (expected, _) = decode("--backend reference");
     for layout in ["allen", "mep"] {
-        let (hits, output) = decode(&format!("--backend auto --set layout={layout}"));
+        let (hits, (out, err)) = decode(&format!("--backend auto --set layout={layout}"));
         assert!(hits == expected, "{layout}");
-        assert!(String::from_utf8_lossy(&output.stdout).contains("\"cuda\""), "auto took another backend");
-        assert!(String::from_utf8_lossy(&output.stderr).contains("this is not a GPU"));
+        assert!(out.contains("\"cuda\"") && err.contains("this is not a GPU"), "auto took another backend");
     }
 }
 
@@ -85,8 +80,8 @@ fn decode_fused(input: &str, more: &str) -> (Vec<u8>, String) {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("hits.csv");
     let (decode, to) = (decode(input), csv.display());
-    let output = on_the_fake(&format!("{decode} --output {to} --untuned --backend cuda --pipeline fused {more}"));
-    (std::fs::read(csv).unwrap(), String::from_utf8_lossy(&output.stderr).into_owned())
+    let (_, said) = on_the_fake(&format!("{decode} --output {to} --untuned --backend cuda --pipeline fused {more}"));
+    (std::fs::read(csv).unwrap(), said)
 }
 
 #[test]
@@ -135,7 +130,7 @@ fn a_store_knows_a_gpu_by_name_uuid_capability_multiprocessors_and_driver() {
     use ut_decoding::Backend;
     use ut_decoding::bench::tunable;
 
-    fake_driver::well_on_the_fake(&[], || {
+    well_on_the_fake(&[], || {
         let device = tunable::device(Backend::Cuda).unwrap();
         let gpu = choose(0).unwrap();
         assert_eq!((&device.name, device.sm_count), (&gpu.name, gpu.multiprocessors as u32));

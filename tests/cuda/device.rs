@@ -6,7 +6,7 @@ use ut_decoding::{BatchReport, Decoder, UtHits};
 
 use crate::fake_driver::{FakeDriver, complaints, on_the_fake, on_the_fakes};
 use crate::suite::events::allen_batch;
-use crate::{Checked, KERNELS, events};
+use crate::{Checked, KERNELS, events, says};
 
 #[test]
 fn a_device_that_fails_is_an_error_and_no_end_of_the_program() {
@@ -17,10 +17,8 @@ fn a_device_that_fails_is_an_error_and_no_end_of_the_program() {
         // SAFETY: none: it was given back. The fake notices, and nothing else is there to suffer.
         let submitted = unsafe { decoder.submit_resident(&gone, Readback::None) };
         let collected = submitted.and_then(|ticket| decoder.collect_resident(ticket));
-        let error = collected.unwrap_err().to_string();
-        assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
-        let error = decoder.submit(batch.view(), Readback::Hits).unwrap_err().to_string();
-        assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
+        says(collected, "CUDA_ERROR_ILLEGAL_ADDRESS");
+        says(decoder.submit(batch.view(), Readback::Hits), "CUDA_ERROR_ILLEGAL_ADDRESS");
     });
     let found = output.map(|output| complaints(&output));
     assert!(found.is_none_or(|found| found.iter().any(|line| line.contains("went wrong"))));
@@ -78,8 +76,7 @@ fn a_device_whose_memory_is_used_up_says_so_and_the_decoder_recovers() {
         let mut decoder = Checked::v5();
         let large = allen_batch(&events(BankVersion::V5, 1, 60));
         let mut hits = UtHits::with_capacity(60, decoder.tables.n_groups(), large.view().max_hits());
-        let error = decoder.decode(large.view(), &mut hits, &mut BatchReport::new()).unwrap_err();
-        assert!(error.to_string().contains("do not fit"), "{error}");
+        says(decoder.decode(large.view(), &mut hits, &mut BatchReport::new()), "do not fit");
         decoder.compare(&allen_batch(&events(BankVersion::V5, 1, 1)));
     });
     assert!(output.is_none_or(|output| complaints(&output).is_empty()));

@@ -65,6 +65,17 @@ impl FakeDriver {
     }
 }
 
+/// Runs the tool with the fake, which must have no complaint; it must end with `code`. Returns what it printed, to standard
+/// output and standard error.
+#[track_caller]
+pub fn tool(code: i32, settings: &[(&str, &str)], line: &str) -> (String, String) {
+    let output = FakeDriver::new().run_tool(settings, line);
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
+    assert_eq!(output.status.code(), Some(code), "{line}\n--- stdout\n{out}\n--- stderr\n{err}");
+    assert_eq!(complaints(&output), [""; 0], "{line}");
+    (out, err)
+}
+
 /// Returns the complaints of the fake in the output of a process.
 pub fn complaints(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -26,7 +26,7 @@ use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Ticket};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::synth::Profile;
-use ut_decoding::{BatchReport, DecodeOptions, DetectorTables, EventBatch, Grouping, UtHits};
+use ut_decoding::{BatchReport, DecodeError, DecodeOptions, DetectorTables, EventBatch, Grouping, UtHits};
 use ut_kernels::detector::BankVersion;
 
 /// Says in a child process which kernels are meant, and whether they are launched as graphs.
@@ -46,7 +46,6 @@ fn events(version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
     generated_as(Profile::PpLow, version, seed, n)
 }
 
-/// The kernels that are meant, and whether they are launched as graphs.
 fn pipeline() -> (Pipeline, bool) {
     let kernels = std::env::var(KERNELS).unwrap_or_default();
     let mut words = kernels.split_whitespace();
@@ -61,7 +60,6 @@ struct Checked {
 }
 
 impl Checked {
-    /// By the [kernels that are meant](KERNELS).
     fn new(version: BankVersion, grouping: Grouping) -> Self {
         let (pipeline, graph) = pipeline();
         Self::with(detector(version, grouping), cuda_config(pipeline, graph))
@@ -99,6 +97,13 @@ impl Checked {
         assert_eq!(report, expected_report);
         assert!(hits == expected, "hits differ");
     }
+}
+
+/// Checks that a call is refused, with `part` in what it says.
+#[track_caller]
+fn says<T>(result: Result<T, DecodeError>, part: &str) {
+    let error = result.err().expect("it is refused").to_string();
+    assert!(error.contains(part), "{part:?} is not in {error}");
 }
 
 impl Deref for Checked {

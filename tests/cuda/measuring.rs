@@ -3,16 +3,7 @@
 
 use serde_json::Value;
 
-use crate::fake_driver::{FakeDriver, complaints};
-
-/// Runs the tool on a few small events with the fake; it must end with `code`, and the fake must have no complaint.
-fn run(code: i32, settings: &[(&str, &str)], line: &str) -> (String, String) {
-    let output = FakeDriver::new().run_tool(settings, line);
-    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text).into_owned());
-    assert_eq!(output.status.code(), Some(code), "{line}\n--- stdout\n{out}\n--- stderr\n{err}");
-    assert_eq!(complaints(&output), [""; 0], "{line}");
-    (out, err)
-}
+use crate::fake_driver::{FakeDriver, tool as run};
 
 fn json(line: &str) -> (Value, String) {
     let few = "--events 2 --profile pp-low --backend cuda --json -";
@@ -43,7 +34,7 @@ fn throughput_measures_three_modes_in_turn_and_every_kernel() {
     assert!(read > result["bytes_per_event"].as_f64().unwrap());
     assert!(written > 28.0 * result["hits_per_event"].as_f64().unwrap());
     assert!(result["sector_bytes_per_event"].as_f64().unwrap() > read, "each byte is asked for once at least");
-    // What the fake does not tell is unknown, not made up.
+    // Facts that the fake does not tell are unknown, not made up.
     let gpu = &result["environment"]["gpu"];
     assert!(gpu["name"].is_string() && gpu["peak_bandwidth"].is_null() && gpu["link"].is_null(), "{gpu}");
     assert!(text.contains("memory unknown; link unknown") && text.contains("by the device's clock"), "{text}");

@@ -112,7 +112,6 @@ impl Staged {
         n
     }
 
-    /// Words at an address.
     fn read(&mut self, at: u64, words: usize) -> Vec<u32> {
         let host = self.device.allocate_host((4 * words).max(1)).expect("room");
         let start = CudaDevice::start(&host);

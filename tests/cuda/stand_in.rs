@@ -10,6 +10,7 @@ use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
 
 use crate::fake_driver::{complaints, on_the_fake, well_on_the_fake};
+use crate::says;
 
 fn gpu() -> CudaDevice {
     CudaDevice::new(0, 0).expect("the fake is a GPU")
@@ -74,7 +75,6 @@ fn streams_are_ordered_by_events_alone() {
     });
 }
 
-/// Puts a copy of eight bytes on the stream.
 fn copy_in(
     device: &mut CudaDevice,
     stream: &CudaStream,
@@ -116,7 +116,6 @@ fn end_context() {
     unsafe { result::primary_ctx::release(device) }.unwrap();
 }
 
-/// Memory of eight bytes on either side.
 fn eight(device: &mut CudaDevice) -> (CudaMemory, CudaHost) {
     (device.allocate(8).unwrap(), host(device, [1; 8]))
 }
@@ -145,8 +144,7 @@ const BROKEN: [Broken; 11] = [
         let beyond = CudaDevice::address(&memory) + 1;
         // SAFETY: broken on purpose, as said above.
         unsafe { device.read(&stream, beyond, CudaDevice::start(&host), Rows::one(8)) }.unwrap();
-        let error = device.synchronize(&stream).unwrap_err().to_string();
-        assert!(error.contains("CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
+        says(device.synchronize(&stream), "CUDA_ERROR_ILLEGAL_ADDRESS");
     }),
     ("not pinned", |mut device, stream| {
         let (memory, _) = eight(&mut device);
@@ -202,8 +200,7 @@ fn arguments_that_are_not_the_kernels_are_refused_before_it_is_launched() {
             let kernel = Kernel::PrefixSumOffsets;
             // SAFETY: broken on purpose: it is refused.
             let refused = unsafe { device.launch(&stream, unit, kernel, unit.name, shape, arguments) };
-            let error = refused.unwrap_err().to_string();
-            assert!(error.contains("takes parameters of [4, 16, 16] bytes"), "{error}");
+            says(refused, "takes parameters of [4, 16, 16] bytes");
         }
     });
 }

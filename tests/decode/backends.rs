@@ -1,8 +1,6 @@
 //! One suite for all decoders: whatever is tested here is tested on every backend of `suite::backends::backends`.
 
-use std::num::NonZeroU32;
-
-use crate::suite::backends::{backends, compare, decode};
+use crate::suite::backends::{backends, compare, decode, up_to};
 use crate::suite::data::{Real, expected, rows};
 use crate::suite::events::{
     Event, VERSIONS, allen_batch, changed, fits_mep, generated, mep_batch, tables, v5, v5_payload,
@@ -16,10 +14,6 @@ use ut_decoding::detector::{BankVersion, Lane};
 use ut_decoding::{
     BatchReport, BatchView, DecodeError, DecodeOptions, DetectorTables, EventBatch, Flip, Grouping, Position, UtHits,
 };
-
-fn up_to(max: u32) -> DecodeOptions {
-    DecodeOptions { max_cluster_size: NonZeroU32::new(max).expect("not 0"), ..DecodeOptions::default() }
-}
 
 #[test]
 #[ignore = "needs a GPU"]
@@ -135,8 +129,7 @@ fn nasty_events_have_every_kind_of_trouble() {
         check(&strategy, 400, |(events, corruptions)| {
             let mut batch = allen_batch(&events);
             nasty::corrupt(&mut batch, &corruptions);
-            let options = DecodeOptions { max_cluster_size: NonZeroU32::MIN, ..DecodeOptions::default() };
-            let mut reference = ReferenceDecoder::new(&tables, options);
+            let mut reference = ReferenceDecoder::new(&tables, up_to(1));
             let (_, report) = decode(&mut reference, &tables, batch.view());
             let mut sum = counts.get();
             for count in Count::ALL {
@@ -307,7 +300,7 @@ fn hits_beyond_the_capacity_are_an_error_that_names_the_event() {
             let mut hits = UtHits::with_capacity(1, tables.n_groups(), all.len());
             let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
             assert!(matches!(result, Err(DecodeError::TooManyEvents { .. })), "{name}: {result:?}");
-            // As many as no memory has reports for.
+            // No memory holds the reports of so many events.
             for n_events in [1 << 40, usize::MAX] {
                 let batch = BatchView { n_events, ..batch.view() };
                 assert!(decoder.decode(batch, &mut hits, &mut BatchReport::new()).is_err(), "{name}");

@@ -9,7 +9,6 @@ use ut_decoding::{BatchView, DecodeOptions, EventBatch, Layout};
 use crate::suite::backends::{backends, compare, decode};
 use crate::suite::events::{Bank, Event, VERSIONS, allen_batch, mep_batch, tables, v4_payload, v5_lane, v5_payload};
 
-/// Banks of an event.
 const N_BANKS: usize = 4;
 
 /// A bank with three hits on each of four lanes, two of them a cluster, so that the last row is half full (v5), or one (v4).
@@ -25,7 +24,6 @@ fn bank(version: BankVersion, board: u16) -> Bank {
     Bank::new(version, board, payload)
 }
 
-/// Events of these boards, in a batch.
 fn batch(version: BankVersion, layout: Layout, n_events: usize, first_board: u16) -> EventBatch {
     let event: Event = (first_board..first_board + N_BANKS as u16).map(|board| bank(version, board)).collect();
     let events = vec![event; n_events];
@@ -39,13 +37,12 @@ fn entry<T: bytemuck::Pod>(layout: Layout, words: &mut [u32], event: usize, bank
     &mut bytemuck::cast_slice_mut::<u32, T>(words)[at]
 }
 
-/// Changes the word at `at` of `raw`.
 fn word(batch: &mut EventBatch, at: usize, change: impl FnOnce(u32) -> u32) {
     let bytes: &mut [u8; 4] = (&mut batch.raw[at..at + 4]).try_into().expect("four bytes");
     *bytes = change(u32::from_le_bytes(*bytes)).to_le_bytes();
 }
 
-/// Something that makes an event of a batch contradict itself.
+/// A change by which an event of a batch contradicts itself.
 type Change = Box<dyn Fn(&mut EventBatch, usize)>;
 
 /// Changes of sizes, types and versions, and of where banks and events lie.
@@ -164,7 +161,7 @@ fn bytes_and_tables_that_end_early_or_late_cost_what_the_reference_says() {
 fn a_bank_of_another_board_costs_only_itself() {
     for version in VERSIONS {
         let tables = tables(version);
-        // Of the board of the bank before, of a number that no board has, of no number, of a later one.
+        // The board of the bank before, a number that no board has, no number, a later board.
         for source_id in [4, 2047, 5 << 11, 9] {
             let event: Event = [2, 3, 4, source_id].map(|board| Bank { source_id: board, ..bank(version, 5) }).into();
             let events = [event.clone(), (2..6).map(|board| bank(version, board)).collect()];

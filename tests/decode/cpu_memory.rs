@@ -2,13 +2,12 @@
 
 use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::detector::BankVersion;
-use ut_decoding::input::{Bank, BatchBuilder};
 use ut_decoding::{
-    BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, EventMeta, EventReport, Grouping,
-    UtHits, input,
+    BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, EventReport, UtHits, input,
 };
 
 use crate::suite::allocations::{ALLOCATIONS, BYTES, Counting, MOST_BYTES};
+use crate::suite::events::{Bank, Event, VERSIONS, allen_batch, tables, v4_payload, v5_payload};
 
 /// The most that a thread may take.
 const LIMIT: isize = 8 << 20;
@@ -18,45 +17,25 @@ static ALLOCATOR: Counting = Counting;
 
 /// Events in which each board sends `payload`, and with `trouble`, one that is not there an empty one.
 fn batch(tables: &DetectorTables, payload: &[u8], n_events: usize, trouble: bool) -> EventBatch {
-    let version = tables.boards().version.byte();
-    let bank = |source_id| Bank { kind: 66, version: Some(version), source_id, payload };
-    let mut builder = BatchBuilder::new();
-    for _ in 0..n_events {
-        let boards = tables.boards().strips_per_hybrid.iter().enumerate().filter(|&(_, &strips)| strips > 0);
-        let banks = boards.map(|(board, _)| bank(board as u32)).chain(trouble.then(|| bank(2047)));
-        builder.push(EventMeta::default(), banks).expect("there is room");
-    }
-    let mut batch = EventBatch::default();
-    builder.finish(&mut batch);
-    batch
+    let bank = |board: u16, payload: &[u8]| Bank::new(tables.boards().version, board, payload.to_vec());
+    let boards = tables.boards().strips_per_hybrid.iter().zip(0..).filter(|&(&strips, _)| strips > 0);
+    let banks = boards.map(|(_, board)| bank(board, payload)).chain(trouble.then(|| bank(2047, &[])));
+    let event: Event = banks.collect();
+    allen_batch(&vec![event; n_events])
 }
 
 /// The payload with the most hits that a bank can have.
 fn fullest(version: BankVersion) -> Vec<u8> {
     match version {
-        BankVersion::V5 => {
-            let mut payload = vec![254, 254, 0, 0, 254, 254, 254, 254];
-            for row in 0..127u16 {
-                for place in 0..16 {
-                    payload.extend(((4 * row + 2 * (place % 2)) << 5 | 31).to_le_bytes());
-                }
-            }
-            payload
-        }
-        BankVersion::V4 => {
-            let words = 3072u16;
-            let mut payload = Vec::from(u32::from(words).to_le_bytes());
-            payload.extend((0..words).flat_map(|channel| (channel << 2).to_le_bytes()));
-            payload
-        }
+        BankVersion::V5 => v5_payload(&std::array::from_fn(|_| (0..254).map(|i| (2 * i, 31)).collect())),
+        BankVersion::V4 => v4_payload(&(0..3072).map(|channel| channel << 2).collect::<Vec<_>>()),
     }
 }
 
 #[test]
 fn a_thread_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
-    for version in [BankVersion::V5, BankVersion::V4] {
-        let (boards, geometry) = ut_decoding::synth::detector(version, 1);
-        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a good detector");
+    for version in VERSIONS {
+        let tables = tables(version);
         let allen = batch(&tables, &fullest(version), 3, true);
         let small = batch(&tables, &[0; 8], 40, false);
         let mep = input::to_mep(small.view()).expect("a good batch");
@@ -84,7 +63,6 @@ fn a_thread_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
             assert!(round == 0 || ALLOCATIONS.get() == allocations, "{version:?}: allocated on the way");
         }
         let most = MOST_BYTES.get() - before;
-        eprintln!("{version:?}: {most} bytes");
         // The decoder of one thread works in the thread that calls it.
         assert!((1 << 10..=LIMIT).contains(&most), "{version:?}: {most} bytes");
     }

@@ -8,6 +8,7 @@ use ut_decoding::detector::{
 use ut_decoding::synth;
 
 use crate::suite::data::needed;
+use crate::suite::events::tables;
 
 const BOARDS: [(&str, BankVersion, usize, usize); 2] =
     [("ut_boards_v4_240.bin", BankVersion::V4, 240, 1048), ("ut_boards_v5_216.bin", BankVersion::V5, 216, 1192)];
@@ -106,7 +107,7 @@ fn real_geometries_are_read_and_written_back_and_have_84_groups_in_unique_x() {
         assert_eq!(geometry.sectors.iter().filter(|sector| sector.is_flipped()).count(), flipped);
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(geometry.to_bytes(), bytes);
-        // As version 1 it is longer by the slopes, and the same otherwise.
+        // Version 1 adds the slopes.
         let newer = Geometry { version: 1, ..geometry.clone() };
         assert_eq!(newer.to_bytes().len(), bytes.len() + 4 * N_SECTORS);
         assert_eq!(Geometry::parse(&newer.to_bytes(), "newer").unwrap(), newer);
@@ -208,8 +209,7 @@ fn of_several_lanes_of_the_same_strips_the_first_of_a_board_in_use_counts() {
 
 #[test]
 fn channels_of_other_detectors_have_no_sector() {
-    let (boards, geometry) = synth::detector(BankVersion::V5, 1);
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+    let tables = tables(BankVersion::V5);
     for (sector, place) in tables.places().iter().enumerate() {
         assert_eq!(tables.sector_of(place.channel).map(usize::from), Some(sector));
         for detector in [0, 1, 3] {
@@ -335,8 +335,7 @@ fn lanes_to_sectors_that_do_not_exist_are_errors() {
 
 #[test]
 fn there_is_room_for_every_hit_that_the_boards_can_send_and_no_more() {
-    let (boards, geometry) = synth::detector(BankVersion::V5, 1);
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+    let tables = tables(BankVersion::V5);
     assert_eq!(tables.hits_at_most(3, usize::MAX), 3 * 216 * 32768);
     assert_eq!(tables.hits_at_most(usize::MAX, 100), 100);
 }

@@ -149,7 +149,7 @@ fn a_row_group_leaves_no_index_of_its_pages_behind() {
     assert_eq!(groups.len(), 2);
     for column in groups.iter().flat_map(RowGroupMetaData::columns) {
         assert_eq!((column.offset_index_offset(), column.column_index_offset()), (None, None));
-        // What readers pass over row groups by.
+        // Readers skip row groups by the statistics.
         assert!(column.statistics().is_some());
     }
 }

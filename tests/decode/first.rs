@@ -81,7 +81,6 @@ fn a_bank_gives_the_hits_worked_out_by_hand() {
     assert!(!report.has_trouble());
 }
 
-/// Lane 0 with these hits.
 fn lane_0(hits: impl IntoIterator<Item = (u16, u8)>) -> Bank {
     v5(0, &v5_lane(0, hits))
 }
@@ -90,7 +89,7 @@ fn lane_0(hits: impl IntoIterator<Item = (u16, u8)>) -> Bank {
 fn a_position_is_the_mean_of_the_strips_whatever_their_charge_or_each_strip_as_one_asks() {
     let geometric = DecodeOptions { position: Position::Geometric, ..DecodeOptions::default() };
     let unclustered = DecodeOptions { clustering: false, ..DecodeOptions::default() };
-    // So many strips that several warps read them, each with another charge than the one before.
+    // Several warps read these strips, each with another charge than the one before.
     let long = lane_0((100..220).map(|strip| (strip, 1 + (strip * strip % 31) as u8)));
     for (options, bank, strips) in [
         (geometric, v5(0, &BANK), &[100.5, 300.0][..]),
@@ -169,7 +168,6 @@ fn outcomes(events: &[Event]) -> Vec<(usize, Vec<(&'static str, u32)>)> {
     expected.expect("there is the reference").1
 }
 
-/// An event, its hits, and its counts of trouble.
 type Case = (Event, usize, &'static [(&'static str, u32)]);
 
 #[test]
@@ -287,7 +285,6 @@ fn two_lanes_of_a_group(p0_x: [f32; 2]) -> (DetectorTables, [usize; 2]) {
     (tables, [slots[0], slots[1]])
 }
 
-/// An event with these strips on two lanes.
 fn on_lanes([a, b]: [usize; 2], strips: [Vec<u16>; 2]) -> Event {
     let [of_a, of_b] = strips.map(|strips| strips.into_iter().map(|strip| (strip, 9)).collect());
     let mut payloads: [[Vec<(u16, u8)>; 6]; 2] = Default::default();
@@ -308,9 +305,9 @@ fn hits_of_lanes_that_overlap_are_ordered_by_x_and_by_id_wherever_a_lane_or_a_wi
     let behind = || [vec![0], every_second(150, 210)].concat();
     let any = (1..=70).map(|n| [every_second(101 - n, 101), behind()]).collect();
     for (p0_x, cases) in [
-        // The same x: the lane with the larger ids begins at a smaller one, so that its hits are made first.
+        // Equal x: the lane with the larger ids begins at a smaller x, so that its hits are made first.
         ([10.5, 10.0], vec![[vec![100], vec![104]]]),
-        // The same x at the ends of two runs of 32.
+        // Equal x at the ends of two runs of 32.
         ([20.0 + 62.0 / 8.0, 20.0], vec![[vec![0, 100], every_second(0, 40)]]),
         // More hits than a window of 256 strips takes of both lanes.
         ([20.0, 20.0 + 397.0 / 8.0], vec![[every_second(0, 200), every_second(0, 200)]]),

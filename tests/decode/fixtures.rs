@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use ut_decoding::decoder::{Backend, BatchReport, Count, Kind};
 use ut_decoding::detector::{Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD};
-use ut_decoding::input::{Bank, EventBatch, EventHeader, Events, GENERATED_MASK, MdfWriter, kind, to_allen, to_mep};
+use ut_decoding::input::{EventBatch, EventHeader, Events, GENERATED_MASK, MdfWriter, kind, to_allen, to_mep};
 use ut_decoding::output::CsvWriter;
 use ut_decoding::synth::encode::{Strip, encode_v5};
 use ut_decoding::{DecodeOptions, UtHits};
+
+use crate::suite::events::{Bank, borrowed, v5};
 
 const FILES: [&str; 3] = ["v4/events.mdf", "v5/events.mdf", "v5/troubles.mdf"];
 
@@ -147,14 +149,6 @@ fn generate_makes_the_same_files_again() {
     }
 }
 
-/// A bank that owns its payload.
-struct Owned {
-    kind: u8,
-    version: u8,
-    source_id: u32,
-    payload: Vec<u8>,
-}
-
 /// The v5 events, with every row of the policy table in them.
 fn make_troubles() {
     let tables = tables("v5/events.mdf", Grouping::YRows);
@@ -165,14 +159,7 @@ fn make_troubles() {
     let mut index = 0;
     while let Some(event) = events.next_event().unwrap() {
         let banks = event.banks().filter(|bank| bank.kind == kind::UT);
-        let mut banks: Vec<_> = banks
-            .map(|bank| Owned {
-                kind: bank.kind,
-                version: bank.version.unwrap(),
-                source_id: bank.source_id,
-                payload: bank.payload.to_vec(),
-            })
-            .collect();
+        let mut banks: Vec<Bank> = banks.map(|bank| v5(bank.source_id as u16, bank.payload)).collect();
         match index {
             // Banks that are not what they should be.
             0 => {
@@ -183,10 +170,8 @@ fn make_troubles() {
                 banks[20].source_id &= !0xFF;
                 banks[30].source_id |= 0xFF;
                 banks[40].source_id = banks[41].source_id;
-                for _ in 0..3 {
-                    let payload = banks[0].payload.clone();
-                    banks.push(Owned { kind: kind::UT, version: 4, source_id: banks[0].source_id, payload });
-                }
+                let first = banks[0].clone();
+                banks.extend(vec![first; 3]);
             }
             // Payloads that contradict themselves.
             1 => {
@@ -210,13 +195,7 @@ fn make_troubles() {
             _ => last = index,
         }
         let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run.unwrap(), number: event.number };
-        let banks = banks.iter().map(|bank| Bank {
-            kind: bank.kind,
-            version: Some(bank.version),
-            source_id: bank.source_id,
-            payload: &bank.payload,
-        });
-        writer.write(&header, banks).unwrap();
+        writer.write(&header, borrowed(&banks)).unwrap();
         index += 1;
     }
     assert_eq!(last, 3);

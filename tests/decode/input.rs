@@ -1,16 +1,17 @@
 //! Files into batches: what is read, what is refused, and what a damaged event costs.
 
 use std::io::Cursor;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use proptest::prelude::*;
 use ut_decoding::input::{
     Bank, BatchBuilder, BatchView, BuildError, Damage, EventBatch, EventHeader, EventMeta, Events, InputError,
-    InputPart, Layout, MdfWriter, banks_of, checksum, to_allen, to_mep, write_allen_dump,
+    InputPart, Layout, MdfWriter, MepWriter, banks_of, checksum, to_allen, to_mep, write_allen_dump,
 };
 
-use super::reading::{bank, mdf, ut};
+use super::reading::{bank, file, mdf, ut};
 use crate::suite::data::needed;
+use crate::suite::events::{self as suite, Event, borrowed};
 
 const HEADERS: usize = 48;
 
@@ -28,8 +29,26 @@ fn unchecked_event() -> Vec<u8> {
     bytes
 }
 
+/// Has the header of an event say that all bytes are its own, and have no checksum.
+fn set_size(bytes: &mut [u8]) {
+    let size = (bytes.len() as u32).to_le_bytes();
+    bytes[..16].copy_from_slice(&[size, size, size, [0; 4]].concat());
+}
+
 fn reader(bytes: &[u8]) -> Events {
     Events::new([InputPart::memory("test.mdf", bytes.to_vec())])
+}
+
+fn packets(bytes: &[u8]) -> Events {
+    Events::new([InputPart::memory("a.mep", bytes.to_vec())])
+}
+
+fn mep_of(events: &[Event], max_events: usize) -> Vec<u8> {
+    let mut writer = MepWriter::new(Vec::new(), max_events);
+    for (banks, number) in events.iter().zip(100..) {
+        writer.write(number, borrowed(banks)).unwrap();
+    }
+    writer.finish().unwrap()
 }
 
 /// Banks and damage of the first event, and whether the second follows unharmed.
@@ -94,11 +113,7 @@ fn a_sub_header_of_another_length_is_followed() {
         sub.resize(4 * words, 0);
         bytes.extend(&sub[..4 * words]);
         bytes.extend(&long[48..]);
-        let size = (bytes.len() as u32).to_le_bytes();
-        for at in [0, 4, 8] {
-            bytes[at..at + 4].copy_from_slice(&size);
-        }
-        bytes[12..16].fill(0);
+        set_size(&mut bytes);
         bytes[17] = 0x30 | words as u8;
         let mut reader = reader(&bytes);
         let event = reader.next_event().unwrap().unwrap();
@@ -157,10 +172,7 @@ fn a_damaged_bank_costs_the_rest_of_the_event() {
 fn bytes_behind_the_last_bank_that_are_no_bank_are_damage() {
     let mut bytes = unchecked_event();
     bytes.extend([0; 4]);
-    let size = (bytes.len() as u32).to_le_bytes();
-    for at in [0, 4, 8] {
-        bytes[at..at + 4].copy_from_slice(&size);
-    }
+    set_size(&mut bytes);
     assert!(matches!(first_of_two(&bytes), (3, Some(Damage::BankBeyond { bank: 3, left: 4, .. }))));
 }
 
@@ -294,23 +306,14 @@ fn the_builder_keeps_ut_banks_and_splits_before_it_mixes_versions() {
     assert!(batch.raw.is_empty() && batch.offsets.is_empty() && batch.meta.is_empty());
 }
 
-fn write_file(directory: &Path, name: &str, bytes: &[u8]) -> PathBuf {
-    let path = directory.join(name);
-    std::fs::write(&path, bytes).unwrap();
-    path
-}
-
 #[test]
 fn batches_end_at_their_limits_and_at_a_change_of_format_and_before_an_error() {
-    let directory = tempfile::tempdir().unwrap();
     let good = unchecked_event();
     let mut dumped = Vec::new();
     write_allen_dump(&mut dumped, [ut(1, &[0; 24])]).unwrap();
-    let mut files = vec![
-        write_file(directory.path(), "a.mdf", &good.repeat(3)),
-        write_file(directory.path(), "1_2.bin", &dumped),
-        write_file(directory.path(), "b.raw", &[&good[..], &good[..20]].concat()),
-    ];
+    let broken = [&good[..], &good[..20]].concat();
+    let (_folders, mut files): (Vec<_>, Vec<_>) =
+        [file("a.mdf", &good.repeat(3)), file("1_2.bin", &dumped), file("b.raw", &broken)].into_iter().unzip();
     let batches = |files: &[PathBuf], max_events| {
         let (mut events, mut counts) = (Events::new(files), Vec::new());
         let error = loop {
@@ -332,7 +335,7 @@ fn batches_end_at_their_limits_and_at_a_change_of_format_and_before_an_error() {
     assert!(matches!(error, Some(InputError::BeyondFile { .. })), "{error:?}");
     files.pop();
     assert!(matches!(batches(&files, 100), (counts, None) if counts == [3, 1]));
-    files.push(directory.path().join("absent.mdf"));
+    files.push(files[0].with_file_name("absent.mdf"));
     assert!(matches!(batches(&files, 100), (_, Some(InputError::Open { .. }))));
 }
 
@@ -380,25 +383,16 @@ fn real_files_are_read_whole() {
     assert_eq!(n, 20);
 }
 
-type OwnedBank = (u8, u8, u32, Vec<u8>);
-
-fn any_event() -> impl Strategy<Value = Vec<OwnedBank>> {
-    let kind = prop_oneof![Just(66u8), Just(68), Just(67), Just(16)];
+fn any_event(n_banks: std::ops::Range<usize>) -> impl Strategy<Value = Event> {
+    let kind = prop_oneof![Just(66u8), Just(68), Just(67), Just(16), Just(92)];
     let payload = proptest::collection::vec(any::<u8>(), 0..40);
     // Few sourceIDs, so that neighbouring events often have the same sequence.
-    proptest::collection::vec((kind, any::<u8>(), 0u32..2, payload), 0..4)
+    let bank = (kind, any::<u8>(), 5u16 << 11..(5 << 11) + 2, payload);
+    let bank = bank.prop_map(|(kind, version, source_id, payload)| suite::Bank { kind, version, source_id, payload });
+    proptest::collection::vec(bank, n_banks)
 }
 
-fn borrowed(banks: &[OwnedBank]) -> impl Iterator<Item = Bank<'_>> + Clone {
-    banks.iter().map(|(kind, version, source_id, payload)| Bank {
-        kind: *kind,
-        version: Some(*version),
-        source_id: *source_id,
-        payload,
-    })
-}
-
-fn batch_of(events: &[Vec<OwnedBank>]) -> EventBatch {
+fn batch_of(events: &[Event]) -> EventBatch {
     let mut builder = BatchBuilder::new();
     for (i, banks) in events.iter().enumerate() {
         let meta = EventMeta { run: Some(1), event: Some(i as u64), broken: i % 5 == 4, ..EventMeta::default() };
@@ -411,7 +405,7 @@ fn batch_of(events: &[Vec<OwnedBank>]) -> EventBatch {
 
 #[test]
 fn a_copy_in_another_layout_is_of_the_interval_with_the_version_of_all_banks() {
-    let event = |tag: u8| vec![(68, 3, 7, vec![tag; 5])];
+    let event = |tag: u8| vec![suite::Bank { kind: 68, version: 3, source_id: 7, payload: vec![tag; 5] }];
     let batch = batch_of(&[event(1), event(2), event(3), event(4)]);
     let interval = BatchView { first_event: 1, n_events: 2, versions: None, version: Some(3), ..batch.view() };
     let expected = EventBatch { meta: batch.meta[1..3].to_vec(), ..batch_of(&[event(2), event(3)]) };
@@ -424,16 +418,13 @@ fn a_copy_in_another_layout_is_of_the_interval_with_the_version_of_all_banks() {
     assert!(to_allen(beyond).unwrap().meta.iter().all(|meta| meta.broken));
     // A list of events has no place in the copy.
     let listed = BatchView { selected: Some(&[0]), ..batch.view() };
-    assert_eq!(
-        (to_allen(listed).err(), to_mep(listed).err()),
-        (Some(BuildError::Selected), Some(BuildError::Selected))
-    );
+    assert_eq!([to_allen(listed).err(), to_mep(listed).err()], [const { Some(BuildError::Selected) }; 2]);
 }
 
 proptest! {
     #[test]
     fn mdf_gives_back_what_was_written(
-        events in proptest::collection::vec((any_event(), any::<u32>(), any::<[u32; 4]>()), 0..5),
+        events in proptest::collection::vec((any_event(0..4), any::<u32>(), any::<[u32; 4]>()), 0..5),
     ) {
         let mut writer = MdfWriter::new(Vec::new());
         for (banks, run, trigger_mask) in &events {
@@ -451,19 +442,54 @@ proptest! {
     }
 
     #[test]
+    fn packets_give_back_what_was_written(
+        events in proptest::collection::vec(any_event(1..4), 0..12),
+        max_events in 1usize..5,
+    ) {
+        let mut reader = packets(&mep_of(&events, max_events));
+        for banks in &events {
+            let event = reader.next_event().unwrap().unwrap();
+            prop_assert!(event.damage.is_none());
+            prop_assert!(event.banks().eq(borrowed(banks)));
+        }
+        prop_assert!(reader.next_event().unwrap().is_none());
+    }
+
+    #[test]
+    fn no_change_of_bytes_makes_the_packet_reader_panic_or_read_what_is_not_there(
+        events in proptest::collection::vec(any_event(1..4), 1..6),
+        changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = mep_of(&events, 3);
+        for (at, value) in changes {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        bytes.truncate(cut.index(bytes.len()) + 1);
+        let stream = InputPart::stream("a.mep", Cursor::new(bytes.clone()));
+        for mut reader in [packets(&bytes), Events::new([stream])] {
+            while let Ok(Some(event)) = reader.next_event() {
+                prop_assert!(event.banks().count() == event.entries.len());
+            }
+        }
+    }
+
+    #[test]
     fn no_bytes_make_the_readers_panic(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..300),
         size in any::<bool>(),
+        block in proptest::option::of(prop::sample::select(vec![b"ZL\x08", b"ZS\x01", b"L4\x01", b"CS\x01"])),
         words in proptest::collection::vec(0u32..40, 0..40),
     ) {
         if size && bytes.len() >= 20 {
-            let size = (bytes.len() as u32).to_le_bytes();
-            for at in [0, 4, 8] {
-                bytes[at..at + 4].copy_from_slice(&size);
+            (bytes[16], bytes[18]) = (block.is_some().into(), 1);
+            if let Some(algorithm) = block {
+                // A compressed body of one block, which is to become 32 bytes.
+                bytes = [&bytes[..20], &[0; 28], algorithm, b"\x10\0\0\x20\0\0", &bytes[20..]].concat();
+                bytes[17] = 0x37;
             }
-            bytes[12..16].fill(0);
-            bytes[16] = 0;
-            bytes[18] = 1;
+            set_size(&mut bytes);
         }
         let mut reader = reader(&bytes);
         while let Ok(Some(event)) = reader.next_event() {
@@ -473,7 +499,7 @@ proptest! {
     }
 
     #[test]
-    fn mep_and_back_is_the_identity(events in proptest::collection::vec(any_event(), 0..12)) {
+    fn mep_and_back_is_the_identity(events in proptest::collection::vec(any_event(0..4), 0..12)) {
         let batch = batch_of(&events);
         let meps = to_mep(batch.view()).unwrap();
         let mut joined = BatchBuilder::new();
@@ -500,7 +526,7 @@ proptest! {
 
     #[test]
     fn a_damaged_batch_is_transposed_up_to_the_damage(
-        events in proptest::collection::vec(any_event(), 1..6),
+        events in proptest::collection::vec(any_event(0..4), 1..6),
         damage in proptest::collection::vec((0usize..5, any::<prop::sample::Index>(), any::<u32>()), 1..4),
     ) {
         let mut batch = batch_of(&events);

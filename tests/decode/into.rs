@@ -58,7 +58,7 @@ impl Arrays {
     }
 }
 
-/// The same of hits that a decoder keeps.
+/// The arrays of hits, as bits.
 fn bits(hits: &UtHits) -> Vec<&[u32]> {
     let floats = [hits.y_begin(), hits.y_end(), hits.z_at_y_eq0(), hits.x_at_y_eq0(), hits.dx_dy(), hits.weight()];
     floats.into_iter().map(bytemuck::cast_slice).chain([hits.id()]).collect()

@@ -8,26 +8,22 @@ use ut_decoding::detector::{BankVersion, Lane, N_SECTORS};
 use ut_decoding::views::{self, Against, Neighbours, Outlier, OutlierKind, Rules, RunView, Span, Verdicts};
 use ut_decoding::{DetectorTables, Grouping};
 
-static TABLES: LazyLock<DetectorTables> = LazyLock::new(|| {
-    let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
-    DetectorTables::new(boards, geometry, Grouping::YRows).unwrap()
-});
+use crate::suite::events::tables;
+
+static TABLES: LazyLock<DetectorTables> = LazyLock::new(|| tables(BankVersion::V5));
 
 fn sector_of(slot: usize) -> usize {
     usize::from(TABLES.slots()[slot].sector)
 }
 
-/// The lanes that are read.
 fn connected() -> impl Iterator<Item = usize> {
     (0..TABLES.slots().len()).filter(|&slot| TABLES.slots()[slot].is_connected())
 }
 
-/// The lanes that read a sector.
 fn lanes_of(sector: usize) -> Vec<usize> {
     connected().filter(|&slot| sector_of(slot) == sector).collect()
 }
 
-/// The strips that a lane reads.
 fn strips_of(slot: usize) -> Range<usize> {
     match lanes_of(sector_of(slot)).len() {
         1 => 0..512,
@@ -211,12 +207,12 @@ fn a_sector_is_compared_with_the_middle_of_those_neighbours_that_are_read() {
         }
         verdicts(&view, &DetectorTables::new(boards, TABLES.geometry().clone(), Grouping::YRows).unwrap())
     };
-    // Of an even number, half have more.
+    // The number of neighbours is even, and half of them have more.
     let (last, others) = alike.split_last().unwrap();
     assert!(others.len().is_multiple_of(2), "{alike:?}");
     let found = without(&[*last], &others[..others.len() / 2]);
     assert_eq!(found.expected[sector], Some(5500.0 * lanes_of(sector).len() as f64));
-    // Where none is read there is nothing to compare with.
+    // No neighbour is read: there is nothing to compare with.
     let found = without(alike, &[]);
     assert_eq!((found.expected[sector], found.judged[sector]), (None, false));
     assert_eq!(found.outliers, []);
@@ -388,7 +384,7 @@ fn charges_differ_by_the_error_of_their_means_where_clusters_are_known() {
     assert_eq!(found.charge, [21.0, 20.0]);
     let sigmas = 1.0 / (16.0_f64 / 1000.0 + 25.0 / 4000.0).sqrt();
     assert!((found.charge_sigmas - sigmas).abs() < 1e-9, "{found:?}");
-    // However far away the mean of a few hits is, that says nothing.
+    // The mean of a few hits says nothing, however far away it is.
     let mut few = a.clone();
     for (hits, is_marked) in [(1, false), (29, false), (30, true)] {
         set_lane(&mut few, lanes_of(sector)[0], hits);

@@ -15,7 +15,7 @@ fn an_interval_a_list_and_one_version_for_all_banks_are_decoded_alike() {
     for version in [BankVersion::V5, BankVersion::V4] {
         let (tables, events) = (tables(version), generated(version, 4));
         for mut batch in [allen_batch(&events), mep_batch(&events)] {
-            // What the container knew goes with the events.
+            // Facts of the container go with the events.
             batch.meta = (0..4).map(|i| ut_decoding::EventMeta { other_banks: i, ..Default::default() }).collect();
             let all = batch.view();
             for part in [

@@ -9,7 +9,6 @@ use ut_decoding::input::{
     Seen, Select, banks_of,
 };
 
-/// A bank as containers hold it.
 pub fn bank(kind: u8, version: u8, source_id: u32, payload: &[u8]) -> Bank<'_> {
     Bank { kind, version: Some(version), source_id, payload }
 }
@@ -27,7 +26,6 @@ pub fn odin(run: u32, number: u64) -> Vec<u8> {
     odin
 }
 
-/// The bytes of an MDF event of a run.
 pub fn mdf(run: u32, banks: &[Bank<'_>]) -> Vec<u8> {
     let mut writer = MdfWriter::new(Vec::new());
     writer.write(&EventHeader { run, ..EventHeader::default() }, banks.iter().copied()).unwrap();
@@ -51,7 +49,7 @@ pub fn file(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-/// A bank of a batch: sourceID, type, version, payload.
+/// Bank of a batch: sourceID, type, version, payload.
 pub type Found = (u32, u8, Option<u8>, Vec<u8>);
 
 /// Settings of a reading.
@@ -67,11 +65,9 @@ pub struct How {
 /// Events and findings of a reading.
 #[derive(Debug, Default)]
 pub struct Read {
-    /// The events of each batch.
     pub batches: Vec<Vec<(Origin, EventMeta, Vec<Found>)>>,
-    /// Of each chunk.
+    /// Findings of each chunk.
     pub seen: Vec<Seen>,
-    /// Bytes of payload that were copied.
     pub copied: u64,
 }
 

@@ -1,12 +1,12 @@
 //! Files cut into sections: together they are the file, wherever the cuts are.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ut_decoding::input::{
     Events, InputError, InputPart, Section, count_events, count_readable, sections, write_allen_dump,
 };
 
-use super::reading::{packet_of, ut};
+use super::reading::{file, packet_of, ut};
 
 /// Payloads of different lengths, so that events are not all alike.
 fn payload(event: usize) -> Vec<u8> {
@@ -21,12 +21,6 @@ fn mdf(n: usize) -> Vec<u8> {
 fn mep(packets: &[usize]) -> Vec<u8> {
     let firsts = packets.iter().scan(0, |sum, n| Some(std::mem::replace(sum, *sum + n)));
     firsts.zip(packets).flat_map(|(first, &n)| packet_of(n, |event| payload(first + event))).collect()
-}
-
-fn file(folder: &Path, name: &str, bytes: &[u8]) -> PathBuf {
-    let path = folder.join(name);
-    std::fs::write(&path, bytes).unwrap();
-    path
 }
 
 /// First byte, last byte, events before, events.
@@ -64,9 +58,8 @@ fn read_sections(path: &Path, events: u64) -> (Vec<(u64, Vec<u8>)>, Option<Input
 
 #[test]
 fn sections_are_together_the_file_wherever_it_is_cut() {
-    let folder = tempfile::tempdir().unwrap();
     for (name, bytes, n) in [("run.mdf", mdf(20), 20u64), ("run.mep", mep(&[3, 1, 7, 9]), 20)] {
-        let path = file(folder.path(), name, &bytes);
+        let (_folder, path) = file(name, &bytes);
         let (whole, error) = read(vec![InputPart::file(&path)]);
         assert!(error.is_none() && whole.len() == 20);
         for events in [1, 2, 3, 7, 10, 19, 20, 21, u64::MAX] {
@@ -86,44 +79,43 @@ fn sections_are_together_the_file_wherever_it_is_cut() {
 
 #[test]
 fn mdf_is_cut_after_so_many_events_and_packets_stay_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = file(folder.path(), "run.mdf", &mdf(20));
+    let (_folder, path) = file("run.mdf", &mdf(20));
     let counts = |events| cut(&path, events).iter().map(|section| section.3.unwrap()).collect::<Vec<_>>();
     assert_eq!(counts(7), [7, 7, 6]);
     assert_eq!(counts(10), [10, 10]);
     assert_eq!(counts(20), [20]);
     // 0 is taken for 1.
     assert_eq!(counts(0), [1; 20]);
-    let packets = file(folder.path(), "run.mep", &mep(&[3, 1, 7, 9]));
+    let (_folder, packets) = file("run.mep", &mep(&[3, 1, 7, 9]));
     let counts: Vec<_> = cut(&packets, 4).iter().map(|section| section.3.unwrap()).collect();
     assert_eq!(counts, [4, 7, 9]);
-    assert_eq!(cut(&file(folder.path(), "empty.mdf", &[]), 5), [(0, 0, 0, Some(0))]);
+    let (_folder, empty) = file("empty.mdf", &[]);
+    assert_eq!(cut(&empty, 5), [(0, 0, 0, Some(0))]);
 }
 
 #[cfg(feature = "containers")]
 #[test]
 fn what_cannot_be_cut_is_one_section_whose_events_are_not_counted() {
-    let folder = tempfile::tempdir().unwrap();
     let packed = zstd::encode_all(&mdf(20)[..], 1).unwrap();
-    let path = file(folder.path(), "run.mdf.zst", &packed);
+    let (_folder, path) = file("run.mdf.zst", &packed);
     assert_eq!(cut(&path, 3), [(0, packed.len() as u64, 0, None)]);
     assert_eq!(read_sections(&path, 3).0.len(), 20);
     let mut dump = Vec::new();
     write_allen_dump(&mut dump, [ut(1, &[1; 24])]).unwrap();
-    let path = file(folder.path(), "7_1.bin", &dump);
+    let (_folder, path) = file("7_1.bin", &dump);
     assert_eq!(cut(&path, 3), [(0, dump.len() as u64, 0, None)]);
     assert_eq!(read_sections(&path, 3).0.len(), 1);
 }
 
 #[test]
 fn damage_is_in_the_last_section_and_found_at_its_place() {
-    let folder = tempfile::tempdir().unwrap();
     let good = mdf(20);
-    let at = cut(&file(folder.path(), "good.mdf", &good), 12)[1].0;
+    let (_folder, path) = file("good.mdf", &good);
+    let at = cut(&path, 12)[1].0;
     let mut sizes = good.clone();
     sizes[at as usize] ^= 1;
     for (name, bytes, readable) in [("sizes.mdf", sizes, 12), ("cut.mdf", good[..good.len() - 1].to_vec(), 19)] {
-        let path = file(folder.path(), name, &bytes);
+        let (_folder, path) = file(name, &bytes);
         let found = cut(&path, 5);
         let last = found.last().unwrap();
         assert_eq!((last.1, last.3), (bytes.len() as u64, None), "{name}");
@@ -144,16 +136,15 @@ fn damage_is_in_the_last_section_and_found_at_its_place() {
 
 #[test]
 fn a_file_that_is_not_there_or_of_another_format_is_an_error() {
-    let folder = tempfile::tempdir().unwrap();
-    assert!(matches!(sections(&folder.path().join("absent.mdf"), 5), Err(InputError::Open { .. })));
-    let (n, error) = count_readable(&InputPart::file(folder.path().join("absent.mdf")));
+    let absent = Path::new("/absent.mdf");
+    assert!(matches!(sections(absent, 5), Err(InputError::Open { .. })));
+    let (n, error) = count_readable(&InputPart::file(absent));
     assert!(n == 0 && matches!(error, Some(InputError::Open { .. })));
 }
 
 #[test]
 fn events_are_counted_in_files_and_in_sections() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = file(folder.path(), "run.mdf", &mdf(20));
+    let (_folder, path) = file("run.mdf", &mdf(20));
     let second = sections(&path, 8).unwrap().remove(1);
     assert_eq!(count_events(&[InputPart::file(&path), InputPart::section(&path, second)]).unwrap(), 28);
     assert_eq!(count_events(&[]).unwrap(), 0);

@@ -159,14 +159,10 @@ fn nominal_events_have_the_figures_of_minimum_bias_events() {
             ("% of clusters of 3 strips", Figures::percent(&f.sizes, 3..=3), 5.0, 3.0),
             ("% of clusters of 4 strips or more", Figures::percent(&f.sizes, 4..=512), 4.0, 3.0),
         ];
-        for (name, value, wanted, _) in rows {
-            eprintln!("seed {seed}: {name}: {value:.2} ({wanted})");
-        }
         for (name, value, wanted, tolerance) in rows {
             assert!((value - wanted).abs() <= tolerance, "seed {seed}: {name}: {value}, not {wanted}");
         }
         let (least, most) = (f.strips_of_events.iter().min().unwrap(), f.strips_of_events.iter().max().unwrap());
-        eprintln!("seed {seed}: strips of an event: {least}–{most}, largest cluster {:?}", f.sizes.last_key_value());
         assert!((300..=700).contains(least) && (2800..=4500).contains(most), "strips of an event: {least}–{most}");
         let largest = *f.sizes.last_key_value().unwrap().0;
         assert!((50..=100).contains(&largest), "largest cluster: {largest}");
@@ -183,7 +179,6 @@ fn profiles_have_the_mean_strip_counts_that_their_docs_give() {
         (Profile::PbpbHigh, 19864.0),
     ] {
         let f = Figures::of(Generator::new(profile, BankVersion::V5, 1).take(150));
-        eprintln!("{profile}: {} strips", f.strips / f.events);
         assert!((f.strips / f.events / wanted - 1.0).abs() < 0.05, "{profile}: {} strips", f.strips / f.events);
     }
 }

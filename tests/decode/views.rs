@@ -1,31 +1,21 @@
 //! Views for people: troubles bank by bank, and the sums over the hits of a run.
 
 use crate::suite::backends::decode;
-use crate::suite::events::{Event, allen_batch, generated, tables, v4_payload};
+use crate::suite::events::{Event, VERSIONS, allen_batch, borrowed, changed, generated, tables, v4_payload};
 use crate::suite::nasty;
 use proptest::test_runner::TestRunner;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Cluster, Count, EventReport, Kind};
-use ut_decoding::detector::{BankVersion, Geometry, Lane, Sector, layer_of};
+use ut_decoding::detector::{BankVersion, Geometry, Lane, Sector, Slot, layer_of};
 use ut_decoding::input::{BankEntry, Format, RawEvent};
 use ut_decoding::views::{self, Against, BankTrouble, MOST_BINS, Neighbours, RunFiller, RunView};
 use ut_decoding::{
     Bank, BatchReport, CpuConfig, CpuDecoder, DecodeOptions, Decoder, DetectorTables, Grouping, LhcbId, UtHits,
 };
 
-/// The banks of an event as the library takes them.
-fn banks(event: &Event) -> impl Iterator<Item = Bank<'_>> {
-    event.iter().map(|bank| Bank {
-        kind: bank.kind,
-        version: Some(bank.version),
-        source_id: u32::from(bank.source_id),
-        payload: &bank.payload,
-    })
-}
-
 #[test]
 fn troubles_by_bank_add_up_to_what_the_reference_counts() {
-    for version in [BankVersion::V4, BankVersion::V5] {
+    for version in VERSIONS {
         let tables = tables(version);
         let mut runner = TestRunner::deterministic();
         let mut seen = EventReport::default();
@@ -37,7 +27,7 @@ fn troubles_by_bank_add_up_to_what_the_reference_counts() {
             let (_, report) = decode(&mut reference, &tables, allen_batch(&events).view());
             for (event, expected) in events.iter().zip(&report.events) {
                 let mut found = EventReport::default();
-                views::troubles(tables.boards(), banks(event), |trouble: BankTrouble| {
+                views::troubles(tables.boards(), borrowed(event), |trouble: BankTrouble| {
                     let bank = &event[trouble.bank];
                     assert_eq!(trouble.source_id, u32::from(bank.source_id));
                     assert!(trouble.byte <= bank.payload.len(), "{trouble:?}");
@@ -87,10 +77,8 @@ fn without_a_table_boards_are_known_by_number_and_all_lanes_are_connected() {
 
 #[test]
 fn clusters_on_an_unconnected_hybrid_are_told_at_the_first_of_them() {
-    let (mut boards, geometry) = ut_decoding::synth::detector(BankVersion::V4, 1);
-    let slot = boards.lanes.iter().position(Lane::is_connected).unwrap();
-    boards.lanes[slot] = Lane::default();
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+    let slot = tables(BankVersion::V4).slots().iter().position(Slot::is_connected).unwrap();
+    let tables = changed(BankVersion::V4, |boards, _| boards.lanes[slot] = Lane::default());
     // Strip 9 of a hybrid, in the upper 14 bits.
     let word = |lane: usize| ((512 * lane + 9) << 2) as u16;
     let other = (0..6).find(|lane| tables.slots()[slot / 6 * 6 + lane].is_connected()).unwrap();
@@ -122,7 +110,7 @@ fn parts(tables: &DetectorTables, against: Against) -> Vec<(RunView, UtHits, Bat
 
 #[test]
 fn a_view_counts_what_the_hits_say_one_by_one() {
-    for version in [BankVersion::V4, BankVersion::V5] {
+    for version in VERSIONS {
         let tables = tables(version);
         for (view, hits, report) in parts(&tables, Against::Number) {
             let mut strips = vec![0u64; 1048 * 512];
@@ -287,7 +275,6 @@ fn view_of(tables: &DetectorTables, hits: &UtHits) -> RunView {
     filler.finish()
 }
 
-/// The bins of a histogram that have an entry.
 fn filled(bins: &[u64]) -> Vec<(usize, u64)> {
     bins.iter().copied().enumerate().filter(|(_, n)| *n > 0).collect()
 }
@@ -419,7 +406,7 @@ fn partners_are_as_large_and_lie_where_the_detector_is_mirrored() {
         once.dedup();
         assert_eq!(once.len(), partners.len(), "{sector}: {partners:?}");
         assert!(partners.len() >= 3 && !partners.contains(&(sector as u16)), "{sector}: {partners:?}");
-        // Those of the layer, and those of the other layer of the station.
+        // Partners lie in the same layer and in the other layer of the station.
         let layers: Vec<usize> = partners.iter().map(|&other| layer_of(other.into())).collect();
         assert!(
             layers.contains(&layer_of(sector)) && layers.contains(&(layer_of(sector) ^ 1)),
@@ -451,7 +438,7 @@ fn a_sector_of_another_size_is_no_partner_and_none_is_one_twice() {
     // Half as long, its middle is still within reach.
     geometry.sectors[usize::from(other)].dy /= 2.0;
     assert!(!of(&geometry, 300).contains(&other));
-    // Where all lie in the middle, a sector is at all four mirrored places.
+    // If all sectors lie in the middle, each is at all four mirrored places.
     let middle = Sector { pitch: 0.1, dy: 100.0, p0_x: -25.6, p0_y: -50.0, dp0di_x: 0.1, ..Sector::default() };
     let geometry = Geometry { version: 1, sectors: vec![middle; 1048] };
     let partners = of(&geometry, 300);

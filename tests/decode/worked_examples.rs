@@ -1,15 +1,15 @@
 //! The examples of `docs/format.md`, read from the page itself, against the reference: the page is the contract, so what
 //! it says by way of example must be what the oracle does.
 
+use ut_decoding::decoder::Count;
 use ut_decoding::decoder::reference::ReferenceDecoder;
-use ut_decoding::decoder::{Count, Position};
 use ut_decoding::detector::{BankVersion, Boards, Geometry, Lane, sector_id};
 use ut_decoding::input::{Events, to_allen, to_mep};
 use ut_decoding::{BatchReport, BatchView, DecodeOptions, DetectorTables, EventBatch, Grouping, UtHits};
 
 use super::fixtures::fixture;
-use crate::suite::backends::decode;
-use crate::suite::events::{Bank, allen_batch, v5_payload};
+use crate::suite::backends::{decode, up_to};
+use crate::suite::events::{Bank, allen_batch, tables, v5, v5_lane, v5_payload};
 
 const PAGE: &str = include_str!("../../docs/format.md");
 
@@ -123,7 +123,7 @@ fn the_v4_payload_is_one_cluster_at_17_75() {
     let text = rest.split('`').next().unwrap();
     let payload: Vec<u8> = text.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect();
     let (tables, lane) = ruler(BankVersion::V4, 1);
-    let batch = allen_batch(&[vec![Bank { kind: 66, version: 3, source_id: 0, payload }]]);
+    let batch = allen_batch(&[vec![Bank::new(BankVersion::V4, 0, payload)]]);
     let (hits, report) = of_reference(&tables, DecodeOptions::default(), batch.view());
     assert_eq!((hits.x_at_y_eq0(), hits.id()), (&[17.75][..], &[3 << 28 | (lane.chan_id + 18 - 1)][..]));
     assert!(!report.has_trouble());
@@ -144,18 +144,10 @@ fn lanes_are_clustered_as_in_the_table() {
             let (strip, adc) = hit.trim_end_matches(')').split_once(" (").unwrap();
             (strip.parse().unwrap(), adc.parse().unwrap())
         });
-        let mut lanes: [Vec<(u16, u8)>; 6] = Default::default();
-        lanes[0] = strips.collect();
-        let bank = Bank { kind: 66, version: 4, source_id: 0, payload: v5_payload(&lanes) };
-        let batch = allen_batch(&[vec![bank]]);
+        let batch = allen_batch(&[vec![v5(0, &v5_lane(0, strips))]]);
         let (dropped, cut) = row[1].split_once(';').unwrap_or((row[1], row[1]));
         for (save_above_max, clusters) in [(false, dropped), (true, cut)] {
-            let options = DecodeOptions {
-                max_cluster_size: 2.try_into().unwrap(),
-                save_above_max,
-                position: Position::default(),
-                ..DecodeOptions::default()
-            };
+            let options = DecodeOptions { save_above_max, ..up_to(2) };
             let (hits, _) = of_reference(&tables, options, batch.view());
             let mut expected: Vec<(f32, u32)> = pairs(clusters)
                 .into_iter()
@@ -173,12 +165,11 @@ fn lanes_are_clustered_as_in_the_table() {
 
 #[test]
 fn source_ids_name_the_boards_that_the_page_says() {
-    let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
-    let tables = DetectorTables::new(boards, geometry, Grouping::YRows).unwrap();
+    let tables = tables(BankVersion::V5);
     let payload = dump(section("v5 banks"));
     let ids = |source_id| {
-        let bank = Bank { kind: 66, version: 4, source_id, payload: payload.clone() };
-        let (hits, report) = of_reference(&tables, DecodeOptions::default(), allen_batch(&[vec![bank]]).view());
+        let batch = allen_batch(&[vec![v5(source_id, &payload)]]);
+        let (hits, report) = of_reference(&tables, DecodeOptions::default(), batch.view());
         (hits.id().to_vec(), report.total(Count::UnknownBoard))
     };
     let of_board = |board: usize| tables.boards().lanes[6 * board].chan_id & !0x1FF;

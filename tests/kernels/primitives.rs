@@ -16,7 +16,7 @@ use simt::primitives::warp_sort::{Segment, warp_sort};
 use simt::{Block, FULL_MASK, Global, Kernel, SharedLayout};
 use ut_kernels::allen::prefix_sum::{PrefixSumOffsets, PrefixSumTiles, prefix_sum_shared_bytes, tiles};
 
-/// Something for each thread of a block to note.
+/// One note of each thread of a block.
 struct Notes<T>(RefCell<Vec<Option<T>>>);
 
 impl<T: Copy> Notes<T> {
@@ -49,7 +49,7 @@ fn saturating_sums(values: &[u32]) -> (Vec<u32>, u32) {
     (sums, sum)
 }
 
-/// The same, with the total behind them.
+/// [`saturating_sums`], with the total as the last element.
 fn saturating_offsets(counts: &[u32]) -> Vec<u32> {
     let (mut sums, total) = saturating_sums(counts);
     sums.push(total);

@@ -19,7 +19,6 @@ fn emulated(tables: &DetectorTables, options: DecodeOptions, config: EmulatedCon
     EmulatedDecoder::new(tables, options, config).expect("valid parameters")
 }
 
-/// Compares one variant of the kernels with the reference.
 fn compare(
     tables: &DetectorTables,
     options: DecodeOptions,
@@ -82,7 +81,7 @@ fn config() -> impl Strategy<Value = EmulatedConfig> {
     )
 }
 
-/// Some of a batch: an interval of its events, those of a list, one version for all banks.
+/// Part of a batch: an interval of its events, a list of them, one version for all banks.
 #[derive(Clone, Debug)]
 struct Part {
     first_event: usize,
@@ -114,12 +113,11 @@ impl Part {
     }
 }
 
-/// Both formats in different groupings.
 fn detectors() -> [DetectorTables; 2] {
     [tables_in(BankVersion::V4, Grouping::UniqueX), tables(BankVersion::V5)]
 }
 
-/// By any variant, as they are, with bytes that were changed, and a part of them.
+/// Decodes nasty events by any variant: as they are, with changed bytes, and a part of them.
 fn nasty_events(tables: &DetectorTables) {
     let events = nasty::aligned_events(tables.boards(), 0..4);
     let strategy = (events, nasty::options(), nasty::corruptions(), config(), part());
@@ -144,7 +142,6 @@ fn any_variant_decodes_nasty_v5_events_as_the_reference_does() {
     nasty_events(&detectors()[1]);
 }
 
-/// Some of the events, with any options, by any variant.
 fn any_variant(tables: &DetectorTables, events: &[Event], cases: u32) {
     let strategy = (nasty::options(), config(), 0..events.len(), 0..4usize);
     check(&strategy, cases, |(options, config, first, n)| {
@@ -258,7 +255,7 @@ fn hits_with_equal_keys_come_out_in_one_order() {
             continue;
         }
         n_boards += 1;
-        // The same from boards that all read these six sectors: ordinary events, of groups large and small.
+        // Ordinary events of boards that all read these six sectors, with groups large and small.
         let copies = changed(BankVersion::V5, |boards, _| {
             let lanes = boards.lanes[6 * usize::from(board)..][..6].to_vec();
             boards.lanes.fill(Lane::default());

@@ -1,6 +1,7 @@
 //! The one list of backends that every test of the suite runs on.
 
 use super::data::rows;
+use std::num::NonZeroU32;
 use std::sync::LazyLock;
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder, Simd};
@@ -94,6 +95,11 @@ fn cpu(tables: &DetectorTables, options: DecodeOptions, simd: Simd, threads: usi
     Box::new(CpuDecoder::new(tables, options, config).expect("the instructions are there"))
 }
 
+/// The default options with clusters of at most so many strips.
+pub fn up_to(max: u32) -> DecodeOptions {
+    DecodeOptions { max_cluster_size: NonZeroU32::new(max).expect("not 0"), ..DecodeOptions::default() }
+}
+
 /// Hits and report of a batch.
 pub fn decode(decoder: &mut dyn Decoder, tables: &DetectorTables, batch: BatchView<'_>) -> (UtHits, BatchReport) {
     // Fragments that overlap hold more hits than bytes.
@@ -139,8 +145,8 @@ pub fn as_reference(
     difference.map_or(Ok(()), |what| Err(format!("{options:?}, {:?}, {what}", batch.layout)))
 }
 
-/// Decodes a batch with every backend that takes it and compares hits and report with the reference's, bit for bit; with clusters where
-/// the backend gives them, and without.
+/// Decodes a batch with every backend that takes it and compares hits and report with the reference's, bit for bit; with
+/// clusters where the backend gives them, and without.
 pub fn compare(tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) -> Result<(), String> {
     let mut expected = None;
     for (name, make) in backends() {

@@ -2,7 +2,7 @@
 
 use ut_decoding::detector::{BankVersion, Boards, Geometry};
 use ut_decoding::synth::{self, Generator, Profile};
-use ut_decoding::{DetectorTables, EventBatch, EventMeta, Grouping, Layout};
+use ut_decoding::{DetectorTables, EventBatch, EventMeta, Grouping, Layout, input};
 
 /// A raw bank as a container holds it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,6 @@ pub struct Bank {
 }
 
 impl Bank {
-    /// A UT bank.
     pub fn new(version: BankVersion, source_id: u16, payload: Vec<u8>) -> Self {
         Self { kind: 66, version: version.byte(), source_id, payload }
     }
@@ -28,6 +27,16 @@ pub fn v5(source_id: u16, payload: &[u8]) -> Bank {
 /// An event: its banks in order.
 pub type Event = Vec<Bank>;
 
+/// The banks of an event as the library takes them.
+pub fn borrowed(event: &[Bank]) -> impl Iterator<Item = input::Bank<'_>> + Clone {
+    event.iter().map(|Bank { kind, version, source_id, payload }| input::Bank {
+        kind: *kind,
+        version: Some(*version),
+        source_id: u32::from(*source_id),
+        payload,
+    })
+}
+
 pub const VERSIONS: [BankVersion; 2] = [BankVersion::V4, BankVersion::V5];
 
 /// The synthetic detector, in y-rows.
@@ -35,7 +44,6 @@ pub fn tables(version: BankVersion) -> DetectorTables {
     tables_in(version, Grouping::YRows)
 }
 
-/// The synthetic detector in a grouping.
 pub fn tables_in(version: BankVersion, grouping: Grouping) -> DetectorTables {
     let (boards, geometry) = synth::detector(version, 1);
     DetectorTables::new(boards, geometry, grouping).expect("a good detector")

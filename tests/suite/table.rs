@@ -36,7 +36,7 @@ pub fn read(path: &Path) -> Table {
         let fields: Vec<&str> = line.split(',').collect();
         assert_eq!(fields.len(), names.len(), "{line}");
         for (name, field) in names.iter().zip(fields) {
-            // Where two decimals are equally near, another one is chosen than by Rust.
+            // If two shortest decimals are equally near, the writer may take another one than Rust.
             let float = field.contains('.').then(|| field.parse::<f32>().ok()).flatten();
             let value = (!field.is_empty()).then(|| float.map_or_else(|| field.to_owned(), |float| float.to_string()));
             table.entry((*name).to_owned()).or_default().push(value);

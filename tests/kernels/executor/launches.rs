@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use simt::executor::{EmulatedBlock, Executor, Fault};
+use simt::executor::{Executor, Fault};
 use simt::{Block, FULL_MASK, Global};
 
 use super::{must_fail, run, words};
@@ -78,42 +78,42 @@ fn shared_memory_beyond_the_launch_is_refused() {
 }
 
 #[test]
-fn a_view_of_an_earlier_launch_is_refused() {
-    let mut memory = [0u32; 32];
-    let mut executor = Executor::new(0);
-    let view = executor.writable(&mut memory);
-    executor.launch("tiny", 1, (32, 1), 0, |block| block.store(view, block.thread(), 1)).unwrap();
-    let result = executor.launch("tiny", 1, (32, 1), 0, |block| block.store(view, block.thread(), 1));
-    assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)));
-}
-
-#[test]
-fn a_view_of_an_earlier_launch_is_not_taken_for_one_of_the_next() {
-    let (mut memory, mut other) = ([0u32; 1], [0u32; 1]);
-    let mut executor = Executor::new(0);
-    let earlier = executor.writable(&mut memory);
-    executor.launch("tiny", 1, (32, 1), 0, |_| {}).unwrap();
-    executor.writable(&mut other);
-    let result = executor.launch("tiny", 1, (32, 1), 0, |block| _ = block.load_mut(earlier, 0));
-    assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)));
-}
-
-#[test]
-fn a_launch_that_no_device_takes_is_refused_before_it_begins() {
-    let nothing = |_: &EmulatedBlock<'_>| panic!("no thread begins");
-    for (grid, shared_bytes) in [(1 << 31, 0), (u32::MAX, 0), (1, (227 << 10) + 1), (1, u32::MAX)] {
-        let result = Executor::new(0).launch("tiny", grid, (32, 1), shared_bytes, nothing);
-        assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)), "{grid} blocks, {shared_bytes} bytes");
+fn a_view_of_an_earlier_launch_is_refused_and_not_taken_for_one_of_the_next() {
+    for is_another_made in [false, true] {
+        let (mut memory, mut other) = ([0u32; 32], [0u32; 32]);
+        let mut executor = Executor::new(0);
+        let view = executor.writable(&mut memory);
+        executor.launch("tiny", 1, (32, 1), 0, |block| block.store(view, block.thread(), 1)).unwrap();
+        if is_another_made {
+            executor.writable(&mut other);
+        }
+        let result = executor.launch("tiny", 1, (32, 1), 0, |block| block.store(view, block.thread(), 1));
+        assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)));
     }
-    Executor::new(0).launch("tiny", 1, (32, 1), 227 << 10, |_| {}).unwrap();
 }
 
 #[test]
-fn a_block_that_is_not_of_full_warps_is_refused() {
-    for block in [(0, 1), (33, 1), (16, 3), (2048, 1), (u32::MAX, u32::MAX)] {
-        let result = Executor::new(0).launch("tiny", 1, block, 0, |_| {});
-        assert!(matches!(result.unwrap_err().fault, Fault::BadLaunch(_)), "{block:?}");
+fn a_launch_that_no_device_takes_or_not_of_full_warps_is_refused_before_it_begins() {
+    let warp = (32, 1);
+    for (grid, block, shared_bytes) in [
+        ((1 << 31, 1), warp, 0),
+        ((u32::MAX, 1), warp, 0),
+        ((1, 65_536), warp, 0),
+        ((1 << 16, 1 << 15), warp, 0),
+        ((u32::MAX, 3), warp, 0),
+        ((1, 1), warp, (227 << 10) + 1),
+        ((1, 1), warp, u32::MAX),
+        ((1, 1), (0, 1), 0),
+        ((1, 1), (33, 1), 0),
+        ((1, 1), (16, 3), 0),
+        ((1, 1), (2048, 1), 0),
+        ((1, 1), (u32::MAX, u32::MAX), 0),
+    ] {
+        let result = Executor::new(0).launch("tiny", grid, block, shared_bytes, |_| panic!("no thread begins"));
+        let fault = result.unwrap_err().fault;
+        assert!(matches!(fault, Fault::BadLaunch(_)), "{grid:?} blocks of {block:?}, {shared_bytes} bytes: {fault:?}");
     }
+    Executor::new(0).launch("tiny", 1, warp, 227 << 10, |_| {}).unwrap();
 }
 
 #[test]
@@ -156,22 +156,6 @@ fn a_panic_in_a_lane_is_a_violation_and_the_executor_goes_on() {
     assert!(violation.to_string().contains(&place) && !violation.to_string().contains("unknown"), "{violation}");
     assert_eq!(dropped.get(), 64, "what the lanes held is dropped");
     executor.launch("tiny", 1, (1024, 1), 0, |block| block.sync_threads()).unwrap();
-}
-
-#[test]
-fn blocks_that_wait_for_what_none_writes_are_deadlocked() {
-    for seed in 0..10 {
-        let mut flag = [0u32; 1];
-        let mut executor = Executor::new(seed);
-        executor.limit_steps(100_000);
-        let view = executor.writable(&mut flag);
-        let result = executor.launch("tiny", 2, (32, 1), 0, |block| {
-            while block.atomic_load(view, 0) == 0 {
-                block.pause();
-            }
-        });
-        let Fault::Deadlock { finished: 0, grid: 2, .. } = result.unwrap_err().fault else { panic!("a deadlock") };
-    }
 }
 
 #[test]

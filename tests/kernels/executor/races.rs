@@ -5,7 +5,6 @@ use simt::{Block, FULL_MASK, GlobalMut, Shared, SharedLayout};
 
 use super::{run, words};
 
-/// Something that a thread does to an array.
 type Act = fn(&EmulatedBlock<'_>, Shared<u32>);
 
 /// Two threads of different warps, or two lanes of one, touch element 0 in some way.
@@ -83,58 +82,33 @@ fn a_write_races_with_elements_of_another_size_at_its_place() {
 
 #[test]
 fn reads_race_with_writes_and_not_with_each_other() {
-    let array = words(1);
     let outcome = |first: Act, second: Act| {
-        (0..20)
-            .map(|seed| {
-                run(seed, 64, 1, |block| {
-                    if block.thread() == 5 {
-                        block.shared_store(array, 0, 0);
-                    }
-                    block.sync_threads();
-                    if block.thread() == 0 {
-                        first(block, array);
-                    }
-                    if block.thread() == 40 {
-                        second(block, array);
-                    }
-                })
-                .is_err()
-            })
-            .collect::<Vec<bool>>()
+        races(64, |block, array| match block.thread() {
+            0 => first(block, array),
+            40 => second(block, array),
+            _ => {}
+        })
     };
     let read: Act = |block, array| _ = block.shared_load(array, 0);
     let write: Act = |block, array| block.shared_store(array, 0, 1);
     let add: Act = |block, array| _ = block.shared_atomic_add(array, 0, 1);
-    assert_eq!(outcome(read, read), [false; 20]);
-    assert_eq!(outcome(add, add), [false; 20]);
-    for (first, second) in [(read, write), (write, read), (write, write)] {
-        assert_eq!(outcome(first, second), [true; 20]);
-    }
-    for (first, second) in [(add, write), (write, add), (add, read), (read, add)] {
-        assert_eq!(outcome(first, second), [true; 20]);
+    assert_eq!(outcome(read, read), [false; 30]);
+    assert_eq!(outcome(add, add), [false; 30]);
+    for (first, second) in
+        [(read, write), (write, read), (write, write), (add, write), (write, add), (add, read), (read, add)]
+    {
+        assert_eq!(outcome(first, second), [true; 30]);
     }
 }
 
 #[test]
 fn many_readers_before_a_writer_are_all_remembered() {
-    let array = words(1);
     for reader in [1, 31, 32, 63] {
-        let text = (0..20).map(|seed| {
-            run(seed, 64, 1, |block| {
-                if block.thread() == 0 {
-                    block.shared_store(array, 0, 1);
-                }
-                block.sync_threads();
-                if block.thread() == 0 || block.thread() == reader {
-                    block.shared_load(array, 0);
-                }
-                if block.thread() == 0 {
-                    block.shared_store(array, 0, 2);
-                }
-            })
+        let outcome = races(64, |block, array| {
+            load_if([0, reader].contains(&block.thread()), block, array);
+            store_if(block.thread() == 0, block, array);
         });
-        assert!(text.into_iter().all(|result| result.is_err()), "thread {reader} and thread 0 read, thread 0 writes");
+        assert_eq!(outcome, [true; 30], "thread {reader} and thread 0 read, thread 0 writes");
     }
 }
 

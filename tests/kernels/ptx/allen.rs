@@ -1,13 +1,11 @@
 //! The committed PTX, run on a machine that understands it: the same bits as the reference.
 //!
-//! Where the executor runs the kernels' source, this runs what the compiler made of it, entry by entry, with arguments
-//! laid out as a GPU backend lays them out. It is slow, so the cases are fewer than in the suite of all backends.
-
-use std::num::NonZeroU32;
+//! The executor runs the kernels' source; this machine runs the compiler's output, entry by entry, with arguments laid out as
+//! a GPU backend lays them out. It is slow: the cases are fewer than in the suite of all backends.
 
 use super::decoder::PtxDecoder;
 use super::{detectors, params};
-use crate::suite::backends::as_reference;
+use crate::suite::backends::{as_reference, up_to};
 use crate::suite::data::Real;
 use crate::suite::events::{Event, allen_batch, fits_mep, mep_batch, v5, v5_payload};
 use crate::suite::nasty::{self, check};
@@ -27,13 +25,8 @@ fn with_defaults(tables: &DetectorTables, options: DecodeOptions, events: &[Even
     Ok(())
 }
 
-/// Tables and synthetic events of format v5.
 fn v5_detector() -> (DetectorTables, Vec<Event>) {
     detectors(Grouping::YRows).nth(1).expect("two of them")
-}
-
-fn up_to(max: u32) -> DecodeOptions {
-    DecodeOptions { max_cluster_size: NonZeroU32::new(max).expect("not 0"), ..DecodeOptions::default() }
 }
 
 #[test]
@@ -134,19 +127,15 @@ fn full_lanes_fill_the_narrow_sums_and_a_group_beyond_the_run_is_merged() {
 #[test]
 fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_bounds() {
     for (tables, _) in detectors(Grouping::YRows) {
-        let strategy = (nasty::events(tables.boards(), 0..4), nasty::corruptions(), nasty::options());
-        check(&strategy, 24, |(events, corruptions, options)| {
-            let mut decoder = PtxDecoder::new(&tables, options, Parameters::default(), 3);
-            let mut batch = allen_batch(&events);
-            nasty::corrupt(&mut batch, &corruptions);
-            as_reference(&mut decoder, &tables, options, batch.view())
-        });
-        let strategy = (nasty::aligned_events(tables.boards(), 0..4), nasty::corruptions());
-        check(&strategy, 24, |(events, corruptions)| {
-            let mut decoder = PtxDecoder::new(&tables, DecodeOptions::default(), Parameters::default(), 5);
-            let mut batch = mep_batch(&events);
-            nasty::corrupt(&mut batch, &corruptions);
-            as_reference(&mut decoder, &tables, DecodeOptions::default(), batch.view())
+        let events = (nasty::events(tables.boards(), 0..4), nasty::aligned_events(tables.boards(), 0..4));
+        let strategy = (events, nasty::corruptions(), nasty::options());
+        check(&strategy, 24, |((events, aligned), corruptions, options)| {
+            for (mut batch, turn) in [(allen_batch(&events), 3), (mep_batch(&aligned), 5)] {
+                nasty::corrupt(&mut batch, &corruptions);
+                let mut decoder = PtxDecoder::new(&tables, options, Parameters::default(), turn);
+                as_reference(&mut decoder, &tables, options, batch.view())?;
+            }
+            Ok(())
         });
     }
 }
@@ -215,7 +204,7 @@ fn what_a_kernel_must_not_do_is_noticed() {
         (", block_shared;", ", 128;", "outside of shared"),
     ] {
         let panic = std::panic::catch_unwind(|| scan(planted(from, to))).expect_err(to);
-        let message = panic.downcast_ref::<String>().cloned().or(panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
-        assert!(message.as_ref().is_some_and(|message| message.contains(said)), "{to}: {message:?}");
+        let message = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        assert!(message.is_some_and(|message| message.contains(said)), "{to}: {message:?}");
     }
 }

@@ -1,16 +1,16 @@
-//! What the kernels cost, counted by the machine that runs their PTX: the counters themselves, and the table of
+//! Costs of the kernels, counted by the machine that runs their PTX: the counters themselves, and the table of
 //! `docs/fused.md`.
 
-use std::fmt::Write as _;
+use serde_json::{Value, json};
 
 use super::decoder::{Launched, PtxDecoder};
 use crate::suite::backends::decode;
 use crate::suite::data::Real;
-use crate::suite::events::{Event, allen_batch, generated_as, mep_batch};
+use crate::suite::events::{Event, allen_batch, generated_as, mep_batch, tables_in};
 use ptx_machine::{Counts, Issued, Launch, Memory, Program};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::CudaConfig;
-use ut_decoding::synth::{self, Profile};
+use ut_decoding::synth::Profile;
 use ut_decoding::{DecodeOptions, DetectorTables, EventBatch, Grouping, Layout};
 use ut_kernels::detector::BankVersion;
 
@@ -78,7 +78,7 @@ fn a_load_whose_address_was_loaded_makes_the_chain_longer() {
     assert_eq!(loads("mov.u32 %r1, 0;"), (0, 0));
     assert_eq!(loads("ld.global.u32 %r1, [%rd1];\nadd.s32 %r2, %r1, 1;"), (1, 1));
     assert_eq!(loads(&format!("ld.global.u32 %r1, [%rd1];\n{FOLLOW}")), (2, 2));
-    // What nothing uses is not waited for.
+    // A load that nothing uses is not waited for.
     assert_eq!(loads("ld.global.u32 %r1, [%rd1];"), (1, 0));
     // Also an atomic brings a word, and a pair is one load.
     assert_eq!(loads(&format!("atom.global.add.u32 %r1, [%rd1], 0;\n{FOLLOW}")), (2, 2));
@@ -96,7 +96,7 @@ fn loads_that_are_issued_before_one_is_used_are_waited_for_once() {
     let turn = "ld.global.u32 %r1, [%rd1];\nadd.s32 %r2, %r2, %r1;\nadd.s32 %r3, %r3, 1;\n";
     let looped = format!("mov.u32 %r2, 0;\nmov.u32 %r3, 0;\nAGAIN:\n{turn}setp.lt.u32 %p1, %r3, 5;\n@%p1 bra AGAIN;");
     assert_eq!(loads(&looped), (1, 5));
-    // Whether a branch is taken must be known before what it leads to is loaded, though no address depends on it.
+    // The condition of a branch must be known before the load behind it, though no address depends on it.
     let branch = load(1, 0) + "setp.eq.s32 %p1, %r1, 7;\n@%p1 bra END;\n" + &load(2, 4) + "add.s32 %r9, %r2, 1;\nEND:";
     assert_eq!(loads(&branch), (1, 2));
 }
@@ -149,12 +149,12 @@ fn lanes_that_leave_a_loop_by_two_ways_are_counted_apart_until_both_meet() {
              EARLY:\nadd.s32 %r3, %r2, 2;\nEND:"
         ))
     };
-    // Of each of the two warps: three before, 32 turns of five, two behind the loop, one at the end.
+    // Each of the two warps issues three before the loop, 32 turns of five, two behind it, one at the end.
     let one_way = loop_with(99, "BEHIND");
     assert_eq!((one_way.issued, one_way.reconverged), (2 * (3 + 32 * 5 + 2 + 1), 2 * (3 + 32 * 5 + 2 + 1)));
     let turns: u64 = (1..=32).sum();
     assert_eq!(one_way.lanes, 2 * (32 * 4 + 5 * turns + 2 * 32));
-    // Two ways out: all lanes but the last sixteen do their last two by themselves, since what they wait for is the end.
+    // Two ways out meet at the end only: all lanes but the last sixteen do their last two instructions by themselves.
     let two_ways = loop_with(16, "EARLY");
     assert_eq!(two_ways.issued, 2 * (3 + 16 * 5 + 2 + 2 + 1 + 1));
     assert_eq!(two_ways.reconverged, 2 * (3 + 16 * 5 + 16 * 2 + 2 + 1 + 1));
@@ -163,7 +163,7 @@ fn lanes_that_leave_a_loop_by_two_ways_are_counted_apart_until_both_meet() {
 
 /// Events of a kind, and the detector that they are of.
 struct Sample {
-    name: &'static str,
+    name: String,
     grouping: Grouping,
     tables: DetectorTables,
     events: Vec<Event>,
@@ -174,72 +174,18 @@ fn samples() -> Vec<Sample> {
     for (name, real) in [("real v5", Real::V5), ("real v4", Real::V4)] {
         for grouping in [Grouping::YRows, Grouping::UniqueX] {
             let (tables, events) = real.needed(grouping);
-            samples.push(Sample { name, grouping, tables, events });
+            samples.push(Sample { name: name.to_owned(), grouping, tables, events });
         }
     }
-    let profiles = [
-        ("pp-low", Profile::PpLow),
-        ("pp-nominal", Profile::PpNominal),
-        ("pp-high", Profile::PpHigh),
-        ("pbpb-low", Profile::PbpbLow),
-        ("pbpb-high", Profile::PbpbHigh),
-    ];
-    samples.extend(profiles.map(|(name, profile)| generated(name, profile)));
+    samples.extend(Profile::ALL.map(generated));
     samples
 }
 
-fn generated(name: &'static str, profile: Profile) -> Sample {
+fn generated(profile: Profile) -> Sample {
     let (version, grouping) = (BankVersion::V5, Grouping::YRows);
-    let (boards, geometry) = synth::detector(version, 1);
     // (An event of the busiest profile is counted for a second.)
     let events = generated_as(profile, version, 1, if profile == Profile::PbpbHigh { 3 } else { 10 });
-    let tables = DetectorTables::new(boards, geometry, grouping).expect("they go together");
-    Sample { name, grouping, tables, events }
-}
-
-/// A mean event in one of the pipelines, as `kernels/ptx/counts.json` has it.
-#[derive(serde::Serialize)]
-struct Row {
-    events: &'static str,
-    grouping: &'static str,
-    layout: String,
-    pipeline: String,
-    /// Events of the sample; all that follows is of a mean one.
-    sample: usize,
-    strips: f64,
-    hits: f64,
-    /// Bytes of the banks, with what says where they are.
-    bytes_in: f64,
-    /// Events that `fused` leaves for the second kernel, of all of the sample.
-    left: usize,
-    kernels: Vec<Launches>,
-}
-
-/// All launches of a kernel, for a mean event, in what is not of its own kind.
-#[derive(serde::Serialize)]
-struct Launches {
-    kernel: String,
-    /// Threads of a block, and bytes of its shared memory.
-    threads: u32,
-    shared_bytes: u32,
-    /// Blocks of the sample.
-    blocks: usize,
-    issued: f64,
-    path: f64,
-    path_worst: u64,
-    reconverged: f64,
-    path_reconverged: f64,
-    /// Lanes that do an instruction that a warp issues, where they meet at the post-dominator.
-    lanes: f64,
-    barriers: f64,
-    shared: f64,
-    conflicts: f64,
-    sectors: f64,
-    fresh: f64,
-    chain: f64,
-    waits: f64,
-    chain_told: f64,
-    waits_told: f64,
+    Sample { name: profile.to_string(), grouping, tables: tables_in(version, grouping), events }
 }
 
 /// Bytes of a batch, with what says where its banks are.
@@ -248,8 +194,9 @@ fn bytes(batch: &EventBatch) -> usize {
     batch.raw.len() + 4 * (batch.offsets.len() + batch.sizes.len() + batch.types.len() + versions)
 }
 
-/// Counts a mean event; also returns how often each instruction of each kernel was issued in all.
-fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Row, Vec<Lines>) {
+/// Counts a mean event in one of the pipelines, as `kernels/ptx/counts.json` has it: of each kernel all launches. Also
+/// returns how often each instruction of each kernel was issued in all.
+fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Value, Vec<Lines>) {
     let Sample { name, grouping, tables, events } = sample;
     let options = DecodeOptions::default();
     let batch = if layout == Layout::Allen { allen_batch(events) } else { mep_batch(events) };
@@ -263,46 +210,46 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Row, Vec<Lines>)
     let all = all.lock().expect("no thread panicked");
     let kernels = all.iter().map(|(entry, Launched { threads, shared_bytes, blocks, .. })| {
         let mut sum = Counts::default();
-        for block in blocks {
-            sum.add(block);
-        }
-        Launches {
-            kernel: entry.clone(),
-            threads: *threads,
-            shared_bytes: *shared_bytes,
-            blocks: blocks.len(),
-            issued: mean(sum.issued),
-            path: mean(sum.path),
-            path_worst: blocks.iter().map(|block| block.path).max().unwrap_or(0),
-            reconverged: mean(sum.reconverged),
-            path_reconverged: mean(sum.path_reconverged),
-            lanes: (sum.lanes as f64 / sum.reconverged as f64 * 100.0).round() / 100.0,
-            barriers: mean(sum.barriers),
-            shared: mean(sum.shared),
-            conflicts: mean(sum.conflicts),
-            sectors: mean(sum.sectors),
-            fresh: mean(sum.fresh),
-            chain: mean(sum.chain),
-            waits: mean(sum.waits),
-            chain_told: mean(sum.chain_told),
-            waits_told: mean(sum.waits_told),
-        }
+        blocks.iter().for_each(|block| sum.add(block));
+        json!({
+            "kernel": entry,
+            "threads": threads,
+            "shared_bytes": shared_bytes,
+            "blocks": blocks.len(),
+            "issued": mean(sum.issued),
+            "path": mean(sum.path),
+            "path_worst": blocks.iter().map(|block| block.path).max().unwrap_or(0),
+            "reconverged": mean(sum.reconverged),
+            "path_reconverged": mean(sum.path_reconverged),
+            // Lanes that do an instruction that a warp issues, where they meet at the post-dominator.
+            "lanes": (sum.lanes as f64 / sum.reconverged as f64 * 100.0).round() / 100.0,
+            "barriers": mean(sum.barriers),
+            "shared": mean(sum.shared),
+            "conflicts": mean(sum.conflicts),
+            "sectors": mean(sum.sectors),
+            "fresh": mean(sum.fresh),
+            "chain": mean(sum.chain),
+            "waits": mean(sum.waits),
+            "chain_told": mean(sum.chain_told),
+            "waits_told": mean(sum.waits_told),
+        })
     });
-    // Of the second kernel a block an event that is left: the others pass no barrier.
+    // A block of the second kernel passes barriers only if it has an event that was left.
     let others = all.iter().filter(|(entry, _)| entry.starts_with("fused_others__"));
     let left = others.flat_map(|(_, of)| &of.blocks).filter(|block| block.barriers > 0).count();
-    let row = Row {
-        events: name,
-        grouping: grouping.name(),
-        layout: format!("{layout:?}"),
-        pipeline: pipeline.to_string(),
-        sample: events.len(),
-        strips: mean(strips.into()),
-        hits: mean(hits.len() as u64),
-        bytes_in: mean(bytes(&batch) as u64),
-        left,
-        kernels: kernels.collect(),
-    };
+    let row = json!({
+        "events": name,
+        "grouping": grouping.name(),
+        "layout": format!("{layout:?}"),
+        "pipeline": pipeline.to_string(),
+        "sample": events.len(),
+        "strips": mean(strips.into()),
+        "hits": mean(hits.len() as u64),
+        "bytes_in": mean(bytes(&batch) as u64),
+        // In the whole sample.
+        "left": left,
+        "kernels": kernels.collect::<Vec<_>>(),
+    });
     let lines = all.iter().map(|(entry, of)| (entry.clone(), of.instructions.clone()));
     (row, lines.collect())
 }
@@ -310,57 +257,38 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Row, Vec<Lines>)
 /// A kernel and its instructions.
 type Lines = (String, Vec<(String, Issued)>);
 
-impl Row {
-    fn title(&self) -> String {
-        let Self { events, grouping, layout, pipeline, .. } = self;
-        format!("{events} | {grouping} | {layout} | {pipeline}")
-    }
-
-    /// A row of the table of `docs/fused.md`.
-    fn markdown(&self) -> String {
-        let sum = |of: fn(&Launches) -> f64| Some(self.kernels.iter().map(of).sum::<f64>());
-        // Of the kernel with a block an event.
-        let fused = self.kernels.iter().find(|of| of.kernel.starts_with("fused__"));
-        let one = |of: fn(&Launches) -> f64| fused.map(of);
-        let lanes = sum(|of| of.lanes * of.reconverged).zip(sum(|of| of.reconverged)).map(|(lanes, of)| lanes / of);
-        let mut row = format!("| {} ", self.title());
-        for number in [
-            Some(self.strips),
-            Some(self.hits),
-            sum(|of| of.issued),
-            sum(|of| of.reconverged),
-            lanes,
-            one(|of| of.path),
-            one(|of| of.path_reconverged),
-            one(|of| of.barriers),
-            one(|of| of.chain_told),
-            one(|of| of.waits_told),
-            one(|of| of.waits),
-            sum(|of| of.shared),
-            sum(|of| of.conflicts),
-            sum(|of| of.sectors),
-            sum(|of| of.fresh),
-            fused.map(|_| self.left as f64),
-        ] {
-            _ = write!(row, "| {} ", number.map_or("–".to_owned(), |number| format!("{number:.0}")));
-        }
-        row + "|"
-    }
+/// A row of the table of `docs/fused.md`.
+fn markdown(row: &Value) -> String {
+    let kernels = row["kernels"].as_array().expect("a list");
+    let number = |of: &Value, name: &str| of[name].as_f64().expect("a number");
+    let sum = |name: &str| kernels.iter().map(|of| number(of, name)).sum::<f64>();
+    let lanes = kernels.iter().map(|of| number(of, "lanes") * number(of, "reconverged")).sum::<f64>();
+    // The kernel with a block an event.
+    let fused = kernels.iter().find(|of| of["kernel"].as_str().is_some_and(|name| name.starts_with("fused__")));
+    let [path, chain, waits] = ["path_reconverged", "chain_told", "waits"]
+        .map(|name| fused.map_or("–".to_owned(), |of| format!("{:.0}", number(of, name))));
+    let title = ["events", "grouping", "layout", "pipeline"].map(|name| row[name].as_str().expect("text")).join(", ");
+    format!(
+        "| {title} | {:.0} | {:.0} | {:.0} | {:.0} | {:.1} | {path} | {chain} | {waits} | {:.0} |",
+        number(row, "strips"),
+        number(row, "hits"),
+        sum("issued"),
+        sum("reconverged"),
+        lanes / sum("reconverged"),
+        sum("sectors"),
+    )
 }
 
-/// Where the counts are committed.
 const COMMITTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/ptx/counts.json");
 
 #[test]
 fn the_committed_counts_are_those_of_the_committed_kernels() {
-    let sample = generated("pp-low", Profile::PpLow);
+    let sample = generated(Profile::PpLow);
     let text = std::fs::read_to_string(COMMITTED).expect("it is committed");
-    let committed: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let committed: Value = serde_json::from_str(&text).expect("JSON");
     for (layout, pipeline) in [(Layout::Allen, Pipeline::Fused), (Layout::Mep, Pipeline::Allen)] {
-        let row = serde_json::to_value(row(&sample, layout, pipeline).0).expect("numbers");
-        let same = |of: &&serde_json::Value| {
-            ["events", "grouping", "layout", "pipeline"].iter().all(|key| of[key] == row[key])
-        };
+        let (row, _) = row(&sample, layout, pipeline);
+        let same = |of: &&Value| ["events", "grouping", "layout", "pipeline"].iter().all(|key| of[key] == row[key]);
         let found = committed["rows"].as_array().and_then(|rows| rows.iter().find(same));
         assert_eq!(found, Some(&row), "the kernels have changed: docs/fused.md says how they are counted");
     }
@@ -370,10 +298,9 @@ fn the_committed_counts_are_those_of_the_committed_kernels() {
 #[ignore = "needs the real events (UT_DECODE_DATA) and minutes of counting: benches/kernel-counts.sh"]
 fn table() {
     println!(
-        "| events | grouping | layout | pipeline | strips | hits | issued | reconverged | lanes | path | reconverged | \
-         barriers | chain | waits | all waits | shared | conflicts | sectors | fresh | left |"
+        "| events, grouping, pipeline | strips | hits | at once | meeting | lanes | path | chain | waits | sectors |"
     );
-    println!("|{}", "---|".repeat(20));
+    println!("|{}", "---|".repeat(10));
     let wanted = std::env::var("UT_DECODE_COUNTS").unwrap_or_default();
     let mut rows = Vec::new();
     for sample in samples() {
@@ -384,7 +311,7 @@ fn table() {
                     continue;
                 }
                 let (row, kernels) = row(&sample, layout, pipeline);
-                println!("{}", row.markdown());
+                println!("{}", markdown(&row));
                 rows.push(row);
                 let events = sample.events.len() as f64;
                 for (kernel, lines) in kernels.into_iter().filter(|_| !wanted.is_empty()) {
@@ -398,7 +325,7 @@ fn table() {
         }
     }
     if wanted.is_empty() {
-        let text = serde_json::to_string_pretty(&serde_json::json!({ "rows": rows })).expect("numbers");
+        let text = serde_json::to_string_pretty(&json!({ "rows": rows })).expect("numbers");
         std::fs::write(COMMITTED, text + "\n").expect("a place in the source");
     }
 }

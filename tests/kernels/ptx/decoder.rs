@@ -20,27 +20,25 @@ pub struct Machine {
     identity: Arc<()>,
     programs: HashMap<&'static str, Program>,
     turn: u32,
-    /// Where is counted what each kernel costs.
+    /// Costs of the kernels, if they are counted.
     issued: Option<Issued>,
 }
 
-/// What each kernel cost; shared with the test that reads it.
+/// Cost of each kernel, shared with the test that reads it.
 pub type Issued = Arc<Mutex<BTreeMap<String, Launched>>>;
 
-/// What the blocks of a kernel cost, launch after launch.
+/// Costs of the blocks of a kernel, launch after launch.
 #[derive(Default)]
 pub struct Launched {
     /// Threads of a block.
     pub threads: u32,
     /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
-    /// Block by block.
     pub blocks: Vec<Counts>,
-    /// Each instruction of the kernel, and how often warps issued it.
+    /// Each instruction of the kernel with the number of its issues.
     pub instructions: Vec<(String, Line)>,
 }
 
-/// Memory of the host.
 pub struct Host(*mut u8, Layout);
 
 // SAFETY: plain memory, which this owns alone.
@@ -168,12 +166,10 @@ unsafe impl Device for Machine {
 pub struct PtxDecoder(DeviceDecoder<Machine>);
 
 impl PtxDecoder {
-    /// Production.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, params: Parameters, turn: u32) -> Self {
         Self::on(tables, options, turn, CudaConfig { launch: params, ..CudaConfig::default() })
     }
 
-    /// The fused pipeline.
     pub fn fused(tables: &DetectorTables, options: DecodeOptions, params: Parameters, turn: u32) -> Self {
         Self::on(
             tables,
@@ -192,7 +188,6 @@ impl PtxDecoder {
         Self::with(Machine { turn, ..Machine::default() }, tables, options, config)
     }
 
-    /// Counts what each kernel costs.
     pub fn counting(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> (Self, Issued) {
         let issued = Issued::default();
         let machine = Machine { issued: Some(issued.clone()), ..Machine::default() };

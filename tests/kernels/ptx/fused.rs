@@ -3,13 +3,11 @@
 //! Blocks run one after the other, in turned orders: the block that another looks back at has ended. What happens while
 //! blocks wait for each other is the executor's to test.
 
-use std::num::NonZeroU32;
-
 use super::decoder::PtxDecoder;
 use super::{detectors, params};
-use crate::suite::backends::as_reference;
+use crate::suite::backends::{as_reference, up_to};
 use crate::suite::data::Real;
-use crate::suite::events::{Bank, Event, allen_batch, fits_mep, mep_batch, v5_payload};
+use crate::suite::events::{Event, allen_batch, fits_mep, mep_batch, v5, v5_payload};
 use crate::suite::nasty::{self, check};
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, Position};
@@ -60,15 +58,13 @@ fn clusters_of_all_sizes_across_the_parts_of_warps_come_out_as_from_the_referenc
                 if is_connected { [sizes[(6 * board + lane) % sizes.len()].min(most), 2] } else { [0, 0] };
             (3..3 + first).chain(500..500 + second).map(|strip| (strip, 31)).collect()
         };
-        Bank { kind: 66, version: 4, source_id: board as u16, payload: v5_payload(&std::array::from_fn(lane)) }
+        v5(board as u16, &v5_payload(&std::array::from_fn(lane)))
     };
     // An ordinary event, and one with clusters that are too large for the first kernel.
     let events = [128, 250].map(|most| (0..12).map(|board| bank(board, most)).collect::<Event>());
     let default = DecodeOptions::default();
     let geometric = DecodeOptions { position: Position::Geometric, ..default };
-    let large = DecodeOptions { max_cluster_size: NonZeroU32::new(1000).expect("not 0"), ..default };
-    let small = DecodeOptions { max_cluster_size: NonZeroU32::new(2).expect("not 0"), ..default };
-    for options in [default, geometric, large, small] {
+    for options in [default, geometric, up_to(1000), up_to(2)] {
         for assignments in
             [&[][..], &["fused.block_x=1024", "fused.strips=256"], &["fused.block_x=32", "fused.strips=512"]]
         {

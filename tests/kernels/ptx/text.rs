@@ -9,7 +9,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use ptx_units::{MAX_REGISTERS, UNITS};
+use serde_json::Value;
 use simt::ptx::{ARCHS, Compiler, KernelCrate, Ptxas, TARGET, check, header_field};
+use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::ptx::{Kernel, Resources, Unit};
 use ut_kernels::detector::BankVersion;
 use ut_kernels::switches::{Layout, Switches};
@@ -215,53 +217,46 @@ fn the_assembler_says_what_is_committed() {
     }
 }
 
-#[cfg(feature = "cli")]
-mod command {
-    use serde_json::Value;
-    use ut_decoding::decoder::parameters::Parameters;
-    use ut_decoding::decoder::ptx::{Kernel, Resources};
+/// Runs `ut-decode kernels`, which must end with `code`; what it printed.
+fn kernels(code: i32, args: &[&str]) -> String {
+    let mut tool = std::process::Command::new(env!("CARGO_BIN_EXE_ut-decode"));
+    let output = tool.arg("kernels").args(args).output().unwrap();
+    assert_eq!(output.status.code(), Some(code), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
 
-    /// Runs `ut-decode kernels`, which must end with `code`; what it printed.
-    fn kernels(code: i32, args: &[&str]) -> String {
-        let mut tool = std::process::Command::new(env!("CARGO_BIN_EXE_ut-decode"));
-        let output = tool.arg("kernels").args(args).output().unwrap();
-        assert_eq!(output.status.code(), Some(code), "{output:?}");
-        String::from_utf8(output.stdout).unwrap()
-    }
+#[test]
+fn the_figures_on_record_come_out_as_json_with_the_occupancy_that_follows() {
+    let value: Value = serde_json::from_str(&kernels(0, &["--arch", "sm_86", "--json", "-"])).unwrap();
+    let rows = value["kernels"].as_array().unwrap();
+    // All kernels, the counting one twice, the clustering one with 32-bit sums beside it.
+    assert_eq!(rows.len(), Kernel::ALLEN.len() + 2);
+    let committed = Resources::committed().unwrap();
+    let expected = committed.of(Kernel::ClusterAndPredecode, "v5_allen", "sm_86").unwrap();
+    let row = rows.iter().find(|row| row["kernel"] == expected.kernel.as_str()).unwrap();
+    assert_eq!(row["registers"], expected.registers);
+    let room = Parameters::default().fused_room();
+    let shared = Kernel::ClusterAndPredecode.shared_bytes(BankVersion::V5, 216, 84, room);
+    assert_eq!(row["dynamic_shared"], shared);
+    let of_128 = row["occupancy"].as_array().unwrap().iter().find(|o| o["threads"] == 128).unwrap();
+    assert_eq!(of_128["blocks"], expected.occupancy(128, shared).unwrap().blocks);
+    assert!(rows.iter().any(|row| row["kernel"] == "cluster_and_predecode__v5_allen__wide"));
+}
 
-    #[test]
-    fn the_figures_on_record_come_out_as_json_with_the_occupancy_that_follows() {
-        let value: Value = serde_json::from_str(&kernels(0, &["--arch", "sm_86", "--json", "-"])).unwrap();
-        let rows = value["kernels"].as_array().unwrap();
-        // All kernels, the counting one twice, the clustering one with 32-bit sums beside it.
-        assert_eq!(rows.len(), Kernel::ALLEN.len() + 2);
-        let committed = Resources::committed().unwrap();
-        let expected = committed.of(Kernel::ClusterAndPredecode, "v5_allen", "sm_86").unwrap();
-        let row = rows.iter().find(|row| row["kernel"] == expected.kernel.as_str()).unwrap();
-        assert_eq!(row["registers"], expected.registers);
-        let room = Parameters::default().fused_room();
-        let shared = Kernel::ClusterAndPredecode.shared_bytes(ut_kernels::detector::BankVersion::V5, 216, 84, room);
-        assert_eq!(row["dynamic_shared"], shared);
-        let of_128 = row["occupancy"].as_array().unwrap().iter().find(|o| o["threads"] == 128).unwrap();
-        assert_eq!(of_128["blocks"], expected.occupancy(128, shared).unwrap().blocks);
-        assert!(rows.iter().any(|row| row["kernel"] == "cluster_and_predecode__v5_allen__wide"));
+#[test]
+fn every_module_and_every_rung_can_be_shown() {
+    let text = kernels(0, &["--unit", "all"]);
+    for what in [
+        "v4_allen (240 boards",
+        "v5_mep (216 boards",
+        "v5_allen_fused (216 boards",
+        "(rung0)",
+        "(rung6)",
+        "(32-bit sums)",
+        "sm_75",
+        "sm_100",
+    ] {
+        assert!(text.contains(what), "{what}");
     }
-
-    #[test]
-    fn every_module_and_every_rung_can_be_shown() {
-        let text = kernels(0, &["--unit", "all"]);
-        for what in [
-            "v4_allen (240 boards",
-            "v5_mep (216 boards",
-            "v5_allen_fused (216 boards",
-            "(rung0)",
-            "(rung6)",
-            "(32-bit sums)",
-            "sm_75",
-            "sm_100",
-        ] {
-            assert!(text.contains(what), "{what}");
-        }
-        kernels(2, &["--unit", "v6_allen"]);
-    }
+    kernels(2, &["--unit", "v6_allen"]);
 }

@@ -1,14 +1,14 @@
-//! A faulty block with a fault: everything goes on to the executor's block, but for one thing.
+//! A block of the executor with one fault, for kernels that must be caught.
 
 use std::cell::Cell;
 use std::panic::Location;
 
+use simt::executor::{Fault, Violation};
 use simt::{AtomicScalar, Block, FULL_MASK, Global, GlobalMut, NonEmpty, Plain, Scalar, Shared, Shuffle, Update};
 
-/// What is wrong with a faulty block.
+/// Fault of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Nothing.
     None,
     /// The n-th block barrier that a thread comes to, from 0, is not there.
     NoBarrier(u32),
@@ -22,6 +22,11 @@ pub enum Bug {
     ActiveShuffleMask,
     /// A block takes its number where it should take a ticket.
     NumberForTicket,
+}
+
+/// Returns true if nothing orders two accesses to memory, or a read and the write before it.
+pub fn is_race(violation: &Violation) -> bool {
+    matches!(violation.fault, Fault::Race { .. } | Fault::UnwrittenShared { .. })
 }
 
 pub struct Faulty<'a, B> {

@@ -17,13 +17,12 @@ use ut_kernels::report::N_COUNTS;
 use ut_kernels::switches::{Layout, Switches};
 
 use super::{Bug, Faulty, view};
-use crate::suite::events::{Bank, allen_batch, mep_batch, v5_payload};
+use crate::suite::events::{allen_batch, mep_batch, tables_in, v5, v5_payload};
 
 /// Room for all strips of an event, and for few.
 pub const ROOMY: u32 = 4096;
 pub const WINDOWS: u32 = 512;
 
-/// Threads of a block.
 const THREADS: u32 = 64;
 
 /// Hits, offsets, reports and status as kernels write them.
@@ -38,7 +37,7 @@ fn written<'a>(
     Written { hits, offsets, report, status: executor.writable(status) }
 }
 
-/// Where a bug is planted.
+/// Kernel that has the bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum In {
     Gathering,
@@ -110,8 +109,7 @@ impl FusedSetup {
         grouping: Grouping,
         strip: fn(u16) -> u16,
     ) -> Self {
-        let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, grouping).expect("a sound detector");
+        let tables = tables_in(BankVersion::V5, grouping);
         let n_boards = tables.boards().n_boards();
         let event = |event: usize| {
             let first = if layout == Layout::Allen { event } else { 0 };
@@ -124,8 +122,7 @@ impl FusedSetup {
                     let n = factor * ((board * 5 + lane * 3 + event) % 9);
                     (0..n as u16).map(|i| (strip(i) + lane as u16, 5)).collect()
                 };
-                let payload = v5_payload(&std::array::from_fn(lane));
-                Bank { kind: 66, version: 4, source_id: board as u16, payload }
+                v5(board as u16, &v5_payload(&std::array::from_fn(lane)))
             };
             boards.map(bank).take(n_boards).collect::<Vec<_>>()
         };
@@ -141,8 +138,7 @@ impl FusedSetup {
         Self { tables, ranks, batch, layout, selected, left, left_groups, resident, ids, offsets, report, status }
     }
 
-    /// All launches, the first kernel with `bug`, with `strips` in a window and room for `capacity` hits. Gives what that
-    /// kernel did.
+    /// Launches all kernels, `fused` with `bug`, a window of `strips` and room for `capacity` hits. Returns the counts of `fused`.
     pub fn run(&mut self, seed: u64, bug: Bug, strips: u32, capacity: usize) -> Result<LaunchStats, Violation> {
         self.run_with(seed, bug, In::Fused, strips, capacity)
     }
@@ -162,7 +158,7 @@ impl FusedSetup {
         })
     }
 
-    /// The same with the bug in any kernel, and what that did.
+    /// [`run`](Self::run) with the bug in the kernel `place`, whose counts are returned.
     pub fn run_with(
         &mut self,
         seed: u64,
@@ -174,7 +170,7 @@ impl FusedSetup {
         self.run_in(&mut Executor::new(seed), bug, place, strips, capacity)
     }
 
-    /// The same in an executor.
+    /// [`run_with`](Self::run_with) in a given executor.
     pub fn run_in(
         &mut self,
         executor: &mut Executor,

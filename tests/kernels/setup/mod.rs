@@ -3,12 +3,12 @@
 mod faulty;
 pub mod fused;
 
-pub use faulty::{Bug, Faulty};
+pub use faulty::{Bug, Faulty, is_race};
 
 use simt::executor::{Executor, Violation};
 use simt::{Global, Kernel};
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{DetectorTables, EventBatch, Grouping};
+use ut_decoding::{DetectorTables, EventBatch};
 use ut_kernels::allen::cluster_and_predecode::{
     ClusterAndPredecode, ClusterInput, ClusterOutput, cluster_and_predecode_shared_bytes,
 };
@@ -21,7 +21,7 @@ use ut_kernels::report::N_COUNTS;
 use ut_kernels::switches::{Layout, Switches};
 use ut_kernels::tables::Tables;
 
-use crate::suite::events::{Bank, allen_batch, v5_payload};
+use crate::suite::events::{allen_batch, tables, v5, v5_payload};
 
 /// One event on a synthetic detector, and what the kernels make of it.
 pub struct Setup {
@@ -31,13 +31,13 @@ pub struct Setup {
     pub n_items: Vec<u32>,
     pub strip_counts: Vec<u32>,
     pub report: Vec<u32>,
-    /// What `cluster` makes.
+    /// Output of `cluster`, up to `status`.
     pub clusters: Vec<Cluster>,
     pub cluster_counts: Vec<u32>,
     pub status: u32,
 }
 
-/// What `clusters` holds where nothing was written.
+/// Element of `clusters` to which no kernel wrote.
 pub const NO_CLUSTER: Cluster = Cluster { position: u32::MAX, weight: u16::MAX, slot: u16::MAX };
 
 pub const SWITCHES: Switches = Switches::production(BankVersion::V5, Layout::Allen);
@@ -60,21 +60,17 @@ impl Setup {
     /// Hits of several sizes on every lane of most boards. The last bank's last row is full: what lies behind its last
     /// hit is the end of the batch.
     pub fn new() -> Self {
-        let (boards, geometry) = ut_decoding::synth::detector(BankVersion::V5, 1);
-        let tables = DetectorTables::new(boards, geometry, Grouping::YRows).expect("a sound detector");
+        let tables = tables(BankVersion::V5);
         let n_slots = tables.slots().len();
         let last_board = n_slots / LANES_PER_BOARD - 1;
-        let event: Vec<Bank> = (0..=last_board)
-            .filter(|board| board % 7 != 3 || *board == last_board)
-            .map(|board| {
-                let lane = |lane: usize| {
-                    let n = if board == last_board { 2 } else { (board * 5 + lane * 3) % 9 };
-                    (0..n as u16).map(|i| (3 * i + lane as u16, 5)).collect()
-                };
-                let payload = v5_payload(&std::array::from_fn(lane));
-                Bank { kind: 66, version: 4, source_id: board as u16, payload }
-            })
-            .collect();
+        let bank = |board: usize| {
+            let lane = |lane: usize| {
+                let n = if board == last_board { 2 } else { (board * 5 + lane * 3) % 9 };
+                (0..n as u16).map(|i| (3 * i + lane as u16, 5)).collect()
+            };
+            v5(board as u16, &v5_payload(&std::array::from_fn(lane)))
+        };
+        let event = (0..=last_board).filter(|board| board % 7 != 3 || *board == last_board).map(bank).collect();
         Self {
             batch: allen_batch(&[event]),
             items: vec![0; n_slots],
@@ -118,17 +114,16 @@ impl Setup {
             .map(|_| ())
     }
 
-    /// Strips that `count` found.
     pub fn n_strips(&self) -> usize {
         self.strip_counts.iter().sum::<u32>() as usize
     }
 
-    /// After `count`: room for all strips.
+    /// Clusters the strips that `count` found, with room for all of them.
     pub fn cluster(&mut self, seed: u64, bug: Bug) -> Result<(), Violation> {
         self.cluster_into(self.n_strips(), seed, bug)
     }
 
-    /// After `count`: room for so many.
+    /// Clusters the strips that `count` found, with room for `capacity` clusters.
     pub fn cluster_into(&mut self, capacity: usize, seed: u64, bug: Bug) -> Result<(), Violation> {
         let mut executor = Executor::new(seed);
         let tables = Self::tables(&self.tables);

@@ -26,9 +26,9 @@ pub struct Chains {
     lanes: Vec<Lane>,
     /// By byte of shared memory.
     shared: Vec<u32>,
-    /// The longest of a load so far.
+    /// Longest chain of a load so far.
     longest: u32,
-    /// The same up to the last barrier.
+    /// Longest chain of a load before the last barrier.
     longest_at_barrier: u32,
 }
 

@@ -1,16 +1,14 @@
 //! A machine that runs PTX on the CPU, slowly: as much of the language as the committed kernels use.
 //!
-//! What the executor proves of the kernels' source, this proves of what the compiler made of it, and of the way from
-//! the host's argument structs to the entries' parameters: addresses, offsets, widths, clamps, masks, branches. Lanes
-//! run one by one, each until it comes to a barrier or collective; that one is done when all lanes of its mask wait
-//! there with the same mask, as independent thread scheduling allows. Anything that hardware leaves undefined, and any
-//! access outside an allocation or not aligned to its size, is a panic that quotes the line.
+//! The executor tests the kernels' source; this machine tests the compiler's output, and the way from the host's argument
+//! structs to the entries' parameters. Lanes run one by one, each until it comes to a barrier or collective, which is done
+//! when all lanes of its mask wait there with the same mask. Anything that hardware leaves undefined, and any access outside
+//! an allocation or not aligned to its size, is a panic that quotes the line.
 //!
-//! On demand the instructions are counted that warps issue, by two rules. If lanes that part meet again at once: between
-//! two collectives each instruction as often as the lane that does it most often. If they meet at the post-dominator
-//! (`reconvergence.rs`): what a GPU issues is between the two. With them are counted the critical path (between two barriers of a block, the most that one of its warps issues), the
-//! bank conflicts of shared memory, the sectors of global memory, and how many of its loads wait for one another
-//! (`chains.rs`).
+//! On demand it counts the instructions that warps issue, by two rules between which a GPU lies: lanes that part meet again at
+//! once (between two collectives each instruction counts as often as the lane that does it most often), or at the
+//! post-dominator (`reconvergence.rs`). It also counts the critical path (the most that one warp issues between two barriers),
+//! bank conflicts, sectors of global memory, and chains of loads (`chains.rs`).
 
 mod bytes;
 mod chains;
@@ -75,7 +73,7 @@ impl Program {
         Self { entries: parse::entries(text) }
     }
 
-    /// Sizes of the parameters of an entry, if there is such a one.
+    /// Sizes of the parameters of an entry; `None`: there is no such entry.
     pub fn parameters(&self, name: &str) -> Option<&[usize]> {
         self.entries.get(name).map(|entry| entry.parameters.as_slice())
     }
@@ -87,8 +85,8 @@ impl Program {
         entry.code.iter().map(|of| of.line.as_str()).zip(issued.iter().copied()).collect()
     }
 
-    /// Runs an entry to its end. `arguments` are the bytes of each parameter. Gives what the warps issue, block by block in
-    /// the order in which they ran, if that is to be counted.
+    /// Runs an entry to its end; `arguments` are the bytes of each parameter. Returns the counts of each block, in the order
+    /// in which the blocks ran: of barriers alone unless the launch counts.
     pub fn launch(&self, memory: &mut Memory, name: &str, launch: Launch, arguments: &[Vec<u8>]) -> Vec<Counts> {
         self.launch_rows(memory, name, launch, launch.grid, arguments)
     }
@@ -406,7 +404,7 @@ impl Block<'_> {
         }
     }
 
-    /// Notes an access of a lane, if that is wanted.
+    /// Notes an access of a lane, if accesses are counted.
     fn touch(&mut self, lane: usize, space: Space, writes: bool, address: u64, bytes: usize) {
         if !self.launch.counts {
             return;
@@ -415,7 +413,7 @@ impl Block<'_> {
             Space::Global => Where::Global { writes },
             Space::Shared => Where::Shared,
         };
-        // It was counted before it is done.
+        // `done` counts an instruction before it is executed.
         let pc = self.lanes[lane].pc;
         let visit = self.lanes[lane].done[pc];
         self.accesses[lane / 32].add(at, pc, visit, lane % 32, address, bytes);
@@ -438,7 +436,7 @@ impl Block<'_> {
         true
     }
 
-    /// Does every collective of a warp of whose mask all lanes are there. Gives whether there was one.
+    /// Does every collective of a warp whose lanes are all there; returns true if there was one.
     fn warp_collectives(&mut self, warp: usize) -> bool {
         let mut any = false;
         for first in 32 * warp..32 * warp + 32 {

@@ -133,7 +133,7 @@ impl Memory {
     /// `size` bytes for a kernel to touch.
     ///
     /// # Errors
-    /// What is wrong with that.
+    /// If they are outside of an allocation, or the touch is forbidden.
     pub(crate) fn bytes(&mut self, address: u64, size: usize, touch: Touch) -> Result<&mut [u8], &'static str> {
         let launch = self.launch;
         let (Allocation { bytes, writable, touched, launch: last, len }, start) = self.find(address, size)?;

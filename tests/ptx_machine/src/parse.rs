@@ -83,7 +83,7 @@ pub enum Op {
     Reverse,
     Shl,
     Shr,
-    /// Of two words as one: left or right, and whether the distance is taken modulo 32.
+    /// Shift of two words as one: true to the left; true if the distance is taken modulo 32.
     FunnelShift(bool, bool),
     BitField,
     InsertBits,
@@ -101,7 +101,7 @@ pub enum Op {
     FloatToFloat(u32),
     Float(Float),
     Compare(Cmp),
-    /// Of floats, and what it is if one of them is not a number.
+    /// Comparison of floats, with its result if one of them is not a number.
     CompareFloat(Cmp, bool),
     /// Test that both floats are numbers, or that one is not.
     AreNumbers(bool),
@@ -195,8 +195,7 @@ pub enum Kind {
         parameter: usize,
         offset: usize,
     },
-    /// `read_only`: through the read-only cache.
-    /// With several registers: as many values side by side.
+    /// `read_only`: through the read-only cache. Several registers take as many values side by side.
     Load {
         space: Space,
         read_only: bool,
@@ -402,7 +401,7 @@ impl Parser {
     fn kind(&mut self, name: &str, operands: &[&str], line: &str) -> Kind {
         let parts: Vec<_> = name.split('.').collect();
         let ty = || Type::of(parts.last().expect("a type"));
-        // What is relaxed is global: no other words are shared between blocks.
+        // Relaxed accesses are global: blocks share no other words.
         let space = || if parts[1] == "shared" { Space::Shared } else { Space::Global };
         match (parts[0], parts.get(1).copied().unwrap_or("")) {
             ("bra", _) => Kind::Branch(self.target(operands[0])),

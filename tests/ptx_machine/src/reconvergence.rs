@@ -1,9 +1,7 @@
 //! Instructions that a warp issues if lanes that part at a branch meet again at its immediate post-dominator: the first
-//! block that all
-//! ways from the branch to the end pass.
+//! block that all ways from the branch to the end pass.
 //!
-//! A GPU without independent scheduling of lanes works like this. Newer ones may let lanes meet earlier, as the counts of
-//! the warp's collectives have it: the truth lies between the two.
+//! A GPU without independent scheduling of lanes works like this; newer ones may let lanes meet earlier.
 
 use super::parse::{Instruction, Kind};
 
