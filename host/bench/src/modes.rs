@@ -11,7 +11,7 @@ use super::timing::{Contents, Job, Variant};
 use ut_data::detector::DetectorTables;
 use ut_data::input::EventBatch;
 use ut_data::named;
-use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, GraphUse, PinnedBatch, ResidentBatch};
+use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, PinnedBatch, ResidentBatch};
 use ut_decoders::ptx::Kernel;
 use ut_decoders::{DecodeError, DecodeOptions};
 
@@ -149,17 +149,6 @@ impl OnGpu<'_> {
         };
         let job = Streaming { decoder, way, hits: contents.hits as usize };
         Ok(Variant::of(vec![Box::new(job)], contents))
-    }
-
-    /// Returns the use of graphs over some passes, if the kernels of the first batch are launched as one.
-    pub fn graph_use(&self) -> Result<Option<GraphUse>, DecodeError> {
-        const PASSES: usize = 4;
-        let Some(first) = self.sample.batches.first().filter(|_| self.config.launch.graph()) else { return Ok(None) };
-        let mut decoder =
-            CudaDecoder::new(self.tables, self.options, CudaConfig { streams: 1, ..self.config.clone() })?;
-        let batch = decoder.upload(first.view())?;
-        decoder.decode_all_and_leave((0..PASSES).map(|_| &batch), |_| Ok(()))?;
-        Ok(decoder.device().graph_use().cloned())
     }
 
     /// Measures the time of each kernel, by the device's own clock, over `passes` passes with one batch in flight, after a

@@ -10,7 +10,7 @@ use super::sample::{Expected, Sample};
 use super::timing::{Contents, Variant, measure};
 use ut_data::detector::DetectorTables;
 use ut_data::input::EventBatch;
-use ut_decoders::cuda::{CudaConfig, GraphUse};
+use ut_decoders::cuda::CudaConfig;
 use ut_decoders::{Backend, Count, DecodeError, DecodeOptions, Parameters};
 
 const KERNEL_PASSES: usize = 10;
@@ -100,9 +100,6 @@ pub struct Throughput {
     /// On a GPU, the kernels by name, by the device's own clock, on one stream.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelTime>,
-    /// On a GPU, where the kernels of a batch are to be launched as a graph: what came of it over some passes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub graphs: Option<GraphUse>,
     /// Digest of all hits and counters of a pass ([`Digest`](super::Digest)): the same wherever the same is decoded.
     /// Empty in results of versions that did not have it.
     #[serde(default)]
@@ -116,7 +113,6 @@ struct Contestant<'a> {
     variants: usize,
     modes: &'static [Mode],
     kernels: Vec<KernelTime>,
-    graphs: Option<GraphUse>,
 }
 
 impl Contestant<'_> {
@@ -167,7 +163,6 @@ impl Contestant<'_> {
             plain_events_per_second: plain,
             modes: modes.collect(),
             kernels: self.kernels,
-            graphs: self.graphs,
             digest: variant.contents.digest.to_string(),
         })
     }
@@ -200,8 +195,8 @@ pub fn run(
             for variant in gpu.modes(Some(expected))?.map_err(wrong)? {
                 variants.push(variant.warmed()?);
             }
-            let (kernels, graphs) = (gpu.kernel_times(KERNEL_PASSES)?, gpu.graph_use()?);
-            contestants.push(Contestant { sample, variants: Mode::ALL.len(), modes: &Mode::ALL, kernels, graphs });
+            let kernels = gpu.kernel_times(KERNEL_PASSES)?;
+            contestants.push(Contestant { sample, variants: Mode::ALL.len(), modes: &Mode::ALL, kernels });
         } else {
             let decoder = || backend.decoder_with(tables, options, &config);
             let which: &[bool] = if clusters { &[false, true] } else { &[false] };
@@ -209,8 +204,7 @@ pub fn run(
                 let variant = Variant::checked(sample, tables, threads, decoder, clusters, Some(expected))?;
                 variants.push(variant.map_err(wrong)?.warmed()?);
             }
-            let (kernels, graphs) = (Vec::new(), None);
-            contestants.push(Contestant { sample, variants: which.len(), modes: &[], kernels, graphs });
+            contestants.push(Contestant { sample, variants: which.len(), modes: &[], kernels: Vec::new() });
         }
     }
     let rates = measure(&mut variants, duration, tick)?;

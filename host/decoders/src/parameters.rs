@@ -81,8 +81,6 @@ parameters! {
         "registers that the driver's compiler may give a thread of all kernels but fused_others; 0: as many as it likes";
     carve_out_word "fused.carve_out", 0, 100, 1, 0, &[0, 1, 58, 72, 100],
         "share of shared memory that the fused kernel asks for, %, the rest being L1 cache; 0: what its resident blocks need; 1: what the driver takes by itself";
-    graphs "cuda.graph", 0, 1, 1, 0, &[0, 1],
-        "1: launch the kernels of a batch as a CUDA graph, where they are the same as before; 0: one by one";
     // How a decoder is fed.
     pub batch "batch", 1, 1 << 20, 1, 256, &[32, 64, 128, 256, 512, 1024, 2048, 4096], "events of a batch";
     layout_word "layout", 0, 1, 1, 0, &[0, 1], "layout of a batch: allen (event by event) or mep (bank by bank)";
@@ -257,11 +255,6 @@ impl Parameters {
         }
     }
 
-    /// Returns true if the kernels of a batch are launched as a CUDA graph.
-    pub const fn graph(&self) -> bool {
-        self.graphs() != 0
-    }
-
     /// Kernels of a backend that runs some.
     pub const fn pipeline(&self) -> Pipeline {
         Pipeline::ALL[self.pipeline_word() as usize]
@@ -310,7 +303,7 @@ impl Parameters {
         self.put(Place::threads, n as u32).put(Place::streams, n as u32)
     }
 
-    /// The same with the chunks, launches, registers and graphs of `tuned`. Threads, vector instructions, kernels and batches
+    /// The same with the chunks, launches and registers of `tuned`. Threads, vector instructions, kernels and batches
     /// stay.
     #[must_use]
     pub fn tuned(mut self, tuned: &Self) -> Self {
@@ -465,9 +458,10 @@ mod tests {
     #[test]
     fn tuned_values_leave_threads_instructions_kernels_and_batches_as_they_are() {
         let by_hand = Parameters::default().with(Backend::Cpu, "batch=3,simd=scalar,cpu.threads=5").unwrap();
-        let tuned = Parameters::default().with(Backend::Cuda, "streams=1,sort.run=64,graph=1,pipeline=fused").unwrap();
+        let tuned =
+            Parameters::default().with(Backend::Cuda, "streams=1,sort.run=64,registers=48,pipeline=fused").unwrap();
         let both = by_hand.tuned(&tuned.with(Backend::Cpu, "batch=7,chunk=3,threads=9").unwrap());
-        assert_eq!((both.sort_run(), both.graph(), both.cpu_chunk()), (64, true, 3));
+        assert_eq!((both.sort_run(), both.registers(), both.cpu_chunk()), (64, 48, 3));
         assert_eq!((both.cpu().threads, both.cpu().simd, both.batch()), (5, Simd::Scalar, 3));
         assert_eq!((both.pipeline(), both.decoders(Backend::Cuda)), (Pipeline::Allen, 3));
     }

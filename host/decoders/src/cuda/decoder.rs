@@ -35,7 +35,7 @@ pub struct Capacity {
 pub struct CudaConfig {
     /// GPU of [`CudaDecoder::new`](super::CudaDecoder::new), numbered from 0.
     pub ordinal: usize,
-    /// Block shapes and other launch parameters, limit of registers, carve-out and graphs among them.
+    /// Block shapes and other launch parameters, limit of registers and carve-out among them.
     pub launch: Parameters,
     /// Batches that can be in flight; at least 1.
     pub streams: usize,

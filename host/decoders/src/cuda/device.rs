@@ -38,7 +38,7 @@ impl<'a> Argument<'a> {
 
 /// Rows of a copy: `n` of `width` bytes each, which begin `host` bytes apart in the host's memory and `device` bytes
 /// apart in the device's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Rows {
     /// Number of elements.
     pub n: usize,
@@ -87,7 +87,6 @@ pub struct TransferBytes {
 ///   more.
 /// - Safe calls with a stream of another device are errors.
 /// - [`owns`](Self::owns) is true only of memory that kernels and copies on this device's streams can reach.
-/// - What [`submit_capturable`](Self::submit_capturable) puts on the stream is what `work` puts there, once.
 pub unsafe trait Device: Send {
     /// A piece of its memory, given back when dropped.
     type Memory: Send + Sync;
@@ -168,25 +167,6 @@ pub unsafe trait Device: Send {
         shape: Shape,
         arguments: &[Argument<'_>],
     ) -> Result<(), DecodeError>;
-
-    /// Puts `work` on the stream, which is likely to be put there again: a device may make one launch of it.
-    ///
-    /// # Safety
-    /// - `stream` is this device's, and `work` puts on it launches, words set to 0 and copies from the device, and nothing
-    ///   else on any stream. It does the same when it is called twice.
-    /// - What those calls ask for holds until the stream is synchronised after this returns: `work` may be called before
-    ///   anything is put on the stream.
-    unsafe fn submit_capturable(
-        &mut self,
-        stream: &Self::Stream,
-        work: &dyn Fn(&mut Self) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError>
-    where
-        Self: Sized,
-    {
-        let _ = stream;
-        work(self)
-    }
 
     /// Marks the place that the stream has come to.
     fn record(&mut self, stream: &Self::Stream) -> Result<Self::Event, DecodeError>;

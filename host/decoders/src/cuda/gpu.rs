@@ -6,8 +6,8 @@ use std::sync::Arc;
 use simt::WARP_SIZE;
 
 use super::device::{Argument, Device, MAX_ARGUMENTS, Rows};
-use super::driver::{self, ANY_CARVE_OUT, Attributes, CallError, Calls, Context, CudaEvent, CudaHost, CudaMemory};
-use super::driver::{CudaStream, Function, GraphUse, Graphs, Handle, Next};
+use super::driver::{self, ANY_CARVE_OUT, Attributes, CallError, Context, CudaEvent, CudaHost, CudaMemory};
+use super::driver::{CudaStream, Function, Handle};
 use super::start::{Gpu, StartError, choose};
 use crate::occupancy::{Architecture, Launch};
 use crate::parameters::CarveOut;
@@ -26,7 +26,6 @@ pub struct CudaDevice {
     /// Entries that were launched.
     functions: Vec<Known>,
     timed: Option<Vec<(Kernel, CudaEvent, CudaEvent)>>,
-    graphs: Option<Graphs>,
     context: Arc<Context>,
 }
 
@@ -52,8 +51,7 @@ impl CudaDevice {
             Some(Architecture { name: "this GPU", warps: threads? / WARP_SIZE, blocks: blocks?, shared: shared? })
         })();
         let carve_out = CarveOut::default();
-        let (functions, timed, graphs) = (Vec::new(), None, None);
-        Ok(Self { gpu, registers, carve_out, multiprocessor, functions, timed, graphs, context })
+        Ok(Self { gpu, registers, carve_out, multiprocessor, functions: Vec::new(), timed: None, context })
     }
 
     /// Sets how the fused kernel's memory is divided. It is set before a decoder has the device.
@@ -67,24 +65,9 @@ impl CudaDevice {
         &self.context
     }
 
-    /// Launches what is put on a stream again and again as a CUDA graph, if `on`. It is set before a decoder has the device,
-    /// since it must not change while a batch is in flight.
-    pub fn with_graphs(mut self, on: bool) -> Result<Self, DecodeError> {
-        if on {
-            driver::require("launch kernels as graphs", &driver::FOR_GRAPHS)?;
-        }
-        self.graphs = on.then(|| Graphs::new(Arc::clone(&self.context)));
-        Ok(self)
-    }
-
     /// Returns the GPU.
     pub const fn gpu(&self) -> &Gpu {
         &self.gpu
-    }
-
-    /// Returns the use of graphs so far, if they are used.
-    pub fn graph_use(&self) -> Option<&GraphUse> {
-        self.graphs.as_ref().map(Graphs::used)
     }
 
     /// Begins or ends timing each kernel, which costs a little itself. Kernels of several streams that run at the same
@@ -104,11 +87,6 @@ impl CudaDevice {
     pub(super) fn compile(&self, unit: Unit, kernel: Kernel) -> Result<(), DecodeError> {
         self.context.function(unit, self.registers, &kernel.entry(unit.name), 0)?;
         Ok(())
-    }
-
-    /// Returns the recorder if calls are recorded rather than made.
-    fn noted(&mut self) -> Option<&mut Calls> {
-        self.graphs.as_mut().and_then(Graphs::noted)
     }
 
     /// The entry that is to be launched with these arguments in blocks of this shape.
@@ -183,8 +161,6 @@ impl CudaDevice {
 //   portable, so that every context's streams can copy from and to it.
 // - `cuStreamSynchronize` succeeds when the stream is done, and not before.
 // - `owns` compares contexts. Memory keeps its context, so that a handle is not given to another context meanwhile.
-// - `submit_capturable` launches a graph of the calls that it noted with their addresses and arguments, or calls `work`
-//   with calls going to the driver, and one of the two only.
 unsafe impl Device for CudaDevice {
     type Memory = CudaMemory;
     type Host = CudaHost;
@@ -231,10 +207,6 @@ unsafe impl Device for CudaDevice {
     }
 
     unsafe fn zero(&mut self, stream: &CudaStream, at: u64, words: usize) -> Result<(), DecodeError> {
-        if let Some(calls) = self.noted() {
-            calls.zero(at, words);
-            return Ok(());
-        }
         // SAFETY: `Device::zero` asks the caller for what `CudaStream::zero` asks for: aligned words that are there until
         // the stream has done this.
         Ok(unsafe { stream.zero(at, words) }?)
@@ -242,10 +214,6 @@ unsafe impl Device for CudaDevice {
 
     unsafe fn read(&mut self, stream: &CudaStream, from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError> {
         if rows.n == 0 || rows.width == 0 {
-            return Ok(());
-        }
-        if let Some(calls) = self.noted() {
-            calls.read(from, to, rows);
             return Ok(());
         }
         // SAFETY: `Device::read` asks the caller for what `CudaStream::read` asks for: both sides are there, and the host's
@@ -263,10 +231,6 @@ unsafe impl Device for CudaDevice {
         arguments: &[Argument<'_>],
     ) -> Result<(), DecodeError> {
         let function = self.function(unit, kernel, variant, shape, arguments)?;
-        if let Some(calls) = self.noted() {
-            calls.launch(function, shape, arguments);
-            return Ok(());
-        }
         let start = self.timed.is_some().then(|| stream.record()).transpose()?;
         let mut pointers: [*mut c_void; MAX_ARGUMENTS] = [std::ptr::null_mut(); MAX_ARGUMENTS];
         for (pointer, argument) in pointers.iter_mut().zip(arguments) {
@@ -279,46 +243,11 @@ unsafe impl Device for CudaDevice {
             let message = format!("{} of {shape:?}: {}", kernel.name(), error.message);
             CallError { message, ..error }
         })?;
-        if let Some(graphs) = &mut self.graphs {
-            graphs.launched()?;
-        }
         if let Some(start) = start {
             let end = stream.record()?;
             self.timed.get_or_insert_default().push((kernel, start, end));
         }
         Ok(())
-    }
-
-    unsafe fn submit_capturable(
-        &mut self,
-        stream: &CudaStream,
-        work: &dyn Fn(&mut Self) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
-        // Events between the kernels, by which they are timed, cannot be in a graph.
-        let Some(graphs) = self.graphs.as_mut().filter(|graphs| graphs.are_made() && self.timed.is_none()) else {
-            return work(self);
-        };
-        graphs.note();
-        let noted = work(self);
-        let Some(graphs) = &mut self.graphs else { return noted };
-        graphs.note_no_more();
-        noted?;
-        // SAFETY: the noted calls are those of `work`, and the caller of `submit_capturable` keeps what they ask for until
-        // the stream is synchronised after this returns.
-        match unsafe { graphs.replay(stream) }? {
-            Next::Nothing => return Ok(()),
-            Next::Record if graphs.begin(stream) => {
-                let made = work(self);
-                let Some(graphs) = &mut self.graphs else { return made };
-                // SAFETY: the captured calls are those of `work`: what they ask for is there until the stream is
-                // synchronised after this returns.
-                if unsafe { graphs.end(stream, made) }? {
-                    return Ok(());
-                }
-            }
-            Next::Record | Next::Make => (),
-        }
-        work(self)
     }
 
     fn record(&mut self, stream: &CudaStream) -> Result<CudaEvent, DecodeError> {

@@ -38,7 +38,7 @@ mod work;
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 pub use decoder::{Capacity, CudaConfig, DEFAULT_STREAMS, DeviceDecoder, Ticket};
 pub use device::{Argument, Device, Rows, TransferBytes};
-pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream, GraphUse};
+pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream};
 pub use facts::{Compiled, Facts};
 pub use gpu::CudaDevice;
 pub use identity::{GpuIdentity, identify};
@@ -62,7 +62,7 @@ impl CudaDecoder {
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
         let launch = config.launch;
         let device = CudaDevice::new(config.ordinal, launch.registers())?.with_carve_out(launch.carve_out());
-        Self::on("cuda", device.with_graphs(launch.graph())?, tables, options, config)
+        Self::on("cuda", device, tables, options, config)
     }
 
     /// Begins or ends timing each kernel: see [`CudaDevice::time_kernels`].

@@ -202,11 +202,9 @@ impl<D: Device> BatchStream<D> {
         batch: &DeviceBatch,
     ) -> Result<(), DecodeError> {
         self.dirty = true;
-        // SAFETY:
-        // - `kernels` puts launches and cleared words on this stream, the same each time.
-        // - The buffers have been reserved for this plan and batch before, and buffers only grow; the batch can be read
-        //   until the stream was waited for, as the caller says, and this is not dropped before.
-        unsafe { device.submit_capturable(&self.queue, &|device| self.kernels(device, setup, plan, batch)) }
+        // SAFETY: the buffers have been reserved for this plan and batch before, and buffers only grow; the batch can be
+        // read until the stream was waited for, as the caller says, and this is not dropped before.
+        unsafe { self.kernels(device, setup, plan, batch) }
     }
 
     /// # Safety
@@ -344,18 +342,13 @@ impl<D: Device> BatchStream<D> {
         let bytes = (results.words() - first) * WORD;
         assert!(results.words() * WORD <= self.results.bytes());
         self.read += bytes as u64;
+        // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says.
+        unsafe { self.kernels(device, setup, plan, batch) }?;
         // SAFETY: within the results, checked above.
         let to = unsafe { self.results.start().add(first * WORD) };
-        let work = |device: &mut D| {
-            // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says.
-            unsafe { self.kernels(device, setup, plan, batch) }?;
-            // SAFETY: both sides of the results are reserved for the plan, and live until the stream was waited for;
-            // the host does not look there before.
-            unsafe { device.read(&self.queue, self.output.result(first), to, Rows::one(bytes)) }
-        };
-        // SAFETY: `work` puts launches, cleared words and a copy from the device on this stream, the same each time;
-        // what they ask for holds until the stream was waited for, as each of them says.
-        unsafe { device.submit_capturable(&self.queue, &work) }?;
+        // SAFETY: both sides of the results are reserved for the plan, and live until the stream was waited for; the host
+        // does not look there before.
+        unsafe { device.read(&self.queue, self.output.result(first), to, Rows::one(bytes)) }?;
         // SAFETY: nothing was read of the hits that is looked at before the stream was waited for.
         unsafe { self.read_hits(device, 0, copied) }
     }

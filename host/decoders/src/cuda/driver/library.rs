@@ -58,20 +58,8 @@ const NEEDED: [&str; 39] = [
     "cuStreamWaitEvent",
 ];
 
-/// Functions that graphs call beside them.
-pub const FOR_GRAPHS: [&str; 8] = [
-    "cuGraphDestroy",
-    "cuGraphExecDestroy",
-    "cuGraphExecKernelNodeSetParams_v2",
-    "cuGraphInstantiateWithFlags",
-    "cuGraphLaunch",
-    "cuStreamBeginCapture_v2",
-    "cuStreamEndCapture",
-    "cuStreamGetCaptureInfo_v3",
-];
-
 /// Names the first of `functions` that the driver lacks: cudarc would panic when it is called.
-pub fn require(action: &'static str, functions: &[&str]) -> Result<(), CallError> {
+fn require(action: &'static str, functions: &[&str]) -> Result<(), CallError> {
     if !is_installed() {
         return Err(CallError::of_message(action, "libcuda cannot be opened".to_owned()));
     }
@@ -183,7 +171,6 @@ mod tests {
     fn every_function_that_is_called_is_asked_for_first() {
         let sources = [
             include_str!("context.rs"),
-            include_str!("graph.rs"),
             include_str!("library.rs"),
             include_str!("modules.rs"),
             include_str!("stream.rs"),
@@ -192,7 +179,7 @@ mod tests {
             let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
             format!("cu{}", &rest[..end])
         });
-        let known = |name: &str| NEEDED.contains(&name) || FOR_GRAPHS.contains(&name) || name == "cuDriverGetVersion";
+        let known = |name: &str| NEEDED.contains(&name) || name == "cuDriverGetVersion";
         let unknown: Vec<_> = names.filter(|name| name != "culib" && !known(name)).collect();
         assert_eq!(unknown, ["cu"], "(the one is this test's)");
     }

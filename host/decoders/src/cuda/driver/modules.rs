@@ -66,7 +66,7 @@ impl Function {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Handle(pub(super) sys::CUfunction);
 
 // SAFETY: the driver's handle, which any thread may use.

@@ -50,10 +50,6 @@ impl CudaStream {
         self.handle.cast()
     }
 
-    pub(super) const fn handle(&self) -> sys::CUstream {
-        self.handle
-    }
-
     pub(in super::super) fn is_of(&self, context: &Context) -> bool {
         self.context.handle() == context.handle()
     }
