@@ -18,12 +18,11 @@ use ut_data::DecodeError;
 /// A GPU.
 pub struct CudaDevice {
     gpu: Gpu,
-    /// Most registers of a thread that the driver's compiler may use; 0: as many as it likes.
+    /// Most registers of a thread that the driver's compiler may use; 0: no limit.
     registers: u32,
     carve_out: CarveOut,
     /// Limits of a multiprocessor, where the driver tells them.
     multiprocessor: Option<Architecture>,
-    /// Entries that were launched.
     functions: Vec<Known>,
     timed: Option<Vec<(Kernel, CudaEvent, CudaEvent)>>,
     context: Arc<Context>,
@@ -39,7 +38,7 @@ struct Known {
 }
 
 impl CudaDevice {
-    /// GPU `ordinal`; the driver may give a thread at most `registers` registers, 0 as many as it likes.
+    /// Opens GPU `ordinal`; the driver may give a thread at most `registers` registers, 0 as many as it likes.
     pub fn new(ordinal: usize, registers: u32) -> Result<Self, DecodeError> {
         let gpu = choose(ordinal)?;
         Self::with(gpu, Context::primary(ordinal)?, registers)
@@ -54,7 +53,7 @@ impl CudaDevice {
         Ok(Self { gpu, registers, carve_out, multiprocessor, functions: Vec::new(), timed: None, context })
     }
 
-    /// Sets how the fused kernel's memory is divided. It is set before a decoder has the device.
+    /// Sets how the fused kernel's memory is divided, before a decoder has the device.
     #[must_use]
     pub const fn with_carve_out(mut self, carve_out: CarveOut) -> Self {
         self.carve_out = carve_out;
@@ -70,26 +69,26 @@ impl CudaDevice {
         &self.gpu
     }
 
-    /// Begins or ends timing each kernel, which costs a little itself. Kernels of several streams that run at the same
-    /// time all take longer for it: time them with one batch in flight.
+    /// Begins or ends timing each kernel, which costs a little itself. Kernels of several streams slow each other down:
+    /// time them with one batch in flight.
     pub fn time_kernels(&mut self, on: bool) {
         self.timed = on.then(Vec::new);
     }
 
-    /// Milliseconds of each kernel since the last time, in the order of launch. Waits for those that are in flight.
+    /// Milliseconds of each kernel since the last call, in the order of launch. Waits for those in flight.
     pub fn take_times(&mut self) -> Result<Vec<(Kernel, f32)>, DecodeError> {
         let Some(timed) = &mut self.timed else { return Ok(Vec::new()) };
         let times = timed.drain(..).map(|(kernel, start, end)| Ok((kernel, start.elapsed_ms(&end)?)));
         Ok(times.collect::<Result<_, CallError>>()?)
     }
 
-    /// Compiles the kernels of a unit, of which this is one, unless they are compiled.
+    /// Compiles the unit of a kernel, unless that is done.
     pub(super) fn compile(&self, unit: Unit, kernel: Kernel) -> Result<(), DecodeError> {
         self.context.function(unit, self.registers, &kernel.entry(unit.name), 0)?;
         Ok(())
     }
 
-    /// The entry that is to be launched with these arguments in blocks of this shape.
+    /// Finds the entry for these arguments in blocks of this shape, and checks both.
     fn function(
         &mut self,
         unit: Unit,
@@ -98,7 +97,7 @@ impl CudaDevice {
         shape: Shape,
         arguments: &[Argument<'_>],
     ) -> Result<Handle, DecodeError> {
-        // (A launch allocates nothing: few functions, of few variants.)
+        // (A launch allocates nothing: there are few functions of few variants.)
         let is_it = |known: &Known| known.kernel == kernel && known.variant == variant;
         let found = self.functions.iter().position(|known| is_it(known) && known.shared_bytes >= shape.shared_bytes);
         let place = if let Some(place) = found {
@@ -133,7 +132,7 @@ impl CudaDevice {
         Ok(function.handle)
     }
 
-    /// Returns the carve-out that a kernel asks for: only the fused one keeps enough in shared memory for it to matter.
+    /// Carve-out to ask for: it matters only to the fused kernel, which keeps enough in shared memory.
     fn carve_out(&self, kernel: Kernel, function: &Function, shape: Shape) -> i32 {
         match (self.carve_out, self.multiprocessor) {
             (CarveOut::Percent(percent), _) if kernel == Kernel::Fused => i32::from(percent),
@@ -156,9 +155,9 @@ impl CudaDevice {
 }
 
 // SAFETY:
-// - `cuMemAlloc` and `cuMemHostAlloc` give at least as many bytes as are asked for, aligned to 256, apart from all others,
-//   until they are freed, which only `Drop` of `CudaMemory` and `CudaHost` does. The host's memory is zeroed first; it is
-//   portable, so that every context's streams can copy from and to it.
+// - `cuMemAlloc` and `cuMemHostAlloc` give at least as many bytes as are asked for, aligned to 256, apart from all
+//   others, until `Drop` of `CudaMemory` and `CudaHost` frees them. The host's memory is zeroed first, and portable, so
+//   that every context's streams can copy from and to it.
 // - `cuStreamSynchronize` succeeds when the stream is done, and not before.
 // - `owns` compares contexts. Memory keeps its context, so that a handle is not given to another context meanwhile.
 unsafe impl Device for CudaDevice {
@@ -207,8 +206,8 @@ unsafe impl Device for CudaDevice {
     }
 
     unsafe fn zero(&mut self, stream: &CudaStream, at: u64, words: usize) -> Result<(), DecodeError> {
-        // SAFETY: `Device::zero` asks the caller for what `CudaStream::zero` asks for: aligned words that are there until
-        // the stream has done this.
+        // SAFETY: `Device::zero` asks the caller for what `CudaStream::zero` asks for: aligned words that are there
+        // until the stream has done this.
         Ok(unsafe { stream.zero(at, words) }?)
     }
 
@@ -216,8 +215,8 @@ unsafe impl Device for CudaDevice {
         if rows.n == 0 || rows.width == 0 {
             return Ok(());
         }
-        // SAFETY: `Device::read` asks the caller for what `CudaStream::read` asks for: both sides are there, and the host's
-        // is left alone, until the stream has done this.
+        // SAFETY: `Device::read` asks the caller for what `CudaStream::read` asks for: both sides are there, and the
+        // host's is left alone, until the stream has done this.
         Ok(unsafe { stream.read(from, to, rows) }?)
     }
 

@@ -15,7 +15,7 @@ pub fn is_installed() -> bool {
     unsafe { sys::is_culib_present() }
 }
 
-/// Functions that decoding calls. Drivers that are new enough have them all; a library under the driver's name may not.
+/// Functions that decoding calls. New enough drivers have them all; a library under the driver's name may not.
 const NEEDED: [&str; 39] = [
     "cuCtxGetCurrent",
     "cuCtxGetDevice",
@@ -58,7 +58,7 @@ const NEEDED: [&str; 39] = [
     "cuStreamWaitEvent",
 ];
 
-/// Names the first of `functions` that the driver lacks: cudarc would panic when it is called.
+/// Requires `functions` of the driver, of which cudarc would panic when a missing one is called.
 fn require(action: &'static str, functions: &[&str]) -> Result<(), CallError> {
     if !is_installed() {
         return Err(CallError::of_message(action, "libcuda cannot be opened".to_owned()));
@@ -73,14 +73,14 @@ fn require(action: &'static str, functions: &[&str]) -> Result<(), CallError> {
     }
 }
 
-/// [Requires](require) what decoding calls; asked once.
+/// [Requires](require) the functions for decoding; looks once.
 fn require_all(action: &'static str) -> Result<(), CallError> {
     static FOUND: OnceLock<Result<(), CallError>> = OnceLock::new();
     let found = FOUND.get_or_init(|| require(action, &NEEDED));
     found.clone().map_err(|error| CallError { action, ..error })
 }
 
-/// The newest CUDA release that the driver knows: 1000 · major + 10 · minor.
+/// Newest CUDA release that the driver knows: 1000 · major + 10 · minor.
 pub fn version() -> Result<i32, CallError> {
     let action = "tell its version";
     require(action, &["cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"])?;
@@ -95,7 +95,7 @@ pub fn device_count() -> Result<usize, CallError> {
     require_all(action)?;
     match result::init().and_then(|()| result::device::get_count()) {
         Ok(n) => Ok(usize::try_from(n).unwrap_or(0)),
-        // Initialisation says so where there is a driver and no device.
+        // The answer of the initialisation where there is a driver and no device.
         Err(DriverError(CUresult::CUDA_ERROR_NO_DEVICE)) => Ok(0),
         Err(error) => Err(CallError::new(action, error.0)),
     }

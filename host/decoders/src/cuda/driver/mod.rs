@@ -1,5 +1,5 @@
-//! The CUDA driver, by the bindings of cudarc, whose types do not leave this folder: its next version changes nothing
-//! outside.
+//! Calls of the CUDA driver. Types of the bindings, cudarc, do not leave this folder: their next version changes
+//! nothing outside.
 //!
 //! - `error`: what the driver says when it refuses; `library`: what it tells of the machine;
 //! - `context`: a GPU's context, and the memory in it; `stream`: streams and events; `modules`: compiled kernels.
