@@ -30,8 +30,8 @@ const KERNEL_PASSES: usize = 10;
 /// A step of the table in Allen merge request !1663: the rate of Allen's sequence
 /// `trackmatching_veloscifi_and_utdecoding` on an RTX A5000, of which the decoding is a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Published {
-    /// Name of the added step.
     pub step: &'static str,
     /// Our rung that ends there; `None` before the ladder begins.
     pub rung: Option<&'static str>,

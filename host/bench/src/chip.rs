@@ -10,10 +10,10 @@ use ut_decoders::ptx::{Kernel, KernelUse, Resources, Unit};
 
 /// A kind of multiprocessor, with the resources that each compiled kernel uses.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Chip {
     /// Name: `sm_86`, or that of a GPU.
     pub name: String,
-    /// Resources of a multiprocessor.
     pub architecture: Architecture,
     kernels: Vec<KernelUse>,
 }

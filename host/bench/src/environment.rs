@@ -51,10 +51,9 @@ fn widen(range: &mut Option<[f64; 2]>, value: Option<f64>) {
 
 /// The link between host and GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Link {
-    /// Generation of PCI Express.
     pub generation: u32,
-    /// Number of lanes.
     pub width: u32,
 }
 

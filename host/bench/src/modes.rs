@@ -99,8 +99,8 @@ impl Job for Streaming {
 
 /// Time of the kernels of one name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct KernelTime {
-    /// Name of the kernel.
     pub kernel: String,
     /// Nanoseconds an event, over all launches of a pass.
     pub ns_per_event: Spread,

@@ -37,10 +37,9 @@ const GPU_STREAMS: [i64; 4] = [1, 2, 3, 4];
 
 /// A decoder: a backend, and the kernels of one that runs kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Subject {
-    /// The backend.
     pub backend: Backend,
-    /// Kernels.
     pub pipeline: Pipeline,
 }
 

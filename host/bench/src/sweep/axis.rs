@@ -17,8 +17,8 @@ const MAX_VALUES: usize = 10_000;
 
 /// An axis of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Axis {
-    /// Name of the parameter.
     pub name: String,
     /// Values, in order, without repetitions.
     pub values: Vec<u32>,

@@ -70,10 +70,9 @@ impl Limits<'_> {
 
 /// A combination that is not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Skipped {
-    /// The axes' values.
     pub values: Vec<u32>,
-    /// Why.
     pub reason: String,
 }
 

@@ -2,7 +2,6 @@
 
 use ut_data::input::{BatchView, Layout};
 
-/// One raw bank of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Bank<'a> {
     pub source_id: u32,

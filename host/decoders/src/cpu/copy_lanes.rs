@@ -120,7 +120,6 @@ struct LaneCopy<'a, S, const STRIDE: usize> {
     /// See [`Lanes`](super::scratch::Lanes).
     payloads: &'a [*const u8; 1 << 8],
     begins: &'a [u64; 1 << 8],
-    /// Bits of a hit word that go into the stream.
     mask: u32,
     /// Room for 255 words a connected lane, for [`END`], and `S::start` more.
     stream: *mut u32,
@@ -161,12 +160,10 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
         let (source, n, from) = unsafe { self.source(rank) };
         debug_assert!(n > 0);
         // SAFETY:
-        // - the first pair of hits is within the payload: stage 1 has compared the count with its size; the others
-        //   begin up to three STRIDEs later, and READ_AHEAD bytes behind the payload, eight times the largest STRIDE,
-        //   can be read;
+        // - the first pair of hits is in the payload: stage 1 compared count and size; up to three more STRIDEs can be
+        //   read, READ_AHEAD being eight times the largest;
         // - the direction of a source is 0 or `REVERSE`;
-        // - the words can be written: each connected lane has at most 255 hits and comes once, and the stream has room
-        //   for those of all and `S::start` more.
+        // - the stream has room for 255 hits of each connected lane, which comes once, and `S::start` more.
         unsafe {
             let to = self.stream.add(self.n_strips);
             self.s.copy_start::<STRIDE>(from, n, source.direction, self.mask, source.xor, to);
@@ -192,11 +189,10 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
         let place = first.wrapping_add(backwards.wrapping_mul(n.wrapping_sub(2 * first + size)));
         // SAFETY:
         // - `size` is as the method wants it, by this function's third precondition;
-        // - the pair of hit `first` is within the payload: stage 1 has compared the count with its size; and READ_AHEAD
-        //   bytes behind it, eight times the largest STRIDE, can be read;
+        // - the pair of hit `first` is in the payload, and READ_AHEAD bytes more can be read, as in `start`;
         // - the direction of a source is 0 or `REVERSE`;
-        // - `start` has put the lane at its start, by this function's second precondition, and counted its `n` words as
-        //   strips; `size` of them begin at `first`, or from the other end, at `n - first - size`.
+        // - `start` has given the lane `n` words, by this function's second precondition; `size` of them begin at
+        //   `first`, or from the other end, at `n - first - size`.
         unsafe {
             let (from, to) = (from.add(STRIDE / 2 * first), self.stream.add(start + place));
             self.s.copy_block::<STRIDE>(from, size, source.direction, self.mask, source.xor, to);

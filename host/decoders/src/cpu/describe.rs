@@ -42,8 +42,7 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
     let mut before = s.splat(0);
     let mut all_whole = u32::MAX;
     for i in (at..at + n).step_by(S::ELEMENTS) {
-        // SAFETY: both have a vector of words from the last cluster on, as asserted above: there are no more than
-        // strips.
+        // SAFETY: both have room for all strips and a vector, as asserted above; clusters are no more than strips.
         let (sums, last) = unsafe { (load_at(s, &clusters.strips, i), load_at(s, &clusters.last, i)) };
         let both = s.sub(sums, s.shift_in(before, sums));
         before = sums;

@@ -39,7 +39,6 @@ struct Found {
 /// Most hits that are kept between both steps, for all events of a chunk.
 const MAX_FOUND: usize = 1 << 16;
 
-/// Result of the first step for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub n_hits: usize,

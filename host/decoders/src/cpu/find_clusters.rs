@@ -122,7 +122,6 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
     Ok(())
 }
 
-/// Clusters that [`cluster`] found in an event.
 struct Found {
     /// Clusters, behind those of the chunk, not yet counted as such.
     n: usize,
@@ -189,8 +188,8 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
                 let above = s.eq(back, size);
                 last = s.xor(last, s.keep(s.splat(OVERSIZED), above & ends));
                 if cut {
-                    // A lane that is read backwards begins with its surplus strips. SAFETY: the stream has FRONT words
-                    // and more behind the vector, and `max_size` is at most FRONT, as asserted above.
+                    // A lane that is read backwards begins with its surplus strips. SAFETY: FRONT words and more lie
+                    // behind the vector, as asserted above, and `max_size` is at most FRONT.
                     let after = unsafe { load_at(s, stream, FRONT + i + max_size as usize) };
                     let below = s.eq(s.sub(s.shr::<5>(after), strip), size);
                     let backwards = s.eq(s.and(v, s.splat(BACKWARDS)), s.splat(BACKWARDS));
@@ -207,8 +206,7 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
             let weight = s.add(s.prefix_sum(weight), sum);
             let position = s.add(s.prefix_sum(position), sum_position);
             (sum, sum_position) = (s.spread_last(weight), s.spread_last(position));
-            // SAFETY: there are at most as many clusters as strips, and all three have room for `n_strips`, a vector
-            // and one more, as asserted above.
+            // SAFETY: clusters are at most as many as strips, for which all three have room, as asserted above.
             unsafe {
                 compress_at(s, &mut clusters.last, at + n, last, ends);
                 compress_at(s, weights, 1 + n, weight, ends);
@@ -224,8 +222,7 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
             let sums = s.prefix_sum(packed);
             let packed = s.add(sums, sum);
             sum = s.add(sum, s.spread_last(sums));
-            // SAFETY: there are at most as many clusters as strips, and both have room for `n_strips`, a vector and one
-            // more, as asserted above.
+            // SAFETY: clusters are at most as many as strips, for which both have room, as asserted above.
             unsafe {
                 compress_at(s, &mut clusters.last, at + n, v, ends);
                 compress_at(s, &mut clusters.sum, at + 1 + n, packed, ends);
@@ -294,7 +291,7 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
         let packed = s.keep(s.add(s.shl::<WEIGHT_SHIFT>(weight), position), kept);
         let packed = s.add(s.prefix_sum(packed), sum);
         sum = s.spread_last(packed);
-        // SAFETY: no more are kept than were read, and all three have room for `n_found`, a vector and one more, as
+        // SAFETY: no more are kept than were read; all three have room for `n_found`, a vector and one more, as
         // asserted above. Words still to be read, from `at + i` and a vector on, are not overwritten.
         unsafe {
             compress_at(s, &mut clusters.last, at + n, s.and(last, s.splat(!OVERSIZED)), kept);
@@ -338,8 +335,7 @@ fn keep_strips<S: Simd>(s: S, scratch: &mut Scratch, n_strips: usize) -> bool {
         // SAFETY: both have a vector of words from the last strip on, and the stream one word more, as asserted above.
         let (v, next) = unsafe { (load_at(s, stream, FRONT + i), load_at(s, stream, FRONT + i + 1)) };
         least_step = s.min(least_step, s.sub(s.shr::<5>(v), s.shr::<5>(next)));
-        // SAFETY: `clusters.last` has room for a vector from `at + i` on: `i < n_strips`, and room for `n_strips` and a
-        // vector was asserted above.
+        // SAFETY: `i < n_strips`, and `clusters.last` has room for those and a vector from `at` on, as asserted above.
         unsafe { store_at(s, &mut clusters.last, at + i, v) };
     }
     clusters.len += n_strips;

@@ -112,10 +112,8 @@ fn find_allen<S: Simd>(
         let begin = u32::from_le_bytes(*begin) as usize;
         debug_assert!(begin + 4 <= end && base + end <= raw.len());
         let payload = payloads_begin.wrapping_add(begin);
-        // SAFETY: four bytes are there:
-        // - `begin` is that of one of the `n_banks` fragments, which ascend, have at least four bytes each, and end
-        //   with `end`: the loop over the table checked it;
-        // - `end` is within `fragments`, the end of `raw` from `base` on: checked before this closure.
+        // SAFETY: `begin` is that of one of the `n_banks` fragments, which have at least four bytes each, ascend, and
+        // end within `fragments`, the end of `raw` from `base` on: all checked above.
         (u32::from_le_bytes(unsafe { payload.wrapping_sub(4).cast::<[u8; 4]>().read() }), payload)
     };
     loop {
@@ -141,10 +139,8 @@ fn find_allen<S: Simd>(
                     for ((begin, bank), &size) in direct.zip(sizes) {
                         let (source_id, payload) = fragment(begin);
                         different |= source_id ^ bank.source_id;
-                        // SAFETY: at `payload`, in `raw`:
-                        // - are `size` bytes, not less than the smallest: the loop over the table checked both;
-                        // - READ_AHEAD more: the fragment is one of the first `n_direct`, which end at or before
-                        //   `reach`.
+                        // SAFETY: `size` bytes, at least the smallest, and READ_AHEAD more are in `raw`: the loop over
+                        // the table checked the fragment, one of the first `n_direct`, which end at or before `reach`.
                         let (good, beyond) = unsafe { notes.take_v4(s, bank, payload, size) };
                         bad |= !good | (beyond != 0);
                     }
@@ -156,8 +152,7 @@ fn find_allen<S: Simd>(
                 let at = payload.addr() - raw.as_ptr().addr();
                 let payload = lanes.readable(raw, at, usize::from(sizes[i]))?;
                 let (mut notes, headers) = Notes::of(lanes);
-                // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; no size is less than
-                // the smallest, as the loop over the table checked.
+                // SAFETY: `readable` gives READ_AHEAD bytes more than asked for; the loop checked the smallest size.
                 unsafe {
                     match setup.lanes.version {
                         BankVersion::V5 => headers[i] = notes.take_v5(&banks[i], payload),
@@ -220,8 +215,7 @@ fn find_mep<S: Simd>(
             for (((&begin, &size), bank), &ahead) in fragments {
                 prefetch_fragment(s, raw, ahead);
                 let payload = lanes.readable(raw, begin as usize, usize::from(size))?;
-                // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; no size is less than
-                // the smallest, as checked above.
+                // SAFETY: `readable` gives READ_AHEAD bytes more than asked for; the smallest size was checked above.
                 bad |= unsafe { Notes::of(lanes).0.take_v4(s, bank, payload, size) } != (true, 0);
             }
             bad
@@ -322,8 +316,7 @@ fn bank_by_bank<S: Simd>(
                 }
                 let payload = lanes.readable(raw, at, size).ok_or(NeedsFallback)?;
                 let bank = BankBoard { source_id: bank.source_id, board: board as u8, ranks };
-                // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; they hold the header
-                // and all words, as `v4_words` checked.
+                // SAFETY: `readable` gives READ_AHEAD bytes more than asked for; `v4_words` checked header and words.
                 let (good, beyond) = unsafe { Notes::of(lanes).0.take_v4(s, &bank, payload, size as u16) };
                 if !good {
                     return Err(NeedsFallback);

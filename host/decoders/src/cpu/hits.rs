@@ -17,7 +17,6 @@ pub struct EventHits<'a> {
 }
 
 impl<'a> EventHits<'a> {
-    /// Splits a batch's output into arrays of hits and offsets.
     pub fn of_batch(hits: &'a mut UtHitsMut<'_>) -> (Self, &'a mut [u32]) {
         let UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters } = hits;
         let clusters = clusters.as_deref_mut();

@@ -297,7 +297,6 @@ fn is_reversed(version: BankVersion, sector: &SectorConstants) -> bool {
     is_flipped(version, sector) != (sector.dp0di_x < 0.0)
 }
 
-/// x in the middle of a lane.
 fn middle(version: BankVersion, slot: Slot, sector: &SectorConstants, options: DecodeOptions) -> f32 {
     let n = match version {
         BankVersion::V4 => 256.0 - sector.first_strip as f32,

@@ -112,9 +112,7 @@ impl Level {
         scratch: &mut Scratch,
         ahead: Prefetch,
     ) -> Result<usize, NeedsFallback> {
-        // SAFETY:
-        // - the CPU has the instructions: see `find_lanes`;
-        // - stage 1 has filled the scratch as required, by this function's precondition.
+        // SAFETY: the CPU has the instructions, as in `find_lanes`; stage 1 has run, by this function's precondition.
         unsafe { (self.0.copy_lanes)(setup, scratch, ahead) }
     }
 
@@ -143,9 +141,7 @@ impl Level {
         ends: &[u32],
         hits: &mut EventHits<'_>,
     ) -> Result<(), NeedsFallback> {
-        // SAFETY:
-        // - the CPU has the instructions: see `find_lanes`;
-        // - the clusters are as required, by this function's preconditions.
+        // SAFETY: the CPU has the instructions, as in `find_lanes`; the clusters are as required of the caller.
         unsafe { (self.0.make_hits)(setup, scratch, first, ends, hits) }
     }
 }

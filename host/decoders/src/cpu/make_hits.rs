@@ -41,8 +41,7 @@ pub unsafe fn make_hits<S: Simd>(
     if hits.id.is_empty() {
         return Ok(());
     }
-    // SAFETY: the ranks ascend and are below `n_connected`, by this function's precondition; `hits.id` is not empty, as
-    // checked above.
+    // SAFETY: the ranks are as required, by this function's precondition; there are hits, as checked above.
     let good = unsafe {
         match (setup.source, setup.lanes.few_kinds) {
             (HitSource::Clusters, true) => make::<S, 0, true>(s, setup, scratch, first, hits),
@@ -104,15 +103,13 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
     let skip = usize::from(n_first != 0);
     for (vector, inverted) in inversions[skip..][..n_whole].iter_mut().enumerate() {
         let hit = n_first + S::ELEMENTS * vector;
-        // SAFETY: of `n_whole` vectors from `n_first` on, all elements are clusters and hits of the event. For ranks
-        // and room, see above.
+        // SAFETY: all elements of `n_whole` vectors from `n_first` on are of the event. Ranks and room: see above.
         *inverted = unsafe { maker.all(first + hit, hit) };
     }
     let hit = n_first + S::ELEMENTS * n_whole;
     if hit < n_hits {
         let live = (1 << (n_hits - hit)) - 1;
-        // SAFETY: the elements from `hit` to `n_hits` are clusters and hits of the event. For ranks and room, see
-        // above.
+        // SAFETY: the elements from `hit` to `n_hits` are of the event. Ranks and room: see above.
         inversions[skip + n_whole] = unsafe { maker.some(first + hit, hit, live) };
     }
     s.le(maker.heaviest, s.splat(MAX_WEIGHT)) == u32::MAX >> (32 - S::ELEMENTS)
@@ -189,8 +186,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
     #[inline(always)]
     unsafe fn all(&mut self, cluster: usize, hit: usize) -> u32 {
         let last = &self.clusters.last;
-        // SAFETY: the clusters have a vector of words from `cluster` on, by this function's first precondition; these
-        // are its first and its last.
+        // SAFETY: the first and last word of the vector at `cluster`, by this function's first precondition.
         let (low, high) = unsafe { (word_at(last, cluster), word_at(last, cluster + S::ELEMENTS - 1)) };
         let first_rank = low >> RANK_SHIFT;
         let span = (high >> RANK_SHIFT) - first_rank;
@@ -223,8 +219,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
         let last = &self.clusters.last;
         // SAFETY:
         // - the words are there, by this function's first precondition, and so are the first and the last live one;
-        // - the ranks of the live ones ascend and are below `n_connected`, by its second: they lie within one window,
-        //   or `ANYWHERE` gets 0;
+        // - the live ranks ascend and are below `n_connected`, by its second: within a window, or `ANYWHERE` gets 0;
         // - the live ones are hits of the event, by its third.
         unsafe {
             let (low, high) = (word_at(last, cluster + first), word_at(last, cluster + end - 1));
@@ -270,18 +265,15 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
             kind: last,
         };
         // SAFETY: of this and all lookups below, since `first` and `index` stay:
-        // - `ANYWHERE`: `first` is 0, by this function's second precondition, and the index is cut to the connected
-        //   ranks;
-        // - in windows: `first` is the rank of the first live cluster, and the live ranks are below `n_connected`, not
-        //   below the first, and within `REACH` windows, by the same; `MASKED` cuts the index of the others to the
-        //   connected ranks.
+        // - `ANYWHERE`: `first` is 0, by this function's second precondition, and the index is cut to connected ranks;
+        // - in windows: the live ranks are connected and within `REACH` windows from `first`, by the same; `MASKED`
+        //   cuts the index of the others to connected ranks.
         let id = unsafe { here.of_rank(RankColumn::Id) };
         here.kind = id;
         let reversed = s.spread_sign(id);
         let (coordinate, strip) = match SOURCE {
             0 => {
-                // SAFETY: the sums have a vector of words from `cluster` on and one more, by this function's first
-                // precondition: enough for the vector from `cluster + 1` on.
+                // SAFETY: the sums have a vector and one word more, by this function's first precondition.
                 let (before, to) =
                     unsafe { (load_at(s, &self.clusters.sum, cluster), load_at(s, &self.clusters.sum, cluster + 1)) };
                 let sum = s.sub(to, before);
@@ -390,8 +382,7 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
     /// `first` and `index` make ranks.
     #[inline(always)]
     unsafe fn of_rank(&self, column: RankColumn) -> S::U {
-        // SAFETY: `by_rank` has a column of `RANK_STRIDE` words for each `RankColumn`; `first` and `index` make ranks,
-        // by this function's precondition.
+        // SAFETY: `by_rank` has such columns; `first` and `index` make ranks, by this function's precondition.
         unsafe { self.in_column(self.by_rank, column as usize * RANK_STRIDE) }
     }
 
@@ -411,8 +402,7 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
                 }
             }
         } else {
-            // SAFETY: where kinds are not few, `by_kind` has a column of `RANK_STRIDE` words for each `KindColumn`;
-            // `first` and `index` make ranks, by this function's precondition.
+            // SAFETY: `by_kind` has such columns; `first` and `index` make ranks, by this function's precondition.
             unsafe { self.in_column(self.by_kind, column as usize * RANK_STRIDE) }
         };
         self.s.float_of(words)
@@ -463,8 +453,8 @@ impl Output {
             s.prefetch(self.id.wrapping_add(hit.wrapping_add(AHEAD)).cast());
         }
         for (to, v) in self.floats.into_iter().zip(floats) {
-            // SAFETY: the words written are hits of the event, and the arrays are still borrowed, by this function's
-            // preconditions; `new` compared the lengths; floats are as large as words.
+            // SAFETY: hits of the event, in arrays that are still borrowed, by this function's preconditions; `new`
+            // compared the lengths; floats are as large as words.
             unsafe { write_to::<S, MASKED>(s, to.cast(), hit, live, s.bits(v)) };
         }
         // SAFETY: the same hits, in an array of as many words.

@@ -18,7 +18,6 @@ pub const HIT_BANKS: [u8; 2] = [66, 68];
 /// Detector type UT in the top bits of an LHCbID.
 pub const UT_ID: u32 = 3 << 28;
 
-/// Says which banks of an event are decoded.
 #[derive(Clone, Debug)]
 pub struct Policy {
     version: BankVersion,

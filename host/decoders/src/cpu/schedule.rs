@@ -121,10 +121,10 @@ impl Arrays {
         self.floats.iter().map(|array| array.len).fold(self.id.len.min(clusters), usize::min)
     }
 
-    /// # Safety
-    /// As [`Shared::part`], of each array.
+    /// Takes a part of each array, with the panics of [`Shared::part`].
     ///
-    /// Same as [`Shared::part`].
+    /// # Safety
+    /// As for [`Shared::part`], of each array.
     unsafe fn part<'a>(&self, places: Range<usize>) -> EventHits<'a> {
         let [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight] = &self.floats;
         // SAFETY: required of the caller, for each array.
@@ -246,10 +246,8 @@ impl<'a> Job<'a> {
     #[expect(clippy::mut_from_ref, reason = "the events are disjoint")]
     unsafe fn event(&self, event: usize) -> (&mut [u32], &mut EventReport) {
         let begin = 1 + event * self.n_groups;
-        // SAFETY:
-        // - both slices are borrowed for `'a`, which outlives this;
-        // - each event has parts of its own, which no other thread asks for, and this one has no other result for the
-        //   event, by this function's precondition.
+        // SAFETY: both slices are borrowed for `'a`, which outlives this. Each event has its own parts, which no other
+        // thread asks for; this one has no other result for the event, by this function's precondition.
         unsafe { (self.offsets.part(begin..begin + self.n_groups), &mut self.reports.part(event..event + 1)[0]) }
     }
 

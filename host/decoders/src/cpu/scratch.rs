@@ -38,7 +38,6 @@ pub const BLOCK: usize = 16;
 /// of the largest, or more of smaller ones.
 const TAIL: usize = 1 << 13;
 
-/// Most clusters of a chunk of events.
 const MAX_CLUSTERS: usize = 4 * MAX_STRIPS;
 
 const MIN_ELEMENTS: usize = 8;
@@ -107,8 +106,7 @@ pub struct Lanes {
     copied: usize,
 }
 
-// SAFETY: the pointers are used only while the batch that they point into is borrowed, and only by the thread that has
-// the scratch.
+// SAFETY: only the thread that has the scratch uses the pointers, while the batch that they point into is borrowed.
 unsafe impl Send for Lanes {}
 
 /// Clusters (or strips) of the chunk, event after event. Their sums go on from event to event.

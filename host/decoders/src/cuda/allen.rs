@@ -17,7 +17,6 @@ use ut_data::DecodeError;
 pub(super) struct AllenWork<D: Device> {
     of_events: Buffer<D>,
     of_strips: Buffer<D>,
-    /// Strips that the buffers have room for.
     pub(super) strips: usize,
 }
 
@@ -118,8 +117,8 @@ impl<D: Device> AllenWork<D> {
             shapes: plan.allen_shapes(),
         };
         // SAFETY: until the stream is done,
-        // - the views are of `batch`, which the device can read, and of buffers that are reserved for the plan:
-        //   required of the caller; tables and work lie in buffers of this decoder, which are as long as their views;
+        // - `batch` can be read, and the buffers are reserved for the plan: required of the caller; tables and work lie
+        //   in buffers of this decoder, as long as their views;
         // - the shapes are the plan's, for these kernels.
         let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, &variant, count_variant) };
         let (batch, tables) = (batch.view(setup.tables.host.version), setup.tables.view());

@@ -12,41 +12,33 @@ use crate::plan::{first_event_word, version_word};
 use ut_data::DecodeError;
 use ut_data::input::{BatchView, EventMeta, Layout};
 
-/// A batch in device memory; no event by default.
+/// A [`BatchView`] in device memory; no event by default. Arrays of words are an address, a multiple of 4, and a
+/// number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "as in `BatchView`")]
 pub struct DeviceBatch {
-    /// Allen or MEP layout.
     pub layout: Layout,
-    /// Number of events, from `first_event` on.
     pub n_events: usize,
-    /// See [`BatchView::first_event`].
     pub first_event: usize,
-    /// Address of [`BatchView::selected`], a multiple of 4, and its number of words. The device leaves out an event
-    /// that the batch does not have, and reports it when the batch is done.
+    /// The device leaves out an event that the batch does not have, and reports it when the batch is done.
     pub selected: Option<(u64, usize)>,
-    /// Address of [`BatchView::raw`], of any alignment, and its number of bytes.
+    /// An address of any alignment, and a number of bytes.
     pub raw: (u64, usize),
-    /// Address of [`BatchView::offsets`], a multiple of 4, and its number of words.
     pub offsets: (u64, usize),
-    /// Same for [`BatchView::sizes`].
     pub sizes: (u64, usize),
-    /// Same for [`BatchView::types`].
     pub types: (u64, usize),
-    /// Same for [`BatchView::versions`].
     pub versions: Option<(u64, usize)>,
-    /// See [`BatchView::version`]; known on the host.
     pub version: Option<u8>,
 }
 
 impl DeviceBatch {
     /// Makes the view for kernels; `version` is that of the tables, for a batch that says none.
     pub(super) fn view(&self, version: BankVersion) -> Batch<'static> {
-        // SAFETY: the host never follows the address. Only unsafe calls launch kernels, and they ask that the device
-        // can read that many words there, at a multiple of 4.
+        // SAFETY: the host never follows the address; kernels do, launched by unsafe calls that ask for the words
+        // there.
         let words = |(address, len): (u64, usize)| unsafe { Global::new(address as usize as *const u32, len as u32) };
         Batch {
-            // SAFETY: the host never follows the address. Only unsafe calls launch kernels, and they ask that the
-            // device can read that many bytes there.
+            // SAFETY: the host never follows the address; kernels do, launched by unsafe calls that ask for the bytes.
             raw: unsafe { Global::new(self.raw.0 as usize as *const u8, self.raw.1 as u32) },
             offsets: words(self.offsets),
             sizes: words(self.sizes),

@@ -48,10 +48,8 @@ impl<D: Device> Buffer<D> {
     pub(super) fn view<T: Plain>(&self, at: usize, len: usize) -> Global<'static, T> {
         assert!(at + len * size_of::<T>() <= self.bytes);
         // SAFETY:
-        // - The elements are in this buffer, checked above, and aligned: buffers are aligned to 256 bytes, `at` to a
-        //   word or line.
-        // - The host never follows the address. Kernels do, launched by an unsafe call that asks for the buffer to
-        //   live.
+        // - The elements are in this buffer, checked above; it is aligned to 256 bytes, `at` to a word or line.
+        // - The host never follows the address. Kernels do, launched by an unsafe call that asks the buffer to live.
         unsafe { Global::new((self.address() as usize + at) as *const T, len as u32) }
     }
 
@@ -59,10 +57,9 @@ impl<D: Device> Buffer<D> {
     pub(super) fn view_mut<T: Plain>(&self, at: usize, len: usize) -> GlobalMut<'static, T> {
         assert!(at + len * size_of::<T>() <= self.bytes);
         // SAFETY:
-        // - The elements are in this buffer, checked above, and aligned: buffers are aligned to 256 bytes, `at` to a
-        //   word or line.
-        // - The host never follows the address. Kernels do, launched by an unsafe call that asks for the buffer to live
-        //   and for no other use of it meanwhile.
+        // - The elements are in this buffer, checked above; it is aligned to 256 bytes, `at` to a word or line.
+        // - The host never follows the address. Kernels do, launched by an unsafe call that asks the buffer to live,
+        //   and not to be used otherwise meanwhile.
         unsafe { GlobalMut::new((self.address() as usize + at) as *mut T, len as u32) }
     }
 }
@@ -88,7 +85,6 @@ impl Places {
     }
 }
 
-/// Pinned memory of the host.
 pub(super) struct HostBuffer<D: Device> {
     memory: Option<D::Host>,
     bytes: usize,
@@ -126,8 +122,7 @@ impl<D: Device> HostBuffer<D> {
         assert!(at + data.len() <= self.bytes);
         // SAFETY:
         // - `Device::allocate_host` gave at least `bytes` bytes at `start`, and the range is in them, checked above.
-        // - This buffer owns them and is borrowed mutably, so that `data` is elsewhere; the device leaves them alone,
-        //   as the caller says.
+        // - They are borrowed mutably, so that `data` is elsewhere; the device leaves them alone, as the caller says.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.start().add(at), data.len()) };
     }
 
@@ -141,8 +136,7 @@ impl<D: Device> HostBuffer<D> {
     pub(super) unsafe fn slice<T: bytemuck::AnyBitPattern>(&self, at: usize, len: usize) -> &[T] {
         assert!(at + len * size_of::<T>() <= self.bytes && at.is_multiple_of(align_of::<T>()));
         // SAFETY:
-        // - `Device::allocate_host` gave at least `bytes` initialised bytes at `start`, aligned to 256; the elements
-        //   are in them and aligned, checked above, and may have any bits.
+        // - `Device::allocate_host` initialised `bytes` bytes, aligned to 256; the elements are in them, checked above.
         // - The device leaves them alone, as the caller says; the host writes them only by `&mut self`.
         unsafe { std::slice::from_raw_parts(self.start().add(at).cast(), len) }
     }

@@ -275,8 +275,7 @@ impl<D: Device> DeviceDecoder<D> {
     ///
     /// # Safety
     /// Until the batch is collected or discarded, or the decoder is dropped:
-    /// - The addresses of `batch` are of memory that this decoder's device can read, for as many elements as it says;
-    ///   those of words are multiples of 4.
+    /// - The device can read `batch` at its addresses, words at multiples of 4, for as many elements as it says.
     /// - Nothing is written there, on the device or from the host.
     pub unsafe fn submit_resident(&mut self, batch: &DeviceBatch, readback: Readback) -> Result<Ticket, DecodeError> {
         let plan = self.plan_at(batch)?;
@@ -284,8 +283,7 @@ impl<D: Device> DeviceDecoder<D> {
         self.device.begin()?;
         let stream = &mut self.streams[ticket.stream];
         let request = Request { serial: ticket.serial, plan, readback };
-        // SAFETY: the device can read the batch until it is collected, discarded or dropped with the decoder, as the
-        // caller says; a stream waits for its batch in each of these.
+        // SAFETY: required of the caller, until the batch is collected, discarded or dropped; each waits for it.
         unsafe { stream.submit_resident(&mut self.device, &self.setup, *batch, request) }?;
         Ok(ticket)
     }

@@ -120,8 +120,7 @@ pub unsafe trait Device: Send {
     ///
     /// # Safety
     /// - `stream` is this device's.
-    /// - `from` is the start of that many bytes of one [`Host`](Self::Host), which lives and is not written until the
-    ///   stream has done this.
+    /// - `from` begins that many bytes of one [`Host`](Self::Host), which lives and is not written until this is done.
     /// - `to` has room for them, in memory that this device [`owns`](Self::owns), until then.
     unsafe fn write(
         &mut self,
@@ -135,8 +134,7 @@ pub unsafe trait Device: Send {
     ///
     /// # Safety
     /// - `stream` is this device's.
-    /// - `at` is a multiple of 4 and has room for them, in memory that this device [`owns`](Self::owns), until the
-    ///   stream has done this.
+    /// - `at` is a multiple of 4, with room for them in memory that this device [`owns`](Self::owns), until then.
     unsafe fn zero(&mut self, stream: &Self::Stream, at: u64, words: usize) -> Result<(), DecodeError>;
 
     /// Copies from the device.
@@ -144,8 +142,7 @@ pub unsafe trait Device: Send {
     /// # Safety
     /// - `stream` is this device's.
     /// - The rows are there, in memory that this device [`owns`](Self::owns), until the stream has done this.
-    /// - There is room for them from `to` on in one [`Host`](Self::Host), which lives and is not read or written until
-    ///   then.
+    /// - They have room from `to` on in one [`Host`](Self::Host), which lives and is not read or written until then.
     unsafe fn read(&mut self, stream: &Self::Stream, from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError>;
 
     /// Launches an entry of a unit.

@@ -82,13 +82,11 @@ impl FusedPlaces {
     }
 }
 
-/// Purpose of a launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     Decode,
     /// Counts the hits, and finds where each event's begin.
     Count,
-    /// Writes the counted hits.
     Write,
 }
 
@@ -96,8 +94,7 @@ pub(super) enum Task {
 ///
 /// # Safety
 /// Until the stream has done this:
-/// - `batch` and its list can be read by the device, for as many elements as it says; those of words are multiples of
-///   4.
+/// - The device can read `batch` and its list, for as many elements as they say; those of words are multiples of 4.
 /// - `base` is a multiple of [`LINE`] and has the bytes of [`FusedPlaces::of`], with what a count leaves unless it
 ///   decodes without; nothing else uses them. To write, a count of this batch has left there what it leaves.
 /// - `output` has views of memory that the device can write, as long as the plan asks for (to count: its status alone);

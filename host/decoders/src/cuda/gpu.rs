@@ -200,14 +200,12 @@ unsafe impl Device for CudaDevice {
     }
 
     unsafe fn write(&mut self, stream: &CudaStream, to: u64, from: *const u8, bytes: usize) -> Result<(), DecodeError> {
-        // SAFETY: `Device::write` asks the caller for what `CudaStream::write` asks for: both sides are there, and the
-        // host's is left alone, until the stream has done this.
+        // SAFETY: `Device::write` requires of the caller what `CudaStream::write` requires here.
         Ok(unsafe { stream.write(to, from, bytes) }?)
     }
 
     unsafe fn zero(&mut self, stream: &CudaStream, at: u64, words: usize) -> Result<(), DecodeError> {
-        // SAFETY: `Device::zero` asks the caller for what `CudaStream::zero` asks for: aligned words that are there
-        // until the stream has done this.
+        // SAFETY: `Device::zero` requires of the caller what `CudaStream::zero` requires here.
         Ok(unsafe { stream.zero(at, words) }?)
     }
 
@@ -215,8 +213,7 @@ unsafe impl Device for CudaDevice {
         if rows.n == 0 || rows.width == 0 {
             return Ok(());
         }
-        // SAFETY: `Device::read` asks the caller for what `CudaStream::read` asks for: both sides are there, and the
-        // host's is left alone, until the stream has done this.
+        // SAFETY: `Device::read` requires of the caller what `CudaStream::read` requires here.
         Ok(unsafe { stream.read(from, to, rows) }?)
     }
 
@@ -235,9 +232,8 @@ unsafe impl Device for CudaDevice {
         for (pointer, argument) in pointers.iter_mut().zip(arguments) {
             *pointer = argument.pointer().cast_mut();
         }
-        // SAFETY:
-        // - There are as many arguments as the entry has parameters, and as large: `function` compared them.
-        // - `Device::launch` asks the caller that what the kernel asks of them holds until the stream has done this.
+        // SAFETY: `function` compared the arguments with the entry's parameters; the kernel's demands on them hold
+        // until the stream has done this, by `Device::launch`'s preconditions.
         unsafe { stream.launch(function, shape, &mut pointers[..arguments.len()]) }.map_err(|error| {
             let message = format!("{} of {shape:?}: {}", kernel.name(), error.message);
             CallError { message, ..error }

@@ -26,8 +26,8 @@ impl CudaDevice {
     ///
     /// # Safety
     /// - `context` is a context of this process, made by `cuCtxCreate` or `cuDevicePrimaryCtxRetain`.
-    /// - It is not destroyed, released for the last time or reset before the device and everything that was made with
-    ///   it (decoders, batches, streams, events) has been dropped.
+    /// - The device and everything made with it (decoders, batches, streams, events) is dropped before the context is
+    ///   destroyed, released for the last time or reset.
     pub unsafe fn in_context(context: *mut c_void, registers: u32) -> Result<Self, DecodeError> {
         // Asked before the context is touched; of the GPUs, only the context's own matters.
         check_driver()?;

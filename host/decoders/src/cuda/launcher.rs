@@ -71,8 +71,7 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
     type Buffer<T: Plain> = DeviceView<T>;
 
     fn read<'a, T: Plain>(&mut self, buffer: &'a DeviceView<T>) -> Global<'a, T> {
-        // SAFETY: a view of device memory of this length. A pipeline that reads a buffer in a launch does not write it
-        // there: it would take it mutably.
+        // SAFETY: a view of device memory of this length. A pipeline takes a buffer mutably to write it in a launch.
         unsafe { Global::new(buffer.0.as_ptr(), buffer.0.len()) }
     }
 
@@ -82,8 +81,7 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
 
     fn zero(&mut self, buffer: &mut DeviceView<u32>) -> Result<(), DecodeError> {
         let (address, words) = (buffer.0.as_ptr().addr() as u64, buffer.0.len() as usize);
-        // SAFETY: a view of device memory: aligned, so long, and there until the stream is done
-        // (`DeviceLauncher::new`).
+        // SAFETY: a view of device memory: aligned, and there until the stream is done (`DeviceLauncher::new`).
         unsafe { self.device.zero(self.stream, address, words) }
     }
 

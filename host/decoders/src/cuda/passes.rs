@@ -83,8 +83,8 @@ impl<D: Device> DeviceDecoder<D> {
             }
         }
         let work: Vec<_> = plans.into_iter().zip(batches).filter_map(|(plan, b)| Some((plan?, b.batch))).collect();
-        // SAFETY: the batches are this device's and live, borrowed, until the streams were waited for below, or for
-        // good; each was collected from each stream just now.
+        // SAFETY: the batches are this device's, and live until the streams were waited for below, or for good; each
+        // was collected from each stream just now.
         let timed = unsafe { self.timed(&work, passes) };
         // Nothing is in flight when this returns. Where that cannot be known, the batches stay for good.
         let waited = self.discard_all();

@@ -134,8 +134,7 @@ impl<D: Device> DeviceSequence<D> {
     /// Bytes of work space for a batch, whatever its bytes are: some 80 an event, and in MEP layout 4 a bank.
     ///
     /// # Errors
-    /// If 32 bits cannot count the batch, or it lists events and the tables are too large for that
-    /// ([`DecodeError::NoList`]).
+    /// If 32 bits cannot count the batch, or the tables are too large for its list ([`DecodeError::NoList`]).
     pub fn scratch_bytes(&self, batch: &DeviceBatch) -> Result<usize, DecodeError> {
         Ok(Scratch::of(self.plan(batch)?.as_ref(), batch).needed())
     }
@@ -143,15 +142,13 @@ impl<D: Device> DeviceSequence<D> {
     /// Puts the count of a batch's hits on the stream; their number comes to `work.result`.
     ///
     /// # Errors
-    /// As [`scratch_bytes`](Self::scratch_bytes), if the work space is too small, or if the device fails. If it fails
-    /// partway, this waits for the stream: nothing of the call is in flight afterwards, unless the waiting fails as
-    /// well.
+    /// As [`scratch_bytes`](Self::scratch_bytes), if the work space is too small, or if the device fails. After a
+    /// failure partway this waits for the stream: unless the waiting fails as well, nothing of the call is in flight.
     ///
     /// # Safety
     /// Until the stream has done this:
     /// - `stream` is one of the device's, and this is not dropped.
-    /// - The device can read `batch` at its addresses, for as many elements as it says; those of words are multiples of
-    ///   4. Nothing is written there.
+    /// - The device can read `batch`, unchanged, words at multiples of 4, for as many elements as it says.
     /// - The work space is memory of the device for the bytes given, and nothing else uses it.
     /// - `work.result` is null or has room for two words in pinned memory, which nothing reads or writes.
     pub unsafe fn count(
@@ -254,8 +251,7 @@ impl<D: Device> DeviceSequence<D> {
                 if task == Task::Count { (0, 0) } else { (plan.counters as usize + 1, events * N_COUNTS) };
             // SAFETY:
             // - Status and report have room in the work space, which the caller gives, and are aligned.
-            // - The arrays of hits have at least that many elements, offsets and report as many as the events need, at
-            //   multiples of 4, as the caller says. To count, they have none.
+            // - The results are as long as said here, at multiples of 4, by the caller; a count has none.
             let output = unsafe {
                 let floats = |array: usize| DeviceView::at(hits.arrays[array], n);
                 Output {
@@ -275,8 +271,8 @@ impl<D: Device> DeviceSequence<D> {
             };
             // SAFETY:
             // - The device can read the batch until then, as the caller says.
-            // - The work space has room for the memory between the kernels, which begins on a line; before it writes,
-            //   the caller has counted the batch with it.
+            // - The work space has room between the kernels, from a line on; to write, the caller has counted the
+            //   batch.
             // - The output is as long as the plan asks for, as said above, and the status was set to 0.
             unsafe {
                 fused::launch(&mut self.device, stream, &self.setup, task, &plan, batch, at(scratch.between), output)
@@ -288,8 +284,7 @@ impl<D: Device> DeviceSequence<D> {
         if work.result.is_null() {
             return Ok(());
         }
-        // SAFETY: both words are in the work space; there is room for two in pinned memory, which nothing else uses
-        // until the stream has done this, as the caller says.
+        // SAFETY: both words are in the work space, and `result` has room for two until then, as the caller says.
         unsafe {
             self.device.read(stream, at(scratch.total), work.result.cast(), Rows::one(WORD))?;
             self.device.read(stream, at(STATUS), work.result.add(1).cast(), Rows::one(WORD))

@@ -13,16 +13,15 @@ const MIN_CAPABILITY: (i32, i32) = (7, 5);
 
 /// A GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Gpu {
     /// Number among the visible devices.
     pub ordinal: usize,
-    /// Name, as the driver gives it.
     pub name: String,
     /// Compute capability, major and minor.
     pub capability: (i32, i32),
     /// Bytes of memory.
     pub memory: usize,
-    /// Multiprocessors.
     pub multiprocessors: i32,
 }
 

@@ -181,8 +181,8 @@ impl<D: Device> BatchStream<D> {
         batch: &DeviceBatch,
     ) -> Result<(), DecodeError> {
         self.dirty = true;
-        // SAFETY: the buffers have been reserved for this plan and batch before, and buffers only grow; the batch can
-        // be read until the stream was waited for, as the caller says, and this is not dropped before.
+        // SAFETY: the buffers were reserved for this plan and batch before, and only grow; the batch can be read, as
+        // the caller says, and this is not dropped before the stream was waited for.
         unsafe { self.kernels(device, setup, plan, batch) }
     }
 
@@ -196,11 +196,9 @@ impl<D: Device> BatchStream<D> {
         plan: &Plan,
         batch: &DeviceBatch,
     ) -> Result<(), DecodeError> {
-        // SAFETY: the status word is in the results, which are reserved for the plan and live until the stream was
-        // waited for; its address is that of a word.
+        // SAFETY: a word of the results, which are reserved for the plan and live until the stream was waited for.
         unsafe { device.zero(&self.queue, self.output.result(Results::of(plan).status()), 1) }?;
-        // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says; the status word is 0
-        // by then, in the order of the stream.
+        // SAFETY: batch and buffers are as the caller says; the status word is 0 by then, in the stream's order.
         unsafe { self.work.launch(device, &self.queue, setup, plan, batch, &self.output) }
     }
 
@@ -216,13 +214,13 @@ impl<D: Device> BatchStream<D> {
         self.dirty = true;
         let put = match source {
             Source::Host(view) => {
-                // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops
+                // SAFETY: `settle` saw that nothing is in flight; the decoder waits for its streams before it drops
                 // them.
                 unsafe { self.upload.write_host(device, &self.queue, &view) }
                     .map(|batch| (batch, Held::Meta(view.meta_of_results())))
             }
             Source::Pinned(pinned) => {
-                // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops
+                // SAFETY: `settle` saw that nothing is in flight; the decoder waits for its streams before it drops
                 // them, and the job, or on an error `kept`, has the pinned batch until the stream was waited for.
                 let put = unsafe { self.upload.write_pinned(device, &self.queue, &pinned) };
                 match put {
@@ -260,8 +258,7 @@ impl<D: Device> BatchStream<D> {
         self.or_settle(device, started)
     }
 
-    /// Starts a batch, whose `source` the job keeps. After an error the stream must be waited for before the batch is
-    /// freed.
+    /// Starts a batch, whose `source` the job keeps. After an error the stream must be waited for before that is freed.
     ///
     /// # Safety
     /// - The device can read `batch` as long as `source` is kept, or until the stream was waited for.
@@ -324,8 +321,7 @@ impl<D: Device> BatchStream<D> {
         unsafe { self.kernels(device, setup, plan, batch) }?;
         // SAFETY: within the results, checked above.
         let to = unsafe { self.results.start().add(first * WORD) };
-        // SAFETY: both sides of the results are reserved for the plan, and live until the stream was waited for; the
-        // host does not look there before.
+        // SAFETY: both sides are reserved for the plan and live until then; the host does not look there before.
         unsafe { device.read(&self.queue, self.output.result(first), to, Rows::one(bytes)) }?;
         // SAFETY: the host does not look at the hits before the stream was waited for.
         unsafe { self.read_hits(device, 0, copied) }
@@ -345,8 +341,8 @@ impl<D: Device> BatchStream<D> {
         self.read += rows.bytes() as u64;
         // SAFETY: within the first array, checked above.
         let start = unsafe { self.hits.start().add(from * WORD) };
-        // SAFETY: seven arrays of either stride were reserved on either side, and `to` is within both, checked above;
-        // both live until the stream was waited for, and the host does not look there, as the caller says.
+        // SAFETY: both sides have seven arrays of their strides, which `to` is within, checked above, and live until
+        // then; the host does not look there, as the caller says.
         unsafe { device.read(&self.queue, self.output.hit(from), start, rows) }
     }
 
@@ -356,8 +352,7 @@ impl<D: Device> BatchStream<D> {
     /// - It is a word of this stream's buffers on the device.
     unsafe fn read_word(&mut self, device: &mut D, place: u64) -> Result<u32, DecodeError> {
         self.read += WORD as u64;
-        // SAFETY: the word is there, as the caller says; the results have room for it, since a batch was collected, and
-        // are not looked at before the stream was waited for, below.
+        // SAFETY: the word is there, as the caller says; the results have room, and are looked at only after the wait.
         unsafe { device.read(&self.queue, place, self.results.start(), Rows::one(WORD)) }?;
         device.synchronize(&self.queue)?;
         // SAFETY: the stream was waited for.
@@ -410,8 +405,7 @@ impl<D: Device> BatchStream<D> {
                 return failure(format!("the device has no room for {strips} strips where there is some for more"));
             }
             self.reserve(device, &plan, &batch, strips as usize)?;
-            // SAFETY: the job keeps what the batch lies in; the buffers were reserved for it when it was submitted, and
-            // for its strips just now.
+            // SAFETY: the job keeps the batch; the buffers were reserved for it, and for its strips just now.
             unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }?;
             device.synchronize(&self.queue)?;
         };

@@ -93,8 +93,8 @@ pub(super) fn write_all<D: Device>(
     }
     moved.to_device += bytes as u64;
     if bytes > 0 {
-        // SAFETY: stream and memory are this device's; both sides have that many bytes. They live, and the host does
-        // not write there, until the stream was waited for below; where it could not be, they are never freed.
+        // SAFETY: memory of this device, with that many bytes on both sides, which live unchanged until the stream was
+        // waited for below, or for good.
         let written = unsafe { device.write(stream, buffer.address(), staging.start(), bytes) };
         if let Err(error) = device.synchronize(stream) {
             // The copy may still go on.

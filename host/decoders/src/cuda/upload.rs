@@ -44,13 +44,11 @@ impl<D: Device> Upload<D> {
         for (at, part) in packing.parts(batch) {
             for (i, piece) in part.chunks(PIECE).enumerate() {
                 let at = at + i * PIECE;
-                // SAFETY: copies in flight are of the bytes before `written`, and `at` is not before it: pieces come in
-                // order.
+                // SAFETY: copies in flight end at `written`, and `at` is not before it: pieces come in order.
                 unsafe { self.staging.put(at, piece) };
                 let end = at + piece.len();
                 if end - written >= PIECE {
-                    // SAFETY: nothing else uses the buffers, and they live long enough, as the caller says; the bytes
-                    // before `end` were written to the staging buffer above.
+                    // SAFETY: required of the caller; the bytes before `end` were staged above.
                     unsafe { self.write(device, stream, written, end) }?;
                     written = end;
                 }
@@ -96,10 +94,8 @@ impl<D: Device> Upload<D> {
         self.input.reserve(device, bytes)?;
         if bytes > 0 {
             self.bytes += bytes as u64;
-            // SAFETY:
-            // - The stream is the device's, and both sides live until it was waited for, as the caller says.
-            // - The pinned batch has that many bytes, which are never written after it was made; the device has room,
-            //   reserved above.
+            // SAFETY: stream and both sides are as the caller says; a pinned batch is never written after it was made,
+            // and the device has room, reserved above.
             unsafe { device.write(stream, self.input.address(), pinned.memory.start(), bytes) }?;
         }
         Ok(pinned.packing.at(self.input.address()))

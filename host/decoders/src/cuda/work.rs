@@ -70,14 +70,11 @@ impl<D: Device> Work<D> {
         output: &Output<D>,
     ) -> Result<(), DecodeError> {
         match self {
-            // SAFETY: this function's preconditions are that function's: the device can read `batch` until the stream
-            // has done this, the buffers are reserved for the plan, and the status word is 0 by then.
+            // SAFETY: these are this function's preconditions.
             Self::Allen(work) => unsafe { work.launch(device, stream, setup, plan, batch, output) },
             Self::Fused(memory) => {
                 let output = output.views(plan);
-                // SAFETY: this function's preconditions are that function's: the device can read `batch` until the
-                // stream has done this, `memory` is reserved for plan and batch, from a line on, and the status word is
-                // 0 by then.
+                // SAFETY: these are this function's preconditions; `memory` is a buffer, from a line on.
                 unsafe { fused::launch(device, stream, setup, Task::Decode, plan, batch, memory.address(), output) }
             }
         }

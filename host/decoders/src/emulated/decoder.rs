@@ -230,7 +230,6 @@ impl<'t> Placer<'t, 't> for Constants {
     }
 }
 
-/// Makes the kernels' view of a batch.
 fn device_batch<'a>(batch: &BatchView<'a>, version: BankVersion) -> Batch<'a> {
     Batch {
         raw: Global::from_slice(batch.raw),

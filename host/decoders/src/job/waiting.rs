@@ -21,12 +21,10 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Sets the limit for `n_workers` threads.
     pub const fn new(n_workers: usize) -> Self {
         Self { bytes: AtomicU64::new(0), most: BYTES_OF_THREAD * n_workers as u64, ended: AtomicBool::new(false) }
     }
 
-    /// Adds the bytes of a piece.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, SeqCst);
     }

@@ -18,14 +18,12 @@ use ut_kernels::switches::Layout;
 
 /// One PTX module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Unit {
     /// Name of the file in `kernels/ptx`, without `.ptx`.
     pub name: &'static str,
-    /// PTX text.
     pub text: &'static str,
-    /// Bank format that its kernels decode.
     pub version: BankVersion,
-    /// Batch layout that they read.
     pub layout: Layout,
 }
 

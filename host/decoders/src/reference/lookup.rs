@@ -61,7 +61,6 @@ impl Lookup {
         self.boards.lanes[slot].chan_id
     }
 
-    /// Geometry of a connected slot's sector.
     pub fn sector(&self, slot: usize) -> &Sector {
         &self.geometry.sectors[sector_id(&self.boards.lanes[slot])]
     }
@@ -75,7 +74,6 @@ impl Lookup {
         self.sector(slot).p0_z < 0.0
     }
 
-    /// Group of the slot's hits.
     pub fn group(&self, slot: usize) -> u16 {
         self.groups[sector_id(&self.boards.lanes[slot])]
     }

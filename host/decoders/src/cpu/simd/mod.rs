@@ -151,16 +151,14 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         loop {
             // Always four: the number left cannot be predicted.
             for i in 0..4 {
-                // SAFETY: there are 64 bits, and `to` rises by four for four of them that are set: by this method's
-                // precondition the place can be written.
+                // SAFETY: `to` rises by four for four set bits of 64: the place is one of 64, by the precondition.
                 unsafe { to.add(i).write(first.wrapping_add(left.trailing_zeros() as u16)) };
                 left &= left.wrapping_sub(1);
             }
             if left == 0 {
                 return bits.count_ones() as usize;
             }
-            // SAFETY: four of the 64 bits were set, and others are left: `to` stays within the 64 places, or at their
-            // end.
+            // SAFETY: four of the 64 bits were set, and others are left: `to` stays within the 64 places.
             to = unsafe { to.add(4) };
         }
     }

@@ -314,8 +314,7 @@ unsafe fn byte_bits(set: [uint8x16_t; 4]) -> u64 {
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn compress(v: uint32x4_t, bits: u32) -> uint32x4_t {
-    // SAFETY: `COMPRESS` has 16 entries of 16 bytes, and the index is cut below 16; the CPU has NEON, by this
-    // function's precondition.
+    // SAFETY: `COMPRESS` has 16 entries of 16 bytes; the CPU has NEON, by this function's precondition.
     unsafe {
         let bytes = vld1q_u8(COMPRESS.get_unchecked(bits as usize & 15).as_ptr());
         vreinterpretq_u32_u8(vqtbl1q_u8(vreinterpretq_u8_u32(v), bytes))

@@ -120,8 +120,7 @@ impl Simd for Portable {
     unsafe fn compress_store(self, to: *mut u32, v: Self::U, bits: u32) {
         let mut n = 0;
         for (i, word) in v.into_iter().enumerate() {
-            // SAFETY: `n` is at most `i`, and so below 8; eight words from `to` on can be written, by the method's
-            // precondition.
+            // SAFETY: `n` is at most `i`, below 8; eight words can be written, by the method's precondition.
             unsafe { to.add(n).write(word) };
             n += (bits >> i & 1) as usize;
         }
@@ -178,8 +177,7 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn lookup_window(self, window: *const u32, index: Self::U) -> Self::U {
-        // SAFETY: `WINDOW` is more than 32, so the words that the indices name, modulo `WINDOW`, can be read, by the
-        // method's precondition.
+        // SAFETY: `WINDOW` is more than 32: the words that the indices name can be read, by the precondition.
         index.map(|i| unsafe { *window.add((i % Self::WINDOW) as usize) })
     }
     #[inline(always)]

@@ -58,10 +58,8 @@ pub unsafe fn copy_start<const STRIDE: usize, const START: usize>(
     // In halves of shuffles: one instruction computes the place.
     let half = u32::from(direction) + 2 * u32::from(n);
     // SAFETY:
-    // - half as many pairs as `START` can be read and as many words can be written, by the method's first and third
-    //   precondition;
-    // - the direction is 0 or `REVERSE`, twice the 256 shuffles of a direction, by its second, and `n` is below 256: a
-    //   whole shuffle begins at that half;
+    // - `START / 2` pairs can be read and `START` words written, by the method's first and third precondition;
+    // - the direction is 0 or `REVERSE`, by its second, and `n` is below 256: a whole shuffle begins at that half;
     // - the CPU has AVX2, by this function's second precondition.
     unsafe {
         let shuffle = _mm_loadu_si128(SHUFFLES.as_ptr().cast::<[u8; 8]>().add(half as usize).cast());
@@ -97,9 +95,8 @@ static BEHIND: [u16; 34] = {
 #[inline(always)]
 pub unsafe fn lane_ends(words: *const u8, n: usize) -> (u64, bool) {
     // SAFETY:
-    // - the words can be read, and 66 bytes more, by the method's precondition: 16 words from any of them on and from
-    //   the next;
-    // - at places 0 to 17 of `BEHIND` begin 16 words, and one more is there;
+    // - the words and 66 bytes more can be read, by the method's precondition: 16 words from any and from the next;
+    // - 17 words begin at each of the places 0 to 17 of `BEHIND`;
     // - the CPU has AVX2, by this function's second precondition.
     unsafe {
         let bits = _mm256_set1_epi16(LANE_BITS as i16);
@@ -202,8 +199,7 @@ unsafe fn two_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
 /// `from` and three places after it, `STRIDE` bytes apart, have four bytes each.
 #[inline(always)]
 pub unsafe fn four_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
-    // SAFETY: four bytes can be read at each of the four places, by this function's precondition, and if they are 4
-    // apart, 16 in a row; every x86-64 CPU has SSE2.
+    // SAFETY: four bytes can be read at each place, by this function's precondition; every x86-64 CPU has SSE2.
     unsafe {
         if STRIDE == 4 {
             return _mm_loadu_si128(from.cast());

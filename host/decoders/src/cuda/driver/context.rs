@@ -24,8 +24,7 @@ pub struct Context {
 
 // SAFETY: a context's handle may be used by any thread; `modules` is behind a lock.
 unsafe impl Send for Context {}
-// SAFETY: CUDA allows several threads to use a context's handle at the same time in every call made here; `modules` is
-// behind a lock.
+// SAFETY: CUDA lets several threads use a context in every call made here; `modules` is behind a lock.
 unsafe impl Sync for Context {}
 
 impl Context {
@@ -116,8 +115,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         let modules = std::mem::take(self.modules.get_mut().unwrap_or_else(PoisonError::into_inner));
         if self.make_current().is_ok() {
-            // SAFETY: this context is the current one. Whatever launches kernels keeps the context, so that none is in
-            // flight.
+            // SAFETY: the current context. Whatever launches kernels keeps the context, so that none is in flight.
             unsafe { modules.unload() };
         }
         if !self.is_borrowed {

@@ -38,7 +38,6 @@ pub(super) fn check(action: &'static str, code: CUresult) -> Result<(), CallErro
     if code == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(CallError::new(action, code)) }
 }
 
-/// Returns the driver's name and explanation of an error.
 fn describe(code: CUresult) -> String {
     let error = DriverError(code);
     let name = error.error_name().map_or_else(|_| format!("{code:?}"), |name| name.to_string_lossy().into_owned());

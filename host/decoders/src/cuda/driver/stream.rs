@@ -57,8 +57,7 @@ impl CudaStream {
     /// Copies to the device.
     ///
     /// # Safety
-    /// - `from` is the start of `bytes` bytes that can be read, and that are not written, until the stream has done
-    ///   this.
+    /// - `from` begins `bytes` bytes that can be read and are not written until the stream has done this.
     /// - The device's memory has room for them at `to`, in the stream's context, until then.
     pub(in super::super) unsafe fn write(&self, to: u64, from: *const u8, bytes: usize) -> Result<(), CallError> {
         // SAFETY: both sides are there until the stream has done this, as the caller says; the stream lives.
@@ -68,8 +67,7 @@ impl CudaStream {
     /// Sets words of the device to 0.
     ///
     /// # Safety
-    /// - `at` is a multiple of 4, and that many words are there, in the stream's context, until the stream has done
-    ///   this.
+    /// - `at` is a multiple of 4; that many words are there, in the stream's context, until the stream has done this.
     pub(in super::super) unsafe fn zero(&self, at: u64, words: usize) -> Result<(), CallError> {
         // SAFETY: the words are there until the stream has done this, as the caller says; the stream lives.
         check("clear memory", unsafe { sys::cuMemsetD32Async(at, 0, words, self.handle) })
@@ -101,8 +99,7 @@ impl CudaStream {
                 WidthInBytes: rows.width,
                 Height: rows.n,
             };
-            // SAFETY: both sides are there until the stream has done this, as the caller says; the driver copies the
-            // description before it returns.
+            // SAFETY: both sides stay until then, as the caller says; the driver copies the description at once.
             return check(action, unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, self.handle) });
         }
         (0..rows.n).try_for_each(|row| {
@@ -127,8 +124,8 @@ impl CudaStream {
     ) -> Result<(), CallError> {
         let (x, y) = shape.block;
         // SAFETY:
-        // - The driver copies the values before it returns. They are as many and as large as the entry takes, as the
-        //   caller says, who also sees to the kernel's demands.
+        // - The driver copies the values at once; they are what the entry takes, and the kernel's demands hold: both
+        //   are required of the caller.
         // - The function's module is loaded: its context, which launches it, lives.
         let code = unsafe {
             sys::cuLaunchKernel(
