@@ -6,12 +6,11 @@ use std::sync::LazyLock;
 
 /// Machine and program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Machine {
-    /// Processor, as it calls itself.
     pub cpu: Option<String>,
     /// Hardware threads that this process may use.
     pub cores: usize,
-    /// Version of this library.
     pub version: String,
     /// Commit of the sources, with `-dirty` if files differ from it; `None` if unknown.
     pub commit: Option<String>,

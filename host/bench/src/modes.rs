@@ -36,9 +36,7 @@ pub struct OnGpu<'a> {
     pub sample: &'a Sample,
     pub tables: &'a DetectorTables,
     pub options: DecodeOptions,
-    /// GPU, launch parameters, rung.
     pub config: &'a CudaConfig,
-    /// Streams of the decoder, and batches in flight.
     pub streams: usize,
 }
 

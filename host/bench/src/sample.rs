@@ -13,14 +13,12 @@ use ut_decoders::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 /// Number of events below which a branch predictor begins to learn them.
 pub const ENOUGH_DISTINCT: usize = 1000;
 
-/// Events that are decoded over and over.
+/// A pass over events, which are decoded over and over.
 #[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Sample {
-    /// Batches of a pass.
     pub batches: Vec<EventBatch>,
-    /// Events of a pass.
     pub events: usize,
-    /// Distinct events of a pass.
     pub distinct_events: usize,
     /// Bytes of a pass: raw banks with their sourceIDs, and the tables of banks.
     pub bytes: usize,

@@ -32,6 +32,7 @@ impl Spread {
 
 /// Relative difference of two contestants, measured in the same rounds, by the tuner's rules.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Change {
     /// Change of the medians of all rounds, in %.
     pub percent: f64,
@@ -40,7 +41,6 @@ pub struct Change {
     pub interval: Option<[f64; 2]>,
     /// Reason why the blocks do not show a difference; `None` if they do.
     pub doubt: Option<String>,
-    /// Number of blocks.
     pub blocks: usize,
 }
 

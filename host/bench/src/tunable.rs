@@ -193,12 +193,11 @@ pub fn workload_of(tables: &DetectorTables, options: &DecodeOptions, events: &st
 
 /// A tuned configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Tuned {
     /// All parameters; the others have their defaults.
     pub parameters: Parameters,
-    /// Tuned values, in words.
     pub values: String,
-    /// Origin, in words.
     pub origin: String,
 }
 

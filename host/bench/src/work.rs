@@ -69,12 +69,11 @@ pub fn metric(name: &str) -> Option<&'static Metric> {
 
 /// Work on a sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Work {
     /// Statistics by kernel, in the order of the first launch.
     pub kernels: Vec<(&'static str, LaunchStats)>,
-    /// Statistics of all kernels.
     pub total: LaunchStats,
-    /// Number of decoded events.
     pub events: usize,
     /// Bytes of the batches: raw banks, and the words with their places.
     pub bytes_in: u64,

@@ -21,7 +21,6 @@ pub struct HitRecords {
     pub classes: Vec<ClassRecord>,
     pub n_groups: u32,
     pub fits: bool,
-    /// See [`HitTables::overlaps`].
     pub overlaps: bool,
 }
 

@@ -91,10 +91,9 @@ impl Architecture {
 
 /// Resources that a launch asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Launch {
-    /// Threads a block.
     pub threads: u32,
-    /// Registers a thread.
     pub registers: u32,
     /// Bytes of shared memory a block, static and dynamic.
     pub shared: u32,
@@ -108,14 +107,13 @@ impl Launch {
 
 /// Blocks and warps of a launch that a multiprocessor holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Occupancy {
     /// Blocks at once; 0 if the launch would be refused.
     pub blocks: u32,
-    /// Warps at once.
     pub warps: u32,
     /// Share of the warps that the multiprocessor can hold, 0…1.
     pub share: f32,
-    /// Resource that runs out first.
     pub limit: Limit,
 }
 

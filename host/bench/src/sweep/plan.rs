@@ -14,8 +14,8 @@ pub const MAX_POINTS: usize = 100_000;
 
 /// Limits of the points beside the parameters' own ranges.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Limits<'a> {
-    /// The backend.
     pub backend: Backend,
     /// Tables of the detector, whose boards and groups decide the shared memory.
     pub tables: &'a DetectorTables,
@@ -78,10 +78,9 @@ pub struct Skipped {
 
 /// A point that is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Point {
-    /// The axes' values.
     pub values: Vec<u32>,
-    /// All parameters.
     pub parameters: Parameters,
     /// True if it combines values of the axes; the default also runs if it does not.
     pub on_grid: bool,

@@ -24,7 +24,6 @@ pub struct About {
     pub events: usize,
     /// Unit of the values: `events/s`, or the name of a metric, counted for an event.
     pub unit: String,
-    /// True if less is better.
     pub less_is_better: bool,
     pub rounds: usize,
     pub seed: u64,
@@ -44,7 +43,6 @@ pub struct PointReport {
     /// Spread of the measurements; `None` if it failed.
     pub measured: Option<Spread>,
     pub repetitions: usize,
-    /// Change from the default to this point.
     pub change: Option<Change>,
     /// Counts for an event, in the order of `metrics`; empty if nothing is counted.
     pub work: Vec<f64>,

@@ -188,8 +188,8 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
                 let above = s.eq(back, size);
                 last = s.xor(last, s.keep(s.splat(OVERSIZED), above & ends));
                 if cut {
-                    // A lane that is read backwards begins with its surplus strips. SAFETY: FRONT words and more lie
-                    // behind the vector, as asserted above, and `max_size` is at most FRONT.
+                    // A lane that is read backwards begins with its surplus strips.
+                    // SAFETY: FRONT words and more lie behind the vector; `max_size` is at most FRONT: asserted above.
                     let after = unsafe { load_at(s, stream, FRONT + i + max_size as usize) };
                     let below = s.eq(s.sub(s.shr::<5>(after), strip), size);
                     let backwards = s.eq(s.and(v, s.splat(BACKWARDS)), s.splat(BACKWARDS));

@@ -52,10 +52,10 @@ pub(super) const MAX_CHUNK: usize = 1024;
 
 /// Settings of a [`CpuDecoder`]; none changes a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct CpuConfig {
     /// Threads, at most 65535; 0: one a core.
     pub threads: usize,
-    /// Vector instructions.
     pub simd: Simd,
     /// Events that a thread takes at a time, clamped to 1…1024; one thread alone takes them one by one.
     pub chunk: usize,

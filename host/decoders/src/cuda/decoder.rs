@@ -19,6 +19,7 @@ use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 
 /// Settings of a decoder on a device; none changes a result.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct CudaConfig {
     /// GPU of [`CudaDecoder::new`](super::CudaDecoder::new), numbered from 0.
     pub ordinal: usize,
@@ -26,11 +27,9 @@ pub struct CudaConfig {
     pub launch: Parameters,
     /// Batches that can be in flight; at least 1.
     pub streams: usize,
-    /// Kernels that decode.
     pub pipeline: Pipeline,
     /// A variant of [`Unit::LADDER`](crate::ptx::Unit::LADDER) in place of Allen's pipeline, for v5 in Allen layout.
     pub rung: Option<String>,
-    /// Steps of the fused pipeline's design that are used.
     pub step: FusedStep,
 }
 

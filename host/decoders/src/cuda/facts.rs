@@ -27,8 +27,8 @@ pub struct Facts {
 
 /// Resources of a kernel, as the driver compiled it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Compiled {
-    /// Entry point.
     pub entry: String,
     /// Registers a thread.
     pub registers: u32,

@@ -30,17 +30,15 @@ use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits, UtHitsMu
 
 /// Settings of an [`EmulatedDecoder`]; none changes a result.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct EmulatedConfig {
     /// Seed of the order of blocks, warps and threads.
     pub schedule_seed: u64,
-    /// Kernels that decode.
     pub pipeline: Pipeline,
-    /// Block shapes and other launch parameters.
     pub launch: Parameters,
     /// Optimisations of Allen's pipeline. Tables and batch set version and layout; `count.bins` sets `bins`, unless it
     /// is 1.
     pub switches: Switches,
-    /// Steps of the fused pipeline's design that are used.
     pub step: FusedStep,
 }
 

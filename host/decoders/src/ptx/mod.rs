@@ -109,18 +109,15 @@ impl Unit {
 
 /// A kernel of a pipeline, in the order of launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Kernel {
     /// Checks the banks by the policy, counts, and lists the lanes with hits.
     CountHits,
-    /// Prefix sum, first launch.
     PrefixSumTiles,
-    /// Prefix sum, second launch.
     PrefixSumOffsets,
-    /// Clusters the lanes.
     ClusterAndPredecode,
     /// Closes the gaps and makes the sort keys.
     CompressAndMakeKeys,
-    /// Sorts.
     FindPermutation,
     /// Works out the hits.
     DecodeInOrder,

@@ -11,8 +11,8 @@ const COMMITTED: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../..
 
 /// Registers, shared memory and barriers of every kernel on every architecture.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Resources {
-    /// Release of the assembler.
     pub ptxas: String,
     /// By unit, architecture and kernel.
     pub kernels: Vec<KernelUse>,
@@ -22,7 +22,6 @@ pub struct Resources {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[expect(missing_docs, reason = "as in `simt::ptx::Usage`")]
 pub struct KernelUse {
-    /// PTX module.
     pub unit: String,
     pub kernel: String,
     pub arch: String,
