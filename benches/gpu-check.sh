@@ -7,7 +7,7 @@
 #   gpu-check.sh [--call 1|2] [--only PART,…] [--quick] [--events N] [--budget S] [RESULTS]
 #
 # --call 1, 240 s: alone, real, again, sanitizer, throughput, profile, copy. --call 2, 300 s: tune, count-first, batches,
-# graphs, inputs, ladder, suite. What one wants most comes first; --only takes parts of either call. Every step has a limit,
+# inputs, ladder, suite. What one wants most comes first; --only takes parts of either call. Every step has a limit,
 # none more than what is left of --budget; what there was no time for is listed. In "alone" each pipeline decodes by itself:
 # one that is wrong, hangs or fails is looked at by memcheck at once, and the rest goes on without it.
 # --quick measures for seconds. --events N works on N small events, for a trial where every event takes long.
@@ -23,7 +23,7 @@ usage() {
     exit 2
 }
 parts1=alone,real,again,sanitizer,throughput,profile,copy
-parts2=tune,count-first,batches,graphs,inputs,ladder,suite
+parts2=tune,count-first,batches,inputs,ladder,suite
 call=1 quick=0 only='' events='' budget=''
 while [ $# -gt 0 ]; do
     case $1 in
@@ -139,7 +139,7 @@ save() {
         findings
         printf '\n## Steps\n\n| step | result | s | command |\n|---|---|---|---|\n'
         tail -n +2 steps.tsv | awk -F'\t' '{ printf "| %s | %s | %s | %s |\n", $1, $2, $3, $4 ? "`" $4 "`" : "" }'
-        for table in throughput-fused throughput-allen tune count-first batches-* graphs inputs-* ladder; do
+        for table in throughput-fused throughput-allen tune count-first batches-* inputs-* ladder; do
             table=${table%.log}
             [ -s "$table.log" ] && printf '\n## %s\n\n```\n%s\n```\n' "$table" "$(cat "$table.log")"
         done
@@ -425,11 +425,6 @@ if part batches; then
     [ -z "$events" ] || small=$sizes
     step batches-$best 50 "$tool" throughput "${measured[@]}" --untuned --pipeline "$best" --batch $small \
         --duration $((seconds * 2)) --json batches-$best.json
-fi
-if part graphs; then
-    small=1,10,100,1000
-    [ -z "$events" ] || small=$sizes
-    sweep graphs 40 --axis "pipeline=$(echo $good | tr ' ' ,)" --axis cuda.graph=0,1 --axis batch=$small
 fi
 if part inputs; then
     for pipeline in $good; do

@@ -60,7 +60,6 @@ fn more_strips_than_there_is_room_for_are_decoded_all_the_same() {
         for (ticket, batch) in [(large, &batch), (third, &before), (first, &before)] {
             decoder.check(ticket, batch);
         }
-        let held = decoder.device_bytes();
         decoder.compare(&batch);
         decoder.compare(&before);
         let resident = decoder.upload(batch.view()).unwrap();
@@ -68,6 +67,5 @@ fn more_strips_than_there_is_room_for_are_decoded_all_the_same() {
         let ticket = unsafe { decoder.submit_resident(&resident.batch(), Readback::None) }.unwrap();
         let hits = decoder.collect_resident(ticket).unwrap();
         assert_eq!(hits.len, expected.len());
-        assert!(decoder.device_bytes() >= held);
     });
 }

@@ -102,13 +102,13 @@ fn a_batch_that_is_still_on_its_way_on_the_callers_stream_is_decoded_after_it() 
     on_the_fakes(&RUNS, || {
         let tables = detector(BankVersion::V5, Grouping::YRows);
         let caller = Caller::new();
-        let (mut device, graph) = (caller.device(), pipeline().1);
+        let mut device = caller.device();
         // SAFETY:
         // - `caller.stream` is a stream that `Caller::new` made in `caller.context`, the context of `device`;
         // - `caller` is declared before the decoder and the streams, and so dropped after them.
         let [mine, decoders] = [0, 1].map(|_| unsafe { device.borrow_stream(caller.stream.cast()) });
-        let config = CudaConfig { pipeline: pipeline().0, ..CudaConfig::default() };
-        let on = caller.device().with_graphs(graph).unwrap();
+        let config = CudaConfig { pipeline: pipeline(), ..CudaConfig::default() };
+        let on = caller.device();
         assert_eq!(on.raw_context(), caller.context);
         let decoder = CudaDecoder::on_streams(on, vec![decoders], &tables, DecodeOptions::default(), config).unwrap();
         let mut decoder = Checked { tables, decoder };

@@ -8,7 +8,6 @@ mod cli;
 mod decoding;
 mod device;
 mod fake_driver;
-mod graphs;
 mod interop;
 mod measuring;
 mod refusals;
@@ -20,7 +19,7 @@ mod suite;
 
 use std::ops::{Deref, DerefMut};
 
-use suite::backends::{as_reference, cuda_config, decode};
+use suite::backends::{as_reference, decode};
 use suite::events::{Event, VERSIONS, allen_batch, generated_as, tables_in as detector, v5, v5_payload};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, Ticket};
@@ -29,16 +28,15 @@ use ut_decoding::synth::Profile;
 use ut_decoding::{BatchReport, DecodeError, DecodeOptions, DetectorTables, EventBatch, Grouping, UtHits};
 use ut_kernels::detector::BankVersion;
 
-/// Says in a child process which kernels are meant, and whether they are launched as graphs.
+/// Names the pipeline to test in a child process.
 const KERNELS: &str = "UT_DECODE_TEST_KERNELS";
 
-/// Orders in which the fake does its work (as late as possible, and some that run ahead), with either pipeline,
-/// launch by launch and as graphs.
+/// Orders in which the fake does its work (some that run ahead, and as late as possible), with either pipeline.
 const RUNS: [[(&str, &str); 2]; 4] = [
     [("FAKE_CUDA_SEED", "1"), (KERNELS, "allen")],
     [("FAKE_CUDA_SEED", "2"), (KERNELS, "fused")],
-    [("FAKE_CUDA_SEED", "0"), (KERNELS, "allen graph")],
-    [("FAKE_CUDA_SEED", "3"), (KERNELS, "fused graph")],
+    [("FAKE_CUDA_SEED", "0"), (KERNELS, "allen")],
+    [("FAKE_CUDA_SEED", "0"), (KERNELS, "fused")],
 ];
 
 /// `n` events, one after the other from a seed.
@@ -46,11 +44,9 @@ fn events(version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
     generated_as(Profile::PpLow, version, seed, n)
 }
 
-fn pipeline() -> (Pipeline, bool) {
-    let kernels = std::env::var(KERNELS).unwrap_or_default();
-    let mut words = kernels.split_whitespace();
-    let pipeline = words.next().map_or(Pipeline::default(), |name| name.parse().expect("a pipeline"));
-    (pipeline, words.next() == Some("graph"))
+/// Pipeline that [`KERNELS`] names, or the default.
+fn pipeline() -> Pipeline {
+    std::env::var(KERNELS).map_or(Pipeline::default(), |name| name.parse().expect("a pipeline"))
 }
 
 /// A decoder with default options, whose hits are compared with the reference's.
@@ -60,9 +56,9 @@ struct Checked {
 }
 
 impl Checked {
+    /// Runs the [pipeline to test](KERNELS).
     fn new(version: BankVersion, grouping: Grouping) -> Self {
-        let (pipeline, graph) = pipeline();
-        Self::with(detector(version, grouping), cuda_config(pipeline, graph))
+        Self::with(detector(version, grouping), CudaConfig { pipeline: pipeline(), ..CudaConfig::default() })
     }
 
     fn v5() -> Self {

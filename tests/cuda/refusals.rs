@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ut_decoding::decoder::Pipeline;
-use ut_decoding::decoder::cuda::{Capacity, CudaConfig, CudaDecoder, CudaDevice, Device, HostHits, Readback, Source};
+use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, CudaDevice, Device, HostHits, Readback, Source};
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchReport, DecodeError, DecodeOptions, Decoder, EventBatch, Grouping, UtHits};
@@ -130,23 +130,6 @@ fn a_batch_that_fails_on_its_way_is_given_back_after_the_copies_from_it() {
             decoder.compare(&small);
         });
     }
-}
-
-#[test]
-fn a_capacity_that_no_batch_can_have_is_refused() {
-    well_on_the_fake(&[], || {
-        let max = usize::MAX;
-        for (capacity, what) in [
-            (Capacity { hits: max, ..Capacity::default() }, "1073741823 are the most"),
-            // 32 bits count them, but not a line of words more.
-            (Capacity { hits: (1 << 32) - 31, ..Capacity::default() }, "1073741823 are the most"),
-            (Capacity { hits: 1 << 30, ..Capacity::default() }, "1073741823 are the most"),
-            (Capacity { bytes: max, ..Capacity::default() }, "4 GiB"),
-            (Capacity { events: max, ..Capacity::default() }, "too many"),
-        ] {
-            says(made(BankVersion::V5, CudaConfig { capacity, ..CudaConfig::default() }), what);
-        }
-    });
 }
 
 #[test]

@@ -57,10 +57,8 @@ pub fn backends() -> Vec<Backend> {
         backends.push(("cpu, NEON", |tables, options| cpu(tables, options, Simd::Neon, 1)));
     }
     if *HAS_GPU {
-        backends.push(("cuda", |tables, options| gpu(tables, options, Pipeline::Allen, false)));
-        backends.push(("cuda, fused", |tables, options| gpu(tables, options, Pipeline::Fused, false)));
-        backends.push(("cuda, graphs", |tables, options| gpu(tables, options, Pipeline::Allen, true)));
-        backends.push(("cuda, fused, graphs", |tables, options| gpu(tables, options, Pipeline::Fused, true)));
+        backends.push(("cuda", |tables, options| gpu(tables, options, Pipeline::Allen)));
+        backends.push(("cuda, fused", |tables, options| gpu(tables, options, Pipeline::Fused)));
     }
     backends.retain(|(name, _)| WITHOUT.as_ref().is_none_or(|without| !name.starts_with(without.as_str())));
     backends
@@ -70,15 +68,9 @@ fn emulated(tables: &DetectorTables, options: DecodeOptions, config: EmulatedCon
     Box::new(EmulatedDecoder::new(tables, options, config).expect("good parameters"))
 }
 
-fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline, graph: bool) -> Box<dyn Decoder> {
-    Box::new(CudaDecoder::new(tables, options, cuda_config(pipeline, graph)).expect("the GPU can be used"))
-}
-
-/// These kernels on a GPU, launched as graphs or one by one.
-pub fn cuda_config(pipeline: Pipeline, graph: bool) -> CudaConfig {
-    let parameters = Parameters::default().with_pipeline(pipeline);
-    let graphs = format!("cuda.graph={}", u32::from(graph));
-    CudaConfig::of(&parameters.with(ut_decoding::Backend::Cuda, &graphs).expect("a valid assignment"))
+fn gpu(tables: &DetectorTables, options: DecodeOptions, pipeline: Pipeline) -> Box<dyn Decoder> {
+    let config = CudaConfig::of(&Parameters::default().with_pipeline(pipeline));
+    Box::new(CudaDecoder::new(tables, options, config).expect("the GPU can be used"))
 }
 
 /// The fused pipeline with these launch parameters.
@@ -116,7 +108,7 @@ pub fn gives_clusters(name: &str) -> bool {
 
 /// Returns true if a backend of the list takes a list of events: Allen's kernels do not.
 pub fn takes_lists(name: &str) -> bool {
-    !["emulated", "cuda", "cuda, graphs"].contains(&name)
+    !["emulated", "cuda"].contains(&name)
 }
 
 /// The first difference of hits and report, with the place of it.

@@ -1,7 +1,6 @@
-//! The ladder of Allen merge request !1663: what each optimisation is worth, each on top of the one before.
-//!
-//! Beyond its last step come those that lead to the fused pipeline. On a GPU all rungs are timed in interleaved rounds.
-//! Without one the executor counts their work; the figures of the merge request stand beside it.
+//! The ladder of Allen merge request !1663: what each optimisation is worth on top of the one before. Further rungs
+//! lead to the fused pipeline. A GPU times all rungs in interleaved rounds; without one the executor counts their work.
+//! The merge request's figures stand beside.
 
 use std::time::Duration;
 
@@ -28,13 +27,13 @@ pub const RUNGS: usize = 11;
 
 const KERNEL_PASSES: usize = 10;
 
-/// A step of the table in Allen merge request !1663: events a second of Allen's sequence
+/// A step of the table in Allen merge request !1663: the rate of Allen's sequence
 /// `trackmatching_veloscifi_and_utdecoding` on an RTX A5000, of which the decoding is a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Published {
-    /// Name of the step that was added.
     pub step: &'static str,
-    /// Our rung that ends there; `None`: before the ladder begins.
+    /// Our rung that ends there; `None` before the ladder begins.
     pub rung: Option<&'static str>,
     /// Events a second.
     pub events_per_second: u32,
@@ -61,11 +60,11 @@ pub const PUBLISHED: [Published; 9] = [
     Published { step: "opportunistic looping", rung: Some("opportunistic"), events_per_second: 195_834 },
 ];
 
-/// The published rate at a rung of ours, and its change to the rung before in %.
+/// Returns the published rate at a rung of ours, and its change to the rung before in %.
 pub fn published(rung: &str) -> Option<(u32, Option<f64>)> {
     let place = PUBLISHED.iter().position(|step| step.rung == Some(rung))?;
     let rate = PUBLISHED[place].events_per_second;
-    // The first rung stands on nothing of ours.
+    // Nothing of ours is before the first rung.
     let before = place.checked_sub(1).map(|before| PUBLISHED[before]).filter(|before| before.rung.is_some());
     Some((rate, before.map(|before| percent(f64::from(before.events_per_second), f64::from(rate)))))
 }
@@ -95,15 +94,15 @@ pub struct CountedWork {
     pub per_event: Vec<(String, f64)>,
     /// Changes to the rung before in %, in the same order; empty for the first rung. `None` where there was nothing.
     pub change_percent: Vec<(String, Option<f64>)>,
-    /// Share of lanes that sat idle while their warp accessed global memory, 0…1.
+    /// Share of lanes that idled while their warp accessed global memory, 0…1.
     pub idle_share: f64,
-    /// Lanes that took part in a collective, in the mean.
+    /// Mean number of lanes that took part in a collective.
     pub lanes_per_collective: f64,
-    /// Lanes that an atomic served, in the mean: the atomics that the same rung needs when each lane has its own, over
-    /// those that it needs. `None` for the fused pipeline, which cannot do without.
+    /// Mean number of lanes that an atomic served: the atomics of the same rung with one for each lane, over its own.
+    /// `None` for the fused pipeline, which needs them all.
     pub lanes_per_atomic: Option<f64>,
-    /// Bytes that move between global memory and the multiprocessors, over the bytes in and out; without the tables
-    /// that all events share.
+    /// Bytes between global memory and the multiprocessors, without the tables that all events share, over the bytes in
+    /// and out.
     pub traffic: f64,
     /// The same with each sector counted once a launch: see [`Work::distinct_traffic`].
     pub distinct_traffic: f64,
@@ -111,7 +110,7 @@ pub struct CountedWork {
     pub kernels: Vec<(String, Vec<(String, f64)>)>,
 }
 
-/// The measured rate of a rung.
+/// Measured rate of a rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct MeasuredRate {
@@ -125,15 +124,15 @@ pub struct MeasuredRate {
 /// One rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rung {
-    /// Name.
+    /// Name of the rung.
     pub rung: String,
     /// Counted, on `emulated`.
     pub work: Option<CountedWork>,
     /// Measured, on a GPU.
     pub measured: Option<MeasuredRate>,
-    /// Registers and occupancy by kernel; empty where the rung is not among the committed PTX.
+    /// Registers and occupancy by kernel; empty if the rung is not among the committed PTX.
     pub resources: Vec<KernelResources>,
-    /// The merge request's rate on an RTX A5000, events a second of the whole sequence.
+    /// Rate in the merge request, events a second of the whole sequence on an RTX A5000.
     pub published_events_per_second: Option<u32>,
     /// Change to the step before, in %.
     pub published_change_percent: Option<f64>,
@@ -147,7 +146,7 @@ pub struct Ladder<'a> {
     pub tables: &'a DetectorTables,
     pub options: DecodeOptions,
     pub launch: Parameters,
-    /// Architecture to which registers and occupancy belong.
+    /// Architecture of the registers and the occupancy.
     pub chip: &'a Chip,
 }
 
@@ -173,8 +172,8 @@ pub enum AblationError {
     Measure(#[source] DecodeError),
 }
 
-/// Makes what is measured of a rung, by its number, and compares its hits with what is expected: the inner error says
-/// what differs.
+/// Prepares the measurement of a rung, by its number, and compares its hits with the expected ones; the inner error is
+/// the difference.
 pub type RungVariant<'a> = dyn Fn(usize, &Expected) -> Result<Result<Variant, String>, DecodeError> + 'a;
 
 impl Ladder<'_> {
@@ -186,8 +185,7 @@ impl Ladder<'_> {
         Switches::ladder(self.tables.boards().version, self.layout())
     }
 
-    /// The steps of the fused pipeline, each on top of the one before: at first with the hits of each event counted by a
-    /// launch before.
+    /// Steps of the fused pipeline; in the first ones a launch before counts the hits of each event.
     fn fused_rungs(&self) -> [FusedRung; 4] {
         let rung = |name, step, count_first| {
             let mut launch = self.launch;
@@ -203,7 +201,7 @@ impl Ladder<'_> {
         ]
     }
 
-    /// All rungs by name: those of the seven kernels, then those that lead to the one.
+    /// Names of all rungs: those of the seven kernels, then those of the fused pipeline.
     fn names(&self) -> [&'static str; RUNGS] {
         let (allen, fused) = (self.rungs(), self.fused_rungs());
         std::array::from_fn(|i| if i < allen.len() { allen[i].0 } else { fused[i - allen.len()].name })
@@ -249,7 +247,7 @@ impl Ladder<'_> {
             .map_err(|difference| AblationError::Wrong { rung, difference })
     }
 
-    /// Measures `variant` of every rung, interleaved, for `duration` in all.
+    /// Measures every rung by `variant`, interleaved, for `duration` in all.
     pub fn measure(
         &self,
         variant: &RungVariant<'_>,
@@ -282,12 +280,12 @@ impl Ladder<'_> {
         Ok(self.names().into_iter().enumerate().map(of).collect())
     }
 
-    /// Measures the kernels of every rung on a GPU, device-resident, on `streams` streams, for `duration` altogether;
-    /// then each kernel by the device's own clock.
+    /// Measures the kernels of every rung on a GPU, device-resident, on `streams` streams, for `duration` in all; then
+    /// each kernel by the device's own clock.
     ///
     /// # Errors
-    /// As [`measure`](Self::measure); and for samples other than of v5 banks in Allen layout, for which alone the rungs
-    /// were compiled.
+    /// As [`measure`](Self::measure), and for other samples than v5 banks in Allen layout, for which the rungs were
+    /// compiled.
     pub fn measure_on_gpu(
         &self,
         streams: usize,
@@ -327,12 +325,12 @@ impl Ladder<'_> {
         Ok(rungs)
     }
 
-    /// Returns true if there are kernels of the rungs for this sample.
+    /// Returns true if the rungs were compiled for this sample.
     pub fn is_compiled(&self) -> bool {
         self.tables.boards().version == BankVersion::V5 && self.layout() == Layout::Allen
     }
 
-    /// Registers and occupancy of a rung; only v5 in Allen layout was compiled rung by rung.
+    /// Registers and occupancy of a rung, if it was compiled.
     fn resources(&self, i: usize) -> Vec<KernelResources> {
         if !self.is_compiled() {
             return Vec::new();
@@ -343,7 +341,7 @@ impl Ladder<'_> {
     fn fused_resources(&self, launch: Parameters) -> Vec<KernelResources> {
         let mut kernels = self.filled(Unit::fused(self.tables.boards().version, self.layout()).name, launch);
         let always = [Kernel::GatherBanks, Kernel::Fused, Kernel::FusedOthers].map(Kernel::name);
-        // All events of a sample are decoded: nothing is selected.
+        // All events of a sample are decoded: none are selected.
         let counting = |of: &KernelResources| launch.fused_count_first() && of.kernel != Kernel::SelectEvents.name();
         kernels.retain(|of| counting(of) || always.contains(&of.kernel.as_str()));
         kernels
@@ -380,12 +378,12 @@ fn rung(
     }
 }
 
-/// The variant of [`Unit::LADDER`](ut_decoders::ptx::Unit::LADDER) that is rung `i`.
+/// Variant of [`Unit::LADDER`](ut_decoders::ptx::Unit::LADDER) for rung `i`.
 pub fn rung_variant(i: usize) -> String {
     format!("v5_allen__rung{i}")
 }
 
-/// `plain`: the same work with an atomic for each lane; `None` where there is no such thing.
+/// Summarises the work of a rung; `plain`: the same with an atomic for each lane, if that exists.
 fn counted(work: &Work, plain: Option<&Work>, before: Option<&CountedWork>) -> CountedWork {
     let per_event: Vec<(String, f64)> =
         METRICS.iter().map(|metric| (metric.name.to_owned(), work.per_event(metric))).collect();

@@ -1,5 +1,5 @@
-//! Resources of a multiprocessor that the kernels use, and how much of it they fill: for an architecture, or for the GPU of
-//! this machine.
+//! Resources of a multiprocessor, and how much of them the kernels use and fill, for an architecture or this machine's
+//! GPU.
 
 use ut_data::detector::DetectorTables;
 use ut_decoders::cuda::{Compiled, Facts};
@@ -8,14 +8,13 @@ use ut_decoders::parameters::Parameters;
 use ut_decoders::plan::{DeviceTables, Plan};
 use ut_decoders::ptx::{Kernel, KernelUse, Resources, Unit};
 
-/// A kind of multiprocessor, and what each compiled kernel uses of it.
+/// A kind of multiprocessor, with the resources that each compiled kernel uses.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Chip {
     /// Name: `sm_86`, or that of a GPU.
     pub name: String,
-    /// Resources of a multiprocessor.
     pub architecture: Architecture,
-    /// By entry point.
     kernels: Vec<KernelUse>,
 }
 
@@ -32,21 +31,21 @@ pub struct Filled {
 }
 
 impl Chip {
-    /// An architecture, with the committed figures of the kernels.
+    /// Takes an architecture and the committed figures of the kernels.
     pub fn of(architecture: Architecture) -> Self {
         let committed = Resources::committed().map(|resources| resources.kernels).unwrap_or_default();
         let kernels = committed.into_iter().filter(|of| of.arch == architecture.name).collect();
         Self { name: architecture.name.to_owned(), architecture, kernels }
     }
 
-    /// The GPU of this machine where there are facts, else the architecture of the merge request's RTX A5000.
+    /// Takes the GPU of this machine if there are facts, else the architecture of the merge request's RTX A5000.
     pub fn of_environment(facts: Option<&Facts>, units: &[Unit]) -> Self {
         let a5000 = || Architecture::named("sm_86").unwrap_or(Architecture::ALL[0]);
         facts.map_or_else(|| Self::of(a5000()), |facts| Self::at_hand(facts, units))
     }
 
-    /// The GPU of this machine: its limits, and what the kernels of `units` use as its driver compiled them. What the
-    /// driver does not tell is that of the newest known architecture that is not newer than the GPU.
+    /// Takes the GPU of this machine: its limits, and the resources of `units` as its driver compiled them. The newest
+    /// known architecture that is not newer fills in what the driver does not tell.
     pub fn at_hand(facts: &Facts, units: &[Unit]) -> Self {
         let (major, minor) = facts.gpu.capability;
         let known = Architecture::newest_up_to(u32::try_from(10 * major + minor).unwrap_or(0));
@@ -62,7 +61,7 @@ impl Chip {
         for unit in units {
             let entries = chip.kernels.iter().filter(|of| of.unit == unit.name).map(|of| of.kernel.clone());
             let told = facts.compiled(*unit, &entries.collect::<Vec<_>>()).unwrap_or_default();
-            // A kernel without registers is one of which the driver said nothing.
+            // Without registers: the driver told nothing of the kernel.
             for Compiled { entry, registers, shared } in told.into_iter().filter(|told| told.registers > 0) {
                 for of in chip.kernels.iter_mut().filter(|of| of.kernel == entry) {
                     (of.registers, of.shared) = (registers, shared);
@@ -72,8 +71,8 @@ impl Chip {
         chip
     }
 
-    /// Returns what the kernels of a variant fill at these launch parameters, in the order of launch; nothing for a variant
-    /// that was not compiled.
+    /// Computes what the kernels of a variant fill at these launch parameters, in the order of launch; nothing for a
+    /// variant that was not compiled.
     pub fn filled(&self, variant: &str, launch: Parameters, tables: &DetectorTables) -> Vec<Filled> {
         let Ok(tables) = DeviceTables::new("cuda", tables) else { return Vec::new() };
         let plan = Plan::new(&tables, launch, 1);

@@ -1,4 +1,4 @@
-//! A decoder as a device of the tuner: a launch is one pass over a sample, on a GPU some, so that its streams are at
+//! A decoder as a device of the tuner. A launch is one pass over a sample, on a GPU several, to keep its streams at
 //! work.
 //!
 //! ```no_run
@@ -32,30 +32,30 @@ use ut_decoders::cuda::CudaConfig;
 use ut_decoders::parameters::Parameters;
 use ut_decoders::{Backend, DecodeError, DecodeOptions};
 
-/// Batches that each stream of a GPU is given while a time is taken, at the least: with one a stream nothing overlaps,
-/// and what is measured is how long the host takes to begin and to end.
+/// Least number of batches for each stream of a GPU in a timing: with one nothing overlaps, and the host's time to
+/// begin and end is measured.
 const BATCHES_A_STREAM: usize = 4;
 
-/// Times the memory of its sample that a configuration may take: the batches, and room for all hits in each thread.
+/// Multiple of its sample's memory that a configuration may take: the batches, and room for all hits in each thread.
 const OF_SAMPLE: usize = 20;
 
-/// Measures configurations of a backend's decoder on a sample. Before its first launch each one is checked, hit by hit
-/// and bit by bit, against the reference decoder.
+/// Measures configurations of a backend's decoder on a sample. The first pass of each is compared with the reference
+/// decoder, bit by bit.
 pub struct DecodeDevice<'t> {
     tables: &'t DetectorTables,
     options: DecodeOptions,
     events: Vec<EventBatch>,
     varied: Varied,
-    /// Prepared variant of a configuration, and the passes of one timing.
+    /// Prepared variants by configuration, and the passes of one timing.
     prepared: BTreeMap<String, (Variant, usize)>,
-    /// The keys of `prepared`, the latest used last.
+    /// Keys of `prepared`, the last used last.
     recent: Vec<String>,
     most: usize,
     expected: Vec<(Layout, Expected)>,
 }
 
 impl<'t> DecodeDevice<'t> {
-    /// A device that decodes `events` over and over, with configurations of what is varied.
+    /// Decodes `events` over and over, with configurations of `varied`.
     pub fn new(tables: &'t DetectorTables, options: DecodeOptions, events: Vec<EventBatch>, varied: Varied) -> Self {
         Self {
             tables,
@@ -69,8 +69,8 @@ impl<'t> DecodeDevice<'t> {
         }
     }
 
-    /// The same with decoders and batches of no more than `most` configurations kept, those used last. Otherwise as
-    /// many are kept as the memory has room for: each takes some ten times as much as the sample.
+    /// Keeps the decoders and batches of at most `most` configurations, those used last. The default is as many as the
+    /// memory has room for: each takes some ten times as much as the sample.
     #[must_use]
     pub fn keeping(mut self, most: usize) -> Self {
         self.most = most.max(1);
@@ -81,8 +81,8 @@ impl<'t> DecodeDevice<'t> {
         self.events.iter().map(|batch| batch.n_events).sum()
     }
 
-    /// Decodes the events in a layout with the reference decoder, which is slow: done by the first measurement of a
-    /// configuration in this layout if not before.
+    /// Decodes the events in a layout with the reference decoder, which is slow, unless that was done. The first
+    /// measurement in this layout needs it.
     pub fn expect(&mut self, layout: Layout) -> Result<(), Failure> {
         if self.expected.iter().any(|(other, _)| *other == layout) {
             return Ok(());
@@ -104,7 +104,7 @@ impl<'t> DecodeDevice<'t> {
         let batch = parameters.batch() as usize;
         let n_events = self.n_events();
         self.expect(parameters.layout())?;
-        // A few events are repeated if a branch predictor would learn them; otherwise to fill a batch.
+        // A few events are repeated if a branch predictor would learn them, or to fill a batch.
         let wanted = match backend {
             Backend::Emulated => n_events,
             Backend::Cuda => n_events.max(batch),
@@ -118,7 +118,7 @@ impl<'t> DecodeDevice<'t> {
         let make =
             || variant(backend, Mode::DeviceResident, &parameters, &sample, (self.tables, self.options), expected);
         let made = match make() {
-            // A device's memory may be full of the decoders that were kept.
+            // The kept decoders may fill the device's memory.
             Err(_) if !self.prepared.is_empty() => {
                 self.prepared.clear();
                 make()
@@ -133,8 +133,8 @@ impl<'t> DecodeDevice<'t> {
         Ok((variant, passes))
     }
 
-    /// Forgets configurations, the least recently used first, until there is room for one more that takes `bytes`. On-line
-    /// tuning tries all of them in the end.
+    /// Forgets the least recently used configurations until one more has `bytes` of room; on-line tuning tries all in
+    /// the end.
     fn make_room(&mut self, bytes: u64, mut available: Option<u64>) {
         while !self.recent.is_empty()
             && (self.prepared.len() >= self.most || available.is_some_and(|available| available < bytes))
@@ -174,8 +174,8 @@ impl Device for DecodeDevice<'_> {
     }
 }
 
-/// Prepares a measurement with these parameters, not warmed up: decoders that decode `sample`, on a GPU in a mode. The first
-/// pass is compared with `expected`; the inner error says what differs.
+/// Prepares a measurement of `sample` with these parameters, on a GPU in a mode, not warmed up. The first pass is
+/// compared with `expected`; the inner error is the difference.
 pub fn variant(
     backend: Backend,
     mode: Mode,
@@ -193,7 +193,7 @@ pub fn variant(
     Variant::checked(sample, tables, n, decoder, false, expected)
 }
 
-/// `wanted` of `events` in the batches that the parameters say, repeated if there are fewer.
+/// Puts `wanted` of `events` into batches for the parameters, repeated if there are fewer.
 pub fn laid_out(parameters: &Parameters, events: &[EventBatch], wanted: usize) -> Result<Sample, String> {
     let sample = Sample::of(events, parameters.batch() as usize, wanted);
     match parameters.layout() {
@@ -233,7 +233,7 @@ mod tests {
         }
         let choices = varied.choices(Pipeline::default(), &cpu("threads=1,chunk=16"));
         assert!(matches!(device.measure(&choices[0], 1), Outcome::Times(_)));
-        // A result that differs is named, not timed.
+        // A difference is named, not timed.
         let four = Sample::of(&[events(4)], 4, 4);
         let expected = Expected::of(&four, &tables, DecodeOptions::default()).unwrap();
         device.expected[0].1 = expected;

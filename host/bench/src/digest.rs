@@ -3,8 +3,8 @@
 use ut_decoders::{BatchReport, Count, UtHits};
 
 /// A running digest of hits and reports, event by event: every bit of every hit, the sizes of the groups, and all
-/// counters that are not zero. It does not depend on how events are put into batches, and is the same on every machine
-/// and for every version of this program that decodes the same.
+/// counters that are not zero. The batching does not change it, nor does the machine or a version of this program that
+/// decodes the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Digest(u64);
 
@@ -16,7 +16,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// FNV-1a over 32-bit words, with a rotation, because its multiplication never moves a bit downwards.
+    /// FNV-1a over 32-bit words, with a rotation: its multiplication never moves a bit downwards.
     fn word(&mut self, word: u32) {
         self.0 = (self.0 ^ u64::from(word)).wrapping_mul(0x100_0000_01B3).rotate_left(17);
     }
@@ -44,7 +44,7 @@ impl Digest {
             let counts = report.events.get(event);
             for count in Count::ALL {
                 let value = counts.map_or(0, |counts| counts.get(count));
-                // By name and only where there is something: a new counter changes nothing for events without it.
+                // By name and without zeros: a new counter changes nothing for events without it.
                 if value > 0 {
                     for byte in count.name().bytes() {
                         self.word(u32::from(byte));

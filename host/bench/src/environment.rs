@@ -1,4 +1,4 @@
-//! State of the machine while it is measured: clocks, temperature, throttling, other programs; and which GPU it has.
+//! The machine while it is measured: clocks, temperature, throttling, other programs; and its GPU.
 
 use std::time::{Duration, Instant};
 
@@ -10,19 +10,19 @@ use tuner::watch::{Limits, NoWatch, State, Watch};
 use ut_decoders::Backend;
 use ut_decoders::cuda::{CudaDevice, Facts};
 
-/// The least between two looks, which take a little of the time that is measured.
+/// Least time between two looks, which take a little of the measured time.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Observations over a measurement; `None` where they cannot be made.
+/// Observations during a measurement; `None` if they cannot be made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     /// Lowest and highest clock of the device, MHz (CPU: of the slowest core).
     pub clock_mhz: Option<[f64; 2]>,
     /// Lowest and highest temperature of the device, degrees Celsius.
     pub temperature: Option<[f64; 2]>,
-    /// Largest share of the machine's time that others took, 0…1; on a GPU 1 when another process was on it.
+    /// Largest share of the machine's time that others took, 0…1; on a GPU 1 if another process was on it.
     pub others: Option<f64>,
-    /// Why the clock was held down, in the words of its source.
+    /// Reasons for a lower clock, in the words of their source.
     pub throttled: Vec<String>,
     /// Number of observations.
     pub looks: usize,
@@ -51,15 +51,14 @@ fn widen(range: &mut Option<[f64; 2]>, value: Option<f64>) {
 
 /// The link between host and GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Link {
-    /// Generation of PCI Express.
     pub generation: u32,
-    /// Lanes.
     pub width: u32,
 }
 
 impl Link {
-    /// Most bytes a second in one direction, packet headers included: lanes times transfers a second, less the
+    /// Peak rate in one direction, bytes a second, packet headers included: lanes times transfers a second, less the
     /// line code.
     pub fn peak_bandwidth(self) -> Option<f64> {
         let gigabits = match self.generation {
@@ -76,7 +75,7 @@ impl Link {
     }
 }
 
-/// The GPU that was measured; `None` where neither driver nor NVML tells.
+/// The measured GPU; `None` if neither driver nor NVML tells.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct GpuReport {
@@ -86,7 +85,7 @@ pub struct GpuReport {
     /// Bytes of memory.
     pub memory: usize,
     pub driver: Option<String>,
-    /// The newest CUDA release that the driver knows.
+    /// Newest CUDA release that the driver knows.
     pub cuda: Option<String>,
     /// Highest clock of the multiprocessors, MHz.
     pub max_clock_mhz: Option<f64>,
@@ -94,14 +93,14 @@ pub struct GpuReport {
     pub max_memory_clock_mhz: Option<f64>,
     /// Peak bandwidth of the memory, bytes a second.
     pub peak_bandwidth: Option<f64>,
-    /// The link to the host at its fastest while it was measured: idle links slow down.
+    /// Fastest link to the host during the measurement: idle links slow down.
     pub link: Option<Link>,
-    /// Why NVML, which tells clocks, temperature, throttling and link, cannot be asked.
+    /// Error of NVML, which tells clocks, temperature, throttling and link.
     pub nvml: Option<String>,
 }
 
-/// A watch over what `backend` runs on; for a GPU to be made when there is a decoder on it. Where a GPU cannot be
-/// looked at, every state is good.
+/// Makes a watch over the machine of `backend`; for a GPU, once there is a decoder on it. Every state of a GPU that
+/// cannot be watched is good.
 pub fn watch(backend: Backend, limits: Limits) -> Box<dyn Watch> {
     if backend != Backend::Cuda {
         return Box::new(CpuWatch::new(System, limits));
@@ -119,12 +118,12 @@ pub struct Environment {
     seen: Seen,
     gpu: Option<(GpuReport, Facts)>,
     link: Option<GpuWatch>,
-    /// Held, so that the decoders that come and go meanwhile find the GPU open: to open it takes longer than to decode.
+    /// Keeps the GPU open while decoders come and go: opening takes longer than decoding.
     _open: Option<CudaDevice>,
 }
 
 impl Environment {
-    /// Of what `backend` runs on; for a GPU to be made when there is a decoder on it.
+    /// Watches the machine of `backend`; for a GPU, make it once there is a decoder on it.
     pub fn of(backend: Backend) -> Self {
         let on_gpu = backend == Backend::Cuda;
         let open = if on_gpu { CudaDevice::new(0, 0).ok() } else { None };
@@ -144,7 +143,7 @@ impl Environment {
         environment
     }
 
-    /// Looks, if the last time is long enough ago.
+    /// Looks, unless the last time is too recent.
     pub fn tick(&mut self) {
         if self.last.is_none_or(|last| last.elapsed() >= PAUSE) {
             self.look();
@@ -162,25 +161,25 @@ impl Environment {
         self.last = Some(Instant::now());
     }
 
-    /// Returns what was seen so far, with a last look, and the GPU.
+    /// Takes a last look; returns all observations, and the GPU.
     pub fn seen(&mut self) -> (&Seen, Option<&GpuReport>) {
         self.look();
         (&self.seen, self.gpu.as_ref().map(|(report, _)| report))
     }
 
-    /// The same as JSON.
+    /// Returns the observations and the GPU as JSON.
     pub fn json(&mut self) -> serde_json::Value {
         let (seen, gpu) = self.seen();
         serde_json::json!({ "seen": seen, "gpu": gpu })
     }
 
-    /// The same in lines of a name and a value.
+    /// Returns the observations and the GPU in lines of a name and a value.
     pub fn in_words(&mut self) -> Vec<(&'static str, String)> {
         let (seen, gpu) = self.seen();
         in_words(seen, gpu)
     }
 
-    /// Returns what the driver reports about the GPU.
+    /// Facts of the GPU from the driver.
     pub fn facts(&self) -> Option<&Facts> {
         self.gpu.as_ref().map(|(_, facts)| facts)
     }

@@ -1,5 +1,5 @@
-//! Looks at a GPU through NVML, the library that nvidia-smi uses. It is opened at run time: without a driver, or where the
-//! feature `nvml` is not built in, opening fails and nothing else does.
+//! Looks at a GPU through NVML, nvidia-smi's library, opened at run time: without a driver or the feature `nvml`, only
+//! opening fails.
 
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
@@ -28,8 +28,8 @@ pub enum GpuWatchError {
 
 impl GpuWatch {
     /// Watches the GPU with a PCI bus id (`0000:01:00.0`, as CUDA gives it: the numbers of CUDA and of NVML differ).
-    /// Open it after the process has its CUDA context: one process on the GPU is taken to be this one, whatever number
-    /// it has in the container.
+    /// Open it when the process has its CUDA context: one process on the GPU is taken to be this one, whose number
+    /// differs in a container.
     pub fn open(bus: &str, limits: Limits) -> Result<Self, GpuWatchError> {
         let nvml = Nvml::init().map_err(GpuWatchError::Open)?;
         if let Err(source) = nvml.device_by_pci_bus_id(bus) {
@@ -38,21 +38,20 @@ impl GpuWatch {
         Ok(Self { nvml, bus: bus.to_owned(), limits })
     }
 
-    /// Reads the link to the host as it is now.
+    /// Reads the current link to the host.
     pub fn link(&self) -> Option<Link> {
         let device = self.nvml.device_by_pci_bus_id(self.bus.as_str()).ok()?;
         Some(Link { generation: device.current_pcie_link_gen().ok()?, width: device.current_pcie_link_width().ok()? })
     }
 }
 
-/// Reads the version of the NVIDIA driver as its maker counts; `None` where NVML does not tell.
+/// Reads the version of the NVIDIA driver; `None` if NVML does not tell.
 pub fn driver_version() -> Option<String> {
     Nvml::init().ok()?.sys_driver_version().ok()
 }
 
 impl Watch for GpuWatch {
     fn look(&mut self) -> State {
-        // What a GPU does not tell stays unknown.
         let Ok(device) = self.nvml.device_by_pci_bus_id(self.bus.as_str()) else { return State::default() };
         State {
             clock_mhz: device.clock_info(Clock::SM).ok().map(f64::from),
@@ -67,7 +66,7 @@ impl Watch for GpuWatch {
     }
 }
 
-/// The reasons that hold a clock down against the user's will. Idle clocks and clocks that a user set do not count.
+/// Names the reasons that hold a clock down against the user's will, which idle and chosen clocks do not.
 fn words(reasons: ThrottleReasons) -> Vec<String> {
     let known = [
         (ThrottleReasons::SW_POWER_CAP, "power cap"),

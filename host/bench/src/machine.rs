@@ -1,26 +1,25 @@
-//! Machine and program of a measurement: a number without them is worth nothing.
+//! Machine and program of a measurement, without which its numbers are worth nothing.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
-/// The machine and the program.
+/// Machine and program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Machine {
-    /// The processor, as it calls itself.
     pub cpu: Option<String>,
     /// Hardware threads that this process may use.
     pub cores: usize,
-    /// Version of this library.
     pub version: String,
-    /// Commit it was built from, with `-dirty` when files differ from it; `None` if unknown.
+    /// Commit of the sources, with `-dirty` if files differ from it; `None` if unknown.
     pub commit: Option<String>,
     /// True if the compiler optimised it.
     pub optimised: bool,
 }
 
 impl Machine {
-    /// This machine and this program. Looked up once a process: git and `/proc` are slow.
+    /// Describes this machine and this program, once a process: git and `/proc` are slow.
     pub fn this() -> Self {
         static THIS: LazyLock<Machine> = LazyLock::new(|| Machine {
             cpu: tuner::watch::cpu::model(),
@@ -33,7 +32,7 @@ impl Machine {
     }
 }
 
-/// The commit of the checkout in whose `target` this program lies, unless its sources have changed since it was built.
+/// Commit of the checkout in whose `target` this program lies, unless its sources have changed since it was built.
 fn commit() -> Option<String> {
     let program = std::env::current_exe().ok()?;
     let top = program.ancestors().find(|directory| directory.file_name().is_some_and(|name| name == "target"))?;
@@ -47,15 +46,15 @@ fn commit() -> Option<String> {
     Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
 }
 
-/// Returns true if a file that `program` was built from, as cargo lists them beside it, has changed or gone since: after a
-/// `git pull`, for instance.
+/// Returns true if a source of `program`, as cargo lists them beside it, has changed or gone since, as after a `git
+/// pull`.
 fn is_outdated(program: &Path, top: &Path) -> bool {
     let modified = |path: &Path| path.metadata().and_then(|of| of.modified());
     let (Ok(list), Ok(built)) = (std::fs::read_to_string(program.with_extension("d")), modified(program)) else {
         return false;
     };
     let Some((_, sources)) = list.lines().next().and_then(|line| line.split_once(": ")) else { return false };
-    // As in a makefile, a space in a path has a backslash before it.
+    // As in a makefile, a backslash stands before a space in a path.
     let sources = sources.replace("\\ ", "\0");
     let mut sources = sources.split(' ').map(|path| top.join(path.replace('\0', " ")));
     sources.any(|source| modified(&source).map_or(true, |changed| changed > built))

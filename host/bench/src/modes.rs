@@ -11,7 +11,7 @@ use super::timing::{Contents, Job, Variant};
 use ut_data::detector::DetectorTables;
 use ut_data::input::EventBatch;
 use ut_data::named;
-use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, GraphUse, PinnedBatch, ResidentBatch};
+use ut_decoders::cuda::{CudaConfig, CudaDecoder, CudaDevice, PinnedBatch, ResidentBatch};
 use ut_decoders::ptx::Kernel;
 use ut_decoders::{DecodeError, DecodeOptions};
 
@@ -19,26 +19,24 @@ use ut_decoders::{DecodeError, DecodeOptions};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
-    /// Raw banks that lie on the device, hits that stay there: the kernels alone.
+    /// Raw banks and hits stay on the device: the kernels alone.
     DeviceResident,
-    /// Raw banks from pinned memory of the host, hits that stay on the device, as in a sequence of a trigger.
+    /// Raw banks come from pinned memory of the host, hits stay on the device, as in a trigger sequence.
     HitsOnDevice,
-    /// Raw banks from pinned memory of the host, hits and reports back to it.
+    /// Raw banks come from pinned memory of the host, hits and reports go back there.
     EndToEnd,
 }
 
 named!("mode" Mode: DeviceResident "device-resident", HitsOnDevice "hits-on-device", EndToEnd "end-to-end");
 
-/// Work of a GPU.
+/// Work for a GPU.
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct OnGpu<'a> {
     pub sample: &'a Sample,
     pub tables: &'a DetectorTables,
     pub options: DecodeOptions,
-    /// GPU, launch parameters, rung.
     pub config: &'a CudaConfig,
-    /// Streams of the decoder, each with its own buffers; as many batches are in flight.
     pub streams: usize,
 }
 
@@ -53,12 +51,12 @@ enum Way {
 struct Streaming {
     decoder: CudaDecoder,
     way: Way,
-    /// Hits of a pass. Those that stay on the device cannot be compared; their number is.
+    /// Hits of a pass. Only the number is compared of those that stay on the device.
     hits: usize,
 }
 
 impl Streaming {
-    /// Decodes these batches; how many hits there are.
+    /// Decodes these batches, and returns the number of hits.
     fn decode(&mut self, batches: impl Iterator<Item = usize>) -> Result<usize, DecodeError> {
         let (decoder, mut found) = (&mut self.decoder, 0);
         let mut add = |hits: usize| {
@@ -97,12 +95,12 @@ impl Job for Streaming {
     }
 }
 
-/// Kernels that a pass launches by the same name, and how long they take.
+/// Time of the kernels of one name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct KernelTime {
-    /// The kernel.
     pub kernel: String,
-    /// Nanoseconds an event, over all its launches of a pass.
+    /// Nanoseconds an event, over all launches of a pass.
     pub ns_per_event: Spread,
     /// Share of all kernels' time, 0…1, by the medians.
     pub share: f64,
@@ -113,8 +111,8 @@ impl OnGpu<'_> {
         CudaDecoder::new(self.tables, self.options, CudaConfig { streams: self.streams.max(1), ..self.config.clone() })
     }
 
-    /// Prepares the measurement of a mode, not warmed up. A first pass is compared with `expected`; the inner
-    /// error says what differs.
+    /// Prepares the measurement of a mode, not warmed up. A first pass is compared with `expected`; the inner error is
+    /// the difference.
     pub fn variant(&self, mode: Mode, expected: Option<&Expected>) -> Result<Result<Variant, String>, DecodeError> {
         match self.contents(expected)? {
             Ok(contents) => self.streaming(mode, contents).map(Ok),
@@ -122,7 +120,7 @@ impl OnGpu<'_> {
         }
     }
 
-    /// All three modes in the order of [`Mode::ALL`], not warmed up; a first pass is compared with `expected`.
+    /// Prepares all modes in the order of [`Mode::ALL`], as [`variant`](Self::variant) does.
     pub fn modes(&self, expected: Option<&Expected>) -> Result<Result<[Variant; 3], String>, DecodeError> {
         match self.contents(expected)? {
             Ok(contents) => {
@@ -133,7 +131,7 @@ impl OnGpu<'_> {
         }
     }
 
-    /// Returns what a pass decodes, as a first one shows.
+    /// Decodes a first pass, and returns its contents.
     fn contents(&self, expected: Option<&Expected>) -> Result<Result<Contents, String>, DecodeError> {
         let decoder = || Ok(Box::new(self.decoder()?) as _);
         Ok(Variant::checked(self.sample, self.tables, 1, decoder, false, expected)?.map(|variant| variant.contents))
@@ -151,19 +149,8 @@ impl OnGpu<'_> {
         Ok(Variant::of(vec![Box::new(job)], contents))
     }
 
-    /// Returns the use of graphs over some passes, if the kernels of the first batch are launched as one.
-    pub fn graph_use(&self) -> Result<Option<GraphUse>, DecodeError> {
-        const PASSES: usize = 4;
-        let Some(first) = self.sample.batches.first().filter(|_| self.config.launch.graph()) else { return Ok(None) };
-        let mut decoder =
-            CudaDecoder::new(self.tables, self.options, CudaConfig { streams: 1, ..self.config.clone() })?;
-        let batch = decoder.upload(first.view())?;
-        decoder.decode_all_and_leave((0..PASSES).map(|_| &batch), |_| Ok(()))?;
-        Ok(decoder.device().graph_use().cloned())
-    }
-
-    /// Measures the time of each kernel, by the device's own clock, over `passes` passes with one batch in flight, after a
-    /// first one that is not counted.
+    /// Times each kernel, by the device's own clock, over `passes` passes with one batch in flight, after one that does
+    /// not count.
     pub fn kernel_times(&self, passes: usize) -> Result<Vec<KernelTime>, DecodeError> {
         let config = CudaConfig { streams: 1, ..self.config.clone() };
         let mut decoder = CudaDecoder::new(self.tables, self.options, config)?;

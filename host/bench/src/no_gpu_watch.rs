@@ -1,4 +1,4 @@
-//! Stands for the watch over a GPU where the feature `nvml` is not built in: none can be opened.
+//! Stand-in for the watch over a GPU without the feature `nvml`: none can be opened.
 
 use std::convert::Infallible;
 
@@ -10,7 +10,6 @@ use crate::environment::Link;
 #[derive(Debug)]
 pub struct GpuWatch(Infallible);
 
-/// There is nothing to watch with.
 #[derive(Debug, thiserror::Error)]
 #[error("clocks and temperature are not watched: this program is built without NVML (cargo build --features full)")]
 pub struct GpuWatchError;
@@ -21,7 +20,6 @@ impl GpuWatch {
         Err(GpuWatchError)
     }
 
-    /// Reads the link to the host.
     pub fn link(&self) -> Option<Link> {
         match self.0 {}
     }
@@ -37,7 +35,7 @@ impl Watch for GpuWatch {
     }
 }
 
-/// Reads the version of the NVIDIA driver where its kernel module tells it, the same that NVML tells.
+/// Reads the version of the NVIDIA driver from its kernel module, where it tells it: the same as NVML's.
 pub fn driver_version() -> Option<String> {
     version_in(&std::fs::read_to_string("/proc/driver/nvidia/version").ok()?)
 }

@@ -10,38 +10,36 @@ use ut_data::memory;
 use ut_decoders::reference::ReferenceDecoder;
 use ut_decoders::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 
-/// With fewer events than this the branch predictor starts to learn them.
+/// Number of events below which a branch predictor begins to learn them.
 pub const ENOUGH_DISTINCT: usize = 1000;
 
-/// The events that are decoded over and over.
+/// A pass over events, which are decoded over and over.
 #[derive(Clone, Debug, Default)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Sample {
-    /// The batches that make one pass.
     pub batches: Vec<EventBatch>,
-    /// Events of a pass.
     pub events: usize,
-    /// Events of a pass that differ from each other.
     pub distinct_events: usize,
-    /// Bytes of a pass: the batches' `raw`, that is raw banks with their sourceIDs and the tables of banks.
+    /// Bytes of a pass: raw banks with their sourceIDs, and the tables of banks.
     pub bytes: usize,
 }
 
 impl Sample {
-    /// Batches of `batch` events (at least 1) from those of `batches`, which are repeated until a pass has at least
-    /// [`ENOUGH_DISTINCT`] events or one batch is full. Empty when there is no event.
+    /// Batches of `batch` events (at least 1) from `batches`, which are repeated until a pass has [`ENOUGH_DISTINCT`]
+    /// events or one batch is full. Empty if there is no event.
     pub fn new(batches: &[EventBatch], batch: usize) -> Self {
         let n_events = batches.iter().map(|batch| batch.n_events).sum();
         Self::of(batches, batch, Self::enough(n_events, batch))
     }
 
-    /// Events of a pass over `n_events` in batches of `batch`: all of them, at least [`ENOUGH_DISTINCT`], and a full
+    /// Number of events of a pass over `n_events` in batches of `batch`: all, at least [`ENOUGH_DISTINCT`], and a full
     /// batch.
     pub fn enough(n_events: usize, batch: usize) -> usize {
         n_events.max(ENOUGH_DISTINCT).max(batch)
     }
 
-    /// Batches of `batch` events (at least 1) from those of `batches`, `wanted` events altogether: repeated when there
-    /// are fewer. Empty when there is no event.
+    /// Batches of `batch` events (at least 1) from `batches`, `wanted` events in all, repeated if there are fewer.
+    /// Empty if there is no event.
     pub fn of(batches: &[EventBatch], batch: usize, wanted: usize) -> Self {
         let mut sample = Self::default();
         if batches.iter().all(|batch| batch.n_events == 0) {
@@ -63,7 +61,7 @@ impl Sample {
             let agrees = builder.agrees(banks.iter().copied());
             if builder.n_events() == batch || !agrees || builder.push(meta, banks.iter().copied()).is_err() {
                 sample.close(&mut builder);
-                // It came from a batch, so it fits into one.
+                // It fits, since it came from a batch.
                 let _ = builder.push(meta, banks.iter().copied());
             }
         }
@@ -84,7 +82,7 @@ impl Sample {
         self.batches.push(batch);
     }
 
-    /// The same events with each batch converted by `change`, to another layout for instance.
+    /// Converts each batch by `change`, for instance to another layout.
     pub fn transposed<E>(&self, change: impl Fn(BatchView<'_>) -> Result<Vec<EventBatch>, E>) -> Result<Self, E> {
         let mut sample = Self { distinct_events: self.distinct_events, ..Self::default() };
         for batch in &self.batches {
@@ -94,7 +92,7 @@ impl Sample {
     }
 }
 
-/// The reference's hits and reports of a sample, event by event, whatever the batches.
+/// The reference's hits and reports of a sample, event by event, in any batches.
 #[derive(Clone, Debug)]
 pub struct Expected {
     batches: Vec<(UtHits, BatchReport)>,
@@ -124,13 +122,8 @@ impl Expected {
         Ok(Self { batches, places })
     }
 
-    /// Hits of the sample.
-    pub fn hits(&self) -> usize {
-        self.batches.iter().map(|(hits, _)| hits.len()).sum()
-    }
-
-    /// Compares what a decoder made of a batch with this: of the events `events` of a pass, whose first ones come again
-    /// after the sample's last. `Err` says, in words, what differs first.
+    /// Compares a decoder's results of a batch, the events `events` of a pass, which may begin again after the sample's
+    /// last. The error describes the first difference.
     pub fn check(&self, events: Range<usize>, hits: &UtHits, report: &BatchReport) -> Result<(), String> {
         let found = [hits.n_events(), report.events.len()];
         if found != [events.len(); 2] {
@@ -151,7 +144,7 @@ impl Expected {
     }
 }
 
-/// Compares the groups of two events, bit for bit; the error says what differs.
+/// Compares the groups of two events, bit for bit; the error is the difference.
 fn same_hits((hits, event): (&UtHits, usize), (expected, place): (&UtHits, usize)) -> Result<(), &'static str> {
     let n_groups = expected.n_groups();
     let ends = |hits: &'_ UtHits, event: usize| -> Vec<u32> {
@@ -175,7 +168,7 @@ fn same_hits((hits, event): (&UtHits, usize), (expected, place): (&UtHits, usize
     if same { Ok(()) } else { Err("hits other than the reference's") }
 }
 
-/// The first `n` synthetic v5 events of a profile, for tests.
+/// Makes `n` synthetic v5 events of a profile, for tests.
 #[cfg(test)]
 pub(super) fn synthetic(profile: ut_data::synth::Profile, n: usize) -> EventBatch {
     use ut_data::detector::BankVersion::V5;

@@ -3,7 +3,7 @@
 use tuner::statistics::{median, quantile};
 use tuner::verdict::{Block, Rules, Verdict, judge};
 
-/// Spread of measurements of the same thing.
+/// Spread of repeated measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Spread {
@@ -15,14 +15,13 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of `values`, of which none may be NaN; quantiles between two values are interpolated. All 0 when
-    /// there are no values.
+    /// The spread of `values`, none of them NaN, with interpolated quantiles. All 0 without values.
     pub fn of(values: &[f64]) -> Self {
         let at = |p: f64| if values.is_empty() { 0.0 } else { quantile(values, p) };
         Self { median: at(0.5), q1: at(0.25), q3: at(0.75), min: at(0.0), max: at(1.0) }
     }
 
-    /// The spread of the values multiplied by a positive `factor`.
+    /// Multiplies all values by a positive `factor`.
     #[must_use]
     pub fn times(self, factor: f64) -> Self {
         let Self { median, q1, q3, min, max } = self;
@@ -31,25 +30,24 @@ impl Spread {
     }
 }
 
-/// Relative difference of two contestants, from rounds in which both were measured, weighed by the tuner's
-/// rules.
+/// Relative difference of two contestants, measured in the same rounds, by the tuner's rules.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Change {
-    /// The change of the medians of all rounds, in %.
+    /// Change of the medians of all rounds, in %.
     pub percent: f64,
-    /// Lower and upper end of the interval of the mean change over the blocks, in %, at 95 % for the whole family of
-    /// comparisons; `None` with too few blocks.
+    /// Interval of the mean change over the blocks, in %, at 95 % for the whole family of comparisons; `None` with too
+    /// few blocks.
     pub interval: Option<[f64; 2]>,
-    /// Why the blocks do not show that the two differ; `None` where they do.
+    /// Reason why the blocks do not show a difference; `None` if they do.
     pub doubt: Option<String>,
-    /// Blocks.
     pub blocks: usize,
 }
 
 impl Change {
     /// The change from `before` to `after`: positive values of the same rounds, in order; `block` rounds that were
-    /// ordered together are a block. `family`: comparisons that are made together and share the error. `None` when there
-    /// is no value on one side, or one that is not positive.
+    /// ordered together are a block. `family`: comparisons made together, which share the error. `None` without values
+    /// on one side, or with one that is not positive.
     pub fn between(before: &[f64], after: &[f64], block: usize, family: usize) -> Option<Self> {
         let good = |values: &[f64]| !values.is_empty() && values.iter().all(|value| value.is_finite() && *value > 0.0);
         if !(good(before) && good(after)) {
@@ -103,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_change_is_that_of_the_medians_beside_it() {
-        // The first round was slow for the default alone: the mean of the ratios would say otherwise.
+        // Only the default was slow in the first round: the mean of the ratios would say otherwise.
         let change = Change::between(&[40_000.0, 23_777.0, 23_500.0], &[28_657.0, 29_000.0, 28_000.0], 1, 1).unwrap();
         assert!((change.percent - 100.0 * (28_657.0 / 23_777.0 - 1.0)).abs() < 1e-9, "{change}");
         assert_eq!((change.interval, change.doubt.as_deref()), (None, Some("cannot tell: too few blocks")));

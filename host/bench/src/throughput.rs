@@ -10,7 +10,7 @@ use super::sample::{Expected, Sample};
 use super::timing::{Contents, Variant, measure};
 use ut_data::detector::DetectorTables;
 use ut_data::input::EventBatch;
-use ut_decoders::cuda::{CudaConfig, GraphUse};
+use ut_decoders::cuda::CudaConfig;
 use ut_decoders::{Backend, Count, DecodeError, DecodeOptions, Parameters};
 
 const KERNEL_PASSES: usize = 10;
@@ -24,17 +24,17 @@ pub struct Measurement {
     pub decoder: Parameters,
     /// Threads, each with its own decoder; on a GPU streams of one decoder, each with a batch in flight.
     pub threads: usize,
-    /// True if hits are decoded [with clusters](ut_data::UtHits::with_clusters), in turn with plain ones.
+    /// Also decodes [with clusters](ut_data::UtHits::with_clusters), in turn with plain hits.
     pub clusters: bool,
     pub duration: Duration,
 }
 
-/// Latency of a batch in a single decoder, from the batch in memory to the hits, µs.
+/// Latency of a batch in a single decoder, from the batch in memory to the hits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
-    /// Over all batches of some passes.
+    /// Microseconds, over all batches of some passes.
     pub us: Spread,
-    /// 99 of 100 are not longer, µs.
+    /// 99th percentile, µs.
     pub p99_us: f64,
 }
 
@@ -47,20 +47,18 @@ impl Latency {
     }
 }
 
-/// The result in one mode of a GPU.
+/// Result in one mode of a GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct ModeResult {
-    /// Mode of measuring.
     pub mode: Mode,
-    /// Repetitions, interleaved with those of the other modes.
     pub repetitions: usize,
     /// Events a second, all streams together.
     pub events_per_second: Spread,
-    /// Latency of a batch.
     pub latency: Latency,
 }
 
-/// The result, in the names of the JSON output.
+/// Result, in the names of the JSON output.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Throughput {
@@ -82,14 +80,14 @@ pub struct Throughput {
     pub gigabytes_per_second: Spread,
     pub latency: Latency,
     pub strips_per_event: f64,
-    /// Events of a pass in which something is wrong: what is skipped takes no time.
+    /// Events of a pass with trouble: skipped banks take no time.
     pub events_with_trouble: usize,
     pub hits_per_event: f64,
-    /// Bytes of raw banks an event, in the mean.
+    /// Mean bytes of raw banks an event.
     pub bytes_per_event: f64,
-    /// Bytes of a batch an event that a decoder reads, in the mean: raw banks, and the tables of where they are.
+    /// Mean bytes an event that a decoder reads: raw banks, and the tables of their places.
     pub bytes_in_per_event: f64,
-    /// Bytes an event that it writes: hits, ends of groups, counters.
+    /// Bytes an event that a decoder writes: hits, ends of groups, counters.
     pub bytes_out_per_event: f64,
     /// Rate without clusters, measured in turn, if hits were decoded with clusters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -100,27 +98,21 @@ pub struct Throughput {
     /// On a GPU, the kernels by name, by the device's own clock, on one stream.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelTime>,
-    /// On a GPU, where the kernels of a batch are to be launched as a graph: what came of it over some passes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub graphs: Option<GraphUse>,
-    /// Digest of all hits and counters of a pass ([`Digest`](super::Digest)): the same wherever the same is decoded.
-    /// Empty in results of versions that did not have it.
+    /// Digest of all hits and counters of a pass ([`Digest`](super::Digest)). Empty in results of versions without it.
     #[serde(default)]
     pub digest: String,
 }
 
-/// Variants measured of one sample: one, two where there are hits without clusters and with them, or those of
-/// [`Mode::ALL`].
+/// Variants measured of one sample: one, two with and without clusters, or those of [`Mode::ALL`].
 struct Contestant<'a> {
     sample: &'a Sample,
     variants: usize,
     modes: &'static [Mode],
     kernels: Vec<KernelTime>,
-    graphs: Option<GraphUse>,
 }
 
 impl Contestant<'_> {
-    /// Returns the result of the variants and their rates; the last one is that of the whole way.
+    /// Combines the variants and their rates; the last variant is that of the whole way.
     fn result(
         self,
         backend: Backend,
@@ -167,21 +159,20 @@ impl Contestant<'_> {
             plain_events_per_second: plain,
             modes: modes.collect(),
             kernels: self.kernels,
-            graphs: self.graphs,
             digest: variant.contents.digest.to_string(),
         })
     }
 }
 
-/// Bytes of a batch: what crosses when it is copied.
+/// Bytes of a batch that are copied to a device.
 fn bytes_in(batch: &EventBatch) -> usize {
     let view = batch.view();
     let words = view.offsets.len() + view.sizes.len() + view.types.len() + view.versions.map_or(0, <[u32]>::len);
     view.raw.len() + words * size_of::<u32>()
 }
 
-/// Measures one backend on samples, which take turns: the same events in batches of several sizes, for instance. What
-/// the first pass over each makes is compared with `expected`.
+/// Measures one backend on samples, which take turns, such as the same events in batches of several sizes. The first
+/// pass over each is compared with `expected`.
 pub fn run(
     samples: &[Sample],
     tables: &DetectorTables,
@@ -200,8 +191,8 @@ pub fn run(
             for variant in gpu.modes(Some(expected))?.map_err(wrong)? {
                 variants.push(variant.warmed()?);
             }
-            let (kernels, graphs) = (gpu.kernel_times(KERNEL_PASSES)?, gpu.graph_use()?);
-            contestants.push(Contestant { sample, variants: Mode::ALL.len(), modes: &Mode::ALL, kernels, graphs });
+            let kernels = gpu.kernel_times(KERNEL_PASSES)?;
+            contestants.push(Contestant { sample, variants: Mode::ALL.len(), modes: &Mode::ALL, kernels });
         } else {
             let decoder = || backend.decoder_with(tables, options, &config);
             let which: &[bool] = if clusters { &[false, true] } else { &[false] };
@@ -209,8 +200,7 @@ pub fn run(
                 let variant = Variant::checked(sample, tables, threads, decoder, clusters, Some(expected))?;
                 variants.push(variant.map_err(wrong)?.warmed()?);
             }
-            let (kernels, graphs) = (Vec::new(), None);
-            contestants.push(Contestant { sample, variants: which.len(), modes: &[], kernels, graphs });
+            contestants.push(Contestant { sample, variants: which.len(), modes: &[], kernels: Vec::new() });
         }
     }
     let rates = measure(&mut variants, duration, tick)?;

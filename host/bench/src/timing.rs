@@ -1,9 +1,8 @@
-//! The one way in which decoders are timed, under `throughput`, `ablation` and `sweep`.
+//! Timing of decoders, the same for `throughput`, `ablation` and `sweep`.
 //!
-//! Each of T threads has its own decoder, hits and batches: threads share only the machine. A
-//! repetition sends every thread over its batches often enough to last [`REPETITION`], all starting together; its rate
-//! counts until the last thread is done. Repetitions of several variants are interleaved ([`measure`]), so that a
-//! machine that slows down slows all of them alike.
+//! Each of T threads has its own decoder, hits and batches: threads share only the machine. A repetition sends every
+//! thread over its batches often enough to last [`REPETITION`], from a common start until the last is done. Repetitions
+//! of several variants are interleaved ([`measure`]), so that a machine that slows down slows all alike.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -19,31 +18,31 @@ use ut_data::input::EventBatch;
 use ut_data::memory;
 use ut_decoders::{BatchReport, Count, DecodeError, Decoder, UtHits};
 
-/// The least a repetition lasts. Shorter ones measure the clock and the scheduler.
+/// Least duration of a repetition: shorter ones measure the clock and the scheduler.
 pub const REPETITION: Duration = Duration::from_millis(100);
 
-/// Rounds that are made however short the duration.
+/// Least number of rounds, however short the duration.
 pub const MIN_ROUNDS: usize = 8;
 
-/// Rounds that are ordered together.
+/// Number of rounds that are ordered together.
 pub const BLOCK: usize = 2;
 
 /// Work that a thread repeats.
 pub trait Job: Send {
-    /// Batches of a pass.
+    /// Number of batches of a pass.
     fn batches(&self) -> usize;
 
     /// Does batch `i`; batches are done in order.
     fn batch(&mut self, i: usize) -> Result<(), DecodeError>;
 
-    /// Does all of them `n` times over.
+    /// Does `n` passes.
     fn passes(&mut self, n: usize) -> Result<(), DecodeError> {
         let batches = self.batches();
         (0..n).flat_map(|_| 0..batches).try_for_each(|i| self.batch(i))
     }
 }
 
-/// A decoder with its batches and its room for hits, all of which a thread has to itself.
+/// A thread's own decoder, batches and room for hits.
 struct Worker {
     decoder: Box<dyn Decoder>,
     hits: UtHits,
@@ -73,7 +72,7 @@ pub struct Contents {
     pub digest: Digest,
 }
 
-/// Something to be measured: a job on each of some threads.
+/// Jobs to measure, each on a thread of its own.
 pub struct Variant {
     jobs: Vec<Box<dyn Job>>,
     passes: usize,
@@ -82,23 +81,23 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// These jobs, a thread each, with `contents` in a pass of each.
+    /// Takes one job for each thread, and the `contents` of its pass.
     pub fn of(jobs: Vec<Box<dyn Job>>, contents: Contents) -> Self {
         Self { jobs, passes: 1, contents }
     }
 
-    /// Finds the passes that a repetition takes to last [`REPETITION`], which warms up, too.
+    /// Finds the number of passes for a repetition of [`REPETITION`], which warms up, too.
     pub fn warmed(mut self) -> Result<Self, DecodeError> {
-        // The first time as many passes reach another stream, its buffers grow: the second time counts.
+        // The first time, as many passes reach another stream, whose buffers grow: the second time counts.
         while self.time(self.passes)?.min(self.time(self.passes)?) < REPETITION && self.passes < 1 << 20 {
             self.passes *= 2;
         }
         Ok(self)
     }
 
-    /// Decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`, into hits
+    /// Prepares decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`, into hits
     /// [with clusters](UtHits::with_clusters) or without; not warmed up. The first decoder's hits are compared with
-    /// `expected`; the inner error says what differs.
+    /// `expected`; the inner error is the difference.
     pub fn checked(
         sample: &Sample,
         tables: &DetectorTables,
@@ -145,24 +144,24 @@ impl Variant {
         Ok(Ok(Self::of(workers.into_iter().map(job).collect(), contents)))
     }
 
-    /// Threads at work.
+    /// Number of threads.
     pub fn threads(&self) -> usize {
         self.jobs.len()
     }
 
-    /// Events that all threads together decode in a pass.
+    /// Events of a pass, all threads together.
     pub fn events(&self) -> usize {
         self.contents.events * self.jobs.len()
     }
 
-    /// One repetition: its rate in events a second over all threads.
+    /// Times one repetition: events a second of all threads together.
     pub fn repetition(&mut self) -> Result<f64, DecodeError> {
         let taken = self.time(self.passes)?;
         Ok((self.events() * self.passes) as f64 / taken.as_secs_f64().max(1e-9))
     }
 
-    /// Measures how long each batch takes the first job while the others wait, from the batch in memory to the hits, µs:
-    /// passes for at least [`REPETITION`].
+    /// Times each batch of the first job while the others wait, from the batch in memory to the hits, µs, in passes for
+    /// at least [`REPETITION`].
     pub fn latencies(&mut self) -> Result<Vec<f64>, DecodeError> {
         let mut times = Vec::new();
         let Some(job) = self.jobs.first_mut().filter(|job| job.batches() > 0) else { return Ok(times) };
@@ -203,10 +202,9 @@ impl Variant {
     }
 }
 
-/// Measures variants for `duration` altogether, and at least [`MIN_ROUNDS`] times each, in rounds: one repetition of each
-/// in turn. Two rounds are a block of [`Change`](super::Change): the second runs backwards, and the order of the first is
-/// drawn at random. `tick` is told how much of the duration is over. Returns events a second of each repetition of each
-/// variant.
+/// Measures variants for `duration` in all, and at least [`MIN_ROUNDS`] times each, in rounds: one repetition of each
+/// in turn. Two rounds are a block of [`Change`](super::Change): the order of the first is random, that of the second
+/// its reverse. `tick` gets the time over. Returns events a second of each repetition of each variant.
 pub fn measure(
     variants: &mut [Variant],
     duration: Duration,

@@ -1,7 +1,6 @@
-//! Decoders as the tuner's stores know them: the spaces that `tune` searches with a [`DecodeDevice`], the key of its
-//! results, and the look-up that `decode` and `throughput` make.
-//!
-//! [`DecodeDevice`]: super::decoding::DecodeDevice
+//! Decoders in the tuner's stores: the spaces that `tune` searches with a
+//! [`DecodeDevice`](super::decoding::DecodeDevice), the keys of its results, and the look-up for `decode` and
+//! `throughput`.
 
 use std::collections::BTreeSet;
 
@@ -18,36 +17,33 @@ use ut_decoders::parameters::{Parameter, ParameterError, Parameters};
 use ut_decoders::ptx::Unit;
 use ut_decoders::{Backend, DecodeOptions, Pipeline};
 
-/// Raised when what was measured before no longer says anything about the CPU decoder.
+/// Version of the CPU decoder, raised when earlier measurements no longer say anything about it.
 const CPU_VERSION: u32 = 2;
 
-/// The same for the kernels' pipeline, beside the kernels themselves.
+/// Version of the kernels' pipelines, beside the kernels' hash.
 const KERNELS_VERSION: u32 = 1;
 
-/// Relaxation with which a result for the CPU decoder is used without validation: runtime and platform. Any
-/// configuration gives the same bits and none can fail, so a result of another version of this program on the same
-/// machine is good enough; one of another machine is not. On a GPU another driver makes other code of the kernels,
-/// which may not even launch: there it must match in everything.
+/// Relaxation with which a result for the CPU decoder is used without validation: runtime and platform. All
+/// configurations give the same bits and none can fail, so that a result of another version on the same machine is good
+/// enough. On a GPU everything must match: another driver makes other code, which may not even launch.
 const TRUSTED_CPU_STEP: u8 = 2;
 
-/// Combinations of all candidates above which only those near the defaults are tried.
+/// Number of combinations above which only candidates near the defaults are tried.
 const MOST_COMBINATIONS: usize = 10_000;
 
-/// Batches that are tried on a GPU, and streams.
+/// Events of a batch that are tried on a GPU.
 const GPU_BATCHES: [i64; 3] = [256, 1024, 4096];
 const GPU_STREAMS: [i64; 4] = [1, 2, 3, 4];
 
-/// A decoder: a backend, and of the two sets of kernels the one that it runs, where it runs kernels.
+/// A decoder: a backend, and the kernels of one that runs kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Subject {
-    /// The backend.
     pub backend: Backend,
-    /// Kernels.
     pub pipeline: Pipeline,
 }
 
 impl From<Backend> for Subject {
-    /// With the default pipeline.
     fn from(backend: Backend) -> Self {
         Self { backend, pipeline: Pipeline::default() }
     }
@@ -59,27 +55,26 @@ impl From<(Backend, Pipeline)> for Subject {
     }
 }
 
-/// Returns what is used where nothing is tuned.
+/// Parameters if nothing is tuned.
 pub fn base(what: impl Into<Subject>) -> Parameters {
     let Subject { backend, pipeline } = what.into();
     varied::base(backend).with_pipeline(pipeline)
 }
 
-/// The parameters of a space of [`space`], varied round [`base`].
+/// The parameters of a [`space`], varied round [`base`].
 pub fn varied(what: impl Into<Subject>, space: &Space) -> Result<Varied, ParameterError> {
     let what = what.into();
     Varied::named(what.backend, space.names(), base(what))
 }
 
-/// Returns the space of a backend on a machine with `cores` hardware threads.
+/// Makes the space of a backend on a machine with `cores` hardware threads.
 ///
-/// On the CPU batches of 32 to 4096 events, chunks of 1 to 256 that leave every thread at least one, and 1 thread to
-/// all (0). Layout and instructions are as they come: events lie in memory as a framework has them, and the widest
-/// instructions are chosen by themselves.
+/// On the CPU: batches of 32 to 4096 events, chunks of 1 to 256 that leave every thread at least one, and 1 thread to
+/// all (0). Layout and instructions are not varied: events lie as a framework has them, and the widest instructions are
+/// chosen.
 ///
-/// Of the kernels all parameters that the pipeline looks at: all candidates, or, where these are too many, those from
-/// half the default to four times as much in powers of two; on a GPU also batch and streams. The reference has only
-/// what it is fed: one configuration.
+/// For kernels: all parameters of the pipeline, with all candidates, or, if these are too many, the powers of two from
+/// half the default to four times as much; on a GPU also batch and streams. The reference has one configuration.
 pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError> {
     let what @ Subject { backend, pipeline } = what.into();
     if backend == Backend::Reference {
@@ -112,7 +107,7 @@ pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError
             ("batch", Backend::Cuda) => builder.ints(name, GPU_BATCHES),
             ("batch", _) => builder.ints(name, [i64::from(parameter.default)]),
             ("streams", _) => builder.ints(name, GPU_STREAMS),
-            // What is tuned is one of the two.
+            // The pipeline itself is given.
             ("pipeline", _) => builder,
             _ => builder.ints(name, worth(parameter)),
         };
@@ -128,7 +123,7 @@ pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError
         let names = ["cpu.threads", "cpu.chunk", "batch"];
         builder = builder.constraint_fn("every thread has a chunk", &names, enough);
     } else if pipeline == Pipeline::Allen {
-        // A block of both dimensions: whole warps, and not too many.
+        // A block of whole warps, and not too many.
         let names = ["cluster.block_x", "cluster.block_y"];
         let block = Varied::named(backend, names, base(what));
         let valid = move |values: &[&Value]| {
@@ -140,7 +135,7 @@ pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError
     builder.build()
 }
 
-/// Returns the device that measures a backend: this machine, or its first GPU.
+/// Identifies the device that measures a backend: this machine, or its first GPU.
 pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
     let machine = Machine::this();
     if backend == Backend::Cuda {
@@ -151,7 +146,7 @@ pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
             sm_count: u32::try_from(identity.gpu.multiprocessors).unwrap_or_default(),
             uuid: identity.uuid,
             driver: crate::gpu_watch::driver_version().unwrap_or_else(|| format!("CUDA {}", identity.release)),
-            // The kernels' own hash is the tunable thing's; what compiles them is the driver.
+            // The tunable's hash stands for the kernels; the driver compiles them.
             runtime: String::new(),
             ..DeviceIdentity::named(identity.gpu.name, "CUDA")
         });
@@ -165,8 +160,7 @@ pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
     })
 }
 
-/// The decoder of a backend as a tunable thing. On a GPU it is the kernels' text that counts: other kernels, other
-/// times.
+/// Identifies the decoder of a backend as a tunable; on a GPU with the hash of the kernels' text.
 pub fn tunable(what: impl Into<Subject>) -> TunableIdentity {
     let Subject { backend, pipeline } = what.into();
     let mut identity = if backend.runs_kernels() {
@@ -184,7 +178,7 @@ pub fn tunable(what: impl Into<Subject>) -> TunableIdentity {
     identity
 }
 
-/// Returns what the speed depends on: format of the banks, grouping of the sectors, clustering.
+/// Workload by which the speed differs: format of the banks, grouping of the sectors, clustering.
 pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Workload, StoreError> {
     Workload::new()
         .with("banks", tables.boards().version.name())?
@@ -192,24 +186,23 @@ pub fn workload(tables: &DetectorTables, options: &DecodeOptions) -> Result<Work
         .with("clustering", options.clustering)
 }
 
-/// The same for events of a kind, as `ut-decode workloads` tells them apart: `pp-low`, or the name of a file.
+/// The same for events of a kind, as `ut-decode workloads` calls it: `pp-low`, or the name of a file.
 pub fn workload_of(tables: &DetectorTables, options: &DecodeOptions, events: &str) -> Result<Workload, StoreError> {
     workload(tables, options)?.with("events", events)
 }
 
-/// A configuration that was found.
+/// A tuned configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Tuned {
-    /// It; what is not tuned has its default.
+    /// All parameters; the others have their defaults.
     pub parameters: Parameters,
-    /// The values that were tuned, in words.
     pub values: String,
-    /// Origin, in words.
     pub origin: String,
 }
 
-/// Looks up what the stores know of a backend here for this very workload. `None` where nothing was tuned, or where the
-/// backend cannot run: the default is then to be used.
+/// Looks up this very workload of a backend in the stores. `None` if nothing was tuned, or the backend cannot run: use
+/// the default.
 pub fn look_up(
     locations: &Locations,
     what: impl Into<Subject>,

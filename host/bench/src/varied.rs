@@ -5,35 +5,33 @@ use tuner::{Config, Value};
 use ut_decoders::parameters::{Parameter, ParameterError, Parameters, words};
 use ut_decoders::{Backend, Pipeline};
 
-/// At most this many configurations an on-line tuner may choose from before it varies the parameters of one kernel at a
-/// time.
+/// Most configurations for an on-line tuner; with more it varies the parameters of one kernel at a time.
 const MOST_CHOICES: usize = 500;
 
-/// Values where nothing is set: one decoder, on the CPU with a thread a core, on a GPU some streams.
+/// Default values: one decoder, on the CPU with a thread a core, on a GPU some streams.
 pub fn base(backend: Backend) -> Parameters {
     Parameters::default().with_cpu_threads(usize::from(backend != Backend::Cpu))
 }
 
 /// Parameters that a tuner varies, in its order, and the values of all others.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Varied {
-    /// The decoder.
     pub backend: Backend,
-    /// The parameters that a [`Config`] has values of.
+    /// Parameters that a [`Config`] has values of.
     pub parameters: Vec<&'static Parameter>,
-    /// The values of all others.
+    /// Values of all others.
     pub others: Parameters,
 }
 
 impl Varied {
-    /// All parameters of a backend round [`base`], but on the CPU one decoder is measured, whose threads are
-    /// `cpu.threads`.
+    /// Varies all parameters of a backend round [`base`], but for `threads`: the CPU's one decoder has `cpu.threads`.
     pub fn all(backend: Backend) -> Self {
         let parameters = backend.all_parameters().filter(|parameter| parameter.name != "threads").collect();
         Self { backend, parameters, others: base(backend) }
     }
 
-    /// The parameters of these names; all others are as in `others`.
+    /// Varies the parameters of these names; all others are as in `others`.
     pub fn named(
         backend: Backend,
         names: impl IntoIterator<Item: AsRef<str>>,
@@ -43,17 +41,17 @@ impl Varied {
         Ok(Self { backend, parameters: parameters.collect::<Result<_, _>>()?, others })
     }
 
-    /// The configuration with the values that the others have.
+    /// Configuration with the values of `others`.
     pub fn default(&self) -> Config {
         self.config(&self.others)
     }
 
-    /// The configuration with the values of `parameters`: a word where a parameter has words, else a number.
+    /// Configuration with the values of `parameters`: words for a parameter that has some, else numbers.
     pub fn config(&self, parameters: &Parameters) -> Config {
         Config(self.parameters.iter().map(|parameter| value(parameter, parameters.get(parameter.name))).collect())
     }
 
-    /// Everything that a configuration sets.
+    /// All parameters with those of a configuration.
     pub fn parameters_of(&self, config: &Config) -> Result<Parameters, ParameterError> {
         if config.0.len() != self.parameters.len() {
             return Err(ParameterError::Form(format!("{:?}", config.0)));
@@ -71,8 +69,8 @@ impl Varied {
         Ok(all)
     }
 
-    /// The configuration that text like `batch=512,cpu.simd=scalar` means; `threads` is short for `cpu.threads` here. What is
-    /// not named has its default, so that the empty text is the default configuration.
+    /// Reads a configuration from text like `batch=512,cpu.simd=scalar`; `threads` is short for `cpu.threads` here.
+    /// Parameters that are not named have their defaults.
     pub fn parse(&self, text: &str) -> Result<Config, ParameterError> {
         let whole = |assignment: &str| match assignment.split_once('=') {
             Some((name, value)) if self.backend == Backend::Cpu && name.trim() == "threads" => {
@@ -84,17 +82,16 @@ impl Varied {
         Ok(self.config(&self.others.with(self.backend, &text)?))
     }
 
-    /// A configuration as [`parse`](Self::parse) reads it.
+    /// Writes a configuration as [`parse`](Self::parse) reads it.
     pub fn name(&self, config: &Config) -> String {
         let named =
             self.parameters.iter().zip(&config.0).map(|(parameter, value)| format!("{}={value}", parameter.name));
         named.collect::<Vec<_>>().join(",")
     }
 
-    /// Configurations worth trying from `default` on, which is among them: all combinations of the candidates, or, where
-    /// those are too many, all of the parameters of one kernel at a time, or each of them alone where these are too many
-    /// still. Layout, threads, streams and kernels are the caller's to choose, and stay; so do the parameters of the
-    /// `pipeline` that does not run.
+    /// Lists configurations worth trying, with `default`: all combinations of the candidates, or, if those are too
+    /// many, all of one kernel's parameters at a time, or else of one parameter. Layout, threads, streams and kernels
+    /// stay, as the caller chooses them; so do the parameters of the other pipeline.
     pub fn choices(&self, pipeline: Pipeline, default: &Config) -> Vec<Config> {
         let free = |parameter: &Parameter| {
             runs(parameter, pipeline) && !matches!(parameter.name, "layout" | "cpu.threads" | "streams" | "pipeline")
@@ -142,8 +139,8 @@ fn value(parameter: &Parameter, number: u32) -> Value {
     word.map_or_else(|| Value::Int(i64::from(number)), |word| Value::Text((*word).to_owned()))
 }
 
-/// Returns true unless a parameter belongs to the set of kernels that does not run. The fused pipeline's parameters are called
-/// after it; all others of kernels are of the other one.
+/// Returns true unless a parameter belongs to the other pipeline. The fused pipeline's begin with its name; all other
+/// kernels' are Allen's.
 pub(super) fn runs(parameter: &Parameter, pipeline: Pipeline) -> bool {
     let of_kernels = ["cpu.", "cuda."].iter().all(|place| !parameter.name.starts_with(place));
     !(of_kernels && parameter.name.contains('.'))

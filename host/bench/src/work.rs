@@ -1,7 +1,6 @@
-//! The work of the device kernels, counted by the executor: what can be said of them without a GPU.
-//!
-//! Counts are exact and the same on every machine. They say what a kernel asks of a GPU (sectors of memory,
-//! collectives, atomics, lanes that idle), not how long it takes: instructions in between are not counted.
+//! The work of the device kernels, counted by the executor: exact, and the same on every machine. Counts say what a
+//! kernel asks of a GPU (sectors of memory, collectives, atomics, idle lanes), not how long it takes: other
+//! instructions do not count.
 
 use ut_kernels::report::N_COUNTS;
 
@@ -13,18 +12,17 @@ use ut_decoders::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 /// Bytes of a sector.
 const SECTOR: u64 = 32;
 
-/// One thing that is counted.
+/// Something that is counted.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Metric {
     /// Name on the command line and in files.
     pub name: &'static str,
-    /// Description of the count.
     pub about: &'static str,
-    /// The count.
     pub of: fn(&LaunchStats) -> u64,
 }
 
-/// All of them; less is better.
+/// All metrics; less is better.
 pub const METRICS: [Metric; 12] = [
     Metric {
         name: "global_sectors",
@@ -64,28 +62,27 @@ pub const METRICS: [Metric; 12] = [
     },
 ];
 
-/// The metric of this name.
+/// Finds the metric of this name.
 pub fn metric(name: &str) -> Option<&'static Metric> {
     METRICS.iter().find(|metric| metric.name == name)
 }
 
-/// The work on a sample.
+/// Work on a sample.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Work {
-    /// By kernel, in the order of the first launch.
+    /// Statistics by kernel, in the order of the first launch.
     pub kernels: Vec<(&'static str, LaunchStats)>,
-    /// Of all kernels.
     pub total: LaunchStats,
-    /// Events that were decoded.
     pub events: usize,
-    /// Bytes of the batches: raw banks, and the words that say where they are.
+    /// Bytes of the batches: raw banks, and the words with their places.
     pub bytes_in: u64,
     /// Bytes of hits, offsets and report.
     pub bytes_out: u64,
 }
 
 impl Work {
-    /// Counts the work on `sample`, whose hits are compared with `expected`: the inner error says what differs.
+    /// Counts the work on `sample`, whose hits are compared with `expected`; the inner error is the difference.
     pub fn count(
         sample: &Sample,
         tables: &DetectorTables,
@@ -121,26 +118,25 @@ impl Work {
         }
     }
 
-    /// Bytes that move between global memory and the multiprocessors, over the bytes that have to: those in and out.
-    /// The tables that all events share are not in it.
+    /// Bytes between global memory and the multiprocessors, without the tables that all events share, over the bytes in
+    /// and out.
     pub fn traffic(&self) -> f64 {
         let moved = SECTOR * self.total.global_sectors.saturating_sub(self.total.table_sectors);
         moved as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
     }
 
-    /// Returns the [`traffic`](Self::traffic) with each sector counted once a launch, read or written however often:
-    /// what moves between the device's memory and its caches, if these keep a sector until its last use. Never the
-    /// stricter count: blocks that run at about the same time share sectors only as far as the caches reach.
+    /// The [`traffic`](Self::traffic) with each sector counted once a launch, read or written: between the device's
+    /// memory and caches that keep a sector until its last use. It is a lower bound: caches reach only so far.
     pub fn distinct_traffic(&self) -> f64 {
         (SECTOR * self.total.distinct_sectors) as f64 / (self.bytes_in + self.bytes_out).max(1) as f64
     }
 
-    /// A count an event, in the mean.
+    /// Mean count for an event.
     pub fn per_event(&self, metric: &Metric) -> f64 {
         self.of_event((metric.of)(&self.total))
     }
 
-    /// A sum over the sample as a mean over the events.
+    /// Mean over the events of a sum over the sample.
     pub fn of_event(&self, sum: u64) -> f64 {
         sum as f64 / self.events.max(1) as f64
     }

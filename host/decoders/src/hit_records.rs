@@ -1,5 +1,4 @@
-//! The tables of the fused kernel as they lie on a device: the [lanes](super::lane_columns), in the records that it
-//! reads.
+//! The fused kernel's tables: the [lanes](super::lane_columns) in the records that it reads.
 
 use ut_kernels::fused::hit_tables::{
     BoardRecord, CLASS_SHIFT, ClassRecord, HitTables, LaneRecord, MAX_BOARDS, MAX_CLASSES, MAX_GROUPS, MAX_RANKS,
@@ -10,7 +9,7 @@ use super::lane_columns::LaneColumns;
 use super::placer::Placer;
 use ut_data::detector::{BankVersion, LANES_PER_BOARD};
 
-/// Bits of an `LHCbID` that say that a channel of the UT follows.
+/// Bits of an `LHCbID` for a channel of the UT.
 const UT_CHANNEL: u32 = 3 << 28;
 
 #[derive(Clone, Debug, Default)]
@@ -22,13 +21,12 @@ pub struct HitRecords {
     pub classes: Vec<ClassRecord>,
     pub n_groups: u32,
     pub fits: bool,
-    /// See [`HitTables::overlaps`].
     pub overlaps: bool,
 }
 
 impl HitRecords {
-    /// The records of these tables, whose lanes overlap in most groups or not. Where they have no room for them, there are
-    /// none, and every event is left to the kernel that needs none.
+    /// Makes the records; `overlaps`: the lanes of most groups overlap. Tables that do not fit give none, and leave
+    /// every event to the kernel that needs none.
     pub fn new(lanes: &LaneColumns, version: BankVersion, overlaps: bool) -> Self {
         let n_groups = lanes.first_ranks.len() - 1;
         let (class_of, classes) = classes(lanes, version);
@@ -80,13 +78,13 @@ impl HitRecords {
     }
 }
 
-/// The classes that differ in what this kernel looks at, and which of them each class of the rank tables is.
+/// Merges classes of the rank tables that agree in what this kernel reads; also returns the new number of each.
 fn classes(lanes: &LaneColumns, version: BankVersion) -> (Vec<u32>, Vec<ClassRecord>) {
     let mut of_class = Vec::new();
     let mut classes: Vec<[u32; 8]> = Vec::new();
     for class in lanes.constants.chunks_exact(fused::CLASS_WORDS as usize) {
         let &[x, y, z, dy, dx_dy, weight, first_strip, flags] = class else { unreachable!("eight words") };
-        // That a lane is reversed is said by its rank.
+        // The rank says if a lane is reversed.
         let class = match version {
             BankVersion::V4 => [x, y, z, dy, dx_dy, weight, first_strip, 0],
             BankVersion::V5 => [x, y, z, dy, dx_dy, weight, 0, flags & fused::CLASS_FLIPPED],

@@ -1,4 +1,4 @@
-//! The backends by name: the one place where a decoder is chosen.
+//! The backends by name, the one place where a decoder is chosen.
 
 use super::cpu::CpuDecoder;
 #[cfg(feature = "cuda")]
@@ -11,7 +11,7 @@ use super::{DecodeError, DecodeOptions, Decoder, Pipeline};
 use ut_data::detector::DetectorTables;
 use ut_data::named;
 
-/// The backends.
+/// Implementation of the decoding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -21,7 +21,7 @@ pub enum Backend {
     /// All cores: the one to use.
     #[default]
     Cpu,
-    /// The kernels of the GPU backend, run on the CPU by an executor that checks every access: slow.
+    /// Kernels of the GPU, run on the CPU by an executor that checks every access: slow.
     Emulated,
     /// An NVIDIA GPU.
     Cuda,
@@ -31,7 +31,7 @@ pub enum Backend {
 named!("backend" Backend: Reference "reference", Cpu "cpu", Emulated "emulated", Cuda "cuda");
 
 impl Backend {
-    /// The fastest backend that this machine can run, and why it is not `cuda` where it is not.
+    /// Returns the fastest backend of this machine, and why it is not `cuda`.
     pub fn best() -> (Self, Option<DecodeError>) {
         #[cfg(feature = "cuda")]
         let gpu = choose(0).map_err(DecodeError::from);
@@ -43,12 +43,12 @@ impl Backend {
         }
     }
 
-    /// Returns true if the backend runs the device kernels, so that it has launch parameters.
+    /// Returns true if the backend runs device kernels, and so has launch parameters.
     pub const fn runs_kernels(self) -> bool {
         matches!(self, Self::Emulated | Self::Cuda)
     }
 
-    /// A decoder of this backend. `threads`: how many a backend that has several may use, 0 for all cores.
+    /// Makes a decoder of this backend, with up to `threads` threads, 0 for one a core, if it has several.
     pub fn decoder(
         self,
         tables: &DetectorTables,
@@ -59,7 +59,7 @@ impl Backend {
         self.decoder_with(tables, options, &parameters.with_cpu_threads(threads))
     }
 
-    /// A decoder of this backend with these parameters.
+    /// Makes a decoder of this backend with these parameters.
     pub fn decoder_with(
         self,
         tables: &DetectorTables,

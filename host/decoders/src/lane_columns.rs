@@ -1,10 +1,10 @@
-//! The constants of the lanes as the fused pipeline's second kernel reads them: a column a number.
+//! The lanes' constants as the fused pipeline's second kernel reads them: one column for each.
 
 use ut_kernels::fused::tables::LaneTables;
 
 use super::placer::Placer;
 
-/// The constants of the connected lanes in the order of the ranks, beside what tells the rank of a lane.
+/// Constants of the connected lanes in the order of the ranks, and the ranks of all lanes.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "as in `LaneTables`")]
 pub struct LaneColumns {

@@ -1,14 +1,13 @@
-//! Warps of a kernel that a multiprocessor holds at once, from what the kernel uses: arithmetic, no device needed.
+//! Number of warps that a multiprocessor holds at once, from a kernel's resources: arithmetic, without a device.
 //!
-//! A block stays on one multiprocessor and occupies, until it ends, a block slot, its warps' slots, registers and shared
-//! memory. Whichever runs out first decides. (Hardware barriers could, too, for kernels with several; ours have one.) The rules and limits are those of the CUDA
-//! programming guide (technical specifications per compute capability) and of NVIDIA's `cuda_occupancy.h`:
+//! A block occupies a block slot, its warps' slots, registers and shared memory of one multiprocessor until it ends;
+//! whichever runs out first decides. (Hardware barriers could, too, for kernels with several; ours have one.) Rules and
+//! limits are from the CUDA programming guide (technical specifications per compute capability) and NVIDIA's
+//! `cuda_occupancy.h`:
 //! - registers are given to warps, in units of 256, from four partitions of 16384; a launch that would need more than
 //!   65536 for a block, its warps rounded up to four, is refused;
-//! - shared memory is given to blocks in units of 128 bytes, 1 KiB of it reserved by the system for each block;
+//! - shared memory is given to blocks in units of 128 bytes, with 1 KiB reserved by the system for each block;
 //! - the split between shared memory and L1 cache is taken to be the one with the most shared memory.
-
-use std::fmt;
 
 const WARP: u32 = 32;
 const MAX_THREADS: u32 = 1024;
@@ -33,7 +32,7 @@ pub struct Architecture {
 }
 
 impl Architecture {
-    /// Every architecture that the kernels are checked for.
+    /// Architectures that the kernels are checked for.
     pub const ALL: [Self; 6] = [
         Self { name: "sm_75", warps: 32, blocks: 16, shared: 64 << 10 },
         Self { name: "sm_80", warps: 64, blocks: 32, shared: 164 << 10 },
@@ -43,18 +42,18 @@ impl Architecture {
         Self { name: "sm_100", warps: 64, blocks: 32, shared: 228 << 10 },
     ];
 
-    /// The architecture of this name.
+    /// Finds the architecture of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|arch| arch.name == name)
     }
 
-    /// The newest one that is not newer than `capability`: 10 · major + minor.
+    /// Finds the newest architecture that is not newer than `capability`: 10 · major + minor.
     pub fn newest_up_to(capability: u32) -> Option<Self> {
         let number = |arch: &Self| arch.name.strip_prefix("sm_").and_then(|n| n.parse::<u32>().ok());
         Self::ALL.into_iter().rfind(|arch| number(arch).is_some_and(|n| n <= capability))
     }
 
-    /// Returns the blocks and warps of `launch` that a multiprocessor holds.
+    /// Computes the blocks and warps of `launch` that a multiprocessor holds.
     pub fn occupancy(&self, launch: Launch) -> Occupancy {
         let Launch { threads, registers, .. } = launch;
         let warps_per_block = threads.div_ceil(WARP);
@@ -75,14 +74,14 @@ impl Architecture {
             (by_registers, Limit::Registers),
             (shared_per_block.map_or(0, |bytes| self.shared / bytes), Limit::Shared),
         ];
-        // Of equal limits the first counts: warp slots filled are what one hopes for.
+        // Of equal limits the first counts: filled warp slots are the aim.
         let (blocks, limit) = limits.into_iter().min_by_key(|&(blocks, _)| blocks).unwrap_or((0, Limit::Warps));
         let warps = blocks * warps_per_block;
         Occupancy { blocks, warps, share: warps as f32 / self.warps as f32, limit }
     }
 
-    /// Returns the share of shared memory, in percent, that the blocks of `launch` need that a multiprocessor holds: the rest
-    /// can be L1 cache.
+    /// Computes the share of shared memory, in percent, that the resident blocks of `launch` need; the rest can be L1
+    /// cache.
     pub fn carve_out(&self, launch: Launch) -> u32 {
         let blocks = self.occupancy(launch).blocks;
         let bytes = launch.shared_per_block().map_or(0, |bytes| u64::from(bytes) * u64::from(blocks));
@@ -92,17 +91,15 @@ impl Architecture {
 
 /// Resources that a launch asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Launch {
-    /// Threads a block.
     pub threads: u32,
-    /// Registers a thread.
     pub registers: u32,
     /// Bytes of shared memory a block, static and dynamic.
     pub shared: u32,
 }
 
 impl Launch {
-    /// Bytes of shared memory that a block occupies.
     const fn shared_per_block(self) -> Option<u32> {
         self.shared.saturating_add(SHARED_RESERVED).checked_next_multiple_of(SHARED_UNIT)
     }
@@ -110,14 +107,13 @@ impl Launch {
 
 /// Blocks and warps of a launch that a multiprocessor holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Occupancy {
-    /// Blocks at once; 0 where the launch would be refused.
+    /// Blocks at once; 0 if the launch would be refused.
     pub blocks: u32,
-    /// Warps at once.
     pub warps: u32,
-    /// Warps as a share of the warps that the multiprocessor can hold, 0…1.
+    /// Share of the warps that the multiprocessor can hold, 0…1.
     pub share: f32,
-    /// Resource that runs out first.
     pub limit: Limit,
 }
 
@@ -134,7 +130,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// In a word.
+    /// Name in one word.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Threads => "threads",
@@ -143,12 +139,6 @@ impl Limit {
             Self::Registers => "registers",
             Self::Shared => "shared",
         }
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -1,8 +1,6 @@
-//! Everything that changes how fast hits are decoded and never which hits, by name.
-//!
-//! A parameter is called `place.name`: `cpu.chunk`, `cluster.block_x`. Those without a place say how a decoder is fed. All of
-//! them can be set from outside (`--set cluster.block_x=64`) and found by the tuner; nothing about a launch is hard-wired
-//! elsewhere.
+//! Parameters that change how fast hits are decoded and never which hits, by name: `place.name`, such as `cpu.chunk` or
+//! `cluster.block_x`; those without a place say how a decoder is fed. All can be set from outside
+//! (`--set cluster.block_x=64`) and found by the tuner; nothing about a launch is hard-wired elsewhere.
 
 use simt::WARP_SIZE;
 use ut_kernels::fused::{MAX_STRIPS, MIN_STRIPS, Room};
@@ -14,7 +12,7 @@ use ut_data::input::Layout;
 /// Most threads of a block on any device.
 const MAX_THREADS: u32 = 1024;
 
-/// A parameter. Words may stand for its values: see [`words`].
+/// A parameter, whose values may be [words].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Parameter {
@@ -23,7 +21,7 @@ pub struct Parameter {
     pub about: &'static str,
     pub min: u32,
     pub max: u32,
-    /// Valid values are the multiples of this.
+    /// Valid values are multiples of this.
     pub step: u32,
     pub default: u32,
     /// Values worth trying.
@@ -32,7 +30,7 @@ pub struct Parameter {
 
 const BLOCKS: &[u32] = &[32, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
 
-/// Makes the table of parameters, and a method of [`Parameters`] that reads each of them.
+/// Makes the table of parameters, and a method of [`Parameters`] that reads each.
 macro_rules! parameters {
     ($($vis:vis $get:ident $name:literal, $min:expr, $max:expr, $step:expr, $default:expr, $candidates:expr, $about:literal;)*) => {
         #[allow(non_camel_case_types, reason = "names of methods")]
@@ -81,8 +79,6 @@ parameters! {
         "registers that the driver's compiler may give a thread of all kernels but fused_others; 0: as many as it likes";
     carve_out_word "fused.carve_out", 0, 100, 1, 0, &[0, 1, 58, 72, 100],
         "share of shared memory that the fused kernel asks for, %, the rest being L1 cache; 0: what its resident blocks need; 1: what the driver takes by itself";
-    graphs "cuda.graph", 0, 1, 1, 0, &[0, 1],
-        "1: launch the kernels of a batch as a CUDA graph, where they are the same as before; 0: one by one";
     // How a decoder is fed.
     pub batch "batch", 1, 1 << 20, 1, 256, &[32, 64, 128, 256, 512, 1024, 2048, 4096], "events of a batch";
     layout_word "layout", 0, 1, 1, 0, &[0, 1], "layout of a batch: allen (event by event) or mep (bank by bank)";
@@ -94,7 +90,7 @@ parameters! {
 
 const LAYOUTS: [&str; 2] = ["allen", "mep"];
 
-/// The words that stand for the values 0, 1, … of a parameter; none where a value is a number.
+/// The words for the values 0, 1, … of a parameter; none if its values are numbers.
 pub fn words(name: &str) -> &'static [&'static str] {
     match name {
         "cpu.simd" => &Simd::NAMES,
@@ -104,7 +100,7 @@ pub fn words(name: &str) -> &'static [&'static str] {
     }
 }
 
-/// The value of a parameter as [`Parameter::parse`] reads it.
+/// Writes a value as [`Parameter::parse`] reads it.
 pub fn value_text(name: &str, value: u32) -> String {
     words(name).get(value as usize).map_or_else(|| value.to_string(), |word| (*word).to_owned())
 }
@@ -122,7 +118,7 @@ impl Parameter {
         number.filter(|&value| self.is_valid(value)).ok_or_else(|| self.refused(&text))
     }
 
-    /// The error that the parameter cannot have this value.
+    /// Makes the error that the parameter cannot have this value.
     pub fn refused(&self, value: &dyn ToString) -> ParameterError {
         let Self { name, min, max, step, .. } = *self;
         let words = words(name);
@@ -157,13 +153,13 @@ fn in_words(known: &[&str]) -> String {
     if known.is_empty() { "it has none".to_owned() } else { format!("there are {}", known.join(", ")) }
 }
 
-/// The launch parameters of the kernels, in the order in which they run.
+/// Launch parameters of the kernels, in the order in which they run.
 pub fn launch_parameters() -> &'static [Parameter] {
     &ALL[Place::count_block_x as usize..Place::registers as usize]
 }
 
 impl Backend {
-    /// The parameters that decoders of this backend look at.
+    /// Parameters that decoders of this backend use.
     pub fn parameters(self) -> &'static [Parameter] {
         match self {
             Self::Reference => &[],
@@ -173,7 +169,7 @@ impl Backend {
         }
     }
 
-    /// The same, and how the decoders are fed: everything that a measurement may vary.
+    /// The same and how decoders are fed: everything that a measurement may vary.
     pub fn all_parameters(self) -> impl Iterator<Item = &'static Parameter> {
         let decoders = match self {
             Self::Reference | Self::Cpu => Some(Place::threads),
@@ -185,8 +181,8 @@ impl Backend {
         self.parameters().iter().chain(feeding.into_iter().flatten().map(|place| &ALL[place as usize]))
     }
 
-    /// The parameter of this name among [`all_parameters`](Self::all_parameters). The part before the dot may be left out
-    /// where only one parameter ends like this: `simd` is `cpu.simd`.
+    /// Finds one of [`all_parameters`](Self::all_parameters). The part before the dot may be left out if it is clear:
+    /// `simd` is `cpu.simd`.
     pub fn parameter(self, name: &str) -> Result<&'static Parameter, ParameterError> {
         find(self.name(), &self.all_parameters().collect::<Vec<_>>(), name)
     }
@@ -201,33 +197,33 @@ fn find(of: &'static str, all: &[&'static Parameter], name: &str) -> Result<&'st
     found.copied().ok_or_else(|| ParameterError::Unknown { of, name: name.to_owned(), known: known() })
 }
 
-/// Division of a multiprocessor's on-chip memory into shared memory and L1 cache while the fused kernel runs.
+/// Division of a multiprocessor's memory into shared memory and L1 cache while the fused kernel runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CarveOut {
-    /// Shared memory that the resident blocks need.
+    /// As much shared memory as the resident blocks need.
     #[default]
     Needed,
-    /// Division that the driver chooses.
+    /// The driver's choice.
     Unset,
-    /// A share of shared memory, from 2 to 100.
+    /// Percentage of shared memory, 2 to 100.
     Percent(u8),
 }
 
-/// A value for every parameter of every backend; a backend looks at its own.
+/// A value for every parameter; a backend looks at its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Parameters {
     values: [u32; ALL.len()],
 }
 
 impl Default for Parameters {
-    /// The defaults: one decoder with one thread; on a GPU three streams.
+    /// Returns the defaults: one decoder with one thread; on a GPU three streams.
     fn default() -> Self {
         Self { values: std::array::from_fn(|place| ALL[place].default) }
     }
 }
 
 impl Parameters {
-    /// Parameters of the CPU decoder.
+    /// Configuration of the CPU decoder.
     pub const fn cpu(&self) -> CpuConfig {
         let simd = Simd::ALL[self.cpu_simd() as usize];
         CpuConfig { threads: self.cpu_threads() as usize, simd, chunk: self.cpu_chunk() as usize }
@@ -248,18 +244,13 @@ impl Parameters {
         self.count_first() != 0
     }
 
-    /// Returns the division of a multiprocessor's memory while the fused kernel runs.
+    /// Division of a multiprocessor's memory while the fused kernel runs.
     pub const fn carve_out(&self) -> CarveOut {
         match self.carve_out_word() {
             0 => CarveOut::Needed,
             1 => CarveOut::Unset,
             percent => CarveOut::Percent(percent as u8),
         }
-    }
-
-    /// Returns true if the kernels of a batch are launched as a CUDA graph.
-    pub const fn graph(&self) -> bool {
-        self.graphs() != 0
     }
 
     /// Kernels of a backend that runs some.
@@ -272,7 +263,7 @@ impl Parameters {
         if self.layout_word() == 0 { Layout::Allen } else { Layout::Mep }
     }
 
-    /// Threads of a backend, each with its own decoder; on a GPU streams of one decoder.
+    /// Number of decoders, each on a thread of its own; on a GPU, of streams of one decoder.
     pub const fn decoders(&self, backend: Backend) -> usize {
         match backend {
             Backend::Reference | Backend::Cpu => self.threads() as usize,
@@ -286,32 +277,31 @@ impl Parameters {
         self
     }
 
-    /// The same with this many threads of a CPU decoder; 0: one a core.
+    /// Sets the threads of a CPU decoder; 0: one a core.
     #[must_use]
     pub const fn with_cpu_threads(self, threads: usize) -> Self {
         self.put(Place::cpu_threads, threads as u32)
     }
 
-    /// The same with these kernels.
+    /// Sets the kernels.
     #[must_use]
     pub const fn with_pipeline(self, pipeline: Pipeline) -> Self {
         self.put(Place::pipeline_word, pipeline as u32)
     }
 
-    /// The same with batches of this many events in this layout.
+    /// Sets the events of a batch and its layout.
     #[must_use]
     pub const fn with_batches(self, events: usize, layout: Layout) -> Self {
         self.put(Place::batch, events as u32).put(Place::layout_word, matches!(layout, Layout::Mep) as u32)
     }
 
-    /// The same with this many decoders, and streams of a decoder on a GPU.
+    /// Sets the number of decoders, and of streams of a decoder on a GPU.
     #[must_use]
     pub const fn with_decoders(self, n: usize) -> Self {
         self.put(Place::threads, n as u32).put(Place::streams, n as u32)
     }
 
-    /// The same with the chunks, launches, registers and graphs of `tuned`. Threads, vector instructions, kernels and batches
-    /// stay.
+    /// Takes chunks, launches and registers from `tuned`; threads, vector instructions, kernels and batches stay.
     #[must_use]
     pub fn tuned(mut self, tuned: &Self) -> Self {
         let of_kernels = Place::count_block_x as usize..Place::batch as usize;
@@ -319,12 +309,12 @@ impl Parameters {
         self.put(Place::cpu_chunk, tuned.cpu_chunk())
     }
 
-    /// The value of a parameter, by its whole name; 0 for one that is not there.
+    /// Value of a parameter by its whole name; 0 if it does not exist.
     pub fn get(&self, name: &str) -> u32 {
         ALL.iter().zip(self.values).find(|(parameter, _)| parameter.name == name).map_or(0, |(_, value)| value)
     }
 
-    /// Sets a parameter. Parameters that depend on each other are checked together by [`validate`](Self::validate).
+    /// Sets a parameter. [`validate`](Self::validate) checks those that depend on each other.
     pub fn put_value(&mut self, parameter: &Parameter, value: u32) -> Result<(), ParameterError> {
         if !parameter.is_valid(value) {
             return Err(parameter.refused(&value));
@@ -347,7 +337,7 @@ impl Parameters {
         self.put_value(parameter, parameter.parse(value)?)
     }
 
-    /// The same with what a text like `batch=512,cpu.simd=scalar` changes of what a measurement may vary.
+    /// Sets parameters that a measurement may vary from a text like `batch=512,cpu.simd=scalar`.
     pub fn with(mut self, backend: Backend, text: &str) -> Result<Self, ParameterError> {
         let mut given: Vec<&str> = Vec::new();
         for assignment in text.split(',').map(str::trim).filter(|assignment| !assignment.is_empty()) {
@@ -363,7 +353,7 @@ impl Parameters {
         Ok(self)
     }
 
-    /// The values of `names`, as [`with`](Self::with) reads them.
+    /// Writes the values of `names` as [`with`](Self::with) reads them.
     pub fn text<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> String {
         let one = |name: &str| format!("{name}={}", value_text(name, self.get(name)));
         names.into_iter().map(one).collect::<Vec<_>>().join(",")
@@ -465,9 +455,10 @@ mod tests {
     #[test]
     fn tuned_values_leave_threads_instructions_kernels_and_batches_as_they_are() {
         let by_hand = Parameters::default().with(Backend::Cpu, "batch=3,simd=scalar,cpu.threads=5").unwrap();
-        let tuned = Parameters::default().with(Backend::Cuda, "streams=1,sort.run=64,graph=1,pipeline=fused").unwrap();
+        let tuned =
+            Parameters::default().with(Backend::Cuda, "streams=1,sort.run=64,registers=48,pipeline=fused").unwrap();
         let both = by_hand.tuned(&tuned.with(Backend::Cpu, "batch=7,chunk=3,threads=9").unwrap());
-        assert_eq!((both.sort_run(), both.graph(), both.cpu_chunk()), (64, true, 3));
+        assert_eq!((both.sort_run(), both.registers(), both.cpu_chunk()), (64, 48, 3));
         assert_eq!((both.cpu().threads, both.cpu().simd, both.batch()), (5, Simd::Scalar, 3));
         assert_eq!((both.pipeline(), both.decoders(Backend::Cuda)), (Pipeline::Allen, 3));
     }

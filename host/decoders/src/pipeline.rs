@@ -3,7 +3,7 @@
 use super::Backend;
 use ut_data::named;
 
-/// Division of the work among device kernels. Both give the same bits.
+/// Division of the work among device kernels; the bits are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
@@ -18,10 +18,10 @@ pub enum Pipeline {
 named!("pipeline" Pipeline: Fused "fused", Allen "allen");
 
 impl Pipeline {
-    /// Chooses the kernels where the user chose none: `fused` on a GPU, `allen` in the executor.
+    /// Default kernels: `fused` on a GPU, `allen` in the executor.
     ///
-    /// On an H200 `fused` decodes 22.4 M v5 events/s in y-rows where `allen` decodes 6.4 M (`docs/benchmarks.md`). For v4 and
-    /// unique-x it is ahead by the instructions that the committed PTX issues for a real event: 4.1 and 1.8 times.
+    /// On an H200 `fused` decodes 22.4 M v5 events/s in y-rows where `allen` decodes 6.4 M (`docs/benchmarks.md`). For
+    /// v4 and unique-x it issues 4.1 and 1.8 times fewer instructions for a real event, counted in the committed PTX.
     pub fn default_for(backend: Backend) -> Self {
         if backend == Backend::Cuda { Self::Fused } else { Self::Allen }
     }

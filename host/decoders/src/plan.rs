@@ -1,5 +1,4 @@
-//! Launches, sizes of the work buffers, and tables as they lie on a device: the same for every backend that runs the device
-//! kernels.
+//! Launches, sizes of the work buffers, and tables on a device, for every backend that runs the device kernels.
 
 pub use simt::Shape;
 use simt::{WARP_SIZE, blocks_of_warps};
@@ -22,7 +21,7 @@ use super::{Count, DecodeError, DecodeOptions, EventReport, Position};
 use ut_data::detector::{DetectorTables, N_LAYERS, sectors_of_layer};
 use ut_data::input::{BatchView, EventMeta};
 
-/// The tables of a detector as they lie on a device.
+/// A detector's tables in the layout of the kernels.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "as in `Tables`")]
 pub struct DeviceTables {
@@ -37,7 +36,7 @@ pub struct DeviceTables {
 }
 
 impl DeviceTables {
-    /// The tables for `backend`.
+    /// Lays out the tables for `backend`.
     pub fn new(backend: &'static str, tables: &DetectorTables) -> Result<Self, DecodeError> {
         if tables.slots().len() > usize::from(u16::MAX) {
             let message = "the board table has more lane slots than 16 bits can count".to_owned();
@@ -65,7 +64,7 @@ impl DeviceTables {
         self.strips_per_hybrid.len() as u32
     }
 
-    /// The tables where they are, in the host's memory.
+    /// The tables in place, in the host's memory.
     pub fn view(&self) -> Tables<'_> {
         self.placed(&mut InPlace)
     }
@@ -82,8 +81,8 @@ impl DeviceTables {
         }
     }
 
-    /// Checks that everything the kernels count in 32 bits (bytes, words, counters) fits: `most_words` is the length of
-    /// the longest of the batch's arrays of words.
+    /// Checks that 32 bits can count the bytes, words and counters of a batch, whose longest array has `most_words`
+    /// words.
     pub fn check_size(
         &self,
         backend: &'static str,
@@ -103,7 +102,7 @@ impl DeviceTables {
     }
 }
 
-/// Clustering options as the kernels take them.
+/// Converts clustering options for the kernels.
 pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
     let flag = |on, flag| if on { flag } else { 0 };
     ClusterOptions {
@@ -114,7 +113,7 @@ pub fn cluster_options(options: &DecodeOptions) -> ClusterOptions {
     }
 }
 
-/// Refuses a list of events that names one which the batch does not have, and any list where [`check_list`] does.
+/// Refuses a list with an event that the batch does not have, and any list that [`check_list`] refuses.
 pub fn check_selected(
     backend: &'static str,
     ranks: Option<&RankTables>,
@@ -126,8 +125,8 @@ pub fn check_selected(
     super::check_selected(batch)
 }
 
-/// Refuses a list of events where Allen's kernels run, which have no place to look it up; and where the fused kernel has no
-/// room for the tables: the event that it leaves out would be placed by tables that are not there.
+/// Refuses lists of events for Allen's kernels, which cannot look one up, and where the fused kernel has no room for
+/// its tables, which would place the events that it leaves out.
 pub fn check_list(backend: &'static str, ranks: Option<&RankTables>) -> Result<(), DecodeError> {
     let message = match ranks {
         Some(ranks) if ranks.has_records() => return Ok(()),
@@ -140,19 +139,19 @@ pub fn check_list(backend: &'static str, ranks: Option<&RankTables>) -> Result<(
     Err(DecodeError::NoList { backend, message })
 }
 
-/// [`Batch::version`](ut_kernels::bank::layout::Batch::version) of a batch that has a version for each bank, or one for all,
-/// or says none and has that of the tables.
+/// [`Batch::version`](ut_kernels::bank::layout::Batch::version) for a version of each bank, one of all, or by default
+/// that of the tables.
 pub fn version_word(of_each: bool, of_all: Option<u8>, tables: BankVersion) -> u32 {
     if of_each { Batch::VERSION_OF_EACH } else { u32::from(of_all.unwrap_or(tables.byte())) }
 }
 
-/// [`Batch::first_event`](ut_kernels::bank::layout::Batch::first_event). No array has as many events as 32 bits count: those
-/// beyond stay beyond the end.
+/// [`Batch::first_event`](ut_kernels::bank::layout::Batch::first_event), limited to 32 bits: no array has as many
+/// events, so that events beyond its end stay beyond.
 pub fn first_event_word(first_event: usize, n_events: usize) -> u32 {
     first_event.min((u32::MAX as usize).saturating_sub(n_events)) as u32
 }
 
-/// Adds to an event's counters what only the container knew.
+/// Adds the counters of an event that only the container knew.
 pub fn add_meta(meta: EventMeta, counts: &mut EventReport) {
     counts.add(Count::OtherTypes, meta.other_banks);
     if meta.broken && counts.get(Count::BrokenEvent) == 0 {
@@ -160,21 +159,21 @@ pub fn add_meta(meta: EventMeta, counts: &mut EventReport) {
     }
 }
 
-/// The error that the hits of a batch, whose groups end at `offsets`, are more than `capacity`.
+/// Makes the error that a batch's hits, whose groups end at `offsets`, exceed `capacity`.
 pub fn too_many_hits(offsets: &[u32], n_groups: usize, capacity: usize) -> DecodeError {
     let ends = || offsets.iter().step_by(n_groups.max(1)).skip(1).map(|&end| end as usize);
     let event = ends().position(|end| end > capacity).unwrap_or(0);
     DecodeError::TooManyHits { event, hits: ends().nth(event).unwrap_or(0), capacity }
 }
 
-/// Most blocks for the groups and events that the fused kernel leaves: several times what the largest GPU holds at once (four
-/// of 256 threads on each of 132 multiprocessors), so that the last ones to run leave little of it idle.
+/// Most blocks for the groups and events that the fused kernel leaves: several times as many as the largest GPU holds
+/// (four of 256 threads on each of 132 multiprocessors), so that the last leave little of it idle.
 const OTHERS_BLOCKS: u32 = 1024;
 
-/// Most threads of such a block: the kernel has too many registers for the largest blocks.
+/// Most threads of such a block: the kernel has too many registers for the largest.
 pub(super) const OTHERS_THREADS: u32 = 256;
 
-/// The launches and buffers of one batch.
+/// Launches and buffer sizes of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Events; at least 1.
@@ -190,7 +189,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The plan for a batch of `n_events` that [`DeviceTables::check_size`] let pass.
+    /// Plans a batch of `n_events` that [`DeviceTables::check_size`] let pass.
     pub fn new(tables: &DeviceTables, params: Parameters, n_events: usize) -> Self {
         let (version, n_boards, n_groups) = (tables.version, tables.n_boards(), tables.n_groups);
         Self {
@@ -209,7 +208,7 @@ impl Plan {
         tiles(self.counters, self.params.scan_block_x())
     }
 
-    /// Returns the shape of a kernel's launch.
+    /// Shape of a kernel's launch.
     pub const fn shape(&self, kernel: Kernel) -> Shape {
         let params = self.params;
         let (grid, block) = match kernel {
@@ -225,11 +224,11 @@ impl Plan {
                 (blocks_of_warps(self.counters, x), (x, 1))
             }
             Kernel::DecodeInOrder => (self.events, (params.decode_block_x(), 1)),
-            // For a list as long as the batch has events: the pipeline looks at the list.
+            // For a list as long as the batch; the pipeline looks at the list.
             Kernel::SelectEvents => (select_blocks(self.events), (SELECT_THREADS, 1)),
             Kernel::GatherBanks => (gather_blocks(self.events), (GATHER_THREADS, 1)),
             Kernel::Fused => (self.events, (params.fused_block_x(), 1)),
-            // Few events come there, and how many, only the device knows: blocks without one end at once.
+            // Only the device knows how few events come here: blocks without one end at once.
             Kernel::FusedOthers => {
                 let blocks = if self.events < OTHERS_BLOCKS { self.events } else { OTHERS_BLOCKS };
                 let threads =
@@ -245,7 +244,7 @@ impl Plan {
         self.params.fused_count_first()
     }
 
-    /// Returns the shape of a prefix-sum kernel over a count an event.
+    /// Shape of a prefix-sum kernel over one count an event.
     pub const fn shape_over_events(&self, kernel: Kernel) -> Shape {
         let x = self.params.scan_block_x();
         self.shape_of(kernel, tiles(self.events, x), (x, 1))
@@ -263,7 +262,7 @@ impl Plan {
         }
     }
 
-    /// Shapes of the launches of the fused pipeline; with those of a count or without.
+    /// Shapes of the launches of the fused pipeline, with or without the count.
     pub const fn fused_shapes(&self, counts: bool) -> FusedShapes {
         FusedShapes {
             gather_banks: self.shape(Kernel::GatherBanks),
@@ -273,7 +272,7 @@ impl Plan {
         }
     }
 
-    /// Words of the totals of a prefix sum over the events.
+    /// Tiles of a prefix sum over the events.
     pub const fn event_tiles(&self) -> u32 {
         tiles(self.events, self.params.scan_block_x())
     }

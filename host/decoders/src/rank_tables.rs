@@ -1,5 +1,4 @@
-//! The tables of the fused pipeline as they lie on a device: what is looked up by rank, the lane's place in the static
-//! order that the CPU decoder has, too.
+//! The fused pipeline's tables by rank, a lane's place in the static order, which the CPU decoder has, too.
 
 use std::collections::HashMap;
 
@@ -15,13 +14,13 @@ use super::placer::{InPlace, Placer};
 use super::{DecodeError, DecodeOptions};
 use ut_data::detector::{BankVersion, DetectorTables};
 
-/// Steps of the fused pipeline's design, each on top of the one before. Results are the same: less than
-/// all is for measuring what an idea gives.
+/// Steps of the fused pipeline's design, each on top of the one before. All give the same results; fewer steps measure
+/// what an idea gives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FusedStep {
-    /// A block an event. Every event is one for the second kernel, which clusters it lane by lane, and sorts.
+    /// A block an event. The second kernel takes every event, clusters it lane by lane, and sorts.
     Lanes,
-    /// A thread a strip, and a thread a hit. The ranks say nothing of x, so that nearly every group is sorted.
+    /// A thread a strip, and a thread a hit. Ranks do not follow x, so that nearly every group is sorted.
     Hits,
     /// The lanes of a group are ranked by x, so that few groups are sorted.
     #[default]
@@ -31,19 +30,19 @@ pub enum FusedStep {
 /// The tables of a detector in the order of the ranks.
 #[derive(Clone, Debug)]
 pub struct RankTables {
-    /// A column a number.
+    /// One column for each constant.
     pub lanes: LaneColumns,
-    /// The same in records, for ordinary events.
+    /// Records for ordinary events.
     pub records: HitRecords,
 }
 
 impl RankTables {
-    /// The tables for `backend`. Of the options only the flip matters, and only for which lane of two comes first.
+    /// Makes the tables for `backend`. Of the options only the flip matters, and only for the order of two lanes.
     pub fn new(backend: &'static str, tables: &DetectorTables, options: DecodeOptions) -> Result<Self, DecodeError> {
         Self::of_step(backend, tables, options, FusedStep::default())
     }
 
-    /// The tables for less of the design.
+    /// Makes the tables for fewer steps.
     pub fn of_step(
         backend: &'static str,
         tables: &DetectorTables,
@@ -56,7 +55,7 @@ impl RankTables {
             let message = format!("{n} connected lanes are too many for the fused kernels");
             return Err(DecodeError::Device { backend, message });
         }
-        // By rank: slot, and whether it is reversed.
+        // By rank: slot, and true if it is reversed.
         let mut lanes = vec![(0, false); n];
         for slot in 0..tables.slots().len() {
             let rank = usize::from(order.boards[slot / LANES_PER_BOARD].ranks[slot % LANES_PER_BOARD]);
@@ -115,12 +114,12 @@ impl RankTables {
         Ok(Self { lanes, records })
     }
 
-    /// Returns true if the fused kernel's own records are there, used or not ([`FusedStep::Lanes`]): it had room for them.
+    /// Returns true if the fused kernel has room for its records, used or not ([`FusedStep::Lanes`]).
     pub fn has_records(&self) -> bool {
         self.records.lanes.len() == self.lanes.chan_ids.len() && self.records.n_groups <= MAX_GROUPS
     }
 
-    /// The tables where they are, in the host's memory.
+    /// The tables in place, in the host's memory.
     pub fn view(&self) -> FusedTables<'_> {
         self.placed(&mut InPlace)
     }
@@ -130,7 +129,7 @@ impl RankTables {
     }
 }
 
-/// The constants that many sectors have alike.
+/// Constants that many sectors share.
 fn class(sector: &SectorConstants, reversed: bool) -> [u32; CLASS_WORDS as usize] {
     let floats =
         [sector.dp0di_x, sector.dp0di_y, sector.dp0di_z, sector.dy, sector.dx_dy, sector.weight].map(f32::to_bits);

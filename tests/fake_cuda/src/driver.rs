@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::host::{self, Pinned};
 use crate::settings::{Break, Settings};
-use crate::stream::{Event, Executable, Graph, Op, Rows, Source, Stream};
+use crate::stream::{Event, Op, Rows, Source, Stream};
 use ptx_machine::{Launch, Memory, Program};
 
 /// Result of a call.
@@ -66,8 +66,6 @@ pub struct Driver {
     pub events: HashMap<usize, Event>,
     pub modules: HashMap<usize, Module>,
     pub functions: HashMap<usize, Function>,
-    pub graphs: HashMap<usize, Graph>,
-    pub executables: HashMap<usize, Executable>,
     pub counts: Counts,
     /// The counts when the first kernel was launched.
     pub before: Option<Counts>,
@@ -127,8 +125,6 @@ impl Driver {
             events: HashMap::new(),
             modules: HashMap::new(),
             functions: HashMap::new(),
-            graphs: HashMap::new(),
-            executables: HashMap::new(),
             counts: Counts::default(),
             before: None,
             is_spoilt: false,
@@ -200,47 +196,19 @@ impl Driver {
     /// Puts something on a stream.
     pub fn enqueue(&mut self, stream: usize, op: Op) -> Done {
         self.run_ahead();
-        let node = self.handle();
+        self.not_captured(stream, "is given work")?;
         let stream = self.streams.get_mut(&stream).ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
-        let Some(capture) = &mut stream.capture else {
-            stream.queue.push_back(op);
-            return Ok(());
-        };
-        if capture.invalid {
-            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
-        }
-        if matches!(op, Op::Record { .. } | Op::Wait { .. } | Op::CopyIn { from: Source::Staged(_), .. }) {
-            capture.invalid = true;
-            complain("a graph of events, or of copies that are not from pinned memory, is not played");
-            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-        }
-        capture.ops.push(op);
-        capture.nodes.push(node);
+        stream.queue.push_back(op);
         Ok(())
     }
 
-    /// Checks that a call which may not be made during a capture is not.
-    pub fn not_while_capturing(&mut self, what: &str) -> Done {
-        let captures = self.streams.values_mut().filter_map(|stream| stream.capture.as_mut());
-        let mut forbidden = Ok(());
-        for capture in captures.filter(|capture| capture.forbids()) {
-            capture.invalid = true;
-            complain(&format!("{what} while a graph is made"));
-            forbidden = Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    /// Checks that a captured stream is not used.
+    pub fn not_captured(&self, stream: usize, what: &str) -> Done {
+        if self.streams.get(&stream).is_some_and(|stream| stream.is_captured) {
+            complain(&format!("a captured stream {what}"));
+            return Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         }
-        forbidden
-    }
-
-    /// Checks that a stream of which a graph is made is not used in a way that cannot be captured.
-    pub fn not_captured(&mut self, stream: usize, what: &str) -> Done {
-        match self.streams.get_mut(&stream).and_then(|stream| stream.capture.as_mut()) {
-            None => Ok(()),
-            Some(capture) => {
-                capture.invalid = true;
-                complain(&format!("a stream of which a graph is made {what}"));
-                Err(CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
-            }
-        }
+        Ok(())
     }
 
     /// Goes on until `enough`.

@@ -2,14 +2,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::thread::{ThreadId, current};
-
-use cudarc::driver::sys::CUstreamCaptureMode;
 
 use ptx_machine::{Launch, Program};
 
 /// Something to be done on a stream.
-#[derive(Clone)]
 pub enum Op {
     /// Host to device, row by row.
     CopyIn { from: Source, to: u64, rows: Rows },
@@ -26,7 +22,6 @@ pub enum Op {
 }
 
 /// Source of a copy to the device.
-#[derive(Clone)]
 pub enum Source {
     /// Pinned memory, which is read when the copy is done.
     Pinned(usize),
@@ -59,63 +54,15 @@ pub struct Stream {
     /// Number of the device.
     pub device: usize,
     pub queue: VecDeque<Op>,
-    /// Recording of calls while a graph is made of them.
-    pub capture: Option<Capture>,
+    /// Is true while the stream is captured, so that it cannot be used.
+    pub is_captured: bool,
 }
 
 impl Stream {
     /// A stream with nothing on it.
     pub const fn of(device: usize) -> Self {
-        Self { device, queue: VecDeque::new(), capture: None }
+        Self { device, queue: VecDeque::new(), is_captured: false }
     }
-}
-
-/// A graph that is being made of what is asked of a stream.
-pub struct Capture {
-    pub ops: Vec<Op>,
-    /// Handles of the operations.
-    pub nodes: Vec<usize>,
-    /// Something was asked for that a capture forbids.
-    pub invalid: bool,
-    thread: ThreadId,
-    mode: CUstreamCaptureMode,
-}
-
-impl Capture {
-    pub fn new(mode: CUstreamCaptureMode) -> Self {
-        Self { ops: Vec::new(), nodes: Vec::new(), invalid: false, thread: current().id(), mode }
-    }
-
-    /// Returns true if the calling thread may end it.
-    pub fn may_be_ended_here(&self) -> bool {
-        self.mode == CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED || self.thread == current().id()
-    }
-
-    /// Returns true if it forbids the calling thread what may not be captured.
-    pub fn forbids(&self) -> bool {
-        match self.mode {
-            CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL => true,
-            CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL => self.thread == current().id(),
-            CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED => false,
-        }
-    }
-}
-
-/// A graph.
-pub struct Graph {
-    /// Number of the device.
-    pub device: usize,
-    pub ops: Vec<Op>,
-    pub nodes: Vec<usize>,
-}
-
-/// A graph that can be launched.
-pub struct Executable {
-    /// Number of the device.
-    pub device: usize,
-    /// Graph that it was made of.
-    pub graph: usize,
-    pub ops: Vec<Op>,
 }
 
 /// An event.

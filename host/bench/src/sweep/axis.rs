@@ -1,4 +1,4 @@
-//! Axes in nvbench's notation: which values a parameter takes in a sweep.
+//! Axes in nvbench's notation, with or without its square brackets round the values: a parameter's values in a sweep.
 //!
 //! ```text
 //! cluster.block_x=32,64,128      these values
@@ -6,7 +6,6 @@
 //! batch[pow2]=6:12:1             powers of two, by their exponents
 //! cluster.block_x                the parameter's candidates
 //! ```
-//! nvbench's square brackets round the values may be there.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,12 +15,12 @@ use ut_decoders::parameters::{Parameter, ParameterError, value_text};
 /// Most values of an axis.
 const MAX_VALUES: usize = 10_000;
 
-/// One axis of a sweep.
+/// An axis of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Axis {
-    /// The parameter.
     pub name: String,
-    /// Values, in order, each once.
+    /// Values, in order, without repetitions.
     pub values: Vec<u32>,
 }
 
@@ -32,7 +31,7 @@ impl std::fmt::Display for Axis {
     }
 }
 
-/// Why an axis is refused.
+/// Reason for refusing an axis.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
 pub enum AxisError {
@@ -52,7 +51,7 @@ pub enum AxisError {
     Parameter(#[from] ParameterError),
 }
 
-/// Axes from their texts.
+/// Reads axes.
 pub fn parse_all<T: AsRef<str>>(backend: Backend, texts: &[T]) -> Result<Vec<Axis>, AxisError> {
     let mut axes: Vec<Axis> = Vec::new();
     for text in texts {
@@ -65,7 +64,7 @@ pub fn parse_all<T: AsRef<str>>(backend: Backend, texts: &[T]) -> Result<Vec<Axi
     Ok(axes)
 }
 
-/// An axis from its text. Values that the parameter cannot have are no error: a sweep skips them.
+/// Reads an axis. Values that the parameter cannot have are no error: a sweep skips them.
 pub fn parse(backend: Backend, text: &str) -> Result<Axis, AxisError> {
     let (head, values) = match text.split_once('=') {
         Some((head, values)) => (head.trim(), Some(values.trim())),
@@ -110,7 +109,7 @@ fn range(parameter: &Parameter, name: &str, item: &str, pow2: bool, all: &mut Ve
     let parts: Vec<&str> = item.split(':').collect();
     let (from, to, step) = match parts[..] {
         [value] => {
-            // A word, such as avx2, is known to its parameter alone.
+            // Only the parameter knows a word such as avx2.
             let value = match value.parse() {
                 Ok(value) => value,
                 Err(_) if !pow2 && value_text(name, 0) != "0" => parameter.parse(value)?,

@@ -1,8 +1,8 @@
 //! Measures every combination of some parameters' values: the tuner's exhaustive search in rounds.
 //!
-//! A visit makes the decoder anew, warms it up and times one repetition. Before a point's first measurement counts, its
-//! hits and reports are compared with the reference's: a point with other bits is out, and named. On the `emulated`
-//! backend the work is counted, once, for counts do not spread.
+//! A visit makes the decoder anew, warms it up and times one repetition. A point's first hits and reports are compared
+//! with the reference's; with other bits it is out, and named. The `emulated` backend counts the work, once, as counts
+//! do not spread.
 
 pub mod axis;
 mod page;
@@ -27,10 +27,10 @@ use ut_data::input::Layout;
 use ut_decoders::emulated::EmulatedConfig;
 use ut_decoders::{Backend, DecodeError, DecodeOptions, Parameters};
 
-/// Batch sizes and layouts whose sample and expected hits are kept.
+/// Number of batch sizes and layouts whose sample and expected hits are kept.
 const KEPT_SAMPLES: usize = 4;
 
-/// Why a sweep ended before its time.
+/// Reason for ending a sweep early.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
 pub enum SweepError {
@@ -44,7 +44,7 @@ pub enum SweepError {
     Sample { batch: usize, message: String },
     #[error("the reference")]
     Reference(#[source] DecodeError),
-    /// The default does not decode as the reference does: there is nothing to compare with.
+    /// The default does not decode as the reference does: nothing can be compared with it.
     #[error("the default fails: {0}")]
     Default(String),
 }
@@ -59,7 +59,7 @@ pub struct Sweep<'a> {
     pub tables: &'a DetectorTables,
     pub options: DecodeOptions,
     pub plan: &'a Plan,
-    /// Rounds; counted work needs one.
+    /// Number of rounds; counted work needs one.
     pub rounds: usize,
     /// Seed of the orders.
     pub seed: u64,
@@ -67,7 +67,7 @@ pub struct Sweep<'a> {
     pub mode: Mode,
 }
 
-/// Samples by batch size and layout, with what must come out.
+/// Samples by batch size and layout, with their expected hits.
 #[derive(Default)]
 struct Kept {
     samples: HashMap<(usize, bool), (Sample, Expected)>,
@@ -95,7 +95,7 @@ impl From<StoreError> for SweepError {
     }
 }
 
-/// Measurements of a sweep so far, in a store of the tuner, so that one that is killed continues where it stopped.
+/// Measurements of a sweep so far, in a store of the tuner, so that a killed sweep continues.
 #[derive(Debug)]
 pub struct Journal {
     file: PathBuf,
@@ -105,7 +105,7 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal at `path` for a sweep of `plan` described by `facts`; makes it if it is not there.
+    /// Opens or makes the journal at `path` for a sweep of `plan` described by `facts`.
     pub fn open(path: &Path, plan: &Plan, mut facts: BTreeMap<String, String>) -> Result<Self, SweepError> {
         let store = Store::open(path)?;
         facts.insert("axes".to_owned(), plan.axes.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "));
@@ -138,8 +138,8 @@ impl Journal {
     }
 }
 
-/// The points of a sweep as a device of the tuner. A point's times are in ms an event; on the emulated backend they are
-/// the counts of [`METRICS`].
+/// The points of a sweep as a device of the tuner. Times are in ms an event; on the emulated backend they are the
+/// counts of [`METRICS`].
 struct Points<'s> {
     sweep: &'s Sweep<'s>,
     kept: Kept,
@@ -169,18 +169,18 @@ impl Sweep<'_> {
         Rounds { task: journal.task(self.plan), rounds: self.rounds, launches, seed: self.seed }
     }
 
-    /// Measurements altogether, were no point to fail.
+    /// Number of measurements if no point fails.
     pub fn visits(&self) -> usize {
         self.plan.points.len() * self.rounds
     }
 
-    /// Measurements that the journal holds.
+    /// Number of measurements in the journal.
     pub fn done(&self, journal: &Journal) -> Result<usize, SweepError> {
         let mut store = Store::open(&journal.file)?;
         Ok(self.search(journal).done(&mut store)?)
     }
 
-    /// Measures the duration of a visit by the default.
+    /// Times a visit by the default.
     pub fn probe(&self) -> Result<Duration, SweepError> {
         let mut kept = Kept::default();
         let point = &self.plan.points[self.plan.default];
@@ -192,11 +192,11 @@ impl Sweep<'_> {
         }
     }
 
-    /// Makes the measurements that the journal does not hold. What came of each point, round by round, in the order of
-    /// the plan. `tick` is told how many of [`visits`](Self::visits) are done.
+    /// Makes the measurements that the journal lacks. Returns the outcomes of each point, round by round, in the order
+    /// of the plan. `tick` gets the number of [`visits`](Self::visits) done.
     ///
     /// # Errors
-    /// When the journal cannot be written, or there is nothing to compare with. A point that fails is an outcome.
+    /// If the journal cannot be written, or the default fails. Another point that fails is an outcome.
     pub fn run(&self, journal: &Journal, mut tick: impl FnMut(usize)) -> Result<Vec<Vec<Outcome>>, SweepError> {
         let mut store = Store::open(&journal.file)?;
         let mut points = Points { sweep: self, kept: Kept::default(), checked: HashSet::new() };

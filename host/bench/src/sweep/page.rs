@@ -7,7 +7,7 @@ use crate::{Change, Spread};
 use ut_decoders::parameters::value_text;
 
 impl Report {
-    /// The page, UTF-8, that needs nothing else.
+    /// Makes the page, which needs no other file.
     pub fn html(&self) -> String {
         let mut page = Page::new(&format!("Sweep on {}", self.about.backend));
         page.text(&self.verdict());
@@ -50,7 +50,7 @@ fn table(report: &Report, page: &mut Page) {
     page.table(&head, ranking.into_iter().filter_map(row));
 }
 
-/// The best point at each combination of some axes' values, the others free: its place among the points.
+/// Finds the best point with `fixed` values of some axes.
 fn best_at(report: &Report, ranking: &[usize], fixed: &[(usize, u32)]) -> Option<usize> {
     let fits = |&&i: &&usize| {
         let point = &report.points[i];
@@ -59,8 +59,8 @@ fn best_at(report: &Report, ranking: &[usize], fixed: &[(usize, u32)]) -> Option
     ranking.iter().find(fits).copied()
 }
 
-/// Charts of a report, with titles: a heat map for each pair of axes, each cell the best over the other axes, and a
-/// line for each axis alike.
+/// Charts of a report, with titles: a heat map for each pair of axes, each cell the best over the other axes, and such
+/// a line for each axis.
 fn charts(report: &Report) -> Vec<(String, Chart)> {
     let name = |axis: usize| report.axes[axis].name.as_str();
     let n = report.axes.len();
@@ -68,7 +68,7 @@ fn charts(report: &Report) -> Vec<(String, Chart)> {
     let mut charts = Vec::new();
     for x in 0..n {
         for y in x + 1..n {
-            // The longer axis lies flat.
+            // The longer axis is horizontal.
             let (x, y) = if report.axes[x].values.len() >= report.axes[y].values.len() { (x, y) } else { (y, x) };
             charts.push((format!("{} and {}{}", name(x), name(y), rest(2)), heat_map(report, x, y)));
         }

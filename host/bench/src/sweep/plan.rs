@@ -14,21 +14,21 @@ pub const MAX_POINTS: usize = 100_000;
 
 /// Limits of the points beside the parameters' own ranges.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Limits<'a> {
-    /// The backend.
     pub backend: Backend,
-    /// The detector: shared memory depends on its boards and groups.
+    /// Tables of the detector, whose boards and groups decide the shared memory.
     pub tables: &'a DetectorTables,
-    /// Whose registers and shared memory the kernels' blocks must fit; only for device kernels.
+    /// Multiprocessor whose registers and shared memory the blocks must fit; only for device kernels.
     pub chip: &'a Chip,
-    /// Bytes of an event, in the mean.
+    /// Mean bytes of an event.
     pub bytes_per_event: f64,
-    /// Bytes that a batch may have; a thread has its own.
+    /// Most bytes of a batch; each thread has one.
     pub max_bytes: f64,
 }
 
 impl Limits<'_> {
-    /// Why a point cannot run; `None` if it can.
+    /// Returns the reason why a point cannot run; `None` if it can.
     pub fn refuse(&self, parameters: &Parameters) -> Option<String> {
         if let Err(error) = parameters.validate() {
             return Some(error.to_string());
@@ -48,7 +48,7 @@ impl Limits<'_> {
         }
     }
 
-    /// Checks each kernel's block against what a multiprocessor has and the kernel uses.
+    /// Compares each kernel's block and resources with those of a multiprocessor.
     fn refuse_launch(&self, parameters: &Parameters) -> Option<String> {
         let layout = parameters.layout();
         let unit = match parameters.pipeline() {
@@ -63,49 +63,46 @@ impl Limits<'_> {
              on {} ({})",
             kernel.name(),
             self.chip.name,
-            occupancy.limit
+            occupancy.limit.name()
         ))
     }
 }
 
 /// A combination that is not run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Skipped {
-    /// The axes' values.
     pub values: Vec<u32>,
-    /// Why.
     pub reason: String,
 }
 
-/// One point that is run.
+/// A point that is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Point {
-    /// The axes' values.
     pub values: Vec<u32>,
-    /// All that it sets.
     pub parameters: Parameters,
-    /// True if it is one of the axes' combinations; the default runs even if it is not.
+    /// True if it combines values of the axes; the default also runs if it does not.
     pub on_grid: bool,
 }
 
 /// Points of a sweep.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Plan {
-    /// The axes.
     pub axes: Vec<Axis>,
     /// Points to run, in the order of the axes, the last axis fastest.
     pub points: Vec<Point>,
-    /// Points left out.
     pub skipped: Vec<Skipped>,
-    /// The place of the default among the points.
+    /// Index of the default among the points.
     pub default: usize,
-    /// The points as the tuner has them.
+    /// The points as the tuner's space.
     pub space: Space,
-    /// The place among the points of each configuration of the space.
+    /// Index of the point of each configuration of the space.
     pub places: Vec<usize>,
 }
 
-/// Why there is no plan.
+/// Reason why there is no plan.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
 pub enum PlanError {
@@ -122,7 +119,7 @@ pub enum PlanError {
 }
 
 impl Plan {
-    /// The plan of `axes` round `base`, whose values are those of everything that is not an axis, and the default.
+    /// Plans `axes` and the default; `base` has the values of the other parameters.
     pub fn new(axes: Vec<Axis>, base: &Parameters, limits: &Limits<'_>) -> Result<Self, PlanError> {
         let combinations =
             axes.iter().try_fold(1usize, |product, axis| product.checked_mul(axis.values.len())).unwrap_or(usize::MAX);
@@ -167,13 +164,13 @@ impl Plan {
         Ok(Self { axes, points, skipped, default, space, places })
     }
 
-    /// The point of a configuration of the space.
+    /// Finds the point of a configuration of the space.
     pub fn point_of(&self, config: &Config) -> Option<&Point> {
         Some(&self.points[self.places[self.space.index_of(config)?]])
     }
 }
 
-/// A configuration of the axes.
+/// Makes a configuration of the axes' values.
 pub fn config_of(values: &[u32]) -> Config {
     Config(values.iter().map(|&value| Value::from(value)).collect())
 }

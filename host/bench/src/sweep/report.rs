@@ -1,4 +1,4 @@
-//! Result of a sweep, as JSON (this very structure) and CSV; as a page in `page`.
+//! Result of a sweep, as JSON (this very structure) and CSV; `page` makes it a page.
 
 use std::fmt::Write as _;
 
@@ -22,9 +22,8 @@ pub struct About {
     pub sample: String,
     /// Events of a pass.
     pub events: usize,
-    /// Unit of the values: `events/s`, or the name of a metric, a count an event.
+    /// Unit of the values: `events/s`, or the name of a metric, counted for an event.
     pub unit: String,
-    /// True if less is better.
     pub less_is_better: bool,
     pub rounds: usize,
     pub seed: u64,
@@ -39,14 +38,13 @@ pub struct About {
 #[expect(missing_docs, reason = "the names say it")]
 pub struct PointReport {
     pub values: Vec<u32>,
-    /// True if it is one of the axes' combinations.
+    /// True if it combines values of the axes.
     pub on_grid: bool,
-    /// The measurements; `None`: it failed.
+    /// Spread of the measurements; `None` if it failed.
     pub measured: Option<Spread>,
     pub repetitions: usize,
-    /// The change from the default to this point.
     pub change: Option<Change>,
-    /// Counts an event, in the order of `metrics`; empty where nothing is counted.
+    /// Counts for an event, in the order of `metrics`; empty if nothing is counted.
     pub work: Vec<f64>,
     pub failure: Option<String>,
 }
@@ -61,15 +59,15 @@ pub struct Report {
     /// Points that were run, in the order of the axes.
     pub points: Vec<PointReport>,
     pub skipped: Vec<Skipped>,
-    /// The place of the default among the points.
+    /// Index of the default among the points.
     pub default: usize,
-    /// The place of the best; `None` when all failed.
+    /// Index of the best; `None` if all failed.
     pub best: Option<usize>,
 }
 
 impl Report {
-    /// The report of what came of each point of `plan`, round by round. `metric`: the place in [`METRICS`] of the count
-    /// that is compared, where work was counted.
+    /// Summarises the outcomes of each point of `plan`, round by round. `metric`: index in [`METRICS`] of the count to
+    /// compare, if work was counted.
     pub fn new(about: About, plan: &Plan, outcomes: &[Vec<Outcome>], metric: Option<usize>) -> Self {
         let values_of = |place: usize| -> Vec<f64> {
             let value = |outcome: &Outcome| match (outcome, metric) {
@@ -80,7 +78,7 @@ impl Report {
             outcomes.get(place).into_iter().flatten().filter_map(value).collect()
         };
         let mut of_default = values_of(plan.default);
-        // Values are paired by place: with a round missing, each would meet that of another round.
+        // Values are paired by place: with a round missing, later ones would meet another round's.
         if of_default.len() < outcomes.get(plan.default).map_or(0, Vec::len) {
             of_default.clear();
         }
@@ -127,7 +125,7 @@ impl Report {
         report
     }
 
-    /// The points that were measured, the best first; of equals the default, then the first.
+    /// Ranks the measured points, the best first; of equals the default, then the first.
     pub fn ranking(&self) -> Vec<usize> {
         let mut places: Vec<usize> = (0..self.points.len()).filter(|&i| self.points[i].measured.is_some()).collect();
         let key = |i: usize| {
@@ -140,13 +138,13 @@ impl Report {
         places
     }
 
-    /// A point in words: `count.bins=8 batch=64`.
+    /// Writes a point as `count.bins=8 batch=64`.
     pub fn point_text(&self, values: &[u32]) -> String {
         let one = |(axis, &value): (&Axis, &u32)| format!("{}={}", axis.name, value_text(&axis.name, value));
         self.axes.iter().zip(values).map(one).collect::<Vec<_>>().join(" ")
     }
 
-    /// The result in a few sentences.
+    /// Describes the result in a few sentences.
     pub fn verdict(&self) -> String {
         let ranking = self.ranking();
         let (Some(&best), Some(&worst)) = (ranking.first(), ranking.last()) else {
@@ -186,7 +184,7 @@ impl Report {
         text
     }
 
-    /// One row a point, skipped ones too.
+    /// Writes one row for each point, skipped ones too.
     pub fn csv(&self) -> String {
         let mut head: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
         let facts = "status,median,q1,q3,min,max,repetitions,change_percent,change_low,change_high,default,best,reason";
@@ -208,7 +206,7 @@ impl Report {
             let numbers = spread.map(|Spread { median, q1, q3, min, max }| [median, q1, q3, min, max].map(Some));
             row.extend(numbers.unwrap_or_default().map(exact));
             row.push(point.repetitions.to_string());
-            // More digits than a reader needs, and fewer than mathematical libraries differ in.
+            // Enough digits for a reader, and fewer than mathematical libraries differ in.
             let percents = [change.map(|c| c.percent), interval.map(|i| i[0]), interval.map(|i| i[1])];
             row.extend(percents.map(|percent| percent.map_or_else(String::new, |percent| format!("{percent:.4}"))));
             row.push((i == self.default).to_string());
@@ -278,7 +276,7 @@ impl Report {
     }
 }
 
-/// A value for people: at most four digits.
+/// Writes a value with at most four digits.
 pub(super) fn number(value: f64) -> String {
     let size = value.abs();
     match size {

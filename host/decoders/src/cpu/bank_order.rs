@@ -1,5 +1,4 @@
-//! Board of each bank of an event. Boards come in the same order event after event: they are looked up once, and from then
-//! on only compared.
+//! Boards of an event's banks. They come in the same order event after event: looked up once, and then only compared.
 
 use ut_kernels::bank::board_of;
 
@@ -14,7 +13,7 @@ pub struct BankBoard {
     pub ranks: [u16; LANES_PER_BOARD],
 }
 
-/// The boards of the banks of the last event: all there, and none twice.
+/// Boards of the last event's banks, in order and without repetitions.
 #[derive(Debug)]
 pub struct BankOrder {
     banks: Vec<BankBoard>,
@@ -29,8 +28,8 @@ impl BankOrder {
         &self.banks
     }
 
-    /// Looks the boards up, of as many banks as there are boards at most. Afterwards [`banks`](Self::banks) has those of
-    /// `source_ids`, or after an error, none.
+    /// Looks up the boards of the banks, at most one each. Afterwards [`banks`](Self::banks) has those of `source_ids`,
+    /// or after an error, none.
     #[cold]
     pub fn look_up(
         &mut self,

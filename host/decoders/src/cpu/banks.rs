@@ -1,13 +1,12 @@
-//! The banks of one event, found in a batch of either layout, each place checked against what is there.
+//! Banks of one event, found in a batch of either layout; each place is checked against the bytes that are there.
 
 use ut_data::input::{BatchView, Layout};
 
-/// One raw bank of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Bank<'a> {
     pub source_id: u32,
     pub kind: u8,
-    /// Version byte, where the batch says it.
+    /// Version byte, if the batch has it.
     pub version: Option<u8>,
     /// Payload, without sourceID word and padding.
     pub payload: &'a [u8],
@@ -20,12 +19,12 @@ pub struct EventBanks<'a> {
     n_banks: usize,
     /// Allen: the event's table of fragments, `n_banks + 1` words. MEP: empty.
     table: &'a [u8],
-    /// Allen: what the table counts from, a place in `raw`. MEP: the place of the event's row in `offsets`.
+    /// Allen: the place in `raw` that the table counts from. MEP: the place of the event's row in `offsets`.
     base: usize,
 }
 
 impl<'a> EventBanks<'a> {
-    /// The banks of event `event`; `None` when the event's table of banks is not there.
+    /// Finds the table of an event's banks; `None` if it is not there.
     pub fn new(batch: BatchView<'a>, event: usize) -> Option<Self> {
         match batch.layout {
             Layout::Allen => {
@@ -48,12 +47,12 @@ impl<'a> EventBanks<'a> {
         }
     }
 
-    /// Returns the number of banks that the event claims to have.
+    /// Number of banks that the event claims to have.
     pub const fn n_banks(&self) -> usize {
         self.n_banks
     }
 
-    /// Bank `bank` of the event; `None` where the batch contradicts itself about it.
+    /// Returns a bank; `None` if the batch contradicts itself about it.
     pub fn bank(&self, bank: usize) -> Option<Bank<'a>> {
         let batch = &self.batch;
         let (source_id, payload, row, column) = match batch.layout {
@@ -81,12 +80,12 @@ impl<'a> EventBanks<'a> {
     }
 }
 
-/// The little-endian word at byte `at`, which need not be aligned.
+/// Reads the little-endian word at byte `at`, which need not be aligned.
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|word| u32::from_le_bytes(*word))
 }
 
-/// Entry `column` of row `row` of a table of `T` whose first words say, in units of `T`, where each row begins.
+/// Reads entry `column` of row `row` of a table of `T` whose first words say, in units of `T`, where each row begins.
 fn entry<T: bytemuck::AnyBitPattern + Into<u32>>(words: &[u32], row: usize, column: usize) -> Option<u32> {
     let begin = *words.get(row)? as usize;
     bytemuck::cast_slice::<u32, T>(words).get(begin.checked_add(column)?).map(|&value| value.into())

@@ -11,8 +11,8 @@ use ut_data::detector::BankVersion;
 /// Lanes between two prefetches.
 const LANES_AT_ONCE: usize = 8;
 
-/// The stage: lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the direction in
-/// which x rises. Gives their number.
+/// Lays the strips of all lanes out in the stream, in the order of the ranks, each lane in the direction in which x
+/// rises. Returns their number.
 ///
 /// # Safety
 /// - [`find_lanes`](super::find_lanes) has filled `scratch.found` with this setup, and the batch that its pointers
@@ -58,7 +58,7 @@ pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
         // SAFETY: these are the last of the list: connected lanes with hits, each once, and none was started above.
         unsafe { copy.start(rank) };
     }
-    // Which of these are longer than a block cannot be foreseen: the rest of them is left to another loop.
+    // The lanes longer than a block cannot be predicted: another loop copies the rest of them.
     let mut n_longer = 0;
     for i in 0..n_long {
         let rank = scratch.long[i];
@@ -79,13 +79,13 @@ pub unsafe fn copy_lanes<S: Simd, const STRIDE: usize>(
     }
     let n_strips = copy.n_strips;
     scratch.stream[FRONT + n_strips..][..END.len()].copy_from_slice(&END);
-    // Behind the last lane with hits, as if there were another.
+    // Stands for one more lane behind the last with hits.
     scratch.listed[n_listed] = n_connected as u16;
     scratch.starts[n_connected] = n_strips as u32;
     if n_strips > MAX_STRIPS { Err(NeedsFallback) } else { Ok(n_strips) }
 }
 
-/// Lists the lanes with hits, and those with more than `few`. Gives how many there are of each.
+/// Lists the lanes with hits, and those with more than `few`; returns both numbers.
 #[inline(always)]
 fn list_lanes<S: Simd>(s: S, n_connected: usize, few: u8, scratch: &mut Scratch) -> (usize, usize) {
     let (blocks, _) = scratch.found.counts[..n_connected.next_multiple_of(64)].as_chunks::<64>();
@@ -99,8 +99,7 @@ fn list_lanes<S: Simd>(s: S, n_connected: usize, few: u8, scratch: &mut Scratch)
         scratch.some[i] = Bits { bits: some, before: n_listed as u32 };
         let first = (64 * i) as u16;
         debug_assert!(n_listed <= 64 * i && n_long <= 64 * i && 64 * (i + 1) <= MAX_RANKS);
-        // SAFETY: both lists have room for MAX_RANKS and 64 more, and there are at most 64 in each block before this
-        // one.
+        // SAFETY: both lists have room for MAX_RANKS and 64 more; each block before this one has added at most 64.
         unsafe {
             n_listed += s.list_bits(some, first, scratch.listed.as_mut_ptr().add(n_listed));
             n_long += s.list_few_bits(long, first, scratch.long.as_mut_ptr().add(n_long));
@@ -116,24 +115,22 @@ struct LaneCopy<'a, S, const STRIDE: usize> {
     version: BankVersion,
     /// By rank.
     sources: &'a [LaneSource],
-    /// By rank: hits of the lane.
+    /// Hits of each lane, by rank.
     counts: &'a [u8; 1 << 16],
     /// See [`Lanes`](super::scratch::Lanes).
     payloads: &'a [*const u8; 1 << 8],
     begins: &'a [u64; 1 << 8],
-    /// The bits of a hit word that go into the stream.
     mask: u32,
     /// Room for 255 words a connected lane, for [`END`], and `S::start` more.
     stream: *mut u32,
-    /// By rank: where the lane begins in the stream.
+    /// First word of each lane in the stream, by rank.
     starts: &'a mut [u32; 1 << 16],
-    /// Strips of the lanes so far.
     n_strips: usize,
 }
 
 // Methods and not closures: a closure that is not inlined has not the level's instructions.
 impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
-    /// The lane, its number of hits, and where the first one is.
+    /// Returns a lane, its number of hits, and the address of the first.
     ///
     /// # Safety
     /// - as [`copy_lanes`];
@@ -151,8 +148,8 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
         (source, self.counts[usize::from(rank)], self.payloads[board].wrapping_add(place))
     }
 
-    /// Appends a lane: its first `S::start` hits, or if there are fewer, those and anything, which the next lane overwrites.
-    /// Of longer lanes [`block`](Self::block) copies all.
+    /// Appends a lane: its first `S::start` hits; of a shorter one also anything, which the next lane overwrites.
+    /// [`block`](Self::block) copies longer ones.
     ///
     /// # Safety
     /// - as [`copy_lanes`];
@@ -163,12 +160,10 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
         let (source, n, from) = unsafe { self.source(rank) };
         debug_assert!(n > 0);
         // SAFETY:
-        // - the first pair of hits is within the payload: stage 1 has compared the count with its size; the others
-        //   begin up to three STRIDEs later, and READ_AHEAD bytes behind the payload, eight times the largest STRIDE, can
-        //   be read;
+        // - the first pair of hits is in the payload: stage 1 compared count and size; up to three more STRIDEs can be
+        //   read, READ_AHEAD being eight times the largest;
         // - the direction of a source is 0 or `REVERSE`;
-        // - the words can be written: each connected lane has at most 255 hits and comes once, and the stream has room
-        //   for those of all and `S::start` more.
+        // - the stream has room for 255 hits of each connected lane, which comes once, and `S::start` more.
         unsafe {
             let to = self.stream.add(self.n_strips);
             self.s.copy_start::<STRIDE>(from, n, source.direction, self.mask, source.xor, to);
@@ -189,16 +184,15 @@ impl<S: Simd, const STRIDE: usize> LaneCopy<'_, S, STRIDE> {
         let (source, n, from) = unsafe { self.source(rank) };
         let (n, start) = (usize::from(n), self.starts[usize::from(rank)] as usize);
         debug_assert!(first + size <= n && first.is_multiple_of(2) && start + n <= self.n_strips);
-        // 1 or 0, and not a branch.
+        // 1 or 0, without a branch.
         let backwards = usize::from(source.direction / REVERSE);
         let place = first.wrapping_add(backwards.wrapping_mul(n.wrapping_sub(2 * first + size)));
         // SAFETY:
         // - `size` is as the method wants it, by this function's third precondition;
-        // - the pair of hit `first` is within the payload: stage 1 has compared the count with its size; and READ_AHEAD
-        //   bytes behind it, eight times the largest STRIDE, can be read;
+        // - the pair of hit `first` is in the payload, and READ_AHEAD bytes more can be read, as in `start`;
         // - the direction of a source is 0 or `REVERSE`;
-        // - `start` has put the lane at its start, by this function's second precondition, and counted its `n` words as
-        //   strips; `size` of them begin at `first`, or from the other end, at `n - first - size`.
+        // - `start` has given the lane `n` words, by this function's second precondition; `size` of them begin at
+        //   `first`, or from the other end, at `n - first - size`.
         unsafe {
             let (from, to) = (from.add(STRIDE / 2 * first), self.stream.add(start + place));
             self.s.copy_block::<STRIDE>(from, size, source.direction, self.mask, source.xor, to);

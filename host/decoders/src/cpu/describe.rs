@@ -1,8 +1,8 @@
 //! Strips of each cluster, on request: a pass over the stream and one over its clusters, after stage 3.
 //!
-//! A cluster's ΣADC and number of strips are differences of prefix sums, as in `find_clusters`; both fit into one word. Its
-//! first strip follows from the last one in the stream and their number; in a lane that is read backwards, the last in the
-//! stream is the first.
+//! A cluster's ΣADC and number of strips are differences of prefix sums, as in `find_clusters`; both fit into one word.
+//! The number and the last strip in the stream give the first strip, which in a lane that is read backwards is the last
+//! itself.
 
 use super::lanes::BACKWARDS;
 use super::scratch::{Bits, FRONT, Scratch};
@@ -10,19 +10,19 @@ use super::setup::Setup;
 use super::simd::{Simd, compress_at, load_at, store_at};
 use ut_data::Cluster;
 
-/// Position of ΣADC above the number of strips in the packed sums from which `find_clusters` and [`describe_clusters`] take
-/// both. A cluster has fewer than 512 strips, and its ΣADC is below 2^13: differences modulo 2³² are exact.
+/// Position of ΣADC above the number of strips in packed sums. A cluster has fewer than 512 strips, and its ΣADC is
+/// below 2^13: differences modulo 2³² are exact.
 pub const CHARGE_SHIFT: u32 = 9;
 
 const STRIP: u32 = 0x1FF;
 
-/// Describes the `n` clusters behind those of the chunk, which end in the stream where `ends` says, also those that will
-/// be dropped.
+/// Describes the `n` clusters behind those of the chunk, which end in the stream at the bits of `ends`, also those that
+/// will be dropped.
 #[inline(always)]
 pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_strips: usize, n: usize) {
     let Scratch { stream, clusters, ends, .. } = scratch;
     let at = clusters.len;
-    // What the loop below reads and writes without checks, with `i` below `n_strips` and `to` at most `i`.
+    // Bounds of the unchecked accesses below, with `i` below `n_strips` and `to` at most `i`.
     assert!(FRONT + n_strips + S::ELEMENTS <= stream.len() && at + n_strips + S::ELEMENTS <= clusters.strips.len());
     let mut sum = s.splat(0);
     let mut to = at;
@@ -32,8 +32,7 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
         let one = s.add(s.shl::<CHARGE_SHIFT>(s.and(v, s.splat(31))), s.splat(1));
         let sums = s.add(s.prefix_sum(one), sum);
         sum = s.spread_last(sums);
-        // SAFETY: there are at most as many clusters as strips, and there is room for those and a vector, as asserted
-        // above.
+        // SAFETY: there are at most as many clusters as strips, with room for those and a vector, as asserted above.
         unsafe { compress_at(s, &mut clusters.strips, to, sums, ends) };
         to += ends.count_ones() as usize;
     }
@@ -43,7 +42,7 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
     let mut before = s.splat(0);
     let mut all_whole = u32::MAX;
     for i in (at..at + n).step_by(S::ELEMENTS) {
-        // SAFETY: both have a vector of words from the last cluster on, as asserted above: there are no more than strips.
+        // SAFETY: both have room for all strips and a vector, as asserted above; clusters are no more than strips.
         let (sums, last) = unsafe { (load_at(s, &clusters.strips, i), load_at(s, &clusters.last, i)) };
         let both = s.sub(sums, s.shift_in(before, sums));
         before = sums;
@@ -52,7 +51,7 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
         let to_first = s.and(s.xor(backwards, s.splat(u32::MAX)), s.sub(s.splat(1), size));
         all_whole &= s.le(size, max_size) | !(u32::MAX >> (32 - S::ELEMENTS.min(at + n - i)));
         let word = pack(s, charge, s.min(size, max_size), s.add(strip, to_first));
-        // SAFETY: as for reading.
+        // SAFETY: the words just read.
         unsafe { store_at(s, &mut clusters.strips, i, word) };
     }
     let all = u32::MAX >> (32 - S::ELEMENTS);
@@ -61,7 +60,7 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
     }
 }
 
-/// Of clusters above the maximum size, only the first strips count.
+/// Cuts the charges of clusters above the maximum size to their first strips.
 #[cold]
 #[inline(never)]
 fn cut_charges<S: Simd>(setup: &Setup, scratch: &mut Scratch, n_strips: usize) {
@@ -95,12 +94,12 @@ pub fn describe_strips<S: Simd>(s: S, scratch: &mut Scratch, at: usize, n_strips
         // SAFETY: both have a vector of words from the last strip on, as asserted above.
         let v = unsafe { load_at(s, &clusters.last, i) };
         let word = pack(s, s.and(v, s.splat(31)), s.splat(1), strip_of(s, v).0);
-        // SAFETY: as for reading.
+        // SAFETY: the words just read.
         unsafe { store_at(s, &mut clusters.strips, i, word) };
     }
 }
 
-/// Strip of a stream word, and all bits where the lane is read backwards.
+/// Strip of a stream word, and all bits if the lane is read backwards.
 #[inline(always)]
 fn strip_of<S: Simd>(s: S, word: S::U) -> (S::U, S::U) {
     let backwards = s.spread_sign(s.shl::<{ 31 - BACKWARDS.trailing_zeros() }>(word));

@@ -1,10 +1,10 @@
-//! The fallback path: decodes every event, whatever is wrong with it, with nothing assumed about its banks.
+//! The fallback path decodes every event, whatever is wrong with it, and assumes nothing about its banks.
 //!
-//! First it applies the policy to each bank and counts the hits of each sector group, so that the groups' places are known.
-//! Then it writes the hits into the output, group by group in the order of the banks, and sorts each group there: while a
-//! group is unsorted, its arrays hold as words what the sort needs (order of x, `LHCbID`, order of the strip coordinate n in
-//! `weight`, slot in `dx_dy`), from which the rest is computed at the end. So no memory grows with what a hostile event
-//! holds. Hits of a usual event are kept between the two steps; those of a larger one are found a second time.
+//! First it applies the policy to each bank and counts the hits of each sector group, so that the groups' places are
+//! known. Then it writes the hits group by group, in the order of the banks, and sorts each group in the output: an
+//! unsorted group's arrays hold the sort's words (order of x, `LHCbID`, order of the strip coordinate n in `weight`,
+//! slot in `dx_dy`), from which the rest is computed at the end. So a hostile event takes no more memory. The hits of a
+//! usual event are kept between both steps; those of a larger one are found a second time.
 
 use std::sync::Arc;
 
@@ -15,7 +15,6 @@ use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, SectorCons
 use ut_data::input::BatchView;
 use ut_data::{Cluster, Count, DecodeOptions, EventReport, Position};
 
-/// The fallback path's tables and work space.
 #[derive(Clone, Debug)]
 pub struct Fallback {
     version: BankVersion,
@@ -37,14 +36,13 @@ struct Found {
     cluster: Cluster,
 }
 
-/// Hits that are kept between the two steps, for all events of a chunk.
+/// Most hits that are kept between both steps, for all events of a chunk.
 const MAX_FOUND: usize = 1 << 16;
 
-/// Result of the first step for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub n_hits: usize,
-    /// The first of them among those that were kept.
+    /// Index of the first hit in `Fallback::found`, if they were kept.
     found: Option<usize>,
 }
 
@@ -65,10 +63,10 @@ impl Fallback {
         self.found.clear();
     }
 
-    /// First step: the event's report, and the ends of its groups, counted from the event's first hit.
+    /// First step: fills in the event's report and the ends of its groups, counted from the event's first hit.
     ///
     /// # Errors
-    /// With the number of hits when `u32` does not hold it.
+    /// The number of hits, if `u32` does not hold it.
     pub fn count(
         &mut self,
         batch: BatchView<'_>,
@@ -112,7 +110,7 @@ impl Fallback {
         Ok(Counted { n_hits: n_hits as usize, found: kept.then_some(first) })
     }
 
-    /// Second step, in the same chunk: writes the event's hits, whose groups end where the first said.
+    /// Second step, in the same chunk: writes the event's hits, whose groups end at `ends`.
     pub fn write(
         &mut self,
         batch: BatchView<'_>,
@@ -166,8 +164,8 @@ impl Fallback {
         }
     }
 
-    /// Gives `use_hit` slot (its number and itself), and n, `LHCbID` and cluster of each hit of an event, and counts what the policy
-    /// says. False: the batch contradicts itself, and the rest of the event was given up.
+    /// Calls `use_hit` with slot (number and itself), and n, `LHCbID` and cluster of each hit of an event, and counts
+    /// for the policy. Returns false if the batch contradicts itself: the rest of the event is given up.
     fn each_hit(
         &mut self,
         batch: BatchView<'_>,
@@ -202,7 +200,7 @@ impl Fallback {
         for word in words {
             let word = u32::from(u16::from_le_bytes(*word));
             let channel = word >> 2 & 0xFFF;
-            // A table has 512 strips a hybrid, or no such board.
+            // A board has 512 strips a hybrid in the tables, or does not exist.
             let (index, strip) = ((channel >> 9) as usize, channel & 511);
             match slots.get(index) {
                 Some(slot) if slot.is_connected() => {
@@ -252,7 +250,7 @@ impl Fallback {
     }
 }
 
-/// The hit words of a v5 lane, two in every 32 bytes of `rows`.
+/// Hit words of a v5 lane, two in every 32 bytes of `rows`.
 #[derive(Clone, Copy)]
 struct LaneHits<'a> {
     rows: &'a [u8],
@@ -267,8 +265,8 @@ impl LaneHits<'_> {
     }
 }
 
-/// Clusters a lane (`docs/format.md`) run by run: a run is as many hits as follow each other strip by strip. Gives
-/// `emit` Σpos and W, and the cluster.
+/// Clusters a lane (`docs/format.md`) run by run: a run is hits on consecutive strips. Calls `emit` with Σpos and W,
+/// and the cluster.
 fn cluster(
     hits: LaneHits<'_>,
     options: DecodeOptions,
@@ -284,7 +282,7 @@ fn cluster(
         let (mut strip, mut adc) = next;
         let first = strip;
         let (mut size, mut charge, mut sum) = (0, 0, 0);
-        // Takes the run to its end; what is beyond the maximum size is passed over.
+        // Takes the run to its end; hits beyond the maximum size are passed over.
         loop {
             if size < max_size {
                 charge += adc;
@@ -324,20 +322,16 @@ fn cluster(
     }
 }
 
-/// The output arrays while they hold words to sort by.
+/// Output arrays while they hold the words to sort by.
 struct Unsorted<'a> {
-    /// Order of x.
     x: &'a mut [u32],
     id: &'a mut [u32],
-    /// Order of n.
     n: &'a mut [u32],
     slot: &'a mut [u32],
-    /// Empty where not asked for.
     clusters: &'a mut [Cluster],
 }
 
 impl Unsorted<'_> {
-    /// Puts a hit where `next` says.
     fn put(&mut self, next: &mut u32, slot: u32, sector: &SectorConstants, (n, id, cluster): (f32, u32, Cluster)) {
         let place = *next as usize;
         *next += 1;
@@ -350,8 +344,8 @@ impl Unsorted<'_> {
         }
     }
 
-    /// Sorts a group by x, LHCbID, n, slot and cluster: a shell sort, which is an insertion sort for the dozen hits of an
-    /// usual group, and needs no memory for the millions of a hostile one.
+    /// Sorts a group by x, LHCbID, n, slot and cluster. A shell sort is an insertion sort for the dozen hits of a usual
+    /// group, and needs no memory for the millions of a hostile one.
     fn sort(&mut self, begin: usize, end: usize) {
         let (x, id) = (&mut self.x[begin..end], &mut self.id[begin..end]);
         let (n, slot) = (&mut self.n[begin..end], &mut self.slot[begin..end]);
@@ -390,13 +384,13 @@ impl Unsorted<'_> {
     }
 }
 
-/// `ord` of `docs/format.md`: a float as a word that is ordered as the float is.
+/// `ord` of `docs/format.md`: a word that is ordered as the float is.
 const fn order(value: f32) -> u32 {
     let bits = value.to_bits();
     if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
 }
 
-/// The float whose order this is.
+/// Inverse of [`order`].
 const fn from_order(order: u32) -> f32 {
     f32::from_bits(if order >> 31 == 0 { !order } else { order & !(1 << 31) })
 }

@@ -22,58 +22,57 @@
 //!
 //! # Why no sort is left
 //!
-//! Hits are wanted by sector group, and in a group by x. The sector of a lane, and so the range of x of its hits, is known
-//! before the first event. Lanes in the order of (group, x), each in the direction in which x rises, give sorted hits, as
-//! long as these ranges do not overlap. Neighbouring staves do overlap a little: each x is compared with the one before
+//! Hits are wanted by sector group, and in a group by x. A lane's sector, and so the range of x of its hits, is known
+//! before the first event. Lanes in the order of (group, x), each in the direction in which x rises, give sorted hits,
+//! as long as these ranges do not overlap. Neighbouring staves overlap a little: each x is compared with the one before
 //! while it is still in a register, and the few groups in an event (3 of 72) in which it is not larger are sorted by
-//! insertion. The place of a lane in the order is its *rank*; all tables of the later stages are in the order of the ranks.
+//! insertion. A lane's place in the order is its *rank*; all tables of the later stages are in the order of the ranks.
 //!
 //! # The stream
 //!
-//! Most lanes have no hits or one, so that vectors lane by lane would be nearly empty and each lane's end mispredicted. The
-//! stream has no lanes any more: one word a strip,
+//! Most lanes have no hits or one: vectors lane by lane would be nearly empty, and each lane's end mispredicted. So the
+//! stream has one word a strip,
 //!
 //! ```text
 //!     31        16 15 14 13        5 4     0
 //!     [   rank   ][d][0][  strip   ][ ADC ]
 //! ```
 //!
-//! and in it, `word >> 5` of a cluster's next strip is one more. The zero bit keeps the last strip of a lane from being
-//! followed by the first of the next one. In a lane that is read backwards d is set, and the strip bits are inverted
-//! (511 - strip), so that there, too, the words rise; stage 4 takes that back with Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A
-//! word that is not above the one before belongs to an unsorted lane, which is counted as trouble.
+//! in which `word >> 5` of a cluster's next strip is one more. The zero bit keeps the first strip of a lane from
+//! following the last of the one before. In a lane that is read backwards d is set and the strip bits are inverted
+//! (511 - strip), so that the words rise there, too; stage 4 takes that back: Σ(W·(511-s)) = 511·ΣW - Σ(W·s). A word
+//! that is not above the one before belongs to an unsorted lane, which is counted as trouble.
 //!
-//! To fill the stream, eight hits are copied of every lane that has any: the next lane overwrites those that were too many.
-//! They are four pairs in the bank; one shuffle, chosen by direction and number of hits from a table, brings them into the
-//! direction in which x rises. The one lane in thirty with more hits is copied again in a second loop, a block of 8 or 16
-//! hits, and those that have still more get the rest in a third. Nothing in the first two loops branches on what a lane
-//! holds: it could not be foreseen. (With AVX-512 it is four hits of a v5 lane, as a block of 16 costs little; and four
-//! where the machine has no such shuffles.)
+//! To fill the stream, eight hits are copied of every lane that has any: the next lane overwrites the surplus. They are
+//! four pairs in the bank; one shuffle, from a table by direction and number of hits, brings them into the direction in
+//! which x rises. A second loop copies the one lane in thirty with more hits again, a block of 8 or 16 hits; a third
+//! copies what is longer still. The first two loops do not branch on what a lane holds, which cannot be predicted.
+//! (With AVX-512 it is four hits of a v5 lane, as a block of 16 costs little; and four where the machine has no such
+//! shuffles.)
 //!
 //! # Sums without loops
 //!
-//! A cluster's ΣADC is the prefix sum at its last strip less the prefix sum at the last strip of the cluster before. The
-//! sums of all strips are made in vectors, and those at the ends of clusters kept, packed by one instruction
-//! (`vpcompressd`). They run over all events of a chunk, modulo 2³²: only their differences matter. ΣADC and Σ(ADC · strip)
-//! share a word: 12 and 20 bits hold them for all clusters that particles make, and `find_clusters.rs` finds the others.
+//! A cluster's ΣADC is the prefix sum at its last strip less that at the last strip of the cluster before. The sums of
+//! all strips are made in vectors, and those at the ends of clusters kept, packed by one instruction (`vpcompressd`).
+//! They run over all events of a chunk, modulo 2³²: only differences matter. ΣADC and Σ(ADC · strip) share a word: 12
+//! and 20 bits hold them for all clusters that particles make, and `find_clusters.rs` finds the others.
 //!
 //! Without clustering, and for v4 banks, stage 3 has nothing to do: the words of the stream are the hits.
 //!
 //! # Constants
 //!
-//! Ten constants turn a strip number into a hit. Four of them, the place of the strip and the `LHCbID`, belong to the
-//! lane and lie in the order of the ranks. 16 consecutive hits come from lanes that are close together: if their ranks are
-//! less than 32 apart, each constant of all 16 is two loads and a permutation; if less than 64, twice that; else they are
-//! gathered. The other six belong to the *kind* of the sector, of which a detector has few: their tables are one window
-//! each, and the kind lies in bits of the `LHCbID` that the strip number fills. Kinds that differ in the sense of the
-//! stereo angle alone have numbers 8 apart, so that four of the six tables need half a window, which with AVX2 is one
-//! instruction and not three. Tables for each lane would not fit into the smallest cache. Where all sectors differ, every
-//! lane is its own kind.
+//! Ten constants turn a strip number into a hit. Four, the strip's place and the `LHCbID`, belong to the lane and lie
+//! in the order of the ranks. 16 consecutive hits come from lanes close together: if their ranks are less than 32
+//! apart, each constant of all 16 is two loads and a permutation; if less than 64, twice that; else they are gathered.
+//! Six belong to the *kind* of the sector, of which a detector has few: their tables are one window each, and the kind
+//! lies in bits of the `LHCbID` that the strip number fills. Kinds that differ in the sense of the stereo angle alone
+//! have numbers 8 apart, so that four of the six tables need half a window, with AVX2 one instruction and not three.
+//! Tables for each lane would not fit into the smallest cache. Where all sectors differ, every lane is its own kind.
 //!
 //! Vectors of hits are cut where the cache lines of the output are: a store across two lines costs as much as two.
 //!
-//! What leaves this path for the fallback, `docs/cpu-decoder.md` lists; all other trouble costs only itself. The stages are
-//! written once, over the trait [`Simd`](super::simd::Simd), and compiled for each level of vector instructions.
+//! `docs/cpu-decoder.md` lists what leaves this path for the fallback; all other trouble costs only itself. The stages
+//! are written once, over the trait [`Simd`](super::simd::Simd), and compiled for each level of vector instructions.
 
 use super::hits::EventHits;
 use super::level::Level;
@@ -86,7 +85,6 @@ use ut_data::detector::BankVersion;
 use ut_data::input::BatchView;
 use ut_data::{Count, EventReport};
 
-/// The fast path of one detector and one set of options.
 #[derive(Clone, Debug)]
 pub struct Fast {
     setup: Setup,
@@ -98,7 +96,7 @@ impl Fast {
         Self { setup, level }
     }
 
-    /// The same instructions with another setup.
+    /// Same instructions with another setup.
     pub const fn with_setup(&self, setup: Setup) -> Self {
         Self::new(setup, self.level)
     }
@@ -111,8 +109,8 @@ impl Fast {
         self.setup.lanes.version
     }
 
-    /// Front half: from the raw banks of an event to its clusters, which join those of the chunk. Gives the number of
-    /// hits, and their ends by group, counted from the event's first. The events up to `end` will be next.
+    /// Front half: finds an event's clusters in its raw banks; they join those of the chunk. Returns the number of
+    /// hits, and sets their ends by group, counted from the event's first. The events up to `end` will be next.
     pub fn front(
         &self,
         scratch: &mut Scratch,
@@ -142,8 +140,7 @@ impl Fast {
         Ok(ends.last().map_or(0, |&end| end as usize))
     }
 
-    /// Back half: from the clusters `first` and following of the chunk to the hits of one event, whose groups end at
-    /// `ends`.
+    /// Back half: makes the hits of one event, whose groups end at `ends`, of the chunk's clusters from `first` on.
     ///
     /// # Errors
     /// As [`make_hits`](super::make_hits::make_hits); some of the hits are written then.
@@ -158,10 +155,8 @@ impl Fast {
         ends: &[u32],
         hits: &mut EventHits<'_>,
     ) -> Result<(), NeedsFallback> {
-        // SAFETY:
-        // - `front` of this path, and so with its setup, has made the clusters by stages 1 to 3, by this function's
-        //   first precondition;
-        // - those that become hits are of one event, by its second.
+        // SAFETY: these are the preconditions of this function: `front` of this path, and so with its setup, has made
+        // the clusters by stages 1 to 3; those that become hits are of one event.
         unsafe { self.level.make_hits(&self.setup, scratch, first, ends, hits) }
     }
 }

@@ -1,8 +1,8 @@
 //! Stage 3: finds the clusters in the stream.
 //!
-//! In most events every cluster becomes a hit. Where some are without charge or above the maximum size, a second pass over
-//! the clusters keeps the others. It needs to know which are above that size (a strip with as many others before it in its
-//! cluster tells), and the ΣADC also where hits are weighted by strips alone. With `save_above_max`, strips beyond the
+//! In most events every cluster becomes a hit. Where some lack charge or exceed the maximum size, a second pass over
+//! the clusters keeps the others. It needs to know which are too large (a strip with as many others before it in its
+//! cluster tells), and ΣADC also where hits are weighted by strips alone. With `save_above_max`, strips beyond the
 //! maximum size add nothing to the sums.
 
 use super::describe::{CHARGE_SHIFT, describe_clusters, describe_strips};
@@ -13,15 +13,15 @@ use super::setup::{HitSource, Setup};
 use super::simd::{Simd, compress_at, load_at, set_at, store_at};
 use ut_data::{Count, EventReport, Position};
 
-/// The bit that marks, in `Clusters::last`, a cluster above the maximum size, until [`filter`] has seen it.
+/// Bit that marks, in `Clusters::last`, a cluster above the maximum size, until [`filter`] has seen it.
 const OVERSIZED: u32 = 1 << 31;
 
 /// Position of Σ W in packed sums, above Σ pos.
 ///
-/// Of a cluster of at most [`MAX_PACKED_SIZE`] strips, W is at most 31·128 = 3968 and Σ pos at most 511·W < 2^21, so that
-/// Σ pos carries 1 at most into the 12 bits of W. Where these are not above [`MAX_WEIGHT`], the true W is neither, then
-/// Σ pos is at most 511·2051 < 2^20, nothing is carried, and both are exact. Larger clusters are packed where W is known
-/// already. Those that are still too heavy need the fallback path: no event of particles has one.
+/// Of a cluster of at most [`MAX_PACKED_SIZE`] strips, W is at most 31·128 = 3968 and Σ pos at most 511·W < 2^21, so
+/// that Σ pos carries at most 1 into the 12 bits of W. Where these are not above [`MAX_WEIGHT`], nor is the true W;
+/// then Σ pos is at most 511·2051 < 2^20, nothing is carried, and both are exact. Larger clusters are packed once W is
+/// known. Those that are still too heavy need the fallback path: no event of particles has one.
 pub const WEIGHT_SHIFT: u32 = 20;
 
 /// The largest W of a cluster that packed sums are exact for.
@@ -30,11 +30,11 @@ pub const MAX_WEIGHT: u32 = 2051;
 /// Strips of the largest cluster whose packed sums tell whether it is too heavy for them.
 const MAX_PACKED_SIZE: u32 = 128;
 
-/// The stage, with every option: the event's clusters join those of the chunk, and it is written where the groups end.
-/// Counts clusters without charge, those above the maximum size, and unsorted lanes.
+/// Finds an event's clusters, with every option: they join those of the chunk; `ends` gets where the groups end. Counts
+/// clusters without charge, those above the maximum size, and unsorted lanes.
 ///
 /// # Panics
-/// When the event has more than [`MAX_STRIPS`] strips, or the chunk has no room for them.
+/// If the event has more than [`MAX_STRIPS`] strips, or the chunk has no room for them.
 #[inline(always)]
 pub fn find_clusters<S: Simd>(
     s: S,
@@ -85,8 +85,8 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
         } else {
             cluster::<S, GEOMETRIC, false, false>(s, setup, scratch, n_strips)
         };
-        // In an unsorted lane, strips a cluster's size apart need not be one cluster, and a step back can hide a cluster that
-        // is too long from the minimum.
+        // In an unsorted lane, strips a cluster's size apart need not be one cluster, and a step back can hide from the
+        // minimum a cluster that is too long.
         if sizes && !found.sorted {
             return Err(NeedsFallback);
         }
@@ -103,7 +103,7 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
         }
     }
     let found = cluster::<S, GEOMETRIC, true, true>(s, setup, scratch, n_strips);
-    // Options and data decide about this: the next event will be like this one.
+    // Decided by options and data: the next event will be alike.
     scratch.needs_cluster_filter = found.special;
     if !found.sorted {
         if sizes {
@@ -122,19 +122,17 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
     Ok(())
 }
 
-/// Clusters that [`cluster`] found in an event.
 struct Found {
     /// Clusters, behind those of the chunk, not yet counted as such.
     n: usize,
-    /// Something is there that only `FILTERED` sees to, with [`filter`]: strips without charge, clusters above the
-    /// maximum size or that of packed sums. These sizes are looked at with `SIZES` only; where all lanes have fewer hits,
-    /// they need not be.
+    /// Some need `FILTERED` and [`filter`]: strips without charge, clusters above the maximum size or that of packed
+    /// sums. Only `SIZES` looks at sizes, which is not needed where all lanes have fewer hits.
     special: bool,
-    /// The strips of each lane ascend.
+    /// Is true if the strips of each lane ascend.
     sorted: bool,
 }
 
-/// Clusters the stream. With `FILTERED`, what is written besides the last strips are the sums for [`filter`].
+/// Clusters the stream. With `FILTERED` it also writes the sums for [`filter`].
 #[inline(always)]
 fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bool>(
     s: S,
@@ -151,7 +149,7 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
     }
     let Scratch { stream, clusters, weight: weights, position: positions, ends: ends_of, .. } = scratch;
     let at = clusters.len;
-    // What the loop below reads and writes without checks, with `i` below `n_strips` and `n` at most `i`.
+    // Bounds of the unchecked accesses below, with `i` below `n_strips` and `n` at most `i`.
     assert!(max_size as usize <= FRONT && FRONT + n_strips + FRONT + 2 * S::ELEMENTS <= stream.len());
     assert!(at + n_strips + S::ELEMENTS < clusters.last.len().min(clusters.sum.len()));
     assert!(n_strips + S::ELEMENTS < weights.len().min(positions.len()));
@@ -161,8 +159,8 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
     // Sums up to the vector before, packed, or of weights and positions.
     let mut sum = if FILTERED { zero } else { s.splat(clusters.sum[at]) };
     let mut sum_position = zero;
-    // The least of each element: ADC; strips between a strip and the one after, minus 2³²; and the one `max_size` before
-    // it, which is as many only if that is in the same cluster.
+    // The least of each element: ADC; distance of a strip from the one after, minus 2³²; and from the one `max_size`
+    // before, which is `max_size` only inside a cluster.
     let mut least_adc = s.splat(31);
     let mut least_step = follows;
     let mut least_size = follows;
@@ -190,9 +188,8 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
                 let above = s.eq(back, size);
                 last = s.xor(last, s.keep(s.splat(OVERSIZED), above & ends));
                 if cut {
-                    // A lane that is read backwards begins with the strips that are too many.
-                    // SAFETY: the stream has FRONT words and more behind the vector, and `max_size` is not more than
-                    // FRONT, as asserted above.
+                    // A lane that is read backwards begins with its surplus strips.
+                    // SAFETY: FRONT words and more lie behind the vector; `max_size` is at most FRONT: asserted above.
                     let after = unsafe { load_at(s, stream, FRONT + i + max_size as usize) };
                     let below = s.eq(s.sub(s.shr::<5>(after), strip), size);
                     let backwards = s.eq(s.and(v, s.splat(BACKWARDS)), s.splat(BACKWARDS));
@@ -209,8 +206,7 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
             let weight = s.add(s.prefix_sum(weight), sum);
             let position = s.add(s.prefix_sum(position), sum_position);
             (sum, sum_position) = (s.spread_last(weight), s.spread_last(position));
-            // SAFETY: there are at most as many clusters as strips, and all three have room for `n_strips`, a vector and
-            // one more, as asserted above.
+            // SAFETY: clusters are at most as many as strips, for which all three have room, as asserted above.
             unsafe {
                 compress_at(s, &mut clusters.last, at + n, last, ends);
                 compress_at(s, weights, 1 + n, weight, ends);
@@ -222,12 +218,11 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
             } else {
                 s.add(s.mul_small(adc, place), s.shl::<WEIGHT_SHIFT>(adc))
             };
-            // (The next vector waits for one addition, not for the sums of this one.)
+            // (The next vector waits for one addition, not for these sums.)
             let sums = s.prefix_sum(packed);
             let packed = s.add(sums, sum);
             sum = s.add(sum, s.spread_last(sums));
-            // SAFETY: there are at most as many clusters as strips, and both have room for `n_strips`, a vector and one
-            // more, as asserted above.
+            // SAFETY: clusters are at most as many as strips, for which both have room, as asserted above.
             unsafe {
                 compress_at(s, &mut clusters.last, at + n, v, ends);
                 compress_at(s, &mut clusters.sum, at + 1 + n, packed, ends);
@@ -252,8 +247,7 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
     }
 }
 
-/// Of the `n_found` clusters that stand behind those of the chunk, lets those join it that the options keep, and counts
-/// the others.
+/// Lets those of the `n_found` clusters behind the chunk's join it that the options keep, and counts the others.
 #[inline(always)]
 fn filter<S: Simd, const GEOMETRIC: bool>(
     s: S,
@@ -266,7 +260,7 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
     let save = if setup.options.save_above_max { u32::MAX } else { 0 };
     let (mut n_zero_charge, mut n_oversized) = (0, 0);
     let at = clusters.len;
-    // What the loop below reads and writes without checks, with `i` below `n_found` and `n` at most `i`.
+    // Bounds of the unchecked accesses below, with `i` below `n_found` and `n` at most `i`.
     assert!(at + n_found + S::ELEMENTS < clusters.last.len().min(clusters.sum.len()).min(clusters.strips.len()));
     assert!(n_found + S::ELEMENTS < weights.len().min(positions.len()));
     let mut sum = s.splat(clusters.sum[at]);
@@ -297,8 +291,8 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
         let packed = s.keep(s.add(s.shl::<WEIGHT_SHIFT>(weight), position), kept);
         let packed = s.add(s.prefix_sum(packed), sum);
         sum = s.spread_last(packed);
-        // SAFETY: no more are kept than were read before, and all three have room for `n_found`, a vector and one more, as
-        // asserted above. Nothing is written over that is still to be read: that lies behind `at + i` and a vector.
+        // SAFETY: no more are kept than were read; all three have room for `n_found`, a vector and one more, as
+        // asserted above. Words still to be read, from `at + i` and a vector on, are not overwritten.
         unsafe {
             compress_at(s, &mut clusters.last, at + n, s.and(last, s.splat(!OVERSIZED)), kept);
             compress_at(s, &mut clusters.sum, at + 1 + n, packed, kept);
@@ -321,7 +315,6 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
     Ok(())
 }
 
-/// Writes the end of each group among the clusters.
 #[inline(always)]
 fn group_ends<S: Simd>(first_ranks: &[u16], scratch: &Scratch, ends: &mut [u32]) {
     for (end, &rank) in ends.iter_mut().zip(first_ranks) {
@@ -329,12 +322,12 @@ fn group_ends<S: Simd>(first_ranks: &[u16], scratch: &Scratch, ends: &mut [u32])
     }
 }
 
-/// Every strip is a hit. Gives whether the strips of each lane ascend.
+/// Makes every strip a hit. Returns true if the strips of each lane ascend.
 #[inline(always)]
 fn keep_strips<S: Simd>(s: S, scratch: &mut Scratch, n_strips: usize) -> bool {
     let Scratch { stream, clusters, .. } = scratch;
     let at = clusters.len;
-    // What the loop below reads and writes without checks, with `i` below `n_strips`.
+    // Bounds of the unchecked accesses below, with `i` below `n_strips`.
     assert!(FRONT + n_strips + 1 + S::ELEMENTS <= stream.len());
     assert!(at + n_strips + S::ELEMENTS <= clusters.last.len());
     let mut least_step = s.splat(u32::MAX);
@@ -342,15 +335,14 @@ fn keep_strips<S: Simd>(s: S, scratch: &mut Scratch, n_strips: usize) -> bool {
         // SAFETY: both have a vector of words from the last strip on, and the stream one word more, as asserted above.
         let (v, next) = unsafe { (load_at(s, stream, FRONT + i), load_at(s, stream, FRONT + i + 1)) };
         least_step = s.min(least_step, s.sub(s.shr::<5>(v), s.shr::<5>(next)));
-        // SAFETY: `clusters.last` has a vector of words from `at + i` on: `i < n_strips`, and room up to `at +
-        // n_strips` and for a vector more was asserted above.
+        // SAFETY: `i < n_strips`, and `clusters.last` has room for those and a vector from `at` on, as asserted above.
         unsafe { store_at(s, &mut clusters.last, at + i, v) };
     }
     clusters.len += n_strips;
     s.eq(s.shr::<31>(least_step), s.splat(0)) == 0
 }
 
-/// Lanes in which a strip is not above the one before.
+/// Counts the lanes in which a strip is not above the one before.
 #[inline(always)]
 fn unsorted_lanes<S: Simd>(s: S, scratch: &Scratch, n_strips: usize) -> u32 {
     let stream = &scratch.stream;
@@ -359,7 +351,7 @@ fn unsorted_lanes<S: Simd>(s: S, scratch: &Scratch, n_strips: usize) -> u32 {
     for i in (0..n_strips).step_by(S::ELEMENTS) {
         // SAFETY: the stream has a vector of words from the last strip on, and one word more, as asserted above.
         let (v, next) = unsafe { (load_at(s, stream, FRONT + i), load_at(s, stream, FRONT + i + 1)) };
-        // Ranks ascend, and so does what is behind the last strip: this is inside a lane.
+        // Ranks ascend, also to the word behind the last strip, so that this is inside a lane.
         let mut falls = s.le(s.shr::<5>(next), s.shr::<5>(v));
         while falls != 0 {
             let rank = stream[FRONT + i + falls.trailing_zeros() as usize] >> RANK_SHIFT;

@@ -1,13 +1,12 @@
 //! Stage 1: reads the headers of an event's banks: how many hits each lane has, and where they are.
 //!
-//! The banks of an event nearly always come from the same boards in the same order as those of the event before: their lanes
-//! are looked up once, and from then on it is only made sure that they are the same. All other checks are collected and
-//! decided once.
+//! The banks nearly always come from the same boards in the same order as in the event before: lanes are looked up
+//! once, and then only compared. All other checks are collected and decided once.
 //!
-//! Where anything is not as expected, [`bank_by_bank`] goes through the event again as the policy says (`docs/policy.md`): a
+//! Where anything is unexpected, [`bank_by_bank`] goes through the event again as the policy says (`docs/policy.md`): a
 //! bank that is skipped or dropped costs the event nothing else.
 //!
-//! No other stage looks at the batch's tables; this one reads them in safe code but for places that it has checked itself.
+//! No other stage looks at the batch's tables; this one reads them in safe code but for places that it has checked.
 
 use ut_kernels::bank::v5::COUNT_BYTES;
 
@@ -22,7 +21,7 @@ use ut_data::detector::{BankVersion, LANES_PER_BOARD, MAX_BOARDS};
 use ut_data::input::{BatchView, Layout};
 use ut_data::{Count, EventReport};
 
-/// The stage: notes the lanes of an event, and says what became of its banks. The events up to `end` will be next.
+/// Notes the lanes of an event, and counts its banks. The events up to `end` will be next.
 #[inline(always)]
 pub fn find_lanes<S: Simd>(
     s: S,
@@ -55,7 +54,7 @@ pub fn find_lanes<S: Simd>(
     Ok(report)
 }
 
-/// An event of Allen layout. Gives the number of banks, all of which are decoded; `None`: not all is as expected.
+/// Reads an event of Allen layout. Returns its number of banks, all decoded; `None` if anything is unexpected.
 #[inline(always)]
 fn find_allen<S: Simd>(
     s: S,
@@ -87,7 +86,7 @@ fn find_allen<S: Simd>(
             bad |= byte != version;
         }
     }
-    // Each fragment has room for its sourceID and its payload, and ends where or before the next one begins. Where all
+    // Each fragment has room for its sourceID and its payload, and ends at or before the begin of the next one. If all
     // begin below 2³¹, no sum goes beyond 2³².
     let end = u32::from_le_bytes(table[n_banks]) as usize;
     let smallest = smallest(setup.lanes.version);
@@ -113,11 +112,8 @@ fn find_allen<S: Simd>(
         let begin = u32::from_le_bytes(*begin) as usize;
         debug_assert!(begin + 4 <= end && base + end <= raw.len());
         let payload = payloads_begin.wrapping_add(begin);
-        // SAFETY: four bytes are there:
-        // - `begin` is that of one of the `n_banks` fragments, which ascend, have four bytes and more each, and end
-        // with
-        //   `end`: the loop over the table checked it;
-        // - `end` is within `fragments`, which are the end of `raw` from `base` on: checked before this closure.
+        // SAFETY: `begin` is that of one of the `n_banks` fragments, which have at least four bytes each, ascend, and
+        // end within `fragments`, the end of `raw` from `base` on: all checked above.
         (u32::from_le_bytes(unsafe { payload.wrapping_sub(4).cast::<[u8; 4]>().read() }), payload)
     };
     loop {
@@ -143,9 +139,8 @@ fn find_allen<S: Simd>(
                     for ((begin, bank), &size) in direct.zip(sizes) {
                         let (source_id, payload) = fragment(begin);
                         different |= source_id ^ bank.source_id;
-                        // SAFETY: at `payload`, in `raw`:
-                        // - are `size` bytes, not less than the smallest: the loop over the table checked both;
-                        // - READ_AHEAD more: the fragment ends at or before `reach`, being one of the first `n_direct`.
+                        // SAFETY: `size` bytes, at least the smallest, and READ_AHEAD more are in `raw`: the loop over
+                        // the table checked the fragment, one of the first `n_direct`, which end at or before `reach`.
                         let (good, beyond) = unsafe { notes.take_v4(s, bank, payload, size) };
                         bad |= !good | (beyond != 0);
                     }
@@ -157,8 +152,7 @@ fn find_allen<S: Simd>(
                 let at = payload.addr() - raw.as_ptr().addr();
                 let payload = lanes.readable(raw, at, usize::from(sizes[i]))?;
                 let (mut notes, headers) = Notes::of(lanes);
-                // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; no size is less than
-                // the smallest, as the loop over the table checked.
+                // SAFETY: `readable` gives READ_AHEAD bytes more than asked for; the loop checked the smallest size.
                 unsafe {
                     match setup.lanes.version {
                         BankVersion::V5 => headers[i] = notes.take_v5(&banks[i], payload),
@@ -176,7 +170,7 @@ fn find_allen<S: Simd>(
     }
 }
 
-/// An event of MEP layout, as [`find_allen`].
+/// Reads an event of MEP layout, as [`find_allen`] does.
 #[inline(always)]
 fn find_mep<S: Simd>(
     s: S,
@@ -221,8 +215,7 @@ fn find_mep<S: Simd>(
             for (((&begin, &size), bank), &ahead) in fragments {
                 prefetch_fragment(s, raw, ahead);
                 let payload = lanes.readable(raw, begin as usize, usize::from(size))?;
-                // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; no size is less than
-                // the smallest, as checked above.
+                // SAFETY: `readable` gives READ_AHEAD bytes more than asked for; the smallest size was checked above.
                 bad |= unsafe { Notes::of(lanes).0.take_v4(s, bank, payload, size) } != (true, 0);
             }
             bad
@@ -232,7 +225,7 @@ fn find_mep<S: Simd>(
                 prefetch_fragment(s, raw, ahead);
                 let payload = lanes.readable(raw, begin as usize, usize::from(size))?;
                 let (mut notes, headers) = Notes::of(lanes);
-                // SAFETY: as for v4.
+                // SAFETY: see v4 above.
                 headers[i] = unsafe { notes.take_v5(bank, payload) };
             }
             !v5_hits_are_there(&lanes.headers[..n_banks], sizes)
@@ -241,8 +234,8 @@ fn find_mep<S: Simd>(
     (!bad).then_some(n_banks)
 }
 
-/// MEP: asks for a board's fragment of the next event. Of its lines the first was asked for with those of earlier events,
-/// which lie before it, and so will those behind it be with this one's: each in several events, and far ahead.
+/// MEP: prefetches a line of a board's fragment of the next event. Its first was asked for with the events before, as
+/// the lines behind it will be now: each in several events, and far ahead.
 #[inline(always)]
 fn prefetch_fragment<S: Simd>(s: S, raw: &[u8], begin: u32) {
     for line in 1..=READ_AHEAD / LINE {
@@ -250,7 +243,7 @@ fn prefetch_fragment<S: Simd>(s: S, raw: &[u8], begin: u32) {
     }
 }
 
-/// Goes through the tables of a MEP batch for the events of a block, which lie side by side there, board by board.
+/// Checks a MEP batch's tables for the events of a block, which lie side by side there, board by board.
 #[inline(always)]
 fn look_at_tables(setup: &Setup, order: &mut BankOrder, block: &mut Block, batch: BatchView<'_>) -> Option<()> {
     let (first, n_events) = (block.events.start, block.events.len());
@@ -285,7 +278,7 @@ fn look_at_tables(setup: &Setup, order: &mut BankOrder, block: &mut Block, batch
     Some(())
 }
 
-/// Takes an event bank by bank, each as the policy says. Gives what it counts of the banks.
+/// Takes an event bank by bank, each as the policy says. Returns the number of banks.
 #[inline(always)]
 fn bank_by_bank<S: Simd>(
     s: S,
@@ -323,8 +316,7 @@ fn bank_by_bank<S: Simd>(
                 }
                 let payload = lanes.readable(raw, at, size).ok_or(NeedsFallback)?;
                 let bank = BankBoard { source_id: bank.source_id, board: board as u8, ranks };
-                // SAFETY: `readable` gives as many bytes as it is asked for, and READ_AHEAD more; they hold the header
-                // and all words, as `v4_words` checked.
+                // SAFETY: `readable` gives READ_AHEAD bytes more than asked for; `v4_words` checked header and words.
                 let (good, beyond) = unsafe { Notes::of(lanes).0.take_v4(s, &bank, payload, size as u16) };
                 if !good {
                     return Err(NeedsFallback);
@@ -345,7 +337,7 @@ const fn smallest(version: BankVersion) -> u16 {
     }
 }
 
-/// Destination of the lanes that stage 1 finds: borrowed field by field, so that the compiler keeps the addresses.
+/// Destination of the lanes of stage 1, borrowed field by field, so that the compiler keeps the addresses.
 struct Notes<'a> {
     counts: &'a mut [u8; 1 << 16],
     payloads: &'a mut [*const u8; 1 << 8],
@@ -358,7 +350,7 @@ impl<'a> Notes<'a> {
         (Self { counts, payloads, begins }, headers)
     }
 
-    /// Notes the lanes of a v5 bank. Gives its header.
+    /// Notes the lanes of a v5 bank, and returns its header.
     ///
     /// # Safety
     /// At `payload` are 8 bytes.
@@ -366,24 +358,22 @@ impl<'a> Notes<'a> {
     unsafe fn take_v5(&mut self, bank: &BankBoard, payload: *const u8) -> u64 {
         self.payloads[usize::from(bank.board)] = payload;
         for (&rank, byte) in bank.ranks.iter().zip(COUNT_BYTES) {
-            // SAFETY: `COUNT_BYTES` names bytes of the header, so below 8; 8 bytes can be read, by this function's
-            // precondition.
+            // SAFETY: `COUNT_BYTES` names bytes below 8; 8 bytes can be read, by this function's precondition.
             self.counts[usize::from(rank)] = unsafe { payload.add(byte).read() };
         }
         // SAFETY: 8 bytes can be read at `payload`, by this function's precondition.
         u64::from_le_bytes(unsafe { payload.cast::<[u8; 8]>().read() })
     }
 
-    /// Notes the lanes of a v4 bank. Gives whether all its words are there, not more than a byte counts, and in the
-    /// order of the lanes; and how many name a lane that no board has.
+    /// Notes the lanes of a v4 bank. Returns true if all its words are there, at most 254, and in the order of the
+    /// lanes; and the number of words that name a lane no board has.
     ///
     /// # Safety
     /// At `payload` are `size` bytes, 4 at least, and [`READ_AHEAD`] more can be read.
     #[inline(always)]
     unsafe fn take_v4<S: Simd>(&mut self, s: S, bank: &BankBoard, payload: *const u8, size: u16) -> (bool, u32) {
         debug_assert!(size >= 4);
-        // SAFETY: `size` bytes can be read, and `size` is 4 at least, by this function's precondition: enough for these
-        // two.
+        // SAFETY: `size` bytes can be read, at least 4, by this function's precondition: enough for these two.
         let n_words = u16::from_le_bytes(unsafe { payload.cast::<[u8; 2]>().read() });
         let there = (n_words <= 254) & (u32::from(size) >= 4 + 2 * u32::from(n_words));
         let n_words = if there { usize::from(n_words) } else { 0 };
@@ -391,7 +381,7 @@ impl<'a> Notes<'a> {
         // SAFETY: the words are within the payload, as just checked, and READ_AHEAD bytes more, which are more than 66.
         let (ends, sorted) = unsafe { s.lane_ends(payload.wrapping_add(4), n_words) };
         let begins = ends << 8;
-        // They do not fall: no byte borrows from the next.
+        // The bytes ascend: none borrows from the next.
         let counts = ends.wrapping_sub(begins);
         for (lane, &rank) in bank.ranks.iter().enumerate() {
             self.counts[usize::from(rank)] = (counts >> (8 * lane)) as u8;
@@ -407,7 +397,7 @@ impl<'a> Notes<'a> {
 /// Returns true if v5 banks with these headers and sizes hold the hits that the headers claim.
 #[inline(always)]
 fn v5_hits_are_there(headers: &[u64], sizes: &[u16]) -> bool {
-    // Of the counts in a header, every other one: in twice the room, none borrows from another.
+    // Every other count of a header: in twice the room, none borrows from another.
     const COUNTS: u64 = 0x00FF_00FF_0000_00FF;
     let mut above = 0;
     for (&header, &size) in headers.iter().zip(sizes) {
@@ -419,13 +409,13 @@ fn v5_hits_are_there(headers: &[u64], sizes: &[u16]) -> bool {
     above & 0x8000_8000_8000_8000 == 0
 }
 
-/// The `n` entries from `column` on of row `index`.
+/// Returns the `n` entries from `column` on of row `index`.
 #[inline(always)]
 fn part<T: bytemuck::AnyBitPattern>(words: &[u32], index: usize, column: usize, n: usize) -> Option<&[T]> {
     row::<T>(words, index)?.get(column..)?.get(..n)
 }
 
-/// Entries of `words` from row `row` on, of a table whose first words say where each row begins, in units of `T`.
+/// Returns the entries from row `row` on of a table whose first words say where each row begins, in units of `T`.
 #[inline]
 fn row<T: bytemuck::AnyBitPattern>(words: &[u32], row: usize) -> Option<&[T]> {
     bytemuck::cast_slice::<u32, T>(words).get(*words.get(row)? as usize..)

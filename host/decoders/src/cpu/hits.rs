@@ -1,4 +1,4 @@
-//! The part of the output that one event's hits go to.
+//! Part of the output for one event's hits.
 
 use super::policy::NeedsFallback;
 use ut_data::{Cluster, UtHitsMut};
@@ -17,7 +17,6 @@ pub struct EventHits<'a> {
 }
 
 impl<'a> EventHits<'a> {
-    /// The arrays of a batch, and its offsets.
     pub fn of_batch(hits: &'a mut UtHitsMut<'_>) -> (Self, &'a mut [u32]) {
         let UtHitsMut { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, offsets, clusters } = hits;
         let clusters = clusters.as_deref_mut();
@@ -26,11 +25,11 @@ impl<'a> EventHits<'a> {
 }
 
 impl EventHits<'_> {
-    /// Moves hit `place` down to where it belongs among the sorted hits from `begin` on, past no more of them than
-    /// `moves`, which becomes less by as many.
+    /// Moves hit `place` down to its position among the sorted hits from `begin` on; `moves` limits how far, and is
+    /// reduced by the distance.
     ///
     /// # Errors
-    /// When it would go past more, or there is one with the same key.
+    /// If the limit does not suffice, or a hit has the same key.
     pub fn move_down(&mut self, begin: usize, place: usize, moves: &mut usize) -> Result<(), NeedsFallback> {
         let key = |hits: &Self, i: usize| {
             let bits = hits.x_at_y_eq0[i].to_bits();

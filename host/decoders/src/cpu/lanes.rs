@@ -1,7 +1,7 @@
-//! The static order of the lanes: what spares the fast path the sort.
+//! The static order of the lanes, which spares the fast path the sort.
 //!
 //! A *rank* is a lane slot's place in the order by sector group and, inside a group, by x. It depends on the tables
-//! alone. Slots that nothing is connected to have the last ranks.
+//! alone. Unconnected slots have the last ranks.
 
 use super::policy::UT_ID;
 use super::simd::REVERSE;
@@ -9,26 +9,25 @@ use ut_data::DecodeOptions;
 use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, STRIPS_PER_SECTOR, SectorConstants, Slot};
 use ut_kernels::detector::MAX_SLOTS;
 
-/// Position of the rank in a stream word. Below: [`BACKWARDS`]; bit 14, which is always 0, so that the last strip of a
-/// lane and the first of the next do not follow each other; the strip and the ADC count (v5) or strip and fraction
-/// (v4).
+/// Position of the rank in a stream word. Below lie [`BACKWARDS`]; bit 14, always 0, so that the last strip of a lane
+/// is never followed by the first of the next; strip and ADC count (v5) or strip and fraction (v4).
 pub const RANK_SHIFT: u32 = 16;
 
-/// Bit of a stream word that says that the lane is read backwards.
+/// Bit of a stream word: the lane is read backwards.
 pub const BACKWARDS: u32 = 1 << 15;
 
-/// Bit of [`LaneOrder::id`] that says that the lane is read backwards.
+/// Bit of [`LaneOrder::id`]: the lane is read backwards.
 pub const REVERSED: u32 = 1 << 31;
 
-/// Bit of [`LaneOrder::id`] that says that the sector is flipped.
+/// Bit of [`LaneOrder::id`]: the sector is flipped.
 pub const FLIPPED: u32 = 1 << 30;
 
-/// Kinds that an `LHCbID` in the tables can name. Real detectors have 9: sectors of a kind have the same pitch, length
-/// and stereo angle.
+/// Kinds of sectors that an `LHCbID` in the tables can name; a kind has one pitch, length and stereo angle. Real
+/// detectors have 9.
 const MAX_KINDS: usize = 16;
 
-/// Kinds whose numbers differ by this may differ in what the sense of the stereo angle makes different, and agree in
-/// the rest, so that half a table is enough for that.
+/// Distance of numbers whose kinds may differ in what depends on the sense of the stereo angle, and agree in the rest,
+/// so that half a table is enough for the rest.
 const HALF: usize = MAX_KINDS / 2;
 
 /// Bits of an `LHCbID` in the tables for the kind of the sector.
@@ -39,47 +38,45 @@ pub const MAX_RANKS: usize = MAX_SLOTS.next_multiple_of(64);
 /// Words from one column by rank to the next: two windows of any level may begin at the last rank.
 pub const RANK_STRIDE: usize = MAX_RANKS + 64;
 
-/// Words from one column by kind to the next, if there are few.
+/// Words from one column by kind to the next, if there are few kinds.
 pub const KIND_STRIDE: usize = MAX_KINDS;
 
-/// A lane as the copying sees it.
+/// A lane, as stage 2 copies it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LaneSource {
-    /// Mask that is combined with the masked hit words: the rank and, if the lane is read backwards, [`BACKWARDS`] and all
-    /// strip bits, so that strips ascend in the stream.
+    /// Mask for the masked hit words: the rank and, if the lane is read backwards, [`BACKWARDS`] and all strip bits, so
+    /// that strips ascend in the stream.
     pub xor: u32,
     pub board: u8,
-    /// v5: byte of the payload with the lane's first hit. v4: the lane, among those of the board.
+    /// v5: byte of the payload with the lane's first hit. v4: number of the lane in the board.
     pub place: u8,
-    /// [`REVERSE`] where the lane is read backwards, else 0. A number: of a `bool` the compiler makes a branch, which the
-    /// CPU cannot foresee.
+    /// [`REVERSE`] if the lane is read backwards, else 0. From a `bool` the compiler makes a branch, which the CPU
+    /// cannot predict.
     pub direction: u16,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct BoardRanks {
     pub ranks: [u16; LANES_PER_BOARD],
-    /// Is true if there is such a board.
     pub in_use: bool,
 }
 
-/// The lanes in their order and, by rank, what turns strips into hits.
+/// The lanes in their order, with the columns that turn strips into hits.
 #[derive(Clone, Debug)]
 pub struct LaneOrder {
     pub version: BankVersion,
     pub boards: Vec<BoardRanks>,
-    /// Connected lanes: ranks below this.
+    /// Number of connected lanes, which have the ranks below it.
     pub n_connected: usize,
     pub sources: Vec<LaneSource>,
     /// By group, and one after the last: its first rank.
     pub first_ranks: Vec<u16>,
-    /// Middle of each connected lane in x, by rank.
+    /// x of the middle of each connected lane, by rank.
     middles: Vec<f32>,
     /// Half the width of the narrowest lane: 128 strips.
     half_width: f32,
-    /// Is true if the sectors are of so few kinds that the kinds have numbers, see [`HALF`]. Otherwise every rank is its own
-    /// kind.
+    /// Is true if the kinds of sectors are few enough for numbers, see [`HALF`]. Otherwise every rank is its own kind.
     pub few_kinds: bool,
     /// A column of [`RANK_STRIDE`] words for each of [`RankColumn`].
     pub by_rank: Box<[u32]>,
@@ -182,11 +179,11 @@ impl LaneOrder {
                 for (id, kind) in id.iter_mut().zip(of_rank) {
                     *id |= numbers[kind] as u32;
                 }
-                // (Where nothing is connected, there is nothing to look up.)
+                // (Unconnected lanes are not looked up.)
                 let mut table = kinds.first().map_or_else(Vec::new, |&kind| vec![kind; MAX_KINDS]);
                 for (&kind, &number) in kinds.iter().zip(&numbers) {
                     table[number] = kind;
-                    // Where there is no other kind.
+                    // No other kind has that number.
                     if !numbers.contains(&(number ^ HALF)) {
                         table[number ^ HALF] = kind;
                     }
@@ -204,7 +201,8 @@ impl LaneOrder {
                 p0(|sector| sector.p0_x).collect(),
                 p0(|sector| sector.p0_y).collect(),
                 p0(|sector| sector.p0_z).collect(),
-                // A sector's first strip is at most 512: with whole and quarter strips exact, in any order of operations.
+                // A sector's first strip is at most 512: with whole and quarter strips exact, in any order of
+                // operations.
                 p0(|sector| 1.0 - sector.first_strip as f32).collect(),
             ],
         );
@@ -225,8 +223,8 @@ impl LaneOrder {
         Self { version, boards, n_connected, sources, first_ranks, middles, half_width, few_kinds, by_rank, by_kind }
     }
 
-    /// Returns true if in most groups two lanes lie one above the other in y, so that x does not rise from lane to lane. The
-    /// middles of such lanes are closer than half a lane is wide; those of lanes side by side are not.
+    /// Returns true if in most groups two lanes lie one above the other in y, so that x does not rise from lane to
+    /// lane. The middles of such lanes are closer than half a lane is wide; those of lanes side by side are not.
     pub fn overlaps(&self) -> bool {
         let n_overlapping = self.first_ranks.windows(2).filter(|group| {
             let middles = &self.middles[usize::from(group[0])..usize::from(group[1])];
@@ -248,7 +246,6 @@ impl LaneOrder {
     }
 }
 
-/// Columns of `stride` words, one after the other.
 fn columns<const N: usize>(stride: usize, columns: [Vec<u32>; N]) -> Box<[u32]> {
     let mut table = vec![0; N * stride].into_boxed_slice();
     for (to, column) in table.chunks_exact_mut(stride).zip(columns) {
@@ -257,7 +254,7 @@ fn columns<const N: usize>(stride: usize, columns: [Vec<u32>; N]) -> Box<[u32]> 
     table
 }
 
-/// The kind of each of `sectors`, and a sector of each kind: those of a kind agree in all that is not their place.
+/// Returns the kind of each of `sectors`, and a sector of each kind; kinds differ in more than the place.
 fn kinds<'a>(sectors: &[&'a SectorConstants]) -> (Vec<usize>, Vec<&'a SectorConstants>) {
     let mut kinds: Vec<&SectorConstants> = Vec::new();
     let key = |sector: &SectorConstants| {
@@ -273,8 +270,8 @@ fn kinds<'a>(sectors: &[&'a SectorConstants]) -> (Vec<usize>, Vec<&'a SectorCons
     (of_sector.collect(), kinds)
 }
 
-/// A number below [`MAX_KINDS`] for each of `kinds`, so that two that differ by [`HALF`] agree in all but `dp0di_y` and
-/// `dx_dy`. `None`: there are not as many numbers.
+/// Numbers `kinds` below [`MAX_KINDS`], so that two that differ by [`HALF`] agree in all but `dp0di_y` and `dx_dy`;
+/// `None` if the numbers do not suffice.
 fn number_kinds(kinds: &[&SectorConstants]) -> Option<Vec<usize>> {
     let key = |kind: &SectorConstants| [kind.dp0di_x, kind.dp0di_z, kind.dy, kind.weight].map(f32::to_bits);
     let mut taken: [Option<&SectorConstants>; MAX_KINDS] = [None; MAX_KINDS];
@@ -300,7 +297,6 @@ fn is_reversed(version: BankVersion, sector: &SectorConstants) -> bool {
     is_flipped(version, sector) != (sector.dp0di_x < 0.0)
 }
 
-/// x in the middle of a lane.
 fn middle(version: BankVersion, slot: Slot, sector: &SectorConstants, options: DecodeOptions) -> f32 {
     let n = match version {
         BankVersion::V4 => 256.0 - sector.first_strip as f32,

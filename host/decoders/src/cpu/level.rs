@@ -17,10 +17,10 @@ use ut_data::named;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum Simd {
-    /// The widest that this CPU has.
+    /// The widest of this CPU.
     #[default]
     Auto,
-    /// None by name: portable code.
+    /// Portable code.
     Scalar,
     /// AVX2.
     Avx2,
@@ -33,7 +33,7 @@ pub enum Simd {
 named!("level" Simd: Auto "auto", Scalar "scalar", Avx2 "avx2", Avx512 "avx512", Neon "neon");
 
 impl Simd {
-    /// Returns the level that `Auto` stands for on this CPU; `None` if the CPU lacks the requested one.
+    /// Returns the level to use, with `Auto` replaced by the widest; `None` if this CPU lacks it.
     pub fn resolve(self) -> Option<Self> {
         #[cfg(target_arch = "x86_64")]
         let (avx2, avx512) = (
@@ -78,7 +78,7 @@ struct Stages {
 }
 
 impl Level {
-    /// The stages with the requested instructions; `None` if the CPU lacks them.
+    /// Chooses the stages for a level; `None` if the CPU lacks its instructions.
     pub fn new(simd: Simd) -> Option<Self> {
         Some(Self(match simd.resolve()? {
             #[cfg(target_arch = "x86_64")]
@@ -112,10 +112,7 @@ impl Level {
         scratch: &mut Scratch,
         ahead: Prefetch,
     ) -> Result<usize, NeedsFallback> {
-        // SAFETY:
-        // - the CPU has the instructions: see `find_lanes`;
-        // - stage 1 has filled the scratch with this setup, from a batch that is still borrowed, by this function's
-        //   precondition.
+        // SAFETY: the CPU has the instructions, as in `find_lanes`; stage 1 has run, by this function's precondition.
         unsafe { (self.0.copy_lanes)(setup, scratch, ahead) }
     }
 
@@ -144,10 +141,7 @@ impl Level {
         ends: &[u32],
         hits: &mut EventHits<'_>,
     ) -> Result<(), NeedsFallback> {
-        // SAFETY:
-        // - the CPU has the instructions: see `find_lanes`;
-        // - the clusters are those of stages 1 to 3 with this setup, and those that become hits are of one event, by
-        //   this function's preconditions.
+        // SAFETY: the CPU has the instructions, as in `find_lanes`; the clusters are as required of the caller.
         unsafe { (self.0.make_hits)(setup, scratch, first, ends, hits) }
     }
 }
@@ -185,7 +179,7 @@ macro_rules! level {
             ) -> Result<usize, NeedsFallback> {
                 // SAFETY:
                 // - the CPU has the instructions, by this function's first precondition;
-                // - stage 1 has filled the scratch with this setup, from a batch that is still borrowed, by its second;
+                // - stage 1 has filled the scratch as required, by its second;
                 // - pairs of hits are 4 bytes apart in v4 banks, 32 in v5 banks.
                 unsafe {
                     let s = <$simd>::new();
@@ -224,9 +218,9 @@ macro_rules! level {
             ) -> Result<(), NeedsFallback> {
                 // SAFETY:
                 // - the CPU has the instructions, by this function's first precondition;
-                // - the clusters are of one event, from stages 1 to 3 with this setup, by its second: stage 3 leaves
-                //   them in the order of the stream, in which the ranks ascend, as stage 2 has filled it lane by lane,
-                //   with connected lanes alone.
+                // - the clusters are of one event, from stages 1 to 3 with this setup, by its second. Stage 3 leaves
+                //   them in the order of the stream, in which stage 2 has put connected lanes alone, by rank: so the
+                //   ranks ascend.
                 unsafe { super::make_hits::make_hits(<$simd>::new(), setup, scratch, first, ends, hits) }
             }
         }

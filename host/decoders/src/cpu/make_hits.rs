@@ -14,23 +14,21 @@ const AHEAD: usize = 512;
 /// Hits of a cache line.
 const LINE: usize = 16;
 
-/// Hits that the hits of an event may be moved past, before sorting is left to the fallback path: it takes n log n for
-/// what takes n² here.
+/// Most places that the hits of an event are moved by: this sort takes n², that of the fallback path n log n.
 const MAX_MOVES: usize = 1 << 16;
 
-/// The stage: from the clusters `first` and following of the chunk to the hits of one event, whose groups end at
-/// `ends`.
+/// Makes the hits of one event, whose groups end at `ends`, of the chunk's clusters from `first` on.
 ///
 /// # Errors
-/// When two hits have equal keys, a cluster is too heavy for packed sums, or too much is not in order; some of the hits
+/// If two hits have equal keys, a cluster is too heavy for packed sums, or too much is out of order; some of the hits
 /// are written then.
 ///
 /// # Panics
-/// When the chunk does not have as many clusters, or the event more hits than it can have strips.
+/// If the chunk does not have as many clusters, or the event more hits than it can have strips.
 ///
 /// # Safety
-/// The ranks of the clusters from `first` on, as many as `hits`, ascend and are below `n_connected`: they are those of
-/// one event, as stage 3 has left them.
+/// The ranks of the clusters from `first` on, as many as `hits`, ascend and are below `n_connected`: they are of one
+/// event, from stage 3.
 #[inline(always)]
 pub unsafe fn make_hits<S: Simd>(
     s: S,
@@ -43,8 +41,7 @@ pub unsafe fn make_hits<S: Simd>(
     if hits.id.is_empty() {
         return Ok(());
     }
-    // SAFETY: `make` asks for ranks that ascend and are below `n_connected`, which is this function's precondition, and
-    // for hits: `hits.id` is not empty, as checked above.
+    // SAFETY: the ranks are as required, by this function's precondition; there are hits, as checked above.
     let good = unsafe {
         match (setup.source, setup.lanes.few_kinds) {
             (HitSource::Clusters, true) => make::<S, 0, true>(s, setup, scratch, first, hits),
@@ -64,7 +61,7 @@ pub unsafe fn make_hits<S: Simd>(
     repair::<S>(scratch, ends, hits)
 }
 
-/// Makes all hits, in the order of the clusters. Gives whether the sums of all clusters are exact.
+/// Makes all hits, in the order of the clusters. Returns true if the sums of all clusters are exact.
 ///
 /// # Safety
 /// As [`make_hits`]; and there are hits.
@@ -91,13 +88,13 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
         x_before: s.splat_f(f32::NEG_INFINITY),
         heaviest: s.splat(0),
     };
-    // Only the first and the last vector are not full.
+    // Only the first and the last vector are partial.
     let n_first = if lead == 0 && n_hits >= S::ELEMENTS { 0 } else { n_hits.min(S::ELEMENTS - lead) };
     if n_first != 0 {
         let live = (1 << (lead + n_first)) - (1 << lead);
         // SAFETY:
-        // - clusters and sums reach that far: `lead < S::ELEMENTS <= first`, `first + n_hits <= clusters.len`, and
-        //   behind those are a vector and one more, as asserted above;
+        // - clusters and sums reach that far: `lead < S::ELEMENTS <= first`, `first + n_hits <= clusters.len`, and a
+        //   vector and one more lie behind, as asserted above;
         // - the ranks ascend and are below `n_connected`, by this function's precondition;
         // - vectors begin at cluster `first - lead` and at hit `-lead`; the `n_first` from `lead` on are hits.
         inversions[0] = unsafe { maker.some(first - lead, 0usize.wrapping_sub(lead), live) };
@@ -106,21 +103,19 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
     let skip = usize::from(n_first != 0);
     for (vector, inverted) in inversions[skip..][..n_whole].iter_mut().enumerate() {
         let hit = n_first + S::ELEMENTS * vector;
-        // SAFETY: of `n_whole` vectors from `n_first` on, all elements are clusters and hits of the event. For the
-        // ranks and the room, see above.
+        // SAFETY: all elements of `n_whole` vectors from `n_first` on are of the event. Ranks and room: see above.
         *inverted = unsafe { maker.all(first + hit, hit) };
     }
     let hit = n_first + S::ELEMENTS * n_whole;
     if hit < n_hits {
         let live = (1 << (n_hits - hit)) - 1;
-        // SAFETY: the elements from `hit` to `n_hits` are clusters and hits of the event. For the ranks and the room,
-        // see above.
+        // SAFETY: the elements from `hit` to `n_hits` are of the event. Ranks and room: see above.
         inversions[skip + n_whole] = unsafe { maker.some(first + hit, hit, live) };
     }
     s.le(maker.heaviest, s.splat(MAX_WEIGHT)) == u32::MAX >> (32 - S::ELEMENTS)
 }
 
-/// Sorts the groups in which the static order of the lanes is not the order of the hits.
+/// Sorts the groups in which the order of the lanes is not that of the hits.
 #[inline(always)]
 fn repair<S: Simd>(scratch: &mut Scratch, ends: &[u32], hits: &mut EventHits<'_>) -> Result<(), NeedsFallback> {
     let lead = lead::<S>(hits);
@@ -160,8 +155,7 @@ fn repair<S: Simd>(scratch: &mut Scratch, ends: &[u32], hits: &mut EventHits<'_>
     Ok(())
 }
 
-/// Elements of the first vector before the event's first hit, so that no vector that is written lies across two cache
-/// lines.
+/// Elements of the first vector before the event's first hit, so that no write crosses two cache lines.
 fn lead<S: Simd>(hits: &EventHits<'_>) -> usize {
     hits.id.as_ptr().addr() / size_of::<u32>() % S::ELEMENTS
 }
@@ -171,21 +165,19 @@ const WINDOW: u8 = 1;
 const TWO_WINDOWS: u8 = 2;
 const ANYWHERE: u8 = 0;
 
-/// Makes hits vector by vector.
-///
-/// Methods and not closures: a closure that is not inlined has not the level's instructions.
+/// Makes hits vector by vector, in methods, since a closure that is not inlined has not the level's instructions.
 struct Maker<'a, S: Simd, const SOURCE: u8, const FEW: bool> {
     s: S,
     setup: &'a Setup,
     clusters: &'a Clusters,
     to: Output,
     x_before: S::F,
-    /// The most W of each element.
+    /// Largest W of each element.
     heaviest: S::U,
 }
 
 impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
-    /// Makes a vector of hits, all of them of the event. Gives a bit for each whose x is not above the one before.
+    /// Makes a vector of hits, all of the event. Returns a bit for each whose x is not above the one before.
     ///
     /// # Safety
     /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
@@ -194,13 +186,12 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
     #[inline(always)]
     unsafe fn all(&mut self, cluster: usize, hit: usize) -> u32 {
         let last = &self.clusters.last;
-        // SAFETY: the clusters have a vector of words from `cluster` on, by this function's first precondition; these
-        // are its first and its last.
+        // SAFETY: the first and last word of the vector at `cluster`, by this function's first precondition.
         let (low, high) = unsafe { (word_at(last, cluster), word_at(last, cluster + S::ELEMENTS - 1)) };
         let first_rank = low >> RANK_SHIFT;
         let span = (high >> RANK_SHIFT) - first_rank;
         // SAFETY:
-        // - the words and the hits are there, by this function's first and third precondition;
+        // - words and hits are there, by this function's first and third precondition;
         // - the ranks ascend and are below `n_connected`, by its second: they lie from `first_rank` to `first_rank +
         //   span`, and `span` was compared with one window and with two; `ANYWHERE` gets 0.
         unsafe {
@@ -214,7 +205,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
         }
     }
 
-    /// Makes those hits of a vector whose bit is set in `live`, the others are not of the event. Gives a bit for each
+    /// Makes those hits of a vector whose bit is set in `live`; the others are not of the event. Returns a bit for each
     /// whose x is not above the one before.
     ///
     /// # Safety
@@ -228,8 +219,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
         let last = &self.clusters.last;
         // SAFETY:
         // - the words are there, by this function's first precondition, and so are the first and the last live one;
-        // - the ranks of the live ones ascend and are below `n_connected`, by its second: they lie within one window, or
-        //   `ANYWHERE` gets 0;
+        // - the live ranks ascend and are below `n_connected`, by its second: within a window, or `ANYWHERE` gets 0;
         // - the live ones are hits of the event, by its third.
         unsafe {
             let (low, high) = (word_at(last, cluster + first), word_at(last, cluster + end - 1));
@@ -244,8 +234,8 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
 
     /// # Safety
     /// - clusters and sums have a vector of words from `cluster` on, and the sums one more;
-    /// - `first_rank` is 0 if `REACH` is `ANYWHERE`; else that of the first live cluster, and the ranks of the live ones,
-    ///   without `MASKED` all, are below `n_connected`, not below the first, and fit into `REACH` windows;
+    /// - `first_rank` is 0 if `REACH` is `ANYWHERE`; else that of the first live cluster, and the ranks of the live
+    ///   ones, without `MASKED` all, are below `n_connected`, not below the first, and fit into `REACH` windows;
     /// - the live ones of a vector of hits from `hit` on, without `MASKED` all, are the event's.
     #[inline(always)]
     unsafe fn vector<const REACH: u8, const MASKED: bool>(
@@ -267,27 +257,23 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
             by_kind: &lanes.by_kind,
             first: first_rank as usize,
             index: if MASKED || REACH == ANYWHERE {
-                // Beside the event's hits there may be anything.
+                // Beside the event's hits lie any clusters.
                 s.min(s.sub(ranks, s.splat(first_rank)), s.splat(last_rank - first_rank))
             } else {
                 s.sub(ranks, s.splat(first_rank))
             },
             kind: last,
         };
-        // SAFETY:
-        // - `ANYWHERE`: `first` is 0, by this function's second precondition, and the index is cut to the connected
-        //   ranks;
-        // - in windows: `first` is the rank of the first live cluster, and the ranks of the live ones are below
-        //   `n_connected`, not below the first, and within `REACH` windows, by the same; with `MASKED` the index of the
-        //   others is cut to the connected ranks, too.
-        // `first` and `index` stay as they are, so this holds for all lookups below.
+        // SAFETY: of this and all lookups below, since `first` and `index` stay:
+        // - `ANYWHERE`: `first` is 0, by this function's second precondition, and the index is cut to connected ranks;
+        // - in windows: the live ranks are connected and within `REACH` windows from `first`, by the same; `MASKED`
+        //   cuts the index of the others to connected ranks.
         let id = unsafe { here.of_rank(RankColumn::Id) };
         here.kind = id;
         let reversed = s.spread_sign(id);
         let (coordinate, strip) = match SOURCE {
             0 => {
-                // SAFETY: the sums have a vector of words from `cluster` on and one more, by this function's first
-                // precondition: enough for the vector from `cluster + 1` on.
+                // SAFETY: the sums have a vector and one word more, by this function's first precondition.
                 let (before, to) =
                     unsafe { (load_at(s, &self.clusters.sum, cluster), load_at(s, &self.clusters.sum, cluster + 1)) };
                 let sum = s.sub(to, before);
@@ -300,11 +286,11 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
                 let position = s.bits(s.select_by_sign(id, backwards, forwards));
                 // Σpos is at most 31·511·254 and ΣADC 31·254, both below 2^24: exact.
                 let mean = s.div_f(s.to_float(position), s.to_float(weight));
-                // This is the integer (2 Σpos + W) / 2 / W, always. Let q = Σpos / W <= 511, W <= 7874. The mean is q
-                // with an error of 2^-16 at most (half an ulp below 512), and adding 1/2 makes another of 2^-16:
-                // together 3.1e-5. q + 1/2 is a multiple of 1 / 2W: either a whole number, then q is one and a half or
-                // the like and both steps are exact; or at least 1 / 15748 = 6.3e-5 from the next one, which the errors
-                // do not reach. A test goes through all W and all boundaries.
+                // This is always the integer (2 Σpos + W) / 2 / W. Let q = Σpos / W <= 511, W <= 7874. The mean is q
+                // with an error of at most 2^-16 (half an ulp below 512), and adding 1/2 makes another: together
+                // 3.1e-5. q + 1/2 is a multiple of 1 / 2W: either whole, and both steps are exact; or at least 1 /
+                // 15748 = 6.3e-5 from the next whole number, which the errors do not reach. A test goes through all W
+                // and all boundaries.
                 (mean, s.truncate(s.add_f(mean, s.splat_f(0.5))))
             }
             1 => {
@@ -339,7 +325,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
             )
         };
         // SAFETY: the live ones, or without `MASKED` all, are hits of the event, by this function's third precondition;
-        // `make`, which alone makes a `Maker`, holds the arrays borrowed as long as it uses it.
+        // `make`, which alone makes a `Maker`, holds the arrays borrowed as long.
         unsafe {
             self.to.write::<S, MASKED>(s, hit, live, [y_begin, y_end, z, x, dx_dy, weight], id);
         }
@@ -350,7 +336,7 @@ impl<S: Simd, const SOURCE: u8, const FEW: bool> Maker<'_, S, SOURCE, FEW> {
     }
 }
 
-/// Looks up, for each hit of a vector, what belongs to its rank or to the kind of its sector.
+/// Looks up constants of a vector of hits by their ranks or their kinds of sector.
 #[derive(Clone, Copy)]
 struct Lookup<'a, S: Simd, const FEW: bool, const REACH: u8> {
     s: S,
@@ -358,11 +344,11 @@ struct Lookup<'a, S: Simd, const FEW: bool, const REACH: u8> {
     by_rank: &'a [u32],
     by_kind: &'a [u32],
     n_ranks: usize,
-    /// Rank of the first hit; 0 if they are `ANYWHERE`.
+    /// Rank of the first hit; 0 with `ANYWHERE`.
     first: usize,
-    /// The ranks counted from `first`.
+    /// Ranks counted from `first`.
     index: S::U,
-    /// With `FEW` kinds, words whose lowest bits are those.
+    /// With `FEW` kinds, words with the kind in the lowest bits.
     kind: S::U,
 }
 
@@ -396,8 +382,7 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
     /// `first` and `index` make ranks.
     #[inline(always)]
     unsafe fn of_rank(&self, column: RankColumn) -> S::U {
-        // SAFETY: `by_rank` has a column of `RANK_STRIDE` words for each `RankColumn`; `first` and `index` make ranks,
-        // by this function's precondition.
+        // SAFETY: `by_rank` has such columns; `first` and `index` make ranks, by this function's precondition.
         unsafe { self.in_column(self.by_rank, column as usize * RANK_STRIDE) }
     }
 
@@ -412,13 +397,12 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
             unsafe {
                 match column {
                     KindColumn::Dp0diY | KindColumn::DxDy => self.s.lookup_16(kinds, self.kind),
-                    // The same for a kind and the one 8 after it.
+                    // A kind and the one 8 after it agree.
                     _ => self.s.lookup_8(kinds, self.kind),
                 }
             }
         } else {
-            // SAFETY: where kinds are not few, `by_kind` has a column of `RANK_STRIDE` words for each `KindColumn`;
-            // `first` and `index` make ranks, by this function's precondition.
+            // SAFETY: `by_kind` has such columns; `first` and `index` make ranks, by this function's precondition.
             unsafe { self.in_column(self.by_kind, column as usize * RANK_STRIDE) }
         };
         self.s.float_of(words)
@@ -430,7 +414,7 @@ impl<S: Simd, const FEW: bool, const REACH: u8> Lookup<'_, S, FEW, REACH> {
     /// As [`of_rank`](Self::of_rank).
     #[inline(always)]
     unsafe fn line(&self, p0: RankColumn, n: S::F, step: KindColumn) -> S::F {
-        // SAFETY: `of_rank` and `of_kind` ask that `first` and `index` make ranks: this function's precondition.
+        // SAFETY: `first` and `index` make ranks, by this function's precondition.
         let (p0, step) = unsafe { (self.s.float_of(self.of_rank(p0)), self.of_kind(step)) };
         self.s.add_f(p0, self.s.mul_f(n, step))
     }
@@ -444,7 +428,7 @@ struct Output {
 }
 
 impl Output {
-    /// The arrays of an event, which must stay borrowed as long as this is used.
+    /// Takes the arrays of an event, which must stay borrowed as long as this is used.
     fn new(hits: &mut EventHits<'_>) -> Self {
         let EventHits { y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight, id, .. } = hits;
         let n_hits = id.len();
@@ -469,12 +453,11 @@ impl Output {
             s.prefetch(self.id.wrapping_add(hit.wrapping_add(AHEAD)).cast());
         }
         for (to, v) in self.floats.into_iter().zip(floats) {
-            // SAFETY: what is written are hits of the event, and the arrays are still borrowed, by this function's
-            // preconditions; each array has a word for each hit (`new` compared the lengths), and floats are as large
-            // as words.
+            // SAFETY: hits of the event, in arrays that are still borrowed, by this function's preconditions; `new`
+            // compared the lengths; floats are as large as words.
             unsafe { write_to::<S, MASKED>(s, to.cast(), hit, live, s.bits(v)) };
         }
-        // SAFETY: the same hits, of the seventh array, of as many words.
+        // SAFETY: the same hits, in an array of as many words.
         unsafe { write_to::<S, MASKED>(s, self.id, hit, live, id) };
     }
 }
@@ -486,8 +469,7 @@ impl Output {
 #[inline(always)]
 unsafe fn write_to<S: Simd, const MASKED: bool>(s: S, to: *mut u32, hit: usize, live: u32, v: S::U) {
     let to = to.wrapping_add(hit);
-    // SAFETY: the words that are written, those whose bit is set in `live` or without `MASKED` a vector, are words of
-    // an array of an event, by this function's precondition.
+    // SAFETY: the words that are written are of an array of an event, by this function's precondition.
     unsafe { if MASKED { s.store_some(to, v, live) } else { s.store(to, v) } }
 }
 
@@ -503,7 +485,7 @@ mod tests {
     fn the_mean_strip_rounds_as_integers_do_at_every_boundary() {
         for weight in 1..=31 * 254u32 {
             for strip in 1..=511 {
-                // The first Σpos that rounds to `strip`, and those about it.
+                // The first Σpos that rounds to `strip`, and its neighbours.
                 let boundary = ((2 * strip - 1) * weight).div_ceil(2);
                 for sum in boundary.saturating_sub(1)..=(boundary + 1).min(511 * weight) {
                     let exact = (sum + weight / 2) / weight;

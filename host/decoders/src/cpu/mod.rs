@@ -1,5 +1,4 @@
-//! The decoder for CPUs: a vectorised path (`fast`, which says how it works) for nearly all events, and the
-//! `fallback` for the others.
+//! The decoder for CPUs: a vectorised path for nearly all events, `fast`, which says how it works, and the `fallback`.
 #![allow(clippy::inline_always, reason = "what is not inlined has not the instructions of its level: see `simd`")]
 #![allow(clippy::needless_bitwise_bool, reason = "checks are collected without branches, and decided once")]
 
@@ -48,15 +47,15 @@ use super::{BatchReport, DecodeError, DecodeOptions, Decoder, EventReport, UtHit
 use ut_data::detector::{BankVersion, DetectorTables};
 use ut_data::input::BatchView;
 
-/// Largest chunk that a thread takes.
+/// Largest chunk of events that a thread takes.
 pub(super) const MAX_CHUNK: usize = 1024;
 
 /// Settings of a [`CpuDecoder`]; none changes a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct CpuConfig {
-    /// Threads, at most 65535; 0: as many as the machine has cores.
+    /// Threads, at most 65535; 0: one a core.
     pub threads: usize,
-    /// Vector instructions.
     pub simd: Simd,
     /// Events that a thread takes at a time, clamped to 1…1024; one thread alone takes them one by one.
     pub chunk: usize,
@@ -68,21 +67,21 @@ impl Default for CpuConfig {
     }
 }
 
-/// An estimate of the bytes that a [`CpuDecoder`] with this many threads takes, stacks included; an upper bound.
+/// Estimates the bytes that a [`CpuDecoder`] with this many threads takes at most, stacks included.
 pub const fn memory_of_threads(threads: usize) -> u64 {
     (threads as u64).saturating_mul(12 << 20)
 }
 
 /// Decodes on the CPU, with one thread or several.
 ///
-/// Memory: at most 7 MB a thread, whatever the batches hold, and a bit an event where events are selected. With one
-/// thread, the caller's, nothing is allocated after the first batches: after the largest, and one with trouble.
+/// Memory: at most 7 MB a thread, whatever the batches hold, and a bit an event where events are selected. One thread,
+/// the caller's, allocates nothing after the largest batch and one with trouble.
 ///
-/// A forked process does not have the threads of its parent: there, a decoder with several threads returns
+/// A forked process lacks the threads of its parent: there, a decoder with several threads returns
 /// [`DecodeError::Forked`], and can be dropped.
 ///
-/// A framework that holds its own memory calls [`decode_into`](Self::decode_into), and where it allocates as much as there
-/// are hits, [`count`](Self::count) before.
+/// A framework with memory of its own calls [`decode_into`](Self::decode_into), and to allocate exactly as much as
+/// there are hits, [`count`](Self::count) before.
 #[derive(Debug)]
 pub struct CpuDecoder {
     fast: Fast,
@@ -96,7 +95,7 @@ pub struct CpuDecoder {
 }
 
 impl CpuDecoder {
-    /// A decoder for one detector and one set of options.
+    /// Creates a decoder for one detector and one set of options.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CpuConfig) -> Result<Self, DecodeError> {
         let failure = |message: String| DecodeError::Device { backend: "cpu", message };
         let level = Level::new(config.simd)
@@ -120,8 +119,8 @@ impl CpuDecoder {
         })
     }
 
-    /// Replaces the tables, for a new run: the same decoder with the same threads, for another detector. Decoders that were
-    /// made with other tables go on as before. Output that was made for another number of groups is refused afterwards.
+    /// Replaces the tables, for a new run, and keeps the threads. Output that was made for another number of groups is
+    /// refused afterwards.
     pub fn set_tables(&mut self, tables: &DetectorTables) {
         self.fast = self.fast.with_setup(Setup::new(LaneOrder::new(tables, self.options), self.options));
         self.workers = workers(tables, self.options, self.workers.len(), self.chunk);
@@ -132,13 +131,13 @@ impl CpuDecoder {
         self.fast.n_groups()
     }
 
-    /// Format of the banks that it decodes.
+    /// Bank format of the tables.
     pub const fn version(&self) -> BankVersion {
         self.fast.version()
     }
 
-    /// The most hits that a batch can have, from the sizes of its banks: no decoder makes more of them, whatever the
-    /// bytes are. Takes about as long as counting; [`BatchView::max_hits`] says more, and takes no time.
+    /// The most hits that any decoder can make of a batch, from the sizes of its banks. Takes about as long as
+    /// counting; [`BatchView::max_hits`] is larger, and takes no time.
     pub fn max_hits(&mut self, batch: BatchView<'_>) -> Result<usize, DecodeError> {
         let selected = self.selection.of(&batch)?;
         let version = self.fast.version();
@@ -152,13 +151,12 @@ impl CpuDecoder {
         Ok(events.map(hits_of).fold(0, usize::saturating_add))
     }
 
-    /// Counts the hits of a batch, and says where each group's will lie: as [`decode_into`](Self::decode_into), but for the
-    /// hits. Where memory is allocated for exactly the hits that there are, this comes first, and costs about two thirds
-    /// of decoding.
+    /// Counts the hits of a batch, and fills in everything of [`decode_into`](Self::decode_into) but the hits. It costs
+    /// about two thirds of decoding, and comes first where memory is allocated for exactly the hits that there are.
     ///
     /// # Errors
-    /// When `offsets` or `reports` is too short, an event is selected that the batch does not have, or the batch has more
-    /// hits than 32 bits can number.
+    /// If `offsets` or `reports` is too short, a selected event is not in the batch, or the batch has more hits than 32
+    /// bits can number.
     pub fn count(
         &mut self,
         batch: BatchView<'_>,
@@ -168,14 +166,14 @@ impl CpuDecoder {
         self.run(batch, Output { hits: None, offsets, reports })
     }
 
-    /// Decodes every event of `batch`, or those selected, into the caller's memory: arrays of any lengths, of which the first
-    /// `n` places are written; `n`, the number of hits, is returned. `hits.offsets` has at least `n_events * n_groups + 1`
-    /// places and `reports` at least `n_events`; what is beyond stays as it was. `hits.clusters` stays as it was for v4 banks,
-    /// which do not tell them.
+    /// Decodes every event of `batch`, or those selected, into the caller's memory, and returns the number of hits `n`.
+    /// Arrays may have any length: the first `n` places are written, as are `n_events * n_groups + 1` of `hits.offsets`
+    /// and `n_events` of `reports`; the rest stays as it was. So does `hits.clusters` for v4 banks, which do not tell
+    /// them.
     ///
     /// # Errors
-    /// When the batch has more events or hits than there are places, or an event is selected that it does not have. What the
-    /// arrays hold afterwards is unspecified then.
+    /// If the batch has more events or hits than there are places, or a selected event is not in it. The contents of
+    /// the arrays are unspecified then.
     pub fn decode_into(
         &mut self,
         batch: BatchView<'_>,
@@ -191,7 +189,8 @@ impl CpuDecoder {
 
     fn run(&mut self, batch: BatchView<'_>, out: Output<'_>) -> Result<usize, DecodeError> {
         let Self { fast, selection, workers, pool, chunk, .. } = self;
-        // Also for batches too small to wake other threads: an error that depends on the size of a batch is hard to find.
+        // Refused also for batches too small to wake other threads: an error that depends on a batch's size is hard to
+        // find.
         if pool.as_ref().is_some_and(|pool| !pool.is_here()) {
             return Err(DecodeError::Forked);
         }
@@ -202,7 +201,7 @@ impl CpuDecoder {
             Some(pool) if batch.n_events > *chunk => {
                 let job = Job::new(fast, batch, selected, out, Some(*chunk));
                 pool.broadcast(|thread| {
-                    // A worker in which a thread panicked has nothing that the next batch does not set again.
+                    // The next batch sets everything again that a thread left behind when it panicked.
                     let mut worker = workers[thread.index()].lock().unwrap_or_else(PoisonError::into_inner);
                     job.work(&mut worker, &mut ());
                 });
@@ -216,7 +215,7 @@ impl CpuDecoder {
         }
     }
 
-    /// Decodes as [`Decoder::decode`] does, with one thread, and says where the time went.
+    /// Decodes as [`Decoder::decode`] does, with one thread, and measures each stage.
     #[doc(hidden)]
     pub fn decode_in_stages(
         &mut self,
@@ -236,7 +235,7 @@ impl CpuDecoder {
         hits.forget_on(result.map(|_| times))
     }
 
-    /// Threads that decode.
+    /// Number of threads.
     pub fn threads(&self) -> usize {
         self.workers.len()
     }
@@ -260,7 +259,7 @@ fn workers(tables: &DetectorTables, options: DecodeOptions, threads: usize, chun
     (0..threads).map(|_| Mutex::new(Worker::new(fallback.clone(), Policy::new(tables), chunk))).collect()
 }
 
-/// The results with as many offsets and reports as the batch has events.
+/// Cuts offsets and reports to the batch's events.
 fn cut_to<'a>(batch: &BatchView<'_>, n_groups: usize, out: Output<'a>) -> Result<Output<'a>, DecodeError> {
     let Output { hits, offsets, reports } = out;
     let capacity = (offsets.len().saturating_sub(1) / n_groups).min(reports.len());
@@ -271,7 +270,7 @@ fn cut_to<'a>(batch: &BatchView<'_>, n_groups: usize, out: Output<'a>) -> Result
     Ok(Output { hits, offsets, reports: &mut reports[..batch.n_events] })
 }
 
-/// The most hits that a bank with a payload of this many bytes can have.
+/// Most hits of a bank with a payload of this many bytes.
 const fn most_hits(version: BankVersion, bytes: usize) -> usize {
     match version {
         BankVersion::V4 => bytes.saturating_sub(4) / 2,

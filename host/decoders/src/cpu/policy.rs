@@ -1,5 +1,5 @@
-//! Treatment of each bank (`docs/policy.md`), once for both paths: the fallback path asks for every bank, the fast path
-//! where an event is not as expected.
+//! Treatment of each bank (`docs/policy.md`), for both paths: the fallback path asks for every bank, the fast path if
+//! an event is unexpected.
 
 use ut_kernels::bank::board_of;
 use ut_kernels::bank::v5::COUNT_BYTES;
@@ -18,7 +18,6 @@ pub const HIT_BANKS: [u8; 2] = [66, 68];
 /// Detector type UT in the top bits of an LHCbID.
 pub const UT_ID: u32 = 3 << 28;
 
-/// Says which banks of an event are decoded.
 #[derive(Clone, Debug)]
 pub struct Policy {
     version: BankVersion,
@@ -45,7 +44,8 @@ impl Policy {
         self.hit_banks = 0;
     }
 
-    /// The board of the event's next bank, which has a slot for each lane in the tables; `None`: the bank is skipped.
+    /// Returns the board of the event's next bank, with a slot for each lane in the tables; `None` if the bank is
+    /// skipped.
     pub fn board(&mut self, bank: &Bank<'_>, report: &mut EventReport) -> Option<usize> {
         let mut skipped = |count| {
             report.add(count, 1);
@@ -72,7 +72,7 @@ impl Policy {
     }
 }
 
-/// Hits of each lane of a v5 bank, at most 254, all of them in the payload; `None`: the bank has no hits or is dropped.
+/// Returns the hits of each lane of a v5 bank, at most 254, all in the payload; `None` if it has none or is dropped.
 pub fn v5_counts(payload: &[u8], report: &mut EventReport) -> Option<[u8; LANES_PER_BOARD]> {
     if payload.len() < 24 {
         let claims_hits = COUNT_BYTES.iter().any(|&byte| payload.get(byte).is_some_and(|&count| count != 0));
@@ -92,7 +92,7 @@ pub fn v5_counts(payload: &[u8], report: &mut EventReport) -> Option<[u8; LANES_
     counts
 }
 
-/// The cluster words of a v4 bank; `None`: the bank is dropped.
+/// Returns the cluster words of a v4 bank; `None` if it is dropped.
 pub fn v4_words<'a>(payload: &'a [u8], report: &mut EventReport) -> Option<&'a [[u8; 2]]> {
     let words = payload
         .split_first_chunk::<4>()

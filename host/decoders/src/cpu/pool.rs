@@ -1,19 +1,18 @@
-//! The threads of a decoder. Unlike a pool of rayon's alone, this one waits for its threads when it is dropped: a program
-//! may unload the library after that. A forked process does not have the threads, and rayon would wait for them forever: so
-//! the pool knows which process it belongs to.
+//! Threads of a decoder. Unlike rayon's, this pool waits for its threads when it is dropped, since a program may unload
+//! the library after that. It also knows its process: a forked one lacks the threads, and rayon would wait for them
+//! forever.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};
 
 use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 
-/// Some threads, which end with this.
+/// Threads that end when this is dropped.
 #[derive(Debug)]
 pub struct Pool {
-    /// `None` only while this is dropped: then the threads are told to end.
+    /// `None` only while this is dropped, which tells the threads to end.
     rayon: Option<ThreadPool>,
     threads: Vec<JoinHandle<()>>,
-    /// The process that has them.
     process: u32,
 }
 
@@ -35,19 +34,19 @@ impl Pool {
         match pool {
             Ok(pool) => Ok(Self { rayon: Some(pool), threads: started, process: std::process::id() }),
             Err(error) => {
-                // Those that were started have been told to end.
+                // The started ones have been told to end.
                 join(started);
                 Err(error.to_string())
             }
         }
     }
 
-    /// Returns true if the threads are in this process, not in a parent of it.
+    /// Returns true if the threads are in this process.
     pub fn is_here(&self) -> bool {
         self.process == std::process::id()
     }
 
-    /// Runs `work` on every thread, and waits for it; forever if they [are not here](Self::is_here).
+    /// Runs `work` on every thread and waits; forever if they [are not here](Self::is_here).
     pub fn broadcast(&self, work: impl Fn(BroadcastContext<'_>) + Sync) {
         if let Some(pool) = &self.rayon {
             pool.broadcast(work);
@@ -57,7 +56,7 @@ impl Pool {
 
 fn join(threads: Vec<JoinHandle<()>>) {
     for thread in threads {
-        // Its panics have been passed on by `broadcast`.
+        // `broadcast` has passed on panics.
         let _ = thread.join();
     }
 }

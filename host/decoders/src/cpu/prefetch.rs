@@ -1,20 +1,19 @@
-//! Prefetches the next event, to have it in the cache in time. These are hints: nothing is read.
+//! Prefetches the next event: hints, by which nothing is read.
 //!
-//! A line that comes from the memory takes as long as a bank or several lanes, and only a few can be requested at
-//! once. So they are prefetched one by one, all along stages 1 and 2; in MEP layout, all in stage 1.
+//! A line takes as long to come from memory as a bank or several lanes take to decode, and only a few can be requested
+//! at once. So lines are requested one by one, all along stages 1 and 2; in MEP layout, all in stage 1.
 
 use ut_data::input::{BatchView, Layout};
 
-/// Bytes of a cache line.
 pub const LINE: usize = 64;
 
-/// Most lines that are prefetched, whatever a batch says about its events; a mean event has 280.
+/// Most lines that are prefetched, whatever a batch claims; a mean event has 280.
 const MAX_LINES: usize = 1024;
 
-/// The lines that stage 2 asks for.
+/// Lines that stage 2 prefetches.
 #[derive(Clone, Copy, Debug)]
 pub struct Prefetch {
-    /// The first line that stage 1 did not ask for.
+    /// First line that stage 1 did not prefetch.
     pub from: *const u8,
     pub n_lines: usize,
 }
@@ -31,7 +30,7 @@ impl Prefetch {
         Self { from: batch.raw.as_ptr().wrapping_add(next), n_lines }
     }
 
-    /// Allen: where the first line of the next event is. Stage 1 asks for as many from there on as it finds banks.
+    /// Allen: address of the next event's first line. Stage 1 prefetches as many lines from there as it finds banks.
     pub fn next_event(batch: BatchView<'_>, event: usize) -> *const u8 {
         batch.raw.as_ptr().wrapping_add(batch.offsets.get(event + 1).map_or(0, |&begin| begin as usize))
     }

@@ -1,10 +1,10 @@
 //! Division of a batch among threads, and the place of each thread's hits.
 //!
-//! Hits lie event by event without gaps, so an event's hits begin where those of all events before it end. Each thread takes
-//! a chunk of events, does the front half of the work (up to the clusters, whose number is that of the hits), waits for its
-//! *turn* (the chunks before it are counted), learns where its hits begin, passes the turn on, and does the back half, which
-//! writes the hits. So no hit is written twice, and the result does not depend on the threads. Chunks are taken in order,
-//! and the thread that has the turn never waits. One thread alone does the same with chunks of one event.
+//! Hits lie event by event without gaps, so an event's hits begin where all those before it end. Each thread takes a
+//! chunk of events, does the front half of the work (up to the clusters, as many as the hits), waits for its *turn*
+//! (the chunks before it are counted), learns where its hits begin, passes the turn on, and does the back half, which
+//! writes the hits. So the result does not depend on the threads. Chunks are taken in order, and the thread that has
+//! the turn never waits. One thread alone does the same with chunks of one event.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ use super::stages::{Clock, Stage};
 use ut_data::input::BatchView;
 use ut_data::{Cluster, DecodeError, EventReport};
 
-/// A slice of which several threads write different parts.
+/// A slice whose disjoint parts several threads write.
 #[derive(Clone, Copy, Debug)]
 struct Shared<T> {
     data: *mut T,
@@ -29,7 +29,7 @@ struct Shared<T> {
 
 // SAFETY: a part is reached only through `part`, whose callers keep the parts disjoint.
 unsafe impl<T: Send> Send for Shared<T> {}
-// SAFETY: as for `Send`: threads that share this reach parts that do not overlap.
+// SAFETY: threads that share this reach parts that do not overlap.
 unsafe impl<T: Send> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
@@ -42,7 +42,7 @@ impl<T> Shared<T> {
     /// - no two living parts overlap.
     ///
     /// # Panics
-    /// When the part is not within the slice.
+    /// If the part is not within the slice.
     unsafe fn part<'a>(&self, range: Range<usize>) -> &'a mut [T] {
         assert!(range.start <= range.end && range.end <= self.len, "a part beyond the slice");
         // SAFETY:
@@ -53,7 +53,6 @@ impl<T> Shared<T> {
     }
 }
 
-/// Memory that a thread keeps from batch to batch.
 #[derive(Debug)]
 pub struct Worker {
     fallback: Fallback,
@@ -61,14 +60,10 @@ pub struct Worker {
     chunk: Vec<Front>,
 }
 
-/// An event of the chunk whose front half is done.
+/// Front half of an event of the chunk.
 #[derive(Clone, Copy, Debug)]
 enum Front {
-    Fast {
-        n_hits: usize,
-        /// Index of the first cluster among those of the chunk.
-        first_cluster: usize,
-    },
+    Fast { n_hits: usize, first_cluster: usize },
     Fallback(Counted),
     Skipped,
 }
@@ -84,16 +79,14 @@ impl Front {
 }
 
 impl Worker {
-    /// A worker for chunks of up to `chunk` events.
     pub fn new(fallback: Fallback, policy: Policy, chunk: usize) -> Self {
         Self { fallback, scratch: Scratch::new(policy), chunk: Vec::with_capacity(chunk) }
     }
 }
 
-/// Destination of the results of a batch.
 #[derive(Debug)]
 pub struct Output<'a> {
-    /// Arrays as long as there is room for hits; `None`: the hits are only counted.
+    /// Arrays with room for hits; `None` to count only.
     pub hits: Option<EventHits<'a>>,
     /// `n_events * n_groups + 1` ends of groups.
     pub offsets: &'a mut [u32],
@@ -123,20 +116,18 @@ impl Arrays {
         }
     }
 
-    /// Hits that fit into each of them.
     fn room(&self) -> usize {
         let clusters = self.clusters.as_ref().map_or(usize::MAX, |clusters| clusters.len);
         self.floats.iter().map(|array| array.len).fold(self.id.len.min(clusters), usize::min)
     }
 
-    /// # Safety
-    /// As [`Shared::part`], of each array.
+    /// Takes a part of each array, with the panics of [`Shared::part`].
     ///
-    /// # Panics
-    /// As there.
+    /// # Safety
+    /// As for [`Shared::part`], of each array.
     unsafe fn part<'a>(&self, places: Range<usize>) -> EventHits<'a> {
         let [y_begin, y_end, z_at_y_eq0, x_at_y_eq0, dx_dy, weight] = &self.floats;
-        // SAFETY: what is asked of the caller, for each array.
+        // SAFETY: required of the caller, for each array.
         unsafe {
             EventHits {
                 y_begin: y_begin.part(places.clone()),
@@ -164,19 +155,18 @@ pub struct Job<'a> {
     capacity: usize,
     chunk: usize,
     alone: bool,
-    /// The next chunk that no thread has.
+    /// First chunk that no thread has taken.
     next: AtomicUsize,
-    /// The chunk whose turn it is.
     turn: AtomicUsize,
-    /// Index of the chunk's first hit. Belongs to the thread that has the turn.
+    /// Index of the hit with which that chunk begins. Belongs to the thread that has the turn.
     at: AtomicUsize,
     stopped: AtomicBool,
     error: Mutex<Option<DecodeError>>,
 }
 
 impl<'a> Job<'a> {
-    /// The decoding of `batch` into `out`, which has room for its events, by threads that take `chunk` events at a time,
-    /// or by one alone. No entry of an array has a number beyond `isize::MAX`, so events are not looked for there.
+    /// Prepares the decoding of `batch` into `out`, which has room for its events, by threads that take `chunk` events
+    /// at a time, or by one alone. No array has an entry beyond `isize::MAX`, so that events are not looked for there.
     pub fn new(
         fast: &'a Fast,
         batch: BatchView<'a>,
@@ -186,7 +176,7 @@ impl<'a> Job<'a> {
     ) -> Self {
         let Output { hits, offsets, reports } = out;
         let hits = hits.map(Arrays::new);
-        // Those of the first group begin at 0; each event sets the ends of its groups.
+        // The first group begins at 0; each event sets the ends of its groups.
         offsets[0] = 0;
         Self {
             fast,
@@ -208,7 +198,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The number of hits, or what went wrong, when all workers are back.
+    /// Returns the number of hits or the error, once all workers are back.
     pub fn finish(self) -> Result<usize, DecodeError> {
         match self.error.into_inner() {
             Ok(None) => Ok(self.at.into_inner()),
@@ -244,26 +234,24 @@ impl<'a> Job<'a> {
         std::mem::forget(stop);
     }
 
-    /// The number that the batch's arrays have for an event.
+    /// Number of an event in the batch's arrays.
     const fn place(&self, event: usize) -> usize {
         self.batch.first_event + event
     }
 
-    /// Report and group ends of an event, which belong to the thread that decodes it.
+    /// Returns the ends of groups and the report of an event.
     ///
     /// # Safety
-    /// The thread that calls has taken the event's chunk, and has no other result of this for the event.
+    /// The calling thread has taken the event's chunk, and has no other result of this for the event.
     #[expect(clippy::mut_from_ref, reason = "the events are disjoint")]
     unsafe fn event(&self, event: usize) -> (&mut [u32], &mut EventReport) {
         let begin = 1 + event * self.n_groups;
-        // SAFETY:
-        // - both slices are borrowed for `'a`, which outlives this;
-        // - each event has parts of its own. No other thread asks for these, and no other result for this event is
-        //   left, by this function's precondition.
+        // SAFETY: both slices are borrowed for `'a`, which outlives this. Each event has its own parts, which no other
+        // thread asks for; this one has no other result for the event, by this function's precondition.
         unsafe { (self.offsets.part(begin..begin + self.n_groups), &mut self.reports.part(event..event + 1)[0]) }
     }
 
-    /// Front half of one event; the thread has those up to `mine`. An error: more hits than a number holds.
+    /// Does the front half of an event; the thread has those up to `mine`. The error is more hits than a number holds.
     fn count(
         &self,
         worker: &mut Worker,
@@ -291,8 +279,8 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// Waits for the chunk's turn and passes it on. Gives the place of its first hit; `None` when the decoding has come
-    /// to an end.
+    /// Waits for the chunk's turn and passes it on. Returns the index of its first hit; `None` if the decoding has
+    /// ended.
     fn take_turn(
         &self,
         chunk: usize,
@@ -331,9 +319,9 @@ impl<'a> Job<'a> {
         Some(at)
     }
 
-    /// Back half of one event, whose hits begin at `at`.
+    /// Does the back half of an event, whose hits begin at `at`.
     fn write(&self, worker: &mut Worker, event: usize, front: Front, at: usize, clock: &mut impl Clock) {
-        // SAFETY: the event is of the thread's chunk, and what `count` had of it is gone.
+        // SAFETY: the event is of the thread's chunk, and `count` no longer has its parts.
         let (ends, report) = unsafe { self.event(event) };
         clock.lap(Stage::Rest);
         if let Some(arrays) = &self.hits {
@@ -360,10 +348,10 @@ impl<'a> Job<'a> {
             Front::Skipped => {}
             Front::Fast { first_cluster, n_hits } => {
                 // SAFETY: `front` of the same path has made the worker's clusters, in `count`, which noted the event's
-                // first and how many there are: the places of `hits` are as many.
+                // first; `hits` has as many places as it has clusters.
                 let done = unsafe { self.fast.back(&mut worker.scratch, first_cluster, ends, hits) };
                 clock.lap(Stage::MakeHits);
-                // Equal keys: only the fallback path knows which comes first. The hits are as many there.
+                // Equal keys: only the fallback path knows which comes first. It makes as many hits.
                 if done.is_err()
                     && let Ok(counted) = worker.fallback.count(self.batch, place, ends, report)
                 {
@@ -380,7 +368,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Lets the other threads go on when this one panics, instead of waiting for its turn forever.
+/// Lets the other threads go on when this one panics; they would wait for its turn forever.
 struct StopOnPanic<'a>(&'a AtomicBool);
 
 impl Drop for StopOnPanic<'_> {

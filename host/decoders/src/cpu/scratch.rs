@@ -1,4 +1,4 @@
-//! The work space of one thread, and what its sizes are.
+//! The work space of one thread, and its sizes.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -8,13 +8,13 @@ use super::lanes::MAX_RANKS;
 use super::policy::Policy;
 use ut_data::detector::MAX_BOARDS;
 
-/// Strips that an event on the fast path may have; a mean event has 1700.
+/// Most strips of an event on the fast path; a mean event has 1700.
 pub const MAX_STRIPS: usize = 1 << 16;
 
-/// Words before the stream, so that a vector may begin before it: as many as the largest cluster has strips.
+/// Words before the stream, so that a vector may begin there: as many as the largest cluster has strips.
 pub const FRONT: usize = 256;
 
-/// The words behind the last strip: they ascend, and none follows the one before.
+/// Words behind the last strip: they ascend, and none follows the one before.
 pub const END: [u32; 2 * MAX_ELEMENTS] = {
     let mut words = [0; 2 * MAX_ELEMENTS];
     let mut i = 0;
@@ -28,103 +28,95 @@ pub const END: [u32; 2 * MAX_ELEMENTS] = {
 /// Words after the last one that vectors may read and write.
 const SLACK: usize = 64;
 
-/// Bytes that the copying of lanes may read beyond the end of a payload: eight rows of 32.
+/// Bytes beyond the end of a payload that stage 2 may read: eight rows of 32.
 pub const READ_AHEAD: usize = 256;
 
 /// Events whose banks are looked up together in the tables of MEP layout, where they lie side by side.
 pub const BLOCK: usize = 16;
 
-/// Room for the payloads that end so close to the end of the batch that reading ahead would run past it: enough for
-/// two of the largest that hold hits, or for more of smaller ones.
+/// Bytes for copies of payloads so close to the end of the batch that reading ahead would run past it: enough for two
+/// of the largest, or more of smaller ones.
 const TAIL: usize = 1 << 13;
 
-/// Room for clusters of one chunk of events.
 const MAX_CLUSTERS: usize = 4 * MAX_STRIPS;
 
-/// Fewest and most words in a vector of any level.
 const MIN_ELEMENTS: usize = 8;
 const MAX_ELEMENTS: usize = 16;
 
 #[derive(Debug)]
 pub struct Scratch {
     pub found: Box<Lanes>,
-    /// MEP: what the batch's tables say of the events around it.
+    /// MEP: what the batch's tables say of a block of events.
     pub block: Box<Block>,
-    /// The boards of the last event's banks.
     pub bank_order: BankOrder,
-    /// Of events that are not as expected.
     pub policy: Policy,
     /// Ranks of the lanes with hits, and one word behind the last.
     pub listed: Box<[u16]>,
     /// Ranks of the lanes with more hits than are copied at first.
     pub long: Box<[u16]>,
-    /// Hits of the lane that has the most.
     pub longest: u8,
-    /// By rank: where the lane begins in the stream. Only listed lanes.
+    /// By rank: first word of the lane in the stream. Only for listed lanes.
     pub starts: Box<[u32; 1 << 16]>,
-    /// 64 ranks each: which lanes have hits. (An index of 16 bits, divided by 64, needs no check.)
+    /// For 64 ranks each: the lanes with hits. (An index of 16 bits, divided by 64, needs no check.)
     pub some: Box<[Bits<u64>; 1 << 10]>,
-    /// The strips of an event, behind `FRONT` words.
+    /// Strips of an event, behind `FRONT` words.
     pub stream: Box<[u32]>,
-    /// A vector of the stream each: which words end a cluster. Or a vector of clusters: which were kept.
+    /// For each vector of the stream, the words that end a cluster; or for each vector of clusters, those that were
+    /// kept.
     pub ends: Box<[Bits<u32>]>,
-    /// A word a vector of hits: hits whose x is not above that of the one before, as bits.
+    /// For each vector of hits, a bit where x is not above that of the hit before.
     pub inversions: Box<[u32]>,
-    /// The last event had clusters without charge or above the maximum size: expect some in the next.
+    /// Is true if the last event had clusters without charge or above the maximum size: the next may, too.
     pub needs_cluster_filter: bool,
-    /// Of such an event, word i + 1: Σ W up to and with cluster i; and Σ pos likewise.
+    /// Word i + 1: Σ W up to and with cluster i of such an event; `position` likewise: Σ pos.
     pub weight: Box<[u32]>,
     pub position: Box<[u32]>,
     pub clusters: Clusters,
     pub describe: bool,
 }
 
-/// Some of the bits that say of each thing whether it is so.
+/// A word of a bit set, with the count before it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Bits<T> {
     pub bits: T,
-    /// Number of bits set in earlier words.
     pub before: u32,
 }
 
-/// Entries of a MEP batch's tables for some events.
+/// Entries of a MEP batch's tables for a block of events.
 #[derive(Debug)]
 pub struct Block {
     pub events: Range<usize>,
-    /// By event: sizes of its banks.
     pub sizes: [[u16; MAX_BOARDS]; BLOCK],
-    /// By event: a bank of another type or format, or a table that is too short.
+    /// By event: it has a bank of another type or format, or a table is too short.
     pub unexpected: [bool; BLOCK],
 }
 
-/// The lanes of one event. In one piece, so that one register is enough to reach all of it.
+/// Lanes of one event, in one piece, so that one register reaches all of it.
 #[derive(Debug)]
 pub struct Lanes {
-    /// By rank: hits of the lane. All 0 beyond the ranks that are connected. (An index of 16 bits needs no check.)
+    /// By rank: hits of the lane; 0 beyond the connected ranks. (An index of 16 bits needs no check.)
     pub counts: [u8; 1 << 16],
-    /// By board: its payload. Of boards that the event has a bank of.
+    /// By board: its payload, if the event has a bank of it.
     pub payloads: [*const u8; 1 << 8],
-    /// By board, v4: byte i is the place of the first word of lane i.
+    /// By board, v4: byte i is the index of the first word of lane i.
     pub begins: [u64; 1 << 8],
-    /// By bank, v5: its header.
     pub headers: [u64; MAX_BOARDS],
-    /// Copies of payloads. Cells: payloads that were copied before are still pointed to.
+    /// Copies of payloads. Cells: payloads copied before are still pointed to.
     tail: Box<[Cell<u8>]>,
     copied: usize,
 }
 
-// SAFETY: the pointers are used only while the batch that they point into is borrowed, and only by the thread that has
-// the scratch.
+// SAFETY: only the thread that has the scratch uses the pointers, while the batch that they point into is borrowed.
 unsafe impl Send for Lanes {}
 
-/// The clusters (or strips) of the events of a chunk, event after event. The sums go on from event to event.
+/// Clusters (or strips) of the chunk, event after event. Their sums go on from event to event.
 #[derive(Debug)]
 pub struct Clusters {
-    /// A stream word of each cluster: its rank matters, and for single strips all of it.
+    /// A stream word of each cluster, for its rank; all of it is the hit where clusters are single strips.
     pub last: Box<[u32]>,
     /// Word i + 1: Σ W and Σ pos up to and with cluster i, packed, modulo 2³².
     pub sum: Box<[u32]>,
-    /// The strips of each cluster, as [`Cluster`](ut_data::Cluster) packs them, where asked for.
+    /// Strips of each cluster, as [`Cluster`](ut_data::Cluster) packs them, if asked for.
     pub strips: Box<[u32]>,
     /// Index of the next cluster. The first of a chunk has a vector of anything before it.
     pub len: usize,
@@ -140,7 +132,7 @@ fn zeroed_array<T: Clone + Default, const N: usize>() -> Box<[T; N]> {
 }
 
 impl Scratch {
-    /// The work space; all that a thread ever takes, about 6 MB.
+    /// Allocates the work space, some 6 MB: a thread takes no more.
     pub fn new(policy: Policy) -> Self {
         let mut stream = zeros(FRONT + MAX_RANKS * 255 + FRONT + SLACK);
         // No strip is a cluster's length behind these.
@@ -182,13 +174,11 @@ impl Scratch {
         clusters.sum[MAX_ELEMENTS] = 0;
     }
 
-    /// Returns true if the chunk has room for any event.
     pub fn has_room(&self) -> bool {
         self.clusters.len <= MAX_ELEMENTS + MAX_CLUSTERS - MAX_STRIPS
     }
 
-    /// Clusters of the event that end before strip `i`, for vectors of `elements` words: bits of `ends` before bit `i` of
-    /// them all.
+    /// Clusters of the event that end before strip `i`; a vector of the level has `elements` words.
     #[inline(always)]
     pub fn ends_before(&self, i: u32, elements: usize) -> u32 {
         let (vector, element) = (i as usize / elements, i as usize % elements);
@@ -196,7 +186,6 @@ impl Scratch {
         before + (bits & ((1 << element) - 1)).count_ones()
     }
 
-    /// Strips of the lanes before `rank`.
     #[inline(always)]
     pub fn strips_before(&self, rank: u16) -> u32 {
         let Bits { bits, before } = self.some[usize::from(rank) / 64];
@@ -224,9 +213,9 @@ impl Lanes {
         self.copied = 0;
     }
 
-    /// A pointer to the `size` bytes from `at` on of `raw` behind which [`READ_AHEAD`] bytes more can be read: those
-    /// themselves, or where the bytes end too soon, a copy that lives until the next event begins. `None`: they are not
-    /// all there, or there is no room for the copy.
+    /// Returns a pointer to the `size` bytes from `at` on of `raw` behind which [`READ_AHEAD`] more can be read: where
+    /// the batch ends too soon, to a copy that lives until the next event begins. `None` if the bytes are not there, or
+    /// the copy has no room.
     #[inline(always)]
     pub fn readable(&mut self, raw: &[u8], at: usize, size: usize) -> Option<*const u8> {
         let there = at.saturating_add(size).saturating_add(READ_AHEAD) <= raw.len();

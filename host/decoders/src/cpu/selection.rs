@@ -1,19 +1,19 @@
-//! Selected events of a batch, as bits: a list of events may come in any order, hits come out event by event.
+//! Selected events of a batch, as bits: the list may be in any order, but hits come event by event.
 
 use ut_data::DecodeError;
 use ut_data::input::BatchView;
 
-/// A bit an event. The memory is used again from batch to batch.
+/// A bit an event, in memory that is used again.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     words: Vec<u64>,
 }
 
 impl Selection {
-    /// The selected events of a batch; `None`: all.
+    /// Returns the selected events of a batch; `None` for all.
     ///
     /// # Errors
-    /// When the list names an event that the batch does not have, or there is no memory for a bit an event.
+    /// If the list names an event that the batch does not have, or there is no memory for the bits.
     pub fn of(&mut self, batch: &BatchView<'_>) -> Result<Option<Selected<'_>>, DecodeError> {
         let Some(list) = batch.selected else { return Ok(None) };
         let (events, words) = (batch.n_events, batch.n_events.div_ceil(64));
@@ -32,14 +32,12 @@ impl Selection {
     }
 }
 
-/// The selected events of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct Selected<'a> {
     words: &'a [u64],
 }
 
 impl Selected<'_> {
-    /// Returns true if this event is decoded.
     pub fn has(self, event: usize) -> bool {
         self.words.get(event / 64).is_some_and(|word| word >> (event % 64) & 1 == 1)
     }

@@ -31,7 +31,7 @@ impl Setup {
         Self { lanes, options, source }
     }
 
-    /// The bits of a hit word that go into the stream: strip and ADC count, or strip and fraction.
+    /// Bits of a hit word that go into the stream: strip and ADC count, or strip and fraction.
     pub fn hit_mask(&self) -> u32 {
         if self.lanes.version == BankVersion::V4 { 0x7FF } else { 0x3FFF }
     }

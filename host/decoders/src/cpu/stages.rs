@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use ut_data::named;
 
-/// The parts that a decoding is made of.
+/// A part of the decoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Stage {
@@ -16,7 +16,7 @@ pub enum Stage {
     FindClusters,
     /// Clusters to hits, in order, in place.
     MakeHits,
-    /// Events with trouble, all of it.
+    /// Everything, for events with trouble.
     Fallback,
     /// Everything between: places, offsets, reports.
     Rest,
@@ -25,7 +25,7 @@ pub enum Stage {
 named!("stage" Stage: FindLanes "find lanes", CopyLanes "copy lanes", FindClusters "find clusters",
     MakeHits "make hits", Fallback "fallback path", Rest "rest");
 
-/// Something that is told when a stage ends.
+/// Clock that is told when a stage ends.
 pub trait Clock {
     /// Adds the time since the last call to this stage.
     fn lap(&mut self, stage: Stage);
@@ -36,29 +36,22 @@ impl Clock for () {
     fn lap(&mut self, _: Stage) {}
 }
 
-/// Time spent in each stage, over all events of a batch. Reading the clock takes some tens of nanoseconds an event
-/// and stage, which are in these times.
+/// Time spent in each stage, over all events of a batch, with the clock's own: some tens of nanoseconds an event and
+/// stage.
 #[derive(Clone, Copy, Debug)]
 pub struct StageTimes {
     times: [Duration; Stage::ALL.len()],
     last: Instant,
-    /// Events that took the fallback path.
-    pub fallback_events: usize,
 }
 
 impl StageTimes {
     pub(super) fn start() -> Self {
-        Self { times: Default::default(), last: Instant::now(), fallback_events: 0 }
+        Self { times: Default::default(), last: Instant::now() }
     }
 
     /// Time spent in one stage.
     pub const fn of(&self, stage: Stage) -> Duration {
         self.times[stage as usize]
-    }
-
-    /// All of it.
-    pub fn total(&self) -> Duration {
-        self.times.iter().sum()
     }
 }
 
@@ -67,6 +60,5 @@ impl Clock for StageTimes {
         let now = Instant::now();
         self.times[stage as usize] += now - self.last;
         self.last = now;
-        self.fallback_events += usize::from(stage == Stage::Fallback);
     }
 }

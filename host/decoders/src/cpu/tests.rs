@@ -1,7 +1,5 @@
-//! Events in which one bank is damaged, each kind by itself: what the fast path makes of it, against the reference.
-//!
-//! Small and always the same, so that a wrong comparison shows here first, and so that an interpreter such as Miri can
-//! run them.
+//! Events in which one bank is damaged, each in its own way: the fast path against the reference. Small and always the
+//! same, so that a wrong comparison shows here first, and that an interpreter such as Miri can run them.
 
 use std::num::NonZeroU32;
 
@@ -27,7 +25,7 @@ fn tables(version: BankVersion) -> DetectorTables {
     DetectorTables::synthetic(version, Grouping::YRows)
 }
 
-/// A v5 payload: six lanes of (strip, ADC).
+/// Makes a v5 payload of six lanes of (strip, ADC).
 fn v5_payload(lanes: &[Vec<(u16, u16)>; LANES_PER_BOARD]) -> Vec<u8> {
     let counts = [4, 5, 0, 0, 0, 1, 2, 3].map(|lane: usize| lanes[lane].len() as u8);
     let rows = lanes.iter().map(Vec::len).max().unwrap_or(0).div_ceil(2);
@@ -48,7 +46,7 @@ fn v4_payload(words: &[u16]) -> Vec<u8> {
     header.into_iter().chain(words.iter().flat_map(|word| word.to_le_bytes())).collect()
 }
 
-/// A bank of each of the first boards, with hits on the lanes that are connected: lanes of 0 to 11 hits.
+/// Makes a bank for each of the first boards, with 0 to 11 hits on each connected lane.
 fn good_event(tables: &DetectorTables) -> Vec<Bank> {
     let version = tables.boards().version;
     let in_use = (0u16..).zip(&tables.boards().strips_per_hybrid).filter(|&(_, &strips)| strips != 0);
@@ -72,7 +70,7 @@ fn good_event(tables: &DetectorTables) -> Vec<Bank> {
         .collect()
 }
 
-/// Rows of entries, each with `len` of `size` bytes, behind a table of where each begins.
+/// Makes rows of `size`-byte entries, behind a table of where each begins.
 fn rows(rows: &[Vec<u16>], size: usize) -> Vec<u32> {
     let (mut begins, mut bytes) = (Vec::new(), Vec::new());
     for row in rows {
@@ -84,7 +82,7 @@ fn rows(rows: &[Vec<u16>], size: usize) -> Vec<u32> {
     begins
 }
 
-/// A batch of one event, which ends with the last byte of its last bank.
+/// Makes a batch of one event, which ends with the last byte of its last bank.
 fn batch(event: &[Bank], layout: Layout) -> EventBatch {
     let n_banks = event.len() as u32;
     let (mut raw, mut offsets) = (Vec::new(), vec![0]);
@@ -138,7 +136,7 @@ fn check(tables: &DetectorTables, event: &[Bank], what: &str) -> EventReport {
     check_with(DecodeOptions::default(), tables, event, what)
 }
 
-/// Decodes an event at every level and in both layouts as the reference does. Gives the reference's report.
+/// Compares an event at every level and in both layouts with the reference, whose report it returns.
 fn check_with(options: DecodeOptions, tables: &DetectorTables, event: &[Bank], what: &str) -> EventReport {
     let mut report = EventReport::default();
     for layout in [Layout::Allen, Layout::Mep] {
@@ -166,7 +164,7 @@ fn trouble(report: &EventReport) -> Vec<(Count, u32)> {
     troubles.map(|count| (count, report.get(count))).filter(|&(_, n)| n != 0).collect()
 }
 
-/// Damages one bank after the other, and checks what is counted.
+/// Damages one bank after the other, and checks which count it gives.
 fn damaged(version: BankVersion, what: &str, counted: Option<Count>, damage: impl Fn(&mut Bank)) {
     let tables = tables(version);
     let event = good_event(&tables);
@@ -207,7 +205,6 @@ fn a_bank_that_is_skipped_or_dropped_costs_only_itself() {
     });
 }
 
-/// An event with these hits in each lane that is connected.
 fn event_of_lanes(tables: &DetectorTables, hits: &[(u16, u16)]) -> Vec<Bank> {
     let mut event = good_event(tables);
     for bank in &mut event {
@@ -244,8 +241,8 @@ fn lanes_that_are_not_sorted_are_counted_once_each() {
 fn an_unsorted_lane_hides_no_cluster_above_the_maximum_size() {
     let tables = tables(BankVersion::V5);
     let options = DecodeOptions { max_cluster_size: NonZeroU32::new(4).unwrap(), ..DecodeOptions::default() };
-    // Vectors have 4, 8 or 16 elements. In the element of the strip that makes the cluster too long, as many further on,
-    // a strip follows one that is less than four below it: the least distance in that element is not four.
+    // Vectors have 4, 8 or 16 elements. Where that many elements behind the strip that makes the cluster too long, a
+    // strip follows one that is less than four below it, the least distance in that element is not four.
     let strips =
         [100, 101, 102, 103, 104, 110, 120, 130, 140, 150, 160, 170, 180, 190, 192, 194, 200, 300, 310, 320, 202];
     let hits: Vec<_> = strips.map(|strip| (strip, 1)).into();
@@ -253,12 +250,12 @@ fn an_unsorted_lane_hides_no_cluster_above_the_maximum_size() {
     assert!(report.get(Count::OversizedClusters) > 0 && report.get(Count::UnsortedLanes) > 0);
 }
 
-/// Connected lanes from all over the detector: of both directions.
+/// Connected lanes from all over the detector, of both directions.
 fn some_lanes(tables: &DetectorTables) -> impl Iterator<Item = usize> {
     (0..tables.slots().len()).filter(|&slot| tables.slots()[slot].is_connected()).step_by(301)
 }
 
-/// A bank with hits on one lane. (The same hits on every lane would give some the same x, which the fallback path sorts.)
+/// Makes a bank with hits on one lane. (On every lane, some would have the same x, which the fallback path sorts.)
 fn bank_of_lane(slot: usize, hits: &[(u16, u16)]) -> Bank {
     let mut lanes: [Vec<_>; LANES_PER_BOARD] = Default::default();
     lanes[slot % LANES_PER_BOARD] = hits.to_vec();
@@ -302,7 +299,7 @@ fn strips_of_the_event_before_cut_no_cluster() {
     };
     let lane: Vec<(u16, u16)> = (100..200).map(|strip| (strip, 1)).collect();
     for slot in some_lanes(&tables) {
-        // What a lane that is read backwards begins with is the same in both.
+        // Both begin with the same hits when read backwards.
         let event = |n: usize| [bank_of_lane(slot, &lane[100 - n..])];
         let (long, short) = (batch(&event(100), Layout::Allen), batch(&event(30), Layout::Allen));
         let expected = decode(&mut ReferenceDecoder::new(&tables, options), &tables, short.view());

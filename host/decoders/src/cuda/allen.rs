@@ -1,6 +1,5 @@
-//! Allen's pipeline on a device: its buffers between the kernels.
-//!
-//! No kernel waits for the host: totals stay on the device, where each kernel checks them against the buffers.
+//! Allen's pipeline on a device: its buffers between the kernels. Totals stay on the device, where each kernel checks
+//! them against the buffers, so that no kernel waits for the host.
 
 use ut_kernels::allen::pipeline::{self, AllenBuffers, AllenSetup, StripBuffers};
 use ut_kernels::hit::Cluster;
@@ -18,7 +17,6 @@ use ut_data::DecodeError;
 pub(super) struct AllenWork<D: Device> {
     of_events: Buffer<D>,
     of_strips: Buffer<D>,
-    /// Room for strips, in elements.
     pub(super) strips: usize,
 }
 
@@ -48,7 +46,7 @@ impl EventPlaces {
     }
 }
 
-/// Places of clusters, keys, permutation and scratch for that many strips, and the bytes of them all.
+/// Places of clusters, keys, permutation and scratch for that many strips, and the bytes of all four.
 const fn strip_places(strips: usize) -> ([Place; 4], usize) {
     let mut places = Places { bytes: 0 };
     let clusters = places.next(strips, size_of::<Cluster>());
@@ -63,15 +61,8 @@ impl<D: Device> AllenWork<D> {
         Self { of_events: Buffer::new(), of_strips: Buffer::new(), strips: 0 }
     }
 
-    pub(super) const fn bytes(&self) -> usize {
-        self.of_events.bytes() + self.of_strips.bytes()
-    }
-
-    pub(super) fn reserve_events(&mut self, device: &mut D, plan: &Plan) -> Result<(), DecodeError> {
-        self.of_events.reserve(device, EventPlaces::of(plan).bytes)
-    }
-
-    pub(super) fn reserve_strips(&mut self, device: &mut D, strips: usize) -> Result<(), DecodeError> {
+    pub(super) fn reserve(&mut self, device: &mut D, plan: &Plan, strips: usize) -> Result<(), DecodeError> {
+        self.of_events.reserve(device, EventPlaces::of(plan).bytes)?;
         if strips > self.strips {
             self.strips = 0;
             self.of_strips.reserve(device, strip_places(strips).1)?;
@@ -80,12 +71,12 @@ impl<D: Device> AllenWork<D> {
         Ok(())
     }
 
-    /// Address of the number of strips of the batch, once the kernels have run.
+    /// Address of the batch's number of strips, valid once the kernels have run.
     pub(super) fn strips_found(&self, plan: &Plan) -> u64 {
         self.of_events.address() + (EventPlaces::of(plan).strip_offsets.at + plan.counters as usize * WORD) as u64
     }
 
-    /// All kernels, without waiting for any.
+    /// Launches all kernels, without waiting for any.
     ///
     /// # Safety
     /// - `batch` can be read by the device, for as many elements as it says, until the stream has done this.
@@ -126,9 +117,8 @@ impl<D: Device> AllenWork<D> {
             shapes: plan.allen_shapes(),
         };
         // SAFETY: until the stream is done,
-        // - the views are of `batch`, which the device can read, and of buffers that are reserved for the plan:
-        // required
-        //   of the caller; tables and work lie in buffers of this decoder, which are as long as their views;
+        // - `batch` can be read, and the buffers are reserved for the plan: required of the caller; tables and work lie
+        //   in buffers of this decoder, as long as their views;
         // - the shapes are the plan's, for these kernels.
         let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, &variant, count_variant) };
         let (batch, tables) = (batch.view(setup.tables.host.version), setup.tables.view());

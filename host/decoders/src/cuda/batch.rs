@@ -1,4 +1,4 @@
-//! Batches on the device, and on the way to it.
+//! Batches in device memory and in pinned memory, and the layout of a batch in one piece of either.
 
 use std::sync::Arc;
 
@@ -12,43 +12,33 @@ use crate::plan::{first_event_word, version_word};
 use ut_data::DecodeError;
 use ut_data::input::{BatchView, EventMeta, Layout};
 
-/// A batch in device memory. By default there is no event.
+/// A [`BatchView`] in device memory; no event by default. Arrays of words are an address, a multiple of 4, and a
+/// number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "as in `BatchView`")]
 pub struct DeviceBatch {
-    /// Allen or MEP layout.
     pub layout: Layout,
-    /// Number of events, from `first_event` on.
     pub n_events: usize,
-    /// See [`BatchView::first_event`].
     pub first_event: usize,
-    /// Address of [`BatchView::selected`], a multiple of 4, and its number of words. Only the device sees which events it
-    /// names: one that the batch does not have is left out, and said when the batch is done.
+    /// The device leaves out an event that the batch does not have, and reports it when the batch is done.
     pub selected: Option<(u64, usize)>,
-    /// Address of [`BatchView::raw`], of any alignment, and its number of bytes.
+    /// An address of any alignment, and a number of bytes.
     pub raw: (u64, usize),
-    /// Address of [`BatchView::offsets`], a multiple of 4, and its number of words.
     pub offsets: (u64, usize),
-    /// The same of [`BatchView::sizes`].
     pub sizes: (u64, usize),
-    /// The same of [`BatchView::types`].
     pub types: (u64, usize),
-    /// The same of [`BatchView::versions`].
     pub versions: Option<(u64, usize)>,
-    /// See [`BatchView::version`]; known on the host.
     pub version: Option<u8>,
 }
 
 impl DeviceBatch {
-    /// For kernels, with the tables' version where the batch says none.
+    /// Makes the view for kernels; `version` is that of the tables, for a batch that says none.
     pub(super) fn view(&self, version: BankVersion) -> Batch<'static> {
-        // SAFETY:
-        // - The host never follows the address. Kernels do: only unsafe calls launch them, which ask that the device can
-        //   read that many words there, at a multiple of 4.
+        // SAFETY: the host never follows the address; kernels do, launched by unsafe calls that ask for the words
+        // there.
         let words = |(address, len): (u64, usize)| unsafe { Global::new(address as usize as *const u32, len as u32) };
         Batch {
-            // SAFETY:
-            // - The host never follows the address. Kernels do: only unsafe calls launch them, which ask that the device
-            //   can read that many bytes there.
+            // SAFETY: the host never follows the address; kernels do, launched by unsafe calls that ask for the bytes.
             raw: unsafe { Global::new(self.raw.0 as usize as *const u8, self.raw.1 as u32) },
             offsets: words(self.offsets),
             sizes: words(self.sizes),
@@ -66,11 +56,11 @@ impl DeviceBatch {
     }
 }
 
-/// Offsets of the parts of a batch in one piece of memory, so that one copy takes them all: offsets,
-/// sizes, types, versions and selected events, then the raw bytes.
+/// Offsets of a batch's parts in one piece of memory, so that one copy takes them all: offsets, sizes, types, versions
+/// and selected events, then the raw bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packing {
-    /// Without addresses.
+    /// Batch without addresses.
     batch: DeviceBatch,
     words: [(usize, usize); 5],
     raw: usize,
@@ -127,7 +117,7 @@ impl Packing {
     }
 }
 
-/// A batch in pinned memory of the host, from where the device takes it without a copy by the CPU.
+/// A batch in pinned memory of the host; the device takes it without a copy by the CPU.
 pub struct PinnedBatch<D: Device> {
     pub(super) memory: HostBuffer<D>,
     pub(super) packing: Packing,
@@ -146,18 +136,13 @@ impl<D: Device> PinnedBatch<D> {
         Ok(Self { memory, packing, meta: batch.meta_of_results() })
     }
 
-    /// Events.
-    pub const fn n_events(&self) -> usize {
-        self.packing.batch.n_events
-    }
-
     /// Bytes that go to the device.
     pub const fn bytes(&self) -> usize {
         self.packing.bytes
     }
 }
 
-/// A batch that lies on the device, for good.
+/// A batch that stays on the device.
 pub struct ResidentBatch<D: Device> {
     pub(super) memory: Buffer<D>,
     pub(super) batch: DeviceBatch,
@@ -165,26 +150,16 @@ pub struct ResidentBatch<D: Device> {
 }
 
 impl<D: Device> ResidentBatch<D> {
-    /// Returns the batch's address on the device, valid as long as this lives.
+    /// Returns the batch's addresses on the device, valid as long as this lives.
     pub const fn batch(&self) -> DeviceBatch {
         self.batch
-    }
-
-    /// Events.
-    pub const fn n_events(&self) -> usize {
-        self.batch.n_events
-    }
-
-    /// Bytes that it takes on the device.
-    pub const fn bytes(&self) -> usize {
-        self.memory.bytes()
     }
 }
 
 /// Place of a batch before it is decoded.
 pub enum Source<'a, D: Device> {
-    /// In the host's memory: the CPU copies it to pinned memory, piece by piece, and the device takes each piece while
-    /// the next one is copied.
+    /// In the host's memory. The CPU copies it to pinned memory in pieces; the device takes each while the next is
+    /// copied.
     Host(BatchView<'a>),
     /// In pinned memory.
     Pinned(Arc<PinnedBatch<D>>),

@@ -5,7 +5,7 @@ use simt::{Global, GlobalMut, Plain};
 use super::device::Device;
 use ut_data::DecodeError;
 
-/// Alignment of what lies in one piece of memory, bytes: a line of the device's cache.
+/// Alignment of each array in a piece of memory, bytes: a line of the device's cache.
 pub(super) const LINE: usize = 128;
 
 pub(super) struct Buffer<D: Device> {
@@ -18,11 +18,11 @@ impl<D: Device> Buffer<D> {
         Self { memory: None, bytes: 0 }
     }
 
-    /// Makes it hold at least `bytes` bytes; what it held is lost when it grows. Nothing on the device uses it any more.
+    /// Makes room for `bytes` bytes; growing loses the contents. Nothing in flight uses them.
     pub(super) fn reserve(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
         let bytes = bytes.max(1).next_multiple_of(256);
         if bytes > self.bytes {
-            // First given back: there may be no room for both.
+            // Freed first: there may be no room for both.
             self.memory = None;
             self.bytes = 0;
             self.memory = Some(device.allocate(bytes)?);
@@ -44,13 +44,12 @@ impl<D: Device> Buffer<D> {
         self.memory.as_ref().map_or(0, D::address)
     }
 
-    /// `len` elements from byte `at` on, for kernels; the host never follows it.
+    /// `len` elements from byte `at` on, for kernels.
     pub(super) fn view<T: Plain>(&self, at: usize, len: usize) -> Global<'static, T> {
         assert!(at + len * size_of::<T>() <= self.bytes);
         // SAFETY:
-        // - The elements are in this buffer, checked above, and aligned: buffers are aligned to 256 bytes, and `at` is a
-        //   multiple of a word or of a line.
-        // - The host never follows the address. Kernels do, launched by an unsafe call that asks for the buffer to live.
+        // - The elements are in this buffer, checked above; it is aligned to 256 bytes, `at` to a word or line.
+        // - The host never follows the address. Kernels do, launched by an unsafe call that asks the buffer to live.
         unsafe { Global::new((self.address() as usize + at) as *const T, len as u32) }
     }
 
@@ -58,29 +57,27 @@ impl<D: Device> Buffer<D> {
     pub(super) fn view_mut<T: Plain>(&self, at: usize, len: usize) -> GlobalMut<'static, T> {
         assert!(at + len * size_of::<T>() <= self.bytes);
         // SAFETY:
-        // - The elements are in this buffer, checked above, and aligned: buffers are aligned to 256 bytes, and `at` is a
-        //   multiple of a word or of a line.
-        // - The host never follows the address. Kernels do, launched by an unsafe call that asks for the buffer to live and
-        //   for no other use of it meanwhile.
+        // - The elements are in this buffer, checked above; it is aligned to 256 bytes, `at` to a word or line.
+        // - The host never follows the address. Kernels do, launched by an unsafe call that asks the buffer to live,
+        //   and not to be used otherwise meanwhile.
         unsafe { GlobalMut::new((self.address() as usize + at) as *mut T, len as u32) }
     }
 }
 
-/// An array in a piece of memory: bytes from its begin, and elements.
+/// An array in a piece of memory: its first byte and number of elements.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Place {
     pub(super) at: usize,
     pub(super) len: usize,
 }
 
-/// Lays arrays one behind the other in a piece of memory, each from a line on.
+/// Lays out arrays behind each other in a piece of memory, each from a line on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places {
     pub(super) bytes: usize,
 }
 
 impl Places {
-    /// The place of an array of `len` elements of `size` bytes.
     pub(super) const fn next(&mut self, len: usize, size: usize) -> Place {
         let place = Place { at: self.bytes, len };
         self.bytes += (len * size).next_multiple_of(LINE);
@@ -88,7 +85,6 @@ impl Places {
     }
 }
 
-/// Pinned memory of the host.
 pub(super) struct HostBuffer<D: Device> {
     memory: Option<D::Host>,
     bytes: usize,
@@ -99,7 +95,6 @@ impl<D: Device> HostBuffer<D> {
         Self { memory: None, bytes: 0 }
     }
 
-    /// Reserves as [`Buffer::reserve`] does.
     pub(super) fn reserve(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
         let bytes = bytes.max(1).next_multiple_of(4096);
         if bytes > self.bytes {
@@ -127,8 +122,7 @@ impl<D: Device> HostBuffer<D> {
         assert!(at + data.len() <= self.bytes);
         // SAFETY:
         // - `Device::allocate_host` gave at least `bytes` bytes at `start`, and the range is in them, checked above.
-        // - They are this buffer's alone, which is borrowed mutably, so that `data` is elsewhere; the device leaves them
-        //   alone, as the caller says.
+        // - They are borrowed mutably, so that `data` is elsewhere; the device leaves them alone, as the caller says.
         unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.start().add(at), data.len()) };
     }
 
@@ -138,12 +132,11 @@ impl<D: Device> HostBuffer<D> {
     /// - No copy writes these bytes as long as the slice lives.
     ///
     /// # Panics
-    /// When they are beyond the end, or `at` is not a multiple of their alignment.
+    /// If they are beyond the end, or `at` is not a multiple of their alignment.
     pub(super) unsafe fn slice<T: bytemuck::AnyBitPattern>(&self, at: usize, len: usize) -> &[T] {
         assert!(at + len * size_of::<T>() <= self.bytes && at.is_multiple_of(align_of::<T>()));
         // SAFETY:
-        // - `Device::allocate_host` gave at least `bytes` initialised bytes at `start`, aligned to 256; the elements are in
-        //   them and aligned, checked above, and may have any bits.
+        // - `Device::allocate_host` initialised `bytes` bytes, aligned to 256; the elements are in them, checked above.
         // - The device leaves them alone, as the caller says; the host writes them only by `&mut self`.
         unsafe { std::slice::from_raw_parts(self.start().add(at).cast(), len) }
     }

@@ -1,9 +1,8 @@
-//! For programs that hold their device memory with `cust`: its pointers into [`DeviceBatch`], and those of
-//! [`DeviceHits`] as its pointers.
+//! Programs that hold device memory with `cust`: its pointers into [`DeviceBatch`], and [`DeviceHits`] as its pointers.
 //!
-//! Both libraries use the device's primary context, so that an address of the one is an address of the other. They do not
-//! know each other's streams: synchronise the one that wrote the batch before the batch is submitted. A hit array is
-//! complete when the batch was collected.
+//! Both libraries use the device's primary context, so that addresses are common. They do not know each other's
+//! streams: synchronise the one that wrote the batch before you submit it. A hit array is complete once the batch was
+//! collected.
 
 use ::cust::memory::{DevicePointer, DeviceSlice};
 
@@ -12,8 +11,8 @@ use super::output::DeviceHits;
 use ut_data::input::Layout;
 
 impl DeviceBatch {
-    /// A batch in memory of `cust`; the slices are those of [`BatchView`](ut_data::BatchView). To decode it is unsafe, since
-    /// they must outlive that.
+    /// A batch in memory of `cust`; the slices are those of [`BatchView`](ut_data::BatchView), and must outlive its
+    /// decoding, which is unsafe for that reason.
     pub fn of_cust(
         layout: Layout,
         n_events: usize,
@@ -36,8 +35,8 @@ impl DeviceBatch {
 }
 
 impl DeviceHits {
-    /// The arrays `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy` and `weight`, mm but for the last two, and the
-    /// ids: `len` elements each.
+    /// The arrays `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy` and `weight`, mm but for the last two, and
+    /// the ids: `len` elements each.
     pub fn to_cust(&self) -> ([DevicePointer<f32>; 6], DevicePointer<u32>) {
         let array = |i: usize| self.address + (i * self.stride * size_of::<u32>()) as u64;
         let floats = std::array::from_fn(|i| DevicePointer::from_raw(array(i)));

@@ -1,9 +1,7 @@
-//! The decoder: tables on the device, some streams, and batches that are put on them and collected.
+//! The decoder: tables on the device, several streams, and batches that are submitted to them and collected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-use ut_kernels::fused::look_back::LIMIT;
 
 use super::batch::{DeviceBatch, Packing, PinnedBatch, ResidentBatch, Source};
 use super::device::{Device, TransferBytes};
@@ -19,38 +17,23 @@ use ut_data::detector::{BankVersion, DetectorTables};
 use ut_data::input::BatchView;
 use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits};
 
-/// Memory that is reserved before the first batch. It grows when a batch needs more.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Capacity {
-    /// Events of a batch.
-    pub events: usize,
-    /// Bytes of a batch's `raw`, less than 4 GiB.
-    pub bytes: usize,
-    /// Strips, and so hits, of a batch: less than 2³⁰.
-    pub hits: usize,
-}
-
 /// Settings of a decoder on a device; none changes a result.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct CudaConfig {
     /// GPU of [`CudaDecoder::new`](super::CudaDecoder::new), numbered from 0.
     pub ordinal: usize,
-    /// Block shapes and other launch parameters, limit of registers, carve-out and graphs among them.
+    /// Block shapes and other launch parameters, limit of registers and carve-out among them.
     pub launch: Parameters,
     /// Batches that can be in flight; at least 1.
     pub streams: usize,
-    /// Memory reserved at once, for each stream.
-    pub capacity: Capacity,
-    /// Kernels that decode.
     pub pipeline: Pipeline,
-    /// A variant of [`Unit::LADDER`](crate::ptx::Unit::LADDER) in place of Allen's pipeline: for v5 in Allen
-    /// layout.
+    /// A variant of [`Unit::LADDER`](crate::ptx::Unit::LADDER) in place of Allen's pipeline, for v5 in Allen layout.
     pub rung: Option<String>,
-    /// Steps of the fused pipeline's design that are used.
     pub step: FusedStep,
 }
 
-/// Three: while one batch is copied in, one is decoded, and one is copied out.
+/// Three: one batch is copied in, one is decoded, one is copied out.
 pub const DEFAULT_STREAMS: usize = 3;
 
 impl Default for CudaConfig {
@@ -59,7 +42,6 @@ impl Default for CudaConfig {
             ordinal: 0,
             launch: Parameters::default(),
             streams: DEFAULT_STREAMS,
-            capacity: Capacity::default(),
             pipeline: Pipeline::default(),
             rung: None,
             step: FusedStep::default(),
@@ -74,8 +56,8 @@ impl CudaConfig {
     }
 }
 
-/// A batch that was submitted, and is to be collected with the decoder that it was submitted to: once, in any order, on any
-/// thread. A ticket that is dropped leaves its stream occupied until [`DeviceDecoder::discard_all`].
+/// A submitted batch, to be collected once with the decoder that took it, in any order, on any thread. A dropped ticket
+/// leaves its stream occupied until [`DeviceDecoder::discard_all`].
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a batch that is not collected keeps its stream"]
 pub struct Ticket {
@@ -85,13 +67,12 @@ pub struct Ticket {
     readback: Readback,
 }
 
-/// Numbers of decoders: the next one's.
 static NEXT_DECODER: AtomicU64 = AtomicU64::new(0);
 
 /// Decodes on a device.
 ///
-/// [`decode`](Decoder::decode) is one batch at a time. To keep the device busy, submit the next batches before the first one
-/// is collected; as many can be in flight as there are streams. [`decode_all`](Self::decode_all) does it like this:
+/// [`decode`](Decoder::decode) takes one batch at a time. To keep the device busy, submit the next batches before the
+/// first is collected; each stream holds one. [`decode_all`](Self::decode_all) does it like this:
 ///
 /// ```no_run
 /// # use ut_data::{EventBatch, DecodeError};
@@ -115,18 +96,18 @@ pub struct DeviceDecoder<D: Device> {
     id: u64,
     pub(super) name: &'static str,
     pub(super) device: D,
-    /// Shared with no one but the batches that a dropped decoder could not wait for.
+    /// Shared only with batches that a dropped decoder could not wait for.
     pub(super) setup: Arc<Setup<D>>,
     pub(super) streams: Vec<BatchStream<D>>,
     serial: u64,
-    /// Bytes that were moved without a stream of their own: tables, and batches that stay.
+    /// Bytes that were moved outside a stream's batches: tables, and batches that stay.
     moved: TransferBytes,
 }
 
 impl<D: Device> Drop for DeviceDecoder<D> {
     fn drop(&mut self) {
-        // Batches that were not collected: their buffers must not go before they are done. There is no caller to be told
-        // of a failure; where it is not known that they are done, what they use is never given back.
+        // The buffers of batches that were not collected must outlive them: what cannot be waited for is never freed.
+        // There is no caller to be told of a failure.
         if self.discard_all().is_err() {
             std::mem::forget((std::mem::take(&mut self.streams), Arc::clone(&self.setup)));
         }
@@ -134,7 +115,7 @@ impl<D: Device> Drop for DeviceDecoder<D> {
 }
 
 impl<D: Device> DeviceDecoder<D> {
-    /// A decoder on `device`, called `name`.
+    /// Creates a decoder called `name` on `device`.
     pub fn on(
         name: &'static str,
         mut device: D,
@@ -144,10 +125,10 @@ impl<D: Device> DeviceDecoder<D> {
     ) -> Result<Self, DecodeError> {
         device.begin()?;
         let streams = (0..config.streams.max(1)).map(|_| device.stream()).collect::<Result<_, _>>()?;
-        Self::on_own(name, device, streams, tables, options, config)
+        Self::with_streams(name, device, streams, tables, options, config)
     }
 
-    /// Creates a decoder as [`on`](Self::on) does, with these streams of the caller.
+    /// Creates a decoder on streams of the device.
     pub(super) fn with_streams(
         name: &'static str,
         mut device: D,
@@ -156,22 +137,7 @@ impl<D: Device> DeviceDecoder<D> {
         options: DecodeOptions,
         config: CudaConfig,
     ) -> Result<Self, DecodeError> {
-        device.begin()?;
-        // One of another device is an error here.
-        streams.iter().try_for_each(|stream| device.synchronize(stream))?;
-        Self::on_own(name, device, streams, tables, options, config)
-    }
-
-    /// Creates a decoder as [`on`](Self::on) does, with these streams of the device.
-    fn on_own(
-        name: &'static str,
-        mut device: D,
-        streams: Vec<D::Stream>,
-        tables: &DetectorTables,
-        options: DecodeOptions,
-        config: CudaConfig,
-    ) -> Result<Self, DecodeError> {
-        let CudaConfig { launch, capacity, pipeline, rung, step, .. } = config;
+        let CudaConfig { launch, pipeline, rung, step, .. } = config;
         let failure = |message| DecodeError::Device { backend: name, message };
         launch.validate().map_err(|error| failure(error.to_string()))?;
         if rung.is_some() && tables.boards().version != BankVersion::V5 {
@@ -182,10 +148,6 @@ impl<D: Device> DeviceDecoder<D> {
             _ => None,
         };
         let tables = DeviceTables::new(name, tables)?;
-        tables.check_size(name, capacity.events, capacity.bytes, 0)?;
-        if capacity.hits > LIMIT as usize {
-            return Err(failure(format!("a batch cannot have {} hits: {LIMIT} are the most", capacity.hits)));
-        }
         device.begin()?;
         if streams.is_empty() {
             return Err(failure("a decoder needs a stream".to_owned()));
@@ -201,29 +163,20 @@ impl<D: Device> DeviceDecoder<D> {
             rung,
         });
         let id = NEXT_DECODER.fetch_add(1, Ordering::Relaxed);
-        let mut decoder = Self { id, name, device, setup, streams, serial: 0, moved };
-        if capacity != Capacity::default() {
-            let plan = Plan::new(&decoder.setup.tables.host, launch, capacity.events.max(1));
-            for stream in &mut decoder.streams {
-                stream.reserve(&mut decoder.device, &plan, capacity.hits)?;
-                stream.reserve_input(&mut decoder.device, capacity.bytes)?;
-            }
-        }
-        Ok(decoder)
+        Ok(Self { id, name, device, setup, streams, serial: 0, moved })
     }
 
-    /// The device. It cannot be changed or exchanged: kernels and buffers in flight are in its memory.
+    /// The device. It is only lent: kernels and buffers in flight are in its memory.
     pub const fn device(&self) -> &D {
         &self.device
     }
 
-    /// Batches that can be in flight.
+    /// Number of batches that can be in flight.
     pub const fn streams(&self) -> usize {
         self.streams.len()
     }
 
-    /// Returns the bytes that went over the link between host and device since the decoder was made: batches, results,
-    /// tables.
+    /// Bytes that went over the link since the decoder was made: batches, results, tables.
     pub fn moved(&self) -> TransferBytes {
         self.streams.iter().map(BatchStream::moved).fold(self.moved, |sum, moved| TransferBytes {
             to_device: sum.to_device + moved.to_device,
@@ -231,21 +184,10 @@ impl<D: Device> DeviceDecoder<D> {
         })
     }
 
-    /// Bytes of device memory that the decoder holds: tables, and the buffers of all streams.
-    pub fn device_bytes(&self) -> usize {
-        self.setup.tables.bytes() + self.streams.iter().map(BatchStream::device_bytes).sum::<usize>()
-    }
-
-    /// Bytes of pinned host memory that the decoder holds.
-    pub fn pinned_bytes(&self) -> usize {
-        self.streams.iter().map(BatchStream::pinned_bytes).sum()
-    }
-
     fn tables(&self) -> &DeviceTables {
         &self.setup.tables.host
     }
 
-    /// With the fused pipeline.
     fn rank_tables(&self) -> Option<&RankTables> {
         self.setup.tables.ranks.as_ref()
     }
@@ -254,7 +196,7 @@ impl<D: Device> DeviceDecoder<D> {
         DecodeError::Device { backend: self.name, message: message.to_owned() }
     }
 
-    /// The launches of a batch, if it has an event at all.
+    /// Plans the launches of a batch; `None` if it has no event.
     fn plan(&self, n_events: usize, raw_bytes: usize, most_words: usize) -> Result<Option<Plan>, DecodeError> {
         self.tables().check_size(self.name, n_events, raw_bytes, most_words)?;
         Ok((n_events > 0).then(|| Plan::new(self.tables(), self.setup.params, n_events)))
@@ -275,14 +217,14 @@ impl<D: Device> DeviceDecoder<D> {
         self.plan(batch.n_events, batch.raw.1, batch.most_words())
     }
 
-    /// A copy of a batch in pinned memory, to be submitted as often as one likes.
+    /// Copies a batch to pinned memory, to be submitted any number of times.
     pub fn pin(&mut self, batch: BatchView<'_>) -> Result<Arc<PinnedBatch<D>>, DecodeError> {
         self.plan_of(&batch)?;
         self.device.begin()?;
         Ok(Arc::new(PinnedBatch::new(&mut self.device, &batch)?))
     }
 
-    /// A copy of a batch on the device, to be submitted as often as one likes. Returns when it is there.
+    /// Copies a batch to the device, to be submitted any number of times, and waits for the copy.
     pub fn upload(&mut self, batch: BatchView<'_>) -> Result<Arc<ResidentBatch<D>>, DecodeError> {
         self.plan_of(&batch)?;
         self.device.begin()?;
@@ -292,7 +234,7 @@ impl<D: Device> DeviceDecoder<D> {
         Ok(Arc::new(ResidentBatch { memory, batch: batch_there, meta: batch.meta_of_results() }))
     }
 
-    /// A stream with nothing in flight, and a ticket for it.
+    /// Finds a stream with nothing in flight, and makes a ticket for it.
     fn free(&mut self, readback: Readback) -> Result<Ticket, DecodeError> {
         let stream = self.streams.iter().position(BatchStream::is_free);
         let stream = stream.ok_or_else(|| self.failure("all streams have a batch: collect one before the next"))?;
@@ -300,7 +242,7 @@ impl<D: Device> DeviceDecoder<D> {
         Ok(Ticket { decoder: self.id, stream, serial: self.serial, readback })
     }
 
-    /// Refuses a batch in memory that this device cannot reach: a kernel that reads there would lose the whole context.
+    /// Refuses a batch in memory that this device cannot reach: reading there would break the context.
     pub(super) fn check_owner(&self, batch: &ResidentBatch<D>) -> Result<(), DecodeError> {
         if batch.memory.is_of(&self.device) {
             return Ok(());
@@ -308,14 +250,13 @@ impl<D: Device> DeviceDecoder<D> {
         Err(self.failure("the batch lies in the memory of another device: upload it with a decoder of this one"))
     }
 
-    /// Begins to decode a batch: [`BatchView`], `&Arc<PinnedBatch>` or `&Arc<ResidentBatch>`. Returns as soon as all is
-    /// put on a stream; the host's batch is free again then. A pinned batch may be of any decoder, a resident one of any
-    /// decoder of the same device.
+    /// Begins to decode a batch: [`BatchView`], `&Arc<PinnedBatch>` of any decoder or `&Arc<ResidentBatch>` of any
+    /// decoder of the device. Returns once everything is on a stream; the host's batch is free again then.
     pub fn submit<'a>(&mut self, batch: impl Into<Source<'a, D>>, readback: Readback) -> Result<Ticket, DecodeError> {
         let source = batch.into();
         let plan = match &source {
             Source::Host(view) => self.plan_of(view)?,
-            // Its bytes and words were counted when it was made.
+            // Its size was checked when it was made.
             Source::Pinned(pinned) => self.plan_at(&pinned.packing.at(0))?,
             Source::Resident(resident) => {
                 self.check_owner(resident)?;
@@ -333,8 +274,7 @@ impl<D: Device> DeviceDecoder<D> {
     ///
     /// # Safety
     /// Until the batch is collected or discarded, or the decoder is dropped:
-    /// - The addresses of `batch` are of memory that this decoder's device can read, for as many elements as it says; those
-    ///   of words are multiples of 4.
+    /// - The device can read `batch` at its addresses, words at multiples of 4, for as many elements as it says.
     /// - Nothing is written there, on the device or from the host.
     pub unsafe fn submit_resident(&mut self, batch: &DeviceBatch, readback: Readback) -> Result<Ticket, DecodeError> {
         let plan = self.plan_at(batch)?;
@@ -342,8 +282,7 @@ impl<D: Device> DeviceDecoder<D> {
         self.device.begin()?;
         let stream = &mut self.streams[ticket.stream];
         let request = Request { serial: ticket.serial, plan, readback };
-        // SAFETY: the device can read the batch until it is collected, discarded or dropped with the decoder, as the caller
-        // says; a stream waits for its batch in each of these.
+        // SAFETY: required of the caller, until the batch is collected, discarded or dropped; each waits for it.
         unsafe { stream.submit_resident(&mut self.device, &self.setup, *batch, request) }?;
         Ok(ticket)
     }
@@ -362,11 +301,11 @@ impl<D: Device> DeviceDecoder<D> {
         Ok((&self.streams[stream], readback))
     }
 
-    /// Waits for all batches in flight and forgets them, so that streams are free whose tickets were lost. Tickets that are
-    /// still there are refused from now on.
+    /// Waits for all batches in flight and forgets them, which frees streams whose tickets were lost. Remaining tickets
+    /// are refused from now on.
     ///
     /// # Errors
-    /// What went wrong with one of them. A stream that cannot be waited for takes no batch until it can.
+    /// The first error of a batch. A stream that cannot be waited for takes no batch until it can.
     pub fn discard_all(&mut self) -> Result<(), DecodeError> {
         let begun = self.device.begin();
         let settled = self.streams.iter_mut().map(|stream| stream.settle(&mut self.device));
@@ -376,7 +315,7 @@ impl<D: Device> DeviceDecoder<D> {
     /// Waits for a batch that was submitted with [`Readback::Hits`]; its hits lie in pinned memory.
     ///
     /// # Errors
-    /// What went wrong with the batch. Its stream is free again, and takes the next batch once it can be waited for.
+    /// If the batch failed. Its stream takes the next batch once it can be waited for.
     pub fn collect(&mut self, ticket: Ticket) -> Result<HostHits<'_>, DecodeError> {
         let (name, n_groups) = (self.name, self.tables().n_groups as usize);
         match self.finish(ticket)? {
@@ -388,8 +327,8 @@ impl<D: Device> DeviceDecoder<D> {
         }
     }
 
-    /// Waits for a batch; its hits lie on the device, whether or not they were brought to the host, until the next batch
-    /// is submitted or the decoder is dropped.
+    /// Waits for a batch. Its hits lie on the device, also if they were copied to the host, until the next batch is
+    /// submitted or the decoder is dropped.
     pub fn collect_resident(&mut self, ticket: Ticket) -> Result<DeviceHits, DecodeError> {
         Ok(self.finish(ticket)?.0.on_device())
     }
@@ -401,7 +340,7 @@ impl<D: Device> Decoder for DeviceDecoder<D> {
     }
 
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
-        // What cannot be taken is refused before it is worked for.
+        // Refused before any work is done.
         hits.begin(batch.n_events, self.tables().n_groups as usize)?;
         let ticket = self.submit(batch, Readback::Hits)?;
         self.collect(ticket)?.copy_to(hits, report)

@@ -1,4 +1,4 @@
-//! Device that the decoder drives. It is a trait so that the decoder is tested without a GPU, on an interpreter of the
+//! The device that the decoder drives: a trait, so that the decoder is tested without a GPU, on an interpreter of the
 //! committed PTX.
 
 use std::ffi::c_void;
@@ -20,33 +20,33 @@ pub struct Argument<'a> {
 }
 
 impl<'a> Argument<'a> {
-    /// This value.
+    /// Refers to a value, which is copied at the launch.
     pub const fn of<T: Copy>(value: &'a T) -> Self {
         Self { pointer: std::ptr::from_ref(value).cast(), size: size_of::<T>(), value: PhantomData }
     }
 
-    /// Returns the address of the value, which lives as long as `'a`.
+    /// Address of the value.
     pub const fn pointer(&self) -> *const c_void {
         self.pointer
     }
 
-    /// Returns the size in bytes, padding included.
+    /// Size in bytes, padding included.
     pub const fn size(&self) -> usize {
         self.size
     }
 }
 
-/// Rows of a copy: `n` of `width` bytes each, which begin `host` bytes apart in the host's memory and `device` bytes
-/// apart in the device's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Rows of a copy: `n` of `width` bytes each, `host` bytes apart in the host's memory and `device` bytes in the
+/// device's.
+#[derive(Clone, Copy, Debug)]
 pub struct Rows {
-    /// Number of elements.
+    /// Number of rows.
     pub n: usize,
-    /// Bytes of each.
+    /// Bytes of a row.
     pub width: usize,
-    /// From one to the next in the host's memory; at least `width`.
+    /// Bytes from row to row in the host's memory; at least `width`.
     pub host: usize,
-    /// From one to the next in the device's memory; at least `width`.
+    /// Bytes from row to row in the device's memory; at least `width`.
     pub device: usize,
 }
 
@@ -56,7 +56,7 @@ impl Rows {
         Self { n: 1, width: bytes, host: bytes, device: bytes }
     }
 
-    /// All bytes.
+    /// Bytes of all rows.
     pub const fn bytes(self) -> usize {
         self.n * self.width
     }
@@ -64,68 +64,63 @@ impl Rows {
 
 /// Bytes over the link between host and device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct TransferBytes {
-    /// To the device.
     pub to_device: u64,
-    /// From the device.
     pub from_device: u64,
 }
 
-/// A device with memory of its own. What is put on one of its streams is done in order; different streams are not ordered
-/// but by [`wait`](Self::wait).
+/// A device with memory of its own. Work on one stream is done in order; different streams are ordered by
+/// [`wait`](Self::wait) alone.
 ///
 /// # Safety
-/// The decoder copies through the addresses that an implementation gives, and gives memory back when a stream is done: never,
-/// if the stream cannot be waited for. So, whatever safe code does with it:
+/// The decoder copies through the addresses that an implementation gives. It frees memory when a stream is done: never,
+/// if the stream cannot be waited for. So, whatever safe code does:
 ///
 /// - [`allocate`](Self::allocate) gives at least as many bytes as were asked for, aligned to 256, at
 ///   [`address`](Self::address). They stay there until the `Memory` is dropped, and overlap no other `Memory`.
-/// - [`allocate_host`](Self::allocate_host) gives at least as many bytes as were asked for, aligned to 256 and initialised,
-///   at [`start`](Self::start). They stay there until the `Host` is dropped; the implementation reads and writes them only
-///   where a call puts that on a stream. Every device of the type can copy from and to them.
-/// - When [`synchronize`](Self::synchronize) returns `Ok`, nothing that was put on the stream before reads or writes memory any
-///   more.
+/// - [`allocate_host`](Self::allocate_host) gives at least as many bytes as were asked for, aligned to 256 and
+///   initialised, at [`start`](Self::start). They stay there until the `Host` is dropped; the implementation reads and
+///   writes them only for calls on a stream. Every device of the type can copy from and to them.
+/// - When [`synchronize`](Self::synchronize) returns `Ok`, nothing put on the stream before uses memory any more.
 /// - Safe calls with a stream of another device are errors.
 /// - [`owns`](Self::owns) is true only of memory that kernels and copies on this device's streams can reach.
-/// - What [`submit_capturable`](Self::submit_capturable) puts on the stream is what `work` puts there, once.
 pub unsafe trait Device: Send {
-    /// A piece of its memory, given back when dropped.
+    /// Device memory, freed when dropped.
     type Memory: Send + Sync;
-    /// A piece of the host's memory that the device can reach, given back when dropped. The host reads it as fast as any
-    /// other.
+    /// Host memory that the device can reach, freed when dropped. The host reads it as fast as any other.
     type Host: Send + Sync;
-    /// A stream.
+    /// Queue of work.
     type Stream: Send;
-    /// A place in a stream, with the time when it was passed.
+    /// Point in a stream, with the time when it was passed.
     type Event: Send;
 
     /// Prepares for calls from this thread.
     fn begin(&mut self) -> Result<(), DecodeError>;
 
-    /// A new stream.
+    /// Creates a stream.
     fn stream(&mut self) -> Result<Self::Stream, DecodeError>;
 
-    /// Some memory; what it holds is undefined. `bytes` is at least 1.
+    /// Allocates device memory, uninitialised. `bytes` is at least 1.
     fn allocate(&mut self, bytes: usize) -> Result<Self::Memory, DecodeError>;
 
-    /// Some of the host's memory; what it holds is some bytes. `bytes` is at least 1.
+    /// Allocates host memory, initialised to some bytes. `bytes` is at least 1.
     fn allocate_host(&mut self, bytes: usize) -> Result<Self::Host, DecodeError>;
 
-    /// Returns the address on the device.
+    /// Address on the device.
     fn address(memory: &Self::Memory) -> u64;
 
-    /// Returns the address in the host's memory.
+    /// Address in the host's memory.
     fn start(host: &Self::Host) -> *mut u8;
 
-    /// Returns true if this device can use that memory: it may be of another GPU.
+    /// Returns true if this device can use the memory, which may be another GPU's.
     fn owns(&self, memory: &Self::Memory) -> bool;
 
     /// Copies `bytes` bytes to the device.
     ///
     /// # Safety
     /// - `stream` is this device's.
-    /// - `from` is the start of that many bytes of one [`Host`](Self::Host), which lives and which no one writes until the
-    ///   stream has done this.
+    /// - `from` begins that many bytes of one [`Host`](Self::Host), which lives and is not written until this is done.
     /// - `to` has room for them, in memory that this device [`owns`](Self::owns), until then.
     unsafe fn write(
         &mut self,
@@ -139,8 +134,7 @@ pub unsafe trait Device: Send {
     ///
     /// # Safety
     /// - `stream` is this device's.
-    /// - `at` is a multiple of 4 and has room for them, in memory that this device [`owns`](Self::owns), until the stream
-    ///   has done this.
+    /// - `at` is a multiple of 4, with room for them in memory that this device [`owns`](Self::owns), until then.
     unsafe fn zero(&mut self, stream: &Self::Stream, at: u64, words: usize) -> Result<(), DecodeError>;
 
     /// Copies from the device.
@@ -148,8 +142,7 @@ pub unsafe trait Device: Send {
     /// # Safety
     /// - `stream` is this device's.
     /// - The rows are there, in memory that this device [`owns`](Self::owns), until the stream has done this.
-    /// - There is room for them from `to` on in one [`Host`](Self::Host), which lives and which no one reads or writes until
-    ///   then.
+    /// - They have room from `to` on in one [`Host`](Self::Host), which lives and is not read or written until then.
     unsafe fn read(&mut self, stream: &Self::Stream, from: u64, to: *mut u8, rows: Rows) -> Result<(), DecodeError>;
 
     /// Launches an entry of a unit.
@@ -169,37 +162,18 @@ pub unsafe trait Device: Send {
         arguments: &[Argument<'_>],
     ) -> Result<(), DecodeError>;
 
-    /// Puts `work` on the stream, which is likely to be put there again: a device may make one launch of it.
-    ///
-    /// # Safety
-    /// - `stream` is this device's, and `work` puts on it launches, words set to 0 and copies from the device, and nothing
-    ///   else on any stream. It does the same when it is called twice.
-    /// - What those calls ask for holds until the stream is synchronised after this returns: `work` may be called before
-    ///   anything is put on the stream.
-    unsafe fn submit_capturable(
-        &mut self,
-        stream: &Self::Stream,
-        work: &dyn Fn(&mut Self) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError>
-    where
-        Self: Sized,
-    {
-        let _ = stream;
-        work(self)
-    }
-
-    /// Marks the place that the stream has come to.
+    /// Marks the point that the stream has come to.
     fn record(&mut self, stream: &Self::Stream) -> Result<Self::Event, DecodeError>;
 
-    /// Makes `stream` wait for `event` before whatever is put on it next.
+    /// Makes work put on `stream` from now on wait for `event`.
     fn wait(&mut self, stream: &Self::Stream, event: &Self::Event) -> Result<(), DecodeError>;
 
-    /// Milliseconds between two events, by the device's clock. Waits until both were passed.
+    /// Milliseconds between two events, by the device's clock. Waits for both.
     fn elapsed_ms(&mut self, start: &Self::Event, end: &Self::Event) -> Result<f32, DecodeError>;
 
-    /// Waits until everything on a stream is done.
+    /// Waits for everything on a stream.
     ///
     /// # Errors
-    /// What went wrong since the last time. What is on the stream may still go on.
+    /// Anything that went wrong since the last call. Work on the stream may then still go on.
     fn synchronize(&mut self, stream: &Self::Stream) -> Result<(), DecodeError>;
 }

@@ -1,4 +1,4 @@
-//! Facts that the driver tells of a GPU and of the kernels that it compiled for it, beyond what decoding needs: for reports.
+//! Facts for reports, which decoding does not need: of a GPU, and of the kernels as the driver compiled them.
 
 use super::driver::{self, Context};
 use super::start::{Gpu, StartError, choose};
@@ -9,7 +9,7 @@ use crate::ptx::Unit;
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Facts {
     pub gpu: Gpu,
-    /// The newest CUDA release that the driver knows: 1000 · major + 10 · minor.
+    /// Newest CUDA release that the driver knows: 1000 · major + 10 · minor.
     pub driver: Option<i32>,
     /// PCI bus id, as NVML takes it.
     pub bus: String,
@@ -27,8 +27,8 @@ pub struct Facts {
 
 /// Resources of a kernel, as the driver compiled it.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Compiled {
-    /// Entry point.
     pub entry: String,
     /// Registers a thread.
     pub registers: u32,
@@ -37,7 +37,7 @@ pub struct Compiled {
 }
 
 impl Facts {
-    /// Of GPU `ordinal`.
+    /// Asks for the facts of GPU `ordinal`.
     pub fn of(ordinal: usize) -> Result<Self, StartError> {
         let gpu = choose(ordinal)?;
         let found = driver::describe(ordinal)?;
@@ -55,7 +55,7 @@ impl Facts {
         })
     }
 
-    /// Most bytes a second that the memory moves: two transfers a clock over the whole bus.
+    /// Peak rate of the memory, bytes a second: two transfers a clock over the whole bus.
     pub fn peak_bandwidth(&self) -> Option<f64> {
         Some(2.0 * 1e3 * f64::from(self.memory_clock?) * f64::from(self.memory_bus?) / 8.0)
     }

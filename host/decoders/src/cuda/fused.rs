@@ -1,8 +1,8 @@
 //! The fused pipeline on a device: the memory between its kernels, and their launches.
 //!
-//! Between raw banks and hits nothing is written to global memory but how many hits each event has, and which events are
-//! left for the second kernel; in MEP layout also a word a bank. All of it lies in one piece of memory: a decoder's own, or
-//! what the caller of a [`DeviceSequence`](super::DeviceSequence) lends.
+//! Global memory holds, between raw banks and hits, only how many hits each event has and which events are left for the
+//! second kernel; in MEP layout also a word a bank. All of it lies in one piece: a decoder's own, or what the caller of
+//! a [`DeviceSequence`](super::DeviceSequence) lends.
 
 use simt::Global;
 use ut_kernels::fused::FusedOptions;
@@ -13,7 +13,7 @@ use ut_kernels::hit::Output;
 use ut_kernels::switches::Switches;
 
 use super::batch::DeviceBatch;
-use super::buffer::{Buffer, Place, Places};
+use super::buffer::{Place, Places};
 use super::device::Device;
 use super::launcher::{DeviceLauncher, DeviceView};
 use super::output::WORD;
@@ -38,7 +38,7 @@ pub(super) struct FusedPlaces {
 }
 
 impl FusedPlaces {
-    /// For a batch, with what a count leaves or without.
+    /// Lays out the memory for a batch; `counts`: with the results of a count.
     pub(super) fn of(plan: &Plan, batch: &DeviceBatch, counts: bool) -> Self {
         let events = plan.events as usize;
         let mut places = Places::default();
@@ -57,13 +57,13 @@ impl FusedPlaces {
         }
     }
 
-    /// Returns the offset at which a count leaves the number of hits of the batch.
+    /// Offset of the number of hits that a count leaves.
     pub(super) const fn total(&self) -> usize {
         self.bases.at + self.bases.len.saturating_sub(1) * WORD
     }
 
     /// # Safety
-    /// - `base` is a multiple of [`LINE`]. Kernels follow it: what launches them asks for so much memory there, until the
+    /// - `base` is a multiple of [`LINE`]. Kernels follow it: their launch asks for that much memory there, until the
     ///   stream is done, and for no other use of it meanwhile.
     unsafe fn buffers<'a, D: Device>(&self, base: u64) -> FusedBuffers<DeviceLauncher<'a, D>> {
         // SAFETY: each place is in the memory, which the caller vouches for, and a multiple of a line from its begin.
@@ -82,23 +82,21 @@ impl FusedPlaces {
     }
 }
 
-/// Launch of the fused pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
     Decode,
-    /// Count the hits, and find where each event's begin.
+    /// Counts the hits, and finds where each event's begin.
     Count,
-    /// Write the counted hits.
     Write,
 }
 
-/// Launches, without waiting for any.
+/// Launches the pipeline, without waiting for any kernel.
 ///
 /// # Safety
 /// Until the stream has done this:
-/// - `batch` and its list can be read by the device, for as many elements as it says; those of words are multiples of 4.
-/// - `base` is a multiple of [`LINE`] and has the bytes of [`FusedPlaces::of`], with what a count leaves unless it decodes
-///   without; nothing else uses them. To write, a count of this batch has left there what it leaves.
+/// - The device can read `batch` and its list, for as many elements as they say; those of words are multiples of 4.
+/// - `base` is a multiple of [`LINE`] and has the bytes of [`FusedPlaces::of`], with what a count leaves unless it
+///   decodes without; nothing else uses them. To write, a count of this batch has left there what it leaves.
 /// - `output` has views of memory that the device can write, as long as the plan asks for (to count: its status alone);
 ///   its status word is 0 by then.
 #[expect(clippy::too_many_arguments, reason = "everything that a launch is of")]
@@ -131,8 +129,8 @@ pub(super) unsafe fn launch<'a, D: Device>(
         shapes: plan.fused_shapes(counts),
     };
     // SAFETY: until the stream is done,
-    // - the views are of `batch`, of the memory at `base`, and of what `output` has: required of the caller; the tables lie
-    //   in buffers of the setup's owner, which are as long as their views;
+    // - the views are of `batch`, of the memory at `base`, and of what `output` has: required of the caller; the tables
+    //   lie in buffers of the setup's owner, which are as long as their views;
     // - the shapes are the plan's, for these kernels.
     let mut launcher = unsafe { DeviceLauncher::new(device, stream, unit, unit.name, unit.name) };
     let Some(tables) = setup.tables.rank_view() else { unreachable!("only a setup with ranks is launched like this") };
@@ -141,27 +139,5 @@ pub(super) unsafe fn launch<'a, D: Device>(
         Task::Decode => pipeline::decode(&mut launcher, &fused, batch, tables, &mut buffers, &mut output),
         Task::Count => pipeline::count(&mut launcher, &fused, batch, tables, &mut buffers, &mut output),
         Task::Write => pipeline::write(&mut launcher, &fused, batch, tables, &mut buffers, &mut output),
-    }
-}
-
-pub(super) struct FusedWork<D: Device> {
-    memory: Buffer<D>,
-}
-
-impl<D: Device> FusedWork<D> {
-    pub(super) const fn new() -> Self {
-        Self { memory: Buffer::new() }
-    }
-
-    pub(super) const fn bytes(&self) -> usize {
-        self.memory.bytes()
-    }
-
-    pub(super) fn reserve(&mut self, device: &mut D, plan: &Plan, batch: &DeviceBatch) -> Result<(), DecodeError> {
-        self.memory.reserve(device, FusedPlaces::of(plan, batch, plan.counts_first()).bytes)
-    }
-
-    pub(super) fn base(&self) -> u64 {
-        self.memory.address()
     }
 }

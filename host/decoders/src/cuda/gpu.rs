@@ -6,8 +6,8 @@ use std::sync::Arc;
 use simt::WARP_SIZE;
 
 use super::device::{Argument, Device, MAX_ARGUMENTS, Rows};
-use super::driver::{self, ANY_CARVE_OUT, Attributes, CallError, Calls, Context, CudaEvent, CudaHost, CudaMemory};
-use super::driver::{CudaStream, Function, GraphUse, Graphs, Handle, Next};
+use super::driver::{self, ANY_CARVE_OUT, Attributes, CallError, Context, CudaEvent, CudaHost, CudaMemory};
+use super::driver::{CudaStream, Function, Handle};
 use super::start::{Gpu, StartError, choose};
 use crate::occupancy::{Architecture, Launch};
 use crate::parameters::CarveOut;
@@ -18,15 +18,13 @@ use ut_data::DecodeError;
 /// A GPU.
 pub struct CudaDevice {
     gpu: Gpu,
-    /// Most registers of a thread that the driver's compiler may use; 0: as many as it likes.
+    /// Most registers of a thread that the driver's compiler may use; 0: no limit.
     registers: u32,
     carve_out: CarveOut,
     /// Limits of a multiprocessor, where the driver tells them.
     multiprocessor: Option<Architecture>,
-    /// Entries that were launched.
     functions: Vec<Known>,
     timed: Option<Vec<(Kernel, CudaEvent, CudaEvent)>>,
-    graphs: Option<Graphs>,
     context: Arc<Context>,
 }
 
@@ -40,7 +38,7 @@ struct Known {
 }
 
 impl CudaDevice {
-    /// GPU `ordinal`; the driver may give a thread at most `registers` registers, 0 as many as it likes.
+    /// Opens GPU `ordinal`; the driver may give a thread at most `registers` registers, 0 as many as it likes.
     pub fn new(ordinal: usize, registers: u32) -> Result<Self, DecodeError> {
         let gpu = choose(ordinal)?;
         Self::with(gpu, Context::primary(ordinal)?, registers)
@@ -52,11 +50,10 @@ impl CudaDevice {
             Some(Architecture { name: "this GPU", warps: threads? / WARP_SIZE, blocks: blocks?, shared: shared? })
         })();
         let carve_out = CarveOut::default();
-        let (functions, timed, graphs) = (Vec::new(), None, None);
-        Ok(Self { gpu, registers, carve_out, multiprocessor, functions, timed, graphs, context })
+        Ok(Self { gpu, registers, carve_out, multiprocessor, functions: Vec::new(), timed: None, context })
     }
 
-    /// Sets how the fused kernel's memory is divided. It is set before a decoder has the device.
+    /// Sets how the fused kernel's memory is divided, before a decoder has the device.
     #[must_use]
     pub const fn with_carve_out(mut self, carve_out: CarveOut) -> Self {
         self.carve_out = carve_out;
@@ -67,51 +64,31 @@ impl CudaDevice {
         &self.context
     }
 
-    /// Launches what is put on a stream again and again as a CUDA graph, if `on`. It is set before a decoder has the device,
-    /// since it must not change while a batch is in flight.
-    pub fn with_graphs(mut self, on: bool) -> Result<Self, DecodeError> {
-        if on {
-            driver::require("launch kernels as graphs", &driver::FOR_GRAPHS)?;
-        }
-        self.graphs = on.then(|| Graphs::new(Arc::clone(&self.context)));
-        Ok(self)
-    }
-
     /// Returns the GPU.
     pub const fn gpu(&self) -> &Gpu {
         &self.gpu
     }
 
-    /// Returns the use of graphs so far, if they are used.
-    pub fn graph_use(&self) -> Option<&GraphUse> {
-        self.graphs.as_ref().map(Graphs::used)
-    }
-
-    /// Begins or ends timing each kernel, which costs a little itself. Kernels of several streams that run at the same
-    /// time all take longer for it: time them with one batch in flight.
+    /// Begins or ends timing each kernel, which costs a little itself. Kernels of several streams slow each other down:
+    /// time them with one batch in flight.
     pub fn time_kernels(&mut self, on: bool) {
         self.timed = on.then(Vec::new);
     }
 
-    /// Milliseconds of each kernel since the last time, in the order of launch. Waits for those that are in flight.
+    /// Milliseconds of each kernel since the last call, in the order of launch. Waits for those in flight.
     pub fn take_times(&mut self) -> Result<Vec<(Kernel, f32)>, DecodeError> {
         let Some(timed) = &mut self.timed else { return Ok(Vec::new()) };
         let times = timed.drain(..).map(|(kernel, start, end)| Ok((kernel, start.elapsed_ms(&end)?)));
         Ok(times.collect::<Result<_, CallError>>()?)
     }
 
-    /// Compiles the kernels of a unit, of which this is one, unless they are compiled.
+    /// Compiles the unit of a kernel, unless that is done.
     pub(super) fn compile(&self, unit: Unit, kernel: Kernel) -> Result<(), DecodeError> {
         self.context.function(unit, self.registers, &kernel.entry(unit.name), 0)?;
         Ok(())
     }
 
-    /// Returns the recorder if calls are recorded rather than made.
-    fn noted(&mut self) -> Option<&mut Calls> {
-        self.graphs.as_mut().and_then(Graphs::noted)
-    }
-
-    /// The entry that is to be launched with these arguments in blocks of this shape.
+    /// Finds the entry for these arguments in blocks of this shape, and checks both.
     fn function(
         &mut self,
         unit: Unit,
@@ -120,7 +97,7 @@ impl CudaDevice {
         shape: Shape,
         arguments: &[Argument<'_>],
     ) -> Result<Handle, DecodeError> {
-        // (A launch allocates nothing: few functions, of few variants.)
+        // (A launch allocates nothing: there are few functions of few variants.)
         let is_it = |known: &Known| known.kernel == kernel && known.variant == variant;
         let found = self.functions.iter().position(|known| is_it(known) && known.shared_bytes >= shape.shared_bytes);
         let place = if let Some(place) = found {
@@ -155,7 +132,7 @@ impl CudaDevice {
         Ok(function.handle)
     }
 
-    /// Returns the carve-out that a kernel asks for: only the fused one keeps enough in shared memory for it to matter.
+    /// Carve-out to ask for: it matters only to the fused kernel, which keeps enough in shared memory.
     fn carve_out(&self, kernel: Kernel, function: &Function, shape: Shape) -> i32 {
         match (self.carve_out, self.multiprocessor) {
             (CarveOut::Percent(percent), _) if kernel == Kernel::Fused => i32::from(percent),
@@ -178,13 +155,11 @@ impl CudaDevice {
 }
 
 // SAFETY:
-// - `cuMemAlloc` and `cuMemHostAlloc` give at least as many bytes as are asked for, aligned to 256, apart from all others,
-//   until they are freed, which only `Drop` of `CudaMemory` and `CudaHost` does. The host's memory is zeroed first; it is
-//   portable, so that every context's streams can copy from and to it.
+// - `cuMemAlloc` and `cuMemHostAlloc` give at least as many bytes as are asked for, aligned to 256, apart from all
+//   others, until `Drop` of `CudaMemory` and `CudaHost` frees them. The host's memory is zeroed first, and portable, so
+//   that every context's streams can copy from and to it.
 // - `cuStreamSynchronize` succeeds when the stream is done, and not before.
 // - `owns` compares contexts. Memory keeps its context, so that a handle is not given to another context meanwhile.
-// - `submit_capturable` launches a graph of the calls that it noted with their addresses and arguments, or calls `work`
-//   with calls going to the driver, and one of the two only.
 unsafe impl Device for CudaDevice {
     type Memory = CudaMemory;
     type Host = CudaHost;
@@ -225,18 +200,12 @@ unsafe impl Device for CudaDevice {
     }
 
     unsafe fn write(&mut self, stream: &CudaStream, to: u64, from: *const u8, bytes: usize) -> Result<(), DecodeError> {
-        // SAFETY: `Device::write` asks the caller for what `CudaStream::write` asks for: both sides are there, and the
-        // host's is left alone, until the stream has done this.
+        // SAFETY: `Device::write` requires of the caller what `CudaStream::write` requires here.
         Ok(unsafe { stream.write(to, from, bytes) }?)
     }
 
     unsafe fn zero(&mut self, stream: &CudaStream, at: u64, words: usize) -> Result<(), DecodeError> {
-        if let Some(calls) = self.noted() {
-            calls.zero(at, words);
-            return Ok(());
-        }
-        // SAFETY: `Device::zero` asks the caller for what `CudaStream::zero` asks for: aligned words that are there until
-        // the stream has done this.
+        // SAFETY: `Device::zero` requires of the caller what `CudaStream::zero` requires here.
         Ok(unsafe { stream.zero(at, words) }?)
     }
 
@@ -244,12 +213,7 @@ unsafe impl Device for CudaDevice {
         if rows.n == 0 || rows.width == 0 {
             return Ok(());
         }
-        if let Some(calls) = self.noted() {
-            calls.read(from, to, rows);
-            return Ok(());
-        }
-        // SAFETY: `Device::read` asks the caller for what `CudaStream::read` asks for: both sides are there, and the host's
-        // is left alone, until the stream has done this.
+        // SAFETY: `Device::read` requires of the caller what `CudaStream::read` requires here.
         Ok(unsafe { stream.read(from, to, rows) }?)
     }
 
@@ -263,62 +227,22 @@ unsafe impl Device for CudaDevice {
         arguments: &[Argument<'_>],
     ) -> Result<(), DecodeError> {
         let function = self.function(unit, kernel, variant, shape, arguments)?;
-        if let Some(calls) = self.noted() {
-            calls.launch(function, shape, arguments);
-            return Ok(());
-        }
         let start = self.timed.is_some().then(|| stream.record()).transpose()?;
         let mut pointers: [*mut c_void; MAX_ARGUMENTS] = [std::ptr::null_mut(); MAX_ARGUMENTS];
         for (pointer, argument) in pointers.iter_mut().zip(arguments) {
             *pointer = argument.pointer().cast_mut();
         }
-        // SAFETY:
-        // - There are as many arguments as the entry has parameters, and as large: `function` compared them.
-        // - `Device::launch` asks the caller that what the kernel asks of them holds until the stream has done this.
+        // SAFETY: `function` compared the arguments with the entry's parameters; the kernel's demands on them hold
+        // until the stream has done this, by `Device::launch`'s preconditions.
         unsafe { stream.launch(function, shape, &mut pointers[..arguments.len()]) }.map_err(|error| {
             let message = format!("{} of {shape:?}: {}", kernel.name(), error.message);
             CallError { message, ..error }
         })?;
-        if let Some(graphs) = &mut self.graphs {
-            graphs.launched()?;
-        }
         if let Some(start) = start {
             let end = stream.record()?;
             self.timed.get_or_insert_default().push((kernel, start, end));
         }
         Ok(())
-    }
-
-    unsafe fn submit_capturable(
-        &mut self,
-        stream: &CudaStream,
-        work: &dyn Fn(&mut Self) -> Result<(), DecodeError>,
-    ) -> Result<(), DecodeError> {
-        // Events between the kernels, by which they are timed, cannot be in a graph.
-        let Some(graphs) = self.graphs.as_mut().filter(|graphs| graphs.are_made() && self.timed.is_none()) else {
-            return work(self);
-        };
-        graphs.note();
-        let noted = work(self);
-        let Some(graphs) = &mut self.graphs else { return noted };
-        graphs.note_no_more();
-        noted?;
-        // SAFETY: the noted calls are those of `work`, and the caller of `submit_capturable` keeps what they ask for until
-        // the stream is synchronised after this returns.
-        match unsafe { graphs.replay(stream) }? {
-            Next::Nothing => return Ok(()),
-            Next::Record if graphs.begin(stream) => {
-                let made = work(self);
-                let Some(graphs) = &mut self.graphs else { return made };
-                // SAFETY: the captured calls are those of `work`: what they ask for is there until the stream is
-                // synchronised after this returns.
-                if unsafe { graphs.end(stream, made) }? {
-                    return Ok(());
-                }
-            }
-            Next::Record | Next::Make => (),
-        }
-        work(self)
     }
 
     fn record(&mut self, stream: &CudaStream) -> Result<CudaEvent, DecodeError> {

@@ -1,20 +1,20 @@
-//! Identity of a GPU where results of many are kept.
+//! Identity of a GPU, by which stored results are found again.
 
 use super::driver;
 use super::start::{Gpu, StartError, choose, release};
 
-/// A GPU, with what tells it from others of its model, and its driver.
+/// A GPU, with its UUID and its driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct GpuIdentity {
-    /// The GPU.
     pub gpu: Gpu,
     /// UUID, as `nvidia-smi -L` shows it.
     pub uuid: String,
-    /// The newest CUDA release that its driver knows.
+    /// Newest CUDA release that its driver knows.
     pub release: String,
 }
 
-/// GPU `ordinal`, if the kernels can run on it.
+/// Identifies GPU `ordinal`, if the kernels can run on it.
 pub fn identify(ordinal: usize) -> Result<GpuIdentity, StartError> {
     let gpu = choose(ordinal)?;
     let version = driver::version()?;

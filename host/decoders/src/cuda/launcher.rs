@@ -1,14 +1,11 @@
-//! Launches kernels on a device, by the same pipelines as every other launcher.
+//! Launches kernels on a device, for the pipelines that `ut_kernels` writes once for every launcher.
 
 use simt::{Argument as KernelArgument, ArgumentVisitor, Arguments, Global, GlobalMut, Kernel, Launcher, Plain, Shape};
 use ut_kernels::allen::count_hits::CountHits;
 use ut_kernels::allen::pipeline::{AllenLauncher, StripBuffers};
-use ut_kernels::hit::{self as pipeline, HitBuffers};
 
 use super::buffer::{Buffer, Place};
 use super::device::{Argument, Device, MAX_ARGUMENTS};
-use super::output::Output;
-use crate::plan::Plan;
 use crate::ptx::{self, Unit};
 use ut_data::DecodeError;
 
@@ -24,13 +21,13 @@ pub(super) struct DeviceLauncher<'a, D: Device> {
 pub(super) struct DeviceView<T: 'static>(GlobalMut<'static, T>);
 
 impl<T: Plain> DeviceView<T> {
-    /// `len` elements at `address`; the host never follows it.
+    /// `len` elements at `address`, for kernels.
     ///
     /// # Safety
-    /// - The address is a multiple of the alignment of `T`. Kernels follow it: what launches them asks for that many elements
+    /// - The address is a multiple of the alignment of `T`. Kernels follow it: their launch asks for that many elements
     ///   there, until the stream is done, and for no other use of them meanwhile.
     pub(super) unsafe fn at(address: u64, len: usize) -> Self {
-        // SAFETY: as the caller says.
+        // SAFETY: the host never follows the address; what kernels need is the caller's care.
         Self(unsafe { GlobalMut::new(address as usize as *mut T, len as u32) })
     }
 }
@@ -38,26 +35,6 @@ impl<T: Plain> DeviceView<T> {
 impl<D: Device> Buffer<D> {
     pub(super) fn device_view<T: Plain>(&self, Place { at, len }: Place) -> DeviceView<T> {
         DeviceView(self.view_mut(at, len))
-    }
-}
-
-impl<D: Device> Output<D> {
-    pub(super) fn views<'a>(&self, plan: &Plan) -> pipeline::Output<DeviceLauncher<'a, D>> {
-        let hits = self.hits();
-        pipeline::Output {
-            hits: HitBuffers {
-                y_begin: DeviceView(hits.y_begin),
-                y_end: DeviceView(hits.y_end),
-                z_at_y_eq0: DeviceView(hits.z_at_y_eq0),
-                x_at_y_eq0: DeviceView(hits.x_at_y_eq0),
-                dx_dy: DeviceView(hits.dx_dy),
-                weight: DeviceView(hits.weight),
-                id: DeviceView(hits.id),
-            },
-            offsets: DeviceView(self.offsets(plan)),
-            report: DeviceView(self.report(plan)),
-            status: DeviceView(self.status(plan)),
-        }
     }
 }
 
@@ -94,8 +71,7 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
     type Buffer<T: Plain> = DeviceView<T>;
 
     fn read<'a, T: Plain>(&mut self, buffer: &'a DeviceView<T>) -> Global<'a, T> {
-        // SAFETY: the memory of a view of device memory of this length; the launches of a pipeline that read a buffer do
-        // not write it, which its type says: it takes a buffer to write mutably.
+        // SAFETY: a view of device memory of this length. A pipeline takes a buffer mutably to write it in a launch.
         unsafe { Global::new(buffer.0.as_ptr(), buffer.0.len()) }
     }
 
@@ -105,7 +81,7 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
 
     fn zero(&mut self, buffer: &mut DeviceView<u32>) -> Result<(), DecodeError> {
         let (address, words) = (buffer.0.as_ptr().addr() as u64, buffer.0.len() as usize);
-        // SAFETY: a view of device memory: aligned, so long, and there until the stream is done (`DeviceLauncher::new`).
+        // SAFETY: a view of device memory: aligned, and there until the stream is done (`DeviceLauncher::new`).
         unsafe { self.device.zero(self.stream, address, words) }
     }
 
@@ -126,8 +102,7 @@ impl<D: Device> Launcher for DeviceLauncher<'_, D> {
 }
 
 impl<D: Device> AllenLauncher for DeviceLauncher<'_, D> {
-    /// There is the room that the decoder has reserved: the device is not waited for, and says in the status when it is
-    /// too little.
+    /// Does nothing: the decoder has reserved the room, and the status says if it was too little.
     fn reserve_strips(&mut self, _: &Self::Buffer<u32>, _: &mut StripBuffers<Self>) -> Result<(), DecodeError> {
         Ok(())
     }

@@ -1,15 +1,15 @@
 //! NVIDIA GPUs, by the driver alone: `libcuda` is opened at run time, so that the program starts everywhere.
 //!
-//! [`CudaDecoder`] has some streams, each with buffers of its own, so that copies and kernels of different batches
-//! overlap. What it does with them is in [`DeviceDecoder`], which does not know CUDA; from below:
+//! [`CudaDecoder`] has several streams with buffers of their own, so that copies and kernels of different batches
+//! overlap. [`DeviceDecoder`] is that without CUDA. From below:
 //!
-//! - `device`: what is asked of a device; `driver`: calls of the CUDA driver; `gpu`: a device by these calls;
+//! - `device`: the trait of a device; `driver`: calls of the CUDA driver; `gpu`: a device by these calls;
 //! - `start`: whether there is a GPU; `facts`, `identity`: which one; `interop`: a caller's context and streams;
-//! - `buffer`, `tables`, `batch`, `output`: memory, and what lies in it; `setup`: what every launch is given;
-//! - `allen`, `fused`: the launches of a batch, from buffers to buffers, by either pipeline; `work`: one of the two;
-//! - `upload`: a batch on its way to the device; `stream`: a batch in flight, copies and kernels;
-//! - `decoder`: several streams; `passes`: many batches in turn;
-//! - `sequence`: beside the streams, a stage of a sequence whose memory and streams are the caller's.
+//! - `buffer`, `tables`, `batch`, `output`: memory and its contents; `setup`: what all launches share;
+//! - `allen`, `fused`: a batch's launches by either pipeline; `work`: one of the two;
+//! - `upload`: a batch on its way to the device; `stream`: a batch in flight; `decoder`: several streams; `passes`:
+//!   many batches in turn;
+//! - `sequence`: a stage of a sequence whose memory and streams are the caller's.
 
 mod allen;
 mod batch;
@@ -36,9 +36,9 @@ mod upload;
 mod work;
 
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
-pub use decoder::{Capacity, CudaConfig, DEFAULT_STREAMS, DeviceDecoder, Ticket};
+pub use decoder::{CudaConfig, DEFAULT_STREAMS, DeviceDecoder, Ticket};
 pub use device::{Argument, Device, Rows, TransferBytes};
-pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream, GraphUse};
+pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream};
 pub use facts::{Compiled, Facts};
 pub use gpu::CudaDevice;
 pub use identity::{GpuIdentity, identify};
@@ -54,15 +54,15 @@ use ut_data::detector::DetectorTables;
 /// A stage of a trigger sequence on a GPU.
 pub type CudaSequence = DeviceSequence<CudaDevice>;
 
-/// Decodes on a GPU.
+/// Decoder on a GPU.
 pub type CudaDecoder = DeviceDecoder<CudaDevice>;
 
 impl CudaDecoder {
-    /// A decoder for one detector and one set of options.
+    /// Creates a decoder for one detector and one set of options.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Result<Self, DecodeError> {
         let launch = config.launch;
         let device = CudaDevice::new(config.ordinal, launch.registers())?.with_carve_out(launch.carve_out());
-        Self::on("cuda", device.with_graphs(launch.graph())?, tables, options, config)
+        Self::on("cuda", device, tables, options, config)
     }
 
     /// Begins or ends timing each kernel: see [`CudaDevice::time_kernels`].

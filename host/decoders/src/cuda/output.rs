@@ -1,15 +1,15 @@
 //! Results of a batch, on the device and in pinned memory of the host.
 //!
-//! Report, ends of groups and status are contiguous, so that one copy brings them all; number of hits and status are
-//! the last two words of it, so that a copy of eight bytes brings them alone. The hits are seven arrays with a common
-//! stride: one copy of seven rows.
+//! Report, ends of groups, the last of which is the number of hits, and status lie behind each other: one copy brings
+//! them all, and one of eight bytes number and status. The hits are seven arrays with a common stride: one copy of
+//! seven rows.
 
-use simt::GlobalMut;
-use ut_kernels::hit::HitArrays;
+use ut_kernels::hit::{self as pipeline, HitBuffers};
 use ut_kernels::report::N_COUNTS;
 
-use super::buffer::Buffer;
+use super::buffer::{Buffer, Place};
 use super::device::Device;
+use super::launcher::DeviceLauncher;
 use crate::plan::{Plan, add_meta, too_many_hits};
 use ut_data::input::EventMeta;
 use ut_data::{BatchReport, DecodeError, EventReport, UtHits};
@@ -18,10 +18,10 @@ pub(super) const N_ARRAYS: usize = 7;
 
 pub(super) const WORD: usize = size_of::<u32>();
 
-/// Hits that stay on the device, until the same stream decodes another batch: seven contiguous arrays.
+/// Hits on the device, until the same stream decodes another batch: seven contiguous arrays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceHits {
-    /// Hits of the batch.
+    /// Number of hits of the batch.
     pub len: usize,
     /// Address of the first array: `y_begin`, then `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy`, `weight`, `id`.
     pub address: u64,
@@ -33,7 +33,7 @@ pub struct DeviceHits {
     pub report: u64,
 }
 
-/// Places of report, ends of groups and status in words, for one plan.
+/// Places of report, ends of groups and status for one plan, in words.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Results {
     n_events: usize,
@@ -62,7 +62,6 @@ impl Results {
     }
 }
 
-/// The buffers on the device.
 pub(super) struct Output<D: Device> {
     results: Buffer<D>,
     hits: Buffer<D>,
@@ -74,16 +73,9 @@ impl<D: Device> Output<D> {
         Self { results: Buffer::new(), hits: Buffer::new(), stride: 0 }
     }
 
-    pub(super) const fn bytes(&self) -> usize {
-        self.results.bytes() + self.hits.bytes()
-    }
-
-    pub(super) fn reserve_events(&mut self, device: &mut D, plan: &Plan) -> Result<(), DecodeError> {
-        self.results.reserve(device, Results::of(plan).words() * WORD)
-    }
-
-    /// `hits`: a multiple of 32, so that every array begins on a line.
-    pub(super) fn reserve_hits(&mut self, device: &mut D, hits: usize) -> Result<(), DecodeError> {
+    /// Makes room for a plan's results and `hits`, a multiple of 32, so that every array begins on a line.
+    pub(super) fn reserve(&mut self, device: &mut D, plan: &Plan, hits: usize) -> Result<(), DecodeError> {
+        self.results.reserve(device, Results::of(plan).words() * WORD)?;
         if hits > self.stride {
             self.stride = 0;
             self.hits.reserve(device, N_ARRAYS * hits * WORD)?;
@@ -100,35 +92,29 @@ impl<D: Device> Output<D> {
         self.results.address() + (word * WORD) as u64
     }
 
-    /// Returns the address of hit `i` of the first array.
+    /// Address of hit `i` of the first array.
     pub(super) fn hit(&self, i: usize) -> u64 {
         self.hits.address() + (i * WORD) as u64
     }
 
-    pub(super) fn report(&self, plan: &Plan) -> GlobalMut<'static, u32> {
-        self.results.view_mut(0, plan.events as usize * N_COUNTS)
-    }
-
-    pub(super) fn offsets(&self, plan: &Plan) -> GlobalMut<'static, u32> {
-        let results = Results::of(plan);
-        self.results.view_mut(results.offsets * WORD, results.n_offsets)
-    }
-
-    /// The status word, which must be 0 before the first kernel.
-    pub(super) fn status(&self, plan: &Plan) -> GlobalMut<'static, u32> {
-        self.results.view_mut(Results::of(plan).status() * WORD, 1)
-    }
-
-    pub(super) fn hits(&self) -> HitArrays<'static> {
-        let floats = |part: usize| self.hits.view_mut(part * self.stride * WORD, self.stride);
-        HitArrays {
-            y_begin: floats(0),
-            y_end: floats(1),
-            z_at_y_eq0: floats(2),
-            x_at_y_eq0: floats(3),
-            dx_dy: floats(4),
-            weight: floats(5),
-            id: self.hits.view_mut(6 * self.stride * WORD, self.stride),
+    /// Views for the kernels; the status word must be 0 before the first.
+    pub(super) fn views<'a>(&self, plan: &Plan) -> pipeline::Output<DeviceLauncher<'a, D>> {
+        let (results, stride) = (Results::of(plan), self.stride);
+        let words = |word: usize, len: usize| self.results.device_view(Place { at: word * WORD, len });
+        let floats = |array: usize| self.hits.device_view(Place { at: array * stride * WORD, len: stride });
+        pipeline::Output {
+            hits: HitBuffers {
+                y_begin: floats(0),
+                y_end: floats(1),
+                z_at_y_eq0: floats(2),
+                x_at_y_eq0: floats(3),
+                dx_dy: floats(4),
+                weight: floats(5),
+                id: self.hits.device_view(Place { at: 6 * stride * WORD, len: stride }),
+            },
+            offsets: words(results.offsets, results.n_offsets),
+            report: words(0, results.offsets),
+            status: words(results.status(), 1),
         }
     }
 
@@ -144,7 +130,7 @@ impl<D: Device> Output<D> {
     }
 }
 
-/// The hits of a batch in pinned memory, until the same stream decodes another batch.
+/// Hits of a batch in pinned memory, until the same stream decodes another batch.
 #[derive(Clone, Copy, Debug)]
 pub struct HostHits<'a> {
     len: usize,
@@ -157,7 +143,7 @@ pub struct HostHits<'a> {
 }
 
 impl<'a> HostHits<'a> {
-    /// Takes the arrays at `stride` in `words`, and the results behind each other in `results`.
+    /// Takes the arrays at `stride` in `words`, and the `layout` of `results`.
     pub(super) fn new(
         (len, n_groups): (usize, usize),
         layout: Results,
@@ -176,12 +162,11 @@ impl<'a> HostHits<'a> {
         }
     }
 
-    /// Returns the hits of no event.
     pub(super) const fn none(n_groups: usize) -> Self {
         Self { len: 0, n_groups, stride: 0, words: &[], offsets: &[0], counts: &[], meta: &[] }
     }
 
-    /// Hits of the batch.
+    /// Number of hits of the batch.
     pub const fn len(&self) -> usize {
         self.len
     }
@@ -196,21 +181,21 @@ impl<'a> HostHits<'a> {
         self.offsets
     }
 
-    /// One of the seven arrays (`i` up to 6) as words, `len` of them: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0`, `dx_dy` and
-    /// `weight`, the bits of `f32`, mm but for the last two; `id`.
+    /// One of the seven arrays as `len` words: `y_begin`, `y_end`, `z_at_y_eq0`, `x_at_y_eq0` (mm), `dx_dy` and
+    /// `weight` as the bits of `f32`, then `id`.
     pub fn array(&self, i: usize) -> &'a [u32] {
         assert!(i < N_ARRAYS, "there are {N_ARRAYS} arrays of hits");
         if self.len == 0 { &[] } else { &self.words[i * self.stride..][..self.len] }
     }
 
-    /// Returns what was decoded of an event and what was wrong with it.
+    /// Returns the counters of an event.
     pub fn report_of(&self, event: usize) -> EventReport {
         let mut counts = self.counts[event];
         add_meta(self.meta.get(event).copied().unwrap_or_default(), &mut counts);
         counts
     }
 
-    /// Copies it all.
+    /// Copies hits and report.
     pub fn copy_to(&self, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
         let n_events = self.counts.len();
         let to = hits.begin(n_events, self.n_groups)?;

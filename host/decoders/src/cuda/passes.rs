@@ -1,4 +1,4 @@
-//! Many batches, as many at a time as there are streams.
+//! Many batches, one in flight on each stream.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use crate::plan::Plan;
 use ut_data::DecodeError;
 
 impl<D: Device> DeviceDecoder<D> {
-    /// Decodes batches, whatever [`submit`](Self::submit) takes, with one in flight on every stream; `each` is given
-    /// the hits of one after the other, in order.
+    /// Decodes batches, whatever [`submit`](Self::submit) takes, with one in flight on every stream; `each` gets their
+    /// hits in order.
     ///
     /// # Errors
     /// The first error of a batch or of `each`; by then no batch is in flight.
@@ -62,13 +62,12 @@ impl<D: Device> DeviceDecoder<D> {
         done
     }
 
-    /// Decodes batches that lie on the device `passes` times over, on all streams in turn, kernels alone: nothing is
-    /// copied, and the host waits for nothing between them. Gives the milliseconds from the begin of the first kernel
-    /// to the end of the last one, by the device's clock. Before the clock runs, each stream has decoded each batch
-    /// once.
+    /// Decodes resident batches `passes` times over, on all streams in turn, kernels alone: nothing is copied, and the
+    /// host waits for nothing in between. Returns the milliseconds from the begin of the first kernel to the end of the
+    /// last, by the device's clock. Each stream has decoded each batch once before the clock runs.
     ///
     /// # Errors
-    /// When a batch is in flight, one lies on another device, or as [`Decoder::decode`](ut_data::Decoder::decode).
+    /// If a batch is in flight, one lies on another device, or as [`Decoder::decode`](ut_data::Decoder::decode).
     pub fn repeat_resident(&mut self, batches: &[Arc<ResidentBatch<D>>], passes: usize) -> Result<f32, DecodeError> {
         if !self.streams.iter().all(BatchStream::is_free) {
             return Err(self.failure("a batch is in flight: collect it first"));
@@ -84,10 +83,10 @@ impl<D: Device> DeviceDecoder<D> {
             }
         }
         let work: Vec<_> = plans.into_iter().zip(batches).filter_map(|(plan, b)| Some((plan?, b.batch))).collect();
-        // SAFETY: the batches live, borrowed, until the streams were waited for below, or for good, and are this device's; each
+        // SAFETY: the batches are this device's, and live until the streams were waited for below, or for good; each
         // was collected from each stream just now.
         let timed = unsafe { self.timed(&work, passes) };
-        // Whatever happened, nothing is in flight when this returns. Where that cannot be known, the batches stay for good.
+        // Nothing is in flight when this returns. Where that cannot be known, the batches stay for good.
         let waited = self.discard_all();
         if waited.is_err() {
             std::mem::forget(batches.to_vec());
@@ -97,7 +96,7 @@ impl<D: Device> DeviceDecoder<D> {
         self.device.elapsed_ms(&start, &end)
     }
 
-    /// Puts all of [`repeat_resident`](Self::repeat_resident) on the streams, and gives its two ends.
+    /// Puts the passes of [`repeat_resident`](Self::repeat_resident) on the streams; returns the events at both ends.
     ///
     /// # Safety
     /// - The device can read the batches until the streams were waited for.

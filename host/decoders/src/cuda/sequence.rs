@@ -1,10 +1,10 @@
 //! A stage of a trigger sequence on a device: batch, hits, work space and stream are the caller's, and nothing waits.
 //!
-//! A framework wants to know how much memory a stage takes before it runs, and gives it: so there are two calls, with the
-//! allocation of the hits between them. [`count`](DeviceSequence::count) says how many hits there are, and leaves in the
-//! work space where each event's begin; [`write`](DeviceSequence::write) reads the batch again and writes them, in arrays of
-//! exactly that size. Only the tables are this stage's own. It keeps nothing of a batch, so that any number of batches can
-//! be in flight on as many streams, each with a work space of its own.
+//! A framework wants to know a stage's memory before it runs, and gives it. So there are two calls, with the allocation
+//! of the hits between them: [`count`](DeviceSequence::count) counts the hits, and leaves in the work space where each
+//! event's begin; [`write`](DeviceSequence::write) reads the batch again and writes them, in arrays of exactly that
+//! size. The stage keeps tables and nothing of a batch: any number of batches can be in flight, each with its stream
+//! and work space.
 
 use ut_kernels::hit::{HitBuffers, Output};
 use ut_kernels::report::N_COUNTS;
@@ -32,8 +32,8 @@ pub struct SequenceWork {
     /// Address and bytes of device memory that nothing else uses from the count until the hits are written: at least
     /// [`scratch_bytes`](DeviceSequence::scratch_bytes).
     pub scratch: (u64, usize),
-    /// Two words of pinned host memory, or null. They are there when the stream has come to the end of a call: the number of
-    /// hits, and 0, or [`NO_SUCH_EVENT`] after the count, or [`HITS_OVERFLOW`] and [`WRONG_VERSION`] after the writing.
+    /// Two words of pinned host memory, or null; valid once the stream has done a call. The number of hits, and 0, or
+    /// [`NO_SUCH_EVENT`] after the count, or [`HITS_OVERFLOW`] and [`WRONG_VERSION`] after the writing.
     pub result: *mut u32,
 }
 
@@ -46,7 +46,7 @@ pub struct SequenceHits {
     pub max_hits: usize,
     /// Address and words of the ends of groups: `n_events * n_groups + 1` are written.
     pub offsets: (u64, usize),
-    /// The same of the report, `N_COUNTS` words an event, where it is wanted.
+    /// Same for the report, `N_COUNTS` words an event, where it is wanted.
     pub report: Option<(u64, usize)>,
 }
 
@@ -56,19 +56,17 @@ pub struct DeviceSequence<D: Device> {
     setup: Setup<D>,
 }
 
-/// The work space of a batch from its first line on: the status word, with a word that is 0 before it; the report, where the
-/// caller has no place for it; then what lies between the kernels.
+/// The work space of a batch from its first line on: a word that is 0, the status word; the report, where the caller
+/// has no place for it; then the memory between the kernels.
 #[derive(Clone, Copy, Debug)]
 struct Scratch {
     between: usize,
     bytes: usize,
-    /// Offset of the number of hits.
     total: usize,
 }
 
 const STATUS: usize = WORD;
 
-/// Place of the report.
 const REPORT: usize = LINE;
 
 impl Scratch {
@@ -79,15 +77,15 @@ impl Scratch {
         Self { between, bytes: between + places.bytes, total: between + places.total() }
     }
 
-    /// Bytes of it all, at any address.
+    /// Bytes of the work space, at any address.
     const fn needed(self) -> usize {
         LINE - 1 + self.bytes
     }
 }
 
 impl<D: Device> DeviceSequence<D> {
-    /// A stage for one detector and one set of options, on a device, with the kernels of the fused pipeline. Copies the
-    /// tables by `stream`, and waits for that. The kernels of a layout are compiled when it is first used, or before that by
+    /// Creates a stage for one detector and one set of options, with the fused pipeline. Copies the tables by `stream`,
+    /// and waits for it. The kernels of a layout are compiled when first used, or by
     /// [`CudaSequence::prepare`](super::CudaSequence::prepare).
     pub fn new(
         mut device: D,
@@ -99,7 +97,7 @@ impl<D: Device> DeviceSequence<D> {
         params.validate().map_err(|error| failure(error.to_string()))?;
         let ranks = RankTables::new("cuda", tables, options)?;
         device.begin()?;
-        // Refuses a stream of another device: the copies of the tables rely on it being one of this.
+        // Refuses a stream of another device: copying the tables relies on it.
         device.synchronize(stream)?;
         let mut moved = TransferBytes::default();
         let host = DeviceTables::new("cuda", tables)?;
@@ -123,7 +121,7 @@ impl<D: Device> DeviceSequence<D> {
         Unit::fused(self.setup.tables.host.version, layout)
     }
 
-    /// The format of the banks that the tables are for.
+    /// Bank format of the tables.
     pub const fn version(&self) -> BankVersion {
         self.setup.tables.host.version
     }
@@ -133,27 +131,24 @@ impl<D: Device> DeviceSequence<D> {
         self.setup.tables.host.n_groups as usize
     }
 
-    /// Bytes of work space that a batch takes, whatever its bytes are: some 80 an event, and in MEP layout 4 a bank.
+    /// Bytes of work space for a batch, whatever its bytes are: some 80 an event, and in MEP layout 4 a bank.
     ///
     /// # Errors
-    /// When 32 bits cannot count what the batch has, or it lists events and the tables are too large for that
-    /// ([`DecodeError::NoList`]).
+    /// If 32 bits cannot count the batch, or the tables are too large for its list ([`DecodeError::NoList`]).
     pub fn scratch_bytes(&self, batch: &DeviceBatch) -> Result<usize, DecodeError> {
         Ok(Scratch::of(self.plan(batch)?.as_ref(), batch).needed())
     }
 
-    /// Puts on the stream what counts the hits of a batch: afterwards their number is at `work.result`.
+    /// Puts the count of a batch's hits on the stream; their number comes to `work.result`.
     ///
     /// # Errors
-    /// As [`scratch_bytes`](Self::scratch_bytes), when the work space is too small, or the device said so. If the device
-    /// fails partway, this waits for the stream before it returns: nothing of the call is still in flight, unless the
-    /// waiting fails as well.
+    /// As [`scratch_bytes`](Self::scratch_bytes), if the work space is too small, or if the device fails. After a
+    /// failure partway this waits for the stream: unless the waiting fails as well, nothing of the call is in flight.
     ///
     /// # Safety
     /// Until the stream has done this:
     /// - `stream` is one of the device's, and this is not dropped.
-    /// - The device can read `batch` at its addresses, for as many elements as it says; those of words are multiples of 4.
-    ///   Nothing is written there.
+    /// - The device can read `batch`, unchanged, words at multiples of 4, for as many elements as it says.
     /// - The work space is memory of the device for the bytes given, and nothing else uses it.
     /// - `work.result` is null or has room for two words in pinned memory, which nothing reads or writes.
     pub unsafe fn count(
@@ -163,23 +158,22 @@ impl<D: Device> DeviceSequence<D> {
         work: SequenceWork,
     ) -> Result<(), DecodeError> {
         let plan = self.plan(batch)?;
-        // SAFETY: what is asked of the caller; no hits are written to count them.
+        // SAFETY: required of the caller; a count writes no hits.
         unsafe { self.run(stream, plan, batch, work, Task::Count, &SequenceHits::default()) }
     }
 
-    /// Puts on the stream what writes the hits of a batch that was counted with the same arguments, in arrays of `hits` of
-    /// exactly as many places, or more; ends of groups and report as well. Afterwards `work.result` says again how many there
-    /// are, and whether they fitted.
+    /// Puts the writing of a counted batch's hits, ends of groups and report on the stream; the arrays of `hits` have
+    /// room for the number counted, or more. `work.result` again gets the number, and whether they fitted.
     ///
     /// # Errors
-    /// As [`count`](Self::count), and when the places of `hits` are too few for the events of the batch.
+    /// As [`count`](Self::count), and if `hits` has too few places for the events of the batch.
     ///
     /// # Safety
     /// As [`count`](Self::count), and:
-    /// - The same batch was counted before with this stage, on this stream or one that it waits for, with this work space;
-    ///   nothing was written there since.
-    /// - The arrays of `hits` are memory of the device for `max_hits` words each, offsets and report for the words given;
-    ///   they do not overlap, nothing else uses them, and their addresses are multiples of 4.
+    /// - This stage counted the same batch, on this stream or one that it waits for, with this work space; nothing was
+    ///   written there since.
+    /// - The arrays of `hits` are memory of the device for `max_hits` words each, offsets and report for the words
+    ///   given; they do not overlap, nothing else uses them, and their addresses are multiples of 4.
     pub unsafe fn write(
         &mut self,
         stream: &D::Stream,
@@ -193,7 +187,7 @@ impl<D: Device> DeviceSequence<D> {
         if hits.offsets.1 == 0 || batch.n_events > capacity {
             return Err(DecodeError::TooManyEvents { events: batch.n_events, capacity });
         }
-        // SAFETY: what is asked of the caller; there is a place for each event, checked above.
+        // SAFETY: required of the caller; there is a place for each event, checked above.
         unsafe { self.run(stream, plan, batch, work, Task::Write, hits) }
     }
 
@@ -206,7 +200,7 @@ impl<D: Device> DeviceSequence<D> {
         Ok((batch.n_events > 0).then(|| Plan::new(tables, self.setup.params, batch.n_events)))
     }
 
-    /// Puts the work on the stream; if that fails partway, waits for the stream.
+    /// Puts the work on the stream; waits for the stream if that fails partway.
     ///
     /// # Safety
     /// - As [`count`](Self::count), or as [`write`](Self::write), with `hits` that have a place for each event.
@@ -224,7 +218,7 @@ impl<D: Device> DeviceSequence<D> {
             return Err(DecodeError::WorkSpace { bytes: work.scratch.1, needed: scratch.needed() });
         }
         self.device.begin()?;
-        // SAFETY: what is asked of the caller; the work space is large enough, checked above.
+        // SAFETY: required of the caller; the work space is large enough, checked above.
         let put = unsafe { self.put(stream, plan, batch, work, task, hits) };
         if put.is_err() {
             // The first error is the one to report.
@@ -250,15 +244,14 @@ impl<D: Device> DeviceSequence<D> {
         // SAFETY: both words are in the work space, which is aligned here, and there until the stream has done this.
         unsafe { self.device.zero(stream, base, 2) }?;
         if let Some(plan) = plan {
-            // Kernels count in 32 bits, and so does the number of hits: more room is never used.
+            // Kernels count hits in 32 bits: more room is never used.
             let (events, n) = (plan.events as usize, hits.max_hits.min(u32::MAX as usize));
-            // (To count, nothing of the results is written.)
+            // (A count writes no results.)
             let (n_offsets, n_report) =
                 if task == Task::Count { (0, 0) } else { (plan.counters as usize + 1, events * N_COUNTS) };
             // SAFETY:
             // - Status and report have room in the work space, which the caller gives, and are aligned.
-            // - The arrays of hits have at least that many elements, offsets and report as many as the events need, at
-            //   multiples of 4, as the caller says. To count, they have none.
+            // - The results are as long as said here, at multiples of 4, by the caller; a count has none.
             let output = unsafe {
                 let floats = |array: usize| DeviceView::at(hits.arrays[array], n);
                 Output {
@@ -278,8 +271,8 @@ impl<D: Device> DeviceSequence<D> {
             };
             // SAFETY:
             // - The device can read the batch until then, as the caller says.
-            // - The work space has room for what lies between the kernels, and this is on a line; to write, the batch was
-            //   counted with it: the caller says both.
+            // - The work space has room between the kernels, from a line on; to write, the caller has counted the
+            //   batch.
             // - The output is as long as the plan asks for, as said above, and the status was set to 0.
             unsafe {
                 fused::launch(&mut self.device, stream, &self.setup, task, &plan, batch, at(scratch.between), output)
@@ -291,8 +284,7 @@ impl<D: Device> DeviceSequence<D> {
         if work.result.is_null() {
             return Ok(());
         }
-        // SAFETY: both words are in the work space; there is room for two in pinned memory, which nothing else uses until
-        // the stream has done this, as the caller says.
+        // SAFETY: both words are in the work space, and `result` has room for two until then, as the caller says.
         unsafe {
             self.device.read(stream, at(scratch.total), work.result.cast(), Rows::one(WORD))?;
             self.device.read(stream, at(STATUS), work.result.add(1).cast(), Rows::one(WORD))

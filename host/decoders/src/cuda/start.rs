@@ -1,7 +1,5 @@
-//! Is there a GPU that can run the kernels, and if not, why not, and what is to be done?
-//!
-//! Everything that can go wrong before the first launch is found here, in the order in which it would show, and said in
-//! words. `tests/cuda/device.rs` has the cases, on a stand-in for the driver.
+//! Finds out if a GPU can run the kernels, and says why not and what to do: all that can go wrong before the first
+//! launch, in the order in which it would show. `tests/cuda/device.rs` has the cases, on a stand-in for the driver.
 
 use super::driver::{self, Attributes, CallError};
 use ut_data::DecodeError;
@@ -10,21 +8,20 @@ use ut_data::DecodeError;
 /// `cuFuncGetParamInfo`, the newest call that is used.
 const MIN_DRIVER: i32 = 12040;
 
-/// Oldest compute capability: that of the PTX.
+/// Oldest compute capability: the target of the PTX.
 const MIN_CAPABILITY: (i32, i32) = (7, 5);
 
 /// A GPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Gpu {
     /// Number among the visible devices.
     pub ordinal: usize,
-    /// Name, as the driver gives it.
     pub name: String,
     /// Compute capability, major and minor.
     pub capability: (i32, i32),
     /// Bytes of memory.
     pub memory: usize,
-    /// Multiprocessors.
     pub multiprocessors: i32,
 }
 
@@ -72,12 +69,12 @@ impl From<StartError> for DecodeError {
     }
 }
 
-/// A CUDA release as people write it.
+/// Writes a CUDA release as people do: 12.4.
 pub(super) fn release(version: i32) -> String {
     format!("{}.{}", version / 1000, version % 1000 / 10)
 }
 
-/// The number of devices, at least one.
+/// Returns the number of devices, at least one.
 pub(super) fn check_driver() -> Result<usize, StartError> {
     if !driver::is_installed() {
         return Err(StartError::NoDriver);
@@ -90,7 +87,7 @@ pub(super) fn check_driver() -> Result<usize, StartError> {
     if found == 0 { Err(StartError::NoDevice) } else { Ok(found) }
 }
 
-/// GPU `ordinal`, if the kernels can run on it.
+/// Describes GPU `ordinal`, if the kernels can run on it.
 pub fn choose(ordinal: usize) -> Result<Gpu, StartError> {
     let found = check_driver()?;
     if ordinal >= found {

@@ -1,11 +1,10 @@
-//! One stream and all that belongs to it: the batch that is in flight there, its buffers on the device and in pinned
-//! memory. Streams share only the tables, which are never written, so that no stream waits for another.
+//! One stream with its batch in flight and its buffers, on the device and in pinned memory. Streams share only the
+//! tables, which are never written, so that none waits for another.
 //!
-//! A batch is put on its stream all at once: copy in, kernels, copy out. The number of hits is not known then, and to
-//! wait for it would leave the stream idle while the host thinks. So the copy out takes as many hits as the last
-//! batch's number makes likely for this batch's bytes, and one in 32 more: nearly always everything is there when the
-//! stream is done. What is missing is fetched afterwards; what was too much cost a 32nd of the link's time. The first
-//! batch has no number to go by: all its hits are fetched afterwards.
+//! Copy in, kernels and copy out are put on the stream at once. The number of hits is not known then, and waiting for
+//! it would leave the stream idle. So the copy out takes as many hits as this batch's bytes and the last batch's hits
+//! make likely, and one in 32 more: nearly always everything is there when the stream is done, for a 32nd of the link's
+//! time. Missing hits are fetched afterwards, as are all hits of the first batch.
 
 use std::sync::Arc;
 
@@ -24,10 +23,10 @@ use crate::plan::Plan;
 use ut_data::DecodeError;
 use ut_data::input::EventMeta;
 
-/// Most hits that banks of this many bytes have, each byte being of one bank: a v5 bank has at most two hits of each of
-/// six lanes in 32 bytes of payload, a v4 bank a hit in two bytes. Fragments or events that overlap, which no reader
-/// makes, can have more: buffers grow when the device says so.
-pub(super) const fn most_hits(version: BankVersion, bytes: usize) -> usize {
+/// Most hits of banks of this many bytes: a v5 bank has at most two hits of each of six lanes in 32 bytes of payload, a
+/// v4 bank a hit in two bytes. Overlapping fragments or events, which no reader makes, can have more: then buffers
+/// grow.
+const fn most_hits(version: BankVersion, bytes: usize) -> usize {
     match version {
         BankVersion::V4 => bytes / 2,
         BankVersion::V5 => bytes / 32 * 12,
@@ -35,7 +34,6 @@ pub(super) const fn most_hits(version: BankVersion, bytes: usize) -> usize {
 }
 
 pub(super) struct Request {
-    /// Tells it from others of the decoder.
     pub(super) serial: u64,
     /// Launches; `None` if there is no event.
     pub(super) plan: Option<Plan>,
@@ -47,15 +45,14 @@ pub(super) struct Request {
 pub enum Readback {
     /// Hits and report, in the host's memory.
     Hits,
-    /// Nothing but the number of hits: they stay on the device, as for the next stage of a trigger sequence.
+    /// Only the number of hits: they stay on the device, as for the next stage of a trigger sequence.
     None,
 }
 
-/// A batch that is in flight.
 struct Job<D: Device> {
     request: Request,
     batch: DeviceBatch,
-    /// Hits that are being copied to the host.
+    /// Number of hits that are being copied to the host.
     copied: usize,
     source: Held<D>,
 }
@@ -79,14 +76,12 @@ impl<D: Device> Held<D> {
     }
 }
 
-/// A batch that was collected.
 struct Collected<D: Device> {
     hits: usize,
     plan: Option<Plan>,
     source: Held<D>,
 }
 
-/// A stream with its buffers.
 pub(super) struct BatchStream<D: Device> {
     queue: D::Stream,
     upload: Upload<D>,
@@ -94,12 +89,12 @@ pub(super) struct BatchStream<D: Device> {
     output: Output<D>,
     results: HostBuffer<D>,
     hits: HostBuffer<D>,
-    /// From one array of `hits` to the next.
+    /// Words from one array of `hits` to the next.
     stride: usize,
     job: Option<Job<D>>,
     /// Memory of a batch that was given up and could not be waited for: the device may still use it.
     kept: Held<D>,
-    /// Is true if something was put on the stream since it was waited for last.
+    /// Is true if something was put on the stream since it was waited for.
     dirty: bool,
     hits_per_byte: f64,
     read: u64,
@@ -135,7 +130,6 @@ impl<D: Device> BatchStream<D> {
         self.job.is_none()
     }
 
-    /// Returns true if the batch in flight is this one.
     pub(super) fn has(&self, serial: u64) -> bool {
         self.job.as_ref().is_some_and(|job| job.request.serial == serial)
     }
@@ -144,30 +138,15 @@ impl<D: Device> BatchStream<D> {
         TransferBytes { to_device: self.upload.moved(), from_device: self.read }
     }
 
-    pub(super) fn device_bytes(&self) -> usize {
-        self.upload.device_bytes() + self.work.bytes() + self.output.bytes()
-    }
-
-    pub(super) const fn pinned_bytes(&self) -> usize {
-        self.upload.pinned_bytes() + self.results.bytes() + self.hits.bytes()
-    }
-
-    /// Makes room on the device for a batch of this many strips and hits. Nothing is in flight.
-    pub(super) fn reserve(&mut self, device: &mut D, plan: &Plan, strips: usize) -> Result<(), DecodeError> {
+    /// Makes room on the device for a batch with this many strips and hits. Nothing is in flight.
+    fn reserve(&mut self, device: &mut D, plan: &Plan, batch: &DeviceBatch, strips: usize) -> Result<(), DecodeError> {
         let strips = strips.next_multiple_of(LINE / WORD);
-        self.work.reserve_events(device, plan)?;
-        self.work.reserve_strips(device, strips)?;
-        self.output.reserve_events(device, plan)?;
-        self.output.reserve_hits(device, strips)
+        self.work.reserve(device, plan, batch, strips)?;
+        self.output.reserve(device, plan, strips)
     }
 
-    /// Makes room for a batch of this many bytes, in pinned memory and on the device. Nothing is in flight.
-    pub(super) fn reserve_input(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
-        self.upload.reserve(device, bytes)
-    }
-
-    /// Waits until nothing is in flight, and forgets the batch that was. While the stream cannot be waited for, this fails, and
-    /// so does all that begins with it: what is in flight may still use the buffers.
+    /// Waits for the stream, and forgets its batch. While the stream cannot be waited for, this fails, and so does
+    /// everything that begins with it: work in flight may still use the buffers.
     pub(super) fn settle(&mut self, device: &mut D) -> Result<(), DecodeError> {
         if let Some(job) = self.job.take() {
             self.kept = job.source;
@@ -176,12 +155,12 @@ impl<D: Device> BatchStream<D> {
             device.synchronize(&self.queue)?;
             self.dirty = false;
         }
-        // What the batch lies in is given back when the stream is done, and not before.
+        // The batch's memory is freed when the stream is done, and not before.
         self.kept = Held::Nothing;
         Ok(())
     }
 
-    /// Waits until nothing is in flight, if something went wrong; what went wrong first is said.
+    /// Settles the stream after an error, and returns that error.
     fn or_settle<T>(&mut self, device: &mut D, result: Result<T, DecodeError>) -> Result<T, DecodeError> {
         if result.is_err() {
             let _ = self.settle(device);
@@ -202,11 +181,9 @@ impl<D: Device> BatchStream<D> {
         batch: &DeviceBatch,
     ) -> Result<(), DecodeError> {
         self.dirty = true;
-        // SAFETY:
-        // - `kernels` puts launches and cleared words on this stream, the same each time.
-        // - The buffers have been reserved for this plan and batch before, and buffers only grow; the batch can be read
-        //   until the stream was waited for, as the caller says, and this is not dropped before.
-        unsafe { device.submit_capturable(&self.queue, &|device| self.kernels(device, setup, plan, batch)) }
+        // SAFETY: the buffers were reserved for this plan and batch before, and only grow; the batch can be read, as
+        // the caller says, and this is not dropped before the stream was waited for.
+        unsafe { self.kernels(device, setup, plan, batch) }
     }
 
     /// # Safety
@@ -219,15 +196,13 @@ impl<D: Device> BatchStream<D> {
         plan: &Plan,
         batch: &DeviceBatch,
     ) -> Result<(), DecodeError> {
-        // SAFETY: the status word is in the results, which are reserved for the plan and live until the stream was
-        // waited for; its address is that of a word.
+        // SAFETY: a word of the results, which are reserved for the plan and live until the stream was waited for.
         unsafe { device.zero(&self.queue, self.output.result(Results::of(plan).status()), 1) }?;
-        // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says; the status word is 0
-        // by then, in the order of the stream.
+        // SAFETY: batch and buffers are as the caller says; the status word is 0 by then, in the stream's order.
         unsafe { self.work.launch(device, &self.queue, setup, plan, batch, &self.output) }
     }
 
-    /// Puts a batch on the stream, which is free. When this fails, nothing is in flight.
+    /// Puts a batch on the stream, which is free. After an error nothing is in flight.
     pub(super) fn submit(
         &mut self,
         device: &mut D,
@@ -239,13 +214,13 @@ impl<D: Device> BatchStream<D> {
         self.dirty = true;
         let put = match source {
             Source::Host(view) => {
-                // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops
+                // SAFETY: `settle` saw that nothing is in flight; the decoder waits for its streams before it drops
                 // them.
                 unsafe { self.upload.write_host(device, &self.queue, &view) }
                     .map(|batch| (batch, Held::Meta(view.meta_of_results())))
             }
             Source::Pinned(pinned) => {
-                // SAFETY: nothing is in flight, as `settle` saw to; the decoder waits for its streams before it drops
+                // SAFETY: `settle` saw that nothing is in flight; the decoder waits for its streams before it drops
                 // them, and the job, or on an error `kept`, has the pinned batch until the stream was waited for.
                 let put = unsafe { self.upload.write_pinned(device, &self.queue, &pinned) };
                 match put {
@@ -283,8 +258,7 @@ impl<D: Device> BatchStream<D> {
         self.or_settle(device, started)
     }
 
-    /// When this fails, the stream must be waited for before the batch is given back: the job, which is set first,
-    /// keeps `source` until then.
+    /// Starts a batch, whose `source` the job keeps. After an error the stream must be waited for before that is freed.
     ///
     /// # Safety
     /// - The device can read `batch` as long as `source` is kept, or until the stream was waited for.
@@ -301,8 +275,7 @@ impl<D: Device> BatchStream<D> {
         let (plan, readback) = (request.plan, request.readback);
         self.job = Some(Job { request, batch, copied: 0, source });
         let Some(plan) = plan else { return Ok(()) };
-        self.reserve(device, &plan, most_hits(setup.tables.host.version, batch.raw.1))?;
-        self.work.reserve_batch(device, &plan, &batch)?;
+        self.reserve(device, &plan, &batch, most_hits(setup.tables.host.version, batch.raw.1))?;
         let expected = (batch.raw.1 as f64 * self.hits_per_byte * (33.0 / 32.0)) as usize;
         let copied = if readback == Readback::Hits { expected.min(self.output.stride()) } else { 0 };
         self.reserve_host(device, &plan, copied)?;
@@ -325,7 +298,7 @@ impl<D: Device> BatchStream<D> {
         Ok(())
     }
 
-    /// Kernels and copies out: of `copied` hits, and of what `readback` says.
+    /// Puts kernels and copies out on the stream: of `copied` hits, and of what `readback` says.
     ///
     /// # Safety
     /// - The device can read `batch` until the stream was waited for.
@@ -344,19 +317,13 @@ impl<D: Device> BatchStream<D> {
         let bytes = (results.words() - first) * WORD;
         assert!(results.words() * WORD <= self.results.bytes());
         self.read += bytes as u64;
+        // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says.
+        unsafe { self.kernels(device, setup, plan, batch) }?;
         // SAFETY: within the results, checked above.
         let to = unsafe { self.results.start().add(first * WORD) };
-        let work = |device: &mut D| {
-            // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says.
-            unsafe { self.kernels(device, setup, plan, batch) }?;
-            // SAFETY: both sides of the results are reserved for the plan, and live until the stream was waited for;
-            // the host does not look there before.
-            unsafe { device.read(&self.queue, self.output.result(first), to, Rows::one(bytes)) }
-        };
-        // SAFETY: `work` puts launches, cleared words and a copy from the device on this stream, the same each time;
-        // what they ask for holds until the stream was waited for, as each of them says.
-        unsafe { device.submit_capturable(&self.queue, &work) }?;
-        // SAFETY: nothing was read of the hits that is looked at before the stream was waited for.
+        // SAFETY: both sides are reserved for the plan and live until then; the host does not look there before.
+        unsafe { device.read(&self.queue, self.output.result(first), to, Rows::one(bytes)) }?;
+        // SAFETY: the host does not look at the hits before the stream was waited for.
         unsafe { self.read_hits(device, 0, copied) }
     }
 
@@ -374,26 +341,25 @@ impl<D: Device> BatchStream<D> {
         self.read += rows.bytes() as u64;
         // SAFETY: within the first array, checked above.
         let start = unsafe { self.hits.start().add(from * WORD) };
-        // SAFETY: seven arrays of either stride were reserved on either side, and `to` is within both, checked above;
-        // both live until the stream was waited for, and the host does not look there, as the caller says.
+        // SAFETY: both sides have seven arrays of their strides, which `to` is within, checked above, and live until
+        // then; the host does not look there, as the caller says.
         unsafe { device.read(&self.queue, self.output.hit(from), start, rows) }
     }
 
-    /// A word that the kernels have written.
+    /// Reads a word that the kernels have written.
     ///
     /// # Safety
     /// - It is a word of this stream's buffers on the device.
     unsafe fn read_word(&mut self, device: &mut D, place: u64) -> Result<u32, DecodeError> {
         self.read += WORD as u64;
-        // SAFETY: the word is there, as the caller says; the results have room for it, since a batch was collected, and
-        // are not looked at before the stream was waited for, below.
+        // SAFETY: the word is there, as the caller says; the results have room, and are looked at only after the wait.
         unsafe { device.read(&self.queue, place, self.results.start(), Rows::one(WORD)) }?;
         device.synchronize(&self.queue)?;
         // SAFETY: the stream was waited for.
         Ok(unsafe { self.results.slice::<u32>(0, 1) }[0])
     }
 
-    /// Waits for the batch in flight, and sees to what was too small for it.
+    /// Waits for the batch in flight, and runs its kernels again if a buffer was too small.
     pub(super) fn collect(&mut self, device: &mut D, setup: &Setup<D>, name: &'static str) -> Result<(), DecodeError> {
         let finished = device.synchronize(&self.queue).and_then(|()| self.finish(device, setup, name));
         let hits = self.or_settle(device, finished)?;
@@ -404,7 +370,8 @@ impl<D: Device> BatchStream<D> {
         Ok(())
     }
 
-    /// The number of hits of the batch in flight, whose stream was waited for. Nothing is in flight when this returns.
+    /// Finishes the batch in flight, whose stream was waited for, and returns its number of hits. Nothing is in flight
+    /// then.
     fn finish(&mut self, device: &mut D, setup: &Setup<D>, name: &'static str) -> Result<usize, DecodeError> {
         let failure = |message| Err(DecodeError::Device { backend: name, message });
         let Some(Job { request, batch, copied, .. }) = &self.job else { return Ok(0) };
@@ -437,9 +404,8 @@ impl<D: Device> BatchStream<D> {
             if strips as usize <= room {
                 return failure(format!("the device has no room for {strips} strips where there is some for more"));
             }
-            self.reserve(device, &plan, strips as usize)?;
-            // SAFETY: the job keeps what the batch lies in; the buffers were reserved for it when it was submitted, and
-            // for its strips just now.
+            self.reserve(device, &plan, &batch, strips as usize)?;
+            // SAFETY: the job keeps the batch; the buffers were reserved for it, and for its strips just now.
             unsafe { self.launch(device, setup, &plan, &batch, readback, copied) }?;
             device.synchronize(&self.queue)?;
         };
@@ -456,7 +422,6 @@ impl<D: Device> BatchStream<D> {
         Ok(n)
     }
 
-    /// Returns the addresses of the last collected hits on the device.
     pub(super) fn on_device(&self) -> DeviceHits {
         match &self.done {
             Some(Collected { hits, plan: Some(plan), .. }) => self.output.on_device(plan, *hits),
@@ -464,7 +429,7 @@ impl<D: Device> BatchStream<D> {
         }
     }
 
-    /// Returns the hits last collected with [`Readback::Hits`], in pinned memory.
+    /// Returns the hits last collected with [`Readback::Hits`].
     pub(super) fn on_host(&self, n_groups: usize) -> HostHits<'_> {
         let Some(Collected { hits, plan: Some(plan), source }) = &self.done else { return HostHits::none(n_groups) };
         let results = Results::of(plan);

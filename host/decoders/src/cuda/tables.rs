@@ -1,4 +1,4 @@
-//! The tables of a detector on a device: all in one piece of memory, which is written once.
+//! A detector's tables on a device: all in one piece of memory, written once.
 
 use bytemuck::NoUninit;
 use simt::{Global, Plain};
@@ -12,19 +12,16 @@ use crate::plan::DeviceTables;
 use crate::rank_tables::RankTables;
 use ut_data::DecodeError;
 
-/// The tables, copied once and never changed.
 pub(super) struct TablesOnDevice<D: Device> {
-    /// The same in the host's memory.
     pub(super) host: DeviceTables,
-    /// The tables by rank, for the fused pipeline.
     pub(super) ranks: Option<RankTables>,
     memory: Buffer<D>,
-    /// Byte where the tables by rank begin.
+    /// First byte of the tables by rank.
     ranks_at: usize,
 }
 
 impl<D: Device> TablesOnDevice<D> {
-    /// Copies them, and waits.
+    /// Copies the tables, and waits.
     pub(super) fn new(
         device: &mut D,
         stream: &D::Stream,
@@ -42,10 +39,6 @@ impl<D: Device> TablesOnDevice<D> {
         Ok(Self { host, ranks, memory, ranks_at })
     }
 
-    pub(super) const fn bytes(&self) -> usize {
-        self.memory.bytes()
-    }
-
     pub(super) fn view(&self) -> Tables<'static> {
         self.host.placed(&mut Placed { memory: &self.memory, at: 0 })
     }
@@ -55,7 +48,7 @@ impl<D: Device> TablesOnDevice<D> {
     }
 }
 
-/// Bytes of the arrays with their places; no view of them is good.
+/// Bytes and places of the arrays; its views are empty.
 struct Parts<'t> {
     parts: Vec<(usize, &'t [u8])>,
     end: usize,
@@ -83,7 +76,7 @@ impl<'t, D: Device> Placer<'t, 'static> for Placed<'_, D> {
     }
 }
 
-/// Fresh device memory with these parts at these places, in order. Returns when they are there.
+/// Writes parts to their places in new device memory, in order, and waits.
 pub(super) fn write_all<D: Device>(
     device: &mut D,
     stream: &D::Stream,
@@ -100,8 +93,8 @@ pub(super) fn write_all<D: Device>(
     }
     moved.to_device += bytes as u64;
     if bytes > 0 {
-        // SAFETY: stream and memory are this device's; both sides have that many bytes, and live until the stream was waited
-        // for below, before which the host does not write there; where it could not be, they are never given back.
+        // SAFETY: memory of this device, with that many bytes on both sides, which live unchanged until the stream was
+        // waited for below, or for good.
         let written = unsafe { device.write(stream, buffer.address(), staging.start(), bytes) };
         if let Err(error) = device.synchronize(stream) {
             // The copy may still go on.

@@ -6,11 +6,11 @@ use super::device::Device;
 use ut_data::DecodeError;
 use ut_data::input::BatchView;
 
-/// The CPU copies a batch to pinned memory in pieces of this many bytes, and the device takes a piece while the next
-/// one is copied: large enough that a copy's own cost does not count, small enough that both overlap.
+/// Bytes of a piece that the CPU copies to pinned memory while the device takes the one before: large enough that a
+/// copy's own cost does not count, small enough that both overlap.
 const PIECE: usize = 2 << 20;
 
-/// Staging memory of a stream's batch on the host, and its place on the device.
+/// A stream's staging memory on the host, and the place of its batch on the device.
 pub(super) struct Upload<D: Device> {
     staging: HostBuffer<D>,
     input: Buffer<D>,
@@ -22,24 +22,8 @@ impl<D: Device> Upload<D> {
         Self { staging: HostBuffer::new(), input: Buffer::new(), bytes: 0 }
     }
 
-    /// Bytes that went to the device since this was made.
     pub(super) const fn moved(&self) -> u64 {
         self.bytes
-    }
-
-    pub(super) const fn device_bytes(&self) -> usize {
-        self.input.bytes()
-    }
-
-    pub(super) const fn pinned_bytes(&self) -> usize {
-        self.staging.bytes()
-    }
-
-    /// Makes room for a batch of this many bytes, in pinned memory and on the device. Nothing is in flight on the
-    /// stream.
-    pub(super) fn reserve(&mut self, device: &mut D, bytes: usize) -> Result<(), DecodeError> {
-        self.staging.reserve(device, bytes)?;
-        self.input.reserve(device, bytes)
     }
 
     /// Copies a batch from the host's memory, which is free again when this returns.
@@ -54,18 +38,17 @@ impl<D: Device> Upload<D> {
         batch: &BatchView<'_>,
     ) -> Result<DeviceBatch, DecodeError> {
         let packing = Packing::of(batch);
-        self.reserve(device, packing.bytes)?;
+        self.staging.reserve(device, packing.bytes)?;
+        self.input.reserve(device, packing.bytes)?;
         let mut written = 0;
         for (at, part) in packing.parts(batch) {
             for (i, piece) in part.chunks(PIECE).enumerate() {
                 let at = at + i * PIECE;
-                // SAFETY: the copies that are in flight are of the bytes before `written`, and `at` is not before it:
-                // pieces come in the order of their places.
+                // SAFETY: copies in flight end at `written`, and `at` is not before it: pieces come in order.
                 unsafe { self.staging.put(at, piece) };
                 let end = at + piece.len();
                 if end - written >= PIECE {
-                    // SAFETY: nothing else uses the buffers, and they live long enough, as the caller says; the bytes
-                    // before `end` were written to the staging buffer above.
+                    // SAFETY: required of the caller; the bytes before `end` were staged above.
                     unsafe { self.write(device, stream, written, end) }?;
                     written = end;
                 }
@@ -96,7 +79,7 @@ impl<D: Device> Upload<D> {
         unsafe { device.write(stream, address, start, to - from) }
     }
 
-    /// The same from pinned memory, by one copy.
+    /// Copies a batch from pinned memory, by one copy.
     ///
     /// # Safety
     /// - `stream` is the device's, and nothing is in flight on it that reads or writes this.
@@ -111,10 +94,8 @@ impl<D: Device> Upload<D> {
         self.input.reserve(device, bytes)?;
         if bytes > 0 {
             self.bytes += bytes as u64;
-            // SAFETY:
-            // - The stream is the device's, and both sides live until it was waited for, as the caller says.
-            // - The pinned batch has that many bytes, which are never written after it was made; there is room for them
-            //   on the device, reserved above.
+            // SAFETY: stream and both sides are as the caller says; a pinned batch is never written after it was made,
+            // and the device has room, reserved above.
             unsafe { device.write(stream, self.input.address(), pinned.memory.start(), bytes) }?;
         }
         Ok(pinned.packing.at(self.input.address()))

@@ -1,4 +1,4 @@
-//! The decoder that runs the device kernels in the executor.
+//! A decoder that runs the device kernels in the executor.
 
 use bytemuck::NoUninit;
 use simt::executor::{Executor, LaunchStats};
@@ -30,17 +30,15 @@ use ut_data::{BatchReport, DecodeError, DecodeOptions, Decoder, UtHits, UtHitsMu
 
 /// Settings of an [`EmulatedDecoder`]; none changes a result.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct EmulatedConfig {
     /// Seed of the order of blocks, warps and threads.
     pub schedule_seed: u64,
-    /// Kernels that decode.
     pub pipeline: Pipeline,
-    /// Block shapes and other launch parameters.
     pub launch: Parameters,
-    /// Optimisations of Allen's pipeline. Version and layout follow tables and batch; `bins`, unless it is 1, follows
-    /// `count.bins`.
+    /// Optimisations of Allen's pipeline. Tables and batch set version and layout; `count.bins` sets `bins`, unless it
+    /// is 1.
     pub switches: Switches,
-    /// Steps of the fused pipeline's design that are used.
     pub step: FusedStep,
 }
 
@@ -63,7 +61,7 @@ impl EmulatedConfig {
     }
 }
 
-/// Decodes with the device kernels, on the CPU, checked.
+/// Decodes with the device kernels on the CPU, and checks them.
 #[derive(Debug)]
 pub struct EmulatedDecoder {
     detector: DeviceTables,
@@ -78,7 +76,7 @@ pub struct EmulatedDecoder {
 }
 
 impl EmulatedDecoder {
-    /// A decoder for one detector and one set of options.
+    /// Creates a decoder for one detector and one set of options.
     pub fn new(tables: &DetectorTables, options: DecodeOptions, config: EmulatedConfig) -> Result<Self, DecodeError> {
         config.launch.validate().map_err(|error| failure(&error.to_string()))?;
         let detector = DeviceTables::new("emulated", tables)?;
@@ -99,12 +97,12 @@ impl EmulatedDecoder {
         })
     }
 
-    /// Returns the cost of each launch of the last batch, by kernel, in order.
+    /// Cost of each launch of the last batch, by kernel, in order.
     pub fn stats(&self) -> &[(&'static str, LaunchStats)] {
         &self.stats
     }
 
-    /// All launches for a batch of at least one event. `report` has `N_COUNTS` words an event.
+    /// Launches all kernels for a batch of at least one event. `report` has `N_COUNTS` words an event.
     fn run(&mut self, batch: &BatchView<'_>, hits: &mut UtHitsMut<'_>, report: &mut [u32]) -> Result<(), DecodeError> {
         let plan = Plan::new(&self.detector, self.params, batch.n_events);
         let mut status_word = [0];
@@ -180,7 +178,7 @@ fn run_allen<'h>(
         tile_totals: HostBuffer::of_len(plan.tiles() as usize)?,
         items: HostBuffer::of_len(plan.items)?,
         n_items: HostBuffer::of_len(events)?,
-        // As long as the batch has strips, once that is known.
+        // Reserved once the number of strips is known.
         strips: StripBuffers {
             clusters: HostBuffer::of_len(0)?,
             keys: HostBuffer::of_len(0)?,
@@ -230,7 +228,6 @@ impl<'t> Placer<'t, 't> for Constants {
     }
 }
 
-/// A batch as the kernels take it.
 fn device_batch<'a>(batch: &BatchView<'a>, version: BankVersion) -> Batch<'a> {
     Batch {
         raw: Global::from_slice(batch.raw),
@@ -280,7 +277,7 @@ mod tests {
         let tables = DetectorTables::synthetic(BankVersion::V5, Grouping::YRows);
         let config = EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() };
         let mut decoder = EmulatedDecoder::new(&tables, DecodeOptions::default(), config).expect("valid parameters");
-        // Tables that lie: most sectors are not there.
+        // Broken tables: most sectors are missing.
         decoder.detector.sectors.truncate(3);
         let event = Generator::new(Profile::PpNominal, BankVersion::V5, 1).event(0);
         let banks = event.banks.iter().map(|(board, payload)| Bank {

@@ -8,7 +8,7 @@ use ut_kernels::hit::Cluster;
 use super::failure;
 use ut_data::DecodeError;
 
-/// Launches kernels and keeps their counts. Outputs are borrowed for `'h`.
+/// Launches kernels and keeps their statistics. Outputs are borrowed for `'h`.
 pub(super) struct ExecutorLauncher<'h> {
     executor: &'h mut Executor,
     stats: &'h mut Vec<(&'static str, LaunchStats)>,
@@ -20,7 +20,7 @@ pub(super) enum HostBuffer<'h, T> {
 }
 
 impl<T: bytemuck::Pod> HostBuffer<'_, T> {
-    /// A work buffer, all bits set: no kernel may count on zeros.
+    /// Allocates a work buffer, all bits set: no kernel may count on zeros.
     pub(super) fn of_len(len: usize) -> Result<Self, DecodeError> {
         let mut buffer = Vec::new();
         let no_memory = |_| failure(&format!("no memory for a work buffer of {len} elements"));
@@ -53,7 +53,6 @@ impl<'h> ExecutorLauncher<'h> {
         Self { executor, stats }
     }
 
-    /// See [`Executor::constant`].
     pub(super) fn constant(&mut self, addresses: impl IntoIterator<Item = usize>) {
         self.executor.constant(addresses);
     }
@@ -87,7 +86,7 @@ impl<'h> Launcher for ExecutorLauncher<'h> {
 }
 
 impl AllenLauncher for ExecutorLauncher<'_> {
-    /// Reserves exactly the strips that there are: an access beyond is found.
+    /// Reserves exactly the strips that there are, so that any access beyond is found.
     fn reserve_strips(
         &mut self,
         offsets: &Self::Buffer<u32>,

@@ -1,7 +1,6 @@
-//! A job: files in, and what is made of each decoded batch out, in the order of the inputs.
-//!
-//! Threads share everything: each in turn reads a piece of the inputs, then takes it apart, decodes it and makes of its batches
-//! what a [`Work`] makes. The caller's thread gets the results.
+//! A job: files in, results of each decoded batch out, in the order of the inputs. Each thread in turn reads a piece of
+//! the inputs, then parses and decodes it and makes results of its batches by [`Work`]. The caller's thread gets the
+//! results.
 
 mod waiting;
 
@@ -22,21 +21,20 @@ use ut_data::memory;
 use ut_data::pipeline::{Flow, ordered};
 use ut_data::{BatchReport, BatchView, DecodeError, DetectorTables, Layout, UtHits};
 
-/// Bytes that a piece of the inputs takes, with its hits in every form, in the mean.
+/// Mean bytes of a piece of the inputs, with its hits in every form.
 pub const CHUNK_MEMORY: u64 = 48 << 20;
 
-/// Batches in MEP layout that a batch may become: one that falls apart into more, because banks are missing in many of its
-/// events, is decoded as it is. A backend would launch all its kernels for each of them.
+/// Most batches in MEP layout that a batch may become. One that would become more, as banks are missing in many events,
+/// is decoded as it is: a backend would launch all its kernels for each.
 const MOST_MEP_BATCHES: usize = 4;
 
-/// Events of a batch where nothing is tuned and nothing is asked for: their bytes, a megabyte or so, are read, checked and
-/// decoded while they are in a core's caches.
+/// Events of a batch by default: a megabyte or so, which is read, checked and decoded in a core's caches.
 pub const BATCH_SIZE: usize = 64;
 
 /// Events of a device's batch, and of a row group of Parquet.
 pub const LARGE_BATCH_SIZE: usize = 256;
 
-/// Returns how many threads decode on `backend`, each with a decoder of its own, where `asked` are asked for; 0: one a core.
+/// Returns the number of threads, each with a decoder on `backend`, if `asked` were asked for; 0: one a core.
 #[cfg(feature = "device")]
 pub fn threads(backend: Backend, asked: usize) -> Result<usize, memory::TooMuchMemory> {
     let n = match (backend, asked) {
@@ -57,7 +55,7 @@ pub struct Decoded<'a> {
     pub batch: BatchView<'a>,
     /// File and place of each event.
     pub origins: &'a [Origin],
-    /// The hits; others may be left in their place, which the next batch then uses.
+    /// Hits, which may be exchanged for others; the next batch uses those.
     pub hits: &'a mut UtHits,
     pub report: &'a mut BatchReport,
     pub decoding: Duration,
@@ -68,10 +66,10 @@ pub trait Work: Send {
     /// Result of a batch.
     type Made: Send;
 
-    /// Calls [`Self::look`] on every batch.
+    /// Is true if [`look`](Self::look) is called.
     const LOOKS: bool = false;
 
-    /// Looks at an event before it is decoded, also at its banks that are not.
+    /// Looks at an event before it is decoded, with the banks that are not decoded.
     fn look(&mut self, _event: &RawEvent<'_>, _origin: Origin) {}
 
     /// Makes room for a batch.
@@ -82,10 +80,10 @@ pub trait Work: Send {
     /// Decodes a batch.
     fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError>;
 
-    /// Makes what the caller gets of a batch.
+    /// Makes the result of a batch.
     fn make(&mut self, decoded: Decoded<'_>) -> Result<Self::Made, WorkError>;
 
-    /// Bytes that wait until the caller has taken the result.
+    /// Bytes that are held until the caller has taken the result.
     fn bytes(_made: &Self::Made) -> u64 {
         0
     }
@@ -107,7 +105,7 @@ pub struct Done<T> {
 pub struct Reached {
     /// Bytes on the disk.
     pub bytes: u64,
-    /// Inputs that were opened: behind the last event that is wanted, none is.
+    /// Inputs that were opened; behind the last wanted event, none is.
     pub opened: usize,
     /// Nothing more is read.
     pub ended: bool,
@@ -122,7 +120,7 @@ pub struct Job<'a> {
     pub check: bool,
     /// True if a batch has events of one file only.
     pub by_file: bool,
-    /// The layout that batches are brought into; `None`: as they are read.
+    /// Layout that batches are converted to; `None` to leave them.
     pub layout: Option<Layout>,
     /// Puts a batch's payloads into one block, for a device.
     pub together: bool,
@@ -184,10 +182,10 @@ impl<W: Work> Worker<'_, W> {
 }
 
 impl Job<'_> {
-    /// Does the job on a thread for each of `workers`. `next` is asked before each piece of the inputs for the events that
-    /// a batch may have, and ends the job with `None`. `take` gets each piece, with the place of its file among the inputs,
-    /// and ends the job with `false`. After an error of an input nothing more is opened, unless the job keeps going: it may
-    /// be a pipe without a writer.
+    /// Does the job on a thread for each of `workers`. `next` is called before each piece of the inputs, and returns
+    /// the most events of a batch, or `None` to end the job. `take` gets each piece with its file's place among the
+    /// inputs, and returns false to end the job. After an error of an input nothing more is opened, unless the job
+    /// keeps going: it may be a pipe without a writer.
     pub fn run<W: Work>(
         self,
         workers: Vec<W>,

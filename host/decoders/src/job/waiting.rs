@@ -1,6 +1,6 @@
-//! Limits the memory of results that wait to be written. Where the output is slower than the decoding, or one piece takes
-//! longer than those after it, fetching stops until enough is written. (The pipeline bounds the number of pieces, but a
-//! piece can become very many hits.)
+//! Limits the memory of results that wait to be written: where the output is slower than the decoding, or one piece
+//! takes longer than those after it, fetching stops. (The pipeline bounds the number of pieces, but one can become very
+//! many hits.)
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread::sleep;
@@ -21,24 +21,22 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// The limit for `n_workers` threads; nothing waits yet.
     pub const fn new(n_workers: usize) -> Self {
         Self { bytes: AtomicU64::new(0), most: BYTES_OF_THREAD * n_workers as u64, ended: AtomicBool::new(false) }
     }
 
-    /// Adds the bytes of a piece.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, SeqCst);
     }
 
-    /// Waits while there are too many. A thread that waits here holds no piece, so the others can finish theirs.
+    /// Waits while too many bytes do. A thread that waits here holds no piece, so that the others can finish theirs.
     pub fn wait(&self) {
         while self.bytes.load(SeqCst) > self.most && !self.ended.load(SeqCst) {
             sleep(LOOK);
         }
     }
 
-    /// Writes a piece and takes its bytes off. `write` returns whether to go on, and so does this.
+    /// Writes a piece and takes its bytes off. Returns what `write` returns: true to go on.
     pub fn write(&self, bytes: u64, write: impl FnOnce() -> bool) -> bool {
         /// Ends the waiting even if writing panics.
         struct End<'a>(&'a Waiting, bool);
@@ -60,7 +58,7 @@ mod tests {
 
     use super::{SeqCst, Waiting};
 
-    /// So much waits that a thread would.
+    /// Has more bytes waiting than a thread may add to.
     fn full() -> Waiting {
         let waiting = Waiting::new(1);
         waiting.bytes.store(waiting.most + 1, SeqCst);

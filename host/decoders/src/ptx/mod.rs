@@ -1,7 +1,5 @@
-//! The kernels as PTX, embedded, and what they use on each architecture.
-//!
-//! The PTX is committed in `kernels/ptx`, so that everyone with a stable compiler and a driver can run it;
-//! `docs/ptx.md` says how it is made and checked.
+//! The kernels as PTX, embedded, and their resources on each architecture. The PTX is committed in `kernels/ptx`, so
+//! that a stable compiler and a driver suffice to run it; `docs/ptx.md` says how it is made and checked.
 
 mod registers;
 mod resources;
@@ -20,14 +18,12 @@ use ut_kernels::switches::Layout;
 
 /// One PTX module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Unit {
     /// Name of the file in `kernels/ptx`, without `.ptx`.
     pub name: &'static str,
-    /// The text.
     pub text: &'static str,
-    /// Bank format that its kernels decode.
     pub version: BankVersion,
-    /// Batch layout that they read.
     pub layout: Layout,
 }
 
@@ -43,7 +39,7 @@ macro_rules! unit {
 }
 
 impl Unit {
-    /// Counts the parameters of an entry; 0 where the unit has no such entry.
+    /// Counts the parameters of an entry; 0 if it does not exist.
     pub fn parameters(&self, entry: &str) -> usize {
         let head = self.text.split(".entry ").find_map(|text| text.strip_prefix(entry)?.strip_prefix('('));
         head.and_then(|head| head.split('{').next()).map_or(0, |head| head.matches(".param ").count())
@@ -57,8 +53,8 @@ impl Unit {
         unit!("v5_mep", V5, Mep),
     ];
 
-    /// The rungs of `Switches::ladder` for v5 in Allen layout, as variants `v5_allen__rung0` and on, and the clustering
-    /// kernel with 32-bit sums, as variant [`WIDE`](Self::WIDE).
+    /// The rungs of `Switches::ladder` for v5 in Allen layout, variants `v5_allen__rung0` and on, and the clustering
+    /// kernel with 32-bit sums, variant [`WIDE`](Self::WIDE).
     pub const LADDER: Self = unit!("v5_allen_ladder", V5, Allen);
 
     /// The fused pipeline: a module for each format and layout.
@@ -69,11 +65,10 @@ impl Unit {
         unit!("v5_mep_fused", V5, Mep),
     ];
 
-    /// The variant of the clustering kernel that differs from production in its 32-bit sums only.
+    /// Variant of the clustering kernel that differs from production in its 32-bit sums only.
     pub const WIDE: &'static str = "v5_allen__wide";
 
-    /// The variant of the counting kernel with 8 size classes, which every production module has beside the one with
-    /// 16.
+    /// Variant of the counting kernel with 8 size classes, which every production module has beside the one with 16.
     pub fn bins8(&self) -> String {
         format!("{}__bins8", self.name)
     }
@@ -83,7 +78,7 @@ impl Unit {
         Self::PRODUCTION.into_iter().chain([Self::LADDER]).chain(Self::FUSED)
     }
 
-    /// The kernels that it has: of each variant, but for those with 8 size classes and with 32-bit sums.
+    /// Kernels of each variant, but for those with 8 size classes and with 32-bit sums.
     pub fn kernels(&self) -> &'static [Kernel] {
         match self.layout {
             _ if !Self::FUSED.contains(self) => &Kernel::ALLEN,
@@ -114,32 +109,29 @@ impl Unit {
 
 /// A kernel of a pipeline, in the order of launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Kernel {
     /// Checks the banks by the policy, counts, and lists the lanes with hits.
     CountHits,
-    /// Prefix sum, first launch.
     PrefixSumTiles,
-    /// Prefix sum, second launch.
     PrefixSumOffsets,
-    /// Clusters the lanes.
     ClusterAndPredecode,
     /// Closes the gaps and makes the sort keys.
     CompressAndMakeKeys,
-    /// Sorts.
     FindPermutation,
     /// Works out the hits.
     DecodeInOrder,
     /// Turns a list of events into a mask.
     SelectEvents,
-    /// Gathers what the batch says of an event's banks (MEP layout).
+    /// Gathers an event's banks (MEP layout).
     GatherBanks,
-    /// Counts, or decodes: all of an ordinary event.
+    /// Counts or decodes ordinary events.
     Fused,
-    /// Decodes the others.
+    /// Decodes the other events.
     FusedOthers,
 }
 
-// As the modules in `ut_kernels` and the first parts of the entry points are called.
+// The names of the modules in `ut_kernels`, with which entry points begin.
 named!("kernel" Kernel: CountHits "count_hits", PrefixSumTiles "prefix_sum_tiles",
     PrefixSumOffsets "prefix_sum_offsets", ClusterAndPredecode "cluster_and_predecode",
     CompressAndMakeKeys "compress_and_make_keys", FindPermutation "find_permutation",
@@ -147,12 +139,12 @@ named!("kernel" Kernel: CountHits "count_hits", PrefixSumTiles "prefix_sum_tiles
     FusedOthers "fused_others");
 
 impl Kernel {
-    /// The kernels of the fused pipeline in Allen layout; the mask only where there is a list of events, and the prefix sum
-    /// only where hits are counted first.
+    /// Kernels of the fused pipeline in Allen layout; the mask only runs for a list of events, and the prefix sum only
+    /// if hits are counted first.
     pub const FUSED: [Self; 5] =
         [Self::SelectEvents, Self::PrefixSumTiles, Self::PrefixSumOffsets, Self::Fused, Self::FusedOthers];
 
-    /// The same in MEP layout, where the banks are gathered first.
+    /// Same in MEP layout, where the banks are gathered first.
     pub const FUSED_MEP: [Self; 6] = [
         Self::SelectEvents,
         Self::GatherBanks,
@@ -173,7 +165,7 @@ impl Kernel {
         Self::DecodeInOrder,
     ];
 
-    /// The entry point of a variant, such as `v5_allen` or `v5_allen__rung3`.
+    /// Entry point of a variant, such as `v5_allen` or `v5_allen__rung3`.
     pub fn entry(self, variant: &str) -> String {
         format!("{}__{variant}", self.name())
     }
@@ -184,8 +176,8 @@ impl Kernel {
         Some((name.parse().ok()?, variant))
     }
 
-    /// Bytes of dynamic shared memory that a block is launched with, for a table of `n_boards` boards and a grouping of
-    /// `n_groups` groups, where the fused kernel has `room`.
+    /// Bytes of dynamic shared memory of a block, for `n_boards` boards and `n_groups` groups, where the fused kernel
+    /// has `room`.
     pub const fn shared_bytes(self, version: BankVersion, n_boards: u32, n_groups: u32, room: Room) -> u32 {
         match self {
             Self::CountHits => count_hits_shared_bytes(version, n_boards, n_groups),

@@ -1,7 +1,5 @@
-//! A limit of registers, written into the PTX when it is loaded.
-//!
-//! The driver's own option for it (`CU_JIT_MAX_REGISTERS`) counts for all entries of a module, also for those that only
-//! spill.
+//! A limit of registers, written into the PTX when it is loaded: the driver's option (`CU_JIT_MAX_REGISTERS`) applies
+//! to all entries of a module, also to those that only spill.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -9,16 +7,16 @@ use std::fmt::Write as _;
 use super::{Kernel, Unit};
 
 impl Kernel {
-    /// Returns true if `cuda.registers` limits this kernel: all but the one that repairs groups and decodes extraordinary
-    /// events, which needs more registers than any other and has a limit of its own.
+    /// Returns true if `cuda.registers` limits this kernel: all but the one for repairs and extraordinary events, which
+    /// needs the most registers and has its own limit.
     pub fn has_register_limit(self) -> bool {
         self != Self::FusedOthers
     }
 }
 
 impl Unit {
-    /// Returns the text with at most `registers` registers a thread in every kernel that has a limit; 0 is no limit. It
-    /// takes the place of the limit that the fused kernel has.
+    /// Returns the text with at most `registers` registers a thread in every kernel that has a limit, in place of the
+    /// fused kernel's; 0 is no limit.
     pub fn limited(&self, registers: u32) -> Cow<'static, str> {
         if registers == 0 {
             return self.text.into();

@@ -1,4 +1,4 @@
-//! Resources of the kernels on each architecture: as committed, or measured with the installed `ptxas`.
+//! Resources of the kernels on each architecture, as committed or measured with the installed `ptxas`.
 
 use std::path::Path;
 
@@ -11,8 +11,8 @@ const COMMITTED: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../..
 
 /// Registers, shared memory and barriers of every kernel on every architecture.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Resources {
-    /// Release of the assembler that said so.
     pub ptxas: String,
     /// By unit, architecture and kernel.
     pub kernels: Vec<KernelUse>,
@@ -22,7 +22,6 @@ pub struct Resources {
 #[derive(Clone, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[expect(missing_docs, reason = "as in `simt::ptx::Usage`")]
 pub struct KernelUse {
-    /// PTX module.
     pub unit: String,
     pub kernel: String,
     pub arch: String,
@@ -52,7 +51,7 @@ pub enum ResourcesError {
 }
 
 impl Resources {
-    /// Returns the committed resources.
+    /// Reads the committed resources.
     pub fn committed() -> Result<Self, ResourcesError> {
         Ok(serde_json::from_str(COMMITTED)?)
     }
@@ -61,7 +60,7 @@ impl Resources {
     pub fn measured() -> Result<Self, ResourcesError> {
         let installed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/ptx-tools/bin");
         let ptxas = Ptxas::find("UT_DECODE_PTXAS", &installed).ok_or(ResourcesError::NoPtxas)?;
-        // A new file for this process: no other file is overwritten.
+        // A new folder for this process: no file is overwritten.
         let folder = std::env::temp_dir().join(format!("ut-decode-ptxas-{}", std::process::id()));
         std::fs::create_dir(&folder)?;
         let measured = Self::measure(&ptxas, &folder);
@@ -91,7 +90,7 @@ impl Resources {
         Ok(Self { ptxas: ptxas.version().map_err(ResourcesError::Ptxas)?, kernels })
     }
 
-    /// Returns the resources of a variant's kernel on an architecture.
+    /// Finds the resources of a variant's kernel on an architecture.
     pub fn of(&self, kernel: Kernel, variant: &str, arch: &str) -> Option<&KernelUse> {
         let entry = kernel.entry(variant);
         self.kernels.iter().find(|of| of.kernel == entry && of.arch == arch)
@@ -99,8 +98,7 @@ impl Resources {
 }
 
 impl KernelUse {
-    /// Occupancy at blocks of `threads` threads that are launched with `dynamic_shared` bytes; `None` on an
-    /// architecture that is not in the table.
+    /// Occupancy in blocks of `threads` threads with `dynamic_shared` bytes; `None` on an unknown architecture.
     pub fn occupancy(&self, threads: u32, dynamic_shared: u32) -> Option<Occupancy> {
         let shared = self.shared.saturating_add(dynamic_shared);
         Some(Architecture::named(&self.arch)?.occupancy(Launch { threads, registers: self.registers, shared }))
@@ -137,7 +135,7 @@ mod tests {
     #[test]
     fn no_kernel_spills_but_the_fused_ones_a_few_words() {
         let kernels = Resources::committed().unwrap().kernels;
-        // Spilled are up to six words at 48 registers; at 64 what decodes whole events, not what repairs groups.
+        // Spilled are up to six words at 48 registers; at 64 by the part that decodes whole events, not by repairs.
         let few = |of: &&KernelUse| {
             let (stack, loads) = if of.kernel.starts_with("fused_others__") { (128, 256) } else { (16, 64) };
             of.kernel.starts_with("fused") && of.stack <= stack && of.spill_loads <= loads

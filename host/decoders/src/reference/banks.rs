@@ -1,19 +1,18 @@
-//! The banks of one event, found in a batch of either layout. `docs/format.md`, "Batches in memory".
+//! Banks of one event, found in a batch of either layout: `docs/format.md`, "Batches in memory".
 
 use ut_data::input::{BatchView, Layout};
 
-/// One raw bank.
 #[derive(Clone, Copy, Debug)]
 pub struct Bank<'a> {
     pub kind: u8,
-    /// The bank's version byte, where the batch knows it.
+    /// Version byte, if the batch has it.
     pub version: Option<u8>,
     pub source_id: u32,
-    /// The payload: as long as the batch's size says, without padding.
+    /// Payload of the size in the batch, without padding.
     pub payload: &'a [u8],
 }
 
-/// The banks of event `event` up to the first that the batch contradicts itself about, and whether there is such one.
+/// Lists the banks of an event up to the first about which the batch contradicts itself; also returns true if one does.
 pub fn banks_of_event<'a>(batch: &BatchView<'a>, event: usize) -> (Vec<Bank<'a>>, bool) {
     let mut banks = Vec::new();
     let Some(n_banks) = n_banks(batch, event) else { return (banks, true) };
@@ -30,7 +29,7 @@ pub fn banks_of_event<'a>(batch: &BatchView<'a>, event: usize) -> (Vec<Bank<'a>>
     (banks, false)
 }
 
-/// Returns the number of banks that the event claims; `None` if the table of banks is not there.
+/// Number of banks that the event claims; `None` if the table of banks is not there.
 fn n_banks(batch: &BatchView<'_>, event: usize) -> Option<u64> {
     match batch.layout {
         Layout::Allen => {
@@ -78,7 +77,7 @@ fn mep_bank<'a>(batch: &BatchView<'a>, event: usize, bank: u64) -> Option<Bank<'
     })
 }
 
-/// Entry `column` of row `row` of `sizes`: word `row` is the place of the row's first entry, counted in u16.
+/// Reads entry `column` of row `row` of `sizes`: word `row` is the place of the row's first entry, counted in u16.
 fn size_at(words: &[u32], row: u64, column: u64) -> Option<u64> {
     let first = u64::from(*words.get(usize::try_from(row).ok()?)?);
     let place = first + column;
@@ -86,7 +85,8 @@ fn size_at(words: &[u32], row: u64, column: u64) -> Option<u64> {
     Some(u64::from((word >> (16 * (place % 2))) & 0xFFFF))
 }
 
-/// Entry `column` of row `row` of `types` or `versions`: word `row` is the place of the row's first entry, in bytes.
+/// Reads entry `column` of row `row` of `types` or `versions`: word `row` is the place of the row's first entry, in
+/// bytes.
 fn byte_at(words: &[u32], row: u64, column: u64) -> Option<u8> {
     let first = u64::from(*words.get(usize::try_from(row).ok()?)?);
     let place = first + column;
@@ -94,7 +94,7 @@ fn byte_at(words: &[u32], row: u64, column: u64) -> Option<u8> {
     Some((word >> (8 * (place % 4))) as u8)
 }
 
-/// The inner `None`: the batch says nothing of versions. The outer one: it has, and this one is not there.
+/// The inner `None`: the batch has no versions. The outer one: it has, but not this one.
 #[expect(clippy::option_option, reason = "two kinds of absence, of which one is an error")]
 fn version_at(batch: &BatchView<'_>, row: u64, column: u64) -> Option<Option<u8>> {
     match batch.versions {
@@ -103,7 +103,7 @@ fn version_at(batch: &BatchView<'_>, row: u64, column: u64) -> Option<Option<u8>
     }
 }
 
-/// The little-endian word at byte `place`, which need not be aligned.
+/// Reads the little-endian word at byte `place`, which need not be aligned.
 fn word_at(raw: &[u8], place: u64) -> Option<u32> {
     let bytes = bytes_at(raw, place, 4)?;
     Some(u32::from_le_bytes(bytes.try_into().ok()?))

@@ -21,12 +21,12 @@ pub struct Cluster {
     pub first: u32,
 }
 
-/// The clusters of a lane, in the order in which they are emitted.
+/// Clusters a lane, in the order of emission.
 pub fn cluster_lane(hits: &[LaneHit], options: DecodeOptions, report: &mut EventReport) -> Vec<Cluster> {
     let mut clusters = Vec::new();
     let max_size = options.max_cluster_size.get();
     let (mut previous, mut first, mut n, mut sum_adc, mut sum_position, mut exceeded) = (0, 0, 0, 0, 0, false);
-    // Emits the cluster as it stands, unless it has no charge.
+    // Emits the current cluster, unless it has no charge.
     let emit = |(first, n): (u32, u32),
                 sum_adc: u32,
                 sum_position: u32,

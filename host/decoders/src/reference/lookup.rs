@@ -12,7 +12,7 @@ pub struct Lookup {
 }
 
 impl Lookup {
-    /// Copies the file contents and the grouping out of the tables, and nothing that was derived from them.
+    /// Copies the file contents and the grouping out of the tables, and nothing derived.
     pub fn new(tables: &DetectorTables) -> Self {
         Self {
             boards: tables.boards().clone(),
@@ -35,7 +35,7 @@ impl Lookup {
         self.n_groups
     }
 
-    /// `docs/format.md`, "From sourceID to board"; `None` for boards that are not there or not in use.
+    /// `docs/format.md`, "From sourceID to board"; `None` for boards that do not exist or are not in use.
     pub fn board(&self, source_id: u32) -> Option<usize> {
         let board = if source_id >> 11 != 0 {
             let tell40 = source_id & 0xFF;
@@ -51,17 +51,16 @@ impl Lookup {
         (board < self.n_boards() && self.boards.strips_per_hybrid[board] > 0).then_some(board)
     }
 
-    /// Strips of a hybrid of this board. Not 0 for a board that [`board`](Self::board) gave.
+    /// Strips of a hybrid; not 0 for a board from [`board`](Self::board).
     pub fn strips_per_hybrid(&self, board: usize) -> u32 {
         self.boards.strips_per_hybrid[board]
     }
 
-    /// `ChannelID` of the slot's first strip; 0: nothing is connected.
+    /// `ChannelID` of the slot's first strip; 0 if the slot is not connected.
     pub fn chan_id(&self, slot: usize) -> u32 {
         self.boards.lanes[slot].chan_id
     }
 
-    /// The geometry of the sector that a connected slot reads.
     pub fn sector(&self, slot: usize) -> &Sector {
         &self.geometry.sectors[sector_id(&self.boards.lanes[slot])]
     }
@@ -70,12 +69,11 @@ impl Lookup {
         self.sector(slot).first_strip
     }
 
-    /// The sign of p0Z says that the strips are numbered against the coordinate.
+    /// Returns true if the strips are numbered against the coordinate, which the sign of p0Z says.
     pub fn is_flipped(&self, slot: usize) -> bool {
         self.sector(slot).p0_z < 0.0
     }
 
-    /// The group that the slot's hits belong to.
     pub fn group(&self, slot: usize) -> u16 {
         self.groups[sector_id(&self.boards.lanes[slot])]
     }

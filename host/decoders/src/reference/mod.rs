@@ -1,9 +1,9 @@
 //! The oracle: plain, slow decoding, written from `docs/format.md` and `docs/policy.md`.
 //!
-//! Every other backend is tested against this one, bit for bit. To stay an oracle it shares nothing with them but the
-//! types at its two ends: its own walk over the batch (`banks`), its own sourceID map and lookup of sectors straight
-//! from the contents of the boards and geometry files (`lookup`), its own clustering (`clustering`) and one plain
-//! sort with the whole key. Nothing here is clever; each step names the section of the page that it follows.
+//! Every other backend is tested against this one, bit for bit. So it shares nothing with them but the types at both
+//! ends: its own walk over the batch (`banks`), sourceID map and lookup of sectors straight from the contents of the
+//! boards and geometry files (`lookup`), clustering (`clustering`) and one plain sort with the whole key. Nothing here
+//! is clever; each step names the section of the page that it follows.
 
 mod banks;
 mod clustering;
@@ -30,7 +30,7 @@ pub struct ReferenceDecoder {
     options: DecodeOptions,
 }
 
-/// One hit with everything that orders it.
+/// A hit with its whole sort key.
 #[derive(Clone, Copy, Debug)]
 struct Hit {
     group: u16,
@@ -44,17 +44,17 @@ struct Hit {
     dx_dy: f32,
     weight: f32,
     id: u32,
-    /// Only v5 banks tell it.
+    /// Known for v5 banks only.
     cluster: Cluster,
 }
 
 impl ReferenceDecoder {
-    /// A decoder for one detector and one set of options.
+    /// Creates a decoder for one detector and one set of options.
     pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
         Self { lookup: Lookup::new(tables), options }
     }
 
-    /// The hits of one event, in output order, and what was counted.
+    /// Decodes one event: its hits, in output order, and its counters.
     fn event(&self, batch: &BatchView<'_>, event: usize) -> (Vec<Hit>, EventReport) {
         let mut report = EventReport::default();
         let mut hits = Vec::new();

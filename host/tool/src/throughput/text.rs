@@ -145,12 +145,6 @@ pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Coun
         "an event: {read:.0} bytes read, {written:.0} written; its kernels move {counted} that they ask for (counted; the \
          rest is of tables that all events share)"
     );
-    if let Some(graphs) = &result.graphs {
-        let _ = match &graphs.refused {
-            Some(why) => writeln!(text, "note: no graphs, launches one by one: {why}"),
-            None => writeln!(text, "the kernels of a batch are launched as a graph"),
-        };
-    }
     let mut rows = vec![["kernel", "ns an event", "half of them", "share"].map(str::to_owned).to_vec()];
     for KernelTime { kernel, ns_per_event: time, share } in &result.kernels {
         let half = format!("{:.1} to {:.1}", time.q1, time.q3);

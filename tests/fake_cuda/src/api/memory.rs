@@ -21,7 +21,6 @@ unsafe extern "C" fn cuMemGetInfo_v2(free: Out<'_, usize>, total: Out<'_, usize>
 unsafe extern "C" fn cuMemAlloc_v2(address: Out<'_, CUdeviceptr>, bytes: usize) -> CUresult {
     call("cuMemAlloc", |driver| {
         let device = current(driver)?;
-        driver.not_while_capturing("memory is allocated")?;
         if bytes == 0 {
             return Err(BAD_VALUE);
         }
@@ -39,7 +38,6 @@ unsafe extern "C" fn cuMemAlloc_v2(address: Out<'_, CUdeviceptr>, bytes: usize) 
 unsafe extern "C" fn cuMemFree_v2(address: CUdeviceptr) -> CUresult {
     call("cuMemFree", |driver| {
         let device = current(driver)?;
-        driver.not_while_capturing("memory is given back")?;
         let (owner, _) = driver.allocations.get(&address).copied().unwrap_or((device, 0));
         same(device, owner, "memory")?;
         driver.memory.free(address).map_err(|what| {
@@ -55,7 +53,6 @@ unsafe extern "C" fn cuMemFree_v2(address: CUdeviceptr) -> CUresult {
 unsafe extern "C" fn cuMemHostAlloc(to: Out<'_, *mut c_void>, bytes: usize, _flags: c_uint) -> CUresult {
     call("cuMemHostAlloc", |driver| {
         current(driver)?;
-        driver.not_while_capturing("memory is pinned")?;
         driver.counts.pinned += 1;
         let found = driver.pinned.allocate(bytes).ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
         give(to, found as *mut c_void)
@@ -66,7 +63,6 @@ unsafe extern "C" fn cuMemHostAlloc(to: Out<'_, *mut c_void>, bytes: usize, _fla
 unsafe extern "C" fn cuMemFreeHost(start: *mut c_void) -> CUresult {
     call("cuMemFreeHost", |driver| {
         current(driver)?;
-        driver.not_while_capturing("pinned memory is given back")?;
         if driver.pinned.free(start as usize) { Ok(()) } else { Err(BAD_VALUE) }
     })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute, CUjit_option, CUmodule, CUresult, CUstream};
 
 use super::{BAD_HANDLE, BAD_VALUE, MAX_SHARED, Out, current, give, same, stream_of};
-use crate::driver::{Done, Driver, Function, Module, call, complain};
+use crate::driver::{Function, Module, call, complain};
 use crate::settings::Break;
 use crate::stream::Op;
 use ptx_machine::{Launch, Program};
@@ -28,7 +28,6 @@ unsafe extern "C" fn cuModuleLoadDataEx(
 ) -> CUresult {
     call("cuModuleLoadDataEx", |driver| {
         let device = current(driver)?;
-        driver.not_while_capturing("a module is loaded")?;
         // SAFETY: by the contract of the driver, this text ends with a zero.
         let text = unsafe { CStr::from_ptr(image.cast()) };
         let text = text.to_str().map_err(|_| CUresult::CUDA_ERROR_INVALID_IMAGE)?;
@@ -61,7 +60,6 @@ unsafe extern "C" fn cuModuleLoadDataEx(
 unsafe extern "C" fn cuModuleUnload(module: CUmodule) -> CUresult {
     call("cuModuleUnload", |driver| {
         current(driver)?;
-        driver.not_while_capturing("a module is unloaded")?;
         let module = driver.modules.get_mut(&(module as usize)).filter(|module| module.live).ok_or(BAD_HANDLE)?;
         module.live = false;
         Ok(())
@@ -160,50 +158,31 @@ unsafe extern "C" fn cuLaunchKernel(
 ) -> CUresult {
     call("cuLaunchKernel", |driver| {
         let (stream, device) = stream_of(driver, stream)?;
-        let shape = [grid_x, grid_y, grid_z, block_x, block_y, block_z];
-        // SAFETY: the parameters are as many as the kernel has, as CUDA asks of a caller.
-        let op = unsafe { kernel(driver, device, function, shape, shared_bytes, parameters, extra) }?;
+        let function = driver.functions.get(&(function as usize)).ok_or(BAD_HANDLE)?;
+        let module = driver.modules.get(&function.module).filter(|module| module.live).ok_or(BAD_HANDLE)?;
+        same(device, module.device, "a kernel")?;
+        let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
+        if (grid_y, grid_z, block_z) != (1, 1, 1) || grid_x == 0 || threads == 0 || !extra.is_null() {
+            complain(&format!("{}: a launch of a kind that is not played", function.entry));
+            return Err(BAD_VALUE);
+        }
+        if threads > u64::from(driver.settings.max_threads) || shared_bytes > function.max_shared {
+            complain(&format!("{}: {threads} threads, {shared_bytes} bytes of shared memory", function.entry));
+            return Err(BAD_VALUE);
+        }
+        let sizes = module.program.parameters(&function.entry).ok_or(BAD_HANDLE)?;
+        let argument = |(i, &size): (usize, &usize)| {
+            // SAFETY: there are as many parameters as the kernel has, each of its size, as CUDA asks of a caller.
+            unsafe { crate::host::read(*parameters.add(i) as usize, size) }
+        };
+        let op = Op::Launch {
+            program: Arc::clone(&module.program),
+            entry: function.entry.clone(),
+            launch: Launch { grid: grid_x, block: (block_x, block_y), shared_bytes, turn: 0, counts: false },
+            arguments: sizes.iter().enumerate().map(argument).collect(),
+        };
         driver.before.get_or_insert(driver.counts);
         driver.counts.launches += 1;
         driver.enqueue(stream, op)
-    })
-}
-
-/// A launch as it is put on a stream or into a graph; `shape` is the grid and the block.
-///
-/// # Safety
-/// - There are as many `parameters` as the kernel has, each a pointer to one.
-pub unsafe fn kernel(
-    driver: &Driver,
-    device: usize,
-    function: CUfunction,
-    shape: [c_uint; 6],
-    shared_bytes: c_uint,
-    parameters: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> Done<Op> {
-    let [grid_x, grid_y, grid_z, block_x, block_y, block_z] = shape;
-    let function = driver.functions.get(&(function as usize)).ok_or(BAD_HANDLE)?;
-    let module = driver.modules.get(&function.module).filter(|module| module.live).ok_or(BAD_HANDLE)?;
-    same(device, module.device, "a kernel")?;
-    let threads = u64::from(block_x) * u64::from(block_y) * u64::from(block_z);
-    if (grid_y, grid_z, block_z) != (1, 1, 1) || grid_x == 0 || threads == 0 || !extra.is_null() {
-        complain(&format!("{}: a launch of a kind that is not played", function.entry));
-        return Err(BAD_VALUE);
-    }
-    if threads > u64::from(driver.settings.max_threads) || shared_bytes > function.max_shared {
-        complain(&format!("{}: {threads} threads, {shared_bytes} bytes of shared memory", function.entry));
-        return Err(BAD_VALUE);
-    }
-    let sizes = module.program.parameters(&function.entry).ok_or(BAD_HANDLE)?;
-    let argument = |(i, &size): (usize, &usize)| {
-        // SAFETY: there are as many parameters as the kernel has, each of its size, as the caller says.
-        unsafe { crate::host::read(*parameters.add(i) as usize, size) }
-    };
-    Ok(Op::Launch {
-        program: Arc::clone(&module.program),
-        entry: function.entry.clone(),
-        launch: Launch { grid: grid_x, block: (block_x, block_y), shared_bytes, turn: 0, counts: false },
-        arguments: sizes.iter().enumerate().map(argument).collect(),
     })
 }

@@ -9,8 +9,6 @@ use super::{Simd, x86};
 pub struct Avx2(());
 
 impl Avx2 {
-    /// The level.
-    ///
     /// # Safety
     /// The CPU has AVX2, BMI1, BMI2, LZCNT and POPCNT.
     #[inline(always)]
@@ -191,7 +189,7 @@ impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn lookup_window(self, window: *const u32, index: Self::U) -> Self::U {
         unsafe {
-            // Of each index, the low three bits count.
+            // The low three bits of each index count.
             let low = _mm256_permutevar8x32_epi32(self.load(window), index);
             let high = _mm256_permutevar8x32_epi32(self.load(window.add(8)), index);
             let bit_3 = _mm256_slli_epi32::<28>(index);
@@ -280,7 +278,7 @@ impl Simd for Avx2 {
     }
 }
 
-/// Bit 31 of each lane.
+/// Returns bit 31 of each lane.
 ///
 /// # Safety
 /// The CPU has AVX2.
@@ -291,7 +289,7 @@ unsafe fn sign_bits(a: __m256i) -> u32 {
     unsafe { _mm256_movemask_ps(_mm256_castsi256_ps(a)) as u32 }
 }
 
-/// All ones in the elements whose bit is set.
+/// Sets all bits of the elements whose bit is set.
 ///
 /// # Safety
 /// The CPU has AVX2.

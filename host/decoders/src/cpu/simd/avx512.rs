@@ -9,8 +9,6 @@ use super::{REVERSE, Simd, x86};
 pub struct Avx512(());
 
 impl Avx512 {
-    /// The level.
-    ///
     /// # Safety
     /// The CPU has AVX-512 F, BW, DQ, VL and VBMI2, BMI1, BMI2, LZCNT and POPCNT.
     #[inline(always)]
@@ -220,7 +218,7 @@ impl Simd for Avx512 {
     }
     #[inline(always)]
     fn start<const STRIDE: usize>() -> u8 {
-        // Blocks of 16 are so good that it is not worth while to load twice as many single pairs.
+        // Blocks of 16 are so cheap that twice as many single pairs are not worth their loads.
         if STRIDE == 4 { 8 } else { 4 }
     }
     #[inline(always)]

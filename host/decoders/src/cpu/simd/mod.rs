@@ -1,6 +1,5 @@
-//! Vector operations of the fast path: one trait, one thin file a level.
-//!
-//! A vector has elements; "lane" means a read-out lane, here as everywhere.
+//! Vector operations of the fast path: one trait, one thin file a level. Vectors have elements; a "lane" is a read-out
+//! lane.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -26,16 +25,15 @@ pub use slices::{compress_at, load_at, set_at, store_at, word_at};
 
 /// Vectors of `ELEMENTS` 32-bit words, with the usual operations element by element.
 ///
-/// A value of an implementing type says that the CPU has the instructions of that type: to make one is unsafe, so that
-/// everything that only computes is safe. What reads and writes memory is unsafe, and says what must be there. No method
-/// needs alignment.
+/// A value of an implementing type proves that the CPU has its instructions: making one is unsafe, so that computing is
+/// safe. Methods that read or write memory are unsafe; none needs alignment.
 ///
-/// All methods must be `#[inline(always)]`: they get their instructions from the `#[target_feature]` function that they
-/// end up in.
+/// All methods must be `#[inline(always)]`: they get their instructions from the `#[target_feature]` function that
+/// calls them.
 pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// Words in a vector: 8 or 16.
     const ELEMENTS: usize;
-    /// Entries that [`lookup_window`](Self::lookup_window) can choose from; a power of 2. Up to 32, or all there can be.
+    /// Entries that [`lookup_window`](Self::lookup_window) chooses from; a power of 2, up to 32 unless unlimited.
     const WINDOW: u32;
     /// Most hits that [`copy_block`](Self::copy_block) copies: 8 or 16.
     const BLOCK: usize = 8;
@@ -58,7 +56,6 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     fn spread_sign(self, a: Self::U) -> Self::U;
     /// a * b of elements below 2^15; anything for others.
     fn mul_small(self, a: Self::U, b: Self::U) -> Self::U;
-    /// A bit an element: a == b.
     fn eq(self, a: Self::U, b: Self::U) -> u32;
     /// A bit an element: a <= b, of elements below 2^31; anything for others.
     fn le(self, a: Self::U, b: Self::U) -> u32;
@@ -68,16 +65,14 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     fn spread_last(self, a: Self::U) -> Self::U;
     /// Converts to floats; exact for elements below 2^24, anything for others.
     fn to_float(self, a: Self::U) -> Self::F;
-    /// Whole part of elements from 0 to 2^24; anything for others.
+    /// Truncates elements from 0 to 2^24; anything for others.
     fn truncate(self, a: Self::F) -> Self::U;
     fn add_f(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub_f(self, a: Self::F, b: Self::F) -> Self::F;
     fn mul_f(self, a: Self::F, b: Self::F) -> Self::F;
     /// a / b, rounded as IEEE 754 says.
     fn div_f(self, a: Self::F, b: Self::F) -> Self::F;
-    /// The same bits as words.
     fn bits(self, a: Self::F) -> Self::U;
-    /// The same bits as floats.
     fn float_of(self, a: Self::U) -> Self::F;
     /// `yes` where bit 31 of `sign` is set, else `no`.
     fn select_by_sign(self, sign: Self::U, yes: Self::F, no: Self::F) -> Self::F;
@@ -90,27 +85,27 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// Bits for those of 64 counts that are not 0, and for those above `few`.
     fn count_bits(self, counts: &[u8; 64], few: u8) -> (u64, u64);
 
-    /// Asks for the cache line at `at`, which may be anywhere.
+    /// Prefetches the cache line at `at`, which may be anywhere.
     fn prefetch(self, at: *const u8);
-    /// The same for a line that is not needed soon, and should not take the place of others in the smallest cache.
+    /// Prefetches a line that is not needed soon, and should not take another's place in the smallest cache.
     fn prefetch_far(self, at: *const u8);
 
-    /// `ELEMENTS` words from `from`.
+    /// Loads `ELEMENTS` words.
     ///
     /// # Safety
     /// They can be read.
     unsafe fn load(self, from: *const u32) -> Self::U;
-    /// `ELEMENTS` words to `to`.
+    /// Stores `ELEMENTS` words.
     ///
     /// # Safety
     /// They can be written.
     unsafe fn store(self, to: *mut u32, v: Self::U);
-    /// The elements whose bit is set to their places from `to` on.
+    /// Stores the elements whose bit is set at their places from `to` on.
     ///
     /// # Safety
     /// Those can be written.
     unsafe fn store_some(self, to: *mut u32, v: Self::U, bits: u32);
-    /// The elements whose bit is set, back to back, to `to`; and anything behind them.
+    /// Stores the elements whose bit is set, back to back, and anything behind them.
     ///
     /// # Safety
     /// `ELEMENTS` words can be written.
@@ -136,7 +131,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     /// Those words can be read.
     unsafe fn lookup(self, table: *const u32, index: Self::U) -> Self::U;
 
-    /// Writes `first + i` for each bit i that is set to `to`, and anything behind; how many.
+    /// Writes `first + i` for each bit i that is set, and anything behind; returns how many.
     ///
     /// # Safety
     /// 64 places can be written.
@@ -146,7 +141,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         unsafe { self.list_few_bits(bits, first, to) }
     }
 
-    /// The same, where mostly no more than four bits are set.
+    /// Does the same, faster where mostly no more than four bits are set.
     ///
     /// # Safety
     /// 64 places can be written.
@@ -154,23 +149,23 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     unsafe fn list_few_bits(self, bits: u64, first: u16, to: *mut u16) -> usize {
         let (mut left, mut to) = (bits, to);
         loop {
-            // Always four: how many are left cannot be foreseen.
+            // Always four: the number left cannot be predicted.
             for i in 0..4 {
-                // SAFETY: there are 64 bits, and `to` rises by four for four of them that are set: by this method's
-                // precondition the place can be written.
+                // SAFETY: `to` rises by four for four set bits of 64: the place is one of 64, by the precondition.
                 unsafe { to.add(i).write(first.wrapping_add(left.trailing_zeros() as u16)) };
                 left &= left.wrapping_sub(1);
             }
             if left == 0 {
                 return bits.count_ones() as usize;
             }
-            // SAFETY: four of the 64 bits were set, and others are left: `to` stays within the 64 places, or at their end.
+            // SAFETY: four of the 64 bits were set, and others are left: `to` stays within the 64 places.
             to = unsafe { to.add(4) };
         }
     }
 
-    /// Of `n <= 254` v4 words, which lane they name: byte i, up to 5, is how many name one of the lanes 0 to i; the other
-    /// two may be anything. And whether the words are in the order of the lanes; if not, all bytes may be anything.
+    /// Counts the lanes that `n <= 254` v4 words name: byte i, up to 5, is the number that name one of the lanes 0 to
+    /// i; the others are anything. Also returns true if the words are in the order of the lanes; if not, all bytes are
+    /// anything.
     ///
     /// # Safety
     /// The words can be read, and 66 bytes more.
@@ -196,9 +191,9 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         4
     }
 
-    /// Writes the first [`start`](Self::start) hit words of a lane with `n > 0` hits as stream words to `to`, from the last
-    /// one on if `direction` is [`REVERSE`] and not 0. Of fewer hits, those are the first words; of more, all of them may
-    /// be anything if it is `REVERSE`. Hits come in pairs, `STRIDE` bytes apart.
+    /// Writes the first [`start`](Self::start) hit words of a lane with `n > 0` hits as stream words to `to`, the last
+    /// first if `direction` is [`REVERSE`] and not 0. A shorter lane's come first, and anything behind; of a longer
+    /// one, all may be anything if it is `REVERSE`. Hits come in pairs, `STRIDE` bytes apart.
     ///
     /// # Safety
     /// - half as many pairs can be read;
@@ -214,8 +209,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         xor: u32,
         to: *mut u32,
     ) {
-        // SAFETY: two pairs, `STRIDE` bytes apart, can be read, by this method's first precondition; bytes need no
-        // alignment.
+        // SAFETY: two pairs, `STRIDE` bytes apart, can be read, by this method's first precondition.
         let pairs = unsafe { [from.cast::<[u8; 4]>().read(), from.add(STRIDE).cast::<[u8; 4]>().read()] };
         let hits = u64::from(u32::from_le_bytes(pairs[0])) | u64::from(u32::from_le_bytes(pairs[1])) << 32;
         let swapped = hits.swap_bytes();
@@ -227,8 +221,8 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
         }
     }
 
-    /// Writes `n` hit words, 5 to [`BLOCK`](Self::BLOCK), as stream words to `to`, from the last one on if
-    /// `direction` is [`REVERSE`] and not 0, and changes nothing beyond them. Hits come in pairs, `STRIDE` bytes apart.
+    /// Writes `n` hit words, 5 to [`BLOCK`](Self::BLOCK), as stream words to `to`, the last first if `direction` is
+    /// [`REVERSE`] and not 0, and nothing beyond them. Hits come in pairs, `STRIDE` bytes apart.
     ///
     /// # Safety
     /// - `n` is 5 to `BLOCK`;
@@ -247,8 +241,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     ) {
         for i in 0..n {
             let place = if direction == 0 { i } else { n - 1 - i };
-            // SAFETY: `i < n <= BLOCK`, so that its pair can be read, and `place < n`, so that its word can be written, by
-            // this method's preconditions.
+            // SAFETY: `i < n <= BLOCK` and `place < n`: pair and word are there, by this method's preconditions.
             unsafe {
                 let word = from.add(STRIDE * (i / 2) + 2 * (i % 2)).cast::<[u8; 2]>().read();
                 to.add(place).write((u32::from(u16::from_le_bytes(word)) & mask) ^ xor);
@@ -257,12 +250,11 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     }
 }
 
-/// The direction of a lane that is read backwards: a number by which the tables of both directions are apart, which have
-/// two entries for each number of hits.
+/// Direction of a lane that is read backwards: the distance of its tables from the others', which have two entries for
+/// each number of hits.
 pub const REVERSE: u16 = 2 << 8;
 
-/// The bits of a v4 word that name the lane.
 const LANE_BITS: u16 = 0x3800;
 
-/// A factor that makes of counts in bytes how many there are up to each.
+/// Factor that turns bytes of counts into their running sums.
 const EACH_BYTE: u64 = 0x0101_0101_0101_0101;

@@ -1,6 +1,5 @@
-//! Eight words a vector, two registers of four: NEON, which every CPU of this kind has.
-//!
-//! No hints for the cache: what they give was never measured on such a machine.
+//! Eight words a vector, two registers of four: NEON, which every such CPU has. No prefetches: none was ever measured
+//! there.
 
 #[allow(clippy::wildcard_imports, reason = "nearly every line names an intrinsic")]
 use std::arch::aarch64::*;
@@ -11,10 +10,8 @@ use super::Simd;
 pub struct Neon(());
 
 impl Neon {
-    /// The level.
-    ///
     /// # Safety
-    /// The CPU has NEON, as all of 64 bits have.
+    /// The CPU has NEON, as every 64-bit one has.
     #[inline(always)]
     pub const unsafe fn new() -> Self {
         Self(())
@@ -56,8 +53,8 @@ static COMPRESS: [[u8; 16]; 16] = {
 // SAFETY of every block below:
 // - the CPU has NEON: there is a `Neon` only where `new`'s precondition says so;
 // - what is read and written through a pointer that a method is given, its precondition in the trait allows;
-// - other loads are of 16 bytes at 0, 16, 32 and 48 of `counts`, which has 64, and of eight words from `ELEMENT_BITS` or
-//   an array of eight, which `words` makes.
+// - other loads are of 16 bytes at 0, 16, 32 and 48 of `counts`, which has 64, and of eight words from `ELEMENT_BITS`
+//   or an array of eight, which `words` makes.
 #[expect(clippy::undocumented_unsafe_blocks, reason = "one reason for all, above")]
 impl Simd for Neon {
     const ELEMENTS: usize = 8;
@@ -122,7 +119,7 @@ impl Simd for Neon {
     }
     #[inline(always)]
     fn shr<const N: u32>(self, a: U) -> U {
-        // To the left by less than nothing.
+        // A shift to the left by a negative number.
         unsafe { a.map(|a| vshlq_u32(a, vdupq_n_s32(-(N as i32)))) }
     }
     #[inline(always)]
@@ -270,8 +267,7 @@ impl Simd for Neon {
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn words(v: U) -> [u32; 8] {
     let mut words = [0; 8];
-    // SAFETY: the array has room for the eight words that are written; the CPU has NEON, by this function's
-    // precondition.
+    // SAFETY: the array has room for the eight words; the CPU has NEON, by this function's precondition.
     unsafe {
         vst1q_u32(words.as_mut_ptr(), v[0]);
         vst1q_u32(words.as_mut_ptr().add(4), v[1]);
@@ -279,7 +275,7 @@ unsafe fn words(v: U) -> [u32; 8] {
     words
 }
 
-/// A bit an element that is all ones; the others must be 0.
+/// Returns a bit for each element that is all ones; the others must be 0.
 ///
 /// # Safety
 /// The CPU has NEON.
@@ -294,7 +290,7 @@ unsafe fn element_bits(set: U) -> u32 {
     }
 }
 
-/// A bit a byte that is all ones; the others must be 0.
+/// Returns a bit for each byte that is all ones; the others must be 0.
 ///
 /// # Safety
 /// The CPU has NEON.
@@ -311,15 +307,14 @@ unsafe fn byte_bits(set: [uint8x16_t; 4]) -> u64 {
     }
 }
 
-/// The words whose bit is set, back to back.
+/// Moves the words whose bit is set together.
 ///
 /// # Safety
 /// The CPU has NEON.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "as the trait's methods")]
 unsafe fn compress(v: uint32x4_t, bits: u32) -> uint32x4_t {
-    // SAFETY: `COMPRESS` has 16 entries, of the 16 bytes that are read, and the index is cut below 16; the CPU has
-    // NEON, by this function's precondition.
+    // SAFETY: `COMPRESS` has 16 entries of 16 bytes; the CPU has NEON, by this function's precondition.
     unsafe {
         let bytes = vld1q_u8(COMPRESS.get_unchecked(bits as usize & 15).as_ptr());
         vreinterpretq_u32_u8(vqtbl1q_u8(vreinterpretq_u8_u32(v), bytes))

@@ -1,4 +1,4 @@
-//! Vectors as arrays of eight: what the compiler makes of them on any machine.
+//! Vectors as arrays of eight, which the compiler vectorises as it can on any machine.
 
 use std::array::from_fn;
 
@@ -8,10 +8,8 @@ use super::Simd;
 pub struct Portable(());
 
 impl Portable {
-    /// The level.
-    ///
     /// # Safety
-    /// None is needed; the other levels ask for instructions.
+    /// Nothing is required; the other levels ask for instructions.
     #[inline(always)]
     pub const unsafe fn new() -> Self {
         Self(())
@@ -122,8 +120,7 @@ impl Simd for Portable {
     unsafe fn compress_store(self, to: *mut u32, v: Self::U, bits: u32) {
         let mut n = 0;
         for (i, word) in v.into_iter().enumerate() {
-            // SAFETY: `n` is at most `i`, as it rises by 1 at most for each element, so below 8; eight words from `to`
-            // on can be written, by the method's precondition.
+            // SAFETY: `n` is at most `i`, below 8; eight words can be written, by the method's precondition.
             unsafe { to.add(n).write(word) };
             n += (bits >> i & 1) as usize;
         }
@@ -180,14 +177,12 @@ impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn lookup_window(self, window: *const u32, index: Self::U) -> Self::U {
-        // SAFETY: `WINDOW` is more than 32, so the words that the indices name, modulo `WINDOW`, can be read, by the
-        // method's precondition.
+        // SAFETY: `WINDOW` is more than 32: the words that the indices name can be read, by the precondition.
         index.map(|i| unsafe { *window.add((i % Self::WINDOW) as usize) })
     }
     #[inline(always)]
     unsafe fn lookup_16(self, table: *const u32, index: Self::U) -> Self::U {
-        // SAFETY: the indices are cut to 15, so they name some of the 16 words from `table` on; those can be read, by
-        // the method's precondition.
+        // SAFETY: the indices are cut to 15; the 16 words from `table` on can be read, by the method's precondition.
         unsafe { self.lookup_window(table, self.and(index, self.splat(15))) }
     }
     #[inline(always)]

@@ -1,9 +1,9 @@
-//! Vectors from and to slices: where the stages read and write, with the bounds checked in debug builds.
+//! Vectors from and to slices, with the bounds checked in debug builds.
 #![allow(clippy::inline_always, reason = "as the trait's methods")]
 
 use super::Simd;
 
-/// The words from `at` on.
+/// Loads the words from `at` on.
 ///
 /// # Safety
 /// `words` has a vector of words from `at` on.
@@ -14,7 +14,7 @@ pub unsafe fn load_at<S: Simd>(s: S, words: &[u32], at: usize) -> S::U {
     unsafe { s.load(words.as_ptr().add(at)) }
 }
 
-/// Writes the words from `at` on.
+/// Stores the words from `at` on.
 ///
 /// # Safety
 /// `words` has a vector of words from `at` on.
@@ -25,7 +25,7 @@ pub unsafe fn store_at<S: Simd>(s: S, words: &mut [u32], at: usize, v: S::U) {
     unsafe { s.store(words.as_mut_ptr().add(at), v) }
 }
 
-/// Writes the elements whose bit is set, back to back, from `at` on, and anything behind them.
+/// Stores the elements whose bit is set, back to back, from `at` on, and anything behind them.
 ///
 /// # Safety
 /// `words` has a vector of words from `at` on.
@@ -36,7 +36,7 @@ pub unsafe fn compress_at<S: Simd>(s: S, words: &mut [u32], at: usize, v: S::U, 
     unsafe { s.compress_store(words.as_mut_ptr().add(at), v, bits) }
 }
 
-/// Word `at`, to read.
+/// Reads word `at`.
 ///
 /// # Safety
 /// There is such a word.

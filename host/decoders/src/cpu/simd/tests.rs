@@ -1,4 +1,4 @@
-//! Every level against what the trait's docs say, element by element.
+//! Every level against the trait's docs, element by element.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -10,7 +10,7 @@ use crate::cpu::level::Simd as Level;
 /// Rounds of random elements.
 const ROUNDS: usize = if cfg!(miri) { 2 } else { 200 };
 
-/// Random elements below 2^`bits`, with some that lie at the ends and some that repeat.
+/// Makes random elements below 2^`bits`, some of them at the ends and some repeated.
 fn elements<S: Simd>(random: &mut ChaCha8Rng, bits: u32) -> Vec<u32> {
     let most = u32::MAX >> (32 - bits);
     let element = |_| match random.random_range(0..6) {
@@ -129,7 +129,7 @@ fn floats_of<S: Simd>(s: S, random: &mut ChaCha8Rng) {
         for ((made, &a), &b) in store(s, s.bits(made)).into_iter().zip(a).zip(b) {
             let (a, b) = numbers(a, b);
             let expected = lane(a, b);
-            // Which of the NaNs it is, does not matter.
+            // Any NaN will do.
             let same = made == expected.to_bits() || f32::from_bits(made).is_nan() && expected.is_nan();
             assert!(same, "{name} of {a} and {b}: {made:x}");
         }
@@ -188,7 +188,7 @@ fn lanes_of_banks<S: Simd>(s: S, random: &mut ChaCha8Rng) {
     }
 }
 
-/// The lane falls once, at any place in a vector or between two.
+/// Words whose lanes fall once, at any place in a vector or between two.
 fn lanes_with_one_fall<S: Simd>(s: S) {
     for fall in 1..=64 {
         let words: [u16; 80 + 33] = std::array::from_fn(|i| if i < fall { 3 << 11 } else { 1 << 11 });

@@ -55,13 +55,11 @@ pub unsafe fn copy_start<const STRIDE: usize, const START: usize>(
     to: *mut u32,
 ) {
     debug_assert!(direction == 0 || direction == REVERSE);
-    // In halves of shuffles: one instruction makes the place.
+    // In halves of shuffles: one instruction computes the place.
     let half = u32::from(direction) + 2 * u32::from(n);
     // SAFETY:
-    // - half as many pairs as `START` can be read and as many words can be written, by the method's first and third
-    //   precondition;
-    // - the direction is 0 or `REVERSE`, twice the 256 shuffles of a direction, by its second, and `n` is below 256: a
-    //   whole shuffle begins at that half;
+    // - `START / 2` pairs can be read and `START` words written, by the method's first and third precondition;
+    // - the direction is 0 or `REVERSE`, by its second, and `n` is below 256: a whole shuffle begins at that half;
     // - the CPU has AVX2, by this function's second precondition.
     unsafe {
         let shuffle = _mm_loadu_si128(SHUFFLES.as_ptr().cast::<[u8; 8]>().add(half as usize).cast());
@@ -77,8 +75,8 @@ pub unsafe fn copy_start<const STRIDE: usize, const START: usize>(
     }
 }
 
-/// ORed into v4 words from place 17 - n on, it leaves the first n as they are and turns the others into words of lane 7. 17
-/// and not 16: the word after a full vector is compared with its last one.
+/// ORed into v4 words from place 17 - n on, it keeps the first n and turns the others into words of lane 7. 17, not 16:
+/// the word after a full vector is compared with its last one.
 static BEHIND: [u16; 34] = {
     let mut words = [0; 34];
     let mut i = 17;
@@ -97,9 +95,8 @@ static BEHIND: [u16; 34] = {
 #[inline(always)]
 pub unsafe fn lane_ends(words: *const u8, n: usize) -> (u64, bool) {
     // SAFETY:
-    // - the words can be read, and 66 bytes more, by the method's precondition: 16 words from one of them on, and 16
-    //   from the next one on;
-    // - at places 0 to 17 of `BEHIND` begin 16 words, and one more is there;
+    // - the words and 66 bytes more can be read, by the method's precondition: 16 words from any and from the next;
+    // - 17 words begin at each of the places 0 to 17 of `BEHIND`;
     // - the CPU has AVX2, by this function's second precondition.
     unsafe {
         let bits = _mm256_set1_epi16(LANE_BITS as i16);
@@ -107,7 +104,7 @@ pub unsafe fn lane_ends(words: *const u8, n: usize) -> (u64, bool) {
         let mut counts = _mm256_setzero_si256();
         let mut falls = _mm256_setzero_si256();
         let mut done = 0;
-        // 16 words at a time. Those behind the last one count as such of lane 7, which does not exist.
+        // 16 words at a time. Those behind the last count for lane 7, which does not exist.
         loop {
             let left = n - done;
             let behind = BEHIND.as_ptr().add(17 - left.min(17));
@@ -117,7 +114,7 @@ pub unsafe fn lane_ends(words: *const u8, n: usize) -> (u64, bool) {
             let next = _mm256_loadu_si256(words.add(2 * done + 2).cast());
             let next = _mm256_or_si256(next, _mm256_loadu_si256(behind.add(1).cast()));
             falls = _mm256_or_si256(falls, _mm256_cmpgt_epi16(lanes, _mm256_and_si256(next, bits)));
-            // Eight times the lane: a bit is set in its byte.
+            // Eight times the lane: a shift to its byte.
             let shifts = _mm256_srli_epi16::<8>(lanes);
             for half in [_mm256_castsi256_si128(shifts), _mm256_extracti128_si256::<1>(shifts)] {
                 let low = _mm256_sllv_epi64(one, _mm256_cvtepu16_epi64(half));
@@ -135,7 +132,7 @@ pub unsafe fn lane_ends(words: *const u8, n: usize) -> (u64, bool) {
     }
 }
 
-/// By direction and number of hits, which hit comes to each of the first four places, and which to each of the last four.
+/// By direction and number of hits: the hits for the first four places, and those for the last four.
 static BLOCKS: [[[u32; 8]; 16]; 2] = {
     let mut blocks = [[[0; 8]; 16]; 2];
     let mut n = 4;
@@ -183,28 +180,26 @@ pub unsafe fn copy_block<const STRIDE: usize>(
     }
 }
 
-/// The pairs of hits of two rows.
+/// Loads the pairs of hits of two rows.
 ///
 /// # Safety
 /// `from` and the place after it, `STRIDE` bytes further, have four bytes each.
 #[inline(always)]
 unsafe fn two_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
-    // SAFETY: four bytes can be read at both places, by this function's precondition, and the reads need no alignment;
-    // every x86-64 CPU has SSE2.
+    // SAFETY: four bytes can be read at both places, by this function's precondition; every x86-64 CPU has SSE2.
     unsafe {
         let first = _mm_cvtsi32_si128(from.cast::<i32>().read_unaligned());
         _mm_unpacklo_epi32(first, _mm_cvtsi32_si128(from.add(STRIDE).cast::<i32>().read_unaligned()))
     }
 }
 
-/// The pairs of hits of four rows.
+/// Loads the pairs of hits of four rows.
 ///
 /// # Safety
 /// `from` and three places after it, `STRIDE` bytes apart, have four bytes each.
 #[inline(always)]
 pub unsafe fn four_pairs<const STRIDE: usize>(from: *const u8) -> __m128i {
-    // SAFETY: four bytes can be read at each of the four places, by this function's precondition, and if they are 4 apart,
-    // 16 in a row; the reads need no alignment; every x86-64 CPU has SSE2.
+    // SAFETY: four bytes can be read at each place, by this function's precondition; every x86-64 CPU has SSE2.
     unsafe {
         if STRIDE == 4 {
             return _mm_loadu_si128(from.cast());

@@ -9,11 +9,11 @@ use super::library;
 use super::modules::{Function, Modules};
 use crate::ptx::Unit;
 
-/// The contexts that are in use in this process. Decoders of one GPU share one, and with it the compiled kernels.
+/// Contexts in use in this process. Decoders of one GPU share one, and with it the compiled kernels.
 static IN_USE: Mutex<Vec<Weak<Context>>> = Mutex::new(Vec::new());
 
-/// A context of a GPU: its primary one, which the CUDA runtime and other libraries use as well, so that an address of theirs
-/// is an address here; or one that the caller has.
+/// A context of a GPU: the caller's, or the primary one, which the CUDA runtime and other libraries use as well, so
+/// that their addresses are valid here.
 #[derive(Debug)]
 pub struct Context {
     handle: sys::CUcontext,
@@ -24,8 +24,7 @@ pub struct Context {
 
 // SAFETY: a context's handle may be used by any thread; `modules` is behind a lock.
 unsafe impl Send for Context {}
-// SAFETY: a context's handle may be used by several threads at the same time, which CUDA allows for every call that is
-// made here; `modules` is behind a lock.
+// SAFETY: CUDA lets several threads use a context in every call made here; `modules` is behind a lock.
 unsafe impl Sync for Context {}
 
 impl Context {
@@ -54,7 +53,7 @@ impl Context {
         Ok(current)
     }
 
-    /// A context of the caller, and the ordinal of its GPU.
+    /// Takes a context of the caller; returns it and the ordinal of its GPU.
     ///
     /// # Safety
     /// - It is a context of this process, and is not destroyed before this is dropped.
@@ -93,7 +92,6 @@ impl Context {
         check(action, unsafe { sys::cuCtxSetCurrent(self.handle) })
     }
 
-    /// An entry of `unit`: see [`Modules::function`].
     pub fn function(&self, unit: Unit, registers: u32, entry: &str, shared_bytes: u32) -> Result<Function, CallError> {
         self.make_current()?;
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,8 +115,7 @@ impl Drop for Context {
     fn drop(&mut self) {
         let modules = std::mem::take(self.modules.get_mut().unwrap_or_else(PoisonError::into_inner));
         if self.make_current().is_ok() {
-            // SAFETY: this context is the current one. Whatever launches kernels keeps the context, so that none is in
-            // flight now.
+            // SAFETY: the current context. Whatever launches kernels keeps the context, so that none is in flight.
             unsafe { modules.unload() };
         }
         if !self.is_borrowed {
@@ -129,7 +126,7 @@ impl Drop for Context {
     }
 }
 
-/// Memory of a GPU, given back when dropped.
+/// Memory of a GPU, freed when dropped.
 #[derive(Debug)]
 pub struct CudaMemory {
     address: sys::CUdeviceptr,
@@ -137,7 +134,7 @@ pub struct CudaMemory {
 }
 
 impl CudaMemory {
-    /// At least one byte.
+    /// Allocates at least one byte.
     pub(in super::super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, CallError> {
         context.make_current()?;
         let mut address = 0;
@@ -160,14 +157,14 @@ impl Drop for CudaMemory {
         if self.context.make_current().is_ok() {
             // There is no caller to be told of a failure: the context is lost then, and the memory with it.
             // SAFETY:
-            // - Allocated by `new`, in the context that was made current, and given back only here.
-            // - What uses it on the device has been waited for: see `Device`'s methods, which ask for that.
+            // - Allocated by `new`, in the context that was made current, and freed only here.
+            // - Its uses on the device have been waited for: `Device`'s methods ask for that.
             let _ = unsafe { sys::cuMemFree_v2(self.address) };
         }
     }
 }
 
-/// Pinned memory of the host, given back when dropped.
+/// Pinned memory of the host, freed when dropped.
 #[derive(Debug)]
 pub struct CudaHost {
     start: *mut u8,
@@ -180,7 +177,7 @@ unsafe impl Send for CudaHost {}
 unsafe impl Sync for CudaHost {}
 
 impl CudaHost {
-    /// Zeroed; at least one byte.
+    /// Allocates at least one byte, zeroed.
     pub(in super::super) fn new(context: &Arc<Context>, bytes: usize) -> Result<Self, CallError> {
         context.make_current()?;
         let mut start = std::ptr::null_mut();
@@ -205,8 +202,8 @@ impl Drop for CudaHost {
         if self.context.make_current().is_ok() {
             // There is no caller to be told of a failure: the context is lost then, and the memory with it.
             // SAFETY:
-            // - Allocated by `new`, and given back only here.
-            // - Copies from and to it have been waited for: see `Device`'s methods, which ask for that.
+            // - Allocated by `new`, and freed only here.
+            // - Copies from and to it have been waited for: `Device`'s methods ask for that.
             let _ = unsafe { sys::cuMemFreeHost(self.start.cast()) };
         }
     }

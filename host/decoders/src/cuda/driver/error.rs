@@ -10,7 +10,6 @@ use cudarc::driver::sys::CUresult;
 pub struct CallError {
     /// Purpose of the call, as "the driver failed to …" goes on.
     pub action: &'static str,
-    /// Message of the driver.
     pub message: String,
     /// Is true if there was not enough memory.
     pub out_of_memory: bool,
@@ -29,7 +28,7 @@ impl CallError {
         Self { action, message: describe(code), out_of_memory: code == CUresult::CUDA_ERROR_OUT_OF_MEMORY }
     }
 
-    /// Wraps a message that is not one of the driver.
+    /// Wraps a message that is not the driver's.
     pub const fn of_message(action: &'static str, message: String) -> Self {
         Self { action, message, out_of_memory: false }
     }
@@ -39,7 +38,6 @@ pub(super) fn check(action: &'static str, code: CUresult) -> Result<(), CallErro
     if code == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(CallError::new(action, code)) }
 }
 
-/// The driver's name for an error, and its explanation.
 fn describe(code: CUresult) -> String {
     let error = DriverError(code);
     let name = error.error_name().map_or_else(|_| format!("{code:?}"), |name| name.to_string_lossy().into_owned());

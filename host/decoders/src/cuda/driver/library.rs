@@ -15,7 +15,7 @@ pub fn is_installed() -> bool {
     unsafe { sys::is_culib_present() }
 }
 
-/// Functions that decoding calls. Drivers that are new enough have them all; a library under the driver's name may not.
+/// Functions that decoding calls. New enough drivers have them all; a library under the driver's name may not.
 const NEEDED: [&str; 39] = [
     "cuCtxGetCurrent",
     "cuCtxGetDevice",
@@ -58,20 +58,8 @@ const NEEDED: [&str; 39] = [
     "cuStreamWaitEvent",
 ];
 
-/// Functions that graphs call beside them.
-pub const FOR_GRAPHS: [&str; 8] = [
-    "cuGraphDestroy",
-    "cuGraphExecDestroy",
-    "cuGraphExecKernelNodeSetParams_v2",
-    "cuGraphInstantiateWithFlags",
-    "cuGraphLaunch",
-    "cuStreamBeginCapture_v2",
-    "cuStreamEndCapture",
-    "cuStreamGetCaptureInfo_v3",
-];
-
-/// Names the first of `functions` that the driver lacks: cudarc would panic when it is called.
-pub fn require(action: &'static str, functions: &[&str]) -> Result<(), CallError> {
+/// Requires `functions` of the driver, of which cudarc would panic when a missing one is called.
+fn require(action: &'static str, functions: &[&str]) -> Result<(), CallError> {
     if !is_installed() {
         return Err(CallError::of_message(action, "libcuda cannot be opened".to_owned()));
     }
@@ -85,14 +73,14 @@ pub fn require(action: &'static str, functions: &[&str]) -> Result<(), CallError
     }
 }
 
-/// [Requires](require) what decoding calls; asked once.
+/// [Requires](require) the functions for decoding; looks once.
 fn require_all(action: &'static str) -> Result<(), CallError> {
     static FOUND: OnceLock<Result<(), CallError>> = OnceLock::new();
     let found = FOUND.get_or_init(|| require(action, &NEEDED));
     found.clone().map_err(|error| CallError { action, ..error })
 }
 
-/// The newest CUDA release that the driver knows: 1000 · major + 10 · minor.
+/// Newest CUDA release that the driver knows: 1000 · major + 10 · minor.
 pub fn version() -> Result<i32, CallError> {
     let action = "tell its version";
     require(action, &["cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"])?;
@@ -107,7 +95,7 @@ pub fn device_count() -> Result<usize, CallError> {
     require_all(action)?;
     match result::init().and_then(|()| result::device::get_count()) {
         Ok(n) => Ok(usize::try_from(n).unwrap_or(0)),
-        // Initialisation says so where there is a driver and no device.
+        // The answer of the initialisation where there is a driver and no device.
         Err(DriverError(CUresult::CUDA_ERROR_NO_DEVICE)) => Ok(0),
         Err(error) => Err(CallError::new(action, error.0)),
     }
@@ -183,7 +171,6 @@ mod tests {
     fn every_function_that_is_called_is_asked_for_first() {
         let sources = [
             include_str!("context.rs"),
-            include_str!("graph.rs"),
             include_str!("library.rs"),
             include_str!("modules.rs"),
             include_str!("stream.rs"),
@@ -192,7 +179,7 @@ mod tests {
             let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
             format!("cu{}", &rest[..end])
         });
-        let known = |name: &str| NEEDED.contains(&name) || FOR_GRAPHS.contains(&name) || name == "cuDriverGetVersion";
+        let known = |name: &str| NEEDED.contains(&name) || name == "cuDriverGetVersion";
         let unknown: Vec<_> = names.filter(|name| name != "culib" && !known(name)).collect();
         assert_eq!(unknown, ["cu"], "(the one is this test's)");
     }

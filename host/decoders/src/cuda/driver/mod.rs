@@ -1,23 +1,19 @@
-//! The CUDA driver, by the bindings of cudarc, whose types do not leave this folder: its next version changes nothing
-//! outside.
+//! Calls of the CUDA driver. Types of the bindings, cudarc, do not leave this folder: their next version changes
+//! nothing outside.
 //!
 //! - `error`: what the driver says when it refuses; `library`: what it tells of the machine;
-//! - `context`: a GPU's context, and the memory in it; `stream`: streams and events; `modules`: compiled kernels;
-//! - `graph`: a stream's calls as one launch.
+//! - `context`: a GPU's context, and the memory in it; `stream`: streams and events; `modules`: compiled kernels.
 
 mod context;
 mod error;
-mod graph;
 mod library;
 mod modules;
 mod stream;
 
 pub use context::{CudaHost, CudaMemory};
-pub use graph::GraphUse;
 pub use stream::{CudaEvent, CudaStream};
 
 pub(super) use context::Context;
 pub(super) use error::CallError;
-pub(super) use graph::{Calls, Graphs, Next};
-pub(super) use library::{Attributes, FOR_GRAPHS, describe, device_count, is_installed, require, uuid, version};
+pub(super) use library::{Attributes, describe, device_count, is_installed, uuid, version};
 pub(super) use modules::{ANY_CARVE_OUT, Function, Handle};

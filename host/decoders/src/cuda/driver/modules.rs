@@ -10,10 +10,9 @@ use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute, CUjit_op
 use super::error::{CallError, check};
 use crate::ptx::Unit;
 
-/// Dynamic shared memory that a block may have without being asked for, bytes.
+/// Bytes of dynamic shared memory that a block may have without being asked for.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
-/// Room for what the driver's compiler says, bytes.
 const LOG_BYTES: usize = 4096;
 
 /// Key of a module: address and length of its text, which is static, and the limit of registers.
@@ -31,11 +30,11 @@ unsafe impl Send for Modules {}
 #[derive(Debug)]
 struct Entry {
     function: Function,
-    /// Dynamic shared memory that was asked for, bytes.
+    /// Bytes of dynamic shared memory that were asked for.
     shared_bytes: u32,
 }
 
-/// An entry of a module. The module lives as long as its context.
+/// An entry of a module, which lives as long as its context.
 #[derive(Clone, Debug)]
 pub struct Function {
     pub handle: Handle,
@@ -46,16 +45,16 @@ pub struct Function {
     pub registers: u32,
     /// Bytes of static shared memory a block.
     pub static_shared: u32,
-    /// The carve-out that was asked for last; decoders of one GPU share the entry.
+    /// Carve-out last asked for; decoders of one GPU share the entry.
     carve_out: Arc<AtomicI32>,
 }
 
-/// The carve-out that the driver chooses by itself.
+/// Leaves the carve-out to the driver.
 pub const ANY_CARVE_OUT: i32 = -1;
 
 impl Function {
-    /// Asks for a share of shared memory, in percent, in what it divides with the L1 cache; or for [`ANY_CARVE_OUT`]. The
-    /// entry's context is the calling thread's.
+    /// Asks for a share of shared memory, in percent, in the memory that it divides with the L1 cache; or for
+    /// [`ANY_CARVE_OUT`]. The entry's context is the calling thread's.
     pub fn prefer(&self, carve_out: i32) {
         if self.carve_out.swap(carve_out, Ordering::Relaxed) != carve_out {
             let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
@@ -66,14 +65,14 @@ impl Function {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Handle(pub(super) sys::CUfunction);
 
 // SAFETY: the driver's handle, which any thread may use.
 unsafe impl Send for Handle {}
 
 impl Modules {
-    /// Unloads all of them.
+    /// Unloads all modules.
     ///
     /// # Safety
     /// - Their context is the calling thread's.
@@ -86,9 +85,9 @@ impl Modules {
         }
     }
 
-    /// An entry of `unit`, compiled for at most `registers` registers a thread where it has a limit (0: as many as the
-    /// driver likes), whose blocks may have `shared_bytes` of dynamic shared memory. The calling thread's context is that of
-    /// the modules.
+    /// Finds an entry of `unit`, compiled with at most `registers` registers a thread where it has a limit (0: the
+    /// driver's choice), whose blocks may have `shared_bytes` of dynamic shared memory. The modules' context is the
+    /// calling thread's.
     pub(super) fn function(
         &mut self,
         unit: Unit,
@@ -97,7 +96,7 @@ impl Modules {
         shared_bytes: u32,
     ) -> Result<Function, CallError> {
         let entry = self.entry(unit, registers, entry)?;
-        // Never lowered: another decoder may need what it asked for.
+        // Never lowered: another decoder may need it.
         if shared_bytes > entry.shared_bytes {
             let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let bytes = i32::try_from(shared_bytes).unwrap_or(i32::MAX);
@@ -131,7 +130,7 @@ impl Modules {
     }
 }
 
-/// Has the driver compile a unit in the calling thread's context.
+/// Compiles a unit in the calling thread's context.
 fn compile(unit: Unit, registers: u32) -> Result<sys::CUmodule, CallError> {
     let action = "load the kernels";
     let text = CString::new(unit.limited(registers).into_owned())
@@ -160,7 +159,7 @@ fn compile(unit: Unit, registers: u32) -> Result<sys::CUmodule, CallError> {
     Ok(module)
 }
 
-/// An entry of a module that is loaded in the calling thread's context.
+/// Finds an entry of a module that is loaded in the calling thread's context.
 fn find(module: sys::CUmodule, unit: Unit, entry: &str) -> Result<Function, CallError> {
     let action = "find a kernel";
     let name = CString::new(entry).map_err(|error| CallError::of_message(action, error.to_string()))?;

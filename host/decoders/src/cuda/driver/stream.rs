@@ -1,4 +1,4 @@
-//! Streams, what is put on them, and events.
+//! Streams, the work put on them, and events.
 
 use std::ffi::c_void;
 use std::sync::{Arc, OnceLock};
@@ -11,10 +11,10 @@ use super::modules::Handle;
 use crate::cuda::device::Rows;
 use crate::plan::Shape;
 
-/// Most bytes from row to row of a copy: CUDA's limit on every device there is.
+/// Most bytes from row to row of a copy, on every device.
 const MAX_PITCH: usize = i32::MAX as usize;
 
-/// A stream of a GPU; unless it is borrowed, finished and given back when dropped.
+/// A stream of a GPU; unless borrowed, finished and destroyed when dropped.
 #[derive(Debug)]
 pub struct CudaStream {
     handle: sys::CUstream,
@@ -37,7 +37,7 @@ impl CudaStream {
         Ok(Self { handle, is_borrowed: false, context: Arc::clone(context) })
     }
 
-    /// A stream that is not destroyed when this is dropped.
+    /// Borrows a stream, which this does not destroy.
     ///
     /// # Safety
     /// - It is a stream of the context, and is not destroyed before this is dropped.
@@ -45,13 +45,9 @@ impl CudaStream {
         Self { handle, is_borrowed: true, context: Arc::clone(context) }
     }
 
-    /// The driver's handle, a `CUstream`, for calls of the driver beside this library. It is valid as long as `self` lives.
+    /// The driver's handle, a `CUstream`, for other calls of the driver; valid as long as `self` lives.
     pub const fn raw(&self) -> *mut c_void {
         self.handle.cast()
-    }
-
-    pub(super) const fn handle(&self) -> sys::CUstream {
-        self.handle
     }
 
     pub(in super::super) fn is_of(&self, context: &Context) -> bool {
@@ -61,7 +57,7 @@ impl CudaStream {
     /// Copies to the device.
     ///
     /// # Safety
-    /// - `from` is the start of `bytes` bytes that can be read, and that no one writes, until the stream has done this.
+    /// - `from` begins `bytes` bytes that can be read and are not written until the stream has done this.
     /// - The device's memory has room for them at `to`, in the stream's context, until then.
     pub(in super::super) unsafe fn write(&self, to: u64, from: *const u8, bytes: usize) -> Result<(), CallError> {
         // SAFETY: both sides are there until the stream has done this, as the caller says; the stream lives.
@@ -71,7 +67,7 @@ impl CudaStream {
     /// Sets words of the device to 0.
     ///
     /// # Safety
-    /// - `at` is a multiple of 4, and that many words are there, in the stream's context, until the stream has done this.
+    /// - `at` is a multiple of 4; that many words are there, in the stream's context, until the stream has done this.
     pub(in super::super) unsafe fn zero(&self, at: u64, words: usize) -> Result<(), CallError> {
         // SAFETY: the words are there until the stream has done this, as the caller says; the stream lives.
         check("clear memory", unsafe { sys::cuMemsetD32Async(at, 0, words, self.handle) })
@@ -81,7 +77,7 @@ impl CudaStream {
     ///
     /// # Safety
     /// - The rows are there on the device, in the stream's context, until the stream has done this.
-    /// - There is room for them in the host's memory at `to`, which no one reads or writes until then.
+    /// - There is room for them in the host's memory at `to`, which is not read or written until then.
     pub(in super::super) unsafe fn read(&self, from: u64, to: *mut u8, rows: Rows) -> Result<(), CallError> {
         let action = "copy from the GPU";
         if rows.n > 1 && rows.device.max(rows.host) <= MAX_PITCH {
@@ -103,8 +99,7 @@ impl CudaStream {
                 WidthInBytes: rows.width,
                 Height: rows.n,
             };
-            // SAFETY: both sides are there until the stream has done this, as the caller says; the driver copies the
-            // description before it returns.
+            // SAFETY: both sides stay until then, as the caller says; the driver copies the description at once.
             return check(action, unsafe { sys::cuMemcpy2DAsync_v2(&raw const copy, self.handle) });
         }
         (0..rows.n).try_for_each(|row| {
@@ -129,8 +124,8 @@ impl CudaStream {
     ) -> Result<(), CallError> {
         let (x, y) = shape.block;
         // SAFETY:
-        // - The driver copies the values, which are as many and as large as the entry takes, before it returns; their
-        //   places and the kernel's demands are the caller's care.
+        // - The driver copies the values at once; they are what the entry takes, and the kernel's demands hold: both
+        //   are required of the caller.
         // - The function's module is loaded: its context, which launches it, lives.
         let code = unsafe {
             sys::cuLaunchKernel(
@@ -162,7 +157,7 @@ impl CudaStream {
         Ok(event)
     }
 
-    /// Has what is put on the stream from now on wait for an event.
+    /// Makes work put on the stream from now on wait for an event.
     pub(in super::super) fn wait(&self, event: &CudaEvent) -> Result<(), CallError> {
         self.context.make_current()?;
         // SAFETY: event and stream live; they may be of different contexts.
@@ -180,13 +175,13 @@ impl Drop for CudaStream {
     fn drop(&mut self) {
         if !self.is_borrowed && self.context.make_current().is_ok() {
             // There is no caller to be told of a failure.
-            // SAFETY: made by `new`, and given back only here. The driver finishes what is still on it.
+            // SAFETY: made by `new`, and destroyed only here. The driver finishes the work on it.
             let _ = unsafe { sys::cuStreamDestroy_v2(self.handle) };
         }
     }
 }
 
-/// A place in a stream.
+/// A point in a stream.
 #[derive(Debug)]
 pub struct CudaEvent {
     handle: sys::CUevent,
@@ -200,7 +195,7 @@ impl Drop for CudaEvent {
     fn drop(&mut self) {
         if self.context.make_current().is_ok() {
             // There is no caller to be told of a failure.
-            // SAFETY: made by `record`, and given back only here. The driver keeps it until the stream has passed it.
+            // SAFETY: made by `record`, and destroyed only here. The driver keeps it until the stream has passed it.
             let _ = unsafe { sys::cuEventDestroy_v2(self.handle) };
         }
     }
@@ -226,7 +221,7 @@ impl CudaEvent {
 
 type ElapsedTime = unsafe extern "C" fn(*mut f32, sys::CUevent, sys::CUevent) -> sys::CUresult;
 
-/// `cuEventElapsedTime`, which every driver has. The bindings know only its successor, which drivers before CUDA 12.8 lack.
+/// Finds `cuEventElapsedTime`, which every driver has. The bindings know only its successor, new in CUDA 12.8.
 fn elapsed_time() -> Option<ElapsedTime> {
     static FOUND: OnceLock<Option<ElapsedTime>> = OnceLock::new();
     *FOUND.get_or_init(|| {
