@@ -222,11 +222,11 @@ mod tests {
         };
         let chosen = |error: f64| {
             let shown = costs(error).shown();
-            (shown.by_mean(&[1.0, 1.0]).unwrap().set, shown.portfolio(2, 0.0).unwrap().0)
+            (shown.by_mean(&[1.0, 1.0]).unwrap().0, shown.of_workload().unwrap())
         };
         // 21.2 % with a standard error of 20.2 %: the default stays for all; with one of 1 % it was shown.
-        assert_eq!(chosen(0.202), (0, vec![0]));
-        assert_eq!(chosen(0.01).0, 1);
+        assert_eq!(chosen(0.202), (0, vec![0, 0]));
+        assert_eq!(chosen(0.01), (1, vec![1, 0]));
     }
 
     #[test]
