@@ -34,40 +34,41 @@ use crate::tune::store::StoreArgs;
 use crate::{Failure, usage};
 use describe::{Found, text};
 
-/// Largest batch that is tried: a batch of lead collisions takes half a megabyte an event, and several sets are held.
+/// Largest batch: a batch of lead collisions takes half a megabyte an event, and several sets are held.
 const LARGEST_BATCH: i64 = 1024;
 
-/// As many events of a profile are made as have about this many strips in all.
+/// Number of strips for which events of a profile are made.
 const STRIPS: usize = 2_000_000;
 
 /// Tune a decoder or a program for several workloads, and say what each parameter set costs on each of them.
 ///
-/// Each workload is tuned by itself, and the decision is kept in the store under its name: only `decode --workload NAME`
-/// uses it. Then all sets take turns on all workloads. The matrix says what a set costs beyond the best one there; from it
-/// follow the best set of each workload and one set for all.
+/// Each workload is tuned by itself, and the decision is kept in the store under its name: only `decode --workload
+/// NAME` uses it. Then all sets take turns on all workloads. The matrix says what a set costs beyond the best one
+/// there; from it follow the best set of each workload and one set for all.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Profiles of synthetic events (pp-low, pp-nominal, pp-high, pbpb-low, pbpb-high) or files of events, with the tables of
-    /// ut-decode.toml or --config. Of a program: NAME=INPUT, where {workload} in its commands stands for INPUT.
+    /// Profiles of synthetic events (pp-low, pp-nominal, pp-high, pbpb-low, pbpb-high) or files of events, with the
+    /// tables of ut-decode.toml or --config. For a program NAME=INPUT, where {workload} in its commands stands for
+    /// INPUT.
     #[arg(value_name = "WORKLOAD", default_values = ["pp-low", "pp-nominal", "pbpb-high"])]
     workloads: Vec<String>,
-    /// How much each workload counts in the mean, for example how often it occurs [default: all equally].
+    /// Weight of each workload in the mean, for example how often it occurs [default: all equal].
     #[arg(long, value_name = "X,…", value_delimiter = ',')]
     weights: Vec<f64>,
-    /// When the search for each workload ends, as for `tune run`.
+    /// Budget of each workload's search, as for `tune run`.
     #[arg(long, value_name = "BUDGET", default_value = "evaluations=30,no-gain=15+gain=0.002,time=60")]
     budget: Budget,
     /// Rounds in which every set is measured on every workload.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(3..))]
     rounds: u16,
-    /// Compare the one set for all (by weighted mean, or by smallest worst regret) with the default on all workloads, and
-    /// keep it for every workload if it is better: `decode` then uses it without --workload.
+    /// Compare the one set for all (by weighted mean, or by smallest worst regret) with the default on all workloads,
+    /// and keep it for every workload if it is better: `decode` then uses it without --workload.
     #[arg(long, value_name = "HOW", value_parser = ["mean", "worst"])]
     for_all: Option<String>,
-    /// Write everything as JSON here; - is standard output.
+    /// Write costs, decisions and choices as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// The decoder.
+    /// Decoder to tune.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name), conflicts_with = "command")]
     backend: Backend,
     /// Bank format of the synthetic events.
@@ -84,13 +85,13 @@ pub struct Args {
     store: StoreArgs,
 }
 
-/// Seed of all that is random.
+/// Seed of all random choices.
 const SEED: u64 = 1;
 
 /// Name and events of a workload; a program has no events.
 struct Load {
     name: String,
-    /// A profile, or a file with a hash that tells it from others of the same name.
+    /// Profile, or file with a hash that tells it from others of the same name.
     source: String,
     events: Vec<EventBatch>,
     workload: Workload,
@@ -126,7 +127,7 @@ fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
     Ok((detector, loads))
 }
 
-/// The decoder's space, without batches that would fill the memory.
+/// Returns the decoder's space, without batches that would fill the memory.
 fn space(backend: Backend, cores: u32) -> Result<Space, Failure> {
     let all = tunable::space(backend, cores as usize)?;
     let names = all.names();
@@ -138,19 +139,19 @@ fn space(backend: Backend, cores: u32) -> Result<Space, Failure> {
     Ok(Space::recorded(&names, &rows.collect::<Vec<_>>())?.0)
 }
 
-/// Makes the device of the workload with a number.
+/// Maker of the device of a workload, by number.
 type MakeDevice<'d> = dyn Fn(usize) -> Result<Box<dyn Device + 'd>, Failure> + 'd;
 
-/// What is tuned.
+/// Decoder or program that is tuned for its workloads.
 struct Subject<'d> {
     this: DeviceIdentity,
     identity: TunableIdentity,
     space: Space,
     default: Config,
-    /// The workload of a set for all.
+    /// Workload of a set for all.
     any: Workload,
     loads: &'d [Load],
-    /// Makes the device of a workload. Each holds every configuration that was tried.
+    /// Makes the device of a workload, which holds every configuration that it measured.
     device: Box<MakeDevice<'d>>,
 }
 
@@ -223,13 +224,13 @@ fn of_programs(args: &Args, weights: &[f64]) -> Result<(), Failure> {
     tune_all(args, weights, &subject)
 }
 
-/// Tunes for each workload, measures all sets on all, and says what follows.
+/// Tunes for each workload, measures all sets on all workloads, and reports the choices.
 fn tune_all(args: &Args, weights: &[f64], subject: &Subject<'_>) -> Result<(), Failure> {
     let Subject { this, identity, space, default, any, loads, device } = subject;
     let names = space.names();
     let (mut store, _alone) = args.store.to_measure()?;
 
-    // Each by itself. The devices are dropped one by one: they hold every configuration that was tried.
+    // Each workload by itself. A device holds every configuration that it measured, and is dropped after the search.
     let mut sets = vec![default.clone()];
     let mut decided: Vec<Evidence> = Vec::new();
     for (number, load) in loads.iter().enumerate() {
