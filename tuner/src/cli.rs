@@ -1,4 +1,4 @@
-//! The options that describe a program to be tuned, for the command lines that have them.
+//! Command-line options that describe a program to be tuned.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,35 +17,36 @@ use crate::{Config, Device, Space, Value};
 #[command(next_help_heading = "Any program")]
 #[serde(deny_unknown_fields)]
 pub struct ProgramArgs {
-    /// The parameters of a program: a TOML file (docs/tuning-programs.md has every key).
+    /// TOML file with the program's parameters (docs/tuning-programs.md has every key).
     #[arg(long, value_name = "FILE", requires = "command")]
     pub space: Option<PathBuf>,
-    /// The program, run by the shell once per launch; {name} stands for the value of a parameter, {build} for the folder of
-    /// its build, and the environment has TUNE_name.
+    /// Program, run by the shell once per launch. {name} stands for the value of a parameter, {build} for the build's
+    /// folder; the environment has TUNE_name.
     #[arg(long, value_name = "COMMAND", requires = "space")]
     pub command: Option<String>,
-    /// Compiles a configuration; run once for each distinct command line.
+    /// Command that compiles a configuration; run once for each combination of the parameters that it names.
     #[arg(long, value_name = "COMMAND", requires = "command")]
     pub build: Option<String>,
-    /// Checks a configuration; run once for each, after its build: any exit code but 0 means a wrong result.
+    /// Command that checks a configuration; run once for each. Any exit code but 0 means a wrong result.
     #[arg(long, value_name = "COMMAND", requires = "command")]
     pub check: Option<String>,
-    /// The check (or without one, the program) must print the same as for the default configuration.
+    /// Require the check (without one, the program) to print the same as for the default configuration.
     #[arg(long, requires = "command")]
     #[serde(default)]
     pub same_output: bool,
     /// Read the numbers from the output: every match of this regular expression (its first group, or the whole).
     #[arg(long, value_name = "REGEX", requires = "command", conflicts_with = "json_pointer")]
     pub regex: Option<String>,
-    /// Read the numbers from the output, which is JSON (or its last line is): a number or a list of them at this pointer.
+    /// Read the numbers from the output, which is JSON (or its last line is): a number or a list of them at this
+    /// pointer.
     #[arg(long, value_name = "POINTER", requires = "command")]
     pub json_pointer: Option<String>,
-    /// The unit of the times that are read: s, ms, us or ns.
+    /// Unit of the times read: s, ms, us or ns.
     #[serde(default = "ms")]
     #[arg(long, value_name = "UNIT", default_value = "ms", requires = "command", value_parser = ["s", "ms", "us", "ns"])]
     pub unit: String,
-    /// Meaning of the numbers: time, rate (things per second, more is better), smaller or larger (any positive number that
-    /// should be small or large).
+    /// Meaning of the numbers: time, rate (things per second, more is better), smaller or larger (any positive number
+    /// that should be small or large).
     #[serde(skip)]
     #[arg(long, value_name = "KIND", default_value = "time", requires = "command")]
     pub objective: Objective,
@@ -67,34 +68,30 @@ fn ms() -> String {
     "ms".to_owned()
 }
 
-/// A program to be tuned, with all that a store knows it by.
+/// Program to be tuned, with its identity in a store.
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Program {
-    /// The machine.
     pub device: DeviceIdentity,
-    /// The program.
     pub tunable: TunableIdentity,
-    /// Workload, and the objective.
+    /// Options that change the numbers, among them the objective.
     pub workload: Workload,
-    /// The folder it starts in: in another one, its command may name other files.
+    /// Working folder: in another one, the command may mean other files.
     pub sample: String,
-    /// Parameters.
     pub space: Space,
-    /// Default configuration.
     pub default: Option<Config>,
-    /// Meaning of the numbers.
     pub objective: Objective,
 }
 
 impl ProgramArgs {
-    /// Returns what is to be tuned; `None` where these options name no program.
+    /// Returns the program; `None` if these options name none.
     ///
     /// # Errors
-    /// A space that cannot be read or is empty; what a store cannot keep.
+    /// If the space cannot be read, or a value cannot be kept by a store.
     pub fn program(&self) -> Result<Option<Program>, Box<dyn std::error::Error>> {
         let (Some(file), Some(command)) = (&self.space, &self.command) else { return Ok(None) };
         let (space, default) = read_space(file)?;
         let mut workload = Workload::new().with("objective", self.objective.name())?;
-        // Everything that changes what is measured; the texts themselves, so that a reader of the store sees them.
+        // All options that change the numbers, as text, so that a reader of the store understands them.
         let texts = [
             ("build", self.build.clone()),
             ("check", self.check.clone()),
@@ -132,10 +129,11 @@ impl ProgramArgs {
         }))
     }
 
-    /// The device of a program; what can be seen to be wrong with it before anything is measured is an error.
+    /// Makes the device of a program.
     ///
     /// # Errors
-    /// A place in a command that is not a parameter, a pattern or pointer that is none, a program that does not start.
+    /// If a place in a command is unknown, a pattern or pointer is wrong, options contradict each other, or a program
+    /// that stays does not start.
     pub fn device(
         &self,
         program: &Program,

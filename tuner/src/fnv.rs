@@ -1,8 +1,8 @@
-//! A hash that stays the same from version to version, as what is kept in stores needs it: 64-bit FNV-1a.
+//! Hash that is stable from version to version, for stores: 64-bit FNV-1a.
 
 use std::fmt;
 
-/// The hash of the bytes so far. It is written in hexadecimal.
+/// Hash of the bytes so far, displayed in hexadecimal.
 pub struct Fnv(u64);
 
 impl Default for Fnv {
@@ -12,7 +12,7 @@ impl Default for Fnv {
 }
 
 impl Fnv {
-    /// Takes more bytes.
+    /// Hashes more bytes.
     pub fn take(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);

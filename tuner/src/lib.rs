@@ -1,18 +1,19 @@
-//! Finding good launch parameters, and keeping them.
+//! Finds good launch parameters, and keeps them.
 //!
-//! Whatever has a space of parameters and a way to measure one configuration can be tuned: a kernel, a program, a
-//! replayed recording.
+//! A kernel, a program or a replayed recording can be tuned: it needs a [`Space`] of parameters and a [`Device`] that
+//! measures one configuration. [`tune()`] is a whole tuning, [`online`] tunes during real work, [`store`] keeps
+//! results.
 
 #[cfg(feature = "cli")]
 pub mod cli;
 mod decide;
 mod device;
 pub mod expression;
+#[cfg(feature = "store")]
+mod first_use;
 pub mod fnv;
 #[cfg(feature = "store")]
 pub mod interchange;
-#[cfg(feature = "store")]
-mod minimise;
 pub mod objective;
 pub mod online;
 pub mod program;
@@ -33,7 +34,7 @@ pub use decide::{chain, compare, cost, drift, statistics, verdict, workloads};
 pub use device::replay::{Noise, Recording, Replay};
 pub use device::{process, replay};
 #[cfg(feature = "store")]
-pub use minimise::{first_use, minimise};
+pub use first_use::first_use;
 #[cfg(feature = "store")]
 pub use search::{
     budget, racing, rounds, session,
@@ -43,17 +44,14 @@ pub use space::builder::SpaceBuilder;
 pub use space::file::{parse_toml, read_space};
 pub use space::{ConfigIndex, ConstraintReport, Named, Parameter, Space, SpaceError, SpaceReport};
 
-/// The value of one parameter.
+/// Value of one parameter.
 #[derive(Clone, Debug, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]
 #[serde(untagged)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Value {
-    /// A yes or no.
     Bool(bool),
-    /// A whole number.
     Int(i64),
-    /// A real number.
     Float(f64),
-    /// One of several names.
     Text(String),
 }
 
@@ -69,7 +67,7 @@ impl fmt::Display for Value {
 }
 
 impl Value {
-    /// A text that equal values share, and no others.
+    /// Returns a text that equal values share, and other values do not.
     pub(crate) fn key(&self) -> String {
         match self {
             // -0.0 equals 0.0 and is written differently.
@@ -122,31 +120,31 @@ impl From<String> for Value {
     }
 }
 
-/// One configuration: a value for each parameter of a space, in the space's order.
+/// Value of each parameter of a space, in the space's order.
 #[derive(Clone, Debug, PartialEq, PartialOrd, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Config(pub Vec<Value>);
 
-/// Why a configuration has no time.
+/// Kind of a failed measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// A constraint of the space or of the device forbids it.
     Constraint,
-    /// It does not compile.
+    /// The configuration does not compile.
     Compile,
-    /// It does not launch, or dies while running.
+    /// The configuration does not launch, or dies while running.
     Launch,
-    /// It runs and its result is not the reference's.
+    /// The result differs from the reference.
     WrongResult,
-    /// It was killed because it took too long.
+    /// The measurement took too long and was killed.
     TimeOut,
     /// The builder declined to make it (katsdpsigproc's "return nothing").
     Declined,
 }
 
 impl FailureKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [Self; 6] =
         [Self::Constraint, Self::Compile, Self::Launch, Self::WrongResult, Self::TimeOut, Self::Declined];
 
@@ -183,28 +181,28 @@ impl Failure {
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// One time a launch, in ms, in the order of the launches.
+    /// Time of each launch in ms, in the order of the launches.
     Times(Vec<f64>),
-    /// No time, and why.
+    /// Cause of the missing times.
     Failed(Failure),
 }
 
-/// Something that measures configurations.
+/// Measures configurations.
 pub trait Device {
-    /// Returns the device's name: the key of the store.
+    /// Returns the device's name.
     fn name(&self) -> String;
 
     /// Runs `config` `launches` times. A failure is an outcome, never a panic.
     fn measure(&mut self, config: &Config, launches: usize) -> Outcome;
 
-    /// Returns the limit of one measurement; `None` where it may take any time. A configuration that
-    /// was given up earlier, after less than this, is tried again.
+    /// Returns the time limit of one measurement, if there is one. A configuration that exceeded another limit before
+    /// is measured again.
     fn time_out(&self) -> Option<Duration> {
         None
     }
 }
 
-/// Writes a text as a cell of a CSV file.
+/// Quotes a cell of a CSV file where it needs it.
 pub(crate) fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

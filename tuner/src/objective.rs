@@ -1,11 +1,11 @@
-//! The meaning of the numbers that a device gives.
+//! Meaning of the numbers that a device returns.
 //!
-//! The tuner makes *costs* small: positive numbers, for times the milliseconds themselves. An [`Objective`] turns what a
-//! program reports into a cost, and a cost back into what people call it.
+//! The tuner minimises *costs*, positive numbers; the cost of a time is its milliseconds. An [`Objective`] turns a
+//! program's number into a cost, and a cost back into words.
 
 use serde::{Deserialize, Serialize};
 
-/// Largest cost. Decisions square costs: larger ones become infinite or NaN, which JSON cannot keep.
+/// Largest cost. The square of a larger one, which decisions need, is infinite.
 const MOST_COST: f64 = 1e150;
 
 /// Returns true if a number is a cost: positive, and small enough to compute with.
@@ -13,11 +13,11 @@ pub(crate) fn is_cost(number: f64) -> bool {
     number > 0.0 && number <= MOST_COST
 }
 
-/// Measured quantity, and which way is better.
+/// Measured quantity, and its better direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Objective {
-    /// A time in ms; less is better. The cost is the time.
+    /// Time in ms; less is better. The cost is the time.
     #[default]
     Time,
     /// Things a second; more is better. The cost is the time of one thing in ms.
@@ -29,10 +29,10 @@ pub enum Objective {
 }
 
 impl Objective {
-    /// All of them.
+    /// All objectives.
     pub const ALL: [Self; 4] = [Self::Time, Self::Rate, Self::Smaller, Self::Larger];
 
-    /// Returns the name, as it is written on the command line.
+    /// Returns the name, as on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Time => "time",
@@ -42,7 +42,7 @@ impl Objective {
         }
     }
 
-    /// The objective of this name; `None` if there is none.
+    /// Returns the objective of this name; `None` if there is none.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|objective| objective.name() == name)
     }
@@ -52,11 +52,10 @@ impl Objective {
         matches!(self, Self::Rate | Self::Larger)
     }
 
-    /// The cost of a value.
+    /// Returns the cost of a value.
     ///
     /// # Errors
-    /// A value that is not positive and finite, because everything is judged by ratios; or one whose cost is above 1e150,
-    /// because its square is infinite.
+    /// If the value is not positive, because decisions rest on ratios, or value or cost exceeds 1e150.
     pub fn cost(self, value: f64) -> Result<f64, String> {
         let cost = match self {
             Self::Time | Self::Smaller => value,
@@ -72,7 +71,7 @@ impl Objective {
         }
     }
 
-    /// The value of a cost.
+    /// Returns the value of a cost.
     pub fn value(self, cost: f64) -> f64 {
         match self {
             Self::Time | Self::Smaller => cost,
@@ -81,7 +80,7 @@ impl Objective {
         }
     }
 
-    /// The axis of a chart of values.
+    /// Returns the label of a chart's axis.
     pub const fn axis(self) -> &'static str {
         match self {
             Self::Time => "time, ms",
@@ -90,7 +89,7 @@ impl Objective {
         }
     }
 
-    /// A cost as people call it: its value with four digits and the unit.
+    /// Describes a cost: its value with four digits and the unit.
     pub fn words(self, cost: f64) -> String {
         let value = self.value(cost);
         let digits = if value > 0.0 { (3 - value.log10().floor() as i32).clamp(0, 9) as usize } else { 0 };
@@ -101,12 +100,12 @@ impl Objective {
         }
     }
 
-    /// A change of the cost as people see it: of the value itself, as a share of it.
+    /// Converts a relative change of the cost to a relative change of the value.
     pub fn change(self, of_cost: f64) -> f64 {
         if self.more_is_better() { 1.0 / (1.0 + of_cost) - 1.0 } else { of_cost }
     }
 
-    /// Returns what is compared, in a word.
+    /// Returns the word for the value.
     pub const fn noun(self) -> &'static str {
         match self {
             Self::Time => "time",
@@ -115,7 +114,7 @@ impl Objective {
         }
     }
 
-    /// The words for a cost that is less and for one that is more.
+    /// Returns the words for a smaller and for a larger cost.
     pub const fn comparatives(self) -> [&'static str; 2] {
         match self {
             Self::Time | Self::Rate => ["faster", "slower"],

@@ -6,7 +6,6 @@ pub mod chip;
 pub mod decoding;
 mod digest;
 pub mod environment;
-mod features;
 #[cfg_attr(not(feature = "nvml"), path = "no_gpu_watch.rs")]
 mod gpu_watch;
 mod machine;
@@ -21,7 +20,6 @@ mod varied;
 pub mod work;
 
 pub use digest::Digest;
-pub use features::{HITS_PER_EVENT, MEAN_LANE_LENGTH, features, looks};
 pub use machine::Machine;
 pub use sample::{ENOUGH_DISTINCT, Expected, Sample};
 pub use statistics::{Change, Spread};

@@ -28,7 +28,6 @@ mod paths;
 mod progress;
 pub mod report;
 mod sample;
-mod sets_file;
 #[cfg(feature = "full")]
 mod share;
 mod signals;

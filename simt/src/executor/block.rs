@@ -215,6 +215,7 @@ pub struct BlockContext<'a> {
     pub launch: &'a RefCell<LaunchState>,
 }
 
+/// Thread of a block that runs in the executor.
 #[expect(missing_debug_implementations, reason = "a coroutine's yielder cannot be shown")]
 pub struct EmulatedBlock<'a> {
     pub(super) context: &'a BlockContext<'a>,

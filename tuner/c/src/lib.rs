@@ -7,30 +7,30 @@ use std::time::Duration;
 use tuner::online::{Event, Options, Progress, Tuner, Worker, grid};
 use tuner::{Config, Failure, FailureKind, Value};
 
-/// A parameter: its values, and the one to start with.
+/// Parameter of a kernel.
 #[repr(C)]
 pub struct TunerParameter {
-    /// The values.
+    /// Values.
     pub values: *const i64,
-    /// Their number.
+    /// Number of values.
     pub count: usize,
-    /// The value to start with.
+    /// Value to start with.
     pub start: i64,
 }
 
-/// A tuner, and the worker of the thread that launches.
+/// Tuner, and the worker of the thread that launches.
 pub struct TunerKernel {
     tuner: Tuner,
     worker: Worker<Launch>,
 }
 
-/// Returns not 0 if a configuration can be launched.
+/// Function that returns not 0 if a configuration can be launched.
 pub type Valid = unsafe extern "C" fn(values: *const i64) -> c_int;
 
-/// Asks for the time of a launch.
+/// Function that writes the time of a launch; see the header.
 pub type Poll = unsafe extern "C" fn(event: *mut c_void, ms: *mut f64) -> c_int;
 
-/// A launch that was ended.
+/// Launch that was ended.
 enum Launch {
     Elapsed(f64),
     Event(Poll, *mut c_void),
@@ -57,7 +57,7 @@ fn numbers(config: &Config) -> Vec<i64> {
     config.0.iter().map(|value| if let Value::Int(number) = value { *number } else { 0 }).collect()
 }
 
-/// Makes a tuner; null where that cannot be.
+/// Makes a tuner; null if an argument is wrong.
 ///
 /// # Safety
 /// - `parameters` points to `count` parameters, each with a pointer to as many values as it says; either may be null if
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn tuner_param(kernel: *const TunerKernel, parameter: usiz
     if let Some(Value::Int(number)) = config.0.get(parameter) { *number } else { 0 }
 }
 
-/// Returns not 0 if the time of this launch is wanted.
+/// Returns not 0 if the time of this launch is needed.
 ///
 /// # Safety
 /// - as [`tuner_begin`].
@@ -156,7 +156,7 @@ pub unsafe extern "C" fn tuner_end_event(kernel: *mut TunerKernel, poll: Poll, e
     unsafe { &mut *kernel }.worker.end(Launch::Event(poll, event));
 }
 
-/// Returns not 0 once a configuration was chosen.
+/// Returns not 0 once the first tuning is complete.
 ///
 /// # Safety
 /// - as [`tuner_begin`].

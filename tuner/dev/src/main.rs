@@ -83,7 +83,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Lists the files themselves, and those in the folders, sorted.
+/// Lists the files, and those in the folders, sorted.
 fn files(paths: &[PathBuf]) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for path in paths {
@@ -100,7 +100,7 @@ fn files(paths: &[PathBuf]) -> std::io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Returns the file's name without its endings.
+/// Returns a file's name without endings.
 fn name(file: &Path) -> String {
     let name = file.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     let name = name.strip_suffix(".gz").unwrap_or(&name);

@@ -1,4 +1,4 @@
-//! How good racing is: over random choices of a recording's configurations, against the recorded truth.
+//! Scores racing over random choices of a recording's configurations, against the recorded truth.
 
 use rayon::prelude::*;
 
@@ -9,33 +9,33 @@ use tuner::strategy::draw::Draw;
 
 use crate::score::Estimate;
 
-/// How racing did on one space.
+/// Scores of races on one space.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct RaceRow {
-    /// The space, as the caller names it.
+    /// Name of the space.
     pub space: String,
-    /// Candidates of a race.
+    /// Number of candidates of a race.
     pub candidates: usize,
-    /// The share of its time that the winner of each race loses against the truly fastest candidate.
+    /// Relative time of each race's winner beyond the truly fastest candidate.
     pub regrets: Vec<f64>,
     /// Launches of each race.
     pub launches: Vec<usize>,
 }
 
 impl RaceRow {
-    /// The mean regret, as a share.
+    /// Returns the mean regret, as a share.
     pub fn regret(&self) -> Estimate {
         Estimate::of(&self.regrets)
     }
 
-    /// Mean launches.
+    /// Returns the mean launches.
     pub fn mean_launches(&self) -> f64 {
         self.launches.iter().sum::<usize>() as f64 / self.launches.len() as f64
     }
 }
 
 /// Races `candidates` random valid configurations of a recording with samples, `races` times. The truth is the mean of a
-/// configuration's samples without the first; `first` says whether a configuration's first launch is the recorded first
+/// configuration's samples without the first. With `first`, a configuration's first launch replays the recorded first
 /// one. `None` if the recording has no samples, or fewer configurations.
 pub fn score_racing(name: &str, recording: &Recording, candidates: usize, races: u64, first: bool) -> Option<RaceRow> {
     let settled = |outcome: &Outcome| match outcome {
@@ -62,7 +62,7 @@ pub fn score_racing(name: &str, recording: &Recording, candidates: usize, races:
     Some(RaceRow { space: name.to_owned(), candidates, regrets, launches })
 }
 
-/// The rows as a table; regrets in percent.
+/// Writes the rows as a table; regrets in percent.
 pub fn race_table(rows: &[RaceRow]) -> String {
     use std::fmt::Write;
     let width = rows.iter().map(|row| row.space.len()).max().unwrap_or(0).max(5);

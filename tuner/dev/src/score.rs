@@ -1,9 +1,9 @@
-//! How good a strategy is: replayed over a recorded space, against drawing at random.
+//! Scores a strategy by replaying it over a recorded space, against random draws.
 //!
-//! One evaluation is one distinct configuration, failures included. `B(n)` is the exact expected best of n draws without
-//! replacement from all rows, a failure counting as the slowest valid one. The score of a run is the mean over
-//! n = 20 … budget of `(B(n) − best(n)) / (B(n) − optimum)`, where best(n) is B(1) until something valid is found, and a
-//! strategy that stops early keeps its best. 0 is drawing at random, 1 the optimum at once.
+//! An evaluation is a distinct configuration, failures included. `B(n)` is the exact expected best of n draws without
+//! replacement from all rows, with a failure as slow as the slowest valid one. The score of a run is the mean over n =
+//! 20 … budget of `(B(n) − best(n)) / (B(n) − optimum)`, where best(n) is B(1) before the first valid configuration,
+//! and a strategy that stops early keeps its best. Random draws score 0, the optimum at once 1.
 
 use rayon::prelude::*;
 
@@ -12,55 +12,52 @@ use tuner::replay::{Noise, Recording, Replay, mean_ms};
 use tuner::statistics::{mean, student_critical, variance};
 use tuner::strategy::StrategyKind;
 
-/// The first evaluation that counts for the score.
+/// First evaluation that counts for the score.
 const FIRST: usize = 20;
 
-/// How a strategy did on one space.
+/// Scores of a strategy on one space.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct ScoreRow {
-    /// The space, as the caller names it.
     pub space: String,
-    /// The strategy.
     pub strategy: String,
-    /// Evaluations a run.
+    /// Evaluations of a run.
     pub budget: usize,
-    /// Runs, each with its own seed.
+    /// Runs with different seeds.
     pub runs: Vec<Run>,
 }
 
-/// How one run did.
+/// Score of one run.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Run {
-    /// Its seed.
     pub seed: u64,
-    /// Its score.
     pub score: f64,
-    /// Time of its best after 50 evaluations (or the budget) over that of the optimum.
+    /// Best time after 50 evaluations (or the budget) over the optimum.
     pub at_50: f64,
-    /// The same after the whole budget.
+    /// Best time after the whole budget over the optimum.
     pub at_end: f64,
-    /// The longest that a proposal took, with the observation before it, in ms.
+    /// Longest duration of a proposal with its observation, in ms.
     pub slowest_proposal_ms: f64,
 }
 
-/// A mean and the half width of its 95 % confidence interval.
+/// Mean with the half width of its 95 % confidence interval, which is 0 for a single value.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Estimate {
-    /// The mean.
     pub mean: f64,
-    /// Half the width; 0 for a single value.
     pub half_width: f64,
 }
 
 impl Estimate {
-    /// Of independent `values`, by Student's t.
+    /// Estimates the mean of independent `values`, by Student's t.
     pub fn of(values: &[f64]) -> Self {
         let n = values.len() as f64;
         let width = || student_critical(0.05, n - 1.0) * (variance(values) / n).sqrt();
         Self { mean: mean(values), half_width: if values.len() < 2 { 0.0 } else { width() } }
     }
 
-    /// The mean of independent estimates.
+    /// Averages independent estimates.
     pub fn mean_of(estimates: &[Self]) -> Self {
         let n = estimates.len() as f64;
         Self {
@@ -77,33 +74,33 @@ impl std::fmt::Display for Estimate {
 }
 
 impl ScoreRow {
-    /// The mean score.
+    /// Returns the mean score.
     pub fn score(&self) -> Estimate {
         Estimate::of(&self.runs.iter().map(|run| run.score).collect::<Vec<_>>())
     }
 
-    /// The mean time over the optimum after 50 evaluations.
+    /// Returns the mean time over the optimum after 50 evaluations.
     pub fn at_50(&self) -> Estimate {
         Estimate::of(&self.runs.iter().map(|run| run.at_50).collect::<Vec<_>>())
     }
 
-    /// The mean time over the optimum at the end.
+    /// Returns the mean time over the optimum at the end.
     pub fn at_end(&self) -> Estimate {
         Estimate::of(&self.runs.iter().map(|run| run.at_end).collect::<Vec<_>>())
     }
 
-    /// The share of the runs that end within 5 % of the optimum.
+    /// Returns the share of the runs that end within 5 % of the optimum.
     pub fn within_5_percent(&self) -> f64 {
         self.runs.iter().filter(|run| run.at_end <= 1.05).count() as f64 / self.runs.len() as f64
     }
 
-    /// The longest that a proposal took, in ms.
+    /// Returns the longest duration of a proposal in ms.
     pub fn slowest_proposal_ms(&self) -> f64 {
         self.runs.iter().map(|run| run.slowest_proposal_ms).fold(0.0, f64::max)
     }
 }
 
-/// The expected best of n draws without replacement, for n = 1 … `most`, from `sorted` times.
+/// Computes the expected best of n draws without replacement, for n = 1 … `most`, from `sorted` times.
 fn expected_best(sorted: &[f64], most: usize) -> Vec<f64> {
     let rows = sorted.len() as f64;
     let best = |n: usize| {
@@ -154,7 +151,7 @@ pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u
         curve.resize(budget, last);
         let gain = |n: usize| {
             let (random, best) = (expected[n - 1], curve[n - 1]);
-            // Where drawing at random has found the optimum too, there is nothing left to gain.
+            // If random draws have found the optimum too, nothing is left to gain.
             if random > optimum { (random - best) / (random - optimum) } else { 1.0 }
         };
         let counted: Vec<f64> = (FIRST..=budget).map(gain).collect();
@@ -175,7 +172,7 @@ pub fn score(name: &str, recording: &Recording, strategy: StrategyKind, seeds: u
     })
 }
 
-/// The rows as a table, the mean over the spaces last.
+/// Writes the rows as a table, with the mean over the spaces last.
 pub fn table(rows: &[ScoreRow]) -> String {
     use std::fmt::Write;
     let mut text = String::new();

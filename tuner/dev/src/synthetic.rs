@@ -1,11 +1,11 @@
-//! Devices that do not exist: times from a formula, with all that goes wrong on real ones, chosen and seeded.
+//! Synthetic devices: times from a formula, with the faults of real devices.
 //!
-//! The space is that of a kernel: `block` (32 to 1024), `per_thread` (1 to 32), `unroll` (1 to 8), `stage` (yes, no) and
-//! `layout` (three names), 1152 configurations. The time has one smooth best, whose place depends on the seed;
-//! [`Synthetic::true_ms`] is the time without noise. What a launch takes is a function of the seed, the configuration, and
-//! the number of its launches before.
+//! The space is like a kernel's: `block` (32 to 1024), `per_thread` (1 to 32), `unroll` (1 to 8), `stage` (yes, no) and
+//! `layout` (three names), 1152 configurations. The time has one smooth optimum, whose place depends on the seed;
+//! [`Synthetic::true_ms`] is the time without noise. A launch's time is a function of the seed, the configuration and
+//! the number of its earlier launches.
 //!
-//! A specification is a list like `seed=7,noise=0.02,outliers=0.01,fail=0.1`; see [`Faults`] for all of its words.
+//! A specification is a list like `seed=7,noise=0.02,outliers=0.01,fail=0.1`; [`Faults`] has all words.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -14,18 +14,18 @@ use serde_json::json;
 use tuner::strategy::draw::mix;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
 
-/// What is wrong with a synthetic device. All zero: nothing.
+/// Faults of a synthetic device, none by default.
 #[derive(Clone, Debug, Default, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Faults {
-    /// `seed`: of everything.
     pub seed: u64,
-    /// `noise`: standard deviation of the log of a launch's time.
+    /// Standard deviation of the log of a launch's time.
     pub noise: f64,
-    /// `outliers`: share of launches that take five times as long.
+    /// Share of launches that take five times as long.
     pub outliers: f64,
-    /// `fail`: share of configurations that do not launch.
+    /// Share of configurations that do not launch.
     pub fail: f64,
-    /// `wrong`: share of configurations that give a wrong result.
+    /// Share of configurations with a wrong result.
     pub wrong: f64,
 }
 
@@ -50,7 +50,7 @@ impl FromStr for Faults {
     }
 }
 
-/// A synthetic device.
+/// Synthetic device.
 #[derive(Clone, Debug)]
 pub struct Synthetic {
     faults: Faults,
@@ -58,7 +58,7 @@ pub struct Synthetic {
     launched: HashMap<usize, u64>,
 }
 
-/// What becomes of a configuration.
+/// Fate of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Runs,
@@ -69,7 +69,7 @@ enum Fate {
 const LAYOUTS: [&str; 3] = ["row", "column", "tile"];
 
 impl Synthetic {
-    /// A device with these faults.
+    /// Makes a device with these faults.
     pub fn new(faults: Faults) -> Self {
         let mut rows = Vec::new();
         for block in [32, 64, 128, 256, 512, 1024].map(Value::Int) {
@@ -84,22 +84,22 @@ impl Synthetic {
             }
         }
         let names = ["block", "per_thread", "unroll", "stage", "layout"].map(str::to_owned);
-        // The rows are distinct and finite by their making, so there is nothing that could be wrong with them.
+        // Cannot fail: the rows are distinct and finite.
         let space = Space::recorded(&names, &rows).map(|(space, _)| space).unwrap_or_default();
         Self { faults, space, launched: HashMap::new() }
     }
 
-    /// Its configurations.
+    /// Returns the configurations.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
-    /// The time of configuration `index` without noise, in ms; `None` if it does not run.
+    /// Returns the time of configuration `index` without noise in ms; `None` if it does not run.
     pub fn true_ms(&self, index: usize) -> Option<f64> {
         (self.fate(index) == Fate::Runs).then(|| self.formula(index))
     }
 
-    /// The configuration that is best without noise.
+    /// Returns the best configuration without noise.
     pub fn optimum(&self) -> Option<usize> {
         let times = (0..self.space.len()).filter_map(|index| Some((index, self.true_ms(index)?)));
         times.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
@@ -136,7 +136,7 @@ impl Synthetic {
         format!("{{\"metadata\":{metadata},\"results\":[{}]}}", all.join(",\n"))
     }
 
-    /// Below 1, uniform, from the seed and two numbers.
+    /// Returns a uniform number below 1 from the seed and two numbers.
     fn uniform(&self, a: u64, b: u64) -> f64 {
         (mix(mix(self.faults.seed ^ mix(a)) ^ b) >> 11) as f64 / (1u64 << 53) as f64
     }
@@ -165,7 +165,7 @@ impl Synthetic {
         log.exp()
     }
 
-    /// Returns what launch `nth` of a configuration takes, in ms.
+    /// Returns the time of launch `nth` of a configuration in ms.
     fn launch_ms(&self, index: usize, nth: u64) -> f64 {
         let Faults { noise, outliers, .. } = self.faults;
         let draw = |what: u64| self.uniform(what, mix(index as u64) ^ nth);

@@ -1,8 +1,8 @@
-//! A chain of kernels, as a user describes it in a TOML file (`examples/chain/chain.toml`), tuned in groups.
+//! Chain of kernels, described by a TOML file (`examples/chain/chain.toml`) and tuned in groups.
 //!
-//! Kernels that run concurrently, or share the time of a step, are tuned together, on the time of their step: what makes
-//! one faster alone may take what another needs. What no group names is tuned by itself. In the end the whole chain is
-//! measured with all that was chosen against all defaults, and only that verdict counts.
+//! Kernels that run concurrently or share a step are tuned together, on the time of the step: a kernel that is faster
+//! alone may take resources that another needs. Kernels in no group are tuned by themselves. In the end the whole chain
+//! with all chosen values is measured against all defaults, and only that verdict counts.
 
 use crate::compare::{Comparison, Dropped, Plan, compare};
 use crate::space::file::read_limited;
@@ -13,48 +13,48 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Most configurations of a group; more would not even be listed in reasonable time.
+/// Most configurations of a group: more cannot be listed in reasonable time.
 const MOST: usize = 200_000;
 
 /// Contents of a file of groups.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct ChainFile {
-    /// The default of the one device, as far as it is not the device's own.
+    /// Values that replace the default of a single device.
     #[serde(default)]
     pub default: BTreeMap<String, Value>,
-    /// The kernels, if each is a device of its own.
+    /// Kernels, if each is a device of its own.
     #[serde(default, rename = "kernel")]
     pub kernels: Vec<KernelEntry>,
-    /// The groups.
     #[serde(default, rename = "group")]
     pub groups: Vec<GroupEntry>,
-    /// The workloads, if there are several: the chain is tuned for each.
+    /// Workloads, for each of which the chain is tuned.
     #[serde(default, rename = "workload")]
     pub workloads: Vec<WorkloadEntry>,
 }
 
 /// Workload of programs.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct WorkloadEntry {
-    /// Name of the workload.
     pub name: String,
     /// Values of places in the programs' commands.
     #[serde(flatten)]
     pub values: BTreeMap<String, Value>,
 }
 
-/// A kernel that is a device by itself.
+/// Kernel that is a device by itself.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct KernelEntry {
-    /// Name of the kernel.
     pub name: String,
-    /// The device, as on the command line.
+    /// Device, as on the command line.
     pub device: Option<String>,
-    /// Or the program: its options, as on the command line.
+    /// Options of a program, as on the command line, instead of a device.
     pub program: Option<toml::Table>,
-    /// Configuration in use.
+    /// Values that replace the default of the space.
     #[serde(default)]
     pub default: BTreeMap<String, Value>,
 }
@@ -63,16 +63,16 @@ pub struct KernelEntry {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupEntry {
-    /// Name of the group; without one, that of its members.
+    /// Name of the group; by default the names of the members.
     pub name: Option<String>,
-    /// Their names.
+    /// Names of the members; `a` means also all that begin with `a.`.
     pub together: Vec<String>,
-    /// Runs the kernels at once.
+    /// Runs the kernels concurrently.
     #[serde(default)]
     pub concurrent: bool,
 }
 
-/// Error of a chain, or of its file: in words, with the group or kernel.
+/// Error of a chain or its file, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ChainError(String);
@@ -90,7 +90,7 @@ impl ChainFile {
     /// Reads a file.
     ///
     /// # Errors
-    /// The file, with what is wrong in it.
+    /// If the file cannot be read, or contradicts itself.
     pub fn read(path: &Path) -> Result<Self, ChainError> {
         let wrong = |what: String| ChainError(format!("{}: {what}", path.display()));
         let file: Self =
@@ -113,15 +113,12 @@ impl ChainFile {
     }
 }
 
-/// A kernel: a device, its configurations, and what it runs with now.
+/// Kernel of a chain.
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Kernel<'d> {
-    /// Name of the kernel.
     pub name: String,
-    /// Device that measures it.
     pub device: Box<dyn Device + Send + 'd>,
-    /// Configurations.
     pub space: Space,
-    /// Configuration in use.
     pub default: Config,
 }
 
@@ -143,11 +140,10 @@ fn panicked() -> Failure {
     Failure { kind: FailureKind::Launch, message: "the device panicked".to_owned() }
 }
 
-/// The default of a space: `given` values, for the others those of `base`, else of the first configuration that has the
-/// given ones.
+/// Returns a default with the `given` values: `base` with these replaced, else the first configuration that has them.
 ///
 /// # Errors
-/// Values that no valid configuration has.
+/// If no valid configuration has the given values.
 pub fn default_of(
     of: &str,
     space: &Space,
@@ -172,44 +168,43 @@ pub fn default_of(
     (0..space.len()).map(|index| space.config(index)).find(has).ok_or_else(wrong)
 }
 
-/// Kernels, or parameters of one, that are tuned together, on the time of their step.
+/// Kernels, or parameters of one kernel, that are tuned together.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Group {
-    /// Name of the unit.
     pub name: String,
-    /// Numbers of its kernels; their configurations are one, in this order.
+    /// Numbers of the kernels or parameters, whose configurations are joined in this order.
     pub kernels: Vec<usize>,
 }
 
 /// Result of tuning a chain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChainDecision {
-    /// The configuration to use for each kernel: those that the groups chose if the chain is better with them, else the
-    /// defaults.
+    /// Configurations to use: the proposed ones if the chain is better with them, else the defaults.
     pub configs: Vec<Config>,
-    /// The configurations that the groups chose.
+    /// Configurations that the groups chose.
     pub proposed: Vec<Config>,
-    /// The whole chain, proposed (B) against defaults (A); none if the groups chose the defaults.
+    /// Comparison of the whole chain with the defaults (A) and as proposed (B); none if both are equal.
     pub comparison: Option<Comparison>,
-    /// Why the chain does not run with what was proposed, if it does not.
+    /// Failure of the chain with the proposed configurations.
     pub failure: Option<Failure>,
 }
 
-/// A chain that can be run and tuned in groups: either the parameters of one device, or several devices.
+/// Chain that is tuned in groups. Its units are the parameters of one device, or several devices.
 pub struct DeviceChain<'d> {
     kernels: Vec<Kernel<'d>>,
-    /// True if the units are the parameters of the only kernel; otherwise they are the kernels.
+    /// True if the units are the parameters of the only kernel, false if they are the kernels.
     parameters: bool,
     groups: Vec<Group>,
-    /// Steps whose kernels run at once, by their units.
+    /// Units of each step whose kernels run concurrently.
     concurrent: Vec<Vec<usize>>,
 }
 
 impl<'d> DeviceChain<'d> {
-    /// The chain of `kernels`. With `parameters`, there is one of them, and its parameters are grouped.
+    /// Makes the chain of `kernels`. With `parameters`, there is one kernel, whose parameters are the units.
     ///
     /// # Errors
-    /// Groups that name what does not exist, or something twice.
+    /// If a group is empty, names an unknown unit, or names one that is in a group already.
     pub fn new(kernels: Vec<Kernel<'d>>, parameters: bool, entries: &[GroupEntry]) -> Result<Self, ChainError> {
         let mut chain = Self { kernels, parameters, groups: Vec::new(), concurrent: Vec::new() };
         let known = chain.units();
@@ -240,18 +235,18 @@ impl<'d> DeviceChain<'d> {
             }
             chain.groups.push(Group { name: group, kernels: units });
         }
-        // What no group names is tuned by itself, unless there is nothing to choose.
+        // Units in no group are tuned by themselves if there is a choice.
         let alone: Vec<usize> = (0..known.len()).filter(|&unit| !taken[unit] && chain.choices(unit) > 1).collect();
         chain.groups.extend(alone.into_iter().map(|unit| Group { name: known[unit].clone(), kernels: vec![unit] }));
         Ok(chain)
     }
 
-    /// The names of the devices.
+    /// Returns the names of the devices.
     pub fn name(&self) -> String {
         self.kernels.iter().map(|kernel| kernel.device.name()).collect::<Vec<_>>().join(" + ")
     }
 
-    /// The names of what is grouped: the parameters of the device, or the kernels.
+    /// Returns the names of the units.
     pub fn units(&self) -> Vec<String> {
         if self.parameters {
             self.kernels[0].space.names()
@@ -268,12 +263,12 @@ impl<'d> DeviceChain<'d> {
         }
     }
 
-    /// The groups, those that no group names last.
+    /// Returns the groups, followed by the units that are tuned by themselves.
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// Returns the configuration in use of each unit.
+    /// Returns the default of each unit.
     pub fn defaults(&self) -> Vec<Config> {
         if self.parameters {
             self.kernels[0].default.0.iter().map(|value| Config(vec![value.clone()])).collect()
@@ -282,7 +277,7 @@ impl<'d> DeviceChain<'d> {
         }
     }
 
-    /// The names of the parameters of `units`, in the order of a group's configuration.
+    /// Returns the names of the parameters of `units`, in the order of a group's configuration.
     pub fn names(&self, units: &[usize]) -> Vec<String> {
         if self.parameters {
             let names = self.kernels[0].space.names();
@@ -295,10 +290,10 @@ impl<'d> DeviceChain<'d> {
         units.iter().flat_map(of).collect()
     }
 
-    /// The configurations of `units`, all others at their defaults.
+    /// Returns the configurations of `units`, with all other units at their defaults.
     ///
     /// # Errors
-    /// Too many, or values that no space can have.
+    /// If there are too many.
     pub fn space_of(&self, name: &str, units: &[usize]) -> Result<Space, ChainError> {
         let mut rows: Vec<Vec<Value>> = Vec::new();
         if self.parameters {
@@ -331,11 +326,11 @@ impl<'d> DeviceChain<'d> {
         made.map(|(space, _)| space).map_err(|error| ChainError(format!("{name}: {error}")))
     }
 
-    /// Measures the step of the kernels `units`: their times added up, or the longest where they run at once. One device
-    /// has one time, whatever is asked for.
+    /// Measures the step of `units`: the sum of their times, or the longest if they run concurrently. A single device
+    /// is always measured whole.
     ///
     /// # Panics
-    /// When a number is none of the chain's.
+    /// If a unit is not in the chain.
     pub fn step(&mut self, units: &[usize], configs: &[Config], launches: usize) -> Outcome {
         if self.parameters {
             return self.kernels[0].device.measure(&joined(configs), launches);
@@ -344,7 +339,6 @@ impl<'d> DeviceChain<'d> {
         if self.concurrent.iter().any(|step| step == units) {
             for longest in &mut together {
                 let kernels = self.kernels.iter_mut().enumerate().filter(|(unit, _)| units.contains(unit));
-                // Each takes what it takes beside the others.
                 let times: Result<Vec<_>, Failure> = std::thread::scope(|scope| {
                     let running: Vec<_> =
                         kernels.map(|(unit, kernel)| scope.spawn(move || kernel.times(&configs[unit], 1))).collect();
@@ -387,11 +381,11 @@ impl<'d> DeviceChain<'d> {
 
     /// Tunes the groups, and judges the result on the whole chain.
     ///
-    /// `choose` is given a group, a device whose configurations are those of the group, and the default, and returns the
-    /// configuration that it prefers: a search, a contest, whatever suits.
+    /// `choose` gets a group, a device with the configurations of the group, and the default, and returns a
+    /// configuration.
     ///
     /// # Errors
-    /// A choice that has not as many values as the default; a chain that does not run with its defaults.
+    /// If a choice has another number of values than the default, or the chain fails with its defaults.
     pub fn tune(
         &mut self,
         plan: &Plan,
@@ -402,7 +396,7 @@ impl<'d> DeviceChain<'d> {
         let mut proposed = defaults.clone();
         for group in self.groups.clone() {
             let default = joined(&group.kernels.iter().map(|&unit| defaults[unit].clone()).collect::<Vec<_>>());
-            // The others at their defaults: a group's choice does not depend on the order of the groups.
+            // The other units at their defaults, so that the order of the groups does not matter.
             let mut part = Part { chain: self, configs: defaults.clone(), units: &group.kernels, whole: false };
             let chosen = choose(&group, &mut part, &default);
             if !put(&mut proposed, &group.kernels, &chosen) {
@@ -429,7 +423,7 @@ impl<'d> DeviceChain<'d> {
             Err(Dropped { side: 0, failure }) => {
                 Err(ChainError(format!("the chain fails with its defaults: {}", failure.message)))
             }
-            // The chain does not run with what was proposed: the defaults stay.
+            // The chain fails as proposed: the defaults stay.
             Err(Dropped { failure, .. }) => {
                 decision.failure = Some(failure);
                 Ok(decision)
@@ -438,7 +432,7 @@ impl<'d> DeviceChain<'d> {
     }
 }
 
-/// Part of a chain as a device: its configuration is those of `units`, one after the other; all others stay as they are.
+/// Part of a chain as a device: it varies the joined configurations of `units`; the other units keep theirs.
 struct Part<'a, 'd> {
     chain: &'a mut DeviceChain<'d>,
     configs: Vec<Config>,
@@ -464,7 +458,7 @@ impl Device for Part<'_, '_> {
     }
 }
 
-/// Puts the values of `config` into the configurations of `units`; returns false if there are too few or too many.
+/// Puts the values of `config` into the configurations of `units`; returns false if their number does not fit.
 fn put(configs: &mut [Config], units: &[usize], config: &Config) -> bool {
     let fits = units.iter().map(|unit| configs[*unit].0.len()).sum::<usize>() == config.0.len();
     let mut values = config.0.iter();

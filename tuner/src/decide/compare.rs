@@ -1,7 +1,7 @@
 //! Measures configurations against each other: interleaved, in blocks, and the winner once more.
 //!
-//! Inside a block the configurations take turns, in a random order: whatever changes slowly (clock, temperature, a
-//! neighbour) or with the position in the block meets all of them alike. [`verdict`](super::verdict) weighs the blocks.
+//! Inside a block the configurations take turns in a random order, so that slow changes of the machine (clock,
+//! temperature, other load) and the position affect all alike. [`verdict`](super::verdict) judges the blocks.
 
 use crate::objective::is_cost;
 use crate::verdict::{Block, Judgement, Rules, Side, Verdict, judge};
@@ -11,17 +11,17 @@ use rand::{SeedableRng as _, seq::SliceRandom as _};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
-/// Blocks of which nothing could be used, after which a comparison gives up if there was never another.
+/// Number of blocks after which a comparison gives up if all of them were discarded.
 const SPOILT: usize = 4;
 
 /// Number and order of samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Plan {
-    /// Weighing of the samples.
     pub rules: Rules,
-    /// Rounds a block: samples of each configuration in it. Default 15.
+    /// Rounds of a block, which are samples of each configuration. Default 15.
     pub rounds: usize,
-    /// Launches of each configuration before the first block, whose times are thrown away. Default 3.
+    /// Launches of each configuration before the first block, whose times are dropped. Default 3.
     pub warm_up: usize,
     /// Seed of the orders.
     pub seed: u64,
@@ -33,8 +33,10 @@ impl Default for Plan {
     }
 }
 
-/// Returns the turns of one block: for each of `rounds` rounds, `sides` indices, each once. A B B A …: every second round
-/// runs backwards, and each pair of rounds starts with a random order, which cancels a linear drift inside the pair.
+/// Returns the turns of one block: in each of `rounds` rounds, each of `sides` indices once.
+///
+/// Each pair of rounds has a random order, and its second round runs backwards (A B B A), which cancels a linear drift
+/// inside the pair.
 pub fn turns(sides: usize, rounds: usize, lot: &mut ChaCha8Rng) -> Vec<Vec<usize>> {
     let mut all: Vec<Vec<usize>> = Vec::with_capacity(rounds);
     for round in 0..rounds {
@@ -50,16 +52,16 @@ pub fn turns(sides: usize, rounds: usize, lot: &mut ChaCha8Rng) -> Vec<Vec<usize
     all
 }
 
-/// The number of a configuration in a comparison, and why it could not be measured.
+/// Failed measurement of a configuration in a comparison.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Dropped {
-    /// Number of the side.
+    /// Number of the configuration.
     pub side: usize,
-    /// The cause.
     pub failure: Failure,
 }
 
-/// One block of all `configs`: their times by configuration.
+/// One block, with its times by configuration.
 pub(crate) struct Measured {
     times: Vec<Vec<f64>>,
     discarded: usize,
@@ -67,7 +69,7 @@ pub(crate) struct Measured {
 }
 
 impl From<Measured> for Block {
-    /// The first two configurations.
+    /// Takes the first two configurations.
     fn from(measured: Measured) -> Self {
         let mut times = measured.times.into_iter();
         Self {
@@ -89,7 +91,7 @@ pub(crate) fn measure_block(
     let limits = watch.limits();
     let mut measured = Measured { times: vec![Vec::new(); configs.len()], discarded: 0, states: Vec::new() };
     watch.look();
-    // Pairs of rounds stay or go together: the order was drawn for the pair, and the verdict relies on that.
+    // Pairs of rounds are kept or discarded whole: the verdict relies on the order drawn for the pair.
     for pair in turns(configs.len(), plan.rounds.max(1), lot).chunks(2) {
         let mut fresh = vec![Vec::with_capacity(2); configs.len()];
         for side in pair.iter().flatten() {
@@ -127,19 +129,18 @@ pub(crate) fn warm_up(device: &mut dyn Device, config: &Config, launches: usize)
     (0..launches).try_for_each(|_| one_time(device, config).map(|_| ()))
 }
 
-/// Two configurations, measured and judged.
+/// Measured blocks of two configurations, and the judgement of them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Comparison {
-    /// Judgement of the blocks.
     pub judgement: Judgement,
-    /// The blocks.
     pub blocks: Vec<Block>,
 }
 
 /// Measures `a` against `b` in blocks until a look decides or the horizon is reached.
 ///
 /// # Errors
-/// The first failure of either; `side` is 0 for `a`, 1 for `b`.
+/// If a measurement fails; `side` is 0 for `a`, 1 for `b`.
 pub fn compare(
     device: &mut dyn Device,
     a: &Config,
@@ -153,7 +154,7 @@ pub fn compare(
     }
     let mut blocks = Vec::new();
     let mut judgement = judge(&blocks, &plan.rules);
-    // Blocks of which nothing is left do not count towards a look, but they end the patience.
+    // Blocks without a sample do not count towards a look, but towards the end.
     for _ in 0..2 * plan.rules.horizon() {
         let measured = measure_block(device, &[a, b], plan, watch, &mut lot)?;
         blocks.push(Block::from(measured));
@@ -161,7 +162,6 @@ pub fn compare(
             break;
         }
         let good = blocks.iter().filter(|block| !block.a.is_empty()).count();
-        // A look again after a spoilt block sees nothing new.
         if plan.rules.looks.contains(&good) {
             judgement = judge(&blocks, &plan.rules);
             if good >= plan.rules.horizon() || !matches!(judgement.verdict, Verdict::CannotTell(_)) {
@@ -169,7 +169,7 @@ pub fn compare(
             }
         }
     }
-    // The horizon was never reached: say what is known, which the discarded samples dominate.
+    // The horizon was not reached: the discarded samples decide the reason.
     let seen = judge(&blocks, &plan.rules);
     if matches!(seen.verdict, Verdict::CannotTell(_)) {
         judgement = seen;
@@ -181,65 +181,62 @@ pub fn compare(
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "fate")]
 pub enum Fate {
-    /// It was measured against the default (A is the default, B the candidate).
+    /// The candidate (B) was measured against the default (A).
     Judged(Judgement),
-    /// It could not be measured; a wrong result bans it for good.
+    /// The candidate failed.
     Failed(Failure),
 }
 
-/// A candidate and its fate.
+/// Candidate and its fate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Candidate {
-    /// The configuration.
     pub config: Config,
-    /// Fate of the candidate.
     #[serde(flatten)]
     pub fate: Fate,
 }
 
-/// Why the default stays, or that it does not.
+/// Ruling on the default.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "ruling", content = "because")]
 pub enum Ruling {
-    /// The chosen candidate was better, and better again on fresh samples.
+    /// A candidate was better, and again on fresh samples.
     Promoted,
     /// No candidate was shown to be better than the default.
     NoneBetter,
-    /// The best candidate did not repeat it on fresh samples.
+    /// The best candidate was not better on fresh samples.
     NotConfirmed(Verdict),
-    /// The default itself could not be measured: nothing can be compared.
+    /// The default failed.
     NoDefault(Failure),
 }
 
-/// The outcome of a contest between the default and its candidates.
+/// Outcome of a contest between the default and its candidates.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Decision {
-    /// Configuration to use from now on: a candidate only if it was promoted, else the default.
+    /// Promoted candidate, else the default.
     pub chosen: Config,
-    /// Why.
     #[serde(flatten)]
     pub ruling: Ruling,
-    /// The default.
     pub default: Config,
-    /// Every candidate.
     pub candidates: Vec<Candidate>,
-    /// The number of the winner of the first round, if there was one.
+    /// Number of the winner of the first round.
     pub winner: Option<usize>,
-    /// Second measurement, on fresh samples; the promotion rests on this alone.
+    /// Second comparison of the winner, on fresh samples, on which alone a promotion rests.
     pub confirmation: Option<Judgement>,
 }
 
-/// In how many parameters `config` departs from `default`, of the same space: the fewer, the simpler.
-pub fn departures(default: &Config, config: &Config) -> usize {
+/// Counts the parameters in which `config` differs from `default`: the fewer, the simpler.
+fn departures(default: &Config, config: &Config) -> usize {
     default.0.iter().zip(&config.0).filter(|(a, b)| a != b).count()
 }
 
 /// Measures all `candidates` against `default`, and promotes the best one if fresh samples confirm it.
 ///
-/// The first round shares the error among all candidates. Those shown to be worse, the same, or slower than the leader
-/// drop out at each look. Of the candidates shown to be better, those within the zone of indifference of the fastest
-/// compete on simplicity. The second round is a comparison of its own with the full error: whatever luck chose the
-/// winner has no part in it.
+/// The first round shares the error among all candidates. At each look, candidates that are worse, the same, or slower
+/// than the leader drop out. The simplest candidate within the zone of indifference of the fastest wins. The second
+/// round compares the winner with the default again, with the full error: the luck that chose the winner has no part in
+/// it.
 pub fn decide(
     device: &mut dyn Device,
     default: &Config,
@@ -264,7 +261,7 @@ pub fn decide(
     };
     decision.candidates =
         candidates.iter().zip(fates).map(|(config, fate)| Candidate { config: config.clone(), fate }).collect();
-    // Other orders than in the first round: fresh samples, fresh lots.
+    // Another seed, so that the orders differ from those of the first round.
     let again = Plan { rules: plan.rules.of_family(1), seed: plan.seed ^ 0x9e37_79b9_7f4a_7c15, ..plan.clone() };
     while let Some(winner) = simplest_of_the_best(&decision.candidates, default, plan.rules.indifference) {
         decision.winner = Some(winner);
@@ -285,7 +282,7 @@ pub fn decide(
                 decision.ruling = Ruling::NoDefault(failure);
                 break;
             }
-            // It failed; that says nothing about the next best.
+            // The winner failed, which says nothing about the next best.
             Err(Dropped { failure, .. }) => {
                 decision.winner = None;
                 decision.candidates[winner].fate = Fate::Failed(failure);
@@ -295,7 +292,7 @@ pub fn decide(
     decision
 }
 
-/// The first round: a fate for each candidate, or the failure of the default.
+/// Holds the first round; returns a fate for each candidate, or the failure of the default.
 fn screen(
     device: &mut dyn Device,
     default: &Config,
@@ -321,7 +318,7 @@ fn screen(
         let measured = match measure_block(device, &configs, plan, watch, &mut lot) {
             Ok(measured) => measured,
             Err(Dropped { side: 0, failure }) => return Err(failure),
-            // The block is lost for all; the next one goes without the culprit.
+            // The block is lost for all; the next one leaves the failed candidate out.
             Err(Dropped { side, failure }) => {
                 fates[live[side - 1]] = Some(Fate::Failed(failure));
                 continue;
@@ -350,7 +347,7 @@ fn screen(
     Ok(fates.into_iter().zip(blocks).map(rest).collect())
 }
 
-/// At a look: settles the candidates for which more blocks cannot change the choice.
+/// Settles, at a look, the candidates for which more blocks cannot change the choice.
 fn close_cases(live: &[usize], blocks: &[Vec<Block>], rules: &Rules, good: usize, fates: &mut [Option<Fate>]) {
     let judged: Vec<(usize, Judgement)> = live.iter().map(|i| (*i, judge(&blocks[*i], rules))).collect();
     let leader = judged
@@ -358,7 +355,7 @@ fn close_cases(live: &[usize], blocks: &[Vec<Block>], rules: &Rules, good: usize
         .filter(|(_, judgement)| judgement.verdict == Verdict::Better(Side::B))
         .map(|(_, judgement)| judgement.high)
         .fold(f64::INFINITY, f64::min);
-    // With one candidate left that is better than the default, its lead will only be known more exactly.
+    // More blocks for the better candidates matter only while others may still catch up.
     let undecided =
         judged.iter().filter(|(_, j)| matches!(j.verdict, Verdict::CannotTell(_)) && j.low <= leader).count();
     for (i, judgement) in judged {
@@ -374,8 +371,7 @@ fn close_cases(live: &[usize], blocks: &[Vec<Block>], rules: &Rules, good: usize
     }
 }
 
-/// Of the candidates that are better than the default: the simplest within the zone of indifference of the fastest; of
-/// equals the faster.
+/// Returns the simplest of the better candidates within the zone of indifference of the fastest; of equals the faster.
 fn simplest_of_the_best(candidates: &[Candidate], default: &Config, zone: f64) -> Option<usize> {
     let better: Vec<(usize, f64)> = candidates
         .iter()

@@ -1,4 +1,4 @@
-//! Measures what parameter sets cost on workloads.
+//! Measures the times of parameter sets on workloads, interleaved.
 
 use super::workloads::{Matrix, MatrixError};
 use crate::compare::turns;
@@ -8,20 +8,20 @@ use crate::{Config, Device, Failure, Outcome};
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
-/// A matrix, and how well it is known.
+/// Matrix of median times, with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Costs {
-    /// The medians.
     pub matrix: Matrix,
-    /// The standard error of an entry, relative: the median over all entries.
+    /// Relative standard error of an entry; the median over all entries.
     pub error: f64,
-    /// Why entries are missing: set, workload, failure.
+    /// Set, workload and failure of each missing entry.
     pub failures: Vec<(usize, usize, Failure)>,
 }
 
 impl Costs {
-    /// The matrix with what cannot be told from the first set's time, by two standard errors of a difference, taken to be
-    /// equal to it: what is concluded from it rests on differences that were shown.
+    /// Returns the matrix with times within two standard errors of the first set's (the default's) replaced by it, so
+    /// that choices rest on differences that were shown.
     pub fn shown(&self) -> Matrix {
         let mut matrix = self.matrix.clone();
         let zone = 2.0 * std::f64::consts::SQRT_2 * self.error;
@@ -39,14 +39,14 @@ impl Costs {
     }
 }
 
-/// A round in which others use the machine is repeated, so often in the mean.
+/// Rounds that are tried for each round that counts.
 const TRIES: usize = 3;
 
-/// Measures `sets` on each of `workloads` (names and devices), `rounds` times, all taking turns:
-/// what slowly changes meets all of them alike. A round in which others used the machine does not count.
+/// Measures `sets` on each of `workloads` (names and devices) in `rounds` interleaved rounds, so that slow changes of
+/// the machine affect all alike. A round with other load does not count. `tick` is told how many rounds are over.
 ///
 /// # Errors
-/// A workload on which no set runs, or none undisturbed.
+/// If no set runs on a workload, or every round is disturbed.
 pub fn measure(
     workloads: &mut [(String, &mut dyn Device)],
     sets: &[Config],
@@ -97,7 +97,7 @@ pub fn measure(
                 Ok(samples) if !samples.is_empty() => {
                     let middle = median(&samples);
                     medians[set][workload] = Some(middle);
-                    // 1.2533: what a median loses against a mean on normal noise.
+                    // 1.2533: a median's standard error over a mean's, on normal noise.
                     errors.push(1.2533 * robust_spread(&samples) / middle / (samples.len() as f64).sqrt());
                 }
                 Ok(_) => {}
@@ -111,8 +111,8 @@ pub fn measure(
     Ok(Costs { matrix, error: median(&errors), failures })
 }
 
-/// Several devices as one: a launch is one on each, and its time the mean of theirs, weighted, each in units of `unit`
-/// ms. So no workload counts more because it is larger.
+/// Several devices as one: a launch runs on each, and its time is the weighted mean of theirs, each in a unit of its
+/// own, so that a larger workload does not count more.
 pub struct Mix<'w, 'd> {
     parts: &'w mut [(String, &'d mut dyn Device)],
     weights: Vec<f64>,
@@ -120,7 +120,7 @@ pub struct Mix<'w, 'd> {
 }
 
 impl<'w, 'd> Mix<'w, 'd> {
-    /// A mix of devices with a weight and a unit for each.
+    /// Mixes devices with a weight and a unit in ms for each.
     pub fn new(parts: &'w mut [(String, &'d mut dyn Device)], weights: &[f64], units: &[f64]) -> Self {
         Self { parts, weights: weights.to_vec(), units: units.to_vec() }
     }
@@ -222,11 +222,11 @@ mod tests {
         };
         let chosen = |error: f64| {
             let shown = costs(error).shown();
-            (shown.by_mean(&[1.0, 1.0]).unwrap().set, shown.portfolio(2, 0.0).unwrap().0)
+            (shown.by_mean(&[1.0, 1.0]).unwrap().0, shown.of_workload().unwrap())
         };
         // 21.2 % with a standard error of 20.2 %: the default stays for all; with one of 1 % it was shown.
-        assert_eq!(chosen(0.202), (0, vec![0]));
-        assert_eq!(chosen(0.01).0, 1);
+        assert_eq!(chosen(0.202), (0, vec![0, 0]));
+        assert_eq!(chosen(0.01), (1, vec![1, 0]));
     }
 
     #[test]

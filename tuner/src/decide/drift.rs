@@ -1,9 +1,8 @@
-//! Notices that a series of times has moved to another level: another workload, another clock.
+//! Detects that a series of times has moved to another level: another workload, another clock.
 //!
 //! Launch times are neither normal nor independent (a free clock moves by a third for tens of launches and comes back),
-//! so no fixed threshold serves every machine. The detector works on medians of short windows, learns how far they
-//! stray while nothing happens, and calls it drift only when three windows in a row lie on the same side, well beyond
-//! anything that it has seen.
+//! so no fixed threshold serves every machine. The detector learns how far the medians of short windows stray, and
+//! reports drift when three windows in a row lie on the same side, well beyond that.
 
 use crate::statistics::{median, quantile, robust_spread};
 use std::collections::VecDeque;
@@ -23,24 +22,24 @@ const MEMORY: usize = 64;
 /// Robust standard deviations of the window medians that a change must exceed as well.
 const SPREADS: f64 = 6.0;
 
-/// The detector; fed with one time after the other.
+/// Detector, which takes one time after the other.
 #[derive(Clone, Debug, Default)]
 pub struct Detector {
     window: Vec<f64>,
     /// Log medians of the past windows.
     past: VecDeque<f64>,
-    /// The last windows, all out of line on the same side.
+    /// Log medians of the last windows, if all are out of line on the same side.
     suspects: Vec<f64>,
-    /// Largest deviation of single times before: a window of one mode of two is as far off.
+    /// Largest deviation of single times: a window within one of two modes is as far off.
     single: f64,
-    /// Deviations up to this one turned out to be harmless.
+    /// Largest deviation that turned out to be harmless.
     harmless: f64,
-    /// The deviation that raised the last alarm.
+    /// Deviation that raised the last alarm.
     last_alarm: f64,
 }
 
 impl Detector {
-    /// Takes one time; `true` is an alarm. Anything but a positive number is ignored.
+    /// Takes one time, and returns true for an alarm. Ignores numbers that are not positive.
     pub fn push(&mut self, time: f64) -> bool {
         if !(time.is_finite() && time > 0.0) {
             return false;
@@ -62,7 +61,7 @@ impl Detector {
         let away = level - centre;
         let odd = away.abs() > threshold;
         if !odd || self.suspects.first().is_some_and(|first| (first - centre).signum() != away.signum()) {
-            // Windows out of line that did not last are part of what happens here.
+            // Deviations that did not last are normal here.
             for suspect in std::mem::take(&mut self.suspects) {
                 self.remember(suspect);
             }
@@ -79,8 +78,8 @@ impl Detector {
         true
     }
 
-    /// Starts again at whatever level comes; what was learned to be harmless is kept. `samples` are times as they were
-    /// before, about a common level, if there are any: where their tenth and ninetieth percentiles lie is not drift.
+    /// Starts again at the level that follows, and keeps the harmless deviation. `samples` are earlier times relative
+    /// to their level: deviations up to their tenth and ninetieth percentiles are no drift.
     pub fn restart(&mut self, samples: &[f64]) {
         let middle = median(samples);
         let stray = [0.1, 0.9].map(|p| (quantile(samples, p) / middle).ln().abs());
@@ -90,7 +89,7 @@ impl Detector {
         self.suspects.clear();
     }
 
-    /// The last alarm changed nothing: a change of its size is not to raise another.
+    /// Calls the last alarm harmless: a deviation of its size raises no other.
     pub fn was_harmless(&mut self) {
         self.harmless = self.harmless.max(self.last_alarm);
     }

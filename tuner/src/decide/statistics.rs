@@ -1,17 +1,16 @@
-//! The few pieces of statistics that the decisions rest on.
+//! Statistics of the decisions: quantiles, Student's t, sign tests.
 //!
-//! Small samples are the rule here (ten blocks, five launches), so everything works with Student's t and exact sign
-//! flips instead of normal approximations. Nothing here knows of blocks or configurations.
+//! Samples are small (ten blocks, five launches), so Student's t and exact sign tests replace normal approximations.
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-/// The arithmetic mean; not a number for an empty slice.
+/// Returns the arithmetic mean; NaN for an empty slice.
 pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The unbiased variance; 0 for fewer than two values.
+/// Returns the unbiased variance; 0 for fewer than two values.
 pub fn variance(values: &[f64]) -> f64 {
     if values.len() < 2 {
         return 0.0;
@@ -20,12 +19,12 @@ pub fn variance(values: &[f64]) -> f64 {
     values.iter().map(|v| (v - centre) * (v - centre)).sum::<f64>() / (values.len() - 1) as f64
 }
 
-/// The median (mean of the two middle values of an even number); not a number for an empty slice.
+/// Returns the median (mean of the two middle values of an even number); NaN for an empty slice.
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// The quantile at `p` in 0..=1, linear between order statistics; not a number for an empty slice.
+/// Returns the quantile at `p` in 0..=1, linear between order statistics; NaN for an empty slice.
 pub fn quantile(values: &[f64], p: f64) -> f64 {
     if values.is_empty() {
         return f64::NAN;
@@ -38,22 +37,22 @@ pub fn quantile(values: &[f64], p: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * (place - below as f64)
 }
 
-/// The median absolute deviation, scaled so that it estimates the standard deviation of normal noise.
+/// Returns the median absolute deviation, scaled to the standard deviation of normal noise.
 pub fn robust_spread(values: &[f64]) -> f64 {
     let centre = median(values);
     let away: Vec<f64> = values.iter().map(|v| (v - centre).abs()).collect();
     1.4826 * median(&away)
 }
 
-/// Correlation of each value with its successor, about the common mean; 0 where it has no meaning.
+/// Returns the correlation of each value with its successor, about the common mean; 0 for fewer than three values, or
+/// if all are equal.
 pub fn lag_one(values: &[f64]) -> f64 {
     if values.len() < 3 {
         return 0.0;
     }
     let centre = mean(values);
     let power: f64 = values.iter().map(|v| (v - centre) * (v - centre)).sum();
-    // The mean of equal values is not exactly that value; what is left of them then all has the same sign, and looks
-    // like a perfect correlation.
+    // The mean of equal values is rounded: the residues have the same sign, and look perfectly correlated.
     let rounding = values.len() as f64 * f64::EPSILON * centre.abs();
     if power <= values.len() as f64 * rounding * rounding {
         return 0.0;
@@ -63,11 +62,10 @@ pub fn lag_one(values: &[f64]) -> f64 {
 }
 
 /// Returns the number of independent values that a correlated series is worth: n (1 - r) / (1 + r) with the lag-one
-/// correlation r, as for
-/// a process of first order.
+/// correlation r, as for a process of first order.
 ///
-/// The estimate of r from n values is too low by about (1 + 3 r) / n; that is added back. Anticorrelation is never
-/// credited: it makes an interval narrower than what it was estimated from can vouch for.
+/// The estimate of r from n values is too low by about (1 + 3 r) / n, which is added. Anticorrelation is not credited:
+/// it would narrow intervals on too little evidence.
 pub fn effective_count(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let seen = lag_one(values);
@@ -75,12 +73,12 @@ pub fn effective_count(values: &[f64]) -> f64 {
         return n;
     }
     let r = ((seen * n + 1.0) / (n - 3.0).max(1.0)).min(0.9);
-    // Below two standard errors of r the correction would be noise on noise; it sets in smoothly from one on.
+    // The correction sets in smoothly between one and two standard errors of r: below, it would add noise.
     let weight = ((seen * n.sqrt()) - 1.0).clamp(0.0, 1.0);
     n * (1.0 - weight * (1.0 - (1.0 - r) / (1.0 + r)))
 }
 
-/// Chance that Student's t with `freedom` degrees lies beyond ±`t`.
+/// Returns the chance that Student's t with `freedom` degrees lies beyond ±`t`.
 pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
     if !t.is_finite() {
         return if t.is_nan() { 1.0 } else { 0.0 };
@@ -88,7 +86,7 @@ pub fn student_two_sided(t: f64, freedom: f64) -> f64 {
     incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5).clamp(0.0, 1.0)
 }
 
-/// The t that Student's t with `freedom` degrees exceeds in absolute value with chance `alpha` (0 < alpha < 1).
+/// Returns the value that Student's |t| with `freedom` degrees exceeds with chance `alpha` (0 < alpha < 1).
 pub fn student_critical(alpha: f64, freedom: f64) -> f64 {
     let (mut low, mut high) = (0.0, 2.0);
     while student_two_sided(high, freedom) > alpha && high < 1e12 {
@@ -109,7 +107,7 @@ pub fn student_critical(alpha: f64, freedom: f64) -> f64 {
     high
 }
 
-/// The regularised incomplete beta function I_x(a, b), by its continued fraction (modified Lentz).
+/// Computes the regularised incomplete beta function I_x(a, b) by its continued fraction (modified Lentz).
 fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -118,7 +116,7 @@ fn incomplete_beta(x: f64, a: f64, b: f64) -> f64 {
         return 1.0;
     }
     let front = (log_gamma(a + b) - log_gamma(a) - log_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
-    // The fraction converges fast on one side of the mean only; the other side follows by symmetry.
+    // The fraction converges fast on one side of the mean; the other side follows by symmetry.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * beta_fraction(x, a, b) / a
     } else {
@@ -150,7 +148,7 @@ fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     value
 }
 
-/// ln Γ(x) for x > 0: Stirling's series after moving x above 10 by the recurrence.
+/// Computes ln Γ(x) for x > 0 by Stirling's series, after moving x above 10 by the recurrence.
 fn log_gamma(x: f64) -> f64 {
     let mut x = x;
     let mut product = 1.0_f64;
@@ -164,14 +162,14 @@ fn log_gamma(x: f64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + series - product.ln()
 }
 
-/// Up to this many differences all sign patterns are tried; above it, [`FLIPS`] random ones.
+/// Most differences of which all sign patterns are tried; of more, [`FLIPS`] random ones.
 const EXACT_FLIPS: usize = 14;
 const FLIPS: u32 = 19_999;
 
-/// Chance of a sum at least as far from 0 as that of `differences` when every sign is a fair coin (two-sided).
+/// Returns the chance that `differences` with random signs have a sum at least as far from 0 (two-sided).
 ///
-/// Exact whatever the distribution, the drift or the correlation of the noise, as long as the order of the two sides
-/// was random in every block: with two identical sides, every pattern of signs was equally likely.
+/// Exact for any distribution, drift or correlation of the noise if the order of the two sides was random in every
+/// block: with two identical sides, every pattern of signs was equally likely.
 pub fn sign_flip(differences: &[f64]) -> f64 {
     let n = differences.len();
     if n == 0 {
@@ -191,7 +189,7 @@ pub fn sign_flip(differences: &[f64]) -> f64 {
             .count();
         return beyond as f64 / f64::from(patterns);
     }
-    // A fixed seed: the same samples must give the same verdict.
+    // A fixed seed, so that the same samples give the same verdict.
     let mut coins = ChaCha8Rng::seed_from_u64(n as u64);
     let mut beyond = 0_u32;
     for _ in 0..FLIPS {
@@ -204,11 +202,11 @@ pub fn sign_flip(differences: &[f64]) -> f64 {
         }
         beyond += u32::from(sum.abs() >= threshold);
     }
-    // The pattern that was seen is one of them.
+    // The observed pattern is one of them.
     f64::from(beyond + 1) / f64::from(FLIPS + 1)
 }
 
-/// The smallest chance that [`sign_flip`] can return for `n` differences.
+/// Returns the smallest chance that [`sign_flip`] can return for `n` differences.
 pub fn smallest_sign_flip(n: usize) -> f64 {
     if n <= EXACT_FLIPS { 2.0 / f64::from(1_u32 << n) } else { 1.0 / f64::from(FLIPS + 1) }
 }
@@ -271,7 +269,8 @@ mod tests {
         // back, 22 of 37.
         let steps: Vec<f64> = (0..40).map(|i| f64::from(i / 4 % 2)).collect();
         assert!((effective_count(&steps) - 40.0 * 15.0 / 59.0).abs() < 1e-9, "{}", effective_count(&steps));
-        // r = 0.625 is 1.77 standard errors, so 0.77 of the correction applies; r without its bias is 1.2, capped at 0.9.
+        // r = 0.625 is 1.77 standard errors, so 0.77 of the correction applies; r without its bias is 1.2, capped at
+        // 0.9.
         let eight = effective_count(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]);
         assert!((eight - 2.181_134_672).abs() < 1e-8, "{eight}");
         assert_eq!(effective_count(&[1.0; 10]), 10.0);

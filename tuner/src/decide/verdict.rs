@@ -1,14 +1,13 @@
-//! From measured blocks to a verdict: better, same, or cannot tell.
+//! Verdict on measured blocks: better, same, or cannot tell.
 //!
-//! Launches inside a block share a clock, a temperature and a neighbour's load, so their scatter says little about how
-//! well two means are known. What counts is how the *difference* of the two sides varies from block to block. Three
-//! things must agree before a side is called better:
+//! Launches inside a block share clock, temperature and other load, so their scatter says little about the error of a
+//! mean. The error comes from the variation of the *difference* between blocks. A side is better only if
 //!
-//! - Student's interval of the mean log ratio over blocks leaves out 0, at a level divided by the number of comparisons in
-//!   the family and of looks at the growing data (Bonferroni: candidates share the default's blocks), with fewer effective
-//!   blocks where they are correlated;
-//! - the same samples with random signs hardly ever give as much: of whole blocks, and of the pairs of rounds in them,
-//!   whose order was random. The latter is exact under any noise, also as far out in the tails as a large family needs it;
+//! - Student's interval of the mean log ratio over blocks excludes 0, at a level divided by the number of comparisons
+//!   in the family and of looks at the growing data (Bonferroni: candidates share the default's blocks), with fewer
+//!   effective blocks if they are correlated;
+//! - the same samples with random signs hardly ever differ as much: signs of whole blocks, and of pairs of rounds, whose
+//!   order was random. The latter is exact under any noise, as far out in the tails as a large family needs;
 //! - the difference is larger than the zone of indifference.
 
 use crate::objective::is_cost;
@@ -23,23 +22,23 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
-    /// The first, usually the default.
+    /// First configuration, usually the default.
     A,
-    /// The second, usually the candidate.
+    /// Second configuration, usually the candidate.
     B,
 }
 
-/// Why two configurations could not be told apart.
+/// Reason why two configurations cannot be told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
-    /// Fewer usable blocks than the variance between blocks can be known from.
+    /// There are too few usable blocks to know the variance between them.
     TooFewBlocks,
-    /// The interval is wider than the zone of indifference and contains no decision.
+    /// The interval neither excludes 0 nor lies within the zone of indifference.
     TooNoisy,
     /// The difference changed while it was measured.
     Drifting,
-    /// Too many samples were taken in a bad state (throttled clocks, other processes, a clock too slow) and discarded.
+    /// Too many samples were discarded, because of throttled clocks or other load.
     Throttled,
 }
 
@@ -47,11 +46,11 @@ pub enum Reason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "verdict", content = "detail")]
 pub enum Verdict {
-    /// One side takes less time, beyond the zone of indifference.
+    /// One side takes less time, by more than the zone of indifference.
     Better(Side),
-    /// Any difference lies within the zone of indifference.
+    /// The difference lies within the zone of indifference.
     Same,
-    /// Neither could be shown.
+    /// Neither was shown.
     CannotTell(Reason),
 }
 
@@ -73,30 +72,30 @@ impl fmt::Display for Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Method {
-    /// Variance between blocks, as this file's head describes.
+    /// Variance between blocks; see the module's text.
     #[default]
     Blocks,
-    /// ALICE's rule: the 95 % interval of the difference of the means of all samples, as if they were independent,
-    /// leaves out 0. On machines with free clocks it calls equals different in 7 to 11 of 100 comparisons; it is here
-    /// to compare with, and knows neither family, looks nor zone.
+    /// ALICE's rule, for comparison: the 95 % interval of the difference of means excludes 0, with all samples taken as
+    /// independent. It knows neither family, looks nor zone. On machines with free clocks it calls equals different in
+    /// 7 to 11 of 100 comparisons.
     Alice,
 }
 
-/// The rules of a comparison.
+/// Rules of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Rules {
-    /// Method of weighing the evidence.
     pub method: Method,
     /// 1 minus the chance that any comparison of the family calls equals different. Default 0.95.
     pub confidence: f64,
-    /// Relative difference of times within which two configurations count as the same. Default 0.002.
+    /// Zone of indifference: relative difference of times that counts as none. Default 0.002.
     pub indifference: f64,
     /// Number of comparisons that share the error: 100 candidates against one default are 100. Default 1.
     pub family: usize,
-    /// The numbers of blocks at which the evidence is looked at, ascending; the last one is the horizon. Each look is
-    /// given an equal part of the error. Default 10, 20, 40.
+    /// Numbers of blocks at which the evidence is judged, ascending; the last one is the horizon. Each look spends an
+    /// equal part of the error. Default 10, 20, 40.
     pub looks: Vec<usize>,
-    /// Largest share of samples that may be discarded before nothing is believed. Default 0.3.
+    /// Largest share of discarded samples with which a verdict is possible. Default 0.3.
     pub most_discarded: f64,
 }
 
@@ -114,25 +113,25 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// The same rules with one look, at `blocks`.
+    /// Returns these rules with one look, at `blocks`.
     #[must_use]
     pub fn fixed(&self, blocks: usize) -> Self {
         Self { looks: vec![blocks], ..self.clone() }
     }
 
-    /// The same rules for `family` comparisons that share the error.
+    /// Returns these rules for `family` comparisons that share the error.
     #[must_use]
     pub fn of_family(&self, family: usize) -> Self {
         Self { family: family.max(1), ..self.clone() }
     }
 
-    /// The chance of a false alarm that one look of one comparison may spend.
+    /// Returns the chance of a false alarm that one look of one comparison may spend.
     pub fn level(&self) -> f64 {
         let parts = self.family.max(1) * self.looks.len().max(1);
         ((1.0 - self.confidence) / parts as f64).clamp(1e-12, 1.0)
     }
 
-    /// The number of blocks after which no more are taken.
+    /// Returns the number of blocks after which no more are measured.
     pub fn horizon(&self) -> usize {
         self.looks.iter().copied().max().unwrap_or(0)
     }
@@ -145,56 +144,56 @@ pub struct Block {
     pub a: Vec<f64>,
     /// Times of B in ms.
     pub b: Vec<f64>,
-    /// Samples that were taken in a bad state and are in neither.
+    /// Number of samples that were discarded.
     #[serde(default)]
     pub discarded: usize,
-    /// The state of the machine after each pair of rounds of the samples above; empty where nothing was watched.
+    /// State of the machine after each pair of rounds that was kept; empty if nothing was watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub states: Vec<State>,
 }
 
-/// A verdict with what it rests on. Differences are relative: time of B over time of A, minus 1.
+/// Verdict, and the numbers behind it. Differences are relative: time of B over time of A, minus 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Judgement {
-    /// Conclusion from the evidence.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// The estimate of the difference; not a number (JSON null) without usable blocks.
+    /// Estimate of the difference; NaN (JSON null) without usable blocks.
     #[serde(deserialize_with = "or_nan")]
     pub difference: f64,
-    /// Lower end of its interval, at the corrected level.
+    /// Lower end of the difference's interval, at the corrected level.
     #[serde(deserialize_with = "or_nan")]
     pub low: f64,
-    /// Upper end of its interval, at the corrected level.
+    /// Upper end of the interval.
     #[serde(deserialize_with = "or_nan")]
     pub high: f64,
-    /// Two-sided chance of so large a difference between equals, before correction.
+    /// Two-sided chance of as large a difference between equals, before correction.
     #[serde(deserialize_with = "or_nan")]
     pub chance: f64,
     /// Level with which `chance` was compared.
     #[serde(deserialize_with = "or_nan")]
     pub level: f64,
-    /// Usable blocks.
+    /// Number of usable blocks.
     pub blocks: usize,
-    /// Number of independent blocks that they are worth.
+    /// Number of independent blocks that the usable ones are worth.
     #[serde(deserialize_with = "or_nan")]
     pub effective_blocks: f64,
-    /// Samples that were used.
+    /// Number of samples used.
     pub kept: usize,
-    /// Samples that were discarded.
+    /// Number of samples discarded.
     pub discarded: usize,
 }
 
-/// JSON has no infinity and no NaN: serde_json writes them as null, and null is read as NaN.
+/// Reads JSON null, as serde_json writes NaN and infinities, as NaN.
 pub(crate) fn or_nan<'d, D: Deserializer<'d>>(from: D) -> Result<f64, D::Error> {
     Ok(Option::<f64>::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
-/// Fewer blocks than this give no verdict, whatever they look like.
+/// Least number of blocks for a verdict.
 const FEWEST_BLOCKS: usize = 4;
 
-/// Weighs blocks in which A and B were interleaved. Blocks with an empty side or a time that is not a positive number
-/// count as discarded.
+/// Judges blocks in which A and B were interleaved. Blocks with an empty side or a time that is not positive count as
+/// discarded.
 pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
     let usable: Vec<&Block> = blocks.iter().filter(|b| usable(&b.a) && usable(&b.b)).collect();
     let kept: usize = usable.iter().map(|b| b.a.len() + b.b.len()).sum();
@@ -255,7 +254,7 @@ pub fn judge(blocks: &[Block], rules: &Rules) -> Judgement {
     }
 }
 
-/// The relative differences of the parts of a block whose order was drawn one by one: pairs of rounds.
+/// Returns the relative differences of the parts of a block whose order was drawn separately: pairs of rounds.
 fn drawn_parts(block: &Block) -> Vec<f64> {
     let size = if block.a.len() == block.b.len() { 2 } else { block.a.len().max(block.b.len()) };
     let scale = mean(&block.a);

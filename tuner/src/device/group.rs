@@ -1,5 +1,6 @@
-//! Processes in groups of their own: what a shell has started ends with it, also when this process is told to end, or is
-//! killed. Then its keeper ends them, a shell that outlives it.
+//! Child processes in groups of their own, which end with all that they have started.
+//!
+//! They also end when this process is told to end, or is killed: its keeper, a shell that outlives it, kills them then.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -7,14 +8,14 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Time that a killed process may take to end: inside a driver, forever.
+/// Longest wait for the end of a killed process: inside a driver it may take forever.
 const GONE: Duration = Duration::from_secs(5);
 
-/// Time for which the removal of a build's folder is tried: what was killed may still write into it for a moment.
+/// Longest time of trying to remove a build's folder: a killed program may still write into it for a moment.
 const REMOVED: Duration = Duration::from_millis(300);
 
-/// Reads the groups that run now (a line of numbers) and folders (`f` and a path) until its input ends, which is when this
-/// process has ended, whatever ended it.
+/// Script of the keeper. Reads the running groups (a line of numbers) and folders (`f` and a path) until its input ends
+/// with this process; then kills the groups and removes the folders.
 const KEEPER: &str = r#"trap '' HUP INT QUIT TERM
 groups=
 while IFS= read -r line; do
@@ -36,12 +37,12 @@ struct Left {
 static LEFT: Mutex<Left> = Mutex::new(Left { groups: Vec::new(), folders: Vec::new(), keeper: None });
 
 impl Left {
-    /// Tells the keeper, which is started if there is none. Where it cannot be, only a killed process leaves something.
+    /// Writes a line to the keeper, and starts it if there is none. Errors are ignored: only a killed process needs it.
     fn tell(&mut self, line: &str) {
         if cfg!(unix) && self.keeper.is_none() {
             let mut command = Command::new("sh");
             command.args(["-c", KEEPER]).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-            // A signal to this process's group does not reach it.
+            // In a group of its own, where a signal to this process's group does not reach it.
             #[cfg(unix)]
             std::os::unix::process::CommandExt::process_group(&mut command, 0);
             self.keeper = command.spawn().ok().and_then(|mut keeper| keeper.stdin.take());
@@ -57,7 +58,7 @@ impl Left {
     }
 }
 
-/// The groups that run now.
+/// Returns the running groups.
 pub(crate) fn running() -> Vec<u32> {
     left().groups.clone()
 }
@@ -66,11 +67,11 @@ fn left() -> MutexGuard<'static, Left> {
     LEFT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends every program that is being measured with all that it has started, and removes what was built, before this
-/// process ends at once, as by a signal: no destructor runs then.
+/// Kills all running groups, and removes the folders of builds. Call before the process exits without destructors, as
+/// on a signal.
 ///
-/// Afterwards nothing can be started any more. A thread that measures waits for the end of the process, so that what was
-/// ended here is not taken for a failure of its configuration.
+/// Afterwards no group can be started or dropped: a thread that measures waits for the end of the process, so that it
+/// does not take the killed program for a failed configuration.
 pub fn end_all() {
     let left = left();
     left.groups.iter().for_each(|&group| kill(group));
@@ -80,16 +81,16 @@ pub fn end_all() {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
-    // Never unlocked again.
+    // Stays locked.
     std::mem::forget(left);
 }
 
-/// A process that leads a group, which ends with it: what a program left in the background would go on beside the
-/// measurements of the next one.
+/// Process that leads a group. The group ends with it: a program left in the background would disturb later
+/// measurements.
 pub(crate) struct Group(Child);
 
 impl Group {
-    /// Starts it.
+    /// Starts the process.
     pub(crate) fn spawn(command: &mut Command) -> std::io::Result<Self> {
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(command, 0);
@@ -100,23 +101,23 @@ impl Group {
         Ok(Self(child))
     }
 
-    /// The process itself.
+    /// Returns the process.
     pub(crate) fn leader(&mut self) -> &mut Child {
         &mut self.0
     }
 
-    /// Returns the leader's exit status, if it has ended. The others of the group are killed then.
+    /// Returns the leader's exit status if it has ended, after killing the rest of the group.
     pub(crate) fn try_wait(&mut self) -> std::io::Result<Option<ExitStatus>> {
         match state(self.0.id()) {
             State::Runs => return Ok(None),
-            // As long as it has not been waited for, no other process gets its number.
+            // Before the leader is waited for, no other process gets its number.
             State::Ended => kill(self.0.id()),
             State::Unknown => {}
         }
         self.0.try_wait()
     }
 
-    /// Kills all of the group. Afterwards its leader is neither running nor a zombie.
+    /// Kills the group, and waits for the leader.
     pub(crate) fn kill(&mut self) {
         if state(self.0.id()) == State::Runs {
             kill(self.0.id());
@@ -125,8 +126,7 @@ impl Group {
         let _ = self.ended();
     }
 
-    /// Waits for a leader that has no reason to live any more; `None` if the system does not let go of it, which must
-    /// not stop the tuning.
+    /// Waits up to [`GONE`] for the end of the leader; `None` if it does not end, which must not stop the tuning.
     pub(crate) fn ended(&mut self) -> Option<std::io::Result<ExitStatus>> {
         let begun = Instant::now();
         loop {
@@ -151,9 +151,9 @@ impl Drop for Group {
 #[derive(PartialEq, Eq)]
 enum State {
     Runs,
-    /// It has ended, and has not been waited for.
+    /// Ended, and not waited for.
     Ended,
-    /// Somebody has waited for it, or the system does not say.
+    /// Waited for already, or not known.
     Unknown,
 }
 
@@ -183,11 +183,11 @@ fn kill(group: u32) {
 #[cfg(not(unix))]
 fn kill(_: u32) {}
 
-/// A temporary folder that is removed with this value, or by [`end_all`].
+/// Temporary folder that is removed with this value, by [`end_all`], or by the keeper.
 pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
-    /// Makes it.
+    /// Makes a folder.
     pub(crate) fn new() -> std::io::Result<Self> {
         let mut left = left();
         let folder = tempfile::tempdir()?;
@@ -198,7 +198,7 @@ impl Folder {
         Ok(Self(folder))
     }
 
-    /// Returns its path.
+    /// Returns the path.
     pub(crate) fn path(&self) -> &std::path::Path {
         self.0.path()
     }

@@ -1,4 +1,4 @@
-//! Devices that are not hardware, and how to keep a device in a separate process.
+//! Replayed recordings as devices, and devices in a process of their own.
 
 pub(crate) mod group;
 pub mod process;

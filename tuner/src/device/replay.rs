@@ -1,5 +1,4 @@
-//! A recorded space as a device: the tuner runs against what a real GPU once did, so that all of it can be tested
-//! without one.
+//! A recorded space as a device, so that tuning can be tested without the GPU that was recorded.
 
 use crate::space::{ConfigIndex, Space};
 use crate::strategy::draw::mix;
@@ -7,25 +6,25 @@ use crate::{Config, Device, Failure, FailureKind, Outcome, Value};
 
 pub use super::replay_csv::parse_csv;
 
-/// A search space that was measured once, whole or in part.
+/// Search space that was measured, whole or in part.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
-    /// The device's name; some recordings have none.
+    /// Name of the device, or empty.
     pub device: String,
-    /// The kernel's name.
+    /// Name of the kernel.
     pub kernel: String,
-    /// The size of the problem, as the file puts it.
+    /// Size of the problem, as the file writes it.
     pub problem: String,
-    /// Parameters that had one value throughout, where the form keeps them apart.
+    /// Parameters with a single value, if the form keeps them apart.
     pub fixed: Vec<(String, Value)>,
-    /// The configurations that were tried, failed ones included.
+    /// Configurations that were tried, failed ones included.
     pub space: Space,
-    /// Results by [`ConfigIndex`]: all samples in the order of the launches, or only their mean.
+    /// Results by [`ConfigIndex`]: all samples in the order of the launches, or their mean.
     pub outcomes: Vec<Outcome>,
 }
 
 impl Recording {
-    /// Sets space and outcomes from `rows` of values, of which no two are equal.
+    /// Sets space and outcomes from `rows` of values, which differ.
     pub(crate) fn with_rows(
         mut self,
         names: &[String],
@@ -43,7 +42,7 @@ impl Recording {
     }
 }
 
-/// Returns the time by which a recording ranks a configuration: the mean of its samples, in ms.
+/// Returns the mean of a configuration's samples in ms, if there are any.
 pub fn mean_ms(outcome: &Outcome) -> Option<f64> {
     match outcome {
         Outcome::Times(times) if !times.is_empty() => Some(times.iter().sum::<f64>() / times.len() as f64),
@@ -51,22 +50,22 @@ pub fn mean_ms(outcome: &Outcome) -> Option<f64> {
     }
 }
 
-/// Result of a replayed launch.
+/// Time of a replayed launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Noise {
-    /// Always the recorded mean.
+    /// Recorded mean.
     Mean,
-    /// A recorded sample but the first, drawn with replacement. Launch n of a configuration is the same for the same
-    /// seed, whatever else was launched.
+    /// Recorded sample other than the first, drawn with replacement. Launch n of a configuration depends only on the
+    /// seed.
     Resampled {
-        /// Chooses the samples.
+        /// Seed of the choice of samples.
         seed: u64,
-        /// True if a configuration's first launch is the recorded first one, as slow as that was.
+        /// True if a configuration's first launch replays the recorded first one, which may be slow.
         first: bool,
     },
 }
 
-/// A recording that measures.
+/// Recording as a device.
 #[derive(Clone, Debug)]
 pub struct Replay {
     recording: Recording,

@@ -1,20 +1,20 @@
-//! The compact form of a recorded space: CSV, gzipped or not, one row a configuration.
+//! Compact form of a recorded space: CSV, one row a configuration.
 //!
-//! The first lines may be comments (`# device=…; kernel=…; problem_size=…; fixed={…}`); then a header, in any order:
-//! `status` (`ok`, `compile`, `runtime` or `invalid`), `mean_ms`, and the names of the parameters. The columns
+//! The first lines may be comments (`# device=…; kernel=…; problem_size=…; fixed={…}`). The header follows, in any
+//! order: `status` (`ok`, `compile`, `runtime` or `invalid`), `mean_ms`, and the names of the parameters. The columns
 //! `median_ms,min_ms,sd_ms,n,compile_ms` are not read; `n` stands behind `status`.
 
 use crate::replay::Recording;
 use crate::space::SpaceError;
 use crate::{Failure, FailureKind, Outcome, Value};
 
-/// The columns that are no parameters.
+/// Columns that are no parameters.
 const KNOWN: [&str; 7] = ["status", "mean_ms", "median_ms", "min_ms", "sd_ms", "n", "compile_ms"];
 
 /// Reads a recorded space from the text of the compact form.
 ///
 /// # Errors
-/// The line (counted from 1) and the column that cannot be understood, as words.
+/// If a line cannot be understood; the error names it (counted from 1).
 pub fn parse_csv(text: &str) -> Result<Recording, String> {
     let mut recording = Recording::default();
     let mut lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.trim_end_matches('\r')));
@@ -36,7 +36,7 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
     if let Some(name) = KNOWN.iter().find(twice) {
         return Err(format!("the header has two columns {name:?}"));
     }
-    // Taken for the number of samples, a parameter of this name would be lost.
+    // A parameter of this name would be taken for the number of samples.
     if place("n").is_some_and(|n| n < status) {
         let why = "\"n\" is the number of samples, and stands behind \"status\"; a parameter needs another name";
         return Err(format!("the header has a column \"n\" before \"status\": {why}"));
@@ -66,7 +66,7 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
 
     let kinds: Vec<fn(&str) -> Option<Value>> =
         (0..parameters.len()).map(|column| kind_of(&cells.iter().map(|row| row[column]).collect::<Vec<_>>())).collect();
-    // The column's kind was chosen so that every cell parses.
+    // Every cell parses: the column's kind was chosen for that.
     let values = |row: &Vec<&str>| row.iter().zip(&kinds).filter_map(|(cell, kind)| kind(cell)).collect();
     let rows: Vec<Vec<Value>> = cells.iter().map(values).collect();
     recording.with_rows(&names, &rows, outcomes).map_err(|error| match error {
@@ -77,7 +77,7 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
     })
 }
 
-/// The narrowest kind that all cells of a column have.
+/// Returns the parser of the narrowest kind that all cells of a column have.
 fn kind_of(cells: &[&str]) -> fn(&str) -> Option<Value> {
     let int = |cell: &str| cell.parse().ok().map(Value::Int);
     let float = |cell: &str| cell.parse().ok().filter(|value: &f64| value.is_finite()).map(Value::Float);

@@ -1,7 +1,7 @@
-//! The expressions of search spaces: the part of Python that conditions on parameters are written in.
+//! Expressions of search spaces, in a part of Python.
 //!
 //! Names, numbers, strings, `True`, `False`; `or and not`, chained comparisons; `| ^ & << >> + - * / // % **`;
-//! `a if c else b`; `abs int max min`. What Python would not evaluate is not evaluated here, and may fail.
+//! `a if c else b`; `abs int max min`. As in Python, operands that are not evaluated may be invalid.
 
 mod number;
 mod parse;
@@ -10,22 +10,22 @@ use crate::Value;
 pub(crate) use number::{Computed, Fault, Number};
 use number::{binary, compare, unary};
 
-/// A parsed expression over numbered *slots*, which hold the values of names.
+/// Parsed expression over numbered *slots*, which hold the values of names.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
-    /// A number, a string, True or False.
+    /// Number, string, True or False.
     Literal(Value),
-    /// The value of a name.
+    /// Value of a name.
     Slot(usize),
-    /// One operand.
+    /// Operator with one operand.
     Unary(Unary, Box<Expr>),
-    /// Two operands.
+    /// Operator with two operands.
     Binary(Binary, Box<Expr>, Box<Expr>),
     /// `a < b <= c`: the first operand, then each comparison with its right operand.
     Compare(Box<Expr>, Vec<(Comparison, Expr)>),
     /// `yes if condition else no`, in the order condition, yes, no.
     Choice(Box<[Expr; 3]>),
-    /// The largest (`Greater`) or the smallest (`Less`) of some operands; of equals the first.
+    /// Largest (`Greater`) or smallest (`Less`) of some operands; of equals the first.
     Extreme(Comparison, Vec<Expr>),
 }
 
@@ -73,10 +73,10 @@ pub enum Comparison {
 }
 
 impl Expr {
-    /// Parses `text`; `named` gives what a name stands for, a slot or a constant.
+    /// Parses `text`; `named` returns the slot or constant of a name.
     ///
     /// # Errors
-    /// Where it is not an expression of the kind above (bytes, counted from 0), or a name that stands for nothing.
+    /// If the text is no such expression, with the place in bytes counted from 0, or a name is unknown.
     pub fn parse(text: &str, named: &dyn Fn(&str) -> Option<Self>) -> Result<Self, String> {
         parse::parse(text, named)
     }
@@ -84,7 +84,7 @@ impl Expr {
     /// Computes the value for these values of the slots.
     ///
     /// # Errors
-    /// What Python would raise an exception for, and whole numbers beyond 64 bits.
+    /// If Python would raise an exception, or a whole number exceeds 64 bits.
     pub fn evaluate(&self, slots: &[Value]) -> Result<Value, String> {
         let slots: Vec<Computed<'_>> = slots.iter().map(|value| Ok(value.into())).collect();
         self.compute(&slots).map(Value::from).map_err(|fault| fault.to_string())
@@ -128,7 +128,7 @@ impl Expr {
         }
     }
 
-    /// Calls `look` with this expression and all its parts.
+    /// Calls `look` with this expression and all parts of it.
     pub(crate) fn visit(&self, look: &mut dyn FnMut(&Self)) {
         look(self);
         match self {

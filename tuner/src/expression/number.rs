@@ -1,28 +1,28 @@
-//! Arithmetic as Python does it, on 64-bit whole numbers, doubles, truth values and strings.
+//! Python's arithmetic on 64-bit whole numbers, doubles, truth values and strings.
 
 use std::cmp::Ordering;
 
 use super::{Binary, Comparison, Unary};
 use crate::Value;
 
-/// Why an expression has no value.
+/// Reason why an expression has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Fault {
     /// Python's ZeroDivisionError.
     #[error("a division by zero")]
     DivisionByZero,
-    /// A whole number beyond 64 bits, or a double beyond its range.
+    /// Whole number beyond 64 bits, or double beyond its range.
     #[error("a number beyond 64 bits")]
     Overflow,
     /// Python's TypeError: an operation on a string, or a fraction where a whole number must be.
     #[error("an operation that its operands do not have")]
     Type,
-    /// A negative number to a fractional power, a shift by a negative number, a fraction that is not a number.
+    /// Negative number to a fractional power, shift by a negative number, or NaN.
     #[error("a result that is not a real number")]
     Domain,
 }
 
-/// A value while it is computed.
+/// Value during the computation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Number<'a> {
     Int(i64),
@@ -33,7 +33,7 @@ pub(crate) enum Number<'a> {
 
 use Number::{Bool, Int, Real, Text};
 
-/// A computed value, or the reason why there is none.
+/// Computed value, or the reason why there is none.
 pub(crate) type Computed<'a> = Result<Number<'a>, Fault>;
 
 impl<'a> From<&'a Value> for Number<'a> {
@@ -67,7 +67,7 @@ fn real<'a>(value: f64) -> Computed<'a> {
 }
 
 impl Number<'_> {
-    /// Truth as `if` sees it.
+    /// Returns the truth value, as `if` takes it.
     #[inline]
     pub(crate) fn truth(self) -> bool {
         match self {
@@ -78,7 +78,7 @@ impl Number<'_> {
         }
     }
 
-    /// The whole number that a truth value is in arithmetic; other values as they are.
+    /// Converts a truth value to a whole number, as in arithmetic.
     #[inline]
     fn plain(self) -> Self {
         if let Bool(value) = self { Int(i64::from(value)) } else { self }
@@ -133,7 +133,7 @@ fn whole<'a>(operator: Binary, a: i64, b: i64) -> Computed<'a> {
         Binary::Multiply => whole_or_overflow(a.checked_mul(b)),
         Binary::Divide | Binary::FloorDivide | Binary::Modulo if b == 0 => Err(Fault::DivisionByZero),
         Binary::Divide => Ok(Real(a as f64 / b as f64)),
-        // What / and % give towards zero, moved to the floor where the remainder's sign is not the divisor's.
+        // Rust rounds towards zero, Python down: they differ if the remainder's sign is not the divisor's.
         Binary::FloorDivide => match (a.checked_div(b), a.checked_rem(b)) {
             (Some(quotient), Some(rest)) => Ok(Int(quotient - i64::from(rest != 0 && (rest < 0) != (b < 0)))),
             _ => Err(Fault::Overflow),
@@ -187,7 +187,7 @@ fn fraction<'a>(operator: Binary, a: f64, b: f64) -> Computed<'a> {
     }
 }
 
-/// `a % b` of doubles: the sign is the divisor's.
+/// Computes `a % b` of doubles, with the divisor's sign.
 fn floor_rest(a: f64, b: f64) -> f64 {
     let rest = a % b;
     if rest == 0.0 {
@@ -199,8 +199,7 @@ fn floor_rest(a: f64, b: f64) -> f64 {
     }
 }
 
-/// Computes `a comparison b`. Strings are equal or not, to each other and to numbers,
-/// and not ordered.
+/// Computes `a comparison b`. Strings have no order.
 #[inline]
 pub(crate) fn compare(comparison: Comparison, a: Number<'_>, b: Number<'_>) -> Result<bool, Fault> {
     let order = match (a.plain(), b.plain()) {
@@ -224,10 +223,10 @@ pub(crate) fn compare(comparison: Comparison, a: Number<'_>, b: Number<'_>) -> R
     })
 }
 
-/// Compares exactly, also where a double cannot hold the whole number. `b` is not NaN.
+/// Compares exactly, even if a double cannot hold the whole number. `b` is not NaN.
 fn int_to_real(a: i64, b: f64) -> Ordering {
     match (a as f64).partial_cmp(&b) {
-        // Equal after rounding: b is then whole and within i64's range or 2^63, which i128 holds.
+        // Equal after rounding: `b` is then whole and at most 2^63, which i128 holds.
         Some(Ordering::Equal) | None => i128::from(a).cmp(&(b as i128)),
         Some(order) => order,
     }

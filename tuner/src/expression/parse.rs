@@ -1,13 +1,13 @@
-//! The parser of expressions.
+//! Parser of expressions.
 
 use super::{Binary, Comparison, Expr, Unary};
 use crate::Value;
 
-/// Longer expressions are refused.
+/// Longest expression in bytes.
 const LONGEST: usize = 1 << 16;
-/// Deeper nesting is refused: the parser recurses.
+/// Deepest nesting, over which the parser recurses.
 const DEEPEST: usize = 64;
-/// More operators and brackets are refused: they bound the depth of the tree, over which the evaluation recurses.
+/// Most operators and brackets. They bound the depth of the tree, over which the evaluation recurses.
 const MOST_SYMBOLS: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +18,7 @@ enum Token {
     End,
 }
 
-/// Longer symbols first: the first that fits is taken.
+/// Symbols, the longer ones first: the first that fits is taken.
 const SYMBOLS: [&str; 21] =
     ["**", "//", "<<", ">>", "<=", ">=", "==", "!=", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "(", ")", ","];
 
@@ -33,7 +33,7 @@ const COMPARISONS: [(&str, Comparison); 6] = [
     ("!=", Comparison::NotEqual),
 ];
 
-/// Operators of two operands by their precedence, the weakest first; `**` and the comparisons are apart.
+/// Operators of two operands by precedence, the weakest first, without `**` and the comparisons.
 const LEVELS: [&[(&str, Binary)]; 6] = [
     &[("|", Binary::BitOr)],
     &[("^", Binary::BitXor)],
@@ -117,7 +117,7 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
     }
 }
 
-/// Length of the number that `text` begins with: digits, a fraction, an exponent.
+/// Returns the length of the number at the beginning of `text`: digits, fraction, exponent.
 fn number_length(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits = |mut at: usize| {
@@ -236,7 +236,7 @@ impl Parser<'_> {
         if !self.take("**") {
             return Ok(base);
         }
-        // Binds tighter than a minus on its left and looser than one on its right, and groups from the right.
+        // `**` binds tighter than a minus on its left, looser than one on its right, and groups from the right.
         let exponent = self.deeper(Self::factor)?;
         Ok(Expr::Binary(Binary::Power, Box::new(base), Box::new(exponent)))
     }

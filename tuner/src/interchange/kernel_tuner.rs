@@ -1,7 +1,7 @@
-//! Kernel Tuner's cache files, read.
+//! Reads Kernel Tuner's cache files.
 //!
 //! One object with the device, the kernel, the parameters and their values, and `cache`: an entry for every
-//! configuration that was tried. What real files do, and what is made of it here:
+//! configuration that was tried. Real files have these quirks:
 //!
 //! - a failure is a string (`CompilationFailedConfig`, `RuntimeFailedConfig`, `InvalidConfig`) in `time`, or in the
 //!   objective's own member, `time` then missing; very old files have the time 1e20 instead;
@@ -16,7 +16,7 @@ use super::{Ordered, Rows, failed, times_of, value_of};
 use crate::replay::Recording;
 use crate::{FailureKind, Outcome, Value};
 
-/// Old versions wrote this as the time of what has none.
+/// Time that old versions wrote for a failure.
 const NO_TIME: f64 = 1e20;
 
 #[derive(serde::Deserialize)]
@@ -33,7 +33,7 @@ struct Cache {
 /// Reads a cache from its text.
 ///
 /// # Errors
-/// If it is not JSON of this form, with line and column; the entry and the member that cannot be understood.
+/// If the text is not JSON of this form, or an entry cannot be understood.
 pub fn parse(text: &str) -> Result<Recording, String> {
     let cache: Cache = serde_json::from_str(text).map_err(|error| format!("Kernel Tuner cache: {error}"))?;
     let objective = cache.objective.unwrap_or_else(|| "time".to_owned());
@@ -53,7 +53,7 @@ pub fn parse(text: &str) -> Result<Recording, String> {
     rows.recording(head, &cache.tune_params_keys)
 }
 
-/// Prints the problem as Python does, which is what the compact form has.
+/// Prints the problem as Python does, like the compact form.
 fn problem_text(problem: Option<&Json>) -> String {
     match problem {
         None | Some(Json::Null) => String::new(),
@@ -89,12 +89,12 @@ fn outcome(entry: &Map<String, Json>, objective: &str) -> Result<Outcome, String
     }
 }
 
-/// Kernel Tuner's word for a failure.
+/// Translates Kernel Tuner's word for a failure.
 fn kind_of(word: &str) -> FailureKind {
     match word {
         "CompilationFailedConfig" => FailureKind::Compile,
         "InvalidConfig" => FailureKind::Constraint,
-        // RuntimeFailedConfig, and whatever else did not end with a time.
+        // RuntimeFailedConfig, and any other word.
         _ => FailureKind::Launch,
     }
 }

@@ -1,7 +1,7 @@
-//! Recorded spaces in other programs' forms, and runs of stores.
+//! Files of recorded spaces and of exported runs.
 //!
-//! [`read_recording`] tells the forms apart by their content: the compact CSV, a Kernel Tuner cache ([`kernel_tuner`]), a
-//! T4 file ([`t4`]). [`read_import`] takes these, and what a store exported ([`store_json`]). All may be gzipped.
+//! [`read_recording`] tells the forms apart by their content: compact CSV, Kernel Tuner cache ([`kernel_tuner`]), T4
+//! file ([`t4`]). [`read_import`] also takes the export of a store ([`store_json`]). All may be gzipped.
 
 pub mod kernel_tuner;
 pub mod store_json;
@@ -17,13 +17,13 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use super::replay::{Recording, parse_csv};
 use super::{Failure, FailureKind, Outcome, Value};
 
-/// Larger files are refused, also after unpacking: a recorded space has some MB.
+/// Largest size of a file, also after unpacking: a recorded space has some MB.
 const LARGEST: u64 = 256 << 20;
 
-/// Bytes that a byte of a gzipped file may unpack to: recordings reach 20, empty space 1000.
+/// Largest factor by which a file may unpack: recordings reach 20, blanks 1000.
 const MOST_PACKED: u64 = 200;
 
-/// Error of a file: what is wrong with it, and where.
+/// Error in a file, with its place.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {what}", file.display())]
 pub struct InterchangeError {
@@ -34,7 +34,7 @@ pub struct InterchangeError {
 /// Reads a recorded space in any of the known forms.
 ///
 /// # Errors
-/// The file, and in it the line, entry or field that cannot be understood.
+/// If the file cannot be read, or a line, entry or field not be understood.
 pub fn read_recording(file: &Path) -> Result<Recording, InterchangeError> {
     let wrong = |what: String| InterchangeError { file: file.to_owned(), what };
     read_text(file).and_then(|text| recording_of(&text)).map_err(wrong)
@@ -49,10 +49,10 @@ fn recording_of(text: &str) -> Result<Recording, String> {
     }
 }
 
-/// Reads runs for a store: what another store exported, or a recorded space as one run.
+/// Reads runs for a store: another store's export, or a recorded space as one run.
 ///
 /// # Errors
-/// As [`read_recording`].
+/// Same errors as [`read_recording`].
 pub fn read_import(file: &Path) -> Result<store_json::Export, InterchangeError> {
     let runs = |text: String| match probe(&text)? {
         Form::StoreExport => store_json::parse(&text),
@@ -109,7 +109,7 @@ fn read_text(path: &Path) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "not UTF-8".to_owned())
 }
 
-/// A JSON object whose members stay in the file's order, which is the order of the parameters.
+/// Members of a JSON object in the file's order, which is the order of the parameters.
 struct Ordered<T>(Vec<(String, T)>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
@@ -134,13 +134,13 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Ordered<T> {
     }
 }
 
-/// A parameter's value as JSON has it. A list or null becomes its text.
+/// Converts a parameter's value from JSON. A list or null becomes its text.
 fn value_of(json: &serde_json::Value) -> Value {
     serde_json::from_value(json.clone()).unwrap_or_else(|_| Value::Text(json.to_string()))
 }
 
-/// Reads times in ms, numbers that are finite and not negative; `unit_ms` is the unit of `json` in ms. Times that are all 0
-/// tell nothing, and neither do those without a mean.
+/// Reads times, finite numbers that are not negative; `unit_ms` is their unit in ms. Times that are all 0, or whose sum
+/// is infinite, become a failure.
 fn times_of<'a>(json: impl IntoIterator<Item = &'a serde_json::Value>, unit_ms: f64) -> Result<Outcome, String> {
     let time = |json: &serde_json::Value| match json.as_f64().map(|time| time * unit_ms) {
         Some(time) if time.is_finite() && time >= 0.0 => Ok(time),
@@ -169,7 +169,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Adds the outcome of a configuration; one that is there already is given to `again`.
+    /// Adds the outcome of a configuration, or merges it by `again` into the earlier outcome.
     fn add(&mut self, values: Vec<Value>, outcome: Outcome, again: fn(&mut Outcome, Outcome)) {
         let key = values.iter().map(Value::key).collect();
         if let Some(&place) = self.places.get(&key) {

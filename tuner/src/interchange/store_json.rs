@@ -1,7 +1,7 @@
-//! A store as JSON: exported and read back.
+//! Export of a store as JSON.
 //!
-//! One object: `format`, `version` and `runs` (each with device, tunable thing, workload, space, plan, all measurements
-//! and the decision). Every number reads back as the same bits.
+//! One object: `format`, `version` and `runs` (each with device, tunable, workload, space, plan, measurements and
+//! decision). Every number reads back as the same bits.
 
 use std::io::{self, Write};
 
@@ -17,17 +17,15 @@ pub const FORMAT: &str = "tuning store";
 /// Version of the format.
 pub const VERSION: u32 = 1;
 
-/// The strategy of a run that is an imported recording.
+/// Strategy of a run that is an imported recording.
 pub const RECORDED: &str = "recorded";
 
-/// A store, or some of its runs.
+/// Exported runs.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Export {
-    /// [`FORMAT`].
     pub format: String,
-    /// [`VERSION`].
     pub version: u32,
-    /// The runs, with their measurements.
     pub runs: Vec<RunRecord>,
 }
 
@@ -37,10 +35,10 @@ impl Export {
     }
 }
 
-/// Takes runs out of a store: those that are named, or all.
+/// Exports runs of a store by number, or all runs.
 ///
 /// # Errors
-/// Those of reading; a run that is not there.
+/// If the store cannot be read, or a run does not exist.
 pub fn export(store: &Store, runs: &[i64]) -> Result<Export, StoreError> {
     let numbers: Vec<i64> = match runs {
         [] => store.runs()?.iter().map(|summary| summary.record.run).collect(),
@@ -52,7 +50,7 @@ pub fn export(store: &Store, runs: &[i64]) -> Result<Export, StoreError> {
 /// Writes an export, one run a line.
 ///
 /// # Errors
-/// Those of `to`.
+/// If `to` cannot be written.
 pub fn write(export: &Export, to: &mut impl Write) -> io::Result<()> {
     write!(to, "{{\"format\": {FORMAT:?}, \"version\": {VERSION}, \"runs\": [")?;
     for (at, run) in export.runs.iter().enumerate() {
@@ -65,7 +63,7 @@ pub fn write(export: &Export, to: &mut impl Write) -> io::Result<()> {
 /// Reads an export from its text.
 ///
 /// # Errors
-/// If it is not JSON of this form, with line and column; another format or version.
+/// If the text is not JSON of this form, format and version.
 pub fn parse(text: &str) -> Result<Export, String> {
     #[derive(serde::Deserialize)]
     struct Head {
@@ -93,10 +91,10 @@ pub fn fingerprint(recording: &Recording) -> String {
     hash.to_string()
 }
 
-/// Returns the workload of a recording: the problem, and what was fixed.
+/// Returns the workload of a recording: the problem, and the fixed parameters.
 ///
 /// # Errors
-/// [`StoreError::BadKey`] for names that are empty or twice there, and numbers that are not finite.
+/// [`StoreError::BadKey`] for numbers that are not finite.
 pub fn workload_of(recording: &Recording) -> Result<Workload, StoreError> {
     let mut workload = Workload::new();
     if !recording.problem.is_empty() {
@@ -108,7 +106,7 @@ pub fn workload_of(recording: &Recording) -> Result<Workload, StoreError> {
     Ok(workload)
 }
 
-/// Makes one run of a recording, so that a store can take it in.
+/// Makes an export with one run from a recording.
 pub(super) fn export_of(recording: &Recording) -> Result<Export, StoreError> {
     let measurement = |(index, outcome): (usize, &Outcome)| Observation {
         config: recording.space.config(index),

@@ -1,7 +1,7 @@
-//! T4, the autotuning community's form for results (schema 1.0.0), read.
+//! Reads T4, the autotuning community's form for results (schema 1.0.0).
 //!
-//! What real files do: the unit of time is spelt "miliseconds"; a failure's value is a string; a configuration may occur
-//! more than once (its samples are then joined; a later failure replaces them, and later times replace a failure).
+//! In real files the unit of time is spelt "miliseconds", a failure's value is a string, and a configuration may occur
+//! more than once: its samples are joined, a later failure replaces them, and later times replace a failure.
 
 use serde_json::Value as Json;
 
@@ -50,8 +50,7 @@ struct Measurement {
 /// Reads a T4 file from its text.
 ///
 /// # Errors
-/// If it is not JSON of this form, with line and column; the result (counted from 0) and the member that cannot be
-/// understood; an unknown unit of time.
+/// If the text is not JSON of this form, a result cannot be understood, or a unit of time is unknown.
 pub fn parse(text: &str) -> Result<Recording, String> {
     let file: File = serde_json::from_str(text).map_err(|error| format!("T4: {error}"))?;
     let of_file = unit_of(file.metadata.timeunit.as_deref(), 1.0).map_err(|error| format!("metadata: {error}"))?;
@@ -83,7 +82,7 @@ pub fn parse(text: &str) -> Result<Recording, String> {
     rows.recording(head, &names.unwrap_or_default())
 }
 
-/// Returns a unit of time in ms; `otherwise` where none is named.
+/// Returns a unit of time in ms; `otherwise` if there is no name.
 fn unit_of(name: Option<&str>, otherwise: f64) -> Result<f64, String> {
     match name {
         None | Some("") => Ok(otherwise),

@@ -1,6 +1,6 @@
-//! Tuning during real work, after HOOMD-blue's autotuner.
+//! Tunes during real work, after HOOMD-blue's autotuner.
 //!
-//! A [`Tuner`] for each kernel, a [`Worker`] for each thread that launches it:
+//! Each kernel has a [`Tuner`], each thread that launches it a [`Worker`]:
 //!
 //! ```
 //! # use tuner::{Config, Value, online::{Elapsed, Options, Tuner, grid}};
@@ -17,8 +17,8 @@
 //! # Ok::<(), tuner::online::OnlineError>(())
 //! ```
 //!
-//! The hot path takes no lock that another worker holds and waits for no event: a worker that comes at a bad moment
-//! launches with the best that is known, untimed.
+//! A launch waits neither for another worker's lock nor for an event: a worker that finds the tuner busy launches the
+//! best known configuration, untimed.
 
 mod scan;
 mod worker;
@@ -32,33 +32,32 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Why a scan was started.
+/// Reason of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Cause {
-    /// The first tuning.
     First,
     /// The times of the configuration in use moved.
     Drift,
-    /// The period was over.
+    /// The period of launches or time was over.
     Period,
 }
 
 /// Settings of an on-line tuner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
-    /// Samples of each configuration (M), represented by their median. Default 5.
+    /// Samples of each configuration (M), of which the median counts. Default 5.
     pub samples: usize,
-    /// Samples in a round of the run-off, which the most promising configurations have before one is locked; 0 for none,
-    /// which is HOOMD-blue's way. Default 10.
+    /// Samples of a round of the run-off between the most promising configurations; 0 for none, as in HOOMD-blue.
+    /// Default 10.
     pub run_off: usize,
-    /// Share of launches, and of their time, that may explore once tuning is complete (scans that drift calls for are not
-    /// held to it). Default 0.002.
+    /// Share of launches, and of their time, that may explore after the first tuning, except after drift. Default
+    /// 0.002.
     pub explore_share: f64,
     /// Launches after which every configuration is sampled again; `None` for never. Default one million.
     pub rescan_after: Option<u64>,
     /// Time after which every configuration is sampled again; `None` for never. Default five minutes.
     pub rescan_every: Option<Duration>,
-    /// Seed of the order inside a sweep.
+    /// Seed of the orders.
     pub seed: u64,
 }
 
@@ -75,68 +74,68 @@ impl Default for Options {
     }
 }
 
-/// Work that an on-line tuner has done.
+/// Counters of an on-line tuner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// Launches that it chose the configuration of.
+    /// Launches with a configuration of the tuner.
     pub launches: u64,
     /// Launches that explored: their configuration was not the one in use.
     pub explored: u64,
-    /// Launches that explored after the first tuning was complete.
+    /// Launches that explored after the first tuning.
     pub explored_after: u64,
-    /// The launch with which the first tuning was complete; 0 before.
+    /// Launch that completed the first tuning; 0 before.
     pub first_tuning: u64,
-    /// Scans that were started.
+    /// Scans started.
     pub scans: u64,
-    /// Scans that drift called for.
+    /// Scans because of drift.
     pub drifts: u64,
-    /// Scans after the first that ended with another choice.
+    /// Scans after the first that changed the configuration in use.
     pub changes: u64,
 }
 
 /// Result of an on-line tuner.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The configuration in use.
+    /// Configuration in use.
     pub config: Config,
-    /// Samples, ms (for a unit of work).
+    /// Samples of the configuration in use, in ms for a unit of work.
     pub samples: Vec<f64>,
-    /// All other configurations that have samples, with them.
+    /// Samples of other configurations.
     pub others: Vec<(Config, Vec<f64>)>,
     /// Configurations that failed.
     pub failed: Vec<(Config, Failure)>,
-    /// Work that it took.
+    /// Counters at the time of the report.
     pub counters: Counters,
 }
 
-/// Errors of requests to an on-line tuner.
+/// Error of a request to an on-line tuner.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum OnlineError {
-    /// There is nothing to choose from.
+    /// The list is empty.
     #[error("no configuration is valid")]
     Empty,
     /// The default is not in the list.
     #[error("the default is number {default} of {configs} configurations")]
     NoDefault { default: usize, configs: usize },
-    /// Too many to visit one by one.
+    /// The list is too long to be visited one by one.
     #[error("{0} or more configurations are too many for an on-line tuner (at most {MOST}); search off-line first")]
     TooMany(usize),
-    /// A configuration that the tuner was not made with.
+    /// The configuration is not in the list.
     #[error("{0:?} is not a configuration of this tuner")]
     Unknown(Config),
-    /// A configuration that failed before.
+    /// The configuration failed before.
     #[error("{config:?} failed before: {}", failure.message)]
     Banned { config: Config, failure: Failure },
 }
 
-/// Most configurations of one tuner: with five sweeps and 10 µs a launch, two seconds of real work.
+/// Most configurations of a tuner: with five sweeps and 10 µs a launch, three seconds of real work.
 pub const MOST: usize = 1 << 16;
 
-/// All combinations of the dimensions' values that `valid` lets through, the last dimension varying fastest.
+/// Lists the valid combinations of the dimensions' values, the last dimension varying fastest.
 ///
 /// # Errors
-/// [`OnlineError::Empty`] if none is left, [`OnlineError::TooMany`] above [`MOST`] before filtering.
+/// [`OnlineError::Empty`] if none is valid, [`OnlineError::TooMany`] above [`MOST`] combinations, valid or not.
 pub fn grid(dimensions: &[(&str, Vec<Value>)], valid: impl Fn(&Config) -> bool) -> Result<Vec<Config>, OnlineError> {
     let all = dimensions.iter().try_fold(1_usize, |n, (_, values)| n.checked_mul(values.len())).unwrap_or(usize::MAX);
     if all > MOST {
@@ -156,7 +155,7 @@ struct Shared {
     default: usize,
     begun: Instant,
     scan: Mutex<Scan>,
-    /// The configuration in use, for workers that find the tuner busy.
+    /// Configuration in use, for workers that find the tuner busy.
     current: AtomicUsize,
 }
 
@@ -166,17 +165,17 @@ impl Shared {
     }
 }
 
-/// The tuner of one kernel. Clones are the same tuner.
+/// Tuner of one kernel. Clones share its state.
 #[derive(Clone)]
 pub struct Tuner {
     shared: Arc<Shared>,
 }
 
 impl Tuner {
-    /// A tuner that chooses among `configs`, of which number `default` is used until more is known.
+    /// Makes a tuner that chooses among `configs`, and begins with number `default`.
     ///
     /// # Errors
-    /// An empty or too long list, or a default that is not in it.
+    /// If the list is empty or too long, or the default is not in it.
     pub fn new(configs: Vec<Config>, default: usize, options: Options) -> Result<Self, OnlineError> {
         match configs.len() {
             0 => return Err(OnlineError::Empty),
@@ -189,18 +188,18 @@ impl Tuner {
         Ok(Self { shared: Arc::new(Shared { configs, default, begun, scan, current }) })
     }
 
-    /// The configuration in use.
+    /// Returns the configuration in use.
     pub fn best(&self) -> Config {
         let current = self.shared.lock().current();
         self.shared.configs[current].clone()
     }
 
-    /// The default.
+    /// Returns the default.
     pub fn default_config(&self) -> &Config {
         &self.shared.configs[self.shared.default]
     }
 
-    /// Returns true if a configuration has been locked; stays true during later scans.
+    /// Returns true once the first tuning is complete.
     pub fn is_complete(&self) -> bool {
         self.shared.lock().is_complete()
     }
@@ -210,12 +209,12 @@ impl Tuner {
         self.shared.lock().is_scanning()
     }
 
-    /// Returns the work done so far.
+    /// Returns the counters.
     pub fn counters(&self) -> Counters {
         self.shared.lock().counters
     }
 
-    /// Uses `config` as if a scan had found it: tuning is complete, and goes on with the period and on drift.
+    /// Uses `config` as if the first tuning had found it.
     ///
     /// # Errors
     /// [`OnlineError::Unknown`], [`OnlineError::Banned`].
@@ -223,7 +222,7 @@ impl Tuner {
         self.change(config, Scan::set)
     }
 
-    /// Uses `config` while the first scan goes on, which may find another.
+    /// Uses `config` during the first tuning, which may find another.
     ///
     /// # Errors
     /// [`OnlineError::Unknown`], [`OnlineError::Banned`].
@@ -231,7 +230,7 @@ impl Tuner {
         self.change(config, Scan::prefer)
     }
 
-    /// Returns what was found; `None` before tuning is complete.
+    /// Returns the result; `None` before the first tuning is complete.
     pub fn report(&self) -> Option<Report> {
         let scan = self.shared.lock();
         let current = scan.current();

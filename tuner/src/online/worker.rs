@@ -1,4 +1,4 @@
-//! The hands of an on-line tuner: one for each thread or stream that launches.
+//! Workers of an on-line tuner: one for each thread or stream that launches.
 
 use super::scan::{Scan, Ticket};
 use super::{Shared, Tuner};
@@ -10,21 +10,21 @@ use std::sync::{Arc, MutexGuard, TryLockError};
 /// Progress of a launch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Progress {
-    /// Not finished yet.
+    /// Not finished.
     Running,
-    /// Finished; its time in ms.
+    /// Finished, with the time in ms.
     Done(f64),
-    /// No time will come.
+    /// Finished without a time.
     Lost,
 }
 
-/// A launch in flight: a pair of events on a stream, or a clock that was read.
+/// Launch in flight: a pair of events on a stream, or a clock that was read.
 pub trait Event {
-    /// Looks, without waiting.
+    /// Returns the progress, without waiting.
     fn poll(&mut self) -> Progress;
 }
 
-/// A launch that has already finished, with its time in ms: what a CPU decoder has.
+/// Finished launch, as of a CPU decoder, with its time in ms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Elapsed(pub f64);
 
@@ -34,19 +34,19 @@ impl Event for Elapsed {
     }
 }
 
-/// Launches a worker keeps an eye on; beyond it, launches go untimed until some are finished.
+/// Most launches of a worker in flight with a time awaited; others are not timed.
 const IN_FLIGHT: usize = 64;
-/// A launch not finished after this many later ones of the same worker never will be.
+/// Number of later launches of the same worker after which an unfinished launch counts as lost.
 const FORGOTTEN: u64 = 100_000;
 
-/// One worker. `begin`, launch with `param`, `end`; never waits, neither for a launch nor for another worker.
+/// Worker of one thread: `begin`, launch with `param`, `end`. Never waits for a launch or another worker.
 pub struct Worker<E: Event> {
     shared: Arc<Shared>,
     config: usize,
     ticket: Option<Ticket>,
     launches: u64,
     pending: VecDeque<(Ticket, E, f64, u64)>,
-    /// Times that came while another worker held the tuner.
+    /// Results that arrived while another worker held the tuner.
     held_back: Vec<(Ticket, Returned)>,
 }
 
@@ -55,12 +55,12 @@ pub struct Worker<E: Event> {
 enum Returned {
     Time(f64),
     Lost,
-    /// The launch never took place.
+    /// The launch did not take place, or did no work.
     Unused,
 }
 
 impl Tuner {
-    /// A new worker.
+    /// Makes a worker.
     pub fn worker<E: Event>(&self) -> Worker<E> {
         Worker {
             shared: Arc::clone(&self.shared),
@@ -74,12 +74,12 @@ impl Tuner {
 }
 
 impl<E: Event> Worker<E> {
-    /// Before a launch: collects the times of finished ones and chooses the configuration of the next.
+    /// Collects the times of finished launches, and chooses the configuration of the next one. Call before a launch.
     pub fn begin(&mut self) -> &Config {
         self.launches += 1;
         self.poll();
         if let Some(ticket) = self.ticket.take() {
-            // The last launch was never ended.
+            // The last launch was not ended.
             self.held_back.push((ticket, Returned::Unused));
         }
         let full = self.pending.len() >= IN_FLIGHT || self.held_back.len() >= IN_FLIGHT;
@@ -94,32 +94,32 @@ impl<E: Event> Worker<E> {
         self.param()
     }
 
-    /// The configuration of the launch that `begin` announced.
+    /// Returns the configuration of the launch that `begin` announced.
     pub fn param(&self) -> &Config {
         &self.shared.configs[self.config]
     }
 
-    /// Returns true if the time of this launch is wanted; if not, the events need not be recorded.
+    /// Returns true if the time of this launch is needed. If not, no event need be recorded.
     pub fn is_timed(&self) -> bool {
         self.ticket.is_some()
     }
 
-    /// After a launch: leaves its event to be polled later.
+    /// Takes the event of a launch, to be polled later. Call after a launch.
     pub fn end(&mut self, event: E) {
         self.end_of(event, 1.0);
     }
 
-    /// The same for a launch that did `work` units of work (events, hits): what is compared is the time for a unit.
-    /// Work that is not a positive number makes the time worthless, and it is not used.
+    /// Takes the event of a launch that did `work` units of work (events, hits): the time for a unit is compared. The
+    /// time is not used if the work is not positive.
     pub fn end_of(&mut self, event: E, work: f64) {
         if let Some(ticket) = self.ticket.take() {
             self.pending.push_back((ticket, event, work, self.launches));
         }
     }
 
-    /// Instead of `end`: the launch failed, or its result was wrong. The configuration is not used again by any worker.
+    /// Takes the failure of a launch, instead of `end`. No worker uses the configuration again.
     ///
-    /// This may wait for another worker for the time of a few memory accesses: a failure must not get lost.
+    /// May wait shortly for another worker's lock: a failure must not get lost.
     pub fn fail(&mut self, failure: Failure) {
         let ticket = self.ticket.take();
         let mut scan = self.shared.lock();
@@ -128,16 +128,16 @@ impl<E: Event> Worker<E> {
         self.shared.current.store(scan.current(), Relaxed);
     }
 
-    /// Collects the times of finished launches; `begin` does it, too.
+    /// Collects the times of finished launches, as `begin` does.
     pub fn poll(&mut self) {
         let now = self.launches;
         let held_back = &mut self.held_back;
-        // Streams finish in order, several streams do not: every one is asked.
+        // Polls every launch: one stream finishes in order, several do not.
         self.pending.retain_mut(|(ticket, event, work, since)| {
             let returned = match event.poll() {
                 Progress::Running if now - *since < FORGOTTEN => return true,
                 Progress::Done(time) if *work > 0.0 => Returned::Time(time / *work),
-                // An empty batch says nothing about a configuration.
+                // The time of no work says nothing about a configuration.
                 Progress::Done(_) => Returned::Unused,
                 Progress::Running | Progress::Lost => Returned::Lost,
             };
@@ -164,7 +164,7 @@ fn deliver(held_back: &mut Vec<(Ticket, Returned)>, scan: &mut Scan) {
 }
 
 impl<E: Event> Drop for Worker<E> {
-    /// Gives up the launch in flight: the tuner will ask another worker.
+    /// Returns the launches in flight to the tuner, which repeats them.
     fn drop(&mut self) {
         let unfinished = self.pending.drain(..).map(|(ticket, ..)| ticket).chain(self.ticket.take());
         self.held_back.extend(unfinished.map(|ticket| (ticket, Returned::Unused)));
@@ -176,7 +176,7 @@ impl<E: Event> Drop for Worker<E> {
 fn try_lock(shared: &Shared) -> Option<MutexGuard<'_, Scan>> {
     match shared.scan.try_lock() {
         Ok(scan) => Some(scan),
-        // The state is counters and samples; it is whole between any two statements that can panic.
+        // The state is counters and samples, which are valid between any two statements that can panic.
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
         Err(TryLockError::WouldBlock) => None,
     }

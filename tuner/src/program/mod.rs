@@ -31,39 +31,39 @@ use crate::device::group::{Folder, Group};
 use crate::objective::Objective;
 use crate::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
 
-/// Output of a program that is read; more makes the launch a failure.
+/// Largest output of a program in bytes; more makes the launch a failure.
 const MOST_OUTPUT: u64 = 16 << 20;
 
-/// Bytes that a program may write to standard error. Only the end is kept.
+/// Largest output to standard error in bytes, of which only the end is kept.
 const MOST_ERRORS: u64 = 256 << 20;
 
-/// Time that a build may take.
+/// Time limit of a build.
 const BUILD: Duration = Duration::from_mins(10);
 
-/// Bytes of a failing program's last words that are kept.
+/// Bytes kept of a failing program's standard error.
 const LAST_WORDS: usize = 300;
 
-/// A program that is started for every launch. Each command is given to `sh -c`, with `{name}` replaced by the value of a
-/// parameter (quoted for the shell) and each parameter also in the environment, as `TUNE_name`.
+/// Program that is started for every launch. Each command runs by `sh -c`, with `{name}` replaced by the value of a
+/// parameter (quoted for the shell); the environment has the parameters too, as `TUNE_name`.
 pub struct ProgramDevice {
     name: String,
     parameters: Vec<String>,
-    /// Places in the commands that are the same for all configurations, as the input of a workload.
+    /// Values of other places in the commands, as the input of a workload.
     pub constants: BTreeMap<String, Value>,
     command: Template,
-    /// Compiles a configuration; run once for each combination of the parameters that it names, by `{name}` or by
-    /// `TUNE_name`: its environment has only these, or all if it names none. `{build}`, here and in the other commands,
-    /// is a folder of its own for that combination.
+    /// Compiles a configuration: runs once for each combination of the parameters that it names, as `{name}` or
+    /// `TUNE_name`. Its environment has only these, or all if it names none. `{build}`, in every command, is the
+    /// combination's folder.
     pub build: Option<Template>,
-    /// Run once for each configuration before its first launch counts; it must exit with 0.
+    /// Checks a configuration: runs once before its first launch, and must exit with 0.
     pub check: Option<Template>,
-    /// Configuration whose output, of the check or else the command, all others must repeat.
+    /// Configuration whose output (of the check, else of the command) all others must repeat.
     pub same_output_as: Option<Config>,
     /// Source of the numbers.
     pub reading: Reading,
     /// Meaning of the numbers.
     pub objective: Objective,
-    /// Time that one launch may take.
+    /// Time limit of a launch.
     pub time_out: Duration,
     folder: Option<Folder>,
     built: HashMap<String, Result<String, Failure>>,
@@ -71,21 +71,19 @@ pub struct ProgramDevice {
     reference: Option<Result<Vec<u8>, Failure>>,
 }
 
-/// Result of a command.
+/// Output and duration of a command.
 #[derive(Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Ran {
-    /// Output.
     pub output: Vec<u8>,
-    /// Duration.
     pub took: Duration,
 }
 
-/// Runs a command without input to its end. It is killed, with all that it has started, if it takes longer than `limit`,
-/// if it prints too much for the memory or the disk, and when this process is told to end.
+/// Runs a command without input to its end. Kills it, with all that it has started, after `limit`, if it prints too
+/// much, and when this process ends.
 ///
 /// # Errors
-/// Of the kind [`FailureKind::TimeOut`] after `limit`; [`FailureKind::Launch`] if it cannot be started, fails, or prints
-/// too much.
+/// [`FailureKind::TimeOut`] after `limit`; [`FailureKind::Launch`] if it cannot be started, fails, or prints too much.
 pub fn run_to_end(command: &mut Command, limit: Duration) -> Result<Ran, Failure> {
     let launch = |message: String| Failure { kind: FailureKind::Launch, message };
     let file = |error: std::io::Error| launch(format!("no room for the output: {error}"));
@@ -93,7 +91,7 @@ pub fn run_to_end(command: &mut Command, limit: Duration) -> Result<Ran, Failure
     command.stdin(Stdio::null());
     command.stdout(output.try_clone().map_err(file)?).stderr(errors.try_clone().map_err(file)?);
     let begun = Instant::now();
-    // Killed wherever this is left before it ends.
+    // Dropping the group kills it.
     let mut child = Group::spawn(command)
         .map_err(|error| launch(format!("{}: {error}", command.get_program().to_string_lossy())))?;
     let status = loop {
@@ -102,7 +100,7 @@ pub fn run_to_end(command: &mut Command, limit: Duration) -> Result<Ran, Failure
             None if begun.elapsed() >= limit => return Err(Failure::timed_out(limit)),
             None => {}
         }
-        // It would fill the disk while it is waited for.
+        // Checked while waiting, so that it cannot fill the disk.
         for (file, most) in [(&output, MOST_OUTPUT), (&errors, MOST_ERRORS)] {
             if file.metadata().is_ok_and(|file| file.len() > most) {
                 return Err(launch(format!("killed: it printed more than {} MiB", most >> 20)));
@@ -118,7 +116,7 @@ pub fn run_to_end(command: &mut Command, limit: Duration) -> Result<Ran, Failure
     Ok(Ran { output, took })
 }
 
-/// Runs a command with its places filled, the values also in the environment.
+/// Runs a command with its places filled, and the values in the environment.
 fn run_shell(template: &Template, values: &[(&str, String)], limit: Duration) -> Result<Ran, Failure> {
     let mut command = Command::new("sh");
     command.arg("-c").arg(template.fill(values));
@@ -127,7 +125,7 @@ fn run_shell(template: &Template, values: &[(&str, String)], limit: Duration) ->
 }
 
 impl ProgramDevice {
-    /// The program behind `command`, whose time is measured around the process, with a minute for each launch.
+    /// Makes a device of `command`, with the time of the process as the cost and a limit of a minute.
     pub fn new(space: &Space, command: &str) -> Self {
         Self {
             name: crate::watch::cpu::model().unwrap_or_else(|| "this machine".to_owned()),
@@ -150,7 +148,7 @@ impl ProgramDevice {
     /// Checks that every `{name}` in the commands is a parameter, a constant or `{build}`.
     ///
     /// # Errors
-    /// The first that is none of them; a `{build}` without a build; a constant that is called like a parameter.
+    /// If one is unknown, there is a `{build}` without a build, or a constant is named like a parameter.
     pub fn validate(&self) -> Result<(), String> {
         if let Some(twice) = self.parameters.iter().find(|name| self.constants.contains_key(*name)) {
             return Err(format!("{twice} is a parameter, and a value of the workload"));
@@ -181,7 +179,7 @@ impl ProgramDevice {
         run_shell(template, &self.values(config, folder), limit)
     }
 
-    /// The folder in which a configuration is built, after its build; an empty one where nothing is to be built.
+    /// Builds a configuration unless that was done, and returns the folder; `None` without a build.
     fn build_of(&mut self, config: &Config) -> Result<Option<String>, Failure> {
         let Some(build) = self.build.clone() else { return Ok(None) };
         let mut values = self.values(config, None);
@@ -215,7 +213,7 @@ impl ProgramDevice {
         }
     }
 
-    /// Checks that a configuration gives the right answer; asked once.
+    /// Checks a configuration's result, once.
     fn check(&mut self, config: &Config, folder: Option<&str>) -> Result<(), Failure> {
         if self.check.is_none() && self.same_output_as.is_none() {
             return Ok(());
@@ -242,7 +240,7 @@ impl ProgramDevice {
         let found = run(self, config, folder)?.output;
         let Some(other) = self.same_output_as.clone() else { return Ok(()) };
         if self.reference.is_none() {
-            // If it fails or takes too long, that is not true of this configuration.
+            // A failure of the other configuration has another kind here: this one has not failed or timed out.
             let wrong = |failure: Failure| wrong(format!("the configuration it is compared with: {}", failure.message));
             let folder = self.build_of(&other);
             let reference = folder.and_then(|folder| Ok(run(self, &other, folder.as_deref())?.output));
@@ -272,15 +270,15 @@ impl ProgramDevice {
     }
 }
 
-/// Returns the time to sleep before polling again: a small part of the time passed, so that the measured time is accurate.
+/// Returns the pause before the next poll: a small part of the time passed, so that the measured time is accurate.
 fn pause(passed: Duration) -> Duration {
     (passed / 200).clamp(Duration::from_micros(20), Duration::from_millis(5))
 }
 
-/// The end of what a program said on its standard error, or, of much, from its first line with an error on.
+/// Returns the end of a program's standard error; if it is long, the part from the first line with "error".
 fn last_words(mut errors: std::fs::File) -> String {
     let mut text = Vec::new();
-    // Only the end of a long output. Where it cannot be read, the failure has no reason in words.
+    // If the file cannot be read, the failure has no reason in words.
     let _ = errors.seek(SeekFrom::End(0)).and_then(|end| {
         errors.seek(SeekFrom::Start(end.saturating_sub(MOST_OUTPUT)))?;
         errors.take(MOST_OUTPUT).read_to_end(&mut text)

@@ -1,4 +1,4 @@
-//! Numbers from what a program prints, or from the clock.
+//! Reads the numbers of a launch: from the clock, or from the program's output.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::time::Duration;
@@ -8,16 +8,16 @@ use regex_lite::Regex;
 /// Source of the numbers of a launch.
 #[derive(Clone, Debug)]
 pub enum Reading {
-    /// The time from the start of the process to its end, in ms.
+    /// Duration of the process in ms.
     Clock,
-    /// Every match in the standard output, its first group or the whole, in a unit (ms).
+    /// Matches in the standard output (first group, or the whole), and their unit in ms.
     Pattern(Regex, f64),
-    /// The standard output is JSON (or its last line is): a number, or a list of them, at this pointer (RFC 6901), in a unit
-    /// (ms).
+    /// Pointer (RFC 6901) to one or more numbers in the standard output, or in its last line of JSON, and their unit in
+    /// ms.
     Json(String, f64),
 }
 
-/// Returns what one of a unit of time is in ms: `s`, `ms`, `us`, `ns`, or spelt out.
+/// Returns a unit of time in ms: `s`, `ms`, `us`, `ns`, or spelt out.
 pub fn unit_ms(name: &str) -> Option<f64> {
     match name.trim().to_ascii_lowercase().as_str() {
         "s" | "sec" | "second" | "seconds" => Some(1e3),
@@ -29,19 +29,19 @@ pub fn unit_ms(name: &str) -> Option<f64> {
 }
 
 impl Reading {
-    /// Numbers by a regular expression.
+    /// Reads numbers by a regular expression.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// If the expression is wrong.
     pub fn regex(pattern: &str) -> Result<Self, String> {
         let regex = Regex::new(pattern).map_err(|error| format!("{pattern:?}: {error}"))?;
         Ok(Self::Pattern(regex, 1.0))
     }
 
-    /// Numbers by a JSON pointer, such as `/results/0/seconds`.
+    /// Reads numbers by a JSON pointer, such as `/results/0/seconds`.
     ///
     /// # Errors
-    /// A text that is not a pointer.
+    /// If the text is no pointer.
     pub fn json(pointer: &str) -> Result<Self, String> {
         if !pointer.is_empty() && !pointer.starts_with('/') {
             return Err(format!("{pointer:?} is not a JSON pointer: it does not begin with /"));
@@ -49,7 +49,7 @@ impl Reading {
         Ok(Self::Json(pointer.to_owned(), 1.0))
     }
 
-    /// Takes the numbers in a unit of so many ms.
+    /// Sets the unit of the numbers, in ms.
     #[must_use]
     pub fn in_unit(self, unit: f64) -> Self {
         match self {
@@ -59,10 +59,10 @@ impl Reading {
         }
     }
 
-    /// The numbers of a launch, at least one.
+    /// Returns the numbers of a launch, at least one.
     ///
     /// # Errors
-    /// Output without a number where one is expected.
+    /// If the output has no number where one is expected.
     pub(super) fn values(&self, output: &[u8], took: Duration) -> Result<Vec<f64>, String> {
         let text = String::from_utf8_lossy(output);
         let (values, unit) = match self {
@@ -93,7 +93,7 @@ fn from_json(text: &str, pointer: &str) -> Result<Vec<f64>, String> {
     list.iter().map(number).collect()
 }
 
-/// All that was written to a file, from its beginning.
+/// Reads a file from its beginning, up to `most` bytes.
 pub(super) fn all_of(mut file: std::fs::File, most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(most + 1).read_to_end(&mut bytes));

@@ -1,10 +1,10 @@
-//! A command line with places for values.
+//! Command line with places for values.
 
-/// A text in which `{name}` stands for a value, and `{{` and `}}` for braces.
+/// Text in which `{name}` stands for a value, and `{{` and `}}` for braces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(String);
 
-/// A piece of a template.
+/// Piece of a template.
 enum Part<'a> {
     Text(&'a str),
     Place(&'a str),
@@ -12,7 +12,7 @@ enum Part<'a> {
 }
 
 impl Template {
-    /// The template of a text.
+    /// Makes a template of a text.
     pub fn new(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -39,7 +39,7 @@ impl Template {
         parts
     }
 
-    /// The names of its places.
+    /// Returns the names of the places.
     pub fn names(&self) -> Vec<&str> {
         self.parts()
             .into_iter()
@@ -47,7 +47,7 @@ impl Template {
             .collect()
     }
 
-    /// Returns true if the text names a parameter, as a place or as a variable of the environment.
+    /// Returns true if the text names a parameter, as a place or as an environment variable.
     pub(super) fn sees(&self, name: &str) -> bool {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let variable = format!("TUNE_{name}");
@@ -58,7 +58,7 @@ impl Template {
     /// Checks that every place is one of `known`.
     ///
     /// # Errors
-    /// The first that is not; a brace that is not closed.
+    /// If one is not, or a brace is not closed.
     pub fn validate(&self, known: &[&str]) -> Result<(), String> {
         for part in self.parts() {
             match part {
@@ -77,7 +77,7 @@ impl Template {
         Ok(())
     }
 
-    /// The text with its places filled, each value as one word of a shell.
+    /// Fills the places, each with a value as one word of a shell.
     pub fn fill(&self, values: &[(&str, String)]) -> String {
         let one = |part: Part<'_>| match part {
             Part::Text(text) => text.to_owned(),
@@ -91,7 +91,7 @@ impl Template {
     }
 }
 
-/// A word of a shell that is the text and nothing else.
+/// Quotes a text as one word of a shell.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-+./:,=@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {

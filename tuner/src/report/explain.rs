@@ -1,4 +1,4 @@
-//! Why a run decided what it decided.
+//! Explains a run's decision in sentences.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,10 @@ use crate::store::contents::RunRecord;
 use crate::store::{Contender, Details, Evidence, Observation};
 use crate::verdict::{Judgement, Side, Verdict};
 
-/// Values of a parameter whose times are listed.
+/// Most values of a parameter that are listed.
 const VALUES: usize = 12;
 
-/// Why the run decided what it decided, in sentences.
+/// Explains the decision of a run.
 pub fn explain(record: &RunRecord) -> String {
     let mut text = format!("Run {}: {} for {} on {}.\n", record.run, record.tunable, record.workload, record.device);
     let report = Report::of(record, None);
@@ -81,7 +81,7 @@ pub fn explain(record: &RunRecord) -> String {
     text
 }
 
-/// The race and the final rounds.
+/// Describes race and final rounds.
 fn decided(record: &RunRecord, details: &Details, text: &mut String) {
     if let Some(race) = details.race {
         let kind = if race.quiet { "quiet" } else { "noisy" };
@@ -108,7 +108,7 @@ fn decided(record: &RunRecord, details: &Details, text: &mut String) {
     }
 }
 
-/// Describes what a judgement says of B.
+/// Describes a judgement of B.
 fn judged(objective: Objective, judgement: &Judgement) -> String {
     let [better, worse] = objective.comparatives();
     let verdict = match judgement.verdict {
@@ -128,7 +128,7 @@ fn effects(report: &Report, evidence: &Evidence, text: &mut String) {
         .into_iter()
         .filter(|parameter| parameter.effects.iter().filter(|effect| effect.count > 0).count() > 1)
         .collect();
-    // Of a single parameter there is no share to tell.
+    // The share of a single parameter says nothing.
     let alone = importance.len() == 1;
     let Some(width) = importance.iter().map(|parameter| parameter.parameter.len()).max() else { return };
     let _ = writeln!(
@@ -179,7 +179,7 @@ fn ratio(objective: Objective, costs: f64) -> String {
     }
 }
 
-/// Describes how sure it is that the chosen one is faster than another.
+/// Describes how certainly the chosen configuration is faster than another.
 fn apart(evidence: &Evidence, other: &Contender) -> &'static str {
     match (evidence.chosen.interval_ms, other.interval_ms) {
         (Some((_, high)), Some((low, _))) if high < low => "The intervals do not overlap.",

@@ -1,6 +1,4 @@
-//! Report of a tuning, to look at: one self-contained HTML page, with CSV and JSON beside it.
-//!
-//! The page carries the script that draws its charts, and needs no network.
+//! Report of a tuning: one self-contained HTML page, which needs no network, with CSV and JSON beside it.
 
 pub mod explain;
 mod numbers;
@@ -22,44 +20,39 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One measured configuration.
+/// Measured configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Evaluation {
-    /// The configuration.
     pub config: Config,
-    /// Outcome of measuring it.
     pub outcome: Outcome,
 }
 
-/// A tuning, as it is reported.
+/// Contents of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Report {
-    /// Name of what was tuned.
     pub title: String,
-    /// On what.
     pub device: String,
-    /// Anything else worth a line: strategy, workload, seed, version.
+    /// Other lines of the overview: strategy, workload, seed.
     pub facts: Vec<(String, String)>,
-    /// The parameters: names and values, in the order of a configuration.
+    /// Names and values of the parameters, in the order of a configuration.
     pub parameters: Vec<(String, Vec<Value>)>,
-    /// The default.
     pub default: Option<Config>,
-    /// Every evaluation, in the order they were made.
+    /// Evaluations in order.
     pub evaluations: Vec<Evaluation>,
-    /// Number of evaluations of the search, the first ones: the pictures show only these, because a single launch of the
-    /// final rounds is not an evaluation to rank by. `None`: all.
+    /// Number of evaluations of the search, which come first; `None`: all. The charts show only these, because final
+    /// rounds measure single launches.
     #[serde(default)]
     pub searched: Option<usize>,
-    /// The decisions that followed.
+    /// Decisions of the final rounds.
     pub decisions: Vec<Decision>,
-    /// Meaning of the outcomes' numbers.
     #[serde(default)]
     pub objective: Objective,
 }
 
 impl Report {
-    /// Reports a run from what the store keeps of it alone: one that was continued is reported as if it had not been
-    /// interrupted.
+    /// Makes the report of a run.
     pub fn of(record: &RunRecord, default: Option<Config>) -> Self {
         let evidence = record.decision.as_ref();
         let objective = words::objective_of(record);
@@ -97,48 +90,48 @@ impl Report {
         }
     }
 
-    /// The evaluations of the search.
+    /// Returns the evaluations of the search.
     pub fn search(&self) -> &[Evaluation] {
         let end = self.searched.map_or(self.evaluations.len(), |searched| searched.min(self.evaluations.len()));
         &self.evaluations[..end]
     }
 
-    /// The page.
+    /// Writes the page.
     #[cfg(feature = "page")]
     pub fn html(&self) -> String {
         page::html(self)
     }
 
-    /// The evaluations, a row each: number, the parameters, state (`ok` or the kind of failure), mean, median, least time
+    /// Writes the evaluations as CSV: number, parameters, state (`ok` or the kind of failure), mean, median, least time
     /// and standard deviation in ms, number of samples, message of the failure.
     pub fn csv(&self) -> String {
         numbers::csv(self)
     }
 
-    /// Everything, with every sample and the summary, as JSON.
+    /// Writes report and summary as JSON.
     ///
     /// # Errors
-    /// Those of serialising, which none of these types has.
+    /// Never, because all types can be serialised.
     pub fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(&serde_json::json!({ "summary": self.summary(), "report": self }))
     }
 
-    /// The numbers that the page shows.
+    /// Computes the numbers that the page shows.
     pub fn summary(&self) -> Summary {
         numbers::summary(self)
     }
 
-    /// Writes `NAME.html`, `NAME.csv` and `NAME.json` into `directory`, which is made if need be;
-    /// each is whole or not there. Their paths.
+    /// Writes `NAME.html`, `NAME.csv` and `NAME.json` into `directory`, which is made if needed, and returns the paths.
+    /// Each file is written whole or not at all.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If a file cannot be written.
     #[cfg(feature = "page")]
     pub fn write(&self, directory: &Path, name: &str) -> io::Result<[PathBuf; 3]> {
         fs::create_dir_all(directory)?;
         let paths = ["html", "csv", "json"].map(|ending| directory.join(format!("{name}.{ending}")));
         for (path, text) in paths.iter().zip([self.html(), self.csv(), self.json()?]) {
-            // With the mode that the umask leaves; tempfile's own is for its user alone.
+            // With the mode of the umask: tempfile's own excludes other users.
             let create = |path: &Path| fs::File::options().write(true).create_new(true).open(path);
             let mut file = tempfile::Builder::new().prefix(".tuner-").suffix(".part").make_in(directory, create)?;
             io::Write::write_all(&mut file, text.as_bytes())?;

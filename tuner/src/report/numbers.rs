@@ -1,4 +1,4 @@
-//! The numbers behind the pictures.
+//! Numbers behind the charts.
 
 use super::{Evaluation, Report};
 use crate::statistics::{mean, median, quantile, variance};
@@ -9,23 +9,23 @@ use std::fmt::Write as _;
 
 /// Effect of one value of a parameter, over all configurations that have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Effect {
-    /// The value.
     pub value: Value,
-    /// Configurations with it that have a time.
+    /// Number of configurations with a time.
     pub count: usize,
     /// Number of failures.
     pub failed: usize,
-    /// The best of their times, ms; none without any.
+    /// Best time in ms.
     pub best: Option<f64>,
-    /// The median of their times, ms.
+    /// Median time in ms.
     pub median: Option<f64>,
 }
 
-/// Share of the spread of times that a parameter explains by itself.
+/// Share of the variance of log times that a parameter explains by itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Importance {
-    /// The parameter.
+    /// Name of the parameter.
     pub parameter: String,
     /// Share of the variance of log times between its values, corrected for their number, 0..=1.
     pub share: f64,
@@ -36,25 +36,25 @@ pub struct Importance {
 /// Summary of a tuning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// Evaluations of the search.
+    /// Number of evaluations of the search.
     pub evaluations: usize,
     /// Number of failures, by kind.
     pub failures: BTreeMap<String, usize>,
-    /// The fastest configuration, and its median time in ms.
+    /// Fastest configuration, and its median time in ms.
     pub best: Option<(Config, f64)>,
-    /// The slowest.
+    /// Slowest configuration, and its median time in ms.
     pub worst: Option<(Config, f64)>,
-    /// The default's median time in ms.
+    /// Median time of the default in ms.
     pub default: Option<f64>,
-    /// Median over configurations of the relative standard deviation of their samples; none with single samples only.
+    /// Median over configurations of the relative standard deviation of their samples; `None` with single samples only.
     pub noise: Option<f64>,
-    /// The best median time after each evaluation, ms; none before the first success.
+    /// Best median time in ms after each evaluation; `None` before the first success.
     pub best_so_far: Vec<Option<f64>>,
-    /// The parameters, most important first.
+    /// Parameters, the most important first.
     pub importance: Vec<Importance>,
 }
 
-/// Median time of an outcome, if it has one.
+/// Returns the median time of an outcome, if it has one.
 pub(super) fn time(outcome: &Outcome) -> Option<f64> {
     match outcome {
         Outcome::Times(times) => Some(median(times)).filter(|time| time.is_finite() && *time > 0.0),
@@ -62,7 +62,7 @@ pub(super) fn time(outcome: &Outcome) -> Option<f64> {
     }
 }
 
-/// Lists the kinds of failures of the search: how often each occurred, and the first of them.
+/// Lists the kinds of failures of the search, with their number, and the first configuration and message.
 pub(super) fn failures(report: &Report) -> Vec<(FailureKind, usize, &Config, &str)> {
     let mut kinds: Vec<(FailureKind, usize, &Config, &str)> = Vec::new();
     for Evaluation { config, outcome } in report.search() {
@@ -75,7 +75,7 @@ pub(super) fn failures(report: &Report) -> Vec<(FailureKind, usize, &Config, &st
     kinds
 }
 
-/// Relative standard deviation of an outcome's samples, if there are several.
+/// Returns the relative standard deviation of an outcome's samples, if there are several.
 fn noise(outcome: &Outcome) -> Option<f64> {
     match outcome {
         Outcome::Times(times) if times.len() > 1 => {
@@ -131,7 +131,7 @@ fn importance(report: &Report, parameter: usize) -> Importance {
     Importance { parameter: report.parameters[parameter].0.clone(), share: share(&groups), effects }
 }
 
-/// Share of the variance that lies between groups (ε²: corrected for what chance alone would give that many groups).
+/// Returns the share of the variance between groups (ε²: corrected for chance).
 fn share(groups: &[Vec<f64>]) -> f64 {
     let all = groups.concat();
     let (n, k) = (all.len() as f64, groups.len() as f64);

@@ -1,4 +1,4 @@
-//! The page: its sections, each a chart with what it shows.
+//! Page of a report: sections, each a chart with a note.
 
 use chart_page::{Chart, Heat, Page, Shading};
 
@@ -8,16 +8,16 @@ use super::{Config, Report, Value};
 use crate::compare::{Decision, Fate, Ruling};
 use crate::verdict::Judgement;
 
-/// Heat maps on a page, those of the most important parameters first.
+/// Most heat maps, those of the most important parameters first.
 const MOST_MAPS: usize = 28;
 
-/// Cells of a map: larger ones would make the page too large to open.
+/// Most cells of a map: larger ones would make the page too large to open.
 const MOST_CELLS: usize = 1 << 12;
 
-/// Letters of a name that are shown: all of any reasonable one.
+/// Most letters of a name.
 const MOST_LETTERS: usize = 300;
 
-/// Candidates whose intervals are drawn.
+/// Most candidates whose intervals are drawn.
 const MOST_CANDIDATES: usize = 40;
 
 pub(super) fn html(report: &Report) -> String {
@@ -34,7 +34,7 @@ pub(super) fn html(report: &Report) -> String {
     page.html()
 }
 
-/// A number in about four digits.
+/// Writes a number in about four digits.
 fn short(x: f64) -> String {
     match x.abs() {
         size if !x.is_finite() || size >= 1e6 || (size < 1e-3 && size > 0.0) => format!("{x:.3e}"),
@@ -83,7 +83,7 @@ fn overview(page: &mut Page, report: &Report, summary: &Summary) {
     page.facts(rows);
 }
 
-/// Returns what the others are compared with.
+/// Describes the configuration that the others are compared with.
 fn rival(report: &Report, decision: &Decision) -> &'static str {
     if report.default.as_ref() == Some(&decision.default) { "the default" } else { "the search's best" }
 }
@@ -118,7 +118,7 @@ fn decisions(page: &mut Page, report: &Report) {
     ));
 }
 
-/// Intervals of all judged candidates and of the confirmation.
+/// Draws the intervals of all judged candidates and of the confirmation.
 fn intervals(page: &mut Page, report: &Report, decision: &Decision) {
     let mut rows: Vec<(String, &Judgement)> = Vec::new();
     let mut failed = Vec::new();
@@ -249,7 +249,7 @@ fn maps(page: &mut Page, report: &Report, summary: &Summary) {
         .filter_map(|parameter| report.parameters.iter().position(|(name, _)| *name == parameter.parameter));
     let varied: Vec<Axis<'_>> =
         order.map(|p| (p, &report.parameters[p].1[..])).filter(|(_, values)| values.len() > 1).collect();
-    // By the less important of the two: the first map is that of the two most important ones.
+    // Ordered by the less important parameter, so that the first map has the two most important ones.
     let pairs: Vec<(usize, usize)> = (1..varied.len()).flat_map(|j| (0..j).map(move |i| (i, j))).collect();
     let all = times(report);
     let low = all.iter().map(|(_, time)| *time).fold(f64::INFINITY, f64::min);
@@ -274,7 +274,7 @@ fn maps(page: &mut Page, report: &Report, summary: &Summary) {
     }
 }
 
-/// A parameter by number, with its values.
+/// Parameter by number, with its values.
 type Axis<'r> = (usize, &'r [Value]);
 
 fn map(report: &Report, (across, columns): &Axis<'_>, (down, rows): &Axis<'_>, range: (f64, f64)) -> Chart {

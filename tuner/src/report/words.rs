@@ -1,4 +1,4 @@
-//! Configurations, failures and differences in words.
+//! Words for configurations, failures and differences.
 
 use crate::objective::Objective;
 use crate::store::Workload;
@@ -6,13 +6,13 @@ use crate::store::contents::RunRecord;
 use crate::verdict::Judgement;
 use crate::{Config, FailureKind, Value};
 
-/// A configuration as `name=value name=value`.
+/// Writes a configuration as `name=value name=value`.
 pub fn in_words(parameters: &[(String, Vec<Value>)], config: &Config) -> String {
     let named = parameters.iter().zip(&config.0).map(|((name, _), value)| format!("{name}={value}"));
     named.collect::<Vec<_>>().join(" ")
 }
 
-/// A kind of failure in a word.
+/// Returns the words for a kind of failure.
 pub const fn word(kind: FailureKind) -> &'static str {
     match kind {
         FailureKind::Constraint => "constraint",
@@ -24,18 +24,18 @@ pub const fn word(kind: FailureKind) -> &'static str {
     }
 }
 
-/// A relative difference in %.
+/// Writes a relative difference in %.
 pub fn percent(x: f64) -> String {
     if x.is_finite() { format!("{:+.3} %", 100.0 * x) } else { "unknown".to_owned() }
 }
 
-/// Difference and interval of a judgement, its smaller end first, as changes of the objective's value.
+/// Returns difference and interval of a judgement, the smaller end first, as changes of the objective's value.
 pub fn changes(objective: Objective, judgement: &Judgement) -> [f64; 3] {
     let [centre, low, high] = [judgement.difference, judgement.low, judgement.high].map(|by| objective.change(by));
     if objective.more_is_better() { [centre, high, low] } else { [centre, low, high] }
 }
 
-/// Tells by which factor B is better, with the interval.
+/// Writes the factor by which B is better, with the interval.
 pub fn gain(objective: Objective, judgement: &Judgement) -> String {
     let [centre, low, high] =
         [judgement.difference, judgement.high, judgement.low].map(|of_cost| format!("{:.3}", 1.0 / (1.0 + of_cost)));
@@ -47,12 +47,12 @@ pub fn gain(objective: Objective, judgement: &Judgement) -> String {
     format!("{centre} times {how} (from {low} to {high})")
 }
 
-/// Returns the meaning of the numbers of a run.
+/// Returns the objective of a run.
 pub fn objective_of(record: &RunRecord) -> Objective {
     objective_for(&record.workload)
 }
 
-/// Returns the meaning of the numbers of a workload.
+/// Returns the objective of a workload.
 pub fn objective_for(workload: &Workload) -> Objective {
     match workload.keys().get("objective") {
         Some(Value::Text(name)) => Objective::named(name).unwrap_or_default(),

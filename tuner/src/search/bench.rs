@@ -1,4 +1,4 @@
-//! The place where a session measures: what was spent, what was seen.
+//! Measurements of a session: the budget spent, and the configurations seen.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -12,26 +12,26 @@ use crate::strategy::search_time;
 use crate::watch::Watch;
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 
-/// Launches of a race at most: those of a few candidates on a noisy device.
+/// Most launches of a race, as many as a few candidates take on a noisy device.
 const RACE: usize = 120;
 
-/// Mean launches of a racer: as many as [`RaceRules`](super::racing::RaceRules) gives.
+/// Mean launches of a racer, as in [`RaceRules`](super::racing::RaceRules).
 const OF_A_RACER: usize = 5;
 
-/// Blocks of a comparison at least.
+/// Least blocks of a comparison.
 pub(super) const LEAST_BLOCKS: usize = 4;
 
-/// Time before the machine is looked at again.
+/// Pause between looks at a busy machine.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Launches at most of a decision between what stays and `candidates`, with a horizon of `blocks`: the first round, and
-/// the winner once more.
+/// Returns the most launches of a decision between the default and `candidates`, with a horizon of `blocks`: the first
+/// round, and the winner once more.
 pub(super) fn decide_launches(plan: &compare::Plan, candidates: usize, blocks: usize) -> usize {
     let of = |sides: usize| sides * (plan.warm_up + blocks * plan.rounds);
     of(candidates + 1) + of(2)
 }
 
-/// A configuration that worked, and what the search measured of it.
+/// Configuration that worked, with its time in the search.
 pub(super) struct Seen {
     pub index: ConfigIndex,
     pub time_ms: f64,
@@ -47,14 +47,14 @@ pub(super) struct Bench<'s, 'a> {
     pub measured: HashSet<ConfigIndex>,
     pub failed: usize,
     pub last_failure: Option<Failure>,
-    /// Launches of the search, once it is over.
+    /// Launches of the search, set at its end.
     pub searched: usize,
-    /// Launches after which nothing more is measured, once the final rounds begin.
+    /// Launches after which nothing more is measured, set at the beginning of the final rounds.
     most: usize,
     watch: &'s mut dyn Watch,
     /// Time waited for a quiet machine.
     waited: Duration,
-    /// Disturbance by others for longer than was to be waited: nothing can be decided.
+    /// State of a machine that stayed busy for too long: nothing can be decided.
     pub disturbed: Option<String>,
 }
 
@@ -76,7 +76,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         }
     }
 
-    /// Measures what decides: again, as long as others use the machine meanwhile. `None` once the patience is over.
+    /// Measures until no other load disturbed the measurement; `None` once the patience is over.
     pub fn measure_undisturbed(
         &mut self,
         config: &Config,
@@ -122,7 +122,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         self.spent.ms = self.recorder.spent_ms();
         match &outcome {
             Outcome::Times(times) => self.spent.launches += times.len().max(1),
-            // A budget of launches must end also where nothing works.
+            // Failures count, so that a budget of launches ends even if nothing works.
             Outcome::Failed(_) => self.spent.launches += 1,
         }
         Ok(outcome)
@@ -154,7 +154,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         Ok(outcome)
     }
 
-    /// Returns what the search alone knows of a configuration.
+    /// Returns the search's estimate of a configuration.
     pub fn searched(&self, config: &Config) -> Contender {
         let index = self.session.task.space.index_of(config);
         let seen = self.seen.iter().find(|seen| Some(seen.index) == index);
@@ -162,7 +162,7 @@ impl<'s, 'a> Bench<'s, 'a> {
         Contender { config: config.clone(), time_ms, interval_ms: None, samples }
     }
 
-    /// Configurations that would be raced if the search ended now; 0 where there is nothing to race for.
+    /// Returns the number of configurations that would be raced if the search ended now; 0 if no place is contested.
     pub fn racers(&self) -> usize {
         let session = self.session;
         let allowed = self.most_of_race() / OF_A_RACER;
@@ -175,38 +175,38 @@ impl<'s, 'a> Bench<'s, 'a> {
         if self.racers() == 0 { 0 } else { self.most_of_race() }
     }
 
-    /// A third of what was spent, and no more than is left of the budget.
+    /// Returns the most launches of a race: a third of those spent, within the budget.
     fn most_of_race(&self) -> usize {
         (self.spent.launches / 3).min(RACE).min(self.left())
     }
 
-    /// Launches that are left.
+    /// Returns the number of launches left.
     pub fn left(&self) -> usize {
         let left = self.session.budget.launches_left(&self.spent).unwrap_or(usize::MAX);
         left.min(self.most.saturating_sub(self.spent.launches))
     }
 
-    /// Leaves the final rounds no more launches than the search took, or the least that can decide.
+    /// Limits the final rounds to as many launches as the search took, but not to fewer than can decide.
     pub fn begin_final_rounds(&mut self) {
         let least = decide_launches(&self.session.rounds, 1, LEAST_BLOCKS);
         self.most = self.spent.launches + self.searched.max(least);
     }
 
-    /// Returns what will be spent once the race and the final rounds are over, if the search ends now.
+    /// Returns the budget spent after race and final rounds, if the search ends now.
     pub fn with_ending(&self) -> Spent {
         let rounds = &self.session.rounds;
         let least = decide_launches(rounds, 1, LEAST_BLOCKS);
         let all = self.session.budget.launches_left(&self.spent).map(|left| self.spent.launches + left);
-        // Where the search would get less than the least final rounds take, it gets everything.
+        // If the search would get fewer launches than the shortest final rounds, it gets all.
         let too_few = all.is_some_and(|all| all < 2 * least);
         let finals = if self.session.finalists == 0 || self.seen.len() < 2 || too_few {
             0
         } else {
-            // As much again as the search took, until that is enough for the usual case.
+            // As many launches as the search took, up to the usual number.
             let usual = decide_launches(rounds, self.session.finalists, rounds.rules.horizon());
             self.spent.launches.min(usual).max(least)
         };
-        // An evaluation is measured whole: where not all of one is left, there is none.
+        // An evaluation is measured whole, or not at all.
         let rest = if self.spent.evaluations == 0 { 0 } else { self.session.launches.saturating_sub(1) };
         let more = self.race_launches() + finals + rest;
         let ms = self.spent.ms * (1.0 + more as f64 / self.spent.launches.max(1) as f64);

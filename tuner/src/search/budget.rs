@@ -1,29 +1,28 @@
-//! When a search ends.
-//!
-//! Launches and time are those of everything: search, race and final rounds. Evaluations are those of the search.
+//! Budget of a tuning, which ends its search.
 //!
 //! A budget is a list of alternatives (`,`: whichever comes first) of limits that must all be reached (`+`):
 //! `evaluations=220,time=60` ends after 220 configurations or a minute; `evaluations=50+no-gain=20` after at least 50,
-//! once 20 in a row have brought nothing. A number alone means evaluations, a number with `s`, `min` or `h` a time.
+//! once 20 in a row were no faster. A number alone means evaluations, a number with `s`, `min` or `h` a time. Launches
+//! and time include race and final rounds.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The longest time that can be meant, in seconds: a year.
+/// Longest time in seconds: a year.
 pub const LONGEST: f64 = 365.0 * 86_400.0;
 
-/// Progress of a search.
+/// Part of a budget that was spent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Spent {
-    /// Configurations that were measured.
+    /// Configurations measured.
     pub evaluations: usize,
     /// Launches; a failed measurement counts as one.
     pub launches: usize,
-    /// Time of measuring, ms: also of the measurements of an earlier process that this one continues.
+    /// Duration of the measurements in ms, those of an earlier process included.
     pub ms: f64,
-    /// Evaluations since the best one was found.
+    /// Evaluations since the best configuration was found.
     pub without_gain: usize,
-    /// The share of its time that the best one can still be expected to lose, where the strategy can tell.
+    /// Expected gain of searching on, as a share of the time, if the strategy can tell.
     pub remaining_gain: Option<f64>,
 }
 
@@ -32,13 +31,13 @@ pub struct Spent {
 pub enum Limit {
     /// `evaluations=N`: distinct configurations, failed ones included.
     Evaluations(usize),
-    /// `launches=N`: of everything, final rounds included.
+    /// `launches=N`: launches, final rounds included.
     Launches(usize),
     /// `time=S`: seconds of measuring, final rounds included.
     Seconds(f64),
-    /// `no-gain=N`: this many evaluations without a better one.
+    /// `no-gain=N`: evaluations without a better one.
     NoGain(usize),
-    /// `gain=X`: searching on is expected to gain less than this share of the time.
+    /// `gain=X`: expected gain of searching on, as a share of the time.
     Gain(f64),
 }
 
@@ -53,7 +52,7 @@ impl Limit {
         }
     }
 
-    /// Returns what is left by this limit, in ms, at the pace so far; `None` where that is unknown.
+    /// Returns the time left by this limit in ms, at the pace so far; `None` if it is unknown.
     fn left_ms(self, spent: &Spent, ending_ms: f64) -> Option<f64> {
         let rate =
             |done: usize, most: usize| (done > 0).then(|| spent.ms / done as f64 * most.saturating_sub(done) as f64);
@@ -78,20 +77,20 @@ impl fmt::Display for Limit {
     }
 }
 
-/// When to end. See the module's text.
+/// Alternatives of limits; see the module's text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Budget {
     alternatives: Vec<Vec<Limit>>,
 }
 
 impl Budget {
-    /// A budget of launches alone, which bounds everything that is measured.
+    /// Makes a budget of launches alone.
     pub fn launches(most: usize) -> Self {
         Self { alternatives: vec![vec![Limit::Launches(most)]] }
     }
 
-    /// Launches that are left after `spent` until a limit that stands alone; `None` where there is no such limit. Time is
-    /// turned into launches by what a launch took so far.
+    /// Returns the launches left until a limit of launches or time that stands alone; `None` without one. Time becomes
+    /// launches by the mean duration so far.
     pub fn launches_left(&self, spent: &Spent) -> Option<usize> {
         let of_launch = spent.ms / spent.launches.max(1) as f64;
         let left = |limits: &Vec<Limit>| match limits[..] {
@@ -102,18 +101,18 @@ impl Budget {
         self.alternatives.iter().filter_map(left).min()
     }
 
-    /// A budget of evaluations alone.
+    /// Makes a budget of evaluations alone.
     pub fn evaluations(most: usize) -> Self {
         Self { alternatives: vec![vec![Limit::Evaluations(most)]] }
     }
 
-    /// The limits that were reached, in words; `None` to go on.
+    /// Returns the limits that were reached, as text; `None` to go on.
     pub fn reached(&self, spent: &Spent) -> Option<String> {
         let all = |limits: &&Vec<Limit>| limits.iter().all(|limit| limit.reached(spent));
         self.alternatives.iter().find(all).map(|limits| words(limits))
     }
 
-    /// The most evaluations that it allows, if it limits them.
+    /// Returns the largest number of evaluations, if it is limited.
     pub fn most_evaluations(&self) -> Option<usize> {
         let most = |limits: &Vec<Limit>| match limits[..] {
             [Limit::Evaluations(most)] => Some(most),
@@ -122,13 +121,13 @@ impl Budget {
         self.alternatives.iter().filter_map(most).min()
     }
 
-    /// Returns true if it depends on what the search can still gain, which costs a strategy some time to say.
+    /// Returns true if a limit needs the expected gain, which takes a strategy some time.
     pub fn asks_for_gain(&self) -> bool {
         self.alternatives.iter().flatten().any(|limit| matches!(limit, Limit::Gain(_)))
     }
 
-    /// At most this is left of search, race and final rounds, in ms, at the pace so far; `None` where that is unknown.
-    /// Race and final rounds take `ending_ms`.
+    /// Returns the most time left in ms, at the pace so far; `None` if it is unknown. Race and final rounds take
+    /// `ending_ms`.
     pub fn left_ms(&self, spent: &Spent, ending_ms: f64) -> Option<f64> {
         let of_all = |limits: &Vec<Limit>| {
             limits
@@ -150,7 +149,7 @@ impl fmt::Display for Budget {
     }
 }
 
-/// The seconds of a time with its unit, as `10min`.
+/// Reads a time with its unit, as `10min`, in seconds.
 fn seconds(text: &str) -> Option<f64> {
     let (number, unit) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
     let unit = match unit {

@@ -1,4 +1,4 @@
-//! End of a session: the best of the search are raced, the best of the race and the default are compared.
+//! End of a session: a race between the best of the search, then final rounds between its best and the default.
 
 use super::bench::{Bench, LEAST_BLOCKS, decide_launches};
 use super::racing::{RaceRules, race as run_race};
@@ -11,24 +11,24 @@ use crate::verdict::Rules;
 use crate::watch::NoWatch;
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 
-/// Numbers of blocks that are tried where a plan's own are too many for the budget.
+/// Numbers of blocks to try if the plan's own exceed the budget.
 const LEAST_LOOKS: [usize; 2] = [6, LEAST_BLOCKS];
 
-/// The configurations that worked, the fastest first; the default is not among them.
+/// Returns the configurations that worked without the default, the fastest first.
 fn ranked(bench: &Bench<'_, '_>, default: Option<ConfigIndex>) -> Vec<ConfigIndex> {
     let mut seen: Vec<(f64, ConfigIndex)> = bench.seen.iter().map(|seen| (seen.time_ms, seen.index)).collect();
     seen.sort_by(|a, b| a.0.total_cmp(&b.0));
     seen.into_iter().map(|(_, index)| index).filter(|&index| Some(index) != default).collect()
 }
 
-/// The default, if it worked.
+/// Returns the default, if it worked.
 fn default_of(bench: &Bench<'_, '_>) -> Option<ConfigIndex> {
     let default = bench.session.default.as_ref().and_then(|config| bench.session.task.space.index_of(config));
     default.filter(|&default| bench.seen.iter().any(|seen| seen.index == default))
 }
 
-/// Races the best of the search, if there is something to race for. What the final rounds are to be held between: the
-/// default first if it worked, else the fastest; then the fastest others.
+/// Races the best of the search, if a place in the final rounds is contested. Returns the finalists: the default first
+/// if it worked, else the fastest; then the fastest others.
 pub(super) fn race(
     bench: &mut Bench<'_, '_>,
     tell: &mut dyn FnMut(&Progress<'_>) -> bool,
@@ -50,9 +50,10 @@ pub(super) fn race(
             return Err(error);
         }
         details = Some(RaceDetails { racers, launches: bench.spent.launches - before, quiet: result.quiet });
-        // Where all fail now, the search's order stands.
+        // If all fail now, the search's order stands.
         if !result.ranked.is_empty() {
-            // Few are raced to the end. More finalists may be asked for: the others, in the search's order, but for failures.
+            // More finalists may be requested than are raced to the end: others follow in the search's order, without
+            // failures.
             let out = |at: &usize| result.ranked.contains(at) || result.failures.iter().any(|(failed, _)| failed == at);
             let rest = (0..order.len()).filter(|at| !out(at));
             order = result.ranked.iter().copied().chain(rest).map(|at| order[at]).collect();
@@ -62,9 +63,8 @@ pub(super) fn race(
     Ok((details, finalists.map(|index| space.config(index)).collect()))
 }
 
-/// Returns the number of candidates that can be compared within the budget, and the numbers of blocks at which it is looked:
-/// all at the
-/// plan's looks where there is room, else fewer looks, then fewer candidates. `None` where there is no room at all.
+/// Returns the number of candidates and the looks that fit the budget: all candidates at the plan's looks, else at
+/// fewer looks, else fewer candidates. `None` if none fits.
 fn fitting(bench: &Bench<'_, '_>, candidates: usize) -> Option<(usize, Vec<usize>)> {
     let plan = &bench.session.rounds;
     let left = bench.left();
@@ -88,7 +88,7 @@ pub(super) struct Ending {
     pub verdict: String,
 }
 
-/// The final rounds. The first of `finalists` is what stays unless another is shown to be better.
+/// Holds the final rounds. The first of `finalists` stays unless another is shown to be better.
 pub(super) fn end(
     bench: &mut Bench<'_, '_>,
     finalists: &[Config],
@@ -116,7 +116,7 @@ pub(super) fn end(
     let disturbed = bench.disturbed.clone();
     let no_default = decision.as_ref().is_some_and(|decision| matches!(decision.ruling, Ruling::NoDefault(_)));
     if no_default && !used_up && disturbed.is_none() {
-        // It worked in the search and does not now: the others decide among themselves.
+        // The first finalist worked in the search and fails now: the others decide among themselves.
         return end(bench, candidates, decisions, tell);
     }
     let contender = |config: &Config| match times.iter().find(|(other, _)| other == config) {
@@ -137,12 +137,12 @@ pub(super) fn end(
     })
 }
 
-/// Describes what stays unless another is shown to be better.
+/// Describes the configuration that stays unless another is shown to be better.
 fn rival(session: &Session<'_>, stays: &Config) -> &'static str {
     if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" }
 }
 
-/// The decision in words.
+/// Describes the decision.
 fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_room: bool, used_up: bool) -> String {
     let rival = rival(session, stays);
     let objective = objective_for(session.task.workload);
@@ -173,7 +173,7 @@ fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_
     }
 }
 
-/// The device of the race and the final rounds: the session's, and all its samples by configuration.
+/// Device of the race and the final rounds, which collects the samples by configuration.
 struct Collector<'b, 's, 'a, 't> {
     bench: &'b mut Bench<'s, 'a>,
     phase: Phase,
@@ -194,7 +194,7 @@ impl Device for Collector<'_, '_, '_, '_> {
         if self.error.is_some() {
             return declined("the session has ended");
         }
-        // The final rounds fitted the budget, but a winner that fails is replaced by the next best, which takes more.
+        // A winner that fails is replaced by the next best, which takes more launches than were planned.
         if self.bench.left() < launches {
             self.used_up = true;
             return declined("the budget was used up");

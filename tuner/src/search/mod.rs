@@ -1,4 +1,4 @@
-//! The search for a good configuration: sessions with budgets, races between candidates, and how well they do.
+//! Search for a good configuration: sessions with budgets, races, final rounds. [`tune`] drives them.
 
 mod bench;
 pub mod budget;

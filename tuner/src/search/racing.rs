@@ -1,13 +1,13 @@
-//! Racing: the fastest of given candidates, with few launches.
+//! Race: finds the fastest of given candidates with few launches.
 //!
-//! All are launched once, the fastest fifth again: how much its pairs differ says what kind of device this is (a third
-//! launch, where the first ones were all slow). On a **quiet** one a few more launches of ever fewer candidates decide. On
-//! a **noisy** one all are launched three times before three quarters are dropped, and the few that are left are raced on
-//! to 24 launches each. Rounds go there and back (A B C C B A), so that a drift of the device meets all alike.
+//! All candidates are launched once, the fastest fifth again; the differences of its pairs tell a quiet device from a
+//! noisy one (with a third launch if all first ones were slow). On a **quiet** device a few more launches of ever fewer
+//! candidates decide. On a **noisy** one all are launched three times before three quarters drop out, and the last few
+//! are launched up to 24 times. Rounds alternate in direction (A B C C B A), so that a drift affects all alike.
 //!
-//! The estimate is a mean, which is what a run takes: of a kernel with two modes, the median tells only which is more
-//! frequent. It leaves out the slowest tenth, because so few launches do not tell the share of rare outliers, and a first
-//! launch that was the slowest, which pays for caches and clocks.
+//! The estimate is a mean, because of a kernel with two modes the median tells only the more frequent one. It leaves
+//! out the slowest tenth, because few launches do not tell the share of rare outliers, and a first launch that was the
+//! slowest, which pays for caches and clocks.
 
 use crate::objective::is_cost;
 use crate::{Failure, FailureKind, Outcome};
@@ -15,9 +15,9 @@ use crate::{Failure, FailureKind, Outcome};
 /// Rules of a race.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RaceRules {
-    /// Launches in all, a candidate of the beginning. The quiet course takes at most 1.5 of them.
+    /// Most launches of the race, for each of its candidates. A quiet race takes at most 1.5.
     pub launches_per_candidate: f64,
-    /// Launches that a race of few candidates may take all the same.
+    /// Most launches of a race of few candidates, if that is more.
     pub launches_of_few: usize,
 }
 
@@ -30,30 +30,30 @@ impl Default for RaceRules {
 /// Result of a race.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RaceResult {
-    /// The fastest candidate; `None` if all failed.
+    /// Fastest candidate; `None` if all failed.
     pub best: Option<usize>,
     /// Candidates that were raced to the end, the fastest first.
     pub ranked: Vec<usize>,
-    /// All samples, in ms, by candidate.
+    /// Samples in ms, by candidate.
     pub samples: Vec<Vec<f64>>,
-    /// Why candidates are out that failed.
+    /// Failed candidates.
     pub failures: Vec<(usize, Failure)>,
-    /// Launches, failed ones included.
+    /// Number of launches, failed ones included.
     pub launches: usize,
-    /// True if the quiet course was enough.
+    /// True if the device was quiet.
     pub quiet: bool,
 }
 
-/// Shares of the candidates that go on, and the launches that each then has: on a noisy device, and on a quiet one.
+/// Shares of the candidates that stay in the race, and the launches of each by then, on a noisy and on a quiet device.
 const NOISY: [(f64, usize); 4] = [(1.0, 3), (0.22, 6), (0.094, 12), (0.04, 24)];
 const QUIET: [(f64, usize); 2] = [(0.094, 3), (0.04, 6)];
-/// The share that shows how noisy the device is.
+/// Share of the candidates that are launched twice to tell how noisy the device is.
 const PROBED: f64 = 0.1875;
-/// Two launches of a candidate that differ by more than this share are noise.
+/// Relative difference between two launches above which they are noisy.
 const NOISE: f64 = 0.015;
-/// This many candidates are always raced to the end.
+/// Number of candidates that are always raced to the end.
 const FEWEST: usize = 5;
-/// On a quiet device two candidates are a tie below this share of the time; nothing is lost with either.
+/// Relative error of a difference below which a tie on a quiet device does not matter.
 const TIE: f64 = 0.0005;
 
 /// Races the candidates `0..count`. `measure` launches one the given number of times.
@@ -70,11 +70,11 @@ pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -
     let mut race = Race { measure, result, alive: (0..count).collect(), most, backward: false };
     race.level(1);
     race.keep(PROBED, count);
-    // The others may come back: one launch drops no candidate on a noisy device.
+    // On a noisy device the others come back: one launch drops no candidate.
     race.level(2);
     race.result.quiet = race.quiet(0);
     if !race.result.quiet && race.slow_start() {
-        // Perhaps only the first launches are slow: then the next ones agree.
+        // If only the first launches are slow, the next ones agree.
         race.level(3);
         race.result.quiet = race.quiet(1);
     }
@@ -103,8 +103,8 @@ pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -
     race.result
 }
 
-/// The time of a candidate, in ms: the mean of its samples, without the slowest tenth (rounded down) and without the
-/// first where it is the slowest of three or more. `None` without samples.
+/// Returns the mean of a candidate's samples in ms, without the slowest tenth (rounded down), and without the first if
+/// it is the slowest of three or more. `None` without samples.
 pub fn race_estimate(samples: &[f64]) -> Option<f64> {
     let slow_start = samples.len() >= 3 && samples[1..].iter().all(|&sample| sample < samples[0]);
     let mut sorted = samples[usize::from(slow_start)..].to_vec();
@@ -127,7 +127,7 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
         self.result.failures.iter().any(|(failed, _)| *failed == candidate)
     }
 
-    /// Returns true if the launches `from` and `from + 1` of those in the race agree, but for one in twelve.
+    /// Returns true if the launches `from` and `from + 1` agree for all but one in twelve candidates in the race.
     fn quiet(&self, from: usize) -> bool {
         let apart = |&&at: &&usize| match self.result.samples[at].get(from..) {
             Some([first, second, ..]) => (first.ln() - second.ln()).abs() > NOISE,
@@ -136,7 +136,7 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
         self.alive.iter().filter(apart).count() <= self.alive.len() / 12
     }
 
-    /// Returns true if the first launch was the slower one of two, but for one in twelve of those in the race.
+    /// Returns true if the first launch was slower than the second for all but one in twelve candidates in the race.
     fn slow_start(&self) -> bool {
         let faster =
             |&&at: &&usize| matches!(self.result.samples[at].as_slice(), [first, second, ..] if first <= second);
@@ -147,8 +147,7 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
         self.alive.iter().map(|&at| self.result.samples[at].len()).min().unwrap_or(0)
     }
 
-    /// Launches, in interleaved rounds, until each candidate in the race has this many samples or the launches are used
-    /// up.
+    /// Launches in interleaved rounds until each candidate in the race has `samples` samples, or no launches are left.
     fn level(&mut self, samples: usize) {
         loop {
             let mut open: Vec<usize> = self.alive.clone();
@@ -181,15 +180,14 @@ impl<M: FnMut(usize, usize) -> Outcome> Race<M> {
         }
     }
 
-    /// Keeps the fastest of those in the race: this share of all candidates, and at least [`FEWEST`]; the fastest
-    /// first.
+    /// Keeps the fastest candidates in the race, a share of all `count` and at least [`FEWEST`], the fastest first.
     fn keep(&mut self, share: f64, count: usize) {
         let time = |at: usize| race_estimate(&self.result.samples[at]).unwrap_or(f64::INFINITY);
         self.alive.sort_by(|&a, &b| time(a).total_cmp(&time(b)).then(a.cmp(&b)));
         self.alive.truncate(((share * count as f64).ceil() as usize).max(FEWEST));
     }
 
-    /// The two fastest, if they cannot be told apart yet and it matters.
+    /// Returns the two fastest candidates if they cannot be told apart yet and it matters.
     fn tie(&self) -> Option<[usize; 2]> {
         let mut order: Vec<(usize, f64, f64)> = Vec::new();
         for &at in &self.alive {

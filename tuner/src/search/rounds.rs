@@ -1,8 +1,8 @@
-//! The exhaustive search in rounds: every configuration of a space once a round, each round in an order of its own.
+//! Exhaustive search in rounds: each round visits every configuration once, in a random order of its own.
 //!
-//! A machine that slows down slows all configurations of a round alike, and no configuration always follows the same
-//! other one, so a round is a block of any comparison. Every visit is in the store before the next begins; a process that
-//! was killed and begins again continues where it stopped. The run stays open: more rounds may be added later.
+//! Slow changes of the machine affect a round's configurations alike, and no configuration always follows the same
+//! other one, so a round is a block of any comparison. Every visit is in the store before the next begins, so a killed
+//! process continues where it stopped. The run stays unfinished: more rounds may be added later.
 
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
@@ -16,24 +16,19 @@ use crate::{Device, Outcome};
 /// Visits of configurations.
 #[derive(Clone, Debug)]
 pub struct Rounds<'a> {
-    /// Task that is measured.
+    /// Task to measure.
     pub task: Task<'a>,
     /// Number of visits of each configuration.
     pub rounds: usize,
     /// Launches of a visit.
     pub launches: usize,
-    /// The seed of the orders.
+    /// Seed of the orders.
     pub seed: u64,
 }
 
 impl Rounds<'_> {
-    /// Visits altogether, were no configuration to fail.
-    pub fn visits(&self) -> usize {
-        self.task.space.len() * self.rounds
-    }
-
-    /// The order of a round.
-    pub fn order(&self, round: usize) -> Vec<ConfigIndex> {
+    /// Returns the order of a round.
+    fn order(&self, round: usize) -> Vec<ConfigIndex> {
         let mut order: Vec<ConfigIndex> = (0..self.task.space.len()).collect();
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         rng.set_stream(round as u64);
@@ -50,19 +45,20 @@ impl Rounds<'_> {
         }
     }
 
-    /// Visits that an earlier process has made.
+    /// Returns the number of visits that an earlier process has made.
     ///
     /// # Errors
-    /// Those of the store.
+    /// If the store cannot be read.
     pub fn done(&self, store: &mut Store) -> Result<usize, TuneError> {
         Ok(store.resume(&self.task, &self.plan())?.map_or(0, |(run, _)| run.measurements()))
     }
 
-    /// Makes the visits that the store does not hold. What came of each configuration, round by round; one that failed
-    /// is not visited again. `tell` is told how many visits are over, and ends the search by answering `false`.
+    /// Makes the visits that the store does not have. Returns the outcomes of each configuration, round by round; one
+    /// that fails is not visited again. `tell` is told how many visits are over, and ends the search by returning
+    /// false.
     ///
     /// # Errors
-    /// Those of the store; [`TuneError::Interrupted`].
+    /// If the store cannot be read or written; [`TuneError::Interrupted`].
     pub fn measure(
         &self,
         device: &mut dyn Device,

@@ -1,4 +1,4 @@
-//! A tuning session: the request, its progress, its result.
+//! Tuning session: settings, progress, result.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -10,42 +10,38 @@ use crate::strategy::StrategyKind;
 use crate::verdict::Rules;
 use crate::{Config, Failure, SpaceReport};
 
-/// Settings of tuning.
+/// Settings of a tuning.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Session<'a> {
-    /// Task that is tuned.
     pub task: Task<'a>,
-    /// Strategy of the search.
     pub strategy: StrategyKind,
-    /// The seed of all that is random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// When the search ends.
     pub budget: Budget,
-    /// Launches of a configuration while searching.
+    /// Launches of a configuration in the search.
     pub launches: usize,
-    /// Configuration used where nothing is tuned.
     pub default: Option<Config>,
-    /// Sample that is measured, where the workload does not say it: a run of another sample is not continued. Lookups do not
-    /// ask for it.
+    /// Measured sample, where the workload does not name it. A run of another sample is not continued; lookups ignore
+    /// it.
     pub sample: String,
-    /// Configurations that are tried first, as those that are good on other devices. A run that is continued keeps those that
-    /// it began with.
+    /// Configurations that are tried first, as the best of other devices. A continued run keeps the ones that it began
+    /// with.
     pub seeds: Vec<Config>,
-    /// This many of the best of the search are raced for the places in the final rounds, if that is more than there are
-    /// places; fewer where the search took few launches.
+    /// Most configurations that race for the places in the final rounds, if that is more than there are places.
     pub racers: usize,
-    /// This many of the best take part in the final rounds; 0: none are held, and the search alone decides.
+    /// Number of configurations in the final rounds; 0: the search alone decides.
     pub finalists: usize,
-    /// Plan of the final rounds; the seed in it is not used.
+    /// Plan of the final rounds; its seed is not used.
     pub rounds: compare::Plan,
-    /// Time that the final rounds wait in all for a machine that others use, before nothing is decided.
+    /// Time in all that the final rounds wait while others use the machine, before nothing is decided.
     pub patience: Duration,
-    /// Leaves an unfinished run alone instead of continuing it.
+    /// Begins a run even if an unfinished one could be continued.
     pub fresh: bool,
 }
 
 impl<'a> Session<'a> {
-    /// A session with everything else at its default.
+    /// Makes a session with all other settings at their defaults.
     pub fn new(task: Task<'a>, strategy: StrategyKind, seed: u64, budget: Budget) -> Self {
         // Small blocks and two looks: some 200 launches where the case is clear.
         let rules = Rules { looks: vec![10, 20], ..Rules::default() };
@@ -67,7 +63,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The plan: all of what determines the proposals, but for the seeds.
+    /// Returns the plan, which determines the proposals.
     pub(super) fn plan(&self) -> Plan {
         let looks: Vec<String> = self.rounds.rules.looks.iter().map(ToString::to_string).collect();
         let mut strategy = format!("{}, {} launches, {} finalists", self.strategy, self.launches, self.finalists);
@@ -86,62 +82,60 @@ impl<'a> Session<'a> {
 
 /// Phase of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Phase {
-    /// Searching.
     Searching,
-    /// Racing the best of the search.
     Racing,
-    /// Holding the final rounds.
+    /// Final rounds.
     Deciding,
-    /// Waiting in the final rounds, because others use the machine.
+    /// Final rounds that wait because others use the machine.
     Waiting,
 }
 
 /// Progress of a session.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Progress<'a> {
-    /// Budget spent so far; evaluations are those of the search.
     pub spent: Spent,
-    /// The best so far with its time in ms, by the samples of the search.
+    /// Best configuration so far, and its time in ms in the search.
     pub best: Option<(&'a Config, f64)>,
-    /// Time left of search, race and final rounds at most, in ms, if known; only while it searches.
+    /// Most time left in ms, race and final rounds included, if known; only during the search.
     pub left_ms: Option<f64>,
-    /// Phase of the session.
     pub phase: Phase,
-    /// True if this was measured by an earlier process.
+    /// True if an earlier process made the measurement.
     pub replayed: bool,
-    /// The run in the store.
+    /// Number of the run in the store.
     pub run: i64,
 }
 
 /// Result of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tuning {
-    /// The run in the store.
+    /// Number of the run in the store.
     pub run: i64,
-    /// The decision.
+    /// Decision.
     pub evidence: Evidence,
-    /// Measurements that an earlier process had made.
+    /// Number of measurements that an earlier process made.
     pub resumed: usize,
 }
 
-/// Why there is no decision.
+/// Reason why a tuning ended without a decision.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum TuneError {
-    /// The store cannot be read or written. What was measured before is in it.
+    /// The store cannot be read or written. It has all earlier measurements.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// No configuration worked.
     #[error("all {tried} configurations that were tried failed; the last: {}", last.message)]
     AllFailed { tried: usize, last: Failure },
-    /// The default does not work: there is nothing that could stay.
+    /// The default failed.
     #[error("the default fails: {}", .0.message)]
     DefaultFailed(Failure),
-    /// There is nothing to choose from.
+    /// The space has no valid configuration.
     #[error("the space has no valid configuration: {}", .0.to_string().trim_end())]
     EmptySpace(SpaceReport),
-    /// The one who asked wants to end.
+    /// The caller ended the tuning.
     #[error("interrupted; run {run} keeps what was measured and can be continued")]
     Interrupted { run: i64 },
 }

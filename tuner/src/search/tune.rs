@@ -1,15 +1,12 @@
-//! One tuning from beginning to end: search, final rounds, decision; everything kept in the store as it happens.
+//! A tuning from beginning to end: search, race, final rounds, decision. The store keeps every measurement at once.
 //!
-//! The default is measured first, then seeds (configurations that were good elsewhere), then what the strategy proposes,
-//! until the budget ends. A search's winner of few samples is lucky: the best are raced on fresh ones
-//! ([`racing`](super::racing)), the fastest of the race and the default are measured once more, and only these last
-//! samples decide ([`compare::decide`]).
+//! The search measures the default, then seeds (configurations that were good elsewhere), then the strategy's
+//! proposals, until the budget ends. Its winner of few samples may be lucky: the best configurations are raced on fresh
+//! samples ([`racing`](super::racing)), the fastest of the race and the default are measured once more, and only these
+//! last samples decide ([`decide`](crate::compare::decide)).
 //!
-//! The race may take a third as many launches as the search. A budget of launches or time is for all of it: where too
-//! little is left for final rounds that could show anything, none are held, and the default stays.
-//!
-//! What happens is a function of the samples that are kept, so a killed session repeats itself from the store's record
-//! and goes on.
+//! A budget of launches or time includes race and final rounds. If too little is left for them, the default stays. All
+//! steps are a function of the kept samples, so a killed session repeats itself from the store and goes on.
 
 use super::bench::Bench;
 use super::ending;
@@ -19,13 +16,13 @@ use crate::store::{Details, Evidence, Recorder, Store};
 use crate::watch::{NoWatch, Watch};
 use crate::{Config, Device, Failure, FailureKind};
 
-/// A strategy is asked what is still to be gained after this many evaluations.
+/// Evaluations between two questions for the expected gain.
 const ASK_EVERY: usize = 8;
 
-/// Tunes. `tell` is called after every measurement, and ends the session by returning `false`.
+/// Tunes. `tell` is called after every measurement, and ends the session by returning false.
 ///
 /// # Errors
-/// [`TuneError`]; whatever it is, the measurements that were completed are in the store.
+/// [`TuneError`]; the store keeps all completed measurements.
 pub fn tune(
     session: &Session<'_>,
     device: &mut dyn Device,
@@ -35,11 +32,11 @@ pub fn tune(
     tune_watched(session, device, store, &mut NoWatch, tell)
 }
 
-/// Tunes like [`tune`]. What decides is only what `watch` finds to be measured undisturbed: while others use the machine,
-/// the final rounds wait, and after [`Session::patience`] nothing is decided.
+/// Tunes like [`tune`], and decides on samples that `watch` finds undisturbed: while others use the machine, the final
+/// rounds wait, and after [`Session::patience`] nothing is decided.
 ///
 /// # Errors
-/// As [`tune`].
+/// Same errors as [`tune`].
 pub fn tune_watched(
     session: &Session<'_>,
     device: &mut dyn Device,
@@ -96,7 +93,7 @@ pub fn tune_watched(
     Ok(Tuning { run, evidence, resumed })
 }
 
-/// The search: default, seeds, and what the strategy proposes. Returns why it ended, and what was still to be gained.
+/// Searches: default, seeds, and the strategy's proposals. Returns the reason of the end, and the expected gain.
 fn search(
     bench: &mut Bench<'_, '_>,
     seeds: &[Config],

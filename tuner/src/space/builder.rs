@@ -1,4 +1,4 @@
-//! Declaring a space: parameters, constants, derived values and constraints.
+//! Declares a space: parameters, constants, derived values and constraints.
 //!
 //! ```
 //! let space = tuner::SpaceBuilder::new()
@@ -22,15 +22,15 @@ use crate::expression::Expr;
 use crate::space::enumerate::{MOST_STEPS, Predicate, Problem, Rule};
 use crate::space::{Parameter, Space, SpaceError, strides, unique};
 
-/// Longer ranges are refused.
+/// Most values of a range.
 const LONGEST: usize = 1 << 20;
 
-/// More parameters are refused.
+/// Most parameters, and most derived values.
 const MOST_PARAMETERS: usize = 256;
-/// Constraints: the work of ordering them grows with their number times that of the parameters.
+/// Most constraints: the work of ordering them grows with their number times that of the parameters.
 const MOST_CONSTRAINTS: usize = 1000;
 
-/// Declares a space. Every method but the last takes anything; [`build`](Self::build) says what is wrong with it.
+/// Declares a space. [`build`](Self::build) reports the errors of the declarations.
 #[derive(Clone, Default)]
 #[must_use]
 pub struct SpaceBuilder {
@@ -47,33 +47,33 @@ enum Constraint {
 }
 
 impl SpaceBuilder {
-    /// A space without parameters: it has one configuration.
+    /// Begins with a space without parameters, which has one configuration.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A parameter that takes `values`.
+    /// Adds a parameter that takes `values`.
     pub fn parameter(mut self, name: &str, values: impl IntoIterator<Item = Value>) -> Self {
         self.parameters.push((name.to_owned(), Ok(values.into_iter().collect())));
         self
     }
 
-    /// A parameter that takes these whole numbers.
+    /// Adds a parameter that takes whole numbers.
     pub fn ints(self, name: &str, values: impl IntoIterator<Item = i64>) -> Self {
         self.parameter(name, values.into_iter().map(Value::Int))
     }
 
-    /// A parameter that is one of these names.
+    /// Adds a parameter that takes names.
     pub fn choices<'a>(self, name: &str, values: impl IntoIterator<Item = &'a str>) -> Self {
         self.parameter(name, values.into_iter().map(|value| Value::Text(value.to_owned())))
     }
 
-    /// A parameter that is false or true.
+    /// Adds a parameter that is false or true.
     pub fn flag(self, name: &str) -> Self {
         self.parameter(name, [Value::Bool(false), Value::Bool(true)])
     }
 
-    /// A parameter from `first` in steps of `step` (above 0) up to `last`, which it reaches only if a step does.
+    /// Adds a parameter from `first` in steps of `step` (above 0) up to `last`, included if a step reaches it.
     pub fn range(mut self, name: &str, first: i64, last: i64, step: i64) -> Self {
         let values = if step <= 0 {
             Err(format!("a range in steps of {step}"))
@@ -87,36 +87,36 @@ impl SpaceBuilder {
         self
     }
 
-    /// A parameter that takes the powers of two from `first` to `last`.
+    /// Adds a parameter that takes the powers of two from `first` to `last`.
     pub fn powers_of_two(self, name: &str, first: i64, last: i64) -> Self {
         let powers: Vec<i64> = (0..63).map(|at| 1 << at).filter(|power| (first..=last).contains(power)).collect();
         self.ints(name, powers)
     }
 
-    /// A value that expressions may use: the size of the workload, what the device has of something.
+    /// Adds a constant for expressions: the size of the workload, a resource of the device.
     pub fn constant(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.constants.push((name.to_owned(), value.into()));
         self
     }
 
-    /// A value that follows from the parameters, the constants and earlier derived values.
+    /// Adds a value computed from parameters, constants and earlier derived values.
     pub fn derive(mut self, name: &str, expression: &str) -> Self {
         self.derived.push((name.to_owned(), expression.to_owned()));
         self
     }
 
-    /// A condition on parameters, constants and derived values, in [Python's words](crate::expression).
+    /// Adds a condition on parameters, constants and derived values, as an [expression](crate::expression).
     pub fn constraint(self, expression: &str) -> Self {
         self.named_constraint(expression, expression)
     }
 
-    /// A condition with a name by which the report calls it.
+    /// Adds a condition with a name for the report.
     pub fn named_constraint(mut self, name: &str, expression: &str) -> Self {
         self.constraints.push((name.to_owned(), Constraint::Expression(expression.to_owned())));
         self
     }
 
-    /// A condition in Rust: `predicate` gets one value of each of `parameters`, in that order.
+    /// Adds a condition in Rust: `predicate` gets the value of each of `parameters`, in that order.
     pub fn constraint_fn(
         mut self,
         name: &str,
@@ -128,8 +128,8 @@ impl SpaceBuilder {
         self
     }
 
-    /// The number of combinations before any constraint, which is the most that [`build`](Self::build) may have to visit.
-    /// `None` if it does not fit in 64 bits, or if a parameter's values are invalid.
+    /// Returns the number of combinations before any constraint; `None` if it exceeds 64 bits, or a parameter is
+    /// invalid.
     #[must_use]
     pub fn combinations(&self) -> Option<u64> {
         let sizes = self.parameters.iter().map(|(_, values)| values.as_ref().map(Vec::len));
@@ -137,11 +137,10 @@ impl SpaceBuilder {
         Some(combinations)
     }
 
-    /// Enumerates the valid configurations.
+    /// Enumerates the valid configurations, of which there may be none.
     ///
     /// # Errors
-    /// Names that are there twice or are not there, values that are there twice, expressions that do not parse, and
-    /// spaces that are too large. A space in which nothing is valid is not an error.
+    /// If a name or a value occurs twice, a name is unknown, an expression does not parse, or the space is too large.
     pub fn build(&self) -> Result<Space, SpaceError> {
         let names: Vec<&String> = self.parameters.iter().map(|(name, _)| name).collect();
         let others = self.constants.iter().map(|(name, _)| name).chain(self.derived.iter().map(|(name, _)| name));
@@ -162,7 +161,7 @@ impl SpaceBuilder {
             parameters.push(Parameter::new(name.clone(), values.clone().map_err(bad)?)?);
         }
         let place = |wanted: &str| names.iter().position(|name| *name == wanted);
-        // Constants are written into the expressions; a derived value is known to all that is declared behind it.
+        // Constants become literals; a derived value is known to all declarations behind it.
         let parse = |what: String, text: &str, known: usize| {
             let derived = |name: &str| self.derived[..known].iter().position(|(derived, _)| derived == name);
             let constant = |name: &str| self.constants.iter().find(|(constant, _)| constant == name);

@@ -1,8 +1,8 @@
-//! Listing the configurations that no constraint rejects, without visiting all combinations.
+//! Lists the valid configurations without visiting all combinations.
 //!
-//! Parameters are bound one after the other, those first that let a constraint be decided early. A derived value is
-//! computed and a constraint is asked as soon as the parameters that it needs are bound; where it rejects, all that lies
-//! below is skipped.
+//! Parameters are bound one after the other, first those that decide a constraint early. A derived value is computed,
+//! and a constraint evaluated, as soon as all parameters that it needs are bound. A rejection skips all combinations
+//! below.
 
 use std::sync::Arc;
 
@@ -10,22 +10,23 @@ use crate::Value;
 use crate::expression::{Computed, Expr, Fault, Number};
 use crate::space::{ConstraintReport, Parameter, SpaceError, SpaceReport, strides};
 
-/// Values tried, and what is computed for each, in all before the enumeration is given up.
+/// Most values tried, each counted with the operations computed for it.
 pub(super) const MOST_STEPS: u64 = 2_000_000_000;
-/// Valid configurations before it is given up: 1 GiB of keys.
+/// Most valid configurations: 1 GiB of keys.
 const MOST_VALID: usize = 1 << 27;
 
-/// Decides on one value of each parameter that it named, in its order.
+/// Condition on one value of each of its parameters, in their order.
 pub(super) type Predicate = Arc<dyn Fn(&[&Value]) -> bool + Send + Sync>;
 
-/// Decides whether a combination is valid.
+/// Condition of a valid combination.
 pub(super) enum Rule {
     Expression(Expr),
-    /// A closure over these parameters, by their places.
+    /// Closure, and the places of its parameters.
     Closure(Vec<usize>, Predicate),
 }
 
-/// Constraints over parameters, ready to be enumerated. Slots of expressions are the parameters, then the derived values.
+/// Constraints over parameters, ready to be enumerated. Slots of expressions are the parameters, then the derived
+/// values.
 pub(super) struct Problem<'a> {
     pub parameters: &'a [Parameter],
     pub derived: &'a [Expr],
@@ -33,36 +34,37 @@ pub(super) struct Problem<'a> {
     pub constraints: &'a [(String, Rule)],
 }
 
-/// The keys of the valid combinations, in the order in which they were found, with the strides, and the report.
+/// Keys of the valid combinations in the order of the enumeration, with the strides and the report.
 pub(super) struct Enumerated {
     pub keys: Vec<u64>,
     pub strides: Vec<u64>,
     pub report: SpaceReport,
 }
 
-/// Step that follows once a level's value is set.
+/// Computation that follows the binding of a level's parameter.
 enum Step<'a> {
+    /// Slot and expression of a derived value.
     Derive(usize, &'a Expr),
-    /// A constraint, by its number.
+    /// Number and rule of a constraint.
     Check(usize, &'a Rule),
 }
 
-/// One parameter in the order in which they are bound; the first level, without one, holds what is constant.
+/// Parameter in the order of binding. The first level has none, and computes the constants.
 struct Level<'a> {
     parameter: usize,
     stride: u64,
     steps: Vec<Step<'a>>,
-    /// The work of a value.
+    /// Steps counted for a value.
     cost: u64,
-    /// Combinations of the parameters of the deeper levels.
+    /// Number of combinations of the deeper levels.
     below: u64,
 }
 
 struct Walk<'a> {
     parameters: &'a [Parameter],
-    /// The values of parameters and derived values, as far as they are known.
+    /// Values of parameters and derived values, as far as they are known.
     slots: Vec<Computed<'a>>,
-    /// The value index of each parameter.
+    /// Value index of each parameter.
     codes: Vec<usize>,
     keys: Vec<u64>,
     rejected: Vec<u64>,
@@ -75,7 +77,7 @@ impl<'a> Problem<'a> {
     /// Lists the valid combinations.
     ///
     /// # Errors
-    /// More combinations than 2^64, or more than `steps_most` steps.
+    /// If there are more than 2^64 combinations, or more than `steps_most` steps are needed.
     pub(super) fn enumerate(&self, steps_most: u64) -> Result<Enumerated, SpaceError> {
         let (strides, combinations) = strides(self.parameters.iter().map(|parameter| parameter.values().len()))?;
         let count = self.constraints.len();
@@ -105,8 +107,8 @@ impl<'a> Problem<'a> {
         Ok(Enumerated { keys: walk.keys, strides, report })
     }
 
-    /// The order in which the parameters are bound: always next those of the constraint that is decided after the
-    /// fewest combinations, a parameter with fewer values first; last those that no constraint asks for.
+    /// Returns the order of binding: next come always the parameters of the constraint that needs the fewest
+    /// combinations, those with fewer values first; last the parameters that no constraint needs.
     fn order(&self, uses: &[Vec<bool>]) -> Vec<usize> {
         let size = |place: usize| self.parameters[place].values().len();
         let mut order: Vec<usize> = Vec::new();
@@ -127,7 +129,7 @@ impl<'a> Problem<'a> {
 
     fn levels(&self, strides: &[u64]) -> Vec<Level<'a>> {
         let parameters = self.parameters.len();
-        // Which parameters each derived value needs, directly or by an earlier one; then the same of the constraints.
+        // Parameters that each derived value needs, directly or through an earlier one; then those of each constraint.
         let mut of_derived: Vec<Vec<bool>> = Vec::new();
         for expr in self.derived {
             let used = used_by(expr, parameters, &of_derived);
@@ -165,7 +167,7 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Tells for each parameter whether `expr` needs it.
+/// Returns, for each parameter, true if `expr` needs it.
 fn used_by(expr: &Expr, parameters: usize, derived: &[Vec<bool>]) -> Vec<bool> {
     let mut used = vec![false; parameters];
     expr.visit(&mut |part| {
@@ -186,7 +188,7 @@ fn size_of(expr: &Expr) -> u64 {
 }
 
 impl<'a> Walk<'a> {
-    /// Takes the steps of a level; returns true if no constraint rejects.
+    /// Computes the steps of a level; returns true if no constraint rejects.
     fn pass(&mut self, level: &Level<'a>) -> bool {
         for step in &level.steps {
             let (number, holds) = match step {
@@ -210,7 +212,7 @@ impl<'a> Walk<'a> {
         true
     }
 
-    /// Binds the parameter of the first level to each of its values; `key` is that of the levels above.
+    /// Binds the parameter of the first of `levels` to each of its values; `key` is the sum of the levels above.
     fn descend(&mut self, levels: &[Level<'a>], key: u64) -> Result<(), SpaceError> {
         let Some((level, deeper)) = levels.split_first() else {
             if self.keys.len() == MOST_VALID {

@@ -1,4 +1,4 @@
-//! Reading a search space from a TOML file: `docs/tuning-programs.md` shows one.
+//! Reads a search space from a TOML file; `docs/tuning-programs.md` shows one.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -8,7 +8,7 @@ use crate::space::builder::SpaceBuilder;
 use crate::space::{Space, SpaceError};
 use crate::{Config, Value};
 
-/// Larger files are refused: a space is declared in some KB.
+/// Largest file: a declaration has some KB.
 const LARGEST: u64 = 1 << 24;
 
 #[derive(serde::Deserialize)]
@@ -57,11 +57,10 @@ struct ConstraintEntry {
     when: String,
 }
 
-/// Reads the space of a TOML file, and its default configuration if it has a `[default]`.
+/// Reads the space of a TOML file, and the default configuration if it has a `[default]`.
 ///
 /// # Errors
-/// The file, with what is wrong in it; a default that leaves out a parameter, names another, or does not make a valid
-/// configuration.
+/// If the file is wrong, or the default leaves out a parameter, names an unknown one, or is not valid.
 pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), SpaceError> {
     let wrong = |what: String| SpaceError::Wrong(format!("{}: {what}", path.display()));
     let (builder, default) = read_limited(path).and_then(|text| parse(&text)).map_err(wrong)?;
@@ -76,7 +75,7 @@ pub fn read_space(path: &Path) -> Result<(Space, Option<Config>), SpaceError> {
 /// Reads a space from the text of a TOML file.
 ///
 /// # Errors
-/// What is wrong, in words.
+/// If the text is no such file.
 pub fn parse_toml(text: &str) -> Result<SpaceBuilder, String> {
     Ok(parse(text)?.0)
 }
@@ -106,7 +105,7 @@ fn parse(text: &str) -> Result<(SpaceBuilder, BTreeMap<String, Value>), String> 
     Ok((builder, document.default))
 }
 
-/// The text of a file that declares a space.
+/// Reads a file of at most [`LARGEST`] bytes.
 pub(crate) fn read_limited(path: &Path) -> Result<String, String> {
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let mut text = String::new();

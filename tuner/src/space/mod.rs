@@ -1,8 +1,8 @@
-//! The space that a search walks: parameters, their values, and the list of the configurations that are valid.
+//! Search space: parameters, their values, and the sorted list of valid configurations.
 //!
-//! A configuration is one number: the value indices of its parameters as the digits of a mixed-radix *key*. The valid
-//! keys are kept sorted, so that a configuration's *index* (its place in the list, what strategies speak of) and its
-//! values translate into each other by one binary search, at 8 bytes a configuration.
+//! A configuration is one number, its *key*: the value indices of the parameters as the digits of a mixed radix. The
+//! valid keys are sorted, so that a binary search translates between a configuration's values and its *index* in the
+//! list, which strategies use. A configuration takes 8 bytes.
 
 pub(crate) mod builder;
 mod enumerate;
@@ -10,28 +10,28 @@ pub(crate) mod file;
 
 use crate::{Config, Value};
 
-/// The place of a configuration in the list of the valid ones of its space: `0..space.len()`.
+/// Place of a configuration in the list of valid ones: `0..space.len()`.
 pub type ConfigIndex = usize;
 
-/// Errors of a space.
+/// Error of a space.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum SpaceError {
-    /// A declaration or a file that is wrong, in words.
+    /// A declaration or a file is wrong.
     #[error("{0}")]
     Wrong(String),
-    /// More combinations than a 64-bit key can number.
+    /// The combinations exceed a 64-bit key.
     #[error("the parameters have {0:e} combinations; at most 2^64 can be numbered")]
     TooManyCombinations(f64),
-    /// The enumeration was given up after so many steps.
+    /// The enumeration takes too many steps.
     #[error("the enumeration was given up after {0} steps; constrain the space further")]
     TooLong(u64),
-    /// The same configuration recorded twice.
+    /// A configuration is recorded twice.
     #[error("rows {first} and {second} hold the same configuration")]
     DuplicateRow { first: usize, second: usize },
 }
 
-/// One parameter and the values that it takes, in the order of the declaration.
+/// Parameter with its values, in the order of the declaration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     name: String,
@@ -39,10 +39,10 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// A parameter that takes `values`.
+    /// Makes a parameter that takes `values`. Without a value, the space is empty.
     ///
     /// # Errors
-    /// A value that is there twice, or is not finite. No value at all is allowed: the space is then empty.
+    /// If a value occurs twice, or is not finite.
     pub fn new(name: impl Into<String>, values: Vec<Value>) -> Result<Self, SpaceError> {
         let name = name.into();
         let mut order: Vec<usize> = (0..values.len()).collect();
@@ -54,7 +54,7 @@ impl Parameter {
                 return Err(SpaceError::Wrong(what));
             }
         }
-        // All finite, so the order is total within a kind, and the derived order ranks the kinds.
+        // All values are finite, so the order is total within a kind, and the derived order ranks the kinds.
         order.sort_by(|&a, &b| values[a].partial_cmp(&values[b]).unwrap_or(std::cmp::Ordering::Equal));
         if let Some(pair) = order.windows(2).find(|pair| values[pair[0]] == values[pair[1]]) {
             let what = format!("parameter {name:?} has the value {} twice", values[pair[0]]);
@@ -74,43 +74,43 @@ impl Parameter {
     }
 }
 
-/// A list of valid configurations. See the module's text.
+/// List of valid configurations; see the module's text.
 #[derive(Clone, Debug, Default)]
 pub struct Space {
     parameters: Vec<Parameter>,
-    /// Amount that one step of a parameter's value index adds to the key; the last parameter's is 1.
+    /// Difference of the key for one step of a parameter's value index; 1 for the last parameter.
     strides: Vec<u64>,
-    /// Sorted, without duplicates.
+    /// Valid keys, sorted, without duplicates.
     keys: Vec<u64>,
     report: SpaceReport,
 }
 
-/// Size of a space, and what makes it smaller.
+/// Size of a space, and the effects of its constraints.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct SpaceReport {
-    /// Combinations of all values.
+    /// Number of combinations of all values.
     pub combinations: u64,
-    /// Configurations that no constraint rejects.
+    /// Number of combinations that no constraint rejects.
     pub valid: u64,
-    /// Effect of each constraint, in the order of the declaration.
+    /// Effects of the constraints, in the order of the declaration.
     pub constraints: Vec<ConstraintReport>,
 }
 
 /// Effect of one constraint on a space.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct ConstraintReport {
-    /// The constraint's name; for an expression without one, its text.
+    /// Name of the constraint; by default the text of its expression.
     pub name: String,
-    /// Combinations that this constraint was the first to reject. Over all constraints they add up to the combinations
-    /// that are not valid.
+    /// Number of combinations that this constraint was the first to reject. All constraints together reject all that
+    /// are not valid.
     pub first: u64,
-    /// The first reason, if any, why it could not be evaluated for a combination (a division by zero, an overflow). Such
-    /// combinations count as rejected.
+    /// First reason why the constraint could not be evaluated (division by zero, overflow), which rejects a
+    /// combination.
     pub not_evaluated: Option<String>,
 }
 
 impl SpaceReport {
-    /// A line for each constraint that cannot be evaluated for some combinations, which are left out for that reason alone.
+    /// Writes a warning for each constraint that cannot be evaluated for some combinations.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         self.constraints.iter().filter_map(|constraint| {
             let (name, reason) = (constraint.short_name(), constraint.not_evaluated.as_ref()?);
@@ -119,7 +119,7 @@ impl SpaceReport {
     }
 }
 
-/// Characters of a constraint's name that are shown: it may be any expression.
+/// Characters of a constraint's name that are shown: it may be a long expression.
 const SHOWN: usize = 200;
 
 impl ConstraintReport {
@@ -143,7 +143,7 @@ impl std::fmt::Display for SpaceReport {
     }
 }
 
-/// The strides of the keys, and the number of combinations.
+/// Returns the strides of the keys, and the number of combinations.
 pub(crate) fn strides(sizes: impl DoubleEndedIterator<Item = usize> + Clone) -> Result<(Vec<u64>, u64), SpaceError> {
     if sizes.clone().any(|size| size == 0) {
         return Ok((sizes.map(|_| 0).collect(), 0));
@@ -161,7 +161,7 @@ pub(crate) fn strides(sizes: impl DoubleEndedIterator<Item = usize> + Clone) -> 
 }
 
 impl Space {
-    /// A space whose valid keys are known.
+    /// Makes a space of valid keys.
     pub(crate) fn from_keys(
         parameters: Vec<Parameter>,
         strides: Vec<u64>,
@@ -172,11 +172,11 @@ impl Space {
         Self { parameters, strides, keys, report }
     }
 
-    /// The space of recorded `rows`: the values of each parameter are those that occur (numbers sorted, names in the
-    /// order of their first occurrence), and exactly the rows are valid. Also gives each row's index.
+    /// Makes the space of recorded `rows`, and returns each row's index. Exactly the rows are valid; the values of a
+    /// parameter are those that occur, numbers sorted, names in the order of their first occurrence.
     ///
     /// # Errors
-    /// Rows of another length, rows that occur twice, values that are not finite, too many combinations.
+    /// If a row has another length or occurs twice, a value is not finite, or there are too many combinations.
     pub fn recorded(names: &[String], rows: &[Vec<Value>]) -> Result<(Self, Vec<ConfigIndex>), SpaceError> {
         if let Some(row) = rows.iter().position(|row| row.len() != names.len()) {
             let (found, expected) = (rows[row].len(), names.len());
@@ -228,10 +228,10 @@ impl Space {
         Ok((Self::from_keys(parameters, strides, keys, report), indices))
     }
 
-    /// The configuration with these values by name.
+    /// Returns the configuration with these values by name.
     ///
     /// # Errors
-    /// A parameter without a value, a name that is not a parameter, values that do not make a valid configuration; in words.
+    /// If a parameter has no value, a name is no parameter, or the configuration is not valid.
     pub fn config_of(&self, values: &std::collections::BTreeMap<String, Value>) -> Result<Config, String> {
         let names = self.names();
         if let Some(name) = values.keys().find(|name| !names.contains(name)) {
@@ -245,22 +245,22 @@ impl Space {
         }
     }
 
-    /// A configuration with its values by name.
+    /// Returns a configuration with the names of its parameters.
     pub fn named(&self, config: &Config) -> Named {
         Named(self.names().into_iter().zip(config.0.iter().cloned()).collect())
     }
 
-    /// The parameters, in the order of the declaration.
+    /// Returns the parameters, in the order of the declaration.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
     }
 
-    /// Names of the parameters, in the order of the values of a [`Config`].
+    /// Returns the names of the parameters, in the order of a [`Config`]'s values.
     pub fn names(&self) -> Vec<String> {
         self.parameters.iter().map(|parameter| parameter.name.clone()).collect()
     }
 
-    /// Valid configurations.
+    /// Returns the number of valid configurations.
     pub fn len(&self) -> usize {
         self.keys.len()
     }
@@ -270,22 +270,25 @@ impl Space {
         self.keys.is_empty()
     }
 
-    /// Size, valid configurations, and what each constraint rejects.
+    /// Returns the size of the space, and the effects of its constraints.
     pub fn report(&self) -> &SpaceReport {
         &self.report
     }
 
-    /// The value index of parameter `parameter` in configuration `index`.
+    /// Returns the value index of parameter `parameter` in configuration `index`.
     pub fn code(&self, index: ConfigIndex, parameter: usize) -> usize {
         (self.keys[index] / self.strides[parameter]) as usize % self.parameters[parameter].values.len()
     }
 
-    /// The values of configuration `index`, which is below [`len`](Self::len).
+    /// Returns the values of configuration `index`.
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Self::len).
     pub fn config(&self, index: ConfigIndex) -> Config {
         Config((0..self.parameters.len()).map(|p| self.parameters[p].values[self.code(index, p)].clone()).collect())
     }
 
-    /// Returns the place of `config` in the list; `None` if it is not valid here.
+    /// Returns the index of `config`; `None` if it is not valid here.
     pub fn index_of(&self, config: &Config) -> Option<ConfigIndex> {
         if config.0.len() != self.parameters.len() {
             return None;
@@ -297,7 +300,8 @@ impl Space {
         self.keys.binary_search(&key).ok()
     }
 
-    /// The valid configurations that differ from `index` in one parameter (Hamming distance 1), in ascending order.
+    /// Returns the valid configurations that differ from `index` in one parameter (Hamming distance 1), in ascending
+    /// order.
     pub fn neighbours(&self, index: ConfigIndex) -> Vec<ConfigIndex> {
         let mut found = Vec::new();
         for (parameter, &stride) in self.parameters.iter().zip(&self.strides) {
@@ -312,7 +316,7 @@ impl Space {
     }
 }
 
-/// Checks that no name is there twice.
+/// Checks that no name occurs twice.
 pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), SpaceError> {
     let mut seen = std::collections::HashSet::new();
     for name in names {
@@ -323,20 +327,20 @@ pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), 
     Ok(())
 }
 
-/// A configuration with the names of its parameters.
+/// Configuration with the names of its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Named(Vec<(String, Value)>);
 
 impl Named {
-    /// The value of a parameter; `None` if there is none of this name.
+    /// Returns the value of a parameter; `None` if there is none of this name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// The whole number that a parameter has.
+    /// Returns the whole number that a parameter has.
     ///
     /// # Panics
-    /// When there is no such parameter, or its value is not a whole number.
+    /// If there is no such parameter, or its value is no whole number.
     pub fn int(&self, name: &str) -> i64 {
         match self.get(name) {
             Some(Value::Int(value)) => *value,

@@ -1,4 +1,4 @@
-//! Contents of a store: listed, exported, imported, pruned.
+//! Contents of a store: listing, importing and pruning runs.
 
 use rusqlite::{OptionalExtension, Transaction, params};
 
@@ -9,17 +9,17 @@ use crate::fnv::Fnv;
 use crate::space::Space;
 use crate::{Config, Value};
 
-/// A parameter and its values.
+/// Name and values of a parameter.
 pub type ParameterRow = (String, Vec<Value>);
 
-/// A space as the store keeps it.
+/// Space, as the store keeps it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct SpaceRecord {
-    /// A hash of parameters, values and valid configurations (64-bit FNV-1a, in hexadecimal).
+    /// Hash of parameters, values and valid configurations (64-bit FNV-1a, in hexadecimal).
     pub hash: String,
     /// Parameters with their values, in order.
     pub parameters: Vec<ParameterRow>,
-    /// Valid configurations.
+    /// Number of valid configurations.
     pub valid: u64,
 }
 
@@ -27,7 +27,7 @@ impl SpaceRecord {
     /// Describes `space`.
     ///
     /// # Errors
-    /// Values that no text can be made of.
+    /// If a value cannot be written as JSON.
     pub fn of(space: &Space) -> Result<Self, StoreError> {
         let rows =
             space.parameters().iter().map(|parameter| (parameter.name().to_owned(), parameter.values().to_vec()));
@@ -43,45 +43,40 @@ impl SpaceRecord {
         Ok(Self { hash: hash.to_string(), parameters, valid: space.len() as u64 })
     }
 
-    /// Returns true if the configuration has a value of each parameter.
+    /// Returns true if the configuration has one of the known values for each parameter.
     fn has(&self, config: &Config) -> bool {
         config.0.len() == self.parameters.len()
             && self.parameters.iter().zip(&config.0).all(|((_, values), value)| values.contains(value))
     }
 }
 
-/// A run and all that it belongs to.
+/// Run with its task, plan, measurements and decision.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct RunRecord {
-    /// Number in the store that it comes from.
+    /// Number in its store.
     pub run: i64,
-    /// Identifier that no other run has, in whatever store.
+    /// Identifier that is unique among all stores.
     pub uid: String,
-    /// On which device.
     pub device: DeviceIdentity,
-    /// Tunable that was tuned.
     pub tunable: TunableIdentity,
-    /// For which workload.
     pub workload: Workload,
-    /// Over which space.
     pub space: SpaceRecord,
-    /// Plan of the tuning.
     #[serde(flatten)]
     pub plan: Plan,
-    /// When it began (UTC).
+    /// Time of the beginning (UTC).
     pub started: String,
-    /// When it ended; `None` if it is not over.
+    /// Time of the end (UTC); `None` if the run is unfinished.
     pub finished: Option<String>,
-    /// Conclusion.
     pub decision: Option<Evidence>,
-    /// All that it measured, in order; empty if only the head was requested.
+    /// Measurements in order; empty if only the head was read.
     pub measurements: Vec<Observation>,
 }
 
-/// A run in one line.
+/// Run, with the numbers of its measurements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunSummary {
-    /// The run, without its measurements.
+    /// Run without its measurements.
     pub record: RunRecord,
     /// Number of measurements.
     pub measured: usize,
@@ -89,23 +84,22 @@ pub struct RunSummary {
     pub failed: usize,
 }
 
-/// Runs to remove.
+/// Choice of the runs to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prune {
     /// Runs by number.
     pub runs: Vec<i64>,
-    /// Runs that are not over and that no living process continues.
+    /// Unfinished runs that no living process measures.
     pub unfinished: bool,
-    /// Only runs of this tunable thing.
+    /// Only runs of this tunable.
     pub tunable: Option<String>,
 }
 
-/// Result of an import.
+/// Numbers of new runs and measurements of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Imported {
-    /// Runs that were new.
     pub runs: usize,
-    /// Measurements that were new.
     pub measurements: usize,
 }
 
@@ -113,7 +107,7 @@ const HEADS: &str = "SELECT runs.id, uid, device, tunable, version, kernel_hash,
         strategy, sample, seeds, seed, budget, started, finished, evidence
      FROM runs JOIN spaces ON spaces.id = space_id";
 
-/// Reads a cell that is JSON.
+/// Reads a cell of JSON.
 fn json<T: serde::de::DeserializeOwned>(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<T> {
     let text: String = row.get(at)?;
     serde_json::from_str(&text)
@@ -144,9 +138,9 @@ fn head(row: &rusqlite::Row<'_>) -> rusqlite::Result<RunRecord> {
 }
 
 impl Store {
-    /// Reads runs without their measurements; `rest` is the end of the query.
+    /// Reads runs without their measurements; `rest` ends the query.
     pub(super) fn heads(&self, rest: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<RunRecord>, StoreError> {
-        // The number is what prune needs of one that cannot be understood.
+        // The error of an unreadable run names its number, which prune needs.
         let numbered = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, head(row)));
         let named =
             |(run, head): (i64, rusqlite::Result<_>)| head.map_err(|error| self.bad_row(format!("run {run}"), &error));
@@ -156,7 +150,7 @@ impl Store {
     /// Lists all runs, the oldest first, without their measurements.
     ///
     /// # Errors
-    /// Those of reading; rows that cannot be understood.
+    /// If the store cannot be read, or a row not be understood.
     pub fn runs(&self) -> Result<Vec<RunSummary>, StoreError> {
         let counts = "SELECT count(*), count(failure) FROM measurements WHERE run_id = ?1";
         let summary = |record: RunRecord| {
@@ -172,7 +166,7 @@ impl Store {
     /// Reads one run with its measurements.
     ///
     /// # Errors
-    /// [`StoreError::Missing`]; those of reading; rows that cannot be understood.
+    /// [`StoreError::Missing`]; if the store cannot be read, or a row not be understood.
     pub fn run_record(&self, run: i64) -> Result<RunRecord, StoreError> {
         let missing = || StoreError::Missing { file: self.file.clone(), what: format!("run {run}") };
         let mut record = self.heads("WHERE runs.id = ?1", &[&run])?.pop().ok_or_else(missing)?;
@@ -180,13 +174,14 @@ impl Store {
         Ok(record)
     }
 
-    /// Removes runs with all that belongs only to them, and says which. A run that a living process continues stays.
+    /// Removes runs and the spaces that only they use, and returns the runs' numbers. A run that a living process
+    /// measures stays.
     ///
     /// # Errors
-    /// [`StoreError::Missing`] for a run that is named and not there, [`StoreError::RunTaken`] for one that is named and
-    /// being continued; those of writing. Nothing is removed then.
+    /// [`StoreError::Missing`] for a named run that does not exist, [`StoreError::RunTaken`] for a named one that a
+    /// living process measures; if the store cannot be written. Nothing is removed then.
     pub fn prune(&mut self, prune: &Prune) -> Result<Vec<i64>, StoreError> {
-        // Without what may be unreadable: such a run must be removable too.
+        // Reads no JSON: an unreadable run must be removable too.
         let query = "SELECT id, tunable, finished IS NOT NULL FROM runs ORDER BY id";
         let entry = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
         let entries: Vec<(i64, String, bool)> = self.rows(query, &[], entry)?;
@@ -194,7 +189,7 @@ impl Store {
             return Err(StoreError::Missing { file: self.file.clone(), what: format!("run {missing}") });
         }
         let mut removed = Vec::new();
-        // Held until the rows are gone, so that no process resumes what is being removed.
+        // Held until the rows are gone, so that no process resumes a run that is being removed.
         let mut locks = Vec::new();
         for (run, tunable, finished) in entries {
             let named = prune.runs.contains(&run);
@@ -203,7 +198,7 @@ impl Store {
             if !named && !chosen {
                 continue;
             }
-            // A run that is over is not continued.
+            // No process continues a finished run.
             if !finished {
                 match self.lock_run(run) {
                     Ok(lock) => locks.push(lock),
@@ -222,11 +217,11 @@ impl Store {
         Ok(removed)
     }
 
-    /// Takes in runs of another store, but for those that are here already.
+    /// Imports runs of another store, except those that this store has already.
     ///
     /// # Errors
-    /// [`StoreError::BadKey`] for a run that contradicts itself or a space that is here; those of writing. Nothing is
-    /// imported then.
+    /// [`StoreError::BadKey`] for a run that contradicts itself or a space of this store; if the store cannot be
+    /// written. Nothing is imported then.
     pub fn import(&mut self, runs: &[RunRecord]) -> Result<Imported, StoreError> {
         runs.iter().try_for_each(check_record)?;
         self.write(|transaction| {
@@ -274,7 +269,7 @@ fn check_record(run: &RunRecord) -> Result<(), StoreError> {
     }
 }
 
-/// Keeps a decision, which counts as made when the run was finished; of one moment the later one counts.
+/// Writes a decision. Of decisions with the same time of `finished`, the one with the larger `decided` counts.
 pub(super) fn decide(transaction: &Transaction<'_>, run: i64, evidence: &Evidence) -> rusqlite::Result<usize> {
     transaction.execute(
         "UPDATE runs SET evidence = ?2, decided = (SELECT coalesce(max(decided), 0) + 1 FROM runs)
@@ -283,7 +278,8 @@ pub(super) fn decide(transaction: &Transaction<'_>, run: i64, evidence: &Evidenc
     )
 }
 
-/// Marks a run as over. Not before the others, also where the clock was ahead when those ended: the latest one counts.
+/// Marks a run as finished, never at an earlier time than the others: the clock may have been ahead when those
+/// finished.
 pub(super) fn finish(transaction: &Transaction<'_>, run: i64) -> rusqlite::Result<usize> {
     let latest = "(SELECT coalesce(max(finished), '') FROM runs)";
     transaction.execute(&format!("UPDATE runs SET finished = max({NOW}, {latest}) WHERE id = ?1"), [run])

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// Why a store cannot be opened, read or written. Whatever it is, the file has been left as it was.
+/// Error of opening, reading or writing a store. The file is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum StoreError {
@@ -15,37 +15,37 @@ pub enum StoreError {
     /// Damaged.
     #[error("{}: damaged: {what}; move it away, or mend it with sqlite3's .recover", file.display())]
     Corrupt { file: PathBuf, what: String },
-    /// Another process held it for longer than the time-out.
+    /// Another process held the lock for longer than the time-out.
     #[error("{}: locked by another process for more than {waited_ms} ms", file.display())]
     Locked { file: PathBuf, waited_ms: u128 },
-    /// It cannot be opened or made.
+    /// The file cannot be opened or made.
     #[error("{}: {what}", file.display())]
     CannotOpen { file: PathBuf, what: String },
-    /// A row that is not what the schema promises.
+    /// A row cannot be understood.
     #[error("{}: {row}: {what}", file.display())]
     BadRow { file: PathBuf, row: String, what: String },
-    /// An environment variable for stores has an invalid value.
+    /// An environment variable has an invalid value.
     #[error("{what}: {why}")]
     BadSetting { what: String, why: String },
     /// A number, a name or a key that cannot be stored.
     #[error("{what} cannot be stored: {why}")]
     BadKey { what: String, why: String },
-    /// Nothing of that name or number.
+    /// No store, run or other thing of that name or number exists.
     #[error("{}: there is no {what}", file.display())]
     Missing { file: PathBuf, what: String },
-    /// A run that another living process continues.
+    /// Another living process measures the run.
     #[error("{}: run {run} is being continued by another process", file.display())]
     RunTaken { file: PathBuf, run: i64 },
-    /// Another process measures: neither would measure what it means to.
+    /// Another process measures: each would disturb the other.
     #[error("another tuning is measuring on this machine")]
     Measuring,
-    /// Anything else that SQLite reports.
+    /// Any other error of SQLite.
     #[error("{}: {source}", file.display())]
     Sqlite { file: PathBuf, source: rusqlite::Error },
 }
 
 impl From<rusqlite::Error> for StoreError {
-    /// An error of a file that is filled in later.
+    /// Leaves the file empty; `Store` fills it in.
     fn from(source: rusqlite::Error) -> Self {
         Self::Sqlite { file: PathBuf::new(), source }
     }

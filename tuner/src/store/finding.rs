@@ -1,7 +1,7 @@
-//! Keeping what was found by other ways than a session's: on-line, in groups, over workloads.
+//! Keeps results that were not found by a session: on-line, in groups, over workloads.
 //!
-//! All samples go into a run. A decision, which every later lookup would find, needs evidence: a comparison with the
-//! default. Without one that can tell, the run keeps its samples and decides nothing.
+//! All samples go into a run. A decision, which later lookups find, needs a comparison with the default as evidence.
+//! Without one that can tell, the run keeps its samples and decides nothing.
 
 use super::{Contender, Evidence, Observation, Plan, Store, StoreError, Task};
 use crate::compare::Comparison;
@@ -11,41 +11,36 @@ use crate::report::words::gain;
 use crate::verdict::{Side, Verdict};
 use crate::{Config, Failure, Outcome};
 
-/// Finding of a tuner.
+/// Result of a tuning outside a session.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Finding {
-    /// Plan of the tuning.
     pub plan: Plan,
-    /// Configuration used where nothing is tuned.
     pub default: Config,
-    /// Configuration that shall be used.
     pub proposed: Config,
-    /// All samples by configuration, ms.
+    /// Samples in ms, by configuration.
     pub samples: Vec<(Config, Vec<f64>)>,
-    /// Configurations that failed.
     pub failed: Vec<(Config, Failure)>,
-    /// The default (A) against what is proposed (B).
+    /// Comparison of the default (A) with the proposed configuration (B).
     pub comparison: Option<Comparison>,
-    /// Launches altogether.
     pub launches: usize,
-    /// Why it ended.
+    /// Reason why the tuning ended.
     pub stopped: String,
 }
 
-/// Record of what was kept.
+/// Run that keeps a finding.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    /// The run in the store.
+    /// Number of the run.
     pub run: i64,
-    /// Configuration it decided for, if any.
+    /// Configuration that the run decided for, if any.
     pub decided: Option<Config>,
-    /// Why, in words.
+    /// Reason, in words.
     pub verdict: String,
 }
 
 impl Finding {
-    /// Describes what an on-line tuner found. One that only used what it was given has no samples; it is kept only if there
-    /// is a `comparison`.
+    /// Makes a finding of an on-line tuner's report. A report without samples is kept only with a `comparison`.
     pub fn of_online(report: &Report, default: &Config, comparison: Option<Comparison>) -> Self {
         let chosen = [(report.config.clone(), report.samples.clone())];
         Self {
@@ -64,7 +59,7 @@ impl Finding {
         }
     }
 
-    /// Returns the configuration to decide for, if any, and why.
+    /// Returns the configuration to decide for, if any, and the reason.
     fn conclude(&self) -> (Option<Config>, String) {
         let default = |why: &str| (Some(self.default.clone()), format!("the default stays: {why}"));
         if self.proposed == self.default {
@@ -106,7 +101,7 @@ impl Finding {
         all.filter(|observation| observation.launches > 0).collect()
     }
 
-    /// A configuration with its samples in the comparison, else with the others.
+    /// Estimates a configuration's time from the comparison's samples, else from the other samples.
     fn contender(&self, config: &Config) -> Option<Contender> {
         let of = |all: Vec<(&Config, &Vec<f64>)>| -> Vec<f64> {
             all.into_iter().filter(|(other, _)| *other == config).flat_map(|(_, samples)| samples.clone()).collect()
@@ -138,10 +133,10 @@ impl Finding {
 }
 
 impl Store {
-    /// Keeps what was found as a run of `task`; `None` if there is no sample in it.
+    /// Keeps a finding as a run of `task`; `None` if it has no sample.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If the store cannot be written.
     pub fn keep(&mut self, task: &Task<'_>, finding: &Finding) -> Result<Option<Kept>, StoreError> {
         let observations = finding.observations();
         if observations.is_empty() {

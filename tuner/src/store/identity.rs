@@ -1,4 +1,4 @@
-//! Identity of a stored result: the device, the tunable thing, and the workload.
+//! Identity of a stored result: device, tunable and workload.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,31 +9,31 @@ use serde::Deserialize as _;
 use super::StoreError;
 use crate::Value;
 
-/// A device, and the software that drives it.
+/// Device, and the software that drives it.
 ///
-/// What is unknown or has no meaning (the compute capability of a CPU) is empty or 0; empty equals only empty. The UUID
-/// is kept for the record and never compared: two cards of one model share their results.
+/// Fields that are unknown or have no meaning are empty or 0; empty equals only empty. The UUID is never compared: two
+/// cards of one model share their results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct DeviceIdentity {
-    /// Name, as the device gives it: "NVIDIA H200".
+    /// Name that the device reports: "NVIDIA H200".
     pub name: String,
-    /// The UUID of this very device.
+    /// UUID of the card.
     pub uuid: String,
     /// CUDA compute capability: "9.0". For a CPU, its architecture.
     pub compute_capability: String,
-    /// Streaming multiprocessors; for a CPU, hardware threads. Part of the device: a slice of a GPU has fewer.
+    /// Streaming multiprocessors, of which a slice of a GPU has fewer; for a CPU, hardware threads.
     pub sm_count: u32,
     /// Version of the driver.
     pub driver: String,
     /// Version of the runtime or compiler that made the code.
     pub runtime: String,
-    /// The programming interface: "CUDA", "cpu", "replay".
+    /// Programming interface: "CUDA", "cpu", "replay".
     pub platform: String,
 }
 
 impl DeviceIdentity {
-    /// A device of which no more than the name and the platform are known.
+    /// Makes a device with only name and platform known.
     pub fn named(name: impl Into<String>, platform: impl Into<String>) -> Self {
         Self { name: name.into(), platform: platform.into(), ..Self::default() }
     }
@@ -50,20 +50,19 @@ impl fmt::Display for DeviceIdentity {
     }
 }
 
-/// A thing that can be tuned.
+/// Program, decoder or kernel that can be tuned.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct TunableIdentity {
     /// Name of the tunable.
     pub name: String,
-    /// Raised by its author when what was measured before no longer says anything: results of other versions stay in
-    /// the store and are never found.
+    /// Version, which the author raises when earlier measurements become meaningless. Other versions are never found.
     pub version: u32,
-    /// A hash of the code; empty where there is none. Another hash never matches either: other code, other times.
+    /// Hash of the code, or empty. Other hashes are never found.
     pub kernel_hash: String,
 }
 
 impl TunableIdentity {
-    /// A tunable thing without a hash of its code.
+    /// Makes a tunable without a code hash.
     pub fn new(name: impl Into<String>, version: u32) -> Self {
         Self { name: name.into(), version, kernel_hash: String::new() }
     }
@@ -76,8 +75,8 @@ impl fmt::Display for TunableIdentity {
     }
 }
 
-/// Workload of the tunable thing, as far as it matters for its speed: named numbers, strings and enums, and where it
-/// is called from. A lookup compares all of it and never relaxes any.
+/// Workload, as far as it matters for the speed: named values, and the place of the call. A lookup finds only equal
+/// workloads.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Workload {
@@ -86,7 +85,7 @@ pub struct Workload {
     place: String,
 }
 
-/// The value with 0.0 for -0.0: they are equal, but a store compares their texts.
+/// Replaces -0.0 by 0.0: they are equal, but a store compares their texts.
 fn one_zero(value: Value) -> Value {
     if let Value::Float(number) = value { Value::Float(number + 0.0) } else { value }
 }
@@ -97,15 +96,15 @@ fn with_one_zero<'d, D: serde::Deserializer<'d>>(from: D) -> Result<BTreeMap<Str
 }
 
 impl Workload {
-    /// A workload without keys.
+    /// Makes a workload without keys.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a key. The same name again replaces the value.
+    /// Adds a key, or replaces its value.
     ///
     /// # Errors
-    /// A value that is not finite: it would not even equal itself.
+    /// If the value is not finite.
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Result<Self, StoreError> {
         let (name, value) = (name.into(), value.into());
         match value {
@@ -120,29 +119,29 @@ impl Workload {
         }
     }
 
-    /// Names the place that the tunable thing is called from.
+    /// Names the place of the call.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
         self.place = place.into();
         self
     }
 
-    /// Takes the caller's file, line and column as the place, so that the same kernel called from two places is tuned
-    /// twice. An edit that moves the call makes it a new place; [`at`](Self::at) gives it a name that stays.
+    /// Takes the caller's file, line and column as the place, so that a kernel called from two places is tuned twice.
+    /// An edit that moves the call makes a new place; [`at`](Self::at) gives it a name that stays.
     #[must_use]
     #[track_caller]
     pub fn at_caller(self) -> Self {
         let place = Location::caller();
-        // The compiler's path separator is the build machine's.
+        // The compiler writes the path separator of the build machine.
         self.at(format!("{}:{}:{}", place.file().replace('\\', "/"), place.line(), place.column()))
     }
 
-    /// The keys, by name.
+    /// Returns the keys, by name.
     pub fn keys(&self) -> &BTreeMap<String, Value> {
         &self.keys
     }
 
-    /// Returns the place from which the tunable thing is called; empty if that does not matter.
+    /// Returns the place of the call; empty if it does not matter.
     pub fn place(&self) -> &str {
         &self.place
     }

@@ -6,18 +6,18 @@ use etcetera::BaseStrategy;
 
 use super::{Found, Matching, Store, StoreError, Task};
 
-/// The program that a store belongs to. Its name is that of the folders, and of the environment variables that say where
-/// the store is: for `my-tool` they are `MY_TOOL_TUNE_DB` (a file) and `MY_TOOL_TUNE_MATCH` (`exact` or `nearest`).
+/// Name of the program that a store belongs to. It names the folder and the environment variables: for `my-tool`
+/// `MY_TOOL_TUNE_DB` (a file) and `MY_TOOL_TUNE_MATCH` (`exact` or `nearest`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Application<'a>(pub &'a str);
 
 impl Application<'_> {
-    /// Environment variable: the user's store.
+    /// Returns the name of the environment variable for the user's store.
     pub fn db_variable(self) -> String {
         self.variable("TUNE_DB")
     }
 
-    /// Environment variable: `exact` or `nearest`.
+    /// Returns the name of the environment variable for the matching.
     pub fn match_variable(self) -> String {
         self.variable("TUNE_MATCH")
     }
@@ -28,21 +28,21 @@ impl Application<'_> {
     }
 }
 
-/// Location of the store, and matching of its results.
+/// Location of the store, and matching of its decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locations {
-    /// The user's store. It need not be there yet.
+    /// The user's store, which need not exist.
     pub user: PathBuf,
-    /// Matching of results.
+    /// Matching of decisions.
     pub matching: Matching,
 }
 
 impl Locations {
-    /// Takes what the options on the command line say, else the environment, else the default: `NAME/tune.sqlite` in the
+    /// Takes the values of the command line, else of the environment, else the defaults: `NAME/tune.sqlite` in the
     /// user's cache folder, matching `nearest`.
     ///
     /// # Errors
-    /// An unknown word in the variable for matching; a user without a home folder and no other file named.
+    /// If the variable for the matching has an unknown value, or the user has no home folder and no file is named.
     pub fn choose(
         application: Application<'_>,
         user: Option<PathBuf>,
@@ -66,10 +66,10 @@ impl Locations {
         Ok(Self { user, matching })
     }
 
-    /// Finds all that answers, best first; nothing where there is no store yet.
+    /// Finds the decisions that match `task`, the best match first; none if there is no store yet.
     ///
     /// # Errors
-    /// Those of [`Store::open_existing`] and [`Store::find`].
+    /// Same errors as [`Store::open_existing`] and [`Store::find`].
     pub fn find(&self, task: &Task<'_>) -> Result<Vec<Found>, StoreError> {
         match Store::open_existing(&self.user) {
             Ok(store) => store.find(task, self.matching),

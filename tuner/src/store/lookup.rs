@@ -1,9 +1,10 @@
-//! Finding what was tuned.
+//! Lookup of decisions.
 //!
-//! A lookup asks for a tunable thing (name, version and code hash), a workload (all keys and the place), all of which must
-//! be the same, and a device. [`Matching::Exact`] wants the same device name, compute capability, SM count, driver, runtime
-//! and platform. [`Matching::Nearest`] takes whatever differs least: the driver, then the runtime or the platform, then the
-//! device, then its compute capability; of equals the newest. What differs is said ([`Relaxed`]).
+//! A decision must have the same tunable (name, version and code hash) and workload (all keys and the place) as the
+//! request. [`Matching::Exact`] also wants the same device name, compute capability, SM count, driver, runtime and
+//! platform. [`Matching::Nearest`] takes the decision that differs least: in the driver, then in the runtime or
+//! platform, then in the device, then in its compute capability; of equals the newest. [`Relaxed`] names the
+//! differences.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,13 +17,12 @@ use super::{DeviceIdentity, Evidence, Store, StoreError, Task, json_of};
 use crate::space::Space;
 use crate::{Config, Value};
 
-/// Degree of likeness that a stored result must have.
+/// How much a stored decision may differ from the request; see the module's text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the names say it")]
 pub enum Matching {
-    /// In everything.
     Exact,
-    /// The most alike.
     #[default]
     Nearest,
 }
@@ -39,16 +39,16 @@ impl FromStr for Matching {
     }
 }
 
-/// One thing in which a found result differs from the request.
+/// Difference between a found decision and the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Relaxed {
-    /// Weight of the difference, from 1 (the driver) to 4 (the compute capability).
+    /// Weight of the difference, from 1 (driver) to 4 (compute capability).
     pub step: u8,
-    /// The name of what differs.
+    /// Name of the property that differs.
     pub what: &'static str,
-    /// Value of the result.
+    /// Value in the store.
     pub stored: String,
-    /// Value here.
+    /// Value in the request.
     pub here: String,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for Relaxed {
     }
 }
 
-/// Lists what differs between two devices, what matters least first.
+/// Lists the differences between two devices, the least important first.
 pub fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<Relaxed> {
     let card = |device: &DeviceIdentity, other: &DeviceIdentity| {
         let same_name = device.name == other.name;
@@ -77,50 +77,46 @@ pub fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<Relaxe
     differ.map(|(step, what, [stored, here])| Relaxed { step, what, stored, here }).collect()
 }
 
-/// A stored configuration that answers a lookup.
+/// Stored configuration that answers a lookup.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Found {
-    /// The configuration, in the order of the asked space.
+    /// Configuration, in the order of the requested space.
     pub config: Config,
-    /// Differences from the request; empty if there is none.
+    /// Differences from the request.
     pub relaxed: Vec<Relaxed>,
-    /// The number of the run that decided for it.
+    /// Number of the run that decided.
     pub run: i64,
-    /// Why.
     pub evidence: Box<Evidence>,
-    /// The device that it was measured on.
+    /// Device that the configuration was measured on.
     pub device: DeviceIdentity,
-    /// When.
+    /// Time of the decision (UTC).
     pub at: String,
-    /// The store that it is in.
+    /// Store that has the run.
     pub file: PathBuf,
 }
 
 impl Found {
-    /// The step of what differs most; 0 for an exact match.
+    /// Returns the weight of the largest difference; 0 for an exact match.
     pub fn step(&self) -> u8 {
         self.relaxed.iter().map(|relaxed| relaxed.step).max().unwrap_or(0)
     }
 
-    /// Describes the differences.
-    pub fn relaxed_in_words(&self) -> String {
-        self.relaxed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    }
-
-    /// Describes the origin.
+    /// Describes the origin and the differences.
     pub fn in_words(&self) -> String {
-        let of = if self.relaxed.is_empty() { String::new() } else { format!(", for {}", self.relaxed_in_words()) };
+        let relaxed = self.relaxed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let of = if relaxed.is_empty() { String::new() } else { format!(", for {relaxed}") };
         let day = self.at.get(..10).unwrap_or(&self.at);
         format!("tuned {day} (run {} of {}){of}", self.run, self.file.display())
     }
 }
 
 impl Store {
-    /// Finds all that answers, best first; see the module's text. Configurations that the task's space does not have (any
-    /// more) are left out.
+    /// Finds the decisions that match `task`, the best match first; see the module's text. Leaves out configurations
+    /// that the task's space does not have.
     ///
     /// # Errors
-    /// Those of reading; rows that cannot be understood.
+    /// If the store cannot be read, or a row not be understood.
     pub fn find(&self, task: &Task<'_>, matching: Matching) -> Result<Vec<Found>, StoreError> {
         let workload = json_of(task.workload)?;
         let tunable = task.tunable;
@@ -148,13 +144,13 @@ impl Store {
                 });
             }
         }
-        // The rows come newest first, and the sort keeps that among equals.
+        // The rows come newest first; the stable sort keeps that order among equals.
         found.sort_by_key(|found| (found.step(), found.relaxed.len()));
         Ok(found)
     }
 }
 
-/// Puts the values of a stored configuration into the order of `space`; `None` if it is none of `space`.
+/// Puts the values of a stored configuration into the order of `space`; `None` if `space` does not have it.
 fn in_space(parameters: &[ParameterRow], config: &Config, space: &Space) -> Option<Config> {
     let mut named: Vec<(&String, &Value)> = parameters.iter().map(|(name, _)| name).zip(&config.0).collect();
     let mut config = Vec::with_capacity(named.len());

@@ -1,8 +1,8 @@
-//! The store: everything that was measured, and what was concluded from it, in one SQLite file.
+//! The store: measurements, and the decisions that rest on them, in one SQLite file.
 //!
-//! Several processes may use one file at once (write-ahead log; a writer waits for the other's lock). A measurement is
-//! committed when it is complete, so a killed program loses at most the one in progress. On file systems without
-//! shared memory between machines (NFS, AFS) SQLite falls back to its rollback journal; a local disk is better.
+//! Several processes may use one file at once (write-ahead log; writers wait for each other's lock). Each measurement
+//! is committed when it is complete, so a killed program loses at most the one in progress. On network file systems
+//! (NFS, AFS), which have no shared memory, SQLite falls back to its rollback journal. [`run`] is the place to read on.
 
 pub mod contents;
 mod error;
@@ -31,13 +31,13 @@ pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run,
 /// Time that a process waits for another's lock before it gives up.
 pub const WAIT: Duration = Duration::from_secs(20);
 
-/// The time that goes into rows: UTC with milliseconds.
+/// SQL expression for the present time: UTC with milliseconds.
 const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
 
-/// The time of what does not say when it was.
+/// Time of a run that does not say when it was measured.
 pub(crate) const UNKNOWN: &str = "1970-01-01T00:00:00.000Z";
 
-/// One store file.
+/// Open store file.
 #[derive(Debug)]
 pub struct Store {
     connection: Connection,
@@ -46,35 +46,34 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store, making file and folder if they are not there.
+    /// Opens the store, and makes file and folder if they are missing.
     ///
     /// # Errors
-    /// [`StoreError::Foreign`], [`Newer`](StoreError::Newer), [`Corrupt`](StoreError::Corrupt),
-    /// [`Locked`](StoreError::Locked), [`CannotOpen`](StoreError::CannotOpen); the file is then as it was.
+    /// If the file is no store of this version, damaged, locked, or cannot be opened. It stays unchanged.
     pub fn open(file: &Path) -> Result<Self, StoreError> {
         Self::open_waiting(file, WAIT)
     }
 
-    /// Opens the store like [`open`](Self::open), with another patience for locks.
+    /// Opens the store like [`open`](Self::open); its operations wait for locks up to `wait`.
     ///
     /// # Errors
-    /// As [`open`](Self::open).
+    /// Same errors as [`open`](Self::open).
     pub fn open_waiting(file: &Path, wait: Duration) -> Result<Self, StoreError> {
         Ok(Self { connection: open::read_write(file, wait)?, file: file.to_owned(), wait })
     }
 
-    /// Opens a store that is there, and never writes it.
+    /// Opens an existing store for reading only.
     ///
     /// # Errors
-    /// As [`open`](Self::open), and [`StoreError::Missing`].
+    /// Same errors as [`open`](Self::open), and [`StoreError::Missing`].
     pub fn open_read_only(file: &Path) -> Result<Self, StoreError> {
         Ok(Self { connection: open::read_only(file, WAIT)?, file: file.to_owned(), wait: WAIT })
     }
 
-    /// Opens a store that is there, for reading; what a killed program left unfinished is rolled back first.
+    /// Opens an existing store for reading, after rolling back what a killed program left unfinished.
     ///
     /// # Errors
-    /// As [`open_read_only`](Self::open_read_only).
+    /// Same errors as [`open_read_only`](Self::open_read_only).
     pub fn open_existing(file: &Path) -> Result<Self, StoreError> {
         match Self::open_read_only(file) {
             Err(StoreError::CannotOpen { .. }) => Self::open(file),
@@ -82,12 +81,12 @@ impl Store {
         }
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// Says of which file an error of SQLite is, and what it means.
+    /// Adds the file, and the meaning, to an error of SQLite.
     fn located<T>(&self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         result.map_err(|error| match error {
             StoreError::Sqlite { source, .. } => open::failure(&self.file, self.wait, source),
@@ -95,12 +94,12 @@ impl Store {
         })
     }
 
-    /// A row that cannot be understood.
+    /// Returns the error of a row that cannot be understood.
     fn bad_row(&self, row: impl Into<String>, what: &dyn std::fmt::Display) -> StoreError {
         StoreError::BadRow { file: self.file.clone(), row: row.into(), what: what.to_string() }
     }
 
-    /// Does `work` in one transaction that holds the write lock from its beginning.
+    /// Runs `work` in one transaction that holds the write lock from its beginning.
     fn write<T>(
         &mut self,
         work: impl FnOnce(&rusqlite::Transaction<'_>) -> Result<T, StoreError>,
@@ -130,7 +129,7 @@ impl Store {
     }
 }
 
-/// Writes JSON of what always serialises: values that are finite, names.
+/// Writes a value as JSON, for columns of the store.
 fn json_of(value: &impl serde::Serialize) -> rusqlite::Result<String> {
     serde_json::to_string(value).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }

@@ -1,7 +1,7 @@
-//! Opening a store file, so that nothing is written before it is known to be ours; and the tables in it.
+//! Opens a store file, and writes nothing before the file is known to be a store; and the tables.
 //!
-//! One row of `measurements` is one completed call of a device: either its times (64-bit little-endian floats, ms) or
-//! its failure. Values of parameters are JSON arrays in the order of the space's parameters.
+//! One row of `measurements` is one completed call of a device: its times (64-bit little-endian floats, ms) or its
+//! failure. Configurations are JSON arrays in the order of the space's parameters.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +13,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::StoreError;
 
-/// SQLite's `application_id` of a store: "UTdt". A file with another one is not ours and is never written.
+/// SQLite's `application_id` of a store: "UTdt". A file with another one is never written.
 pub const APPLICATION_ID: i32 = 0x5554_6474;
 
 /// Version of the schema.
@@ -63,7 +63,7 @@ const SCHEMA: &str = "
         CHECK ((failure IS NULL) = (message IS NULL))
     ) STRICT, WITHOUT ROWID;";
 
-/// Turns SQLite's error into ours.
+/// Turns an error of SQLite into a [`StoreError`].
 pub(super) fn failure(file: &Path, wait: Duration, error: rusqlite::Error) -> StoreError {
     let file = file.to_owned();
     match error.sqlite_error_code() {
@@ -79,11 +79,11 @@ pub(super) fn failure(file: &Path, wait: Duration, error: rusqlite::Error) -> St
     }
 }
 
-/// Returns true if there is anything in the file, by its first bytes: SQLite might already roll back or merge journals
-/// on opening it.
+/// Returns true if the file is not empty. Reads only its first bytes: SQLite may roll back or merge journals on opening
+/// it.
 fn look(file: &Path) -> Result<bool, StoreError> {
     let cannot = |error: std::io::Error| StoreError::CannotOpen { file: file.to_owned(), what: error.to_string() };
-    // To open a pipe is to wait for somebody who writes to it.
+    // Opening a pipe waits for its writer.
     if file.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
         return Err(StoreError::CannotOpen { file: file.to_owned(), what: "it is no file".to_owned() });
     }
@@ -100,7 +100,7 @@ fn look(file: &Path) -> Result<bool, StoreError> {
     if !header.starts_with(b"SQLite format 3\0") {
         return foreign("not an SQLite file".to_owned());
     }
-    // The application id, big-endian (SQLite's file format, section 1.3). 0: perhaps only in the journal yet.
+    // The application id, big-endian (SQLite's file format, section 1.3). 0: it may still be in the journal.
     if let Some(&[a, b, c, d]) = header.get(68..72) {
         let id = i32::from_be_bytes([a, b, c, d]);
         if id != 0 && id != APPLICATION_ID {
@@ -110,10 +110,9 @@ fn look(file: &Path) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-/// Looks at the content through a connection; returns false if there is nothing in it.
+/// Checks that the content is a store's; returns false if there is none.
 fn is_store(connection: &Connection, file: &Path, wait: Duration) -> Result<bool, StoreError> {
-    // One read transaction: all four belong to the same state of the file. Of what a store never has, a virtual table is
-    // one without a page.
+    // One query, so that all four belong to the same state of the file. A virtual table has no root page.
     let (id, version, tables, strange) = connection
         .query_row(
             "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
@@ -140,7 +139,7 @@ fn is_store(connection: &Connection, file: &Path, wait: Duration) -> Result<bool
             "its schema has the version {version}, this program's is {SCHEMA_VERSION}: move the file away"
         ));
     }
-    // It could compute without end, or change what is written.
+    // A view could compute without end, a trigger change what is written.
     if let Some::<String>(strange) = strange {
         return corrupt(format!("it has the {strange}, and no store has one"));
     }
@@ -159,7 +158,7 @@ fn connect(file: &Path, wait: Duration, flags: OpenFlags) -> Result<Connection, 
     let failure = |error| failure(file, wait, error);
     let connection = Connection::open_with_flags(file, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(failure)?;
     connection.busy_timeout(wait).map_err(failure)?;
-    // The file may come from anywhere: what its schema says is not to be run.
+    // The file may come from anywhere: nothing in its schema is run.
     for (setting, on) in [
         (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
@@ -174,11 +173,11 @@ fn connect(file: &Path, wait: Duration, flags: OpenFlags) -> Result<Connection, 
 pub(super) fn read_write(file: &Path, wait: Duration) -> Result<Connection, StoreError> {
     let failure = |error| failure(file, wait, error);
     if look(file)? {
-        // Through a connection that cannot write, so that another program's file keeps even its journals.
+        // Through a read-only connection, so that another program's file keeps even its journals.
         let reader = connect(file, wait, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         match is_store(&reader, file, wait) {
             Ok(true) => check(&reader, file, wait)?,
-            // A file without tables, or a killed program's journal that a reader may not roll back: the writer decides.
+            // A file without tables, or with a killed program's journal, which only a writer can roll back.
             Ok(false) | Err(StoreError::CannotOpen { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -188,7 +187,7 @@ pub(super) fn read_write(file: &Path, wait: Duration) -> Result<Connection, Stor
     }
     let mut connection = connect(file, wait, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     if !is_store(&connection, file, wait)? {
-        // Before the switch to the write-ahead log, so that the file's own header says whose it is.
+        // Before the switch to the write-ahead log, so that the application id is in the file's header.
         make(&mut connection).map_err(failure)?;
     }
     write_ahead(&connection, wait).map_err(failure)?;
@@ -197,7 +196,7 @@ pub(super) fn read_write(file: &Path, wait: Duration) -> Result<Connection, Stor
     Ok(connection)
 }
 
-/// Makes the tables, unless another process has just done so.
+/// Makes the tables, unless another process has made them.
 fn make(connection: &mut Connection) -> rusqlite::Result<()> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let version: i32 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
@@ -209,8 +208,8 @@ fn make(connection: &mut Connection) -> rusqlite::Result<()> {
     transaction.commit()
 }
 
-/// Switches to the write-ahead log. SQLite does not wait for locks here, so this does. A file system that cannot do it
-/// keeps the rollback journal, which is correct as well.
+/// Switches to the write-ahead log, and waits for locks, which SQLite does not do here. On some file systems the
+/// rollback journal stays, which is correct as well.
 fn write_ahead(connection: &Connection, wait: Duration) -> rusqlite::Result<()> {
     let begun = Instant::now();
     loop {

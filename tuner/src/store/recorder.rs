@@ -1,6 +1,7 @@
-//! A device that remembers: what it measures goes into a run of the store, and what the run already holds is not measured
-//! again. So a killed tuning resumes by simply starting again: as long as it makes the same requests as the last time, it
-//! gets the recorded answers, at once.
+//! A device that keeps its measurements in a run of the store, and answers from the run while it has answers.
+//!
+//! A killed tuning resumes by starting again: as long as it makes the same requests as before, it gets the recorded
+//! answers at once.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -8,7 +9,7 @@ use std::time::Instant;
 use super::{Evidence, Observation, Plan, Run, Store, StoreError, Task};
 use crate::{Config, Device, Failure, FailureKind, Outcome};
 
-/// A device, and the run that its measurements go into.
+/// Device with the run that keeps its measurements.
 pub struct Recorder<'a> {
     device: &'a mut dyn Device,
     store: &'a mut Store,
@@ -16,19 +17,16 @@ pub struct Recorder<'a> {
     recorded: VecDeque<Observation>,
     resumed: usize,
     spent_ms: f64,
-    /// The budget that was asked for, where the run was begun with another one.
-    other_budget: Option<String>,
-    /// Configurations that were given up after as long as the device waits now, and the number of their launches.
+    /// Configurations, with their launches, that exceeded the device's present time limit.
     hangs: Vec<(Config, usize)>,
     error: Option<StoreError>,
 }
 
 impl<'a> Recorder<'a> {
-    /// Continues the unfinished run of this task and plan if there is one (and `fresh` does not forbid it), else begins
-    /// one.
+    /// Continues the unfinished run of this task and plan, unless there is none or `fresh` is set; else begins a run.
     ///
     /// # Errors
-    /// Those of the store.
+    /// If the store cannot be read or written.
     pub fn start(
         device: &'a mut dyn Device,
         store: &'a mut Store,
@@ -44,7 +42,6 @@ impl<'a> Recorder<'a> {
         let given_up = device.time_out().map(|limit| Outcome::Failed(Failure::timed_out(limit)));
         let hangs = store.hangs(&run)?.into_iter().filter(|hang| Some(&hang.outcome) == given_up.as_ref());
         let hangs = hangs.map(|hang| (hang.config, hang.launches)).collect();
-        let other_budget = (run.plan().budget != plan.budget).then(|| plan.budget.clone());
         Ok(Self {
             device,
             store,
@@ -52,48 +49,47 @@ impl<'a> Recorder<'a> {
             resumed: recorded.len(),
             spent_ms: 0.0,
             recorded: recorded.into(),
-            other_budget,
             hangs,
             error: None,
         })
     }
 
-    /// The run's number.
+    /// Returns the number of the run.
     pub fn run(&self) -> i64 {
         self.run.id()
     }
 
-    /// The plan with which the run was begun.
+    /// Returns the plan with which the run was begun.
     pub fn plan(&self) -> &Plan {
         self.run.plan()
     }
 
-    /// Measurements that an earlier process made.
+    /// Returns the number of measurements that an earlier process made.
     pub fn resumed(&self) -> usize {
         self.resumed
     }
 
-    /// Returns the time that all measurements so far took, in ms, recorded ones with the time that they took then: so a
-    /// budget of time ends where it would have ended without the interruption.
+    /// Returns the duration of all measurements so far in ms, those of an earlier process included: an interruption
+    /// does not prolong a budget of time.
     pub fn spent_ms(&self) -> f64 {
         self.spent_ms
     }
 
-    /// Returns true if the next measurement is a new one, and not an earlier one's repetition.
+    /// Returns true if the next measurement is new, not recorded.
     pub fn is_live(&self) -> bool {
         self.recorded.is_empty()
     }
 
-    /// Why nothing can be kept any more, if so. [`Device::measure`] has no way to say it: the one who drives the tuning
-    /// asks after every measurement, and stops.
+    /// Takes the error of the store, which [`Device::measure`] cannot return. The caller asks after every measurement,
+    /// and stops if there is one.
     pub fn take_error(&mut self) -> Option<StoreError> {
         self.error.take()
     }
 
-    /// Ends the run, with a decision if there is one.
+    /// Ends the run, with its decision if there is one.
     ///
     /// # Errors
-    /// Those of writing, also an earlier one that was not taken.
+    /// If the store cannot be written, now or earlier.
     pub fn finish(mut self, evidence: Option<&Evidence>) -> Result<i64, StoreError> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -103,7 +99,7 @@ impl<'a> Recorder<'a> {
         Ok(id)
     }
 
-    /// Measures like [`Device::measure`]; a new measurement that does not `count` afterwards is not kept, and gives `None`.
+    /// Measures like [`Device::measure`]. Drops a new measurement, and returns `None`, if `counts` then returns false.
     pub fn measure_if(
         &mut self,
         config: &Config,
@@ -117,7 +113,7 @@ impl<'a> Recorder<'a> {
             return Some(outcome);
         }
         let begun = Instant::now();
-        // Fewer launches than those that were given up may still come to an end.
+        // Fewer launches than timed out before may finish in time.
         let hung = self.hangs.iter().any(|(other, least)| other == config && *least <= launches);
         let outcome = match self.device.time_out().filter(|_| hung) {
             Some(limit) => Outcome::Failed(Failure::timed_out(limit)),
@@ -145,29 +141,22 @@ impl<'a> Recorder<'a> {
             self.spent_ms += observation.took_ms;
             return Some(observation.outcome);
         }
-        // Another version of this program proposed otherwise, another budget ends the search elsewhere, or the data is
-        // another. Mixing the two would not be a run of either.
+        // Another version of this program, or another budget. Mixing the two would not be a run of either.
         self.error = Some(StoreError::BadRow {
             file: self.store.file().to_owned(),
             row: format!("run {}", self.run.id()),
-            what: match &self.other_budget {
-                None => format!(
-                    "it was begun by another version: it continued with {:?}, this one proposes {config:?}; begin a \
-                     fresh run",
-                    next.config
-                ),
-                Some(budget) => format!(
-                    "it was begun with the budget {}, and goes on otherwise than with {budget}: give the budget that it \
-                     was begun with, or begin a fresh run",
-                    self.run.plan().budget
-                ),
-            },
+            what: format!(
+                "it was begun by another version, or with another budget than {}: it continued with {:?}, now {config:?} \
+                 is proposed; give that budget, or begin a fresh run",
+                self.run.plan().budget,
+                next.config
+            ),
         });
         Some(failed("the run cannot be continued"))
     }
 }
 
-/// Turns infinite times and NaN, which no store keeps, into a failed launch.
+/// Turns infinite times and NaN, which a store cannot keep, into a failed launch.
 fn usable(outcome: Outcome) -> Outcome {
     let times = if let Outcome::Times(times) = &outcome { &times[..] } else { &[] };
     match times.iter().find(|number| !number.is_finite()) {

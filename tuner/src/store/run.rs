@@ -1,8 +1,8 @@
-//! Runs: tunings as they happen, measurement by measurement.
+//! Runs: tunings in progress, kept measurement by measurement.
 //!
-//! Each completed measurement is one transaction. A run that was killed is found again by its task and plan, and goes on:
-//! replaying its observations to the same strategy with the same seed gives the same next proposal. A lock on a file beside
-//! the store, which the system releases when its process dies, keeps two processes from continuing one run.
+//! Each completed measurement is one transaction. A killed run is found again by its task and plan and continued: the
+//! same strategy with the same seed, told the same observations, makes the same next proposal. A lock on a file beside
+//! the store, which the system releases when the process dies, keeps two processes from continuing one run.
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -17,69 +17,64 @@ use crate::space::Space;
 use crate::statistics;
 use crate::{Config, Failure, FailureKind, Outcome};
 
-/// Task of tuning.
+/// Subject of a tuning.
 #[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Task<'a> {
-    /// On which device.
     pub device: &'a DeviceIdentity,
-    /// Tunable that is tuned.
     pub tunable: &'a TunableIdentity,
-    /// For which workload.
     pub workload: &'a Workload,
-    /// Over which configurations.
     pub space: &'a Space,
 }
 
 /// Plan of a tuning.
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Plan {
-    /// The strategy's name and settings.
+    /// Name and settings of the strategy.
     pub strategy: String,
-    /// Sample that is measured, where the workload does not say it: a run of another sample is not continued.
+    /// Measured sample, where the workload does not name it. A run of another sample is not continued.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub sample: String,
-    /// The configurations that the search began with, beside the default.
+    /// Configurations that the search began with, beside the default.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seeds: Vec<Config>,
-    /// The seed of all that is random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// When it ends, in words.
+    /// Budget, as text.
     pub budget: String,
 }
 
-/// One completed measurement.
+/// Completed measurement.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Observation {
-    /// Measured configuration.
     pub config: Config,
     /// Number of launches requested.
     pub launches: usize,
-    /// Result.
     pub outcome: Outcome,
-    /// Time of the measurement altogether, compilation and warm-up included, in ms.
+    /// Duration of the measurement in ms, with compilation and warm-up.
     pub took_ms: f64,
 }
 
-/// A configuration and what is known of its time, in a decision.
+/// Configuration with an estimate of its time, as a decision saw it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Contender {
-    /// The configuration.
     pub config: Config,
-    /// The estimate of its time, in ms.
     pub time_ms: f64,
-    /// 95 % interval, in ms, where there are samples enough.
+    /// 95 % interval in ms; `None` with too few samples.
     pub interval_ms: Option<(f64, f64)>,
-    /// Samples behind it.
+    /// Number of samples that the estimate rests on.
     pub samples: usize,
 }
 
 impl Contender {
-    /// The median of samples, and an interval of their mean's width about it.
+    /// Estimates the time by the median, in an interval as wide as that of the mean.
     pub(crate) fn of_samples(config: &Config, times: &[f64]) -> Self {
         let time_ms = statistics::median(times);
         let count = statistics::effective_count(times);
         let interval_ms = (times.len() >= 5 && count > 2.0).then(|| {
-            // A mean's standard error from the robust spread, times what a median loses against a mean on normal noise.
+            // 1.2533: a median's standard error over a mean's, on normal noise.
             let error = 1.2533 * statistics::robust_spread(times) / count.sqrt();
             let half = statistics::student_critical(0.05, count - 1.0) * error;
             (time_ms - half, time_ms + half)
@@ -88,30 +83,28 @@ impl Contender {
     }
 }
 
-/// Why a configuration was chosen.
+/// Chosen configuration, and the reasons for it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct Evidence {
-    /// The chosen one.
     pub chosen: Contender,
-    /// Configuration used where nothing is tuned, if it was measured.
+    /// Configuration in use before, if it was measured.
     pub default: Option<Contender>,
-    /// The best of the others.
+    /// Best of the other configurations.
     pub runner_up: Option<Contender>,
-    /// Configurations that were tried, failed ones included.
+    /// Number of configurations tried, failed ones included.
     pub tried: usize,
-    /// Of those, the failed ones.
     pub failed: usize,
-    /// Valid configurations of the space.
+    /// Number of valid configurations of the space.
     pub valid: usize,
-    /// Launches altogether.
     pub launches: usize,
-    /// Why the search ended.
+    /// Reason why the search ended.
     pub stopped: String,
-    /// Expected gain of searching on, as a share of the time, where the strategy can tell.
+    /// Expected gain of searching on, as a share of the time, if the strategy can tell.
     pub expected_gain: Option<f64>,
-    /// Comparison of the chosen one with the default, in words.
+    /// Comparison of the chosen configuration with the default, in words.
     pub verdict: String,
-    /// Details of the decision; `None` in results of programs that did not keep them.
+    /// Details of a session's decision; `None` for other runs.
     #[serde(default)]
     pub details: Option<Box<Details>>,
 }
@@ -121,31 +114,29 @@ pub struct Evidence {
 pub struct Details {
     /// Launches of the search.
     pub search_launches: usize,
-    /// Race of the best of the search for the places in the final rounds, if there was one.
+    /// Race for the places in the final rounds, if there was one.
     pub race: Option<RaceDetails>,
     /// Launches of the final rounds.
     pub final_launches: usize,
-    /// Measurements and conclusions of the final rounds, if they were held: the last one decided. There is more than one
-    /// only where the default failed in them.
+    /// Final rounds. The last element decided; there is more than one only if the default failed in them.
     pub decisions: Vec<Decision>,
 }
 
-/// A race of the best of a search.
+/// Race between the best configurations of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[expect(missing_docs, reason = "the names say it")]
 pub struct RaceDetails {
-    /// Configurations that took part.
     pub racers: usize,
-    /// Launches.
     pub launches: usize,
-    /// True if the device was quiet: then few launches were enough.
+    /// True if the device was quiet, so that few launches were enough.
     pub quiet: bool,
 }
 
-/// A run that this process measures.
+/// Run that this process measures.
 #[derive(Debug)]
 pub struct Run {
     id: i64,
-    /// A number is given again once its run is pruned; this is not.
+    /// Unique forever, while the number of a pruned run is given to another one.
     uid: String,
     next: i64,
     plan: Plan,
@@ -153,23 +144,23 @@ pub struct Run {
 }
 
 impl Run {
-    /// Returns the number in the store.
+    /// Returns the run's number in the store.
     pub fn id(&self) -> i64 {
         self.id
     }
 
-    /// Returns the plan with which it was begun.
+    /// Returns the plan with which the run was begun.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Measurements so far.
+    /// Returns the number of measurements so far.
     pub fn measurements(&self) -> usize {
         self.next as usize
     }
 }
 
-/// A locked file beside the store; it goes with this value.
+/// Locked file beside the store, removed when this value is dropped.
 #[derive(Debug)]
 pub struct RunLock {
     file: File,
@@ -190,11 +181,14 @@ fn lock_path(store: &Path, run: Option<i64>) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// The lock of a run, or that of measuring; `Ok(None)` where the file system has no locks, `Err` if a living process holds
-/// it, or if that cannot be found out.
+/// Takes the lock of a run, or of measuring; `Ok(None)` if the file system has no locks.
+///
+/// # Errors
+/// If a living process holds it, or if that cannot be found out.
 fn lock(store: &Path, run: Option<i64>) -> Result<Option<RunLock>, StoreError> {
     let path = lock_path(store, run);
-    // No process can hold a lock there. Anything else, as too many open files, says nothing of other processes.
+    // Without locks no process can hold one. Other errors, such as too many open files, say nothing about other
+    // processes.
     let without = |error: std::io::Error| match error.kind() {
         ErrorKind::Unsupported | ErrorKind::ReadOnlyFilesystem => Ok(None),
         _ => Err(StoreError::CannotOpen { file: path.clone(), what: error.to_string() }),
@@ -206,7 +200,7 @@ fn lock(store: &Path, run: Option<i64>) -> Result<Option<RunLock>, StoreError> {
         };
         match file.try_lock() {
             Ok(()) if is_at(&file, &path) => return Ok(Some(RunLock { file, path })),
-            // Its last holder removed it after this process had opened it: others lock another file of the name.
+            // The last holder removed the file after this process had opened it: lock the new file of that name.
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let file = store.to_owned();
@@ -231,15 +225,15 @@ fn is_at(_: &File, _: &Path) -> bool {
 }
 
 impl Store {
-    /// Holds a run, so that no other process continues it.
+    /// Locks a run, so that no other process continues it.
     pub(super) fn lock_run(&self, run: i64) -> Result<Option<RunLock>, StoreError> {
         lock(&self.file, Some(run))
     }
 
-    /// Says to other processes that use this store that this one measures, as long as the result is held.
+    /// Reserves measuring among the processes that use this store, until the result is dropped.
     ///
     /// # Errors
-    /// [`StoreError::Measuring`] if another process does.
+    /// [`StoreError::Measuring`] if another process measures.
     pub fn measure_alone(&self) -> Result<Option<RunLock>, StoreError> {
         lock(&self.file, None)
     }
@@ -247,7 +241,7 @@ impl Store {
     /// Begins a run.
     ///
     /// # Errors
-    /// Those of writing.
+    /// If the store cannot be written.
     pub fn begin(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Run, StoreError> {
         let mut record = RunRecord {
             run: 0,
@@ -267,19 +261,20 @@ impl Store {
             let fresh = format!("SELECT lower(hex(randomblob(16))), {NOW}");
             (record.uid, record.started) = transaction.query_row(&fresh, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
             let id = insert_run(transaction, &record)?;
-            // Before any other process can see the run, and continue it.
+            // Locked before another process can see the run and continue it.
             Ok((id, lock(&file, Some(id))?))
         })?;
         Ok(Run { id, uid: record.uid, next: 0, plan: record.plan, _lock: lock })
     }
 
-    /// Continues the latest unfinished run of the same task, strategy, sample and seed that no living process continues,
-    /// with its observations in their order; `None` if there is none. One with the same budget comes first: another one
-    /// leads to the same requests as long as the search goes on with both. Other seeds do not matter: what is a good seed
-    /// changes with every run that is kept.
+    /// Continues the latest unfinished run of the same task, strategy, sample and seed, with its observations in order.
+    ///
+    /// Runs that a living process measures are passed over. A run with the same budget comes first; one with another
+    /// budget makes the same requests until one of the two budgets ends. Seed configurations may differ: they change
+    /// with every run that is kept.
     ///
     /// # Errors
-    /// Those of reading; rows that cannot be understood.
+    /// If the store cannot be read, or a row not be understood.
     pub fn resume(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
         let (device, workload) = (json_of(task.device)?, json_of(task.workload)?);
         let unfinished = self.heads(
@@ -305,7 +300,7 @@ impl Store {
                 Err(StoreError::RunTaken { .. }) => continue,
                 Err(error) => return Err(error),
             };
-            // Between the query and the lock its process may have ended it, or pruned it away.
+            // Between the query and the lock, another process may have finished or pruned the run.
             let query = "SELECT 1 FROM runs WHERE id = ?1 AND uid = ?2 AND finished IS NULL";
             if self.rows(query, params![id, uid], |_| Ok(()))?.is_empty() {
                 continue;
@@ -317,11 +312,11 @@ impl Store {
         Ok(None)
     }
 
-    /// Keeps one completed measurement. When this returns, it is safe.
+    /// Commits one completed measurement.
     ///
     /// # Errors
-    /// Those of writing; [`StoreError::RunTaken`] if another process has continued or removed the run (only possible
-    /// where the file system has no locks); [`StoreError::BadKey`] for times or parameters that are not finite.
+    /// If the store cannot be written; [`StoreError::RunTaken`] if another process has continued or removed the run
+    /// (only on file systems without locks); [`StoreError::BadKey`] for times or parameters that are not finite.
     pub fn record(&mut self, run: &mut Run, observation: &Observation) -> Result<(), StoreError> {
         check(observation)?;
         let file = self.file.clone();
@@ -343,10 +338,10 @@ impl Store {
         }
     }
 
-    /// Ends a run, without a decision where nothing worked.
+    /// Ends a run, with its decision if there is one.
     ///
     /// # Errors
-    /// Those of writing; [`StoreError::RunTaken`] if another process has removed the run.
+    /// If the store cannot be written; [`StoreError::RunTaken`] if another process has removed the run.
     #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
     pub fn finish(&mut self, run: Run, evidence: Option<&Evidence>) -> Result<(), StoreError> {
         let file = self.file.clone();
@@ -360,19 +355,18 @@ impl Store {
         })
     }
 
-    /// The observations of a run, in their order.
+    /// Reads the observations of a run in order.
     ///
     /// # Errors
-    /// Those of reading; rows that cannot be understood.
+    /// If the store cannot be read, or a row not be understood.
     pub fn observations(&self, run: i64) -> Result<Vec<Observation>, StoreError> {
         self.select_observations("WHERE run_id = ?1 ORDER BY sequence", &[&run])
     }
 
-    /// Lists measurements that had to be killed, for the same device and driver, code, workload, sample and parameters as
-    /// a run.
+    /// Lists measurements that timed out, in all runs with the same device, code, workload, space and sample as `run`.
     ///
     /// # Errors
-    /// Those of reading; rows that cannot be understood.
+    /// If the store cannot be read, or a row not be understood.
     pub fn hangs(&self, run: &Run) -> Result<Vec<Observation>, StoreError> {
         let alike = "SELECT runs.id FROM runs JOIN runs AS this ON this.id = ?1
              WHERE (runs.device, runs.tunable, runs.version, runs.kernel_hash, runs.workload, runs.space_id, runs.sample)
@@ -395,7 +389,7 @@ impl Store {
     }
 }
 
-/// Reads a measurement; `Err` says in words what is wrong with it.
+/// Reads a measurement.
 fn observation(row: &rusqlite::Row<'_>) -> Result<Observation, String> {
     fn cell<T: rusqlite::types::FromSql>(row: &rusqlite::Row<'_>, at: usize) -> Result<T, String> {
         row.get(at).map_err(|error| error.to_string())
@@ -462,7 +456,7 @@ pub(super) fn insert_run(transaction: &Transaction<'_>, run: &RunRecord) -> Resu
     Ok(transaction.last_insert_rowid())
 }
 
-/// Makes the row of a measurement; of now, unless a time is given.
+/// Inserts the row of a measurement, with the time `at`, else the present time.
 pub(super) fn insert_measurement(
     transaction: &Transaction<'_>,
     run: i64,
@@ -495,7 +489,7 @@ pub(super) fn insert_measurement(
     Ok(())
 }
 
-/// Checks that the row of this number is still this run: once a run is pruned, the next one gets its number.
+/// Checks that the row of this number is still this run: the number of a pruned run is used again.
 fn check_held(transaction: &Transaction<'_>, run: &Run, file: &Path) -> Result<(), StoreError> {
     let uid: Option<String> =
         transaction.query_row("SELECT uid FROM runs WHERE id = ?1", [run.id], |row| row.get(0)).optional()?;
@@ -505,7 +499,7 @@ fn check_held(transaction: &Transaction<'_>, run: &Run, file: &Path) -> Result<(
     Err(StoreError::RunTaken { file: file.to_owned(), run: run.id })
 }
 
-/// Refuses what JSON and SQLite would turn into something else.
+/// Refuses numbers that JSON and SQLite cannot keep.
 pub(super) fn check(observation: &Observation) -> Result<(), StoreError> {
     let bad = |what: &str, number: f64| {
         Err(StoreError::BadKey { what: format!("{what} of {:?}", observation.config), why: format!("{number}") })

@@ -1,15 +1,14 @@
-//! Bayesian search: a model of the time over the whole space, learned from what was measured, says where a faster
-//! configuration is most likely.
+//! Bayesian search: a model of the time, learned from the observations, tells where a faster configuration is likely.
 //!
-//! The model is a Gaussian process on the logarithm of the time, with a length-scale for every parameter, so that what
-//! does not matter is learned not to matter. Above a cap the logarithm is compressed: very slow configurations say little
-//! about the fast ones. A second process learns where failures are, and weighs the first one's expected improvement.
-//! The first proposals spread over the space. Later every third is one step from one of the best, because spaces of
-//! kernels have optima one point wide; another third is bold, because they also have several valleys.
+//! The model is a Gaussian process on the logarithm of the time, with a length-scale for every parameter, so that it
+//! learns which parameters matter. Above a cap the logarithm is compressed: very slow configurations say little about
+//! the fast ones. A second process learns where failures are, and weighs the expected improvement. The first proposals
+//! spread over the space. Later every third is one step from one of the best, because spaces of kernels have optima one
+//! point wide; another third is bold, because they also have several valleys.
 //!
-//! Length-scales are improved a little with every observation, from at most [`LEARNED_FROM`] of them, and a model with
-//! newer ones is built beside the one in use, a bounded amount at a time: no proposal takes much longer than another.
-//! Spaces of more than [`POOL`] configurations are modelled on a random choice of that many, and around the best.
+//! Every observation improves the length-scales a little, from at most [`LEARNED_FROM`] observations. A model with
+//! newer ones is built beside the model in use, a bounded amount at a time, so that proposals take similar times.
+//! Spaces of more than [`POOL`] configurations are modelled on a random choice, and around the best.
 
 use super::draw::Draw;
 use super::{Strategy, search_time};
@@ -18,29 +17,28 @@ use crate::strategy::gp::{Candidates, Point, Prior, Process};
 use crate::strategy::gp_learn::Learner;
 use crate::{Outcome, Parameter, Value};
 
-/// Configurations that the model covers at most.
+/// Most configurations that the model covers.
 const POOL: usize = 20_000;
-/// Configurations outside of those, two steps from the best, that a proposal looks at.
+/// Configurations outside the pool, two steps from the best, that a proposal considers.
 const OUTSIDE: usize = 64;
-/// Proposals that spread over the space before the model is asked.
+/// Proposals that spread over the space before the model is used.
 const SPREAD: usize = 16;
-/// Valid observations before the model is asked.
+/// Valid observations before the model is used.
 const FEWEST: usize = 5;
-/// Proposals take turns: a neighbour of the fastest, a bold one, the one of largest expected improvement.
+/// Kinds of proposals in turn: a neighbour of the fastest, a bold one, the largest expected improvement.
 const TURNS: usize = 3;
-/// A bold proposal counts only what is faster than the best by this much, in the logarithm: it goes where less is
-/// known.
+/// Improvement, in the logarithm, from which a bold proposal counts: it prefers regions that are less known.
 const BOLD: f64 = 0.1;
-/// The neighbours are those of the best, and of one more of the fastest for so many observations.
+/// Observations after which the neighbours of one more of the fastest are considered.
 const WIDEN: usize = 40;
 /// Steps of learning, first and with every further observation.
 const FIRST_STEPS: usize = 40;
 const STEPS: usize = 3;
-/// Observations that length-scales are learned from.
+/// Most observations that length-scales are learned from.
 const LEARNED_FROM: usize = 80;
-/// Observations in a model; of more, the fastest half of that and a choice of the rest.
+/// Most observations in a model: half are the fastest, half a choice of the rest.
 const MODELLED: usize = 384;
-/// Products of a model's construction for each observation.
+/// Products spent on the next model for each observation.
 const WORK: usize = 8_000_000;
 
 /// Proposes by expected improvement.
@@ -49,11 +47,11 @@ pub struct Bayesian<'a> {
     space: &'a Space,
     seed: u64,
     encoding: Encoding,
-    /// The configurations that the model covers, in ascending order.
+    /// Configurations that the model covers, in ascending order.
     pool: Vec<ConfigIndex>,
     candidates: Candidates,
     seen: Vec<bool>,
-    /// Configurations observed, with the logarithm of the time.
+    /// Observed configurations with the logarithm of the time.
     observed: Vec<(ConfigIndex, Point, Option<f64>)>,
     times: Model,
     failures: Model,
@@ -62,18 +60,18 @@ pub struct Bayesian<'a> {
 /// Encoding of configurations as points.
 #[derive(Debug)]
 struct Encoding {
-    /// A column's parameter, and its number for each value index.
+    /// Parameter of each column, and the column's number for each value index.
     columns: Vec<(usize, Vec<f32>)>,
     categories: Vec<bool>,
 }
 
-/// A process in use, and the next one, as far as it is built.
+/// Process in use, and the next one, as far as it is built.
 #[derive(Debug)]
 struct Model {
     learner: Learner,
     process: Process,
     next: Option<Next>,
-    /// The cap on the logarithms that the process in use was built with.
+    /// Cap of the logarithms in the process in use.
     cap: f64,
 }
 
@@ -81,7 +79,7 @@ struct Model {
 struct Next {
     process: Process,
     cap: f64,
-    /// Observations to add, the next one last; those made since are added at the end.
+    /// Observations to add, the next one last. Newer ones follow at the end.
     left: Vec<usize>,
     known: usize,
 }
@@ -119,8 +117,8 @@ impl Encoding {
     }
 }
 
-/// The ranks of a parameter's values, by value index; `None` if they are names, or if two of them are the same number
-/// (`true` and 1, whole numbers from 2^53 on): only a category tells these apart.
+/// Returns the ranks of a parameter's values, by value index; `None` for names, or if two values are the same number
+/// (`true` and 1, whole numbers from 2^53 on), which only a category tells apart.
 fn ranks(parameter: &Parameter) -> Option<Vec<f64>> {
     let number = |value: &Value| match value {
         Value::Int(value) => Some(*value as f64),
@@ -137,8 +135,8 @@ fn ranks(parameter: &Parameter) -> Option<Vec<f64>> {
     Some(numbers.iter().map(|number| sorted.partition_point(|other| other < number) as f64).collect())
 }
 
-/// Returns how often each value can be halved: warps, banks and vector loads care. `None` where that says nothing new, as
-/// for powers of two, or for few values.
+/// Returns the number of factors 2 of each value, which warps, banks and vector loads depend on. `None` for powers of
+/// two and for few values, where it says nothing new.
 fn alignments(parameter: &Parameter) -> Option<Vec<f64>> {
     let halvings = |value: &Value| match value {
         Value::Int(value) if *value > 0 => Some(f64::from(value.trailing_zeros())),
@@ -151,7 +149,7 @@ fn alignments(parameter: &Parameter) -> Option<Vec<f64>> {
 }
 
 impl<'a> Bayesian<'a> {
-    /// Over `space`, with the random choices of `seed`.
+    /// Searches `space`, with the random choices of `seed`.
     pub fn new(space: &'a Space, seed: u64) -> Self {
         let encoding = Encoding::new(space);
         let mut pool =
@@ -178,17 +176,17 @@ impl<'a> Bayesian<'a> {
         }
     }
 
-    /// Valid observations.
+    /// Returns the number of valid observations.
     fn valid(&self) -> usize {
         self.observed.iter().filter(|(_, _, time)| time.is_some()).count()
     }
 
-    /// Returns true if the model has enough to go by.
+    /// Returns true if there are enough observations for the model.
     fn ready(&self) -> bool {
         self.observed.len() >= SPREAD && self.valid() >= FEWEST
     }
 
-    /// Of some random configurations the one that is farthest from all observed ones.
+    /// Returns the one of some random configurations that is farthest from all observed ones.
     fn spread(&self) -> Option<ConfigIndex> {
         let mut draw = Draw::new(self.seed, 1 + self.observed.len());
         let mut farthest = None;
@@ -206,11 +204,11 @@ impl<'a> Bayesian<'a> {
                 farthest = Some((index, nearest));
             }
         }
-        // Nearly all seen: the next one that is not.
+        // Nearly all were seen: take the next one that was not.
         farthest.map(|(index, _)| index).or_else(|| self.seen.iter().position(|seen| !seen))
     }
 
-    /// The `count` fastest so far, the fastest first: index and logarithm of the time.
+    /// Returns the `count` fastest so far, the fastest first: index and logarithm of the time.
     fn fastest(&self, count: usize) -> Vec<(ConfigIndex, f64)> {
         let timed = self.observed.iter().filter_map(|(index, _, time)| time.map(|time| (*index, time)));
         let mut timed: Vec<(ConfigIndex, f64)> = timed.collect();
@@ -235,8 +233,8 @@ impl<'a> Bayesian<'a> {
         found
     }
 
-    /// The expected improvement on `best` of any configuration, in the logarithm of the time, weighed by the
-    /// probability that it does not fail.
+    /// Returns a function for the expected improvement on `best` of any configuration, in the logarithm of the time,
+    /// times the probability that it does not fail.
     fn judge(&self, best: f64) -> impl Fn(Where<'_>) -> f64 + '_ {
         let prior = self.times.process.prior();
         let failures = (self.failures.process.len() > 0).then(|| self.failures.process.prior());
@@ -264,21 +262,20 @@ impl<'a> Bayesian<'a> {
         let failed: Vec<f64> = self.observed.iter().map(|(_, _, time)| f64::from(u8::from(time.is_none()))).collect();
         if failed.contains(&1.0) {
             let all: Vec<usize> = (0..self.observed.len()).collect();
-            // Where failures are changes less with each observation than where the fast ones are.
+            // The model of failures changes less with each observation than the model of times.
             let steps = if first || self.failures.process.len() == 0 { FIRST_STEPS } else { 1 };
-            // The order by which observations are chosen, if there are too many, is that of the failures here too.
             self.failures.advance(&self.candidates, &self.observed, &all, &failed, f64::INFINITY, steps);
         }
     }
 }
 
-/// A configuration, as the models know it.
+/// Configuration as the models know it.
 enum Where<'a> {
     Candidate(usize),
     Point(&'a Point),
 }
 
-/// The logarithm above which times are compressed: as far above the median as the best is below it.
+/// Returns the logarithm above which times are compressed: the median, but at least 0.05 above the best.
 fn cap_of(times: &[f64]) -> f64 {
     let mut sorted = times.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -292,7 +289,7 @@ fn capped(value: f64, cap: f64) -> f64 {
     if value > cap { cap + 0.25 * (value - cap) } else { value }
 }
 
-/// At most `most` of the observations: the smaller half by value, and every so many of the rest, in order.
+/// Chooses at most `most` observations: the smallest values for one half, evenly from the rest for the other, in order.
 fn choose(places: &[usize], values: &[f64], most: usize) -> Vec<usize> {
     if places.len() <= most {
         return (0..places.len()).collect();
@@ -309,7 +306,7 @@ fn choose(places: &[usize], values: &[f64], most: usize) -> Vec<usize> {
 }
 
 impl Model {
-    /// Takes in the observations at `places` (all that this model knows of, in order) with their `values`.
+    /// Takes the observations at `places` (all that this model knows, in order) with their `values`.
     fn advance(
         &mut self,
         candidates: &Candidates,
@@ -325,7 +322,7 @@ impl Model {
         for _ in 0..steps {
             self.learner.step(&points, &targets);
         }
-        // The newest joins the model in use; a model that has none yet is built at once.
+        // The newest observation joins the process in use; a first process is built at once.
         if self.process.len() > 0
             && let (Some(&place), Some(&value)) = (places.last(), values.last())
         {
@@ -394,7 +391,7 @@ impl Strategy for Bayesian<'_> {
     }
 
     fn observe(&mut self, index: ConfigIndex, outcome: &Outcome) {
-        // What is not of the space, and what was observed before, changes nothing.
+        // A configuration outside the space, or observed before, changes nothing.
         if self.seen.get(index).is_none_or(|&seen| seen) {
             return;
         }
@@ -429,7 +426,7 @@ impl Strategy for Bayesian<'_> {
     }
 }
 
-/// E max(0, X) of a normal X with mean `gain`.
+/// Computes E max(0, X) of a normal X with mean `gain`.
 fn expected_improvement(gain: f64, deviation: f64) -> f64 {
     let ratio = gain / deviation;
     gain * normal_below(ratio) + deviation * normal_density(ratio)
@@ -439,7 +436,7 @@ fn normal_density(x: f64) -> f64 {
     (-0.5 * x * x).exp() / (2.0 * std::f64::consts::PI).sqrt()
 }
 
-/// The normal distribution function, to 1e-7 (Abramowitz and Stegun 26.2.17).
+/// Computes the normal distribution function to 1e-7 (Abramowitz and Stegun 26.2.17).
 fn normal_below(x: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * x.abs());
     let series = 1.330_274_429f64;

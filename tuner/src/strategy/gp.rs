@@ -1,28 +1,28 @@
-//! A Gaussian process over a finite list of points, grown one observation at a time.
+//! Gaussian process over a finite list of points, grown one observation at a time.
 //!
 //! With the Cholesky factor L of the observations' covariance R (noise included), the posterior of the candidates needs
-//! only `V = L⁻¹ k(X, candidates)`: an observation appends one row to L and one to V, over whose rows mean and variance are
-//! sums. That is `rows × candidates` products an observation, in single precision and without branches, for SIMD; L is in
-//! double precision.
+//! only `V = L⁻¹ k(X, candidates)`: mean and variance are sums over its rows. An observation appends one row to L and
+//! one to V, with `rows × candidates` products in single precision and without branches, for SIMD. L is in double
+//! precision.
 //!
 //! The covariance is Matérn 5/2 with a length-scale per column. The prior mean and the scale of the variance take their
 //! maximum-likelihood values.
 
-/// A point as the kernel sees it: one number a column.
+/// Point, as one number a column.
 pub(crate) type Point = Vec<f32>;
 
-/// The candidates, by columns.
+/// Candidates, by columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Candidates {
-    /// True if two different values of a column are 1 apart, whatever they are.
+    /// True for a column whose different values are all 1 apart.
     pub(crate) categories: Vec<bool>,
-    /// One value a candidate, by column.
+    /// Values of the candidates, by column.
     pub(crate) columns: Vec<Vec<f32>>,
     pub(crate) count: usize,
 }
 
 impl Candidates {
-    /// The candidates `points`, whose columns are categories or not.
+    /// Makes candidates of `points`.
     pub(crate) fn new(categories: Vec<bool>, points: impl Iterator<Item = Point>) -> Self {
         let mut columns = vec![Vec::new(); categories.len()];
         let mut count = 0;
@@ -34,7 +34,7 @@ impl Candidates {
     }
 }
 
-/// The square distance of two values of a column.
+/// Computes the square distance of two values of a column.
 #[inline]
 pub(crate) fn square(category: bool, a: f32, b: f32) -> f64 {
     let apart = f64::from(a - b);
@@ -44,33 +44,33 @@ pub(crate) fn square(category: bool, a: f32, b: f32) -> f64 {
 /// Hyperparameters of a process.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Hyper {
-    /// ln(1 / length-scale²), a column.
+    /// ln(1 / length-scale²) of each column.
     pub(crate) log_weights: Vec<f64>,
     /// ln of the noise's variance over the process's.
     pub(crate) log_noise: f64,
 }
 
-/// √5 r of the kernel, from the weighted square distance.
+/// Computes √5 r of the kernel from the weighted square distance.
 #[inline]
 fn stretch(square: f64) -> f64 {
     (5.0 * square).sqrt()
 }
 
-/// Matérn 5/2 of a weighted square distance.
+/// Computes Matérn 5/2 of a weighted square distance.
 #[inline]
 pub(crate) fn kernel(square: f64) -> f64 {
     let s = stretch(square);
     (1.0 + s + s * s / 3.0) * (-s).exp()
 }
 
-/// Returns the kernel's derivative by the weighted square distance.
+/// Computes the kernel's derivative by the weighted square distance.
 #[inline]
 pub(crate) fn kernel_slope(square: f64) -> f64 {
     let s = stretch(square);
     -5.0 / 6.0 * (1.0 + s) * (-s).exp()
 }
 
-/// Matérn 5/2 in single precision, for all candidates: `squares` become covariances.
+/// Turns the `squares` of all candidates into covariances: Matérn 5/2 in single precision.
 fn kernel_all(squares: &mut [f32]) {
     for square in squares {
         let s = (5.0 * *square).sqrt();
@@ -78,10 +78,10 @@ fn kernel_all(squares: &mut [f32]) {
     }
 }
 
-/// exp(−s) for s ≥ 0, to some 1e-7 relative; branch-free, so that the compiler makes vectors of it.
+/// Computes exp(−s) for s ≥ 0 to some 1e-7 relative, without branches, so that the compiler vectorises it.
 #[inline]
 fn exp_minus(s: f32) -> f32 {
-    // 2^(−whole) · 2^(−part), part in 0 … 1, the second by its Taylor series in part · ln 2.
+    // 2^(−whole) · 2^(−part) with part in 0 … 1, the latter by the Taylor series in part · ln 2.
     let scaled = (s * std::f32::consts::LOG2_E).min(126.0);
     let whole = scaled as i32;
     let x = (whole as f32 - scaled) * std::f32::consts::LN_2;
@@ -104,8 +104,8 @@ pub(crate) struct Factor {
 }
 
 impl Factor {
-    /// Appends the row of a new point: its covariances with the earlier ones, then its variance. A variance that rounding
-    /// has used up is replaced by a small one.
+    /// Appends the row of a new point: its covariances with the earlier ones, then its variance. A pivot that rounding
+    /// makes too small is replaced.
     pub(crate) fn push(&mut self, mut row: Vec<f64>) {
         let size = self.rows.len();
         for i in 0..size {
@@ -138,12 +138,12 @@ impl Factor {
     }
 }
 
-/// The posterior of all candidates.
+/// Posterior of all candidates.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     hyper: Hyper,
     categories: Vec<bool>,
-    /// The points observed, in the order of the observations.
+    /// Observed points, in order.
     observed: Vec<Point>,
     factor: Factor,
     /// V, by rows.
@@ -151,23 +151,23 @@ pub(crate) struct Process {
     /// L⁻¹ y and L⁻¹ 1 for the observed values y.
     z: Vec<f64>,
     ones: Vec<f64>,
-    /// A candidate's sums over V's rows: of the squares, with L⁻¹ y, with L⁻¹ 1.
+    /// Sums over V's rows for each candidate: of the squares, with L⁻¹ y, with L⁻¹ 1.
     explained: Vec<f32>,
     with_z: Vec<f32>,
     with_ones: Vec<f32>,
 }
 
-/// The prior that the observations make most likely.
+/// Prior of maximum likelihood.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prior {
     mean: f64,
     scale: f64,
-    /// The precision of the mean.
+    /// Precision of the mean.
     precision: f64,
 }
 
 impl Process {
-    /// Without observations.
+    /// Makes a process without observations.
     pub(crate) fn new(candidates: &Candidates, hyper: Hyper) -> Self {
         Self {
             hyper,
@@ -183,17 +183,17 @@ impl Process {
         }
     }
 
-    /// Observations so far.
+    /// Returns the number of observations.
     pub(crate) fn len(&self) -> usize {
         self.observed.len()
     }
 
-    /// The products that the next observation takes, a candidate.
+    /// Returns the products per candidate that the next observation takes.
     pub(crate) fn cost_of_next(&self) -> usize {
         self.len() + 4 * self.categories.len() + 16
     }
 
-    /// L⁻¹ k(X, point), and nothing else.
+    /// Computes L⁻¹ k(X, point).
     fn whitened(&self, point: &[f32]) -> Vec<f64> {
         let weights: Vec<f64> = self.hyper.log_weights.iter().map(|weight| weight.exp()).collect();
         let covariance = |earlier: &Point| {
@@ -210,11 +210,11 @@ impl Process {
         let before = self.whitened(&point);
         let noise = self.hyper.log_noise.exp();
         let rest = 1.0 + noise - before.iter().map(|entry| entry * entry).sum::<f64>();
-        // Never below a part of the noise, whatever rounding has used up.
+        // Rounding must not take the variance below half the noise.
         let diagonal = rest.max(0.5 * noise).sqrt();
 
         let mut fresh = self.covariances(candidates, &point);
-        // Four rows at a time: `fresh` is then read and written a quarter as often.
+        // Four rows at a time, to read and write `fresh` a quarter as often.
         let mut at = 0;
         while at + 4 <= before.len() {
             let [a, b, c, d] = [before[at] as f32, before[at + 1] as f32, before[at + 2] as f32, before[at + 3] as f32];
@@ -251,7 +251,7 @@ impl Process {
         self.observed.push(point);
     }
 
-    /// The prior covariances of all candidates with `point`.
+    /// Computes the prior covariances of all candidates with `point`.
     fn covariances(&self, candidates: &Candidates, point: &[f32]) -> Vec<f32> {
         let mut squares = vec![0.0f32; candidates.count];
         for (((column, &here), &category), weight) in
@@ -273,7 +273,7 @@ impl Process {
         squares
     }
 
-    /// The prior that the observations make most likely; there is at least one.
+    /// Returns the prior of maximum likelihood. Needs an observation.
     pub(crate) fn prior(&self) -> Prior {
         let precision: f64 = self.ones.iter().map(|one| one * one).sum();
         let mean = self.z.iter().zip(&self.ones).map(|(z, one)| z * one).sum::<f64>() / precision;
@@ -281,14 +281,14 @@ impl Process {
         Prior { mean, scale: (squares / self.len() as f64).max(1e-12), precision }
     }
 
-    /// Posterior mean and standard deviation (without the noise) of a candidate.
+    /// Returns posterior mean and standard deviation (without the noise) of a candidate.
     #[inline]
     pub(crate) fn posterior(&self, prior: &Prior, candidate: usize) -> (f64, f64) {
         let (explained, with_ones) = (f64::from(self.explained[candidate]), f64::from(self.with_ones[candidate]));
         finish(prior, explained, with_ones, f64::from(self.with_z[candidate]))
     }
 
-    /// The same of any point.
+    /// Returns posterior mean and standard deviation (without the noise) of any point.
     pub(crate) fn posterior_at(&self, prior: &Prior, point: &[f32]) -> (f64, f64) {
         let v = self.whitened(point);
         let dot = |with: &[f64]| v.iter().zip(with).map(|(a, b)| a * b).sum::<f64>();
@@ -298,7 +298,7 @@ impl Process {
 
 #[inline]
 fn finish(prior: &Prior, explained: f64, with_ones: f64, with_z: f64) -> (f64, f64) {
-    // What not knowing the prior mean adds.
+    // The uncertainty of the prior mean adds to the variance.
     let open = 1.0 - with_ones;
     let variance = (1.0 - explained).max(1e-7) + open * open / prior.precision;
     (prior.mean * open + with_z, (variance * prior.scale).sqrt())

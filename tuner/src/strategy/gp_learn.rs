@@ -1,22 +1,22 @@
-//! Learning length-scales and noise of a Gaussian process: the maximum of the likelihood times a wide prior.
+//! Learns length-scales and noise of a Gaussian process: the maximum of the likelihood times a wide prior.
 //!
-//! The prior mean and the scale of the variance are eliminated (they have closed forms), so what is left is one number a
-//! column and one for the noise. They are improved by resilient propagation: a step of its own for each, which grows while
-//! the slope keeps its sign and shrinks when it turns. It needs no line search, hardly minds that the function changes a
-//! little with each new observation, and can stop after any number of steps.
+//! The prior mean and the scale of the variance have closed forms, so one number a column and one for the noise are
+//! left. Resilient propagation improves them: each has a step of its own, which grows while the slope keeps its sign
+//! and shrinks when it turns. It needs no line search, tolerates that each observation changes the function a little,
+//! and can stop after any number of steps.
 
 use crate::strategy::gp::{Factor, Hyper, Point, kernel, kernel_slope, square};
 
-/// ln(1 / length-scale²) lies in here: length-scales from 1/20 to 50 times the range of a column.
+/// Range of ln(1 / length-scale²): length-scales from 1/20 to 50 times the range of a column.
 const WEIGHTS: (f64, f64) = (-7.8, 6.0);
-/// ln of the noise over the variance lies in here.
+/// Range of ln of the noise over the variance.
 const NOISE: (f64, f64) = (-9.2, 0.0);
 
-/// The prior's length-scale, over the root of the number of columns, in ranges of a column.
+/// Length-scale of the prior, over the root of the number of columns, in ranges of a column.
 const PRIOR_SCALE: f64 = 0.8;
-/// The prior's ln of the noise over the variance.
+/// ln of the noise over the variance, of the prior.
 const PRIOR_NOISE: f64 = -3.0;
-/// The prior's variance of the two kinds of hyper-parameters.
+/// Variances of the prior, for the two kinds of hyper-parameters.
 const WEIGHT_VARIANCE: f64 = 4.5;
 const NOISE_VARIANCE: f64 = 2.25;
 
@@ -31,11 +31,10 @@ pub(crate) struct Learner {
 }
 
 impl Learner {
-    /// For points of these columns.
+    /// Begins with the prior, for points of these columns.
     pub(crate) fn new(categories: &[bool]) -> Self {
         let columns = categories.len();
-        // Length-scales grow with the root of the number of columns, so that the typical distance stays where the kernel
-        // still sees a difference.
+        // Length-scales grow with the root of the number of columns, as typical distances do.
         let prior_weight = -2.0 * (PRIOR_SCALE * (columns.max(1) as f64).sqrt()).ln();
         let hyper = Hyper { log_weights: vec![prior_weight; columns], log_noise: PRIOR_NOISE };
         Self {
@@ -74,7 +73,7 @@ impl Learner {
 }
 
 impl Learner {
-    /// The derivatives of minus the log posterior by the hyper-parameters, the noise's last.
+    /// Computes the derivatives of minus the log posterior by the hyper-parameters, the noise last.
     fn objective_slopes(&self, points: &[&Point], values: &[f64]) -> Vec<f64> {
         let n = points.len();
         let weights: Vec<f64> = self.hyper.log_weights.iter().map(|weight| weight.exp()).collect();

@@ -1,8 +1,8 @@
-//! Strategies: which configuration to measure next.
+//! Strategies, which choose the next configuration to measure.
 //!
-//! A strategy is asked ([`propose`](Strategy::propose)) and told ([`observe`](Strategy::observe)). What it proposes is a
-//! function of its space, its seed and the observations so far, in their order: asked twice it proposes the same, and one
-//! that is told the observations of an earlier run goes on as that run would have.
+//! A proposal ([`propose`](Strategy::propose)) is a function of the space, the seed and the observations so far
+//! ([`observe`](Strategy::observe)) in their order: asked twice, a strategy proposes the same, and told the
+//! observations of an earlier run, it goes on like that run.
 
 mod bayesian;
 pub mod draw;
@@ -19,42 +19,42 @@ use super::space::{ConfigIndex, Space};
 
 /// Chooses configurations.
 pub trait Strategy {
-    /// The next configuration to measure, one that was not observed yet; `None` when there is none left.
+    /// Returns the next configuration to measure, which was not observed yet; `None` if none is left.
     fn propose(&mut self) -> Option<ConfigIndex>;
 
-    /// Takes note of what a configuration gave, whether it was proposed or not.
+    /// Takes the outcome of a configuration, proposed or not.
     fn observe(&mut self, index: ConfigIndex, outcome: &Outcome);
 
-    /// Returns how much faster the best configuration can be expected to become, as a fraction of its time, if the search
-    /// went on to its end; `None` where the strategy cannot tell.
+    /// Returns the expected gain of searching the whole space, as a fraction of the best time; `None` if the strategy
+    /// cannot tell.
     fn remaining_gain(&mut self) -> Option<f64> {
         None
     }
 }
 
-/// The strategies by name.
+/// Strategy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StrategyKind {
-    /// All, in a random order, for spaces that can be tried whole.
+    /// All configurations in a random order, for spaces that can be tried whole.
     Exhaustive,
-    /// All, in a random order.
+    /// All configurations in a random order.
     Random,
-    /// A Gaussian process on log time.
+    /// Gaussian process on the logarithm of the time.
     Bayesian,
 }
 
 impl StrategyKind {
-    /// All of them.
+    /// All strategies.
     pub const ALL: [Self; 3] = [Self::Exhaustive, Self::Random, Self::Bayesian];
 
-    /// The default for a space of this size and a budget of this many evaluations. Where time or launches end the search, it
-    /// may end before everything was tried: then only a very small space is tried whole.
+    /// Returns the default for a space of this size and a budget of evaluations. Without such a budget the search may
+    /// end before everything was tried, so only a very small space is tried whole.
     pub fn default_for(configurations: usize, budget: Option<usize>) -> Self {
         if configurations <= budget.unwrap_or(32).min(256) { Self::Exhaustive } else { Self::Bayesian }
     }
 
-    /// The strategy itself, for `space`.
+    /// Starts the strategy on `space`.
     pub fn start(self, space: &Space, seed: u64) -> Box<dyn Strategy + '_> {
         match self {
             Self::Exhaustive | Self::Random => Box::new(Shuffled::new(space, seed)),
@@ -87,8 +87,8 @@ impl std::str::FromStr for StrategyKind {
     }
 }
 
-/// The time by which a search ranks an outcome, in ms: the median of its samples, which neither a slow first launch nor
-/// an outlier moves. `None` for failures and for samples that are not times.
+/// Returns the median of an outcome's samples in ms, by which a search ranks it: neither a slow first launch nor an
+/// outlier moves it. `None` for failures, and for samples that are no times.
 pub fn search_time(outcome: &Outcome) -> Option<f64> {
     let Outcome::Times(times) = outcome else { return None };
     let mut times = times.clone();

@@ -1,5 +1,5 @@
-//! All configurations, in a random order: for spaces that are small enough to be tried whole, and what other strategies
-//! are measured against. A budget that ends before all were tried has then seen a fair sample of them.
+//! All configurations in a random order: for spaces that can be tried whole, and as the baseline of other strategies. A
+//! search that ends early has tried a fair sample.
 
 use super::Strategy;
 use super::draw::Draw;
@@ -15,7 +15,7 @@ pub struct Shuffled {
 }
 
 impl Shuffled {
-    /// Searches `space`, in the order of `seed`.
+    /// Draws an order of `space` by `seed`.
     pub fn new(space: &Space, seed: u64) -> Self {
         Self { order: Draw::new(seed, 0).sample(space.len(), space.len()), seen: vec![false; space.len()], next: 0 }
     }

@@ -1,20 +1,20 @@
-//! Looks at the CPU through sysfs and procfs.
+//! Watches the CPU through sysfs and procfs.
 
 use super::{Limits, State, Watch};
 use std::path::Path;
 
-/// Folder from which the files are read; a test has its own.
+/// Source of the system's files, which tests replace.
 pub trait Files {
-    /// The content of a file; `None` if it is not there or cannot be read.
+    /// Reads a file; `None` if that fails.
     fn read(&self, path: &str) -> Option<String>;
 
-    /// The time that programs which are being measured have taken so far, in ticks.
+    /// Returns the time that running measured programs have taken so far, in ticks.
     fn of_measured(&self) -> u64 {
         0
     }
 }
 
-/// The machine's own.
+/// Files of this machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
 
@@ -32,23 +32,23 @@ impl Files for System {
     }
 }
 
-/// The group of a process, and the time that it and its children that have ended took, in ticks.
+/// Reads a process's group, and the time in ticks that it and its ended children took.
 fn fields_of(stat: &str) -> Option<[u64; 2]> {
-    // The name of the program may hold blanks and brackets; the fields after it do not.
+    // The program's name may contain blanks and brackets; the fields after it do not.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let field = |i: usize| fields.get(i).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    // Those of the children that have ended, too: what is measured may be a program.
+    // With the times of ended children, because measured programs are children.
     Some([field(2), (11..=14).map(field).sum()])
 }
 
-/// Returns the name of the CPU, where the system tells.
+/// Returns the name of the CPU, if the system tells.
 pub fn model() -> Option<String> {
     let info = System.read("/proc/cpuinfo")?;
     let line = info.lines().find(|line| line.starts_with("model name"))?;
     Some(line.split_once(':')?.1.trim().to_owned())
 }
 
-/// Ticks (of 10 ms, over all cores) that must have passed before the load of others is worth a number.
+/// Least ticks (of 10 ms, over all cores) from which the other load is computed.
 const FEWEST_TICKS: u64 = 20;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -58,10 +58,10 @@ struct Ticks {
     own: u64,
 }
 
-/// Watches the CPU: clock (cpufreq), throttling (the core's own and that of the control group), the load of others
-/// (all time that is neither idle nor this process's or its children's, stolen time included), and the temperature.
+/// Watches the CPU: clock (cpufreq), throttling (of the core and of the control group), temperature, and other load
+/// (all time that is neither idle nor of this process and its children, stolen time included).
 ///
-/// In a virtual machine or a container much of it is hidden, and stays unknown.
+/// Virtual machines and containers hide much of this, which stays unknown.
 #[derive(Debug)]
 pub struct CpuWatch<F: Files = System> {
     files: F,
@@ -75,7 +75,7 @@ pub struct CpuWatch<F: Files = System> {
 }
 
 impl<F: Files> CpuWatch<F> {
-    /// A watch that reads `files`.
+    /// Makes a watch that reads `files`.
     pub fn new(files: F, limits: Limits) -> Self {
         let cores = files.read("/sys/devices/system/cpu/online").map(|text| ranges(&text)).unwrap_or_default();
         let zone = |i: u32| format!("/sys/class/thermal/thermal_zone{i}");
@@ -121,7 +121,7 @@ impl<F: Files> CpuWatch<F> {
         let stat = self.files.read("/proc/stat")?;
         let counts: Vec<u64> =
             stat.lines().next()?.split_whitespace().skip(1).map(|count| count.parse().unwrap_or(0)).collect();
-        // user nice system idle iowait irq softirq steal; guest time is part of user time.
+        // user nice system idle iowait irq softirq steal; user time includes guest time.
         let all: u64 = counts.iter().take(8).sum();
         let idle: u64 = counts.iter().skip(3).take(2).sum();
         let [_, own] = fields_of(&self.files.read("/proc/self/stat")?)?;
@@ -170,7 +170,7 @@ impl<F: Files> Watch for CpuWatch<F> {
     }
 }
 
-/// The numbers of a list like `0-3,8`; what cannot be read is left out, and so is what comes after 4096 numbers.
+/// Reads a list like `0-3,8`, without invalid parts, up to 4096 numbers.
 fn ranges(text: &str) -> Vec<u32> {
     let mut numbers = Vec::new();
     for part in text.trim().split(',') {

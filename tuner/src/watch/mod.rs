@@ -1,25 +1,24 @@
-//! The state of the machine while samples are taken, and which states spoil them.
+//! State of the machine during measurements, and the states that spoil them.
 //!
-//! A sample taken while the clock was throttled, or while another process had the device, measures that. Such samples are
-//! discarded and counted; the state is kept with those that stay.
+//! Samples taken under throttled clocks or other load are discarded and counted; the state is kept with the others.
 
 pub mod cpu;
 
 use serde::{Deserialize, Serialize};
 
-/// State of the machine at a look; `None` where it cannot be known.
+/// State of the machine at a look; `None` for unknown values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
-    /// Clock of the device (CPU: the slowest core that may be used), MHz.
+    /// Clock of the device in MHz, of a CPU that of the slowest core.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_mhz: Option<f64>,
-    /// Temperature of the device, degrees Celsius.
+    /// Temperature of the device in degrees Celsius.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// Share of the machine's time that others took since the last look, 0..=1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub others: Option<f64>,
-    /// Why the clock is being held down, in the words of its source; empty if it is not.
+    /// Reasons of a throttled clock, in the words of their source.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub throttled: Vec<String>,
 }
@@ -28,7 +27,7 @@ pub struct State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trouble {
-    /// The clock is held down by heat, power or a limit.
+    /// Heat, power or a limit throttles the clock.
     Throttled,
     /// Others use the machine.
     Busy,
@@ -48,13 +47,13 @@ impl Default for Limits {
 }
 
 impl State {
-    /// Describes what others do to the machine; nothing where that is not known.
+    /// Describes other load and throttling, as far as they are known.
     pub fn in_words(&self) -> String {
         let others = self.others.map(|share| format!("others take {:.0} % of this machine", 100.0 * share));
         others.into_iter().chain(self.throttled.iter().cloned()).collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns what is wrong with this state, if anything. What is unknown does not count against it.
+    /// Returns the trouble of this state, if any. Unknown values are no trouble.
     pub fn trouble(&self, limits: &Limits) -> Option<Trouble> {
         if !self.throttled.is_empty() {
             Some(Trouble::Throttled)
@@ -68,16 +67,16 @@ impl State {
 
 /// Looks at the machine.
 pub trait Watch {
-    /// The state since the last look (or since the watch was made).
+    /// Returns the state since the last look (or since the watch was made).
     fn look(&mut self) -> State;
 
-    /// Returns the limits beyond which there is trouble here.
+    /// Returns the limits beyond which there is trouble.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 }
 
-/// Looks at nothing: every state is good.
+/// Watches nothing: every state is good.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoWatch;
 

@@ -10,9 +10,7 @@ use tuner::program::{ProgramDevice, Reading, Template};
 use tuner::session::Session;
 use tuner::store::{DeviceIdentity, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
-use tuner::{
-    Config, Device, Failure, FailureKind, Outcome, Space, SpaceBuilder, Value, minimise, parse_toml, read_space, tune,
-};
+use tuner::{Config, Device, Failure, FailureKind, Outcome, Space, SpaceBuilder, Value, parse_toml, read_space, tune};
 
 fn space() -> Space {
     SpaceBuilder::new().ints("tile", [8, 16, 32]).choices("mode", ["a", "b c"]).build().unwrap()
@@ -202,7 +200,7 @@ fn a_place_that_nothing_fits_is_known_before_anything_runs() {
     assert!(program.validate().unwrap_err().contains("another one"));
 }
 
-/// Tunes the example in C as its page says, with a launch budget, and returns what was decided.
+/// Tunes the example in C as docs/tuning-programs.md does, with a budget of launches.
 #[test]
 fn the_example_in_c_is_compiled_checked_and_tuned() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
@@ -229,62 +227,6 @@ fn the_example_in_c_is_compiled_checked_and_tuned() {
     assert_eq!(evidence.failed, 0, "every tile compiles and multiplies right");
     let tile = space.named(&evidence.chosen.config).int("tile");
     assert!(tile > 2, "blocks of two are several times as slow as larger ones: {}", evidence.verdict);
-}
-
-/// Returns true if a program can be started here.
-fn is_here(program: &str) -> bool {
-    std::process::Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
-/// Tunes the options of zstd for the size of a file that this test makes, as the example of the docs does.
-#[test]
-#[ignore = "needs zstd"]
-fn the_options_of_zstd_are_tuned_for_size() {
-    assert!(is_here("zstd"), "there is no zstd");
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("data");
-    // A million lines that repeat over long and short distances.
-    let line = |at: u64| format!("{} {} {}\n", at % 977, at * at % 65_537, at / 1000);
-    std::fs::write(&data, (0..200_000).map(line).collect::<String>()).unwrap();
-    let (space, default) =
-        read_space(&Path::new(env!("CARGO_MANIFEST_DIR")).join("examples").join("zstd.toml")).unwrap();
-    let command =
-        format!("zstd -q -{{level}} --long={{window}} -T{{threads}} -c {} | wc -c | sed 's/^/bytes /'", data.display());
-    let mut program = ProgramDevice::new(&space, &command);
-    (program.objective, program.reading) = (Objective::Smaller, Reading::regex("bytes ([0-9]+)").unwrap());
-    program.validate().unwrap();
-    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
-    let (device, tunable) = (DeviceIdentity::named("this", "program"), TunableIdentity::new("zstd", 1));
-    let workload = Workload::new().with("objective", "smaller").unwrap();
-    let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
-    let session = Session {
-        default,
-        launches: 1,
-        finalists: 0,
-        ..Session::new(task, StrategyKind::Bayesian, 1, Budget::evaluations(24))
-    };
-    let evidence = tune(&session, &mut program, &mut store, &mut |_| true).unwrap().evidence;
-    assert_eq!(evidence.failed, 0, "every option is one of zstd's");
-    let level = space.named(&evidence.chosen.config).int("level");
-    assert!(level > 3, "levels above the default's make the file smaller: {level}");
-}
-
-#[test]
-fn ten_lines_of_rust_find_the_best_and_keep_to_their_launches() {
-    let space = SpaceBuilder::new().ints("tile", 1..=40).ints("threads", [1, 2, 4]).build().unwrap();
-    for most in [1, 5, 20, 60, 200] {
-        let mut launches = 0;
-        let best = minimise(&space, Budget::launches(most), |config| {
-            launches += 1;
-            Ok(1.0 + (config.int("tile") - 30).abs() as f64 + 8.0 / config.int("threads") as f64)
-        })
-        .unwrap();
-        assert!(launches <= most, "{launches} of {most}");
-        if most == 200 {
-            assert_eq!(best.to_string(), "tile=30 threads=4");
-            assert_eq!((best.get("tile"), best.get("tiles")), (Some(&Value::Int(30)), None));
-        }
-    }
 }
 
 #[test]

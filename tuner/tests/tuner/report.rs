@@ -1,4 +1,4 @@
-//! The report: complete, well-formed, self-contained, whatever the tuning was like.
+//! Reports: complete and self-contained for any tuning. The package of pages checks the markup.
 
 use tuner::compare::{Plan, decide};
 use tuner::objective::Objective;
@@ -6,33 +6,12 @@ use tuner::report::{Evaluation, Report};
 use tuner::watch::NoWatch;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
-/// Checks that every element is closed in order, every attribute is quoted, and nothing is fetched or run.
+/// Checks that nothing is fetched or run, and no number is missing.
 fn check(html: &str) {
     // Behind the page's content are the data of the charts and the script.
-    let html = match html.find("<script") {
-        Some(end) => format!("{}</body></html>\n", &html[..end]),
-        None => html.to_owned(),
-    };
-    let html = html.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
-    let body = html.strip_prefix("<!doctype html>\n").expect("a doctype");
-    let mut open: Vec<&str> = Vec::new();
-    let mut rest = body;
-    while let Some(start) = rest.find('<') {
-        let end = start + rest[start..].find('>').expect("a tag that ends");
-        let tag = &rest[start + 1..end];
-        rest = &rest[end + 1..];
-        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
-        assert!(name.chars().all(|c| c.is_ascii_alphanumeric()), "<{tag}>");
-        assert_eq!(tag.matches('"').count() % 2, 0, "<{tag}>");
-        if tag.starts_with('/') {
-            assert_eq!(open.pop(), Some(name), "</{name}> out of order");
-        } else if !tag.ends_with('/') && name != "meta" {
-            open.push(name);
-        }
-    }
-    assert!(open.is_empty(), "{open:?}");
-    for word in ["<script", "http://", "https://", "src=", "url(", "@import", "javascript:", "NaN", "inf\""] {
-        assert!(!html.contains(word), "{word}");
+    let content = html.split("<script").next().unwrap().replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+    for word in ["http://", "https://", "src=", "url(", "@import", "javascript:", "NaN", "inf\""] {
+        assert!(!content.contains(word), "{word}");
     }
 }
 

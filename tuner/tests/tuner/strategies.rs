@@ -147,7 +147,7 @@ fn names_of_strategies_are_read_back() {
     assert_eq!(StrategyKind::default_for(10, None), StrategyKind::Exhaustive);
     assert_eq!(StrategyKind::default_for(100, Some(50)), StrategyKind::Bayesian);
     assert_eq!(StrategyKind::default_for(5000, None), StrategyKind::Bayesian);
-    // Until a time is over: nobody knows whether all would be tried.
+    // A budget of time may end before all were tried.
     assert_eq!(StrategyKind::default_for(200, None), StrategyKind::Bayesian);
     assert_eq!(StrategyKind::default_for(200, Some(220)), StrategyKind::Exhaustive);
 }

@@ -156,8 +156,7 @@ fn judgement(candidate: &Candidate) -> &Judgement {
 fn a_candidate_that_cannot_catch_up_with_the_leader_is_not_measured_on() {
     let decision = contest(&["leader", "uncertain"], |name, launch| match name {
         "leader" => Some(0.8),
-        // 10 % faster or 12 % slower, from block to block: nobody knows whether it beats the default, but the leader it
-        // does not.
+        // 10 % faster or 12 % slower, from block to block: it may beat the default, but not the leader.
         "uncertain" => Some(if launch.div_ceil(2) % 2 == 0 { 0.9 } else { 1.12 }),
         _ => Some(1.0),
     });

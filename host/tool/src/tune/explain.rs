@@ -1,4 +1,4 @@
-//! `ut-decode tune explain`: why this configuration.
+//! `ut-decode tune explain`: the reasons of a decision.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use crate::Failure;
 use crate::output::{print_beside, write_json};
 use crate::tune::store::StoreArgs;
 
-/// Say why a configuration was chosen: against what, how sure that is, and which parameters matter.
+/// Explain a decision: the configurations compared, how sure it is, and which parameters matter.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The run, by the number that `tune store list` shows; without it, the latest that decided something.
+    /// Number of the run, as `tune store list` shows it [default: the latest that decided something].
     run: Option<i64>,
-    /// Write the evidence and the effects of the parameters as JSON here; - is standard output.
+    /// Write the decision and the effects of the parameters as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let store = args.store.read()?;
     let runs: Vec<_> = store.runs()?.into_iter().map(|summary| summary.record).collect();
-    // A run that was begun later may have decided earlier.
+    // The latest decision: a run that began later may have decided earlier.
     let latest = || runs.iter().filter(|run| run.decision.is_some()).max_by_key(|run| &run.finished).map(|run| run.run);
     let run = args.run.or_else(latest);
     let run = run.ok_or_else(|| format!("{}: no run decided anything yet", store.file().display()))?;

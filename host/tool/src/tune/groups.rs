@@ -1,5 +1,4 @@
-//! `ut-decode tune groups`: kernels that share the time of a step are tuned together, and the whole chain has the last
-//! word.
+//! `ut-decode tune groups`: tunes kernels that share a step together, and judges the whole chain.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -32,38 +31,38 @@ use crate::tune::target::Target;
 use crate::{Failure, usage};
 use tuner::report::words::in_words;
 
-/// How long a launch of a program may take.
+/// Time limit of a program's launch.
 const TIME_OUT: Duration = Duration::from_mins(1);
 
 const FILE: &str = "\
-GROUPS is a TOML file (docs/tuning.md, tuner/examples/chain/chain.toml). The
-groups of one decoder are made of its parameters; `cluster` means all that begin
-with `cluster.`:
+GROUPS is a TOML file (docs/tuning.md, tuner/examples/chain/chain.toml). Groups
+of a decoder consist of parameters; `cluster` means all that begin with
+`cluster.`:
 
   [[group]]
   together = [\"batch\", \"cpu.chunk\"]
 
-A device without a default of its own takes it from [default] (block = 128). Or
-each kernel of the chain is measured by itself ([[kernel]]), and the groups are
-made of kernels. What no group names is tuned by itself.";
+[default] (block = 128) replaces values of the device's default. Groups can also
+consist of kernels that are measured by themselves ([[kernel]]). Parameters and
+kernels in no group are tuned by themselves.";
 
-/// Tune a chain in groups: what shares the time of a step together, the rest separately; then judge the whole chain.
+/// Tune a chain in groups: kernels that share a step together, the others separately; then judge the whole chain.
 ///
-/// Each group is searched on the time of its step, all others at their defaults, and its search is kept in the store.
-/// In the end the chain is measured with everything that was chosen against all defaults. Only that verdict counts.
+/// The search of a group measures the time of its step, with all other groups at their defaults, and is kept in the
+/// store. In the end the chain with all chosen values is measured against all defaults. Only that verdict counts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = FILE)]
 pub struct Args {
-    /// The groups.
+    /// File of groups.
     #[arg(value_name = "GROUPS")]
     file: PathBuf,
-    /// What to tune where GROUPS names no kernels: cpu, cuda, emulated or replay:FILE, as for `tune run`.
+    /// Device to tune if GROUPS names no kernels: cpu, cuda, emulated or replay:FILE, as for `tune run`.
     #[arg(long, value_name = "BACKEND", default_value = "cpu")]
     backend: DeviceSpec,
-    /// When the search of each group ends, as for `tune run`.
+    /// Budget of each group's search, as for `tune run`.
     #[arg(long, value_name = "BUDGET", default_value = "evaluations=60,no-gain=25+gain=0.002")]
     budget: Budget,
-    /// Write the groups, the verdict and every sample of the chain as JSON here; - is standard output.
+    /// Write groups, verdict and the chain's samples as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
@@ -74,21 +73,21 @@ pub struct Args {
     sample: EventsArgs,
 }
 
-/// The sample that a decoder is tuned on.
+/// Sample that a decoder is tuned on.
 type Loaded = (Detector, Vec<EventBatch>, String);
 
-/// The chain, with what a store knows it by and the space of all its configurations, where that can be listed.
+/// Chain with its identity in a store, and the space of all configurations, if it can be listed.
 struct Whole<'d> {
     chain: DeviceChain<'d>,
     identity: DeviceIdentity,
     tunable: TunableIdentity,
     workload: Workload,
-    /// What is measured, where the workload does not say it.
+    /// Measured sample, where the workload does not name it.
     sample: String,
     space: Option<Space>,
 }
 
-/// The parameters of one device as a chain.
+/// Makes a chain of the parameters of one device.
 fn of_device<'d>(args: &'d Args, file: &ChainFile, loaded: Option<&'d Loaded>) -> Result<Whole<'d>, Failure> {
     let (target, device): (_, Box<dyn Device + Send + 'd>) = match (&args.backend, loaded) {
         (DeviceSpec::Replay(file), _) => replayed(file)?,
@@ -111,7 +110,7 @@ fn replayed(file: &Path) -> Result<(Target, Box<dyn Device + Send>), Failure> {
     Ok((target, Box::new(Replay::new(recording, Noise::Resampled { seed: 1, first: true }))))
 }
 
-/// A chain of devices, for one workload where there are several.
+/// Makes a chain of devices, for one of the workloads if there are any.
 fn of_kernels(file: &ChainFile, load: Option<&WorkloadEntry>) -> Result<Whole<'static>, Failure> {
     let (mut kernels, mut samples, mut workload) = (Vec::new(), Vec::new(), Workload::new());
     let none = BTreeMap::new();
@@ -154,7 +153,7 @@ fn of_kernels(file: &ChainFile, load: Option<&WorkloadEntry>) -> Result<Whole<'s
     Ok(Whole { chain, identity, tunable, workload, sample: samples.join(" and "), space: None })
 }
 
-/// What became of a group.
+/// Search of a group.
 struct Searched {
     group: String,
     configurations: usize,
@@ -163,7 +162,7 @@ struct Searched {
     evidence: Evidence,
 }
 
-/// What became of a chain.
+/// Result of a chain.
 struct Found {
     title: String,
     groups: Vec<Searched>,
@@ -177,7 +176,7 @@ struct Found {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let plan = args.rules.plan(15);
     let file = ChainFile::read(&args.file)?;
-    // The command line does not name these.
+    // The command line does not name these inputs.
     let devices = file.kernels.iter().filter_map(|kernel| kernel.device.as_deref());
     let devices = devices.flat_map(|device| named(device.as_ref())).collect::<Vec<_>>();
     let recordings = Protected::inputs(&devices);
@@ -210,7 +209,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Tunes the groups of a chain, judges the whole, and keeps what was found.
+/// Tunes the groups of a chain, judges the whole, and keeps the result.
 fn tune_chain(
     args: &Args,
     plan: &compare::Plan,
@@ -283,7 +282,7 @@ fn tune_chain(
         comparison: decision.comparison.clone(),
         stopped: "the whole chain was compared".to_owned(),
     };
-    // The product of all spaces need not be listed to know the two that were compared.
+    // Without the product of all spaces, the space has the two configurations that were compared.
     let mut rows = vec![default.0.clone(), proposed.0.clone()];
     rows.dedup();
     let space = match space {

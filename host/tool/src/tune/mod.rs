@@ -1,4 +1,4 @@
-//! `ut-decode tune`: the family of commands that find launch parameters, keep them, and say why.
+//! `ut-decode tune`: commands that find launch parameters, keep them, and explain them.
 
 mod explain;
 mod groups;
@@ -12,7 +12,7 @@ mod workloads;
 use crate::Failure;
 pub use watcher::Watcher;
 
-/// Find good launch parameters, keep them, and say why they were chosen.
+/// Find good launch parameters, keep them, and explain them.
 ///
 /// Begin with `tune run`: `decode` and `throughput` then use what it found. The default stays unless fresh measurements
 /// show another configuration to be better.
@@ -29,7 +29,7 @@ enum Command {
     Groups(Box<groups::Args>),
     Workloads(Box<workloads::Args>),
     Store(store::Args),
-    /// Measure what standard input asks for: the process that `tune run` starts.
+    /// Measure for standard input: the process that `tune run` starts.
     #[command(hide = true)]
     Measure(Box<run_args::Args>),
 }

@@ -35,7 +35,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let task =
         Task { device: &target.device, tunable: &target.tunable, workload: &target.workload, space: &target.space };
     let (mut store, _alone) = match args.backend {
-        // It measures nothing.
+        // A replay measures nothing.
         DeviceSpec::Replay(_) => (Store::open(&args.store.locations(None)?.user)?, None),
         DeviceSpec::Decoder(_) => args.store.to_measure()?,
     };
@@ -89,9 +89,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The best of the nearest other device, driver or version, and its runner-up.
+/// Returns the chosen configuration and the runner-up of the closest match: another device, driver or version of this
+/// program.
 fn seeds(store: &Store, task: &Task<'_>) -> Result<Vec<Config>, Failure> {
-    // A search is to find again what was found on this very device.
+    // An exact match is no seed: the search has to find it again.
     let nearest = store.find(task, Matching::Nearest)?.into_iter().find(|found| found.step() > 0);
     let Some(nearest) = nearest else { return Ok(Vec::new()) };
     say(&format!("beginning with the best of {}: {}", nearest.device, nearest.in_words()));
@@ -99,8 +100,8 @@ fn seeds(store: &Store, task: &Task<'_>) -> Result<Vec<Config>, Failure> {
     Ok([nearest.config].into_iter().chain(runner_up).collect())
 }
 
-/// Ends the program if the report could overwrite what is read. The number of the run is not known yet, so no input may be
-/// named like the report of any run.
+/// Ends the program if the report could overwrite an input. The number of the run is not known yet, so no input may
+/// have the name of any run's report.
 fn check_report(args: &Args, directory: &Path) {
     let mut protected = Protected::inputs(&args.sample.files);
     let recording = if let DeviceSpec::Replay(file) = &args.backend { Some(file) } else { None };

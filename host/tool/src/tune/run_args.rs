@@ -1,4 +1,4 @@
-//! The arguments of `ut-decode tune run`, which `tune measure` takes as well.
+//! Arguments of `ut-decode tune run` and `tune measure`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use crate::trial::{EventsArgs, WatchArgs};
 use crate::tune::store::StoreArgs;
 use crate::usage;
 
-/// A device by name.
+/// Device by name.
 #[derive(Clone, Debug)]
 pub enum DeviceSpec {
     Decoder(Backend),
@@ -39,42 +39,43 @@ impl FromStr for DeviceSpec {
 
 /// Search for good launch parameters and keep them, where `decode` and `throughput` find them.
 ///
-/// Every measurement is kept as soon as it is complete: killed at any moment, the same command continues where it stopped.
-/// The winner of the search is measured again beside the default, and replaces it only if it is faster again.
+/// Every measurement is kept at once: after a kill, the same command continues where it stopped. The winner of the
+/// search is measured again beside the default, and replaces it only if it is faster again.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What to tune: cpu (the CPU decoder, here and now), cuda (the kernels, on the first NVIDIA GPU), emulated (the
-    /// kernels run on the CPU: for trying out), or replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV).
+    /// Device to tune: cpu (the CPU decoder), cuda (the kernels on the first NVIDIA GPU), emulated (the kernels on the
+    /// CPU, for experiments), or replay:FILE (a recorded space: Kernel Tuner cache, T4, compact CSV).
     #[arg(long, value_name = "BACKEND", default_value = "cpu", conflicts_with = "command")]
     pub backend: DeviceSpec,
-    /// Which kernels of cuda and emulated: fused, two launches, or allen, seven kernels in nine launches [default: on a GPU
-    /// fused, else allen].
+    /// Kernels of cuda and emulated: fused (two launches) or allen (seven kernels in nine launches) [default: fused on
+    /// a GPU, else allen].
     #[arg(long, value_name = "NAME", value_parser = one_of!(Pipeline::ALL, Pipeline::name))]
     pub pipeline: Option<Pipeline>,
-    /// How to search; by default exhaustive for small spaces, else bayesian.
+    /// Strategy of the search [default: exhaustive for small spaces, else bayesian].
     #[arg(long, value_parser = one_of!(StrategyKind::ALL, StrategyKind::name))]
     pub strategy: Option<StrategyKind>,
-    /// When to stop: evaluations=N (or N), launches=N, time=SECONDS (or 90s, 10min, 1h), no-gain=N (evaluations without a
-    /// better one), gain=X (less than this share expected from searching on); a,b is whichever comes first, a+b both.
+    /// End of the search: evaluations=N (or N), launches=N, time=SECONDS (or 90s, 10min, 1h), no-gain=N (evaluations
+    /// without a better one), gain=X (expected gain below this share); a,b means whichever comes first, a+b both.
     #[arg(long, value_name = "BUDGET")]
     pub budget: Option<Budget>,
-    /// Seed of all that is random: the same seed and the same times give the same proposals.
+    /// Seed of all random choices: the same seed and the same times give the same proposals.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Launches of each configuration while searching.
+    /// Launches of each configuration in the search.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     pub launches: u16,
-    /// How many of the search's best configurations are measured against the default; 0: the search alone decides.
+    /// Number of the search's best configurations that are measured against the default; 0: the search alone decides.
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub finalists: u16,
-    /// Do not start from the best configurations of the closest match (another device, driver or version of this program).
+    /// Do not start from the best configurations of the closest match (another device, driver or version of this
+    /// program).
     #[arg(long)]
     pub no_seeds: bool,
-    /// Start from the beginning even if an unfinished run could be continued.
+    /// Begin a run even if an unfinished one could be continued.
     #[arg(long)]
     pub fresh: bool,
-    /// Give up a configuration when measuring it takes longer than this (seconds). A separate process measures; it is
-    /// then killed and started again.
+    /// Time limit of a configuration's measurement in seconds. The separate process that measures is then killed and
+    /// replaced.
     #[arg(long, value_name = "S", default_value_t = 10.0)]
     pub timeout: f64,
     #[command(flatten)]
@@ -82,8 +83,8 @@ pub struct Args {
     /// Write the decision as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write what was measured and decided as run-N.html (one self-contained page), run-N.csv and run-N.json into this
-    /// folder, created if missing.
+    /// Write measurements and decision as run-N.html (one self-contained page), run-N.csv and run-N.json into this
+    /// folder, which is made if missing.
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `ut-decode tune store`: what the tuner has kept.
+//! `ut-decode tune store`: lists, exports, imports and prunes the tuner's runs.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -14,29 +14,30 @@ use tuner::store::{Application, Locations, Matching, RunLock, Store, StoreError}
 use crate::Failure;
 use crate::output::{count, print, print_beside, say, write_file, write_json};
 
-/// Whose stores they are.
+/// Name of this program, to which the stores belong.
 pub const APPLICATION: Application<'static> = Application("ut-decode");
 
-/// Which store.
+/// Choice of the store.
 #[derive(Debug, clap::Args)]
 pub struct StoreArgs {
-    /// The store of measurements and decisions; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
+    /// Store of measurements and decisions [default: $UT_DECODE_TUNE_DB, else ut-decode/tune.sqlite in your cache
+    /// folder].
     #[arg(long, value_name = "FILE", global = true)]
     pub tune_db: Option<PathBuf>,
 }
 
 impl StoreArgs {
-    /// Returns where the stores are; `matching` as on the command line.
+    /// Returns the location of the store; `matching` as on the command line.
     pub fn locations(&self, matching: Option<Matching>) -> Result<Locations, Failure> {
         Ok(Locations::choose(APPLICATION, self.tune_db.clone(), matching)?)
     }
 
-    /// The user's store, for reading.
+    /// Opens the user's store for reading.
     pub fn read(&self) -> Result<Store, Failure> {
         Ok(Store::open_existing(&self.locations(None)?.user)?)
     }
 
-    /// The user's store for a tuning, once no other one measures on this machine.
+    /// Opens the user's store for a tuning, once no other process measures with it.
     pub fn to_measure(&self) -> Result<(Store, Option<RunLock>), Failure> {
         let store = Store::open(&self.locations(None)?.user)?;
         let mut told = false;
@@ -58,7 +59,7 @@ impl StoreArgs {
     }
 }
 
-/// Look at, move and tidy what the tuner has measured and decided.
+/// List, export, import and prune the runs of the tuner.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -69,31 +70,31 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// All runs, a line each.
+    /// List all runs.
     List {
-        /// Write them as JSON here; - is standard output.
+        /// Write the runs as JSON here; - is standard output.
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
     /// Write runs for another store.
     Export {
-        /// Runs, by number; none: all.
+        /// Runs, by number [default: all].
         runs: Vec<i64>,
-        /// Where to; - is standard output.
+        /// Write here; - is standard output.
         #[arg(long, short, value_name = "FILE", default_value = "-")]
         output: PathBuf,
     },
-    /// Take in what `tune store export` wrote, a Kernel Tuner cache, a T4 file or a compact CSV.
+    /// Import an export of `tune store export`, a Kernel Tuner cache, a T4 file or a compact CSV.
     Import {
         /// Files, gzipped or not.
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Remove runs, but for those that a living process is measuring.
+    /// Remove runs that no living process is measuring.
     Prune {
-        /// These runs.
+        /// Runs, by number.
         runs: Vec<i64>,
-        /// Runs that were not finished.
+        /// Unfinished runs.
         #[arg(long)]
         unfinished: bool,
         /// Only runs of this tunable; without other options, all of its runs.

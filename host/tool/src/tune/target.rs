@@ -1,4 +1,4 @@
-//! What `tune run` tunes, and the process that measures it.
+//! Target of `tune run`, and the process that measures it.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -23,23 +23,23 @@ use crate::trial::EventsArgs;
 use crate::{Failure, INVOCATION, signals, trial, usage};
 use ut_data::error::with_causes;
 
-/// The budget of a search where none is given.
+/// Default budget of a program or a recording.
 const BUDGET: &str = "evaluations=220,no-gain=50+gain=0.001";
 
-/// The same for a decoder.
+/// Default budget of a decoder.
 const DECODER_BUDGET: &str = "evaluations=100,no-gain=30+gain=0.002,time=120";
 
-/// Configurations that are ready at a time: those of a race, and the default.
+/// Configurations that are kept ready: the default, and those of a race.
 const KEPT: usize = 20;
 
-/// What is to be tuned, with all that a store knows it by.
+/// Decoder, program or recording to be tuned, with its identity in a store.
 pub struct Target {
     pub device: DeviceIdentity,
     pub tunable: TunableIdentity,
     pub workload: Workload,
     pub space: Space,
     pub default: Option<Config>,
-    /// The events or the recording, where the workload does not say which.
+    /// Events or recording, where the workload does not name them.
     pub sample: String,
     pub budget: &'static str,
     pub objective: Objective,
@@ -67,7 +67,7 @@ impl Target {
         }
         match &args.backend {
             DeviceSpec::Decoder(backend) => {
-                // First what this machine cannot do, then what is wrong with the files.
+                // A missing device is reported before errors of the files.
                 tunable::device(*backend)?;
                 let detector = args.sample.detector()?;
                 Self::decoder(subject(*backend, args), &args.sample, &detector)
@@ -76,7 +76,7 @@ impl Target {
         }
     }
 
-    /// A decoder.
+    /// Makes the target of a decoder.
     pub fn decoder(what: impl Into<Subject>, sample: &EventsArgs, detector: &Detector) -> Result<Self, Failure> {
         let what = what.into();
         let device = tunable::device(what.backend)?;
@@ -94,17 +94,17 @@ impl Target {
         })
     }
 
-    /// A recorded space.
+    /// Reads a recorded space as a target.
     pub fn recorded(file: &Path) -> Result<(Self, Recording), Failure> {
         let recording = read_recording(file)?;
         let target = Self {
             device: DeviceIdentity::named(recording.device.clone(), "replay"),
-            // Not the kernel's own name: what a replay decides must never be taken for a measurement.
+            // Not the kernel's own name: a replay's decision must not be taken for a measurement.
             tunable: TunableIdentity::new(format!("replay of {}", recording.kernel), 0),
             workload: workload_of(&recording)?,
             space: recording.space.clone(),
             default: None,
-            // Two recordings of one kernel differ in their times alone.
+            // Two recordings of a kernel may differ only in their times.
             sample: format!("recording {}", fingerprint(&recording)),
             budget: BUDGET,
             objective: Objective::Time,
@@ -113,7 +113,7 @@ impl Target {
         Ok((target, recording))
     }
 
-    /// A watch over what is measured; a recording needs none.
+    /// Returns a watch for the device; a recording needs none.
     pub fn watch(args: &Args) -> Box<dyn Watch> {
         match args.backend {
             DeviceSpec::Decoder(backend) => args.watch.watch(backend),
@@ -121,8 +121,8 @@ impl Target {
         }
     }
 
-    /// The device: the program that is tuned, or this program again as another process, which a configuration may hang
-    /// or crash.
+    /// Makes the device: the program that is tuned, or this program in another process, which a configuration may
+    /// crash.
     pub fn process(&self, args: &Args) -> Result<Box<dyn Device>, Failure> {
         let time_out = args.timeout();
         if let Some(program) = &self.program {
@@ -141,7 +141,7 @@ impl Target {
     }
 }
 
-/// The arguments of `tune run` made those of `tune measure`, which takes the same and makes the same device of them.
+/// Turns the arguments of `tune run` into those of `tune measure`, which makes the same device of them.
 fn measuring(args: &[OsString]) -> Vec<OsString> {
     let tune = args.iter().position(|arg| arg == "tune").unwrap_or_default();
     let run = args.iter().skip(tune).position(|arg| arg == "run").map(|place| tune + place);
@@ -149,15 +149,15 @@ fn measuring(args: &[OsString]) -> Vec<OsString> {
     args.iter().enumerate().map(with).collect()
 }
 
-/// The backend with the requested kernels.
+/// Returns the backend with the requested kernels.
 fn subject(backend: Backend, args: &Args) -> Subject {
     Subject { backend, pipeline: args.pipeline.unwrap_or_else(|| Pipeline::default_for(backend)) }
 }
 
-/// Measures on standard input's request: the other side of [`Target::process`].
+/// Measures for standard input: the other side of [`Target::process`].
 pub fn measure(args: &Args) -> Result<(), Failure> {
     signals::be_silent();
-    // Standard output is the other process's, which waits for a line.
+    // The other process waits for a line on standard output.
     serve(args).or_else(|error| Ok(refuse(&with_causes(error.as_ref()))?))
 }
 
@@ -170,7 +170,7 @@ fn serve(args: &Args) -> Result<(), Failure> {
             let mut device = trial::device(varied, &detector, events).keeping(KEPT);
             device.expect(Layout::Allen).map_err(|failure| failure.message)?;
             if let (Backend::Cuda, Some(default)) = (backend, &default) {
-                // The driver compiles the kernels when they are first used; what comes of it is measured later.
+                // The driver compiles the kernels at their first use. An error shows again in the measurement.
                 let _ = device.measure(default, 1);
             }
             serve_standard_streams(&mut device)?;

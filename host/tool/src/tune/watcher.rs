@@ -1,4 +1,4 @@
-//! How a tuning is getting on, on standard error.
+//! Progress of a tuning on standard error.
 
 use tuner::Config;
 use tuner::objective::Objective;
@@ -6,7 +6,7 @@ use tuner::session::{Phase, Progress as Step};
 
 use crate::progress::Progress;
 
-/// Shows how the session is getting on.
+/// Shows the progress of a session.
 pub struct Watcher {
     objective: Objective,
     bar: Progress,

@@ -1,20 +1,19 @@
-//! Candidates by the samples of a scan: who may be the fastest, who only seems slow, who is.
+//! Choices by the samples of a scan: configurations that may be the fastest, and the one that is.
 
 use super::{FINALISTS, INDIFFERENCE, Scan};
 use crate::statistics::{median, quantile};
 
-/// A relative gain that is not worth more samples in a run-off.
+/// Relative gain that is not worth more samples in a run-off.
 const TOLERANCE: f64 = 0.005;
-/// The chance, over all configurations together, that bad luck alone keeps one out of the run-off.
+/// Chance, over all configurations together, that bad luck alone keeps one out of the run-off.
 const UNLUCKY: f64 = 0.01;
 
 impl Scan {
-    /// The configurations that may be faster than the fastest, for all that is known of luck here: with so many samples as
-    /// they have, all of them may have been that much slower than they can be.
+    /// Returns the configurations that may be faster than the fastest, although all their samples were slower.
     ///
-    /// The luck is that of all configurations: how many times its best sample each sample takes. Of `n` samples all are as
-    /// slow as the slowest share `s` with the chance s^n, and that may be [`UNLUCKY`] for all configurations together. One
-    /// that has had a run-off's samples more than the M of the scan has had its chance.
+    /// The ratios of all samples to the best sample of their configuration tell how slow a sample may be. All of `n`
+    /// samples are among the slowest share `s` with the chance s^n, which may be [`UNLUCKY`] for all configurations
+    /// together. Configurations with a run-off's samples beyond the M of the scan are left out.
     pub(super) fn unlucky(&self) -> Vec<usize> {
         let known: Vec<(usize, f64)> = self.valid().into_iter().filter_map(|c| Some((c, self.least(c)?))).collect();
         let Some(fastest) = known.iter().map(|(_, least)| *least).reduce(f64::min) else { return Vec::new() };
@@ -37,13 +36,13 @@ impl Scan {
         all.into_iter().map(|(config, _)| config).collect()
     }
 
-    /// The best sample of a configuration.
+    /// Returns the best sample of a configuration.
     fn least(&self, config: usize) -> Option<f64> {
         self.samples[config].iter().copied().reduce(f64::min)
     }
 
-    /// The configurations that might be the fastest: ranked by their best sample, because slow modes and disturbances can
-    /// spoil the statistic of a few samples, but nothing makes a launch faster than it can be.
+    /// Returns the finalists, ranked by their best sample: slow modes and disturbances can spoil the median of a few
+    /// samples, but nothing makes a launch too fast.
     pub(super) fn promising(&self) -> Vec<usize> {
         if self.options.run_off == 0 {
             return Vec::new();
@@ -55,9 +54,9 @@ impl Scan {
         ranked.into_iter().map(|(config, _)| config).collect()
     }
 
-    /// The finalists between which more samples could still decide: the leader, and those that may be faster than it by
-    /// more than [`TOLERANCE`]. Every median is taken to lie between the order statistics two standard deviations of
-    /// the binomial to either side of the middle; in a kernel with two modes these span both.
+    /// Returns the finalists between which more samples could decide: the leader, and those that may be faster by more
+    /// than [`TOLERANCE`]. A median is taken to lie between the order statistics two standard deviations of the
+    /// binomial to either side of the middle, which span both modes of a kernel with two.
     pub(super) fn undecided(&self) -> Vec<usize> {
         let known: Vec<(usize, f64)> =
             self.finalists.iter().filter_map(|config| Some((*config, self.estimate(*config)?))).collect();
@@ -69,7 +68,7 @@ impl Scan {
             samples.sort_by(f64::total_cmp);
             let last = samples.len() as f64 - 1.0;
             let place = last * 0.5 + side * (last + 1.0).sqrt();
-            // Outwards to whole places.
+            // Rounds outwards.
             let place = if side > 0.0 { place.ceil().min(last) } else { place.floor().max(0.0) };
             samples[place as usize]
         };
@@ -78,16 +77,17 @@ impl Scan {
         known.into_iter().map(|(config, _)| config).filter(|config| open(*config)).collect()
     }
 
-    /// The median of a configuration's samples, ms.
+    /// Returns the median of a configuration's samples in ms.
     pub(super) fn estimate(&self, config: usize) -> Option<f64> {
         let samples: Vec<f64> = self.samples.get(config)?.iter().copied().collect();
         (!samples.is_empty()).then(|| median(&samples))
     }
 
-    /// The fastest valid configuration; the one in use, then the default, if they are within the zone of indifference.
+    /// Returns the configuration in use, else the default, if it is within the zone of indifference of the fastest;
+    /// else the fastest.
     pub(super) fn best(&self) -> usize {
         let valid = self.valid();
-        // After a run-off only those in it count: a few lucky samples must not beat many.
+        // After a run-off only its finalists count: few lucky samples must not beat many.
         let eligible = |config: &usize| self.finalists.is_empty() || self.finalists.contains(config);
         let ranked = valid.iter().filter(|c| eligible(c)).filter_map(|config| Some((self.estimate(*config)?, *config)));
         let Some((fastest, best)) = ranked.min_by(|a, b| a.0.total_cmp(&b.0)) else {

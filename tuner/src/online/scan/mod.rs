@@ -1,11 +1,11 @@
-//! The state of an on-line tuner: which configuration the next launch is given, and what its time teaches.
+//! State of an on-line tuner: chooses the configuration of each launch, and learns from its time.
 //!
-//! A scan goes sample by sample over all configurations (one sweep is one sample of each), so that a slow change of the
-//! machine meets all of them alike. The first tuning takes M sweeps. Then whatever may only have been unlucky is given a
-//! second chance: in a kernel with two modes, all M samples of the best one may lie in the slow mode. Then a run-off gives
-//! the most promising more samples, because a median of five cannot tell near-equals apart; then the best is locked.
-//! A scan that comes with the period is one sweep, spread so thinly that the share of exploring launches stays below its
-//! cap; each sample replaces the oldest of its configuration. Drift calls for M sweeps at once.
+//! A scan takes sweeps, each one sample of every configuration, so that slow changes of the machine affect all alike.
+//! The first tuning takes M sweeps. Then a screening samples again what may only have been unlucky: of a kernel with
+//! two modes, all M samples of the best configuration may lie in the slow mode. Then a run-off gives the most promising
+//! more samples, because a median of five cannot tell near-equals apart; then the best is locked. A periodic scan is
+//! one sweep, spread so thinly that the share of exploring launches stays below its cap; each sample replaces the
+//! oldest of its configuration. After drift, M sweeps follow at once.
 //!
 //! Nothing here waits, locks, or reads a clock: the time comes with each launch.
 
@@ -20,38 +20,38 @@ use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A launch whose time is awaited.
+/// Launch whose time is awaited.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket {
     epoch: u64,
     config: usize,
-    /// Watches the locked configuration for drift instead of being a sample of the scan.
+    /// True for a launch of the configuration in use that only watches for drift.
     monitor: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Scanning(Cause),
-    /// A second chance for those that may only have been unlucky.
+    /// More samples of configurations that may only have been unlucky.
     Screening(Cause),
-    /// A round of the run-off among the finalists.
+    /// Rounds between the finalists.
     RunOff(Cause),
     Locked,
 }
 
-/// Times that were lost of one configuration in one scan before it counts as one that cannot be measured.
+/// Lost times of a configuration in one scan after which it counts as failed.
 const PATIENCE: u32 = 8;
 
-/// Maximum cost of exploring one launch, in launches of the configuration in use.
+/// Highest price of exploring one launch, in launches of the configuration in use.
 const DEAREST: f64 = 64.0;
 
-/// Number of the most promising that are given more samples before one is locked.
+/// Number of finalists in the run-off.
 const FINALISTS: usize = 8;
 
-/// Most rounds of the run-off; it ends earlier if it is clear who wins.
+/// Most rounds of the run-off, which ends earlier if the winner is clear.
 const RUN_OFF_ROUNDS: usize = 5;
 
-/// A change must win by more than this share of the time.
+/// Zone of indifference: the share of the time by which a change must win.
 const INDIFFERENCE: f64 = 0.002;
 
 pub(super) struct Scan {
@@ -60,11 +60,11 @@ pub(super) struct Scan {
     banned: Vec<Option<Failure>>,
     lost: Vec<u32>,
     phase: Phase,
-    /// Remaining launches of the scan, in this order.
+    /// Configurations of the scan's remaining launches, in order.
     todo: VecDeque<usize>,
     finalists: Vec<usize>,
     outstanding: usize,
-    /// Tickets of an earlier epoch are void.
+    /// Number of the scan; tickets of earlier ones are void.
     epoch: u64,
     current: usize,
     default: usize,
@@ -73,10 +73,10 @@ pub(super) struct Scan {
     allowance: f64,
     explored_before: u64,
     since_last: u64,
-    /// When the last launch was, and when the last scan ended.
+    /// Times of the last launch, and of the end of the last scan.
     now: Duration,
     locked_at: Duration,
-    /// No drift scan before this launch, and how long the next such wait is.
+    /// Launch before which drift starts no scan, and the number of launches of the last such wait.
     quiet_until: u64,
     quiet: u64,
     lot: ChaCha8Rng,
@@ -113,12 +113,12 @@ impl Scan {
         scan
     }
 
-    /// The configuration for the next launch, and a ticket if its time is wanted.
+    /// Returns the configuration of the next launch, and a ticket if its time is needed.
     pub(super) fn assign(&mut self, now: Duration) -> (usize, Option<Ticket>) {
         self.counters.launches += 1;
         self.now = now;
         if self.complete {
-            // Only while there is something to explore is it saved for what is slow.
+            // The allowance is saved up only while there is something to explore.
             let most = if self.todo.is_empty() { 1.0 } else { DEAREST };
             self.allowance = (self.allowance + self.options.explore_share.max(0.0)).min(most);
         }
@@ -138,17 +138,17 @@ impl Scan {
             }
             Phase::Scanning(_) | Phase::Screening(_) | Phase::RunOff(_) => match self.todo.pop_front() {
                 Some(config) => self.explore(config),
-                // All are being measured; until they are back, the best that is known.
+                // All samples are in flight: use the best known configuration until they are back.
                 None => (self.current, None),
             },
         }
     }
 
-    /// A launch during a scan whose share is capped.
+    /// Chooses a launch of a scan whose share is capped.
     fn thin_launch(&mut self) -> (usize, Option<Ticket>) {
         let price = match self.todo.front().copied() {
             Some(config) if config == self.current => 0.0,
-            // Below that, none can be paid for.
+            // Below 1, none can be paid for.
             Some(config) if self.allowance >= 1.0 => self.price(config),
             _ => f64::INFINITY,
         };
@@ -162,7 +162,7 @@ impl Scan {
         }
     }
 
-    /// Launches of the configuration in use that one of another takes.
+    /// Returns the price of a launch: its time over that of the configuration in use.
     fn price(&self, config: usize) -> f64 {
         let times = self.estimate(config).zip(self.estimate(self.current));
         times.map_or(1.0, |(other, current)| other / current).clamp(1.0, DEAREST)
@@ -180,7 +180,7 @@ impl Scan {
         (config, Some(Ticket { epoch: self.epoch, config, monitor: false }))
     }
 
-    /// The time of a launch came back, or is known to be lost (`None`).
+    /// Takes the time of a launch, or the loss of it (`None`).
     pub(super) fn take(&mut self, ticket: Ticket, time: Option<f64>) {
         if ticket.epoch != self.epoch {
             return;
@@ -243,7 +243,7 @@ impl Scan {
                 }
                 target
             }
-            // One, unless the choice came from the store and there are no samples yet.
+            // One sweep, unless the choice came from the store and samples are missing.
             Cause::Period => {
                 let fewest = self.valid().into_iter().map(|config| self.samples[config].len()).min().unwrap_or(0);
                 target.saturating_sub(fewest).max(1)
@@ -279,7 +279,7 @@ impl Scan {
         }
     }
 
-    /// Queues one more sample of all that may only have been unlucky so far, or goes on to the run-off.
+    /// Queues one more sample of all configurations that may only have been unlucky, or begins the run-off.
     fn screen(&mut self, cause: Cause) {
         if self.options.run_off > 0 {
             self.phase = Phase::Screening(cause);
@@ -291,8 +291,8 @@ impl Scan {
         }
     }
 
-    /// Queues a round of the run-off, or locks the best if there is nothing more to find out. Finalists of an earlier
-    /// run-off have their samples still; newcomers catch up with them.
+    /// Queues a round of the run-off, or locks the best if more samples cannot decide. Finalists of an earlier run-off
+    /// still have their samples; new ones catch up.
     fn run_off(&mut self, cause: Cause) {
         self.phase = Phase::RunOff(cause);
         self.finalists = self.undecided();
@@ -330,20 +330,19 @@ impl Scan {
         } else if cause == Cause::First {
             self.watch_anew();
         } else if cause == Cause::Drift {
-            // A false alarm: it is learned from, and the next one has to wait, longer each time.
+            // A false alarm: the detector learns from it, and the next one has to wait, longer each time.
             self.detector.was_harmless();
             self.watch_anew();
             let cost = self.counters.explored - self.explored_before;
-            // What it explored is paid back by later scans of the period.
+            // Later periodic scans pay back what this one explored.
             self.allowance -= cost as f64;
             self.quiet = (2 * self.quiet).max(10 * cost).min(1 << 40);
             self.quiet_until = self.counters.launches + self.quiet;
         }
     }
 
-    /// Watches the configuration in use from now on. How far launches stray is learned from all configurations
-    /// together: two spikes among the few samples of a single one look like a second mode, and what is taken for a mode
-    /// hides a drift.
+    /// Watches the configuration in use from now on. The usual deviations are learned from all configurations together:
+    /// two spikes among the few samples of one look like a second mode, which would hide a drift.
     fn watch_anew(&mut self) {
         let mut strays = Vec::new();
         for samples in self.samples.iter().filter(|samples| samples.len() > 2) {
@@ -354,7 +353,7 @@ impl Scan {
         self.detector.restart(&strays);
     }
 
-    /// Takes a configuration out for good: it failed, or decoded differently.
+    /// Excludes a failed configuration for good.
     pub(super) fn ban(&mut self, config: usize, failure: Failure) {
         if self.banned[config].is_none() {
             self.banned[config] = Some(failure);
@@ -368,7 +367,7 @@ impl Scan {
         }
     }
 
-    /// A launch with this ticket failed: no time will come.
+    /// Takes the failure of a launch.
     pub(super) fn fail(&mut self, config: usize, ticket: Option<Ticket>, failure: Failure) {
         self.ban(config, failure);
         if let Some(ticket) = ticket
@@ -380,7 +379,7 @@ impl Scan {
         self.advance_if_done();
     }
 
-    /// The worker of this launch is gone: another one repeats it.
+    /// Queues a launch again that did not take place.
     pub(super) fn put_back(&mut self, ticket: Ticket) {
         if ticket.epoch == self.epoch && !ticket.monitor {
             self.outstanding = self.outstanding.saturating_sub(1);
@@ -425,7 +424,7 @@ impl Scan {
         self.watch_anew();
     }
 
-    /// Uses `config` while the scan goes on: a hint that has not been validated.
+    /// Uses `config` while the scan goes on.
     pub(super) fn prefer(&mut self, config: usize) {
         self.current = config;
     }

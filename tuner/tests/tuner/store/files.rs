@@ -32,7 +32,7 @@ fn a_file_that_is_no_store_is_left_alone() {
 }
 
 #[test]
-fn a_pipe_is_no_store_and_nobody_waits_for_it() {
+fn a_pipe_is_no_store_and_is_not_waited_for() {
     let folder = Folder::new();
     let file = folder.file();
     assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());

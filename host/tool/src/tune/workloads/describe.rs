@@ -1,32 +1,30 @@
-//! What `workloads` says to a person.
+//! Text that `tune workloads` prints.
 
 use std::fmt::Write as _;
 
 use tuner::Config;
 use tuner::cost::Costs;
 use tuner::store::Evidence;
-use ut_bench::{HITS_PER_EVENT, MEAN_LANE_LENGTH};
 
-use super::{Chosen, Load, RuleTrial};
+use super::{Chosen, Load};
 use crate::Failure;
 use crate::table::table;
 
-/// All that was found.
+/// Results of `tune workloads`.
 pub struct Found<'a> {
     pub loads: &'a [Load],
-    /// The names of the parameters.
+    /// Names of the parameters.
     pub names: &'a [String],
     pub default: &'a Config,
-    /// What each workload by itself decided.
+    /// Decision of each workload's own search.
     pub decided: &'a [Evidence],
     pub costs: &'a Costs,
     pub chosen: &'a Chosen,
-    pub rule: Option<&'a RuleTrial>,
-    /// What was kept for all workloads, if requested.
+    /// Decision that was kept for all workloads, if requested.
     pub kept: Option<&'a str>,
 }
 
-/// Returns what differs from the default, in words.
+/// Returns the parameters that differ from the default, as text.
 fn in_short(names: &[String], default: &Config, config: &Config) -> String {
     let parts = names.iter().zip(default.0.iter().zip(&config.0)).filter(|(_, (default, value))| default != value);
     let parts: Vec<String> = parts.map(|(name, (_, value))| format!("{name}={value}")).collect();
@@ -34,23 +32,14 @@ fn in_short(names: &[String], default: &Config, config: &Config) -> String {
 }
 
 pub fn text(found: &Found<'_>) -> Result<String, Failure> {
-    let Found { loads, names, default, decided, costs, chosen, rule, kept } = *found;
+    let Found { loads, names, default, decided, costs, chosen, kept } = *found;
     let matrix = &costs.matrix;
     let percent = |share: f64| if share.is_finite() { format!("{:.1} %", 100.0 * share) } else { "fails".to_owned() };
     let mut text = String::from("Each workload by itself\n");
     for (load, evidence) in loads.iter().zip(decided) {
-        let look = load.features();
-        let (mean_lane_length, hits_per_event) = (look.get(MEAN_LANE_LENGTH), look.get(HITS_PER_EVENT));
-        let look = format!(" ({mean_lane_length:.2} strips a lane, {hits_per_event:.0} hits an event)");
         // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "  {}{}: {}\n    {}",
-            load.name,
-            if rule.is_some() { look } else { String::new() },
-            in_short(names, default, &evidence.chosen.config),
-            evidence.verdict
-        );
+        let changed = in_short(names, default, &evidence.chosen.config);
+        let _ = writeln!(text, "  {}: {changed}\n    {}", load.name, evidence.verdict);
     }
     text += "\nWhat each set costs beyond the best one, by workload\n";
     let head = ["set".to_owned()].into_iter().chain(matrix.workloads.iter().cloned());
@@ -62,8 +51,7 @@ pub fn text(found: &Found<'_>) -> Result<String, Failure> {
     let best: Vec<String> = (0..loads.len())
         .map(|workload| matrix.best(workload).map(|(_, time)| format!("{time:.2} ms")))
         .collect::<Result<_, _>>()?;
-    let of = if rule.is_some() { "best, for 1000 events" } else { "best" };
-    rows.push([of.to_owned()].into_iter().chain(best).collect());
+    rows.push(["best".to_owned()].into_iter().chain(best).collect());
     for line in table(&rows).lines() {
         let _ = writeln!(text, "  {line}");
     }
@@ -86,17 +74,7 @@ pub fn text(found: &Found<'_>) -> Result<String, Failure> {
         percent(chosen.worst.1)
     );
     let pairs = matrix.workloads.iter().zip(&chosen.of_workload).map(|(name, set)| format!("{name} set {set}"));
-    let _ = writeln!(text, "Portfolio             {}", pairs.collect::<Vec<_>>().join(", "));
-    if let (Some(rule), true) = (rule, chosen.portfolio.len() > 1) {
-        let _ = writeln!(
-            text,
-            "Rule                  picks by strips a lane and hits an event of the batch before; on {} batches of all \
-             workloads in turn\n                      {} had the set of their workload, with {} changes",
-            rule.batches, rule.right, rule.changes
-        );
-    } else if rule.is_some() {
-        text += "Rule                  none: one set does for all\n";
-    }
+    let _ = writeln!(text, "One for each          {}", pairs.collect::<Vec<_>>().join(", "));
     if let Some(kept) = kept {
         let _ = writeln!(text, "Kept for all          {kept}");
     }

@@ -1,4 +1,4 @@
-//! `ut-decode tune workloads`: one parameter set for each kind of data, one for all, or a few and a rule that picks.
+//! `ut-decode tune workloads`: one parameter set for each kind of data, and one for all.
 
 mod describe;
 
@@ -14,11 +14,10 @@ use tuner::session::Session;
 use tuner::store::{DeviceIdentity, Evidence, Finding, Plan as StorePlan, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
 use tuner::tune_watched;
-use tuner::verdict::Rules;
-use tuner::workloads::{Features, Matrix, Picker, Tuned};
+use tuner::workloads::Matrix;
 use tuner::{Config, Device, Space, Value};
 use ut_bench::decoding::DecodeDevice;
-use ut_bench::{Machine, looks, tunable};
+use ut_bench::{Machine, tunable};
 use ut_data::detector::BankVersion;
 use ut_data::input::EventBatch;
 use ut_data::synth::Profile;
@@ -30,56 +29,46 @@ use crate::config;
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::sample::{MAX_EVENTS, embedded, identity, read};
-use crate::sets_file::{SetOf, SetsFile};
 use crate::trial::{WatchArgs, evidence};
 use crate::tune::store::StoreArgs;
 use crate::{Failure, usage};
 use describe::{Found, text};
 
-/// Largest batch that is tried: a batch of lead collisions takes half a megabyte an event, and several sets are held.
+/// Largest batch: a batch of lead collisions takes half a megabyte an event, and several sets are held.
 const LARGEST_BATCH: i64 = 1024;
 
-/// As many events of a profile are made as have about this many strips in all.
+/// Number of strips for which events of a profile are made.
 const STRIPS: usize = 2_000_000;
-
-/// Events of the batches that the rule is tried on.
-const RULE_BATCH: usize = 50;
-
-/// Batches of a workload before the next one comes, when the rule is tried.
-const STRETCH: usize = 12;
 
 /// Tune a decoder or a program for several workloads, and say what each parameter set costs on each of them.
 ///
-/// Each workload is tuned by itself, and the decision is kept in the store under its name: only `decode --workload NAME`
-/// uses it. Then all sets take turns on all workloads. The matrix says what a set costs beyond
-/// the best one there; from it follow one set for all, and a small portfolio with a rule that picks by what a batch
-/// looks like.
+/// Each workload is tuned by itself, and the decision is kept in the store under its name: only `decode --workload
+/// NAME` uses it. Then all sets take turns on all workloads. The matrix says what a set costs beyond the best one
+/// there; from it follow the best set of each workload and one set for all.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Profiles of synthetic events (pp-low, pp-nominal, pp-high, pbpb-low, pbpb-high) or files of events, with the tables of
-    /// ut-decode.toml or --config. Of a program: NAME=INPUT, where {workload} in its commands stands for INPUT.
+    /// Profiles of synthetic events (pp-low, pp-nominal, pp-high, pbpb-low, pbpb-high) or files of events, with the
+    /// tables of ut-decode.toml or --config. For a program NAME=INPUT, where {workload} in its commands stands for
+    /// INPUT.
     #[arg(value_name = "WORKLOAD", default_values = ["pp-low", "pp-nominal", "pbpb-high"])]
     workloads: Vec<String>,
-    /// How much each workload counts in the mean, for example how often it occurs [default: all equally].
+    /// Weight of each workload in the mean, for example how often it occurs [default: all equal].
     #[arg(long, value_name = "X,…", value_delimiter = ',')]
     weights: Vec<f64>,
-    /// When the search for each workload ends, as for `tune run`.
+    /// Budget of each workload's search, as for `tune run`.
     #[arg(long, value_name = "BUDGET", default_value = "evaluations=30,no-gain=15+gain=0.002,time=60")]
     budget: Budget,
     /// Rounds in which every set is measured on every workload.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(3..))]
     rounds: u16,
-    /// Most sets of the portfolio.
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..))]
-    portfolio: u8,
-    /// Compare the one set for all (that of the smallest weighted mean, or of the smallest worst regret) with the
-    /// default on all workloads, and keep it for every workload if it is better: `decode` then uses it by itself.
+    /// Compare the one set for all (by weighted mean, or by smallest worst regret) with the default on all workloads,
+    /// and keep it for every workload if it is better: `decode` then uses it without --workload.
     #[arg(long, value_name = "HOW", value_parser = ["mean", "worst"])]
     for_all: Option<String>,
-    /// Write everything as JSON here; - is standard output.
+    /// Write costs, decisions and choices as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// The decoder.
+    /// Decoder to tune.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name), conflicts_with = "command")]
     backend: Backend,
     /// Bank format of the synthetic events.
@@ -96,27 +85,19 @@ pub struct Args {
     store: StoreArgs,
 }
 
-/// Seed of all that is random.
+/// Seed of all random choices.
 const SEED: u64 = 1;
 
-/// A workload: its name, its events, and what they look like; a program has neither.
+/// Name and events of a workload; a program has no events.
 struct Load {
     name: String,
-    /// A profile, or a file with a hash that tells it from others of the same name.
+    /// Profile, or file with a hash that tells it from others of the same name.
     source: String,
     events: Vec<EventBatch>,
-    looks: Vec<Features>,
     workload: Workload,
 }
 
-impl Load {
-    /// Returns what its batches look like in the mean.
-    fn features(&self) -> Features {
-        Features::mean(&self.looks)
-    }
-}
-
-/// The detector and the events.
+/// Loads the detector and the events.
 fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
     let profile = |name: &String| Profile::ALL.into_iter().find(|profile| profile.name() == name);
     let files: Vec<PathBuf> = args.workloads.iter().filter(|name| profile(name).is_none()).map(PathBuf::from).collect();
@@ -140,14 +121,13 @@ fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
         if events.iter().all(|batch| batch.n_events == 0) {
             return Err(format!("{name}: there is no event").into());
         }
-        let looks = looks(&events, &detector.tables, config::options(), RULE_BATCH, STRETCH)?;
         let workload = tunable::workload_of(&detector.tables, &config::options(), &name)?;
-        loads.push(Load { name, source, events, looks, workload });
+        loads.push(Load { name, source, events, workload });
     }
     Ok((detector, loads))
 }
 
-/// The decoder's space, without batches that would fill the memory.
+/// Returns the decoder's space, without batches that would fill the memory.
 fn space(backend: Backend, cores: u32) -> Result<Space, Failure> {
     let all = tunable::space(backend, cores as usize)?;
     let names = all.names();
@@ -159,19 +139,19 @@ fn space(backend: Backend, cores: u32) -> Result<Space, Failure> {
     Ok(Space::recorded(&names, &rows.collect::<Vec<_>>())?.0)
 }
 
-/// Makes the device of the workload with a number.
+/// Maker of the device of a workload, by number.
 type MakeDevice<'d> = dyn Fn(usize) -> Result<Box<dyn Device + 'd>, Failure> + 'd;
 
-/// What is tuned.
+/// Decoder or program that is tuned for its workloads.
 struct Subject<'d> {
     this: DeviceIdentity,
     identity: TunableIdentity,
     space: Space,
     default: Config,
-    /// The workload of a set for all.
+    /// Workload of a set for all.
     any: Workload,
     loads: &'d [Load],
-    /// Makes the device of a workload. Each holds every configuration that was tried.
+    /// Makes the device of a workload, which holds every configuration that it measured.
     device: Box<MakeDevice<'d>>,
 }
 
@@ -224,7 +204,7 @@ fn of_programs(args: &Args, weights: &[f64]) -> Result<(), Failure> {
         let program = options.program()?.ok_or("a program has --space and --command")?;
         let workload = program.workload.clone().with("workload", name)?;
         let (name, source) = (name.to_owned(), format!("{} with {input}", program.sample));
-        loads.push(Load { name, source, events: Vec::new(), looks: Vec::new(), workload });
+        loads.push(Load { name, source, events: Vec::new(), workload });
         programs.push((options, program));
     }
     let (_, first) = programs.first().ok_or("there is no workload")?;
@@ -244,13 +224,13 @@ fn of_programs(args: &Args, weights: &[f64]) -> Result<(), Failure> {
     tune_all(args, weights, &subject)
 }
 
-/// Tunes for each workload, measures all sets on all, and says what follows.
+/// Tunes for each workload, measures all sets on all workloads, and reports the choices.
 fn tune_all(args: &Args, weights: &[f64], subject: &Subject<'_>) -> Result<(), Failure> {
     let Subject { this, identity, space, default, any, loads, device } = subject;
     let names = space.names();
     let (mut store, _alone) = args.store.to_measure()?;
 
-    // Each by itself. The devices are dropped one by one: they hold every configuration that was tried.
+    // Each workload by itself. A device holds every configuration that it measured, and is dropped after the search.
     let mut sets = vec![default.clone()];
     let mut decided: Vec<Evidence> = Vec::new();
     for (number, load) in loads.iter().enumerate() {
@@ -282,10 +262,7 @@ fn tune_all(args: &Args, weights: &[f64], subject: &Subject<'_>) -> Result<(), F
     let mut progress = Progress::new(rounds as u64, "measuring the matrix {wide_bar} {eta} left");
     let costs = measure(&mut parts, &sets, rounds, SEED, &mut *watch, |round| progress.set(round as u64))?;
     drop(progress);
-    let chosen = Chosen::of(&costs.shown(), weights, usize::from(args.portfolio))?;
-    // What the batches of a program look like is not known.
-    let looks = loads.iter().all(|load| !load.looks.is_empty());
-    let rule = if looks { Some(try_rule(loads, &costs.matrix, &chosen, &this.name)?) } else { None };
+    let chosen = Chosen::of(&costs.shown(), weights)?;
 
     let kept = match &args.for_all {
         None => None,
@@ -298,17 +275,15 @@ fn tune_all(args: &Args, weights: &[f64], subject: &Subject<'_>) -> Result<(), F
         }
     };
     if let Some(path) = &args.json {
-        let looks: Vec<_> =
-            loads.iter().map(|load| json!({ "workload": load.name, "looks": load.features() })).collect();
-        let mut value = json!({
-            "matrix": costs.matrix, "error": costs.error, "decided": decided, "weights": weights, "looks": looks,
-            "mean": chosen.mean, "worst": chosen.worst, "portfolio": chosen.portfolio, "of_workload": chosen.of_workload,
-            "kept": kept, "machine": Machine::this(),
+        let of_workload = loads.iter().zip(&chosen.of_workload).map(|(load, set)| {
+            let parameters = names.iter().zip(&sets[*set].0).map(|(name, value)| format!("{name}={value}"));
+            json!({ "workload": load.name, "set": set, "parameters": parameters.collect::<Vec<_>>().join(",") })
         });
-        if let Some(rule) = &rule {
-            value["rule"] = json!({ "batches": rule.batches, "right": rule.right, "changes": rule.changes });
-            value["sets"] = json!(sets_file(args.backend, &this.name, space, loads, &costs.matrix, &chosen)?);
-        }
+        let value = json!({
+            "matrix": costs.matrix, "error": costs.error, "decided": decided, "weights": weights, "mean": chosen.mean,
+            "worst": chosen.worst, "of_workload": of_workload.collect::<Vec<_>>(), "kept": kept,
+            "machine": Machine::this(),
+        });
         write_json(path, &value)?;
     }
     let found = Found {
@@ -318,86 +293,28 @@ fn tune_all(args: &Args, weights: &[f64], subject: &Subject<'_>) -> Result<(), F
         decided: &decided,
         costs: &costs,
         chosen: &chosen,
-        rule: rule.as_ref(),
         kept: kept.as_deref(),
     };
     print_beside(args.json.as_deref(), &text(&found)?)?;
     Ok(())
 }
 
-/// The sets of the portfolio and what their workloads look like.
-fn sets_file(
-    backend: Backend,
-    device: &str,
-    space: &Space,
-    loads: &[Load],
-    matrix: &Matrix,
-    chosen: &Chosen,
-) -> Result<SetsFile, Failure> {
-    let names = space.names();
-    let varied: Vec<&str> = names.iter().map(String::as_str).collect();
-    let of_space = tunable::varied(backend, space)?;
-    let of = |(load, set): (&Load, &usize)| -> Result<SetOf, Failure> {
-        let parameters = of_space.parameters_of(&matrix.sets[*set])?.text(varied.iter().copied());
-        Ok(SetOf { workload: load.name.clone(), looks: load.features(), parameters })
-    };
-    let of = loads.iter().zip(&chosen.of_workload).map(of).collect::<Result<_, _>>()?;
-    Ok(SetsFile { backend: backend.name().to_owned(), device: device.to_owned(), of })
-}
-
-/// What follows from the matrix, with what cannot be told from the default counted as equal to it: sets by number.
+/// Sets that were chosen from the matrix, by number. Times that cannot be told from the default's count as equal to it.
 struct Chosen {
+    /// Set with the smallest weighted mean of the regrets, and that mean.
     mean: (usize, f64),
+    /// Set with the smallest worst regret, and that regret.
     worst: (usize, f64),
-    portfolio: Vec<usize>,
     of_workload: Vec<usize>,
 }
 
 impl Chosen {
-    fn of(matrix: &Matrix, weights: &[f64], most: usize) -> Result<Self, Failure> {
-        let (mean, worst) = (matrix.by_mean(weights)?, matrix.by_worst()?);
-        let (portfolio, of_workload) = matrix.portfolio(most, Rules::default().indifference)?;
-        Ok(Self { mean: (mean.set, mean.cost), worst: (worst.set, worst.cost), portfolio, of_workload })
+    fn of(matrix: &Matrix, weights: &[f64]) -> Result<Self, Failure> {
+        Ok(Self { mean: matrix.by_mean(weights)?, worst: matrix.by_worst()?, of_workload: matrix.of_workload()? })
     }
 }
 
-/// What the rule did on batches of all workloads in turn.
-struct RuleTrial {
-    batches: usize,
-    /// Batches that got the set of their own workload.
-    right: usize,
-    changes: usize,
-}
-
-/// Lets the rule pick for stretches of batches of one workload after the other. It sees each batch before the next one.
-fn try_rule(loads: &[Load], matrix: &Matrix, chosen: &Chosen, here: &str) -> Result<RuleTrial, Failure> {
-    let of = |(load, set): (&Load, &usize)| Tuned {
-        config: matrix.sets[*set].clone(),
-        device: here.to_owned(),
-        workload: load.name.clone(),
-        features: load.features(),
-    };
-    let tuned: Vec<Tuned> = loads.iter().zip(&chosen.of_workload).map(of).collect();
-    let mut picker = Picker::new(tuned, here)?;
-    let mut trial = RuleTrial { batches: 0, right: 0, changes: 0 };
-    let mut last = matrix.sets[chosen.of_workload[0]].clone();
-    let mut seen: Option<&Features> = None;
-    for (load, set) in loads.iter().zip(&chosen.of_workload).cycle().take(3 * loads.len()) {
-        for look in load.looks.iter().cycle().take(STRETCH) {
-            if let Some(seen) = seen {
-                let config = &picker.pick(seen).set.config;
-                trial.changes += usize::from(*config != last);
-                last.clone_from(config);
-            }
-            trial.batches += 1;
-            trial.right += usize::from(last == matrix.sets[*set]);
-            seen = Some(look);
-        }
-    }
-    Ok(trial)
-}
-
-/// Compares a set with the default on all workloads together, and keeps what follows.
+/// Compares a set with the default on all workloads together, and keeps the decision.
 fn keep_for_all(
     args: &Args,
     store: &mut Store,

@@ -1,26 +1,13 @@
-//! Tuning in ten lines: a space, a budget, and a closure that measures.
-//!
-//! ```
-//! use tuner::budget::Budget;
-//! use tuner::{SpaceBuilder, minimise};
-//!
-//! let space = SpaceBuilder::new().ints("tile", [8, 16, 32, 64]).ints("threads", [1, 2, 4]).build()?;
-//! // At most 200 calls of the closure, which gives a time in ms.
-//! let best = minimise(&space, Budget::launches(200), |config| {
-//!     Ok(100.0 / config.int("threads") as f64 + (config.int("tile") - 32).abs() as f64)
-//! })?;
-//! assert_eq!((best.int("tile"), best.int("threads")), (32, 4));
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
+//! Tunes a kernel when a machine first uses it, in one call.
 
 use crate::budget::Budget;
 use crate::session::{Session, TuneError};
 use crate::space::{Named, Space};
-use crate::store::{DeviceIdentity, Locations, Store, StoreError, Task, TunableIdentity, Workload};
+use crate::store::{DeviceIdentity, Locations, Store, Task, TunableIdentity, Workload};
 use crate::strategy::StrategyKind;
 use crate::{Config, Device, Failure, FailureKind, Outcome, tune};
 
-/// A closure as a device.
+/// Closure as a device.
 struct Closure<'s, F> {
     space: &'s Space,
     measure: F,
@@ -40,31 +27,10 @@ impl<F: FnMut(&Named) -> Result<f64, String>> Device for Closure<'_, F> {
     }
 }
 
-/// Returns the configuration for which `measure` (a time in ms, or why there is none) is smallest. Nothing is kept; see
-/// [`first_use`] for that.
+/// Returns the fastest configuration of `kernel` on this machine, at the place of this call.
 ///
-/// # Errors
-/// An empty space; no configuration that can be measured.
-pub fn minimise(
-    space: &Space,
-    budget: Budget,
-    measure: impl FnMut(&Named) -> Result<f64, String>,
-) -> Result<Named, TuneError> {
-    let (device, tunable) = (DeviceIdentity::named("closure", "closure"), TunableIdentity::new("closure", 0));
-    let workload = Workload::new();
-    let task = Task { device: &device, tunable: &tunable, workload: &workload, space };
-    let kind = StrategyKind::default_for(space.len(), budget.most_evaluations());
-    let session = Session { launches: 1, ..Session::new(task, kind, 1, budget) };
-    let failed = |error: std::io::Error| StoreError::CannotOpen { file: std::env::temp_dir(), what: error.to_string() };
-    let folder = tempfile::tempdir().map_err(failed)?;
-    let mut store = Store::open(&folder.path().join("tune.sqlite"))?;
-    let tuning = tune(&session, &mut Closure { space, measure }, &mut store, &mut |_| true)?;
-    Ok(space.named(&tuning.evidence.chosen.config))
-}
-
-/// Returns the fastest configuration of `kernel` on this machine, at the place of this call: what was found before and is
-/// in the store, else the one for which `measure` (a time in ms, or why there is none) is smallest now, which is kept.
-/// What was found for something alike, say with another driver, is among the first that are measured.
+/// It is the store's, else the one with the smallest time by `measure` (in ms, or the reason of a failure), which the
+/// store then keeps. Configurations found for something similar, say with another driver, are measured first.
 ///
 /// ```
 /// use tuner::store::{Locations, Matching};
@@ -85,7 +51,7 @@ pub fn minimise(
 /// ```
 ///
 /// # Errors
-/// Those of the store; an empty space; no configuration that can be measured.
+/// If the store cannot be read or written, the space is empty, or no configuration can be measured.
 #[track_caller]
 pub fn first_use(
     stores: &Locations,
