@@ -210,7 +210,9 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Value, Vec<Lines
     let all = all.lock().expect("no thread panicked");
     let kernels = all.iter().map(|(entry, Launched { threads, shared_bytes, blocks, .. })| {
         let mut sum = Counts::default();
-        blocks.iter().for_each(|block| sum.add(block));
+        for block in blocks {
+            sum.add(block);
+        }
         json!({
             "kernel": entry,
             "threads": threads,
