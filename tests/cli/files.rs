@@ -91,7 +91,7 @@ fn what_is_read_without_being_named_is_not_written_over() {
         "tune store export --output tune.sqlite",
         "generate --events 1 --format v4 -o .",
         "inspect day --json day/a.mdf",
-        "inspect 'day/*' --event 0 --extract day/a.mdf",
+        "inspect day --event 0 --extract day/a.mdf",
     ];
     let variables = "UT_DECODE_CONFIG=ut-decode.toml UT_DECODE_TUNE_DB=tune.sqlite";
     refused(directory, &files, &lines.map(|line| format!("{variables} ut-decode {line}")));
