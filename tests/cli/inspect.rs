@@ -186,7 +186,7 @@ fn the_board_table_shows_what_the_numbers_alone_do_not() {
         2,
         directory,
         "inspect dumps --format v4 --boards boards.bin",
-        "--format is v4, but boards.bin is a table for v5 banks",
+        "--bank-format is v4, but boards.bin is a table for v5 banks",
     );
     write(directory, "my.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
     for (format, is_used) in [("v4", false), ("v5", true)] {
@@ -280,7 +280,7 @@ fn what_cannot_be_told_of_a_bank_is_said() {
     shows(directory, "inspect new.mdf --event 0", "unknown version");
     write(directory, "a.mdf", &event(&[bank(2, &ONE_HIT)]));
     run_to(0, directory, "convert a.mdf --output dumps");
-    let hint = "--format v4 or --format v5 shows their hits";
+    let hint = "--bank-format v4 or --bank-format v5 shows their hits";
     let (out, _) = run_to(0, directory, "inspect dumps --event 0");
     assert!(out.contains(hint) && !out.contains("unknown version"), "{out}");
     let (out, _) = run_to(0, directory, "inspect dumps --event 0 --format v5");

@@ -287,7 +287,7 @@ fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progre
             Err(error) => break Err(error.into()),
         };
         if event.format == Format::AllenDump && args.format.is_none() {
-            usage("dumps do not say the format of their banks: --format v4 or --format v5");
+            usage("dumps do not say the format of their banks: --bank-format v4 or --bank-format v5");
         }
         if let Some(damage) = event.damage {
             progress.say(&format!("warning: {}: {damage}; the rest of the event is left out", event.place()));

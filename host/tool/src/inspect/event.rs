@@ -77,7 +77,7 @@ pub fn one_event(event: &RawEvent<'_>, format: Option<BankVersion>) -> String {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     if undecided {
-        text += "The file does not say the format of its banks: --format v4 or --format v5 shows their hits.\n";
+        text += "The file does not say the format of its banks: --bank-format v4 or --bank-format v5 shows their hits.\n";
     }
     text
 }
@@ -113,7 +113,7 @@ pub fn one_bank(event: &RawEvent<'_>, number: usize, format: Option<BankVersion>
                 text += &words.text;
             }
             None if bank.version.is_none() => {
-                text += "NOTE: to see its words, say its format: --format v4 or --format v5\n";
+                text += "NOTE: to see its words, say its format: --bank-format v4 or --bank-format v5\n";
             }
             None => text += "NOTE: no format of that version is known\n",
         }

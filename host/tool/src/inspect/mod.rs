@@ -193,7 +193,7 @@ fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), F
             None => finder.boards = Some(boards),
             Some(format) if args.boards.is_some() => {
                 let (path, has) = (path.display(), boards.version.name());
-                usage(&format!("--format is {}, but {path} is a table for {has} banks", format.name()))
+                usage(&format!("--bank-format is {}, but {path} is a table for {has} banks", format.name()))
             }
             // The settings are about other files.
             Some(_) => table = None,
