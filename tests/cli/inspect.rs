@@ -270,7 +270,7 @@ fn banks_of_a_type_are_shown_with_their_least_mean_and_most_bytes_and_strange_so
     let ut = json["types"].as_array().unwrap().iter().find(|of| of["type"] == 66).unwrap();
     assert_eq!((&ut["least"], &ut["most"], &ut["payload_bytes"]), (&24.into(), &64.into(), &120.into()));
     write(directory, "strange.mdf", &event(&[bank(1 << 11, &ONE_HIT)]));
-    shows(directory, "inspect strange.mdf", "1 sourceIDs are neither a board of the simulation");
+    shows(directory, "inspect strange.mdf", "1 sourceID of neither the simulation");
 }
 
 #[test]
@@ -296,8 +296,8 @@ fn error_banks_are_counted_by_their_first_words() {
     write(directory, "a.mdf", &[event(&[of(&one)]), event(&[of(&one)]), event(&[of(&other)])].concat());
     let (out, _) = run_to(0, directory, "inspect a.mdf");
     for part in [
-        "2 begin with 01 00 07 01 00 00: 1 clusters, PCN 7, error flag 1, other bits 0x00",
-        "1 begin with 01 00 07 02 00 00: 1 clusters, PCN 7, error flag 0, other bits 0x02",
+        "2 begin with 01 00 07 01 00 00: 1 cluster, PCN 7, error flag 1, other bits 0x00",
+        "1 begin with 01 00 07 02 00 00: 1 cluster, PCN 7, error flag 0, other bits 0x02",
     ] {
         assert!(out.contains(part), "{part} in\n{out}");
     }

@@ -39,7 +39,7 @@ fn inspect_shows_types_and_events() {
         "UT          4        1080",
         "ODIN",
         "format v5",
-        "name 216 boards, 0 to 215",
+        ": 216 boards, 0 to 215",
         "made by ut-decode generate",
     ] {
         assert!(out.contains(expected), "{expected} in\n{out}");
@@ -269,7 +269,7 @@ fn decode_says_which_stage_was_busy() {
 fn what_cannot_be_converted_fails() {
     let directory = &sample();
     run_to(0, directory, "convert events.mdf --output dumps");
-    says(2, directory, "convert dumps/1_0.bin --output a.mdf", "--format");
+    says(2, directory, "convert dumps/1_0.bin --output a.mdf", "--bank-format");
     run_to(2, directory, "convert events.mdf");
     says(2, directory, "convert - - --output a.mdf", "standard input can be read only once");
     for (output, message) in [

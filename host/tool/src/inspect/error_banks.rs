@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::describe::source_in_words;
+use crate::output::count;
 use serde_json::{Value, json};
 use ut_data::detector::BankVersion;
 use ut_data::input::{Bank, RawEvent, kind};
@@ -114,8 +115,8 @@ fn known(kind: u8, version: Option<u8>, bytes: &[u8]) -> String {
     }
     match (version.and_then(BankVersion::from_byte), bytes) {
         (Some(BankVersion::V4), &[a, b, pcn, flags, ..]) => {
-            let n = u16::from_le_bytes([a, b]);
-            format!(": {n} clusters, PCN {pcn}, error flag {}, other bits 0x{:02x}", flags & 1, flags & 0xFE)
+            let n = count(usize::from(u16::from_le_bytes([a, b])), "cluster");
+            format!(": {n}, PCN {pcn}, error flag {}, other bits 0x{:02x}", flags & 1, flags & 0xFE)
         }
         (Some(BankVersion::V5), &[l4, l5, b2, b3, l0, l1, l2, l3]) => format!(
             ": {l0} {l1} {l2} {l3} {l4} {l5} hits of lanes 0 to 5; bytes 2 and 3, 0x{b2:02x} 0x{b3:02x}, are not counts, \

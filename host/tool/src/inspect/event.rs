@@ -77,7 +77,8 @@ pub fn one_event(event: &RawEvent<'_>, format: Option<BankVersion>) -> String {
         let _ = writeln!(text, "{}", line.trim_end());
     }
     if undecided {
-        text += "The file does not say the format of its banks: --bank-format v4 or --bank-format v5 shows their hits.\n";
+        text +=
+            "The file does not say the format of its banks: --bank-format v4 or --bank-format v5 shows their hits.\n";
     }
     text
 }

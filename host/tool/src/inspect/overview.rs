@@ -141,15 +141,16 @@ fn advice(kinds: &Kinds, sources: &BTreeSet<u32>, is_dump: bool) -> Vec<String> 
     };
     let boards: BTreeSet<_> = sources.iter().filter_map(|&source| board_of(source)).collect();
     lines.push(format!(
-        "{} sourceIDs from 0x{first:04x} to 0x{last:04x}, which name {} boards{}.",
-        sources.len(),
-        boards.len(),
+        "{} from 0x{first:04x} to 0x{last:04x}: {}{}.",
+        count(sources.len(), "sourceID"),
+        count(boards.len(), "board"),
         boards.first().zip(boards.last()).map_or_else(String::new, |(a, b)| format!(", {a} to {b}")),
     ));
     let strange = sources.iter().filter(|&&source| !matches!(source >> 11, 0 | 5 | 6)).count();
     if strange > 0 {
         lines.push(format!(
-            "{strange} sourceIDs are neither a board of the simulation nor of the UT's sub-detectors 5 and 6."
+            "{} of neither the simulation nor the UT's sub-detectors 5 and 6.",
+            count(strange, "sourceID")
         ));
     }
     lines
