@@ -270,7 +270,7 @@ fn banks_of_a_type_are_shown_with_their_least_mean_and_most_bytes_and_strange_so
     let ut = json["types"].as_array().unwrap().iter().find(|of| of["type"] == 66).unwrap();
     assert_eq!((&ut["least"], &ut["most"], &ut["payload_bytes"]), (&24.into(), &64.into(), &120.into()));
     write(directory, "strange.mdf", &event(&[bank(1 << 11, &ONE_HIT)]));
-    shows(directory, "inspect strange.mdf", "1 sourceID of neither the simulation");
+    shows(directory, "inspect strange.mdf", "sub-detectors 5 and 6: 1 sourceID.");
 }
 
 #[test]

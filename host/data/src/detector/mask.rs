@@ -31,7 +31,7 @@ impl std::fmt::Debug for Mask {
     }
 }
 
-/// Why a file is not a mask.
+/// Reason that a file is not a mask.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it; lines count from 1")]
 pub enum MaskError {

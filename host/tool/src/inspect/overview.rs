@@ -149,7 +149,7 @@ fn advice(kinds: &Kinds, sources: &BTreeSet<u32>, is_dump: bool) -> Vec<String> 
     let strange = sources.iter().filter(|&&source| !matches!(source >> 11, 0 | 5 | 6)).count();
     if strange > 0 {
         lines.push(format!(
-            "{} of neither the simulation nor the UT's sub-detectors 5 and 6.",
+            "Outside the simulation's numbering and the UT's sub-detectors 5 and 6: {}.",
             count(strange, "sourceID")
         ));
     }

@@ -65,7 +65,7 @@ pub trait Simd: Copy + std::fmt::Debug + 'static {
     fn spread_last(self, a: Self::U) -> Self::U;
     /// Converts to floats; exact for elements below 2^24, anything for others.
     fn to_float(self, a: Self::U) -> Self::F;
-    /// Truncates elements from 0 to 2^24; anything for others.
+    /// Truncates elements from 0 to 2^24; for others the result is arbitrary.
     fn truncate(self, a: Self::F) -> Self::U;
     fn add_f(self, a: Self::F, b: Self::F) -> Self::F;
     fn sub_f(self, a: Self::F, b: Self::F) -> Self::F;
