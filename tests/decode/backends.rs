@@ -300,7 +300,7 @@ fn hits_beyond_the_capacity_are_an_error_that_names_the_event() {
             let mut hits = UtHits::with_capacity(1, tables.n_groups(), all.len());
             let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
             assert!(matches!(result, Err(DecodeError::TooManyEvents { .. })), "{name}: {result:?}");
-            // No memory holds the reports of so many events.
+            // No memory holds the reports of that many events.
             for n_events in [1 << 40, usize::MAX] {
                 let batch = BatchView { n_events, ..batch.view() };
                 assert!(decoder.decode(batch, &mut hits, &mut BatchReport::new()).is_err(), "{name}");

@@ -175,7 +175,7 @@ fn every_row_of_the_policy_table_costs_what_it_says() {
     let n_boards = tables(BankVersion::V5).boards().n_boards() as u16;
     let mut count_255 = BANK;
     count_255[1] = 255;
-    // Also where so many hits are there. 508 << 5 | 9: one hit more.
+    // A count of 255 is bad even if 255 hits are there; 508 << 5 | 9 is the last one.
     let mut long = v5_lane(0, (0..254).map(|i| (2 * i, 9)));
     long.extend([0; 32]);
     long[8 + 32 * 127 + 20..][..2].copy_from_slice(&[0x89, 0x3F]);

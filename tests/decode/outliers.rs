@@ -32,7 +32,7 @@ fn strips_of(slot: usize) -> Range<usize> {
     }
 }
 
-/// Gives a lane so many hits in all: as many in every event, and on every strip as nearly as that goes.
+/// Gives a lane `hits` hits in all, spread evenly over events and, as nearly as possible, over strips.
 fn set_lane(view: &mut RunView, slot: usize, hits: u64) {
     let (sector, strips) = (sector_of(slot), strips_of(slot));
     let n = strips.len() as u64;
@@ -43,7 +43,7 @@ fn set_lane(view: &mut RunView, slot: usize, hits: u64) {
     view.lane_squares[slot] = hits * hits / view.events;
 }
 
-/// A view in which every lane has so many hits.
+/// View in which every lane has `hits` hits.
 fn steady(events: u64, hits: u64) -> RunView {
     let mut view = RunView::new(&TABLES, Against::Number);
     view.events = events;
@@ -238,7 +238,7 @@ fn lanes_of_half_a_sector_have_a_spread_of_their_own() {
     assert_eq!(found.iter().map(slot_of).collect::<Vec<_>>(), [slot]);
 }
 
-/// A steady view with bins from `first` on, each of so many events; a board has `hits` of them.
+/// Steady view with bins from `first` on, each of `events` events; a board has `hits` hits in each.
 fn in_bins(first: u64, events: &[u64], hits: impl Fn(usize, usize) -> u64) -> RunView {
     let mut view = steady(1000, 5000);
     for (bin, &events) in events.iter().enumerate() {
@@ -316,7 +316,7 @@ fn a_board_is_silent_among_events_that_there_are_whatever_the_edges_of_the_bins(
     assert_eq!(silent(&view), [(7, (12_032, 19_999))]);
 }
 
-/// A view in which every lane has so many hits, which vary by so much.
+/// View in which every lane has `hits` hits, with this variance between events.
 fn varying(events: u64, hits: u64, variance: u64) -> RunView {
     let mut view = steady(events, hits);
     let lanes = view.lane_squares.iter_mut().zip(TABLES.slots()).filter(|(_, slot)| slot.is_connected());

@@ -87,7 +87,7 @@ fn cpu(tables: &DetectorTables, options: DecodeOptions, simd: Simd, threads: usi
     Box::new(CpuDecoder::new(tables, options, config).expect("the instructions are there"))
 }
 
-/// The default options with clusters of at most so many strips.
+/// Default options with clusters of at most this number of strips.
 pub fn up_to(max: u32) -> DecodeOptions {
     DecodeOptions { max_cluster_size: NonZeroU32::new(max).expect("not 0"), ..DecodeOptions::default() }
 }

@@ -98,7 +98,7 @@ unsafe impl Device for Machine {
     }
 
     unsafe fn write(&mut self, (): &(), to: u64, from: *const u8, bytes: usize) -> Result<(), DecodeError> {
-        // SAFETY: the decoder gives so many bytes.
+        // SAFETY: the decoder gives that many bytes.
         self.memory.store(to, unsafe { std::slice::from_raw_parts(from, bytes) }).expect("room for the bytes");
         Ok(())
     }
