@@ -316,7 +316,7 @@ fn a_board_is_silent_among_events_that_there_are_whatever_the_edges_of_the_bins(
     assert_eq!(silent(&view), [(7, (12_032, 19_999))]);
 }
 
-/// View in which every lane has `hits` hits, with this variance between events.
+/// View in which every lane has `hits` hits that vary from event to event; `variance` is the sum over events.
 fn varying(events: u64, hits: u64, variance: u64) -> RunView {
     let mut view = steady(events, hits);
     let lanes = view.lane_squares.iter_mut().zip(TABLES.slots()).filter(|(_, slot)| slot.is_connected());
