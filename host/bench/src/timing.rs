@@ -7,8 +7,8 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use chacha20::ChaCha8Rng;
 use rand::SeedableRng as _;
-use rand_chacha::ChaCha8Rng;
 use tuner::compare::turns;
 
 use super::Digest;

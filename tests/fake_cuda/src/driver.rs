@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use chacha20::ChaCha8Rng;
 use cudarc::driver::sys::CUresult;
 use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
 
 use crate::host::{self, Pinned};
 use crate::settings::{Break, Settings};

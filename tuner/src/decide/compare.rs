@@ -7,8 +7,8 @@ use crate::objective::is_cost;
 use crate::verdict::{Block, Judgement, Rules, Side, Verdict, judge};
 use crate::watch::{State, Watch};
 use crate::{Config, Device, Failure, FailureKind, Outcome};
+use chacha20::ChaCha8Rng;
 use rand::{SeedableRng as _, seq::SliceRandom as _};
-use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
 /// Number of blocks after which a comparison gives up if all of them were discarded.

@@ -5,8 +5,8 @@ use crate::compare::turns;
 use crate::statistics::{median, robust_spread};
 use crate::watch::Watch;
 use crate::{Config, Device, Failure, Outcome};
+use chacha20::ChaCha8Rng;
 use rand::SeedableRng as _;
-use rand_chacha::ChaCha8Rng;
 
 /// Matrix of median times, with its uncertainty.
 #[derive(Clone, Debug, PartialEq)]

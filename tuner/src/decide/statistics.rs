@@ -2,8 +2,8 @@
 //!
 //! Samples are small (ten blocks, five launches), so Student's t and exact sign tests replace normal approximations.
 
+use chacha20::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
 
 /// Returns the arithmetic mean; NaN for an empty slice.
 pub fn mean(values: &[f64]) -> f64 {

@@ -4,9 +4,9 @@
 //! other one, so a round is a block of any comparison. Every visit is in the store before the next begins, so a killed
 //! process continues where it stopped. The run stays unfinished: more rounds may be added later.
 
+use chacha20::ChaCha8Rng;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
-use rand_chacha::ChaCha8Rng;
 
 use super::session::TuneError;
 use crate::space::ConfigIndex;

@@ -3,9 +3,9 @@
 //! The rates that the recorded series give are printed (`-- --nocapture`): they are the tables of the documentation.
 //! TUNER_TRIALS=N makes N times as many trials.
 
+use chacha20::ChaCha8Rng;
 use flate2::read::GzDecoder;
 use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, Normal};
 use tuner::compare::{Decision, Fate, Plan, Ruling, compare, decide, turns};
 use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};

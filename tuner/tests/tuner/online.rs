@@ -2,8 +2,8 @@
 //!
 //! The rates are printed (`-- --nocapture`): they are the tables of the documentation.
 
+use chacha20::ChaCha8Rng;
 use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution as _, StandardNormal};
 use std::cell::Cell;
 use std::rc::Rc;

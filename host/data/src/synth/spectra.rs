@@ -3,8 +3,8 @@
 //! The tables are rounded fits to 20 simulated minimum-bias events (mean 1132 clusters). Drawing takes only additions,
 //! multiplications, divisions and square roots, so that a seed gives the same events on every machine.
 
-use rand_chacha::ChaCha8Rng;
-use rand_chacha::rand_core::{Rng, SeedableRng};
+use chacha20::ChaCha8Rng;
+use chacha20::rand_core::{Rng, SeedableRng};
 
 /// Random numbers of one event.
 pub(super) struct Dice(ChaCha8Rng);

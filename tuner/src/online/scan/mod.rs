@@ -15,8 +15,8 @@ use super::{Cause, Counters, Options};
 use crate::drift::Detector;
 use crate::statistics::median;
 use crate::{Failure, FailureKind};
+use chacha20::ChaCha8Rng;
 use rand::{SeedableRng as _, seq::SliceRandom as _};
-use rand_chacha::ChaCha8Rng;
 use std::collections::VecDeque;
 use std::time::Duration;
 

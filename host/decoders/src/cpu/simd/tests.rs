@@ -1,7 +1,7 @@
 //! Every level against the trait's docs, element by element.
 
+use chacha20::ChaCha8Rng;
 use rand::{Rng, RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 use super::{LANE_BITS, Portable, REVERSE, Simd};
 #[cfg(target_arch = "x86_64")]
