@@ -15,7 +15,7 @@ use crate::{Config, Device, Failure, FailureKind, Outcome};
 /// Most launches of a race, as many as a few candidates take on a noisy device.
 const RACE: usize = 120;
 
-/// Mean launches of a racer, as in [`RaceRules`](super::racing::RaceRules).
+/// Mean launches of a racer on a noisy device.
 const OF_A_RACER: usize = 5;
 
 /// Least blocks of a comparison.

@@ -1,7 +1,7 @@
 //! End of a session: a race between the best of the search, then final rounds between its best and the default.
 
 use super::bench::{Bench, LEAST_BLOCKS, decide_launches};
-use super::racing::{RaceRules, race as run_race};
+use super::racing::race as run_race;
 use super::session::{Phase, Progress, Session, TuneError};
 use crate::compare::{self, Decision, Ruling};
 use crate::report::words::{gain, objective_for};
@@ -35,17 +35,16 @@ pub(super) fn race(
 ) -> Result<(Option<RaceDetails>, Vec<Config>), TuneError> {
     let default = default_of(bench).filter(|_| bench.session.finalists > 0);
     let mut order = ranked(bench, default);
-    let (racers, launches_of_few) = (bench.racers().min(order.len()), bench.race_launches());
+    let (racers, most_launches) = (bench.racers().min(order.len()), bench.race_launches());
     let space = bench.session.task.space;
     let most = bench.session.finalists.max(usize::from(default.is_none()));
     let mut details = None;
     if racers > most {
         let configs: Vec<Config> = order[..racers].iter().map(|&index| space.config(index)).collect();
         let before = bench.spent.launches;
-        let rules = RaceRules { launches_per_candidate: 1.0, launches_of_few };
         let mut collector =
             Collector { bench, phase: Phase::Racing, tell, times: Vec::new(), error: None, used_up: false };
-        let result = run_race(racers, &rules, |at, launches| collector.measure(&configs[at], launches));
+        let result = run_race(racers, most_launches, |at, launches| collector.measure(&configs[at], launches));
         if let Some(error) = collector.error {
             return Err(error);
         }
