@@ -201,8 +201,3 @@ pub trait Device {
         None
     }
 }
-
-/// Quotes a cell of a CSV file where it needs it.
-pub(crate) fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
-}

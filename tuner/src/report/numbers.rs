@@ -2,10 +2,9 @@
 
 use super::{Evaluation, Report};
 use crate::statistics::{mean, median, quantile, variance};
-use crate::{Config, Failure, FailureKind, Outcome, Value, quoted};
+use crate::{Config, Failure, FailureKind, Outcome, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 /// Effect of one value of a parameter, over all configurations that have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -142,39 +141,6 @@ fn share(groups: &[Vec<f64>]) -> f64 {
     let within: f64 = groups.iter().map(|group| variance(group) * (group.len() - 1) as f64).sum();
     let of_chance = within / (n - k);
     ((total - within - (k - 1.0) * of_chance) / total).clamp(0.0, 1.0)
-}
-
-pub(super) fn csv(report: &Report) -> String {
-    let mut text = String::from("evaluation");
-    for (name, _) in &report.parameters {
-        text.push(',');
-        text += &quoted(name);
-    }
-    text += ",state,mean_ms,median_ms,min_ms,sd_ms,samples,message\n";
-    for (number, evaluation) in report.evaluations.iter().enumerate() {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{number}");
-        for value in &evaluation.config.0 {
-            text.push(',');
-            text += &quoted(&value.to_string());
-        }
-        let _ = match &evaluation.outcome {
-            Outcome::Times(times) if !times.is_empty() => writeln!(
-                text,
-                ",ok,{},{},{},{},{},",
-                mean(times),
-                median(times),
-                times.iter().copied().fold(f64::INFINITY, f64::min),
-                variance(times).sqrt(),
-                times.len()
-            ),
-            Outcome::Times(_) => writeln!(text, ",ok,,,,,0,"),
-            Outcome::Failed(failure) => {
-                writeln!(text, ",{},,,,,0,{}", failure.kind.name(), quoted(&failure.message))
-            }
-        };
-    }
-    text
 }
 
 #[cfg(test)]

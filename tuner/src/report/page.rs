@@ -74,12 +74,6 @@ fn overview(page: &mut Page, report: &Report, summary: &Summary) {
         let words = format!("{} % (relative standard deviation of samples, median)", short(100.0 * noise));
         rows.push(("noise".into(), words));
     }
-    if let Some(decision) = report.decisions.last()
-        && report.facts.iter().all(|(name, _)| name != "chosen")
-    {
-        let chosen = format!("{}: {}", name(report, &decision.chosen), ruling(report, decision));
-        rows.push(("chosen".into(), chosen));
-    }
     page.facts(rows);
 }
 
