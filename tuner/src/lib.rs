@@ -187,6 +187,21 @@ pub enum Outcome {
     Failed(Failure),
 }
 
+/// Makes a device of a closure, which measures like [`Device::measure`].
+pub fn from_fn(name: &str, measure: impl FnMut(&Config, usize) -> Outcome) -> impl Device {
+    struct Closure<F>(String, F);
+    impl<F: FnMut(&Config, usize) -> Outcome> Device for Closure<F> {
+        fn name(&self) -> String {
+            self.0.clone()
+        }
+
+        fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+            (self.1)(config, launches)
+        }
+    }
+    Closure(name.to_owned(), measure)
+}
+
 /// Measures configurations.
 pub trait Device {
     /// Returns the device's name.

@@ -7,7 +7,6 @@ mod interchange;
 mod online;
 mod programs;
 mod racing;
-mod recordings;
 mod replay;
 mod report;
 mod search;
@@ -17,21 +16,8 @@ mod store;
 mod strategies;
 mod verdicts;
 
-use tuner::{Config, Device, Outcome};
+use tuner::{Config, Device, Outcome, from_fn};
 
-struct Made<F>(F);
-
-impl<F: FnMut(&Config, usize) -> Outcome> Device for Made<F> {
-    fn name(&self) -> String {
-        "made".to_owned()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        (self.0)(config, launches)
-    }
-}
-
-/// Makes a device of a closure.
 fn made(measure: impl FnMut(&Config, usize) -> Outcome) -> impl Device {
-    Made(measure)
+    from_fn("made", measure)
 }

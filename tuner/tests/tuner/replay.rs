@@ -1,10 +1,7 @@
 //! Recorded spaces as devices.
 
-use tuner::interchange::read_recording;
 use tuner::replay::{Noise, Recording, Replay, mean_ms, parse_csv};
 use tuner::{Config, Device, FailureKind, Outcome, Value};
-
-use crate::recordings::recorded;
 
 const SMALL: &str = "# device=Some GPU; kernel=k; problem_size=[10, 20]; fixed={\"f\": 3}; time_unit=ms\n\
     block,mode,status,mean_ms,median_ms,min_ms,sd_ms,n,compile_ms\n\
@@ -111,26 +108,4 @@ fn an_empty_recording_has_no_configuration() {
     let recording = parse_csv("status,mean_ms\nok,1\n").expect("it is well formed");
     assert_eq!(recording.space.len(), 1);
     assert_eq!(recording.space.config(0), Config(vec![]));
-}
-
-#[test]
-#[ignore = "needs the recorded spaces"]
-fn the_shared_recordings_are_read() {
-    let counts = [
-        ("convolution_RTX_3090", 6768, 5220),
-        ("convolution_milo_A100", 4362, 4201),
-        ("convolution_milo_A4000", 4362, 4201),
-        ("convolution_milo_W6600", 4362, 4362),
-        ("dedispersion_milo_A6000", 11130, 11130),
-        ("dedispersion_milo_MI250X", 11130, 11130),
-        ("dedispersion_milo_W6600", 11130, 11130),
-        ("gemm_RTX_3090", 17956, 17956),
-        ("pnpoly_RTX_3090", 4092, 3774),
-    ];
-    for (name, rows, valid) in counts {
-        let path = recorded(&format!("compact/{name}.csv.gz"));
-        let recording = read_recording(&path).unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(recording.space.len(), rows, "{name}");
-        assert_eq!(recording.outcomes.iter().filter_map(mean_ms).count(), valid, "{name}");
-    }
 }

@@ -4,18 +4,11 @@ mod exports;
 
 use tuner::interchange::{kernel_tuner, t4};
 use tuner::interchange::{read_import, read_recording};
-use tuner::replay::{Recording, mean_ms};
+use tuner::replay::Recording;
 use tuner::{Config, FailureKind, Outcome, Value};
-
-use crate::recordings::recorded;
 
 fn kind(outcome: &Outcome) -> Option<FailureKind> {
     if let Outcome::Failed(failure) = outcome { Some(failure.kind) } else { None }
-}
-
-fn counts(recording: &Recording) -> [usize; 3] {
-    [None, Some(FailureKind::Compile), Some(FailureKind::Launch)]
-        .map(|wanted| recording.outcomes.iter().filter(|outcome| kind(outcome) == wanted).count())
 }
 
 /// Of two recordings the same, configuration by configuration.
@@ -26,52 +19,6 @@ fn assert_same(one: &Recording, other: &Recording) {
         assert_eq!(one.space.config(index), other.space.config(index));
         assert_eq!(one.outcomes[index], other.outcomes[index], "{:?}", one.space.config(index));
     }
-}
-
-#[test]
-#[ignore = "needs the recorded spaces"]
-fn a_cache_gives_every_configuration_with_all_its_samples() {
-    for (name, device, counted, per_config) in [
-        ("convolution_milo_A100", "NVIDIA A100-PCIE-40GB", [4201, 6, 155], 32),
-        ("convolution_RTX_3090", "NVIDIA GeForce RTX 3090", [5220, 1426, 122], 10),
-        ("dedispersion_milo_A6000", "NVIDIA RTX A6000", [11130, 0, 0], 32),
-    ] {
-        let path = recorded(&format!("raw/{name}.json.gz"));
-        let recording = read_recording(&path).unwrap();
-        assert_eq!(recording.device, device);
-        assert_eq!(counts(&recording), counted);
-        assert_eq!(recording.outcomes.len(), counted.iter().sum::<usize>());
-        assert!(recording.outcomes.iter().all(|outcome| match outcome {
-            Outcome::Times(samples) => samples.len() == per_config,
-            Outcome::Failed(_) => true,
-        }));
-    }
-}
-
-#[test]
-#[ignore = "needs the recorded spaces"]
-fn a_cache_and_its_compact_form_agree() {
-    let raw = recorded("raw/convolution_milo_A100.json.gz");
-    let compact = recorded("compact/convolution_milo_A100.csv.gz");
-    let (raw, compact) = (read_recording(&raw).unwrap(), read_recording(&compact).unwrap());
-    assert_eq!((&raw.device, &raw.kernel, &raw.problem), (&compact.device, &compact.kernel, &compact.problem));
-    for index in 0..compact.space.len() {
-        let mut values = compact.space.config(index).0;
-        values.extend([Value::Int(1), Value::Int(15), Value::Int(15)]);
-        let outcome = &raw.outcomes[raw.space.index_of(&Config(values)).unwrap()];
-        match (mean_ms(outcome), mean_ms(&compact.outcomes[index])) {
-            (Some(raw), Some(compact)) => assert!((raw - compact).abs() <= 1e-6 * raw, "{raw} {compact}"),
-            (raw, compact) => assert_eq!(raw, compact),
-        }
-    }
-}
-
-#[test]
-#[ignore = "needs the recorded spaces"]
-fn a_t4_file_and_the_cache_it_was_made_of_agree() {
-    let cache = recorded("raw/convolution_milo_A100.json.gz");
-    let t4 = recorded("raw/convolution_milo_A100_T4.json.gz");
-    assert_same(&read_recording(&cache).unwrap(), &read_recording(&t4).unwrap());
 }
 
 const CACHE: &str = r#"{"device_name": "", "kernel_name": "k", "problem_size": [8, 8], "tune_params_keys": ["b", "a", "mode"],
