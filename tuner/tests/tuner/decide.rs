@@ -20,34 +20,19 @@ fn slower(by: f64) -> Config {
 }
 
 /// A device whose first value is the time; noise is normal, a second value other than 0 makes it fail in various ways.
-struct Quiet {
-    noise: Normal<f64>,
-    lot: ChaCha8Rng,
-    launches: usize,
-}
-
-impl Quiet {
-    fn new(spread: f64) -> Self {
-        Self { noise: Normal::new(1.0, spread).unwrap(), lot: ChaCha8Rng::seed_from_u64(5), launches: 0 }
-    }
-}
-
-impl Device for Quiet {
-    fn name(&self) -> String {
-        "quiet".into()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        self.launches += launches;
+fn quiet(spread: f64) -> impl Device {
+    let (noise, mut lot, mut launched) = (Normal::new(1.0, spread).unwrap(), ChaCha8Rng::seed_from_u64(5), 0);
+    made(move |config, launches| {
+        launched += launches;
         let fail = |kind| Outcome::Failed(Failure { kind, message: "on purpose".into() });
         match config.0.get(1) {
             Some(Value::Text(word)) if word == "wrong" => fail(FailureKind::WrongResult),
-            Some(Value::Text(word)) if word == "late" && self.launches > 500 => fail(FailureKind::Launch),
+            Some(Value::Text(word)) if word == "late" && launched > 500 => fail(FailureKind::Launch),
             Some(Value::Text(word)) if word == "nan" => Outcome::Times(vec![f64::NAN; launches]),
             Some(Value::Text(word)) if word == "none" => Outcome::Times(Vec::new()),
-            _ => Outcome::Times((0..launches).map(|_| factor(config) * self.noise.sample(&mut self.lot)).collect()),
+            _ => Outcome::Times((0..launches).map(|_| factor(config) * noise.sample(&mut lot)).collect()),
         }
-    }
+    })
 }
 
 fn takes(time: f64, word: &str) -> Config {
@@ -55,7 +40,7 @@ fn takes(time: f64, word: &str) -> Config {
 }
 
 fn contest(candidates: &[Config]) -> Decision {
-    decide(&mut Quiet::new(0.001), &takes(1.0, "plain"), candidates, &Plan::default(), &mut NoWatch)
+    decide(&mut quiet(0.001), &takes(1.0, "plain"), candidates, &Plan::default(), &mut NoWatch)
 }
 
 #[test]
@@ -81,7 +66,7 @@ fn a_candidate_that_fails_midway_or_gives_nonsense_drops_out_alone() {
 #[test]
 fn a_default_that_fails_leaves_nothing_to_compare_with() {
     let decision =
-        decide(&mut Quiet::new(0.001), &takes(1.0, "wrong"), &[takes(0.5, "plain")], &Plan::default(), &mut NoWatch);
+        decide(&mut quiet(0.001), &takes(1.0, "wrong"), &[takes(0.5, "plain")], &Plan::default(), &mut NoWatch);
     assert!(matches!(decision.ruling, Ruling::NoDefault(_)), "{:?}", decision.ruling);
     assert_eq!(decision.chosen, takes(1.0, "wrong"));
 }
@@ -101,10 +86,11 @@ fn within_the_zone_the_default_wins_then_the_simpler_configuration() {
 
 #[test]
 fn a_winner_by_luck_is_not_confirmed() {
-    let mut quiet = Quiet::new(0.001);
+    let (mut quiet, mut launched) = (quiet(0.001), 0);
     // The candidate is lucky in the first round.
     let mut device = made(|config, launches| {
-        let lucky = quiet.launches < 320 && config != &takes(1.0, "plain");
+        let lucky = launched < 320 && config != &takes(1.0, "plain");
+        launched += launches;
         let Outcome::Times(times) = quiet.measure(config, launches) else { panic!() };
         Outcome::Times(times.into_iter().map(|t| if lucky { 0.97 * t } else { t }).collect())
     });
@@ -118,7 +104,7 @@ fn a_winner_by_luck_is_not_confirmed() {
 fn verdicts_say_why_they_cannot_tell() {
     let compare_with = |spread: f64, b: f64, rounds: usize, rules: Rules| {
         let plan = Plan { rules, rounds, ..Plan::default() };
-        compare(&mut Quiet::new(spread), &slower(0.0), &slower(b), &plan, &mut NoWatch).unwrap().judgement
+        compare(&mut quiet(spread), &slower(0.0), &slower(b), &plan, &mut NoWatch).unwrap().judgement
     };
     let at_ten = || Rules::default().fixed(10);
     assert_eq!(compare_with(0.001, 0.0, 15, at_ten()).verdict, Verdict::Same);
@@ -186,7 +172,7 @@ impl Watch for Hot {
 fn samples_of_a_bad_state_are_discarded_counted_and_stop_the_verdict_when_many() {
     let run = |bad: fn(usize) -> bool| {
         let plan = Plan { rules: Rules::default().fixed(10), ..Plan::default() };
-        compare(&mut Quiet::new(0.001), &slower(0.0), &slower(0.01), &plan, &mut Hot { looks: 0, bad }).unwrap()
+        compare(&mut quiet(0.001), &slower(0.0), &slower(0.01), &plan, &mut Hot { looks: 0, bad }).unwrap()
     };
     let some = run(|look| look % 9 == 3);
     assert_eq!(some.judgement.verdict, Verdict::Better(Side::A));

@@ -7,10 +7,11 @@ use tuner::session::{Phase, Session, TuneError};
 use tuner::store::Store;
 use tuner::strategy::StrategyKind;
 use tuner::watch::{State, Watch};
-use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
+use tuner::{Failure, FailureKind, Outcome, Value};
 use tuner::{tune, tune_watched};
 
 use crate::made;
+use crate::search::{at, line, whole};
 use crate::session::{Place, store_in, tuned};
 
 #[test]
@@ -63,14 +64,14 @@ fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
             Outcome::Times((0..launches).map(|i| 1.0 - 0.05 * f64::from(x > 0) + 1e-6 * (*count + i) as f64).collect())
         })
     };
-    let space = tuner::SpaceBuilder::new().range("x", 0, 39, 1).build().unwrap();
+    let space = line(39);
     let place = Place::new("");
     let mut cut = 0;
     for budget in (160..330).step_by(5) {
         let budget_words = format!("launches={budget}");
         let mut session = place.session(StrategyKind::Exhaustive, &budget_words);
         session.task.space = &space;
-        session.default = Some(Config(vec![Value::Int(0)]));
+        session.default = Some(at(0));
         let evidence = tuned(&session, &mut tired()).evidence;
         assert!(evidence.launches <= budget, "{budget}: {} launches", evidence.launches);
         if evidence.verdict == "the default stays: the budget was used up in the final rounds" {
@@ -136,47 +137,36 @@ fn final_rounds_take_no_more_launches_than_the_search() {
     }
 }
 
-/// A device on which all configurations take 1 ms in the mean, but for a faster one; the fastest of 60 seems so by luck.
-fn lucky(mut seed: u64) -> impl Device {
-    made(move |config, launches| {
-        let good = config.0[0] == Value::Int(7);
-        let time = |_| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let chance = (seed >> 11) as f64 / (1u64 << 53) as f64;
-            (if good { 0.93 } else { 1.0 }) + 0.15 * (chance - 0.5)
-        };
-        Outcome::Times((0..launches).map(time).collect())
-    })
+/// Times of 1 ms in the mean, but for a faster configuration; the fastest of 60 seems so by luck.
+fn lucky(mut seed: u64) -> impl FnMut(i64, usize) -> f64 {
+    move |x, _| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let chance = (seed >> 11) as f64 / (1u64 << 53) as f64;
+        (if x == 7 { 0.93 } else { 1.0 }) + 0.15 * (chance - 0.5)
+    }
 }
 
 #[test]
 fn more_finalists_than_are_raced_to_the_end_are_compared_all_the_same() {
-    let space = tuner::SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
-    let place = Place::new("");
     for finalists in [3, 5, 6, 15, 16] {
-        let mut session = place.session(StrategyKind::Exhaustive, "60");
-        session.task.space = &space;
-        session.default = Some(Config(vec![Value::Int(0)]));
-        session.finalists = finalists;
-        let details = tuned(&session, &mut lucky(1)).evidence.details.unwrap();
+        let change = |session: &mut Session<'_>| {
+            (session.default, session.launches, session.finalists) = (Some(at(0)), 3, finalists);
+        };
+        let details = whole(&line(59), "60", lucky(1), change).evidence.details.unwrap();
         let candidates = &details.decisions.last().unwrap().candidates;
-        assert_eq!(candidates.len(), finalists);
         let different: HashSet<_> = candidates.iter().map(|c| format!("{:?}", c.config)).collect();
-        assert_eq!(different.len(), finalists);
+        assert_eq!((candidates.len(), different.len()), (finalists, finalists));
     }
 }
 
 #[test]
 fn a_race_corrects_the_luck_of_a_search() {
-    let space = tuner::SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
-    let place = Place::new("");
     let found = |racers: usize| {
         let right = (0..40).filter(|&seed| {
-            let mut session = place.session(StrategyKind::Exhaustive, "60");
-            session.task.space = &space;
-            session.racers = racers;
-            session.finalists = 1;
-            tuned(&session, &mut lucky(seed)).evidence.chosen.config == Config(vec![Value::Int(7)])
+            let change = |session: &mut Session<'_>| {
+                (session.seed, session.launches, session.racers, session.finalists) = (5, 3, racers, 1);
+            };
+            whole(&line(59), "60", lucky(seed), change).evidence.chosen.config == at(7)
         });
         right.count()
     };
@@ -237,13 +227,8 @@ fn where_final_rounds_fit_at_all_the_search_leaves_them_room() {
     let folder = tempfile::tempdir().unwrap();
     // The slowest of all: something faster is found at once.
     let space = place.synthetic.space();
-    let mut synthetic = place.synthetic.clone();
-    let mut time = |index: usize| match synthetic.measure(&space.config(index), 1) {
-        Outcome::Times(times) => times[0],
-        Outcome::Failed(_) => 0.0,
-    };
-    let times: Vec<f64> = (0..space.len()).map(&mut time).collect();
-    let slowest = (0..space.len()).max_by(|&a, &b| times[a].total_cmp(&times[b])).map(|index| space.config(index));
+    let slower = |a: &usize, b: &usize| place.synthetic.true_ms(*a).partial_cmp(&place.synthetic.true_ms(*b)).unwrap();
+    let slowest = (0..space.len()).max_by(slower).map(|index| space.config(index));
     let evidence_of = |most: usize| {
         let budget = format!("launches={most}");
         let session = Session { default: slowest.clone(), fresh: true, ..place.session(StrategyKind::Random, &budget) };

@@ -272,6 +272,15 @@ fn number(config: &Config) -> i64 {
     i
 }
 
+/// Launches until the first tuning is complete; `time` gives the time of a configuration's launch by its number.
+fn finish(tuner: &Tuner, time: impl Fn(i64) -> f64) {
+    let mut worker = tuner.worker();
+    while !tuner.is_complete() {
+        let i = number(worker.begin());
+        worker.end(Elapsed(time(i)));
+    }
+}
+
 #[test]
 fn a_scan_takes_one_sample_of_each_before_the_second_of_any() {
     let options = Options { samples: 4, run_off: 0, ..Options::default() };
@@ -325,11 +334,7 @@ fn a_later_scan_replaces_one_sample_of_each() {
 #[test]
 fn the_default_stays_within_the_zone_of_indifference() {
     let tuner = Tuner::new(three(), 1, Options::default()).unwrap();
-    let mut worker = tuner.worker();
-    while !tuner.is_complete() {
-        let i = number(worker.begin());
-        worker.end(Elapsed(if i == 1 { 1.001 } else { 1.0 }));
-    }
+    finish(&tuner, |i| if i == 1 { 1.001 } else { 1.0 });
     assert_eq!(number(&tuner.best()), 1);
 }
 
@@ -435,12 +440,7 @@ fn grids_are_filtered_and_bounded() {
     assert!(matches!(Tuner::new(Vec::new(), 0, Options::default()), Err(OnlineError::Empty)));
     assert!(matches!(Tuner::new(three(), 3, Options::default()), Err(OnlineError::NoDefault { .. })));
     let single = Tuner::new(three()[..1].to_vec(), 0, Options::default()).unwrap();
-    let mut worker = single.worker();
-    for _ in 0..10 {
-        worker.begin();
-        worker.end(Elapsed(1.0));
-    }
-    assert!(single.is_complete());
+    finish(&single, |_| 1.0);
 }
 
 #[test]
@@ -514,11 +514,7 @@ fn what_was_tuned_for_exactly_this_is_used_at_once_and_the_nearest_is_checked() 
     let tuner = Tuner::new(three(), 0, Options::default()).unwrap();
     tuner.prefer(&config).unwrap();
     assert!(!tuner.is_complete() && tuner.report().is_none() && tuner.best() == config);
-    let mut worker = tuner.worker();
-    while !tuner.is_complete() {
-        let i = number(worker.begin());
-        worker.end(Elapsed(3.0 - i as f64));
-    }
+    finish(&tuner, |i| 3.0 - i as f64);
     let report = tuner.report().unwrap();
     assert_eq!(number(&report.config), 2, "checked, and found wanting");
     assert!(!report.samples.is_empty() && report.others.len() == 2);

@@ -7,11 +7,11 @@ use tuner::{Config, Outcome, Space, SpaceBuilder, Value, tune};
 
 use crate::made;
 
-fn line(most: i64) -> Space {
+pub(crate) fn line(most: i64) -> Space {
     SpaceBuilder::new().range("x", 0, most, 1).build().unwrap()
 }
 
-fn at(x: i64) -> Config {
+pub(crate) fn at(x: i64) -> Config {
     Config(vec![Value::Int(x)])
 }
 
@@ -40,7 +40,7 @@ fn searched(
     tune(&session, &mut device, store, &mut |_| go_on())
 }
 
-fn whole(
+pub(crate) fn whole(
     space: &Space,
     budget: &str,
     time: impl FnMut(i64, usize) -> f64,

@@ -52,7 +52,7 @@ fn another_programs_database_is_left_alone_with_its_journals() {
         }
         connection.execute_batch("CREATE TABLE notes (text); INSERT INTO notes VALUES ('dear diary')").unwrap();
         connection.pragma_update(None, "application_id", id).unwrap();
-        let log = folder.folder.path().join("tune.sqlite-wal");
+        let log = folder.path("tune.sqlite-wal");
         let before = std::fs::read(&log).ok();
         assert!(refused(&file).iter().all(|error| matches!(error, StoreError::Foreign { .. })));
         assert_eq!(std::fs::read(&log).ok(), before);
@@ -72,7 +72,7 @@ fn what_a_killed_program_has_not_finished_is_no_data() {
              BEGIN; UPDATE runs SET budget = hex(randomblob(100000)); UPDATE runs SET strategy = 'unfinished'",
         )
         .unwrap();
-    let journal = |of: &Folder| of.folder.path().join("tune.sqlite-journal");
+    let journal = |of: &Folder| of.path("tune.sqlite-journal");
     std::fs::copy(theirs.file(), folder.file()).unwrap();
     assert!(std::fs::copy(journal(&theirs), journal(&folder)).unwrap() > 512);
     assert!(matches!(Store::open_read_only(&folder.file()), Err(StoreError::CannotOpen { .. })));
@@ -125,7 +125,7 @@ fn a_damaged_file_is_refused_and_left_alone() {
         key.decided(&mut folder.store(), 64);
     }
     let whole = std::fs::read(folder.file()).unwrap();
-    assert!(!folder.folder.path().join("tune.sqlite-wal").exists());
+    assert!(!folder.path("tune.sqlite-wal").exists());
     let file = folder.file();
     let (mut errors, mut found_on_opening) = (0, 0);
     for cut in [whole.len() - 4096, whole.len() / 2, 4096, 1000, 200] {
@@ -170,10 +170,10 @@ fn a_locked_file_is_an_error_that_says_so_and_works_again_afterwards() {
 #[test]
 fn folders_are_made_and_what_cannot_be_made_is_said() {
     let folder = Folder::new();
-    let deep = folder.folder.path().join("a/b/tune.sqlite");
+    let deep = folder.path("a/b/tune.sqlite");
     drop(Store::open(&deep).unwrap());
-    std::fs::write(folder.folder.path().join("plain"), "").unwrap();
-    let error = Store::open(&folder.folder.path().join("plain/tune.sqlite")).unwrap_err();
+    std::fs::write(folder.path("plain"), "").unwrap();
+    let error = Store::open(&folder.path("plain/tune.sqlite")).unwrap_err();
     assert!(matches!(error, StoreError::CannotOpen { .. }), "{error}");
     assert!(matches!(Store::open_read_only(&folder.file()), Err(StoreError::Missing { .. })));
     // An empty file is what a program that was killed at once leaves.
