@@ -78,18 +78,6 @@ impl Value {
     }
 }
 
-impl From<i32> for Value {
-    fn from(value: i32) -> Self {
-        Self::Int(i64::from(value))
-    }
-}
-
-impl From<u32> for Value {
-    fn from(value: u32) -> Self {
-        Self::Int(i64::from(value))
-    }
-}
-
 impl From<i64> for Value {
     fn from(value: i64) -> Self {
         Self::Int(value)

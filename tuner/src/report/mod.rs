@@ -96,23 +96,12 @@ impl Report {
         &self.evaluations[..end]
     }
 
-    /// Writes the page.
-    #[cfg(feature = "page")]
-    pub fn html(&self) -> String {
-        page::html(self)
-    }
-
     /// Writes report and summary as JSON.
     ///
     /// # Errors
     /// Never, because all types can be serialised.
     pub fn json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(&serde_json::json!({ "summary": self.summary(), "report": self }))
-    }
-
-    /// Computes the numbers that the page shows.
-    pub fn summary(&self) -> Summary {
-        numbers::summary(self)
     }
 
     /// Writes `NAME.html` and `NAME.json` into `directory`, which is made if needed, and returns the paths.

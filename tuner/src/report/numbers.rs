@@ -84,30 +84,33 @@ fn noise(outcome: &Outcome) -> Option<f64> {
     }
 }
 
-pub(super) fn summary(report: &Report) -> Summary {
-    let mut summary = Summary { evaluations: report.search().len(), ..Summary::default() };
-    let mut least: Option<f64> = None;
-    for evaluation in report.search() {
-        if let Some(time) = time(&evaluation.outcome) {
-            if summary.best.as_ref().is_none_or(|(_, best)| time < *best) {
-                summary.best = Some((evaluation.config.clone(), time));
+impl Report {
+    /// Computes the numbers that the page shows.
+    pub fn summary(&self) -> Summary {
+        let mut summary = Summary { evaluations: self.search().len(), ..Summary::default() };
+        let mut least: Option<f64> = None;
+        for evaluation in self.search() {
+            if let Some(time) = time(&evaluation.outcome) {
+                if summary.best.as_ref().is_none_or(|(_, best)| time < *best) {
+                    summary.best = Some((evaluation.config.clone(), time));
+                }
+                if summary.worst.as_ref().is_none_or(|(_, worst)| time > *worst) {
+                    summary.worst = Some((evaluation.config.clone(), time));
+                }
+                if summary.default.is_none() && self.default.as_ref() == Some(&evaluation.config) {
+                    summary.default = Some(time);
+                }
+                least = Some(least.map_or(time, |least| least.min(time)));
             }
-            if summary.worst.as_ref().is_none_or(|(_, worst)| time > *worst) {
-                summary.worst = Some((evaluation.config.clone(), time));
-            }
-            if summary.default.is_none() && report.default.as_ref() == Some(&evaluation.config) {
-                summary.default = Some(time);
-            }
-            least = Some(least.map_or(time, |least| least.min(time)));
+            summary.best_so_far.push(least);
         }
-        summary.best_so_far.push(least);
+        summary.failures = failures(self).iter().map(|(kind, count, ..)| (kind.name().to_owned(), *count)).collect();
+        let noises: Vec<f64> = self.search().iter().filter_map(|e| noise(&e.outcome)).collect();
+        summary.noise = (!noises.is_empty()).then(|| quantile(&noises, 0.5));
+        summary.importance = (0..self.parameters.len()).map(|parameter| importance(self, parameter)).collect();
+        summary.importance.sort_by(|a, b| b.share.total_cmp(&a.share));
+        summary
     }
-    summary.failures = failures(report).iter().map(|(kind, count, ..)| (kind.name().to_owned(), *count)).collect();
-    let noises: Vec<f64> = report.search().iter().filter_map(|e| noise(&e.outcome)).collect();
-    summary.noise = (!noises.is_empty()).then(|| quantile(&noises, 0.5));
-    summary.importance = (0..report.parameters.len()).map(|parameter| importance(report, parameter)).collect();
-    summary.importance.sort_by(|a, b| b.share.total_cmp(&a.share));
-    summary
 }
 
 fn importance(report: &Report, parameter: usize) -> Importance {

@@ -89,7 +89,7 @@ impl<'s, 'a> Bench<'s, 'a> {
             let mut state = None;
             let mut quiet = || {
                 let now = self.watch.look();
-                let quiet = now.trouble(&limits).is_none();
+                let quiet = !now.is_disturbed(&limits);
                 state = Some(now);
                 quiet
             };
@@ -102,8 +102,7 @@ impl<'s, 'a> Bench<'s, 'a> {
             }
             self.tell(Phase::Waiting, tell)?;
             std::thread::sleep(PAUSE.min(self.session.patience));
-            while self.watch.look().trouble(&limits).is_some() && self.waited + begun.elapsed() < self.session.patience
-            {
+            while self.watch.look().is_disturbed(&limits) && self.waited + begun.elapsed() < self.session.patience {
                 std::thread::sleep(PAUSE.min(self.session.patience));
             }
             self.waited += begun.elapsed();

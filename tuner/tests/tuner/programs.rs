@@ -219,7 +219,7 @@ fn the_example_in_c_is_compiled_checked_and_tuned() {
     let (device, tunable) = (DeviceIdentity::named("this", "program"), TunableIdentity::new("mm", 1));
     let workload = Workload::new();
     let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
-    let budget = Budget::launches(200);
+    let budget: Budget = "launches=200".parse().unwrap();
     let session =
         Session { default: default.clone(), launches: 2, ..Session::new(task, StrategyKind::Exhaustive, 1, budget) };
     let evidence = tune(&session, &mut program, &mut store, &mut |_| true).unwrap().evidence;
