@@ -73,7 +73,7 @@ pub fn objective_of(record: &RunRecord) -> Objective {
 /// Returns the objective of a workload.
 pub fn objective_for(workload: &Workload) -> Objective {
     match workload.keys().get("objective") {
-        Some(Value::Text(name)) => Objective::named(name).unwrap_or_default(),
+        Some(Value::Text(name)) => name.parse().unwrap_or_default(),
         _ => Objective::Time,
     }
 }

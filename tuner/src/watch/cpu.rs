@@ -224,7 +224,7 @@ mod tests {
         assert_eq!((busy.others, busy.is_disturbed(&Limits::default())), (Some(0.5), true));
         files.ticks(1151, 1200, 50, 600);
         assert_eq!(watch.look().others, Some(0.5), "the last known, until there is enough to say more");
-        files.ticks(1251, 1300, 50, 600);
+        files.ticks(1250, 1300, 50, 600);
         // The time of measured programs that have ended is our own.
         files.set("/proc/self/stat", "1 (name) R 1 1 1 0 -1 0 0 0 0 0 600 0 70 30 20 0 1 0 0");
         assert_eq!(watch.look().others, Some(0.0));

@@ -4,7 +4,6 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tuner::session::{Phase, Session, TuneError};
-use tuner::store::Store;
 use tuner::strategy::StrategyKind;
 use tuner::watch::{State, Watch};
 use tuner::{Failure, FailureKind, Outcome, Value};
@@ -12,15 +11,14 @@ use tuner::{tune, tune_watched};
 
 use crate::made;
 use crate::search::{at, line, whole};
-use crate::session::{Place, store_in, tuned};
+use crate::session::{Place, tuned};
 
 #[test]
 fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
     let place = Place::new("seed=2,noise=0.05,outliers=0.05");
-    let folder = tempfile::tempdir().unwrap();
     let default = place.synthetic.space().config(0);
     let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "launches=150") };
-    let mut store = Store::open(&store_in(&folder)).unwrap();
+    let mut store = place.store();
     let mut phases = Vec::new();
     let tuning = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |progress| {
         phases.push(progress.phase);
@@ -96,8 +94,7 @@ impl<F: FnMut(usize) -> bool> Watch for Neighbour<F> {
 #[test]
 fn what_decides_is_measured_again_while_others_use_the_machine() {
     let place = Place::new("seed=3");
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&store_in(&folder)).unwrap();
+    let mut store = place.store();
     let default = Some(place.synthetic.space().config(0));
     let session = Session { default, ..place.session(StrategyKind::Random, "20") };
     let alone = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |_| true).unwrap().evidence;
@@ -177,10 +174,9 @@ fn a_race_corrects_the_luck_of_a_search() {
 #[test]
 fn a_default_that_is_best_stays_and_one_that_fails_ends_the_run() {
     let place = Place::new("seed=9,noise=0.03");
-    let folder = tempfile::tempdir().unwrap();
     let best = place.synthetic.space().config(place.synthetic.optimum().unwrap());
     let session = Session { default: Some(best.clone()), ..place.session(StrategyKind::Random, "40") };
-    let tuning = place.run(&session, &store_in(&folder)).unwrap();
+    let tuning = place.run(&session).unwrap();
     assert_eq!(tuning.evidence.chosen.config, best);
     assert!(tuning.evidence.verdict.starts_with("the default stays"), "{}", tuning.evidence.verdict);
     // It was the fastest of the search too, and takes no rival's place in the final rounds.
@@ -192,39 +188,31 @@ fn a_default_that_is_best_stays_and_one_that_fails_ends_the_run() {
     let failing = (0..1152).find(|&index| place.synthetic.true_ms(index).is_none()).unwrap();
     let default = place.synthetic.space().config(failing);
     let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "40") };
-    let error = place.run(&session, &store_in(&folder)).unwrap_err();
+    let error = place.run(&session).unwrap_err();
     assert!(matches!(error, TuneError::DefaultFailed(_)), "{error}");
-    let run = Store::open(&store_in(&folder)).unwrap().runs().unwrap().pop().unwrap();
+    let run = place.store().runs().unwrap().pop().unwrap();
     assert!(run.measured == 1 && run.record.finished.is_some(), "{run:?}");
 }
 
 #[test]
-fn launches_and_time_bound_everything_and_too_small_a_budget_keeps_the_default() {
+fn a_budget_of_launches_bounds_everything() {
     let place = Place::new("seed=3,noise=0.02");
-    let folder = tempfile::tempdir().unwrap();
     let default = place.synthetic.space().config(0);
     for most in [1, 10, 30, 80, 300] {
         let budget = format!("launches={most}");
         let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Exhaustive, &budget) };
-        let evidence = place.run(&session, &store_in(&folder)).unwrap().evidence;
+        let evidence = place.run(&session).unwrap().evidence;
         // A configuration is measured whole: the search may be over by what one takes.
         assert!(evidence.launches <= most.max(session.launches), "{} of {most}", evidence.launches);
         if evidence.chosen.config != default {
             assert!(evidence.verdict.contains("better"), "{}", evidence.verdict);
         }
     }
-    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Exhaustive, "launches=30") };
-    let session = Session { fresh: true, ..session };
-    let evidence = place.run(&session, &store_in(&folder)).unwrap().evidence;
-    assert_eq!(evidence.chosen.config, default);
-    assert!(evidence.verdict.contains("no room for final rounds, 36 launches at least"), "{}", evidence.verdict);
-    assert_eq!(evidence.launches, 30, "the search has what the final rounds cannot use");
 }
 
 #[test]
-fn where_final_rounds_fit_at_all_the_search_leaves_them_room() {
+fn where_final_rounds_fit_at_all_the_search_leaves_them_room_and_else_the_default_stays() {
     let place = Place::new("seed=3");
-    let folder = tempfile::tempdir().unwrap();
     // The slowest of all: something faster is found at once.
     let space = place.synthetic.space();
     let slower = |a: &usize, b: &usize| place.synthetic.true_ms(*a).partial_cmp(&place.synthetic.true_ms(*b)).unwrap();
@@ -232,14 +220,15 @@ fn where_final_rounds_fit_at_all_the_search_leaves_them_room() {
     let evidence_of = |most: usize| {
         let budget = format!("launches={most}");
         let session = Session { default: slowest.clone(), fresh: true, ..place.session(StrategyKind::Random, &budget) };
-        place.run(&session, &store_in(&folder)).unwrap().evidence
+        place.run(&session).unwrap().evidence
     };
     // They take at least 36. If that would leave the search less than 36, the search gets the whole budget.
-    for most in [60, 71] {
+    for most in [30, 60, 71] {
         let evidence = evidence_of(most);
         // An evaluation takes three launches.
         assert_eq!(evidence.launches, most - most % 3, "{evidence:?}");
-        assert!(evidence.verdict.contains("left no room for final rounds"), "{most}: {evidence:?}");
+        let said = "the default stays: the budget left no room for final rounds, 36 launches at least";
+        assert_eq!((evidence.verdict.as_str(), Some(&evidence.chosen.config)), (said, slowest.as_ref()), "{most}");
     }
     for most in 72..90 {
         let evidence = evidence_of(most);

@@ -6,6 +6,7 @@ use tuner::strategy::StrategyKind;
 use tuner::{Config, Outcome, Space, SpaceBuilder, Value, tune};
 
 use crate::made;
+use crate::store::Folder;
 
 pub(crate) fn line(most: i64) -> Space {
     SpaceBuilder::new().range("x", 0, most, 1).build().unwrap()
@@ -46,9 +47,7 @@ pub(crate) fn whole(
     time: impl FnMut(i64, usize) -> f64,
     change: impl FnOnce(&mut Session<'_>),
 ) -> Tuning {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
-    searched(space, budget, &mut store, time, change, &mut || true).unwrap()
+    searched(space, budget, &mut Folder::new().store(), time, change, &mut || true).unwrap()
 }
 
 #[test]
