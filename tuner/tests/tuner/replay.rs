@@ -84,6 +84,10 @@ fn a_bad_file_is_named_with_its_line() {
 
 #[test]
 fn parameters_are_all_columns_whose_names_are_not_known_wherever_they_stand() {
+    // A header is enough, and without parameters there is one configuration.
+    assert!(parse_csv("a,status,mean_ms\n").unwrap().space.is_empty());
+    let alone = parse_csv("status,mean_ms\nok,1\n").unwrap().space;
+    assert_eq!((alone.len(), alone.config(0)), (1, Config(vec![])));
     let recording = parse_csv("mean_ms,a,status,b\n1.5,2,ok,3\n2.5,2,ok,4\n").unwrap();
     assert_eq!(recording.space.names(), ["a", "b"]);
     let config = Config(vec![Value::Int(2), Value::Int(4)]);
@@ -97,14 +101,4 @@ fn parameters_are_all_columns_whose_names_are_not_known_wherever_they_stand() {
         let error = parse_csv(&format!("{header}\n")).expect_err(header);
         assert!(error.contains(said), "{error}");
     }
-}
-
-#[test]
-fn an_empty_recording_has_no_configuration() {
-    let recording = parse_csv("a,status,mean_ms\n").expect("a header is enough");
-    assert!(recording.space.is_empty());
-    // Without parameters there is one configuration.
-    let recording = parse_csv("status,mean_ms\nok,1\n").expect("it is well formed");
-    assert_eq!(recording.space.len(), 1);
-    assert_eq!(recording.space.config(0), Config(vec![]));
 }

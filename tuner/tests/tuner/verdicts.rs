@@ -146,23 +146,20 @@ fn judgement(candidate: &Candidate) -> &Judgement {
 
 #[test]
 fn a_candidate_that_cannot_catch_up_with_the_leader_is_not_measured_on() {
-    let decision = contest(&["leader", "uncertain"], |name, launch| match name {
-        "leader" => Some(0.8),
+    let time: Time = |name, launch| match name {
+        "far" => Some(0.8),
+        "near" => Some(0.95),
         // 10 % faster or 12 % slower, from block to block: it may beat the default, but not the leader.
         "uncertain" => Some(if launch.div_ceil(2) % 2 == 0 { 0.9 } else { 1.12 }),
         _ => Some(1.0),
-    });
+    };
+    let decision = contest(&["far", "uncertain"], time);
     let [leader, uncertain] = [0, 1].map(|at| judgement(&decision.candidates[at]));
     assert_eq!((leader.verdict, leader.blocks), (Verdict::Better(Side::B), 10));
     assert_eq!((uncertain.verdict, uncertain.blocks), (TOO_NOISY, 10), "{uncertain:?}");
     assert_eq!((decision.ruling, decision.winner), (Ruling::Promoted, Some(0)));
     // Where the leader is only a little faster, it may still be caught up with.
-    let decision = contest(&["leader", "uncertain"], |name, launch| match name {
-        "leader" => Some(0.95),
-        "uncertain" => Some(if launch.div_ceil(2) % 2 == 0 { 0.9 } else { 1.12 }),
-        _ => Some(1.0),
-    });
-    assert_eq!(judgement(&decision.candidates[1]).blocks, 40);
+    assert_eq!(judgement(&contest(&["near", "uncertain"], time).candidates[1]).blocks, 40);
 }
 
 fn named(name: &str) -> Config {

@@ -29,14 +29,10 @@ fn a_file_that_is_no_store_is_left_alone() {
         std::fs::write(&file, content).unwrap();
         assert!(refused(&file).iter().all(|error| matches!(error, StoreError::Foreign { .. })));
     }
-}
-
-#[test]
-fn a_pipe_is_no_store_and_is_not_waited_for() {
-    let folder = Folder::new();
-    let file = folder.file();
-    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
-    for error in [Store::open(&file).unwrap_err(), Store::open_read_only(&file).unwrap_err()] {
+    // A pipe is not waited for.
+    let pipe = folder.path("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for error in [Store::open(&pipe).unwrap_err(), Store::open_read_only(&pipe).unwrap_err()] {
         assert!(matches!(&error, StoreError::CannotOpen { what, .. } if what == "it is no file"), "{error}");
     }
 }
@@ -182,22 +178,15 @@ fn folders_are_made_and_what_cannot_be_made_is_said() {
 }
 
 #[test]
-fn times_that_end_within_a_number_are_an_error_that_names_the_measurement() {
+fn what_cannot_be_read_is_named_and_can_be_pruned() {
     let (folder, key, mut store) = place();
-    let mut run = store.begin(&key.task(), &plan()).unwrap();
-    store.record(&mut run, &times(config(32, "a"), &[1.0, 2.0])).unwrap();
-    let connection = Connection::open(folder.file()).unwrap();
-    connection.execute("UPDATE measurements SET times = substr(times, 1, 15)", []).unwrap();
-    let error = store.observations(run.id()).unwrap_err().to_string();
-    assert!(error.contains("measurement 0 of run 1") && error.contains("15 bytes are not times"), "{error}");
-}
-
-#[test]
-fn a_run_that_cannot_be_read_is_named_and_can_be_pruned() {
-    let (folder, key, mut store) = place();
-    key.decided(&mut store, 64);
+    let run = key.decided(&mut store, 64);
     let unreadable = key.decided(&mut store, 32);
     let connection = Connection::open(folder.file()).unwrap();
+    // Times that end within a number.
+    connection.execute("UPDATE measurements SET times = substr(times, 1, 15)", []).unwrap();
+    let error = store.observations(run).unwrap_err().to_string();
+    assert!(error.contains("measurement 0 of run 1") && error.contains("15 bytes are not times"), "{error}");
     let broken = "UPDATE runs SET evidence = replace(evidence, '\"time_ms\":1.0', '\"time_ms\":null') WHERE id = ?1";
     assert_eq!(connection.execute(broken, [unreadable]).unwrap(), 1);
     for error in [store.runs().unwrap_err(), store.run_record(unreadable).unwrap_err()] {
