@@ -8,7 +8,7 @@ use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
 use tuner::watch::{NoWatch, State, Watch};
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
-use crate::made;
+use crate::{disturbed, made};
 
 fn factor(config: &Config) -> f64 {
     let Value::Float(factor) = config.0[0] else { panic!("not a factor: {:?}", config.0) };
@@ -142,25 +142,17 @@ fn degenerate_blocks_give_no_verdict_and_no_panic() {
     assert!(back.low.is_nan() && back.verdict == none.verdict, "{text}");
 }
 
-/// Throttled at the looks that `bad` names, from 1 on.
-pub struct Hot {
-    pub looks: usize,
-    pub bad: fn(usize) -> bool,
-}
-
-impl Watch for Hot {
-    fn look(&mut self) -> State {
-        self.looks += 1;
-        let throttled = if (self.bad)(self.looks) { vec!["heat".to_owned()] } else { Vec::new() };
-        State { clock_mhz: Some(1000.0), throttled, ..State::default() }
-    }
+/// Throttled at the looks that `bad` names.
+pub fn hot(bad: fn(usize) -> bool) -> impl Watch {
+    let throttled = vec!["heat".to_owned()];
+    disturbed(State { clock_mhz: Some(1000.0), throttled, ..State::default() }, bad)
 }
 
 #[test]
 fn samples_of_a_bad_state_are_discarded_counted_and_stop_the_verdict_when_many() {
     let run = |bad: fn(usize) -> bool| {
         let plan = Plan { rules: Rules::default().fixed(10), ..Plan::default() };
-        compare(&mut quiet(0.001), &slower(0.0), &slower(0.01), &plan, &mut Hot { looks: 0, bad }).unwrap()
+        compare(&mut quiet(0.001), &slower(0.0), &slower(0.01), &plan, &mut hot(bad)).unwrap()
     };
     let some = run(|look| look % 9 == 3);
     assert_eq!(some.judgement.verdict, Verdict::Better(Side::A));

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tuner::session::{Phase, Session, TuneError};
 use tuner::strategy::StrategyKind;
-use tuner::watch::{State, Watch};
+use tuner::watch::State;
 use tuner::{Failure, FailureKind, Outcome, Value};
 use tuner::{tune, tune_watched};
 
-use crate::made;
 use crate::search::{at, line, whole};
 use crate::session::{Place, tuned};
+use crate::{disturbed, made};
 
 #[test]
 fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
@@ -80,17 +80,6 @@ fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
     assert!(cut > 0);
 }
 
-/// A machine that others use at some looks.
-struct Neighbour<F>(usize, F);
-
-impl<F: FnMut(usize) -> bool> Watch for Neighbour<F> {
-    fn look(&mut self) -> State {
-        self.0 += 1;
-        let share = if (self.1)(self.0) { 0.53 } else { 0.0 };
-        State { others: Some(share), ..State::default() }
-    }
-}
-
 #[test]
 fn what_decides_is_measured_again_while_others_use_the_machine() {
     let place = Place::new("seed=3");
@@ -101,7 +90,7 @@ fn what_decides_is_measured_again_while_others_use_the_machine() {
     assert_ne!(Some(&alone.chosen.config), session.default.as_ref());
     let waiting = Duration::from_millis(20);
     let mut decide = |session: &Session<'_>, busy: fn(usize) -> bool| {
-        let (mut watch, mut waits) = (Neighbour(0, busy), 0);
+        let (mut watch, mut waits) = (disturbed(State { others: Some(0.53), ..State::default() }, busy), 0);
         let tuning = tune_watched(session, &mut place.synthetic.clone(), &mut store, &mut watch, &mut |step| {
             waits += usize::from(step.phase == Phase::Waiting);
             true

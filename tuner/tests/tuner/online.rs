@@ -91,16 +91,17 @@ fn seeds() -> u64 {
     std::env::var("TUNER_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
 }
 
-/// Launches until the tuner says it is complete; the number of launches.
-fn first_tuning(tuner: &Tuner, worker: &mut Worker<Later>, machine: &mut Machine) -> u64 {
-    let mut launches = 0;
+/// Launches until a new tuner is complete; the number of launches.
+fn first_tuning(machine: &mut Machine, options: Options) -> (Tuner, Worker<Later>, u64) {
+    let tuner = Tuner::new(eight_by_eight(), 0, options).unwrap();
+    let (mut worker, mut launches) = (tuner.worker(), 0);
     while !tuner.is_complete() {
         let config = worker.begin().clone();
         worker.end(machine.launch(&config));
         launches += 1;
         assert!(launches < 10_000, "the first tuning does not end");
     }
-    launches
+    (tuner, worker, launches)
 }
 
 /// Cost of many launches.
@@ -138,9 +139,7 @@ fn after_convergence_few_launches_are_off_the_optimum_and_the_regret_is_small() 
         for seed in 0..seeds() {
             let mut machine = Machine::new((5, 2), noise, seed % 4, seed);
             let options = Options { rescan_after: Some(20_000), seed, ..Options::default() };
-            let tuner = Tuner::new(eight_by_eight(), 0, options).unwrap();
-            let mut worker = tuner.worker();
-            first_tuning(&tuner, &mut worker, &mut machine);
+            let (tuner, mut worker, _) = first_tuning(&mut machine, options);
             let toll = run(200_000, &mut worker, &mut machine);
             assert!(tuner.counters().scans > 1, "scans come with the period: {:?}", tuner.counters());
             off.push(toll.off);
@@ -168,9 +167,7 @@ fn a_step_of_the_workload_is_recovered_from_within_twice_the_first_tuning() {
         // With seed 16 two of the samples of the configuration in use are spikes, which hides no drift.
         for seed in (0..seeds()).chain([16]) {
             let mut machine = Machine::new((5, 2), noise, seed % 4, seed);
-            let tuner = Tuner::new(eight_by_eight(), 0, Options { seed, ..Options::default() }).unwrap();
-            let mut worker = tuner.worker();
-            let first = first_tuning(&tuner, &mut worker, &mut machine);
+            let (tuner, mut worker, first) = first_tuning(&mut machine, Options { seed, ..Options::default() });
             run(5_000, &mut worker, &mut machine);
             // Another workload: everything takes longer, and the optimum is elsewhere.
             (machine.optimum, machine.level) = ((1, 6), 1.3);
@@ -192,9 +189,7 @@ fn a_step_of_the_workload_is_recovered_from_within_twice_the_first_tuning() {
 #[test]
 fn a_change_of_level_alone_is_learned_to_be_harmless() {
     let mut machine = Machine::new((5, 2), Noise::Normal(0.005), 2, 1);
-    let tuner = Tuner::new(eight_by_eight(), 0, Options::default()).unwrap();
-    let mut worker = tuner.worker();
-    first_tuning(&tuner, &mut worker, &mut machine);
+    let (tuner, mut worker, _) = first_tuning(&mut machine, Options::default());
     let mut launches = 0;
     // A clock that goes up and down every 2000 launches never changes which configuration is best.
     for half in 0..100 {
@@ -218,9 +213,7 @@ fn the_cap_on_exploring_holds_for_any_share() {
     for share in [0.0, 0.0005, 0.002, 0.05] {
         let mut machine = Machine::new((5, 2), Noise::Normal(0.001), 1, 3);
         let options = Options { rescan_after: Some(1), explore_share: share, ..Options::default() };
-        let tuner = Tuner::new(eight_by_eight(), 0, options).unwrap();
-        let mut worker = tuner.worker();
-        first_tuning(&tuner, &mut worker, &mut machine);
+        let (tuner, mut worker, _) = first_tuning(&mut machine, options);
         run(100_000, &mut worker, &mut machine);
         let explored = tuner.counters().explored_after as f64 / 100_000.0;
         assert!(explored <= share + 1e-5, "{explored} of {share}");

@@ -2,6 +2,7 @@
 
 use proptest::prelude::*;
 use tuner::expression::Expr;
+use tuner::online::grid;
 use tuner::{Config, SpaceBuilder, SpaceError, Value, parse_toml};
 
 fn named(name: &str) -> Option<Expr> {
@@ -287,18 +288,13 @@ proptest! {
             builder = builder.constraint_fn("c is not a", &["c", "a"], |values| values[0] != values[1]);
         }
         let space = builder.build().expect("nothing is wrong");
-        let mut expected = Vec::new();
-        for outer in 1..=free as i64 {
-            for a in 0..sizes[0] as i64 {
-                for b in 0..sizes[1] as i64 {
-                    for c in 0..sizes[2] as i64 {
-                        if chosen.iter().all(|&at| CONDITIONS[at].1(a, b, c)) && (!closure || a != c) {
-                            expected.push(Config(vec![Value::Int(outer), Value::Int(a), Value::Int(b), Value::Int(c)]));
-                        }
-                    }
-                }
-            }
-        }
+        let axis = |from: i64, size: usize| (from..from + size as i64).map(Value::Int).collect::<Vec<_>>();
+        let [a, b, c] = sizes.map(|size| axis(0, size));
+        let valid = |config: &Config| {
+            let [_, a, b, c] = [0, 1, 2, 3].map(|at| if let Value::Int(value) = config.0[at] { value } else { 0 });
+            chosen.iter().all(|&at| CONDITIONS[at].1(a, b, c)) && (!closure || a != c)
+        };
+        let expected = grid(&[("free", axis(1, free)), ("a", a), ("b", b), ("c", c)], valid).unwrap_or_default();
         let found: Vec<Config> = (0..space.len()).map(|index| space.config(index)).collect();
         prop_assert_eq!(&found, &expected);
         let report = space.report();

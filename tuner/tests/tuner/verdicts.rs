@@ -5,7 +5,7 @@ use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
 use tuner::watch::NoWatch;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
-use crate::decide::Hot;
+use crate::decide::hot;
 use crate::made;
 
 const TOO_NOISY: Verdict = Verdict::CannotTell(Reason::TooNoisy);
@@ -172,7 +172,7 @@ fn a_spoilt_block_costs_only_itself() {
     let mut device = script(|name, _| Some(if name == "faster" { 0.9 } else { 1.0 }), &mut launched);
     let plan = Plan { rules: Rules::default().fixed(10), rounds: 2, ..Plan::default() };
     // A block of two rounds has two looks: before it, and after its rounds.
-    let mut watch = Hot { looks: 0, bad: |look| look == 2 };
+    let mut watch = hot(|look| look == 2);
     let found = compare(&mut device, &named("default"), &named("faster"), &plan, &mut watch).unwrap();
     assert_eq!((found.judgement.verdict, found.judgement.blocks), (Verdict::Better(Side::B), 10));
     assert_eq!((found.judgement.discarded, found.blocks.len()), (4, 11));
@@ -184,7 +184,7 @@ fn a_candidate_is_charged_with_its_own_discarded_samples_and_the_defaults() {
     let mut device = script(|name, _| Some(if name == "default" { 1.0 } else { 0.9 }), &mut launched);
     let plan = Plan { rounds: 2, warm_up: 1, ..Plan::default() };
     // Of two blocks with six samples each nothing is left.
-    let mut watch = Hot { looks: 0, bad: |look| look == 2 || look == 4 };
+    let mut watch = hot(|look| look == 2 || look == 4);
     let candidates = ["one", "other"].map(named);
     let decision = decide(&mut device, &named("default"), &candidates, &plan, &mut watch);
     for candidate in &decision.candidates {

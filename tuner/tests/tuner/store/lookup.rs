@@ -10,6 +10,9 @@ use super::{Folder, Key, config, evidence, place, plan, times};
 
 type Change = fn(&mut DeviceIdentity);
 
+/// Change of a key, and true if it is near still.
+type Other = (fn(&mut Key), bool);
+
 #[test]
 fn what_was_measured_and_decided_is_there_after_opening_again() {
     let folder = Folder::new();
@@ -52,7 +55,7 @@ fn exact_wants_everything_the_same_and_ignores_the_uuid() {
     twin.device.uuid = "GPU-2".to_owned();
     assert_eq!(twin.found(&store, Matching::Exact), Some((Value::Int(64), vec![])));
     // Other code and other workloads are not near either.
-    let changes: [(fn(&mut Key), bool); 9] = [
+    let changes: [Other; 9] = [
         (|key| key.device.driver = "581".to_owned(), true),
         (|key| key.device.runtime = "13.1".to_owned(), true),
         (|key| key.device.platform = "HIP".to_owned(), true),
