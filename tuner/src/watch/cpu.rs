@@ -129,12 +129,6 @@ impl<F: Files> CpuWatch<F> {
     }
 }
 
-impl Default for CpuWatch<System> {
-    fn default() -> Self {
-        Self::new(System, Limits::default())
-    }
-}
-
 impl<F: Files> Watch for CpuWatch<F> {
     fn look(&mut self) -> State {
         if let Some(mut now) = self.ticks()
