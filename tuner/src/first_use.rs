@@ -5,27 +5,7 @@ use crate::session::{Session, TuneError};
 use crate::space::{Named, Space};
 use crate::store::{DeviceIdentity, Locations, Store, Task, TunableIdentity, Workload};
 use crate::strategy::StrategyKind;
-use crate::{Config, Device, Failure, FailureKind, Outcome, tune};
-
-/// Closure as a device.
-struct Closure<'s, F> {
-    space: &'s Space,
-    measure: F,
-}
-
-impl<F: FnMut(&Named) -> Result<f64, String>> Device for Closure<'_, F> {
-    fn name(&self) -> String {
-        "closure".to_owned()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        let named = self.space.named(config);
-        match (0..launches).map(|_| (self.measure)(&named)).collect() {
-            Ok(times) => Outcome::Times(times),
-            Err(message) => Outcome::Failed(Failure { kind: FailureKind::Launch, message }),
-        }
-    }
-}
+use crate::{Failure, FailureKind, Outcome, from_fn, tune};
 
 /// Returns the fastest configuration of `kernel` on this machine, at the place of this call.
 ///
@@ -58,7 +38,7 @@ pub fn first_use(
     kernel: &str,
     version: u32,
     space: &Space,
-    measure: impl FnMut(&Named) -> Result<f64, String>,
+    mut measure: impl FnMut(&Named) -> Result<f64, String>,
 ) -> Result<Named, TuneError> {
     let name = crate::watch::cpu::model().unwrap_or_else(|| "this machine".to_owned());
     let (device, tunable) = (DeviceIdentity::named(name, "closure"), TunableIdentity::new(kernel, version));
@@ -76,7 +56,14 @@ pub fn first_use(
         seeds: found.into_iter().take(2).map(|found| found.config).collect(),
         ..Session::new(task, kind, 1, budget)
     };
+    let mut closure = from_fn("closure", |config, launches| {
+        let named = space.named(config);
+        match (0..launches).map(|_| measure(&named)).collect() {
+            Ok(times) => Outcome::Times(times),
+            Err(message) => Outcome::Failed(Failure { kind: FailureKind::Launch, message }),
+        }
+    });
     let mut store = Store::open(&stores.user)?;
-    let tuning = tune(&session, &mut Closure { space, measure }, &mut store, &mut |_| true)?;
+    let tuning = tune(&session, &mut closure, &mut store, &mut |_| true)?;
     Ok(space.named(&tuning.evidence.chosen.config))
 }

@@ -78,18 +78,6 @@ impl Value {
     }
 }
 
-impl From<i32> for Value {
-    fn from(value: i32) -> Self {
-        Self::Int(i64::from(value))
-    }
-}
-
-impl From<u32> for Value {
-    fn from(value: u32) -> Self {
-        Self::Int(i64::from(value))
-    }
-}
-
 impl From<i64> for Value {
     fn from(value: i64) -> Self {
         Self::Int(value)
@@ -187,6 +175,21 @@ pub enum Outcome {
     Failed(Failure),
 }
 
+/// Makes a device of a closure, which measures like [`Device::measure`].
+pub fn from_fn(name: &str, measure: impl FnMut(&Config, usize) -> Outcome) -> impl Device {
+    struct Closure<F>(String, F);
+    impl<F: FnMut(&Config, usize) -> Outcome> Device for Closure<F> {
+        fn name(&self) -> String {
+            self.0.clone()
+        }
+
+        fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+            (self.1)(config, launches)
+        }
+    }
+    Closure(name.to_owned(), measure)
+}
+
 /// Measures configurations.
 pub trait Device {
     /// Returns the device's name.
@@ -200,9 +203,4 @@ pub trait Device {
     fn time_out(&self) -> Option<Duration> {
         None
     }
-}
-
-/// Quotes a cell of a CSV file where it needs it.
-pub(crate) fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
 }

@@ -42,11 +42,6 @@ impl Objective {
         }
     }
 
-    /// Returns the objective of this name; `None` if there is none.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|objective| objective.name() == name)
-    }
-
     /// Returns true if larger values are better.
     pub const fn more_is_better(self) -> bool {
         matches!(self, Self::Rate | Self::Larger)
@@ -127,7 +122,8 @@ impl std::str::FromStr for Objective {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::named(text).ok_or_else(|| format!("{text:?} is none of time, rate, smaller, larger"))
+        let named = Self::ALL.into_iter().find(|objective| objective.name() == text);
+        named.ok_or_else(|| format!("{text:?} is none of time, rate, smaller, larger"))
     }
 }
 

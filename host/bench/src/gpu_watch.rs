@@ -81,15 +81,14 @@ fn words(reasons: ThrottleReasons) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tuner::watch::Trouble;
 
     #[test]
-    fn idle_and_chosen_clocks_are_no_trouble_and_heat_is() {
+    fn idle_and_chosen_clocks_disturb_nothing_and_heat_does() {
         let state = |reasons| State { throttled: words(reasons), ..State::default() };
         let harmless = ThrottleReasons::GPU_IDLE | ThrottleReasons::APPLICATIONS_CLOCKS_SETTING;
-        assert_eq!(state(harmless).trouble(&Limits::default()), None);
+        assert!(!state(harmless).is_disturbed(&Limits::default()));
         let hot = ThrottleReasons::HW_THERMAL_SLOWDOWN | ThrottleReasons::HW_SLOWDOWN;
-        assert_eq!(state(hot | harmless).trouble(&Limits::default()), Some(Trouble::Throttled));
+        assert!(state(hot | harmless).is_disturbed(&Limits::default()));
         assert_eq!(state(hot).throttled.len(), 2);
     }
 

@@ -147,7 +147,7 @@ impl RuleArgs {
 /// Returns the state of the machine if it is in trouble, the usual cause of discarded samples.
 pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
     let state = watch.look();
-    if judgement.discarded == 0 || state.trouble(&watch.limits()).is_none() {
+    if judgement.discarded == 0 || !state.is_disturbed(&watch.limits()) {
         return String::new();
     }
     format!("note                {}\n", state.in_words())

@@ -1,4 +1,4 @@
-//! `tuner-score`: judges strategies and racing on recorded spaces.
+//! `tuner-score`: judges strategies on recorded spaces.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 use clap::Parser as _;
 use tuner::interchange::read_recording;
 use tuner::strategy::StrategyKind;
-use tuner_score::races::{RaceRow, race_table, score_racing};
 use tuner_score::score::{ScoreRow, score, table};
 
-/// Replay recorded search spaces, to judge how the tuner searches and how it races.
+/// Replay recorded search spaces, to judge how the tuner searches.
 ///
 /// Takes files or folders of any recorded spaces, one each: the compact CSV form, Kernel Tuner caches and T4 files,
 /// gzipped or not. A score of 0 is as good as random search, 1 finds the optimum at once.
@@ -18,68 +17,39 @@ struct Args {
     /// Recorded spaces: files, or folders of files.
     #[arg(value_name = "PATH", required = true)]
     spaces: Vec<PathBuf>,
-    /// Race random configurations of the spaces, which must have samples, instead of scoring searches.
-    #[arg(long)]
-    race: bool,
     /// Strategies to score.
     #[arg(long, value_delimiter = ',', default_value = "bayesian")]
     strategy: Vec<StrategyKind>,
-    /// Runs of a strategy on each space, or races, each with its own seed.
+    /// Runs of a strategy on each space, each with its own seed.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: u64,
     /// Evaluations of a run (at least 20).
     #[arg(long, value_name = "N", default_value_t = 220, value_parser = clap::value_parser!(u32).range(20..=1_000_000))]
     evaluations: u32,
-    /// Configurations of a race.
-    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=100_000))]
-    candidates: u32,
-    /// In races, let the first launch of a configuration be as slow as it was recorded.
-    #[arg(long)]
-    slow_start: bool,
     /// Write all runs as JSON here.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
-#[derive(Default, serde::Serialize)]
-struct Report {
-    scores: Vec<ScoreRow>,
-    races: Vec<RaceRow>,
-}
-
 fn main() -> Result<(), Box<dyn Error>> {
     let args = Args::parse();
-    let mut report = Report::default();
+    let mut scores: Vec<ScoreRow> = Vec::new();
     let files = files(&args.spaces)?;
-    let evaluations = args.evaluations as usize;
-    for file in files.iter().filter(|_| args.race) {
-        let candidates = args.candidates as usize;
-        if let Some(row) = score_racing(&name(file), &read_recording(file)?, candidates, args.seeds, args.slow_start) {
-            report.races.push(row);
-        } else {
-            eprintln!("{}: fewer than {candidates} configurations with samples; left out", file.display());
-        }
-    }
-    for &strategy in args.strategy.iter().filter(|_| !args.race) {
+    for &strategy in &args.strategy {
         for file in &files {
-            match score(&name(file), &read_recording(file)?, strategy, args.seeds, evaluations) {
-                Some(row) => report.scores.push(row),
+            match score(&name(file), &read_recording(file)?, strategy, args.seeds, args.evaluations as usize) {
+                Some(row) => scores.push(row),
                 None => eprintln!("{}: nothing in it is valid; left out", file.display()),
             }
         }
     }
-    if report.scores.is_empty() && report.races.is_empty() {
+    if scores.is_empty() {
         return Err("none of these files has a space that can be replayed".into());
     }
     if let Some(path) = &args.json {
-        std::fs::write(path, serde_json::to_string_pretty(&report)?)?;
+        std::fs::write(path, serde_json::to_string_pretty(&serde_json::json!({ "scores": scores }))?)?;
     }
-    if !report.scores.is_empty() {
-        print!("{}", table(&report.scores));
-    }
-    if !report.races.is_empty() {
-        print!("{}", race_table(&report.races));
-    }
+    print!("{}", table(&scores));
     Ok(())
 }
 

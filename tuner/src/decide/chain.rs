@@ -8,7 +8,7 @@ use crate::compare::{Comparison, Dropped, Plan, compare};
 use crate::space::file::read_limited;
 use crate::verdict::{Side, Verdict};
 use crate::watch::Watch;
-use crate::{Config, Device, Failure, FailureKind, Outcome, Space, Value};
+use crate::{Config, Device, Failure, FailureKind, Outcome, Parameter, Space, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -190,11 +190,22 @@ pub struct ChainDecision {
     pub failure: Option<Failure>,
 }
 
+/// Unit of a chain: a parameter of its only device, or one of its devices.
+struct Unit {
+    name: String,
+    /// Names of the parameters in a group's configuration.
+    names: Vec<String>,
+    default: Config,
+    /// Number of values or configurations.
+    choices: usize,
+}
+
 /// Chain that is tuned in groups. Its units are the parameters of one device, or several devices.
 pub struct DeviceChain<'d> {
     kernels: Vec<Kernel<'d>>,
     /// True if the units are the parameters of the only kernel, false if they are the kernels.
     parameters: bool,
+    units: Vec<Unit>,
     groups: Vec<Group>,
     /// Units of each step whose kernels run concurrently.
     concurrent: Vec<Vec<usize>>,
@@ -206,8 +217,22 @@ impl<'d> DeviceChain<'d> {
     /// # Errors
     /// If a group is empty, names an unknown unit, or names one that is in a group already.
     pub fn new(kernels: Vec<Kernel<'d>>, parameters: bool, entries: &[GroupEntry]) -> Result<Self, ChainError> {
-        let mut chain = Self { kernels, parameters, groups: Vec::new(), concurrent: Vec::new() };
-        let known = chain.units();
+        let units: Vec<Unit> = if parameters {
+            let all = kernels.iter().flat_map(|kernel| kernel.space.parameters().iter().zip(&kernel.default.0));
+            let unit = |(parameter, value): (&Parameter, &Value)| {
+                let (name, choices) = (parameter.name().to_owned(), parameter.values().len());
+                Unit { names: vec![name.clone()], name, default: Config(vec![value.clone()]), choices }
+            };
+            all.map(unit).collect()
+        } else {
+            let unit = |Kernel { name, space, default, .. }: &Kernel<'_>| {
+                let names = space.names().iter().map(|parameter| format!("{name}.{parameter}")).collect();
+                Unit { name: name.clone(), names, default: default.clone(), choices: space.len() }
+            };
+            kernels.iter().map(unit).collect()
+        };
+        let known: Vec<String> = units.iter().map(|unit| unit.name.clone()).collect();
+        let mut chain = Self { kernels, parameters, units, groups: Vec::new(), concurrent: Vec::new() };
         let mut taken = vec![false; known.len()];
         for entry in entries {
             let group = entry.name.clone().unwrap_or_else(|| entry.together.join(" + "));
@@ -236,7 +261,8 @@ impl<'d> DeviceChain<'d> {
             chain.groups.push(Group { name: group, kernels: units });
         }
         // Units in no group are tuned by themselves if there is a choice.
-        let alone: Vec<usize> = (0..known.len()).filter(|&unit| !taken[unit] && chain.choices(unit) > 1).collect();
+        let alone: Vec<usize> =
+            (0..known.len()).filter(|&unit| !taken[unit] && chain.units[unit].choices > 1).collect();
         chain.groups.extend(alone.into_iter().map(|unit| Group { name: known[unit].clone(), kernels: vec![unit] }));
         Ok(chain)
     }
@@ -246,23 +272,6 @@ impl<'d> DeviceChain<'d> {
         self.kernels.iter().map(|kernel| kernel.device.name()).collect::<Vec<_>>().join(" + ")
     }
 
-    /// Returns the names of the units.
-    pub fn units(&self) -> Vec<String> {
-        if self.parameters {
-            self.kernels[0].space.names()
-        } else {
-            self.kernels.iter().map(|kernel| kernel.name.clone()).collect()
-        }
-    }
-
-    fn choices(&self, unit: usize) -> usize {
-        if self.parameters {
-            self.kernels[0].space.parameters()[unit].values().len()
-        } else {
-            self.kernels[unit].space.len()
-        }
-    }
-
     /// Returns the groups, followed by the units that are tuned by themselves.
     pub fn groups(&self) -> &[Group] {
         &self.groups
@@ -270,24 +279,12 @@ impl<'d> DeviceChain<'d> {
 
     /// Returns the default of each unit.
     pub fn defaults(&self) -> Vec<Config> {
-        if self.parameters {
-            self.kernels[0].default.0.iter().map(|value| Config(vec![value.clone()])).collect()
-        } else {
-            self.kernels.iter().map(|kernel| kernel.default.clone()).collect()
-        }
+        self.units.iter().map(|unit| unit.default.clone()).collect()
     }
 
     /// Returns the names of the parameters of `units`, in the order of a group's configuration.
     pub fn names(&self, units: &[usize]) -> Vec<String> {
-        if self.parameters {
-            let names = self.kernels[0].space.names();
-            return units.iter().map(|&unit| names[unit].clone()).collect();
-        }
-        let of = |unit: &usize| {
-            let kernel = &self.kernels[*unit];
-            kernel.space.names().into_iter().map(move |name| format!("{}.{name}", kernel.name))
-        };
-        units.iter().flat_map(of).collect()
+        units.iter().flat_map(|&unit| self.units[unit].names.clone()).collect()
     }
 
     /// Returns the configurations of `units`, with all other units at their defaults.

@@ -99,7 +99,7 @@ pub(crate) fn measure_block(
             fresh[*side].push(time);
         }
         let state = watch.look();
-        if state.trouble(&limits).is_some() {
+        if state.is_disturbed(&limits) {
             measured.discarded += pair.len() * configs.len();
             continue;
         }

@@ -71,7 +71,7 @@ pub fn measure(
                 Outcome::Times(new) => fresh.push((set, workload, new)),
                 Outcome::Failed(failure) => times[set][workload] = Err(failure),
             }
-            quiet &= watch.look().trouble(&limits).is_none();
+            quiet &= !watch.look().is_disturbed(&limits);
         }
         if round > 0 && !quiet {
             continue;
@@ -191,15 +191,8 @@ mod tests {
         let mut workloads: [(String, &mut dyn Device); 2] = [("a".into(), &mut a), ("b".into(), &mut b)];
         let mut rounds = 0;
         let costs = measure(&mut workloads, &sets(&[1, 3, 9]), 5, 1, &mut NoWatch, |_| rounds += 1).unwrap();
-        assert_eq!(
-            costs.matrix.times,
-            [[Some(1.0), Some(30.0)], [Some(3.0), Some(10.0)]]
-                .map(Vec::from)
-                .to_vec()
-                .into_iter()
-                .chain([vec![None, None]])
-                .collect::<Vec<_>>()
-        );
+        let [a_only, b_only] = [(1.0, 30.0), (3.0, 10.0)].map(|(a, b)| vec![Some(a), Some(b)]);
+        assert_eq!(costs.matrix.times, [a_only, b_only, vec![None, None]]);
         assert_eq!((costs.error, rounds), (0.0, 6));
         assert_eq!(costs.failures.len(), 2);
         assert_eq!(costs.matrix.workloads, ["a", "b"]);

@@ -271,10 +271,14 @@ mod tests {
     use super::*;
     use crate::Value;
 
-    fn device(script: &str, time_out_ms: u64) -> ProcessDevice {
+    fn child(script: &str, time_out_ms: u64) -> ProcessDevice {
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("echo '\"ready\"'; {script}")]);
+        command.args(["-c", script]);
         ProcessDevice::new("script", command, Duration::from_millis(time_out_ms))
+    }
+
+    fn device(script: &str, time_out_ms: u64) -> ProcessDevice {
+        child(&format!("echo '\"ready\"'; {script}"), time_out_ms)
     }
 
     fn measure(device: &mut ProcessDevice) -> Outcome {
@@ -294,6 +298,9 @@ mod tests {
             device("n=0; while read -r line; do n=$((n+1)); echo \"{\\\"times\\\":[$n.5]}\"; done", 20_000);
         assert_eq!(measure(&mut device), Outcome::Times(vec![1.5]));
         assert_eq!(measure(&mut device), Outcome::Times(vec![2.5]));
+        // One that is slow to begin is waited for.
+        let script = r#"sleep 0.5; echo '"ready"'; read -r line; echo '{"times":[1]}'; cat >/dev/null"#;
+        assert_eq!(measure(&mut child(script, 300)), Outcome::Times(vec![1.0]));
     }
 
     #[test]
@@ -371,10 +378,7 @@ mod tests {
             let outcome = dies.measure(&Config(vec![Value::Int(value)]), 1);
             assert_eq!(matches!(outcome, Outcome::Times(_)), works, "{value}: {outcome:?}");
         }
-    }
-
-    #[test]
-    fn a_configuration_that_kills_a_new_child_is_not_asked_again() {
+        // One that kills a new child is not asked again.
         let folder = tempfile::tempdir().unwrap();
         let begun = folder.path().join("begun");
         let mut dies = device(&format!("echo >>{}; read -r line; exit 3", begun.display()), 20_000);
@@ -391,9 +395,7 @@ mod tests {
             ("exit 3", "died: exit status: 3"),
             ("echo hello", "answered \"hello\""),
         ] {
-            let mut command = Command::new("sh");
-            command.args(["-c", script]);
-            let mut device = ProcessDevice::new("script", command, Duration::from_secs(20));
+            let mut device = child(script, 20_000);
             let error = device.start().unwrap_err();
             assert!(error.contains(said), "{error}");
             assert!(failure(measure(&mut device)).message.contains(said));
@@ -415,29 +417,15 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_is_slow_to_begin_is_waited_for() {
-        let mut command = Command::new("sh");
-        command.args(["-c", r#"sleep 0.5; echo '"ready"'; read -r line; echo '{"times":[1]}'; cat >/dev/null"#]);
-        let mut device = ProcessDevice::new("script", command, Duration::from_millis(300));
-        assert_eq!(measure(&mut device), Outcome::Times(vec![1.0]));
-    }
-
-    #[test]
     fn the_served_side_answers_each_line_and_refuses_what_is_no_request() {
-        struct Double;
-        impl Device for Double {
-            fn name(&self) -> String {
-                "double".to_owned()
-            }
-            fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-                let Value::Int(x) = config.0[0] else { panic!() };
-                Outcome::Times(vec![2.0 * x as f64; launches])
-            }
-        }
+        let mut double = crate::from_fn("double", |config, launches| {
+            let Value::Int(x) = config.0[0] else { panic!() };
+            Outcome::Times(vec![2.0 * x as f64; launches])
+        });
         let request = r#"{"config": [3], "launches": 2}"#.to_owned();
         let mut answers = Vec::new();
-        serve(&mut Double, [Ok(request.clone()), Ok(request)], &mut answers).unwrap();
+        serve(&mut double, [Ok(request.clone()), Ok(request)], &mut answers).unwrap();
         assert_eq!(answers, b"\"ready\"\n{\"times\":[6.0,6.0]}\n{\"times\":[6.0,6.0]}\n");
-        assert!(serve(&mut Double, [Ok("{}".to_owned())], Vec::new()).is_err());
+        assert!(serve(&mut double, [Ok("{}".to_owned())], Vec::new()).is_err());
     }
 }

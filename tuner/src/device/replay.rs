@@ -55,13 +55,11 @@ pub fn mean_ms(outcome: &Outcome) -> Option<f64> {
 pub enum Noise {
     /// Recorded mean.
     Mean,
-    /// Recorded sample other than the first, drawn with replacement. Launch n of a configuration depends only on the
-    /// seed.
+    /// Recorded first sample, which may be slow, in a configuration's first launch; then one of the others, drawn with
+    /// replacement. Launch n of a configuration depends only on the seed.
     Resampled {
         /// Seed of the choice of samples.
         seed: u64,
-        /// True if a configuration's first launch replays the recorded first one, which may be slow.
-        first: bool,
     },
 }
 
@@ -91,8 +89,8 @@ impl Replay {
             return declined("the recording has no sample of this configuration".to_owned());
         };
         let time = |launch: u64| match (self.noise, samples.as_slice()) {
-            (Noise::Resampled { first: true, .. }, [slow, _, ..]) if launch == 0 => *slow,
-            (Noise::Resampled { seed, .. }, [_, rest @ ..]) if !rest.is_empty() => {
+            (Noise::Resampled { .. }, [slow, _, ..]) if launch == 0 => *slow,
+            (Noise::Resampled { seed }, [_, rest @ ..]) if !rest.is_empty() => {
                 let drawn = mix(mix(seed ^ mix(index as u64)) ^ launch);
                 // The high half of the product is uniform over the samples (bias below 2^-50).
                 let place = (u128::from(drawn) * rest.len() as u128) >> 64;

@@ -1,4 +1,4 @@
-//! Report of a tuning: one self-contained HTML page, which needs no network, with CSV and JSON beside it.
+//! Report of a tuning: one self-contained HTML page, which needs no network, and JSON beside it.
 
 pub mod explain;
 mod numbers;
@@ -96,18 +96,6 @@ impl Report {
         &self.evaluations[..end]
     }
 
-    /// Writes the page.
-    #[cfg(feature = "page")]
-    pub fn html(&self) -> String {
-        page::html(self)
-    }
-
-    /// Writes the evaluations as CSV: number, parameters, state (`ok` or the kind of failure), mean, median, least time
-    /// and standard deviation in ms, number of samples, message of the failure.
-    pub fn csv(&self) -> String {
-        numbers::csv(self)
-    }
-
     /// Writes report and summary as JSON.
     ///
     /// # Errors
@@ -116,21 +104,16 @@ impl Report {
         serde_json::to_string_pretty(&serde_json::json!({ "summary": self.summary(), "report": self }))
     }
 
-    /// Computes the numbers that the page shows.
-    pub fn summary(&self) -> Summary {
-        numbers::summary(self)
-    }
-
-    /// Writes `NAME.html`, `NAME.csv` and `NAME.json` into `directory`, which is made if needed, and returns the paths.
+    /// Writes `NAME.html` and `NAME.json` into `directory`, which is made if needed, and returns the paths.
     /// Each file is written whole or not at all.
     ///
     /// # Errors
     /// If a file cannot be written.
     #[cfg(feature = "page")]
-    pub fn write(&self, directory: &Path, name: &str) -> io::Result<[PathBuf; 3]> {
+    pub fn write(&self, directory: &Path, name: &str) -> io::Result<[PathBuf; 2]> {
         fs::create_dir_all(directory)?;
-        let paths = ["html", "csv", "json"].map(|ending| directory.join(format!("{name}.{ending}")));
-        for (path, text) in paths.iter().zip([self.html(), self.csv(), self.json()?]) {
+        let paths = ["html", "json"].map(|ending| directory.join(format!("{name}.{ending}")));
+        for (path, text) in paths.iter().zip([self.html(), self.json()?]) {
             // With the mode of the umask: tempfile's own excludes other users.
             let create = |path: &Path| fs::File::options().write(true).create_new(true).open(path);
             let mut file = tempfile::Builder::new().prefix(".tuner-").suffix(".part").make_in(directory, create)?;

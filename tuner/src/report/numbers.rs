@@ -2,10 +2,9 @@
 
 use super::{Evaluation, Report};
 use crate::statistics::{mean, median, quantile, variance};
-use crate::{Config, Failure, FailureKind, Outcome, Value, quoted};
+use crate::{Config, Failure, FailureKind, Outcome, Value};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 /// Effect of one value of a parameter, over all configurations that have it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,30 +84,33 @@ fn noise(outcome: &Outcome) -> Option<f64> {
     }
 }
 
-pub(super) fn summary(report: &Report) -> Summary {
-    let mut summary = Summary { evaluations: report.search().len(), ..Summary::default() };
-    let mut least: Option<f64> = None;
-    for evaluation in report.search() {
-        if let Some(time) = time(&evaluation.outcome) {
-            if summary.best.as_ref().is_none_or(|(_, best)| time < *best) {
-                summary.best = Some((evaluation.config.clone(), time));
+impl Report {
+    /// Computes the numbers that the page shows.
+    pub fn summary(&self) -> Summary {
+        let mut summary = Summary { evaluations: self.search().len(), ..Summary::default() };
+        let mut least: Option<f64> = None;
+        for evaluation in self.search() {
+            if let Some(time) = time(&evaluation.outcome) {
+                if summary.best.as_ref().is_none_or(|(_, best)| time < *best) {
+                    summary.best = Some((evaluation.config.clone(), time));
+                }
+                if summary.worst.as_ref().is_none_or(|(_, worst)| time > *worst) {
+                    summary.worst = Some((evaluation.config.clone(), time));
+                }
+                if summary.default.is_none() && self.default.as_ref() == Some(&evaluation.config) {
+                    summary.default = Some(time);
+                }
+                least = Some(least.map_or(time, |least| least.min(time)));
             }
-            if summary.worst.as_ref().is_none_or(|(_, worst)| time > *worst) {
-                summary.worst = Some((evaluation.config.clone(), time));
-            }
-            if summary.default.is_none() && report.default.as_ref() == Some(&evaluation.config) {
-                summary.default = Some(time);
-            }
-            least = Some(least.map_or(time, |least| least.min(time)));
+            summary.best_so_far.push(least);
         }
-        summary.best_so_far.push(least);
+        summary.failures = failures(self).iter().map(|(kind, count, ..)| (kind.name().to_owned(), *count)).collect();
+        let noises: Vec<f64> = self.search().iter().filter_map(|e| noise(&e.outcome)).collect();
+        summary.noise = (!noises.is_empty()).then(|| quantile(&noises, 0.5));
+        summary.importance = (0..self.parameters.len()).map(|parameter| importance(self, parameter)).collect();
+        summary.importance.sort_by(|a, b| b.share.total_cmp(&a.share));
+        summary
     }
-    summary.failures = failures(report).iter().map(|(kind, count, ..)| (kind.name().to_owned(), *count)).collect();
-    let noises: Vec<f64> = report.search().iter().filter_map(|e| noise(&e.outcome)).collect();
-    summary.noise = (!noises.is_empty()).then(|| quantile(&noises, 0.5));
-    summary.importance = (0..report.parameters.len()).map(|parameter| importance(report, parameter)).collect();
-    summary.importance.sort_by(|a, b| b.share.total_cmp(&a.share));
-    summary
 }
 
 fn importance(report: &Report, parameter: usize) -> Importance {
@@ -142,39 +144,6 @@ fn share(groups: &[Vec<f64>]) -> f64 {
     let within: f64 = groups.iter().map(|group| variance(group) * (group.len() - 1) as f64).sum();
     let of_chance = within / (n - k);
     ((total - within - (k - 1.0) * of_chance) / total).clamp(0.0, 1.0)
-}
-
-pub(super) fn csv(report: &Report) -> String {
-    let mut text = String::from("evaluation");
-    for (name, _) in &report.parameters {
-        text.push(',');
-        text += &quoted(name);
-    }
-    text += ",state,mean_ms,median_ms,min_ms,sd_ms,samples,message\n";
-    for (number, evaluation) in report.evaluations.iter().enumerate() {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{number}");
-        for value in &evaluation.config.0 {
-            text.push(',');
-            text += &quoted(&value.to_string());
-        }
-        let _ = match &evaluation.outcome {
-            Outcome::Times(times) if !times.is_empty() => writeln!(
-                text,
-                ",ok,{},{},{},{},{},",
-                mean(times),
-                median(times),
-                times.iter().copied().fold(f64::INFINITY, f64::min),
-                variance(times).sqrt(),
-                times.len()
-            ),
-            Outcome::Times(_) => writeln!(text, ",ok,,,,,0,"),
-            Outcome::Failed(failure) => {
-                writeln!(text, ",{},,,,,0,{}", failure.kind.name(), quoted(&failure.message))
-            }
-        };
-    }
-    text
 }
 
 #[cfg(test)]

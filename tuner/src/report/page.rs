@@ -3,9 +3,9 @@
 use chart_page::{Chart, Heat, Page, Shading};
 
 use super::numbers::{self, Summary, time};
-use super::words::{changes, in_words};
+use super::words::{changes, in_words, rival, ruling};
 use super::{Config, Report, Value};
-use crate::compare::{Decision, Fate, Ruling};
+use crate::compare::{Decision, Fate};
 use crate::verdict::Judgement;
 
 /// Most heat maps, those of the most important parameters first.
@@ -20,18 +20,21 @@ const MOST_LETTERS: usize = 300;
 /// Most candidates whose intervals are drawn.
 const MOST_CANDIDATES: usize = 40;
 
-pub(super) fn html(report: &Report) -> String {
-    let summary = report.summary();
-    let mut page = Page::new(&report.title);
-    overview(&mut page, report, &summary);
-    decisions(&mut page, report);
-    best_so_far(&mut page, report, &summary);
-    importance(&mut page, &summary);
-    effects(&mut page, report, &summary);
-    maps(&mut page, report, &summary);
-    spread(&mut page, report);
-    failures(&mut page, report);
-    page.html()
+impl Report {
+    /// Writes the page.
+    pub fn html(&self) -> String {
+        let summary = self.summary();
+        let mut page = Page::new(&self.title);
+        overview(&mut page, self, &summary);
+        decisions(&mut page, self);
+        best_so_far(&mut page, self, &summary);
+        importance(&mut page, &summary);
+        effects(&mut page, self, &summary);
+        maps(&mut page, self, &summary);
+        spread(&mut page, self);
+        failures(&mut page, self);
+        page.html()
+    }
 }
 
 /// Writes a number in about four digits.
@@ -74,30 +77,7 @@ fn overview(page: &mut Page, report: &Report, summary: &Summary) {
         let words = format!("{} % (relative standard deviation of samples, median)", short(100.0 * noise));
         rows.push(("noise".into(), words));
     }
-    if let Some(decision) = report.decisions.last()
-        && report.facts.iter().all(|(name, _)| name != "chosen")
-    {
-        let chosen = format!("{}: {}", name(report, &decision.chosen), ruling(report, decision));
-        rows.push(("chosen".into(), chosen));
-    }
     page.facts(rows);
-}
-
-/// Describes the configuration that the others are compared with.
-fn rival(report: &Report, decision: &Decision) -> &'static str {
-    if report.default.as_ref() == Some(&decision.default) { "the default" } else { "the search's best" }
-}
-
-fn ruling(report: &Report, decision: &Decision) -> String {
-    let rival = rival(report, decision);
-    match &decision.ruling {
-        Ruling::Promoted => format!("better than {rival}, and again on fresh samples"),
-        Ruling::NoneBetter => format!("{rival} stays: no candidate was shown to be better"),
-        Ruling::NotConfirmed(verdict) => {
-            format!("{rival} stays: the winner did not repeat it on fresh samples ({verdict})")
-        }
-        Ruling::NoDefault(failure) => format!("{rival} could not be measured: {}", failure.message),
-    }
 }
 
 fn decisions(page: &mut Page, report: &Report) {
@@ -106,7 +86,8 @@ fn decisions(page: &mut Page, report: &Report) {
     }
     page.heading("Decisions");
     for decision in &report.decisions {
-        page.text(&format!("{}.", ruling(report, decision)));
+        let rival = rival(report.default.as_ref(), &decision.default);
+        page.text(&format!("{}.", ruling(&decision.ruling, rival, report.objective.comparatives()[0])));
         intervals(page, report, decision);
     }
     let side = if report.objective.more_is_better() { "right" } else { "left" };
@@ -141,7 +122,7 @@ fn intervals(page: &mut Page, report: &Report, decision: &Decision) {
         let percent = |of: usize| {
             rows.iter().map(|(_, judgement)| 100.0 * changes(report.objective, judgement)[of]).collect::<Vec<f64>>()
         };
-        let axis = format!("difference from {}, %", rival(report, decision));
+        let axis = format!("difference from {}, %", rival(report.default.as_ref(), &decision.default));
         let chart = Chart::new("decisions", &axis, "");
         page.chart(&chart.intervals(report.objective.noun(), &names, &percent(0), &percent(1), &percent(2)));
         let head = ["configuration", "difference", "from", "to", "verdict"].map(str::to_owned);

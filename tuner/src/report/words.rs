@@ -1,5 +1,6 @@
 //! Words for configurations, failures and differences.
 
+use crate::compare::Ruling;
 use crate::objective::Objective;
 use crate::store::Workload;
 use crate::store::contents::RunRecord;
@@ -47,6 +48,23 @@ pub fn gain(objective: Objective, judgement: &Judgement) -> String {
     format!("{centre} times {how} (from {low} to {high})")
 }
 
+/// Names the configuration that the candidates are compared with.
+pub(crate) fn rival(default: Option<&Config>, compared: &Config) -> &'static str {
+    if default == Some(compared) { "the default" } else { "the search's best" }
+}
+
+/// Describes a ruling on `rival`; `better` is the word for a smaller cost.
+pub(crate) fn ruling(ruling: &Ruling, rival: &str, better: &str) -> String {
+    match ruling {
+        Ruling::Promoted => format!("better than {rival}, and again on fresh samples"),
+        Ruling::NoneBetter => format!("{rival} stays: nothing was shown to be {better}"),
+        Ruling::NotConfirmed(verdict) => {
+            format!("{rival} stays: what seemed {better} did not repeat it on fresh samples ({verdict})")
+        }
+        Ruling::NoDefault(failure) => format!("{rival} failed in the final rounds: {}", failure.message),
+    }
+}
+
 /// Returns the objective of a run.
 pub fn objective_of(record: &RunRecord) -> Objective {
     objective_for(&record.workload)
@@ -55,7 +73,7 @@ pub fn objective_of(record: &RunRecord) -> Objective {
 /// Returns the objective of a workload.
 pub fn objective_for(workload: &Workload) -> Objective {
     match workload.keys().get("objective") {
-        Some(Value::Text(name)) => Objective::named(name).unwrap_or_default(),
+        Some(Value::Text(name)) => name.parse().unwrap_or_default(),
         _ => Objective::Time,
     }
 }

@@ -15,7 +15,7 @@ use crate::{Config, Device, Failure, FailureKind, Outcome};
 /// Most launches of a race, as many as a few candidates take on a noisy device.
 const RACE: usize = 120;
 
-/// Mean launches of a racer, as in [`RaceRules`](super::racing::RaceRules).
+/// Mean launches of a racer on a noisy device.
 const OF_A_RACER: usize = 5;
 
 /// Least blocks of a comparison.
@@ -89,7 +89,7 @@ impl<'s, 'a> Bench<'s, 'a> {
             let mut state = None;
             let mut quiet = || {
                 let now = self.watch.look();
-                let quiet = now.trouble(&limits).is_none();
+                let quiet = !now.is_disturbed(&limits);
                 state = Some(now);
                 quiet
             };
@@ -102,8 +102,7 @@ impl<'s, 'a> Bench<'s, 'a> {
             }
             self.tell(Phase::Waiting, tell)?;
             std::thread::sleep(PAUSE.min(self.session.patience));
-            while self.watch.look().trouble(&limits).is_some() && self.waited + begun.elapsed() < self.session.patience
-            {
+            while self.watch.look().is_disturbed(&limits) && self.waited + begun.elapsed() < self.session.patience {
                 std::thread::sleep(PAUSE.min(self.session.patience));
             }
             self.waited += begun.elapsed();

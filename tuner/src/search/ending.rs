@@ -1,10 +1,10 @@
 //! End of a session: a race between the best of the search, then final rounds between its best and the default.
 
 use super::bench::{Bench, LEAST_BLOCKS, decide_launches};
-use super::racing::{RaceRules, race as run_race};
+use super::racing::race as run_race;
 use super::session::{Phase, Progress, Session, TuneError};
 use crate::compare::{self, Decision, Ruling};
-use crate::report::words::{gain, objective_for};
+use crate::report::words::{gain as gain_in_words, objective_for, rival, ruling};
 use crate::space::ConfigIndex;
 use crate::store::{Contender, RaceDetails};
 use crate::verdict::Rules;
@@ -35,17 +35,16 @@ pub(super) fn race(
 ) -> Result<(Option<RaceDetails>, Vec<Config>), TuneError> {
     let default = default_of(bench).filter(|_| bench.session.finalists > 0);
     let mut order = ranked(bench, default);
-    let (racers, launches_of_few) = (bench.racers().min(order.len()), bench.race_launches());
+    let (racers, most_launches) = (bench.racers().min(order.len()), bench.race_launches());
     let space = bench.session.task.space;
     let most = bench.session.finalists.max(usize::from(default.is_none()));
     let mut details = None;
     if racers > most {
         let configs: Vec<Config> = order[..racers].iter().map(|&index| space.config(index)).collect();
         let before = bench.spent.launches;
-        let rules = RaceRules { launches_per_candidate: 1.0, launches_of_few };
         let mut collector =
             Collector { bench, phase: Phase::Racing, tell, times: Vec::new(), error: None, used_up: false };
-        let result = run_race(racers, &rules, |at, launches| collector.measure(&configs[at], launches));
+        let result = run_race(racers, most_launches, |at, launches| collector.measure(&configs[at], launches));
         if let Some(error) = collector.error {
             return Err(error);
         }
@@ -131,20 +130,15 @@ pub(super) fn end(
         default: session.default.as_ref().filter(|default| finalists.contains(default)).map(&contender),
         runner_up,
         verdict: match disturbed {
-            Some(state) => format!("{} stays: cannot tell, {state}", rival(session, stays)),
+            Some(state) => format!("{} stays: cannot tell, {state}", rival(session.default.as_ref(), stays)),
             None => words(session, stays, decision.as_ref(), wanted && fitting.is_none(), used_up),
         },
     })
 }
 
-/// Describes the configuration that stays unless another is shown to be better.
-fn rival(session: &Session<'_>, stays: &Config) -> &'static str {
-    if session.default.as_ref() == Some(stays) { "the default" } else { "the search's best" }
-}
-
 /// Describes the decision.
 fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_room: bool, used_up: bool) -> String {
-    let rival = rival(session, stays);
+    let rival = rival(session.default.as_ref(), stays);
     let objective = objective_for(session.task.workload);
     let [better, _] = objective.comparatives();
     let Some(decision) = decision else {
@@ -158,18 +152,14 @@ fn words(session: &Session<'_>, stays: &Config, decision: Option<&Decision>, no_
         };
     };
     match &decision.ruling {
-        Ruling::Promoted => {
-            let gain = decision.confirmation.as_ref().map(|judgement| format!(": {}", gain(objective, judgement)));
-            format!("better than {rival}, and again on fresh samples{}", gain.unwrap_or_default())
-        }
         Ruling::NoDefault(_) | Ruling::NoneBetter if used_up => {
             format!("{rival} stays: the budget was used up in the final rounds")
         }
-        Ruling::NoneBetter => format!("{rival} stays: nothing was shown to be {better}"),
-        Ruling::NotConfirmed(verdict) => {
-            format!("{rival} stays: what seemed {better} did not repeat it on fresh samples ({verdict})")
+        of => {
+            let gain = decision.confirmation.as_ref().filter(|_| *of == Ruling::Promoted);
+            let gain = gain.map(|judgement| format!(": {}", gain_in_words(objective, judgement)));
+            ruling(of, rival, better) + &gain.unwrap_or_default()
         }
-        Ruling::NoDefault(failure) => format!("{rival} failed in the final rounds: {}", failure.message),
     }
 }
 

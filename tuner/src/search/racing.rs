@@ -12,26 +12,9 @@
 use crate::objective::is_cost;
 use crate::{Failure, FailureKind, Outcome};
 
-/// Rules of a race.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RaceRules {
-    /// Most launches of the race, for each of its candidates. A quiet race takes at most 1.5.
-    pub launches_per_candidate: f64,
-    /// Most launches of a race of few candidates, if that is more.
-    pub launches_of_few: usize,
-}
-
-impl Default for RaceRules {
-    fn default() -> Self {
-        Self { launches_per_candidate: 5.0, launches_of_few: FEWEST * 24 }
-    }
-}
-
 /// Result of a race.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RaceResult {
-    /// Fastest candidate; `None` if all failed.
-    pub best: Option<usize>,
     /// Candidates that were raced to the end, the fastest first.
     pub ranked: Vec<usize>,
     /// Samples in ms, by candidate.
@@ -56,11 +39,11 @@ const FEWEST: usize = 5;
 /// Relative error of a difference below which a tie on a quiet device does not matter.
 const TIE: f64 = 0.0005;
 
-/// Races the candidates `0..count`. `measure` launches one the given number of times.
-pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -> Outcome) -> RaceResult {
-    let most = ((rules.launches_per_candidate * count as f64) as usize).max(count).max(rules.launches_of_few);
+/// Races the candidates `0..count` in at most `most` launches, or one each if that is more. `measure` launches one the
+/// given number of times.
+pub fn race(count: usize, most: usize, measure: impl FnMut(usize, usize) -> Outcome) -> RaceResult {
+    let most = most.max(count);
     let result = RaceResult {
-        best: None,
         ranked: Vec::new(),
         samples: vec![Vec::new(); count],
         failures: Vec::new(),
@@ -83,6 +66,7 @@ pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -
             race.keep(share, count);
             race.level(launches);
         }
+        // A quiet race is short.
         race.most = (count + count / 2).max(FEWEST * 6).min(most);
         while let Some(tie) = race.tie() {
             race.alive = tie.to_vec();
@@ -98,7 +82,6 @@ pub fn race(count: usize, rules: &RaceRules, measure: impl FnMut(usize, usize) -
         }
     }
     race.keep(0.0, count);
-    race.result.best = race.alive.first().copied();
     race.result.ranked = race.alive;
     race.result
 }

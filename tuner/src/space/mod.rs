@@ -351,9 +351,7 @@ impl Named {
 
 impl std::fmt::Display for Named {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (at, (name, value)) in self.0.iter().enumerate() {
-            write!(f, "{}{name}={value}", if at == 0 { "" } else { " " })?;
-        }
-        Ok(())
+        let named: Vec<String> = self.0.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        f.write_str(&named.join(" "))
     }
 }

@@ -149,16 +149,11 @@ impl Workload {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.keys.is_empty() && self.place.is_empty() {
-            return write!(f, "any workload");
-        }
-        for (at, (name, value)) in self.keys.iter().enumerate() {
-            write!(f, "{}{name}={value}", if at == 0 { "" } else { ", " })?;
-        }
-        match (self.place.is_empty(), self.keys.is_empty()) {
-            (true, _) => Ok(()),
-            (false, true) => write!(f, "at {}", self.place),
-            (false, false) => write!(f, " at {}", self.place),
+        let keys: Vec<String> = self.keys.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        match (keys.join(", "), self.place.as_str()) {
+            (keys, "") if keys.is_empty() => f.write_str("any workload"),
+            (keys, "") => f.write_str(&keys),
+            (keys, place) => f.write_str(format!("{keys} at {place}").trim_start()),
         }
     }
 }

@@ -60,7 +60,7 @@ impl fmt::Display for Relaxed {
 }
 
 /// Lists the differences between two devices, the least important first.
-pub fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<Relaxed> {
+fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<Relaxed> {
     let card = |device: &DeviceIdentity, other: &DeviceIdentity| {
         let same_name = device.name == other.name;
         if same_name { format!("{} ({} SMs)", device.name, device.sm_count) } else { device.name.clone() }

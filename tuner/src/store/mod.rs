@@ -24,7 +24,6 @@ pub use finding::{Finding, Kept};
 pub use identity::{DeviceIdentity, TunableIdentity, Workload};
 pub use locations::{Application, Locations};
 pub use lookup::{Found, Matching, Relaxed};
-pub use open::{APPLICATION_ID, SCHEMA_VERSION};
 pub use recorder::Recorder;
 pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run, RunLock, Task};
 

@@ -14,10 +14,10 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::StoreError;
 
 /// SQLite's `application_id` of a store: "UTdt". A file with another one is never written.
-pub const APPLICATION_ID: i32 = 0x5554_6474;
+const APPLICATION_ID: i32 = 0x5554_6474;
 
 /// Version of the schema.
-pub const SCHEMA_VERSION: i32 = 2;
+const SCHEMA_VERSION: i32 = 2;
 
 const SCHEMA: &str = "
     CREATE TABLE spaces (

@@ -129,12 +129,6 @@ impl<F: Files> CpuWatch<F> {
     }
 }
 
-impl Default for CpuWatch<System> {
-    fn default() -> Self {
-        Self::new(System, Limits::default())
-    }
-}
-
 impl<F: Files> Watch for CpuWatch<F> {
     fn look(&mut self) -> State {
         if let Some(mut now) = self.ticks()
@@ -186,7 +180,6 @@ fn ranges(text: &str) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watch::Trouble;
     use std::cell::RefCell;
     use std::collections::HashMap;
     use std::rc::Rc;
@@ -219,21 +212,15 @@ mod tests {
         assert_eq!(watch.look().others, None, "too short to say");
         files.ticks(1100, 1100, 0, 600);
         let quiet = watch.look();
-        assert_eq!((quiet.others, quiet.trouble(&Limits::default())), (Some(0.0), None));
+        assert_eq!((quiet.others, quiet.is_disturbed(&Limits::default())), (Some(0.0), false));
         files.ticks(1150, 1200, 50, 600);
         let busy = watch.look();
-        assert_eq!((busy.others, busy.trouble(&Limits::default())), (Some(0.5), Some(Trouble::Busy)));
+        assert_eq!((busy.others, busy.is_disturbed(&Limits::default())), (Some(0.5), true));
         files.ticks(1151, 1200, 50, 600);
         assert_eq!(watch.look().others, Some(0.5), "the last known, until there is enough to say more");
-    }
-
-    #[test]
-    fn the_time_of_programs_that_were_measured_is_our_own() {
-        let files = Fake::default();
-        files.ticks(1000, 1000, 0, 500);
-        let mut watch = CpuWatch::new(files.clone(), Limits::default());
-        files.ticks(1100, 1100, 0, 500);
-        files.set("/proc/self/stat", "1 (name) R 1 1 1 0 -1 0 0 0 0 0 500 0 70 30 20 0 1 0 0");
+        files.ticks(1250, 1300, 50, 600);
+        // The time of measured programs that have ended is our own.
+        files.set("/proc/self/stat", "1 (name) R 1 1 1 0 -1 0 0 0 0 0 600 0 70 30 20 0 1 0 0");
         assert_eq!(watch.look().others, Some(0.0));
     }
 
@@ -251,10 +238,14 @@ mod tests {
         let limits = Limits::default();
         let mut watch = CpuWatch::new(files.clone(), limits.clone());
         let state = watch.look();
-        assert_eq!((state.clock_mhz, state.temperature, state.trouble(&limits)), (Some(1200.0), Some(65.5), None));
+        assert_eq!(
+            (state.clock_mhz, state.temperature, state.is_disturbed(&limits)),
+            (Some(1200.0), Some(65.5), false)
+        );
         files.set("/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "9\n");
-        assert_eq!(watch.look().trouble(&limits), Some(Trouble::Throttled));
-        assert_eq!(watch.look().trouble(&limits), None);
+        let state = watch.look();
+        assert!(state.is_disturbed(&limits) && state.throttled == ["core temperature"], "{state:?}");
+        assert!(!watch.look().is_disturbed(&limits));
         files.set("/sys/fs/cgroup/cpu.stat", "usage_usec 1\nnr_throttled 3\n");
         watch.look();
         files.set("/sys/fs/cgroup/cpu.stat", "usage_usec 1\nnr_throttled 4\n");
@@ -270,6 +261,6 @@ mod tests {
             files.set(path, "nonsense 4294967295-1,0-4294967295 \u{0}");
         }
         let state = CpuWatch::new(files, Limits::default()).look();
-        assert_eq!(state.trouble(&Limits::default()), None);
+        assert!(!state.is_disturbed(&Limits::default()));
     }
 }

@@ -23,17 +23,7 @@ pub struct State {
     pub throttled: Vec<String>,
 }
 
-/// Trouble that spoils a sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Trouble {
-    /// Heat, power or a limit throttles the clock.
-    Throttled,
-    /// Others use the machine.
-    Busy,
-}
-
-/// Limits beyond which there is trouble.
+/// Limits beyond which a sample is spoilt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
     /// Largest share of the machine's time that others may take. Default 0.25.
@@ -53,15 +43,9 @@ impl State {
         others.into_iter().chain(self.throttled.iter().cloned()).collect::<Vec<_>>().join("; ")
     }
 
-    /// Returns the trouble of this state, if any. Unknown values are no trouble.
-    pub fn trouble(&self, limits: &Limits) -> Option<Trouble> {
-        if !self.throttled.is_empty() {
-            Some(Trouble::Throttled)
-        } else if self.others.is_some_and(|share| share > limits.others) {
-            Some(Trouble::Busy)
-        } else {
-            None
-        }
+    /// Returns true if the clock is throttled, or others take too much. Unknown values spoil nothing.
+    pub fn is_disturbed(&self, limits: &Limits) -> bool {
+        !self.throttled.is_empty() || self.others.is_some_and(|share| share > limits.others)
     }
 }
 
@@ -70,7 +54,7 @@ pub trait Watch {
     /// Returns the state since the last look (or since the watch was made).
     fn look(&mut self) -> State;
 
-    /// Returns the limits beyond which there is trouble.
+    /// Returns the limits beyond which a sample is spoilt.
     fn limits(&self) -> Limits {
         Limits::default()
     }

@@ -1,176 +1,14 @@
-//! The decisions, on recorded noise and on synthetic devices.
-//!
-//! The rates that the recorded series give are printed (`-- --nocapture`): they are the tables of the documentation.
-//! TUNER_TRIALS=N makes N times as many trials.
+//! The decisions, on synthetic devices. Those on recorded noise are in `dev/tests/recordings.rs`.
 
 use chacha20::ChaCha8Rng;
-use flate2::read::GzDecoder;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::SeedableRng as _;
 use rand_distr::{Distribution as _, Normal};
 use tuner::compare::{Decision, Fate, Plan, Ruling, compare, decide, turns};
 use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
 use tuner::watch::{NoWatch, State, Watch};
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
-use crate::made;
-use crate::recordings::recorded;
-
-// The three recorded series: 1000 runs of 30 or 32 launches of one configuration.
-const LOCKED: &str = "gemm_A4000_1000reps_locked_clock.json.gz";
-const OBSERVED: &str = "conv_A4000_1000reps_observers_cupy11.2.json.gz";
-const FREE: &str = "conv_A4000_1000reps_variable_clock_cupy12.3.json.gz";
-
-/// The runs of a series in the order of their recording.
-fn series(name: &str) -> Vec<Vec<f64>> {
-    let file = std::fs::File::open(recorded(&format!("noise/{name}"))).unwrap();
-    let recording: serde_json::Value = serde_json::from_reader(GzDecoder::new(file)).unwrap();
-    let mut runs: Vec<(i64, Vec<f64>)> = recording["cache"]
-        .as_object()
-        .unwrap()
-        .values()
-        .map(|run| {
-            let times = run["times"].as_array().unwrap().iter().map(|t| t.as_f64().unwrap()).collect();
-            (run["REPEAT"].as_i64().unwrap(), times)
-        })
-        .collect();
-    runs.sort_by_key(|run| run.0);
-    assert_eq!(runs.len(), 1000);
-    runs.into_iter().map(|run| run.1).collect()
-}
-
-/// One recorded run as a block: A and B take turns in it, B's times are stretched by `factor`.
-fn block_of(run: &[f64], factor: f64, lot: &mut ChaCha8Rng) -> Block {
-    let mut block = Block::default();
-    let mut times = run.iter();
-    for side in turns(2, run.len() / 2, lot).into_iter().flatten() {
-        let time = *times.next().unwrap();
-        if side == 0 { block.a.push(time) } else { block.b.push(time * factor) }
-    }
-    block
-}
-
-/// `count` blocks from successive runs, starting anywhere.
-fn successive(runs: &[Vec<f64>], count: usize, factor: f64, lot: &mut ChaCha8Rng) -> Vec<Block> {
-    let start = lot.random_range(0..=runs.len() - count);
-    runs[start..start + count].iter().map(|run| block_of(run, factor, lot)).collect()
-}
-
-/// `count` blocks from random runs.
-fn scattered(runs: &[Vec<f64>], count: usize, factor: f64, lot: &mut ChaCha8Rng) -> Vec<Block> {
-    (0..count).map(|_| block_of(&runs[lot.random_range(0..runs.len())], factor, lot)).collect()
-}
-
-/// Judges at every look, as a measurement would.
-fn in_looks(blocks: &[Block], rules: &Rules) -> Judgement {
-    rules
-        .looks
-        .iter()
-        .map(|look| judge(&blocks[..*look], rules))
-        .find(|judgement| !matches!(judgement.verdict, Verdict::CannotTell(_)))
-        .unwrap_or_else(|| judge(&blocks[..rules.horizon()], rules))
-}
-
-/// `count`, or as many times more as the environment asks for.
-fn trials(count: usize) -> usize {
-    let times = std::env::var("TUNER_TRIALS").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
-    count * times
-}
-
-fn share(hits: usize, of: usize) -> f64 {
-    hits as f64 / of as f64
-}
-
-fn is_better(judgement: &Judgement) -> bool {
-    matches!(judgement.verdict, Verdict::Better(_))
-}
-
-#[test]
-#[ignore = "needs the recorded noise"]
-fn identical_configurations_are_rarely_called_different_on_recorded_noise() {
-    let all_trials = trials(400);
-    for name in [LOCKED, OBSERVED, FREE] {
-        let runs = series(name);
-        let mut lot = ChaCha8Rng::seed_from_u64(11);
-        // Without the zone of indifference, too: the interval itself must hold.
-        for (zone, most) in [(0.002, 0.05), (0.0, 0.08)] {
-            let rules = Rules { indifference: zone, ..Rules::default() };
-            for (what, looks) in [("10", vec![10]), ("40", vec![40]), ("10, 20, 40", vec![10, 20, 40])] {
-                let rules = Rules { looks, ..rules.clone() };
-                let mut false_alarms = 0;
-                for trial in 0..all_trials {
-                    let blocks = match trial % 2 {
-                        0 => successive(&runs, rules.horizon(), 1.0, &mut lot),
-                        _ => scattered(&runs, rules.horizon(), 1.0, &mut lot),
-                    };
-                    false_alarms += usize::from(is_better(&in_looks(&blocks, &rules)));
-                }
-                let rate = share(false_alarms, all_trials);
-                eprintln!("A/A {name}, looks at {what}, zone {zone}: {:.2} % called different", 100.0 * rate);
-                // Four standard errors of a share of 5 % of 400 are 4.4 %; only the zone-free rows need any of it.
-                assert!(rate <= most, "{name} {what} {zone}: {rate}");
-            }
-        }
-    }
-}
-
-#[test]
-#[ignore = "needs the recorded noise"]
-fn a_family_of_a_hundred_equal_candidates_stays_within_the_error_of_one() {
-    let families = trials(60);
-    for name in [LOCKED, OBSERVED, FREE] {
-        let runs = series(name);
-        for zone in [0.002, 0.0] {
-            let rules = Rules { indifference: zone, looks: vec![10], ..Rules::default() }.of_family(100);
-            let mut lot = ChaCha8Rng::seed_from_u64(12);
-            let wrong = (0..families)
-                .filter(|_| (0..100).any(|_| is_better(&judge(&successive(&runs, 10, 1.0, &mut lot), &rules))))
-                .count();
-            eprintln!("family of 100, {name}, zone {zone}: {wrong} of {families} families with a false alarm");
-            assert!(wrong <= if zone > 0.0 { families / 20 } else { families / 8 }, "{name}, zone {zone}: {wrong}");
-        }
-    }
-}
-
-#[test]
-#[ignore = "needs the recorded noise"]
-fn small_true_differences_are_found_in_few_blocks() {
-    let all_trials = trials(200);
-    for (name, factor, looks, least) in [
-        (LOCKED, 1.0025, vec![10], 0.9),
-        (LOCKED, 1.0 / 1.0025, vec![10], 0.9),
-        (OBSERVED, 1.0025, vec![10], 0.9),
-        (FREE, 1.01, vec![40], 0.8),
-        (FREE, 1.01, vec![10, 20, 40], 0.8),
-    ] {
-        let runs = series(name);
-        let rules = Rules { looks, ..Rules::default() };
-        let side = if factor > 1.0 { Side::A } else { Side::B };
-        let mut lot = ChaCha8Rng::seed_from_u64(13);
-        let found = (0..all_trials)
-            .filter(|_| {
-                let blocks = successive(&runs, rules.horizon(), factor, &mut lot);
-                in_looks(&blocks, &rules).verdict == Verdict::Better(side)
-            })
-            .count();
-        let rate = share(found, all_trials);
-        eprintln!("{name}, x {factor:.4}, looks {:?}: found in {:.1} %", rules.looks, 100.0 * rate);
-        assert!(rate >= least, "{name} {factor}: {rate}");
-    }
-}
-
-/// Replays a series launch by launch, from a random start; the first value of a configuration is the factor by
-/// which it is slower than the recorded one.
-fn replay(runs: &[Vec<f64>], lot: &mut ChaCha8Rng) -> impl Device {
-    let recorded = runs.concat();
-    let mut at = lot.random_range(0..recorded.len());
-    made(move |config, launches| {
-        let mut one = || {
-            at = (at + 1) % recorded.len();
-            recorded[at] * factor(config)
-        };
-        Outcome::Times((0..launches).map(|_| one()).collect())
-    })
-}
+use crate::{disturbed, made};
 
 fn factor(config: &Config) -> f64 {
     let Value::Float(factor) = config.0[0] else { panic!("not a factor: {:?}", config.0) };
@@ -181,65 +19,20 @@ fn slower(by: f64) -> Config {
     Config(vec![Value::Float(1.0 + by)])
 }
 
-#[test]
-#[ignore = "needs the recorded noise"]
-fn slower_candidates_are_not_promoted_and_a_faster_one_is() {
-    let all_trials = trials(40) as u64;
-    let (mut wrong, mut all) = (0, 0);
-    for (name, gain) in [(LOCKED, 0.005), (OBSERVED, 0.01), (FREE, 0.03)] {
-        let runs = series(name);
-        let mut lot = ChaCha8Rng::seed_from_u64(16);
-        let mut promoted = 0;
-        for seed in 0..all_trials {
-            let plan = Plan { seed, warm_up: 0, ..Plan::default() };
-            let mut device = replay(&runs, &mut lot);
-            let candidates: Vec<Config> = (0..20).map(|i| slower(0.0055 + 0.0005 * f64::from(i))).collect();
-            let decision = decide(&mut device, &slower(0.0), &candidates, &plan, &mut NoWatch);
-            wrong += usize::from(decision.ruling == Ruling::Promoted);
-            all += 1;
-            let mut with_one = candidates;
-            with_one.push(slower(-gain));
-            let decision = decide(&mut device, &slower(0.0), &with_one, &plan, &mut NoWatch);
-            wrong += usize::from(factor(&decision.chosen) > 1.005);
-            promoted += usize::from(decision.chosen == slower(-gain));
-            all += 1;
-        }
-        eprintln!("{name}: one of 21 faster by {:.1} %: promoted in {promoted} of {all_trials}", 100.0 * gain);
-        assert!(promoted as f64 >= 0.8 * all_trials as f64, "{name}: {promoted}");
-    }
-    eprintln!("promotions of a configuration slower than the default by > 0.5 %: {wrong} of {all}");
-    assert!(wrong * 100 <= all, "{wrong} of {all}");
-}
-
 /// A device whose first value is the time; noise is normal, a second value other than 0 makes it fail in various ways.
-struct Quiet {
-    noise: Normal<f64>,
-    lot: ChaCha8Rng,
-    launches: usize,
-}
-
-impl Quiet {
-    fn new(spread: f64) -> Self {
-        Self { noise: Normal::new(1.0, spread).unwrap(), lot: ChaCha8Rng::seed_from_u64(5), launches: 0 }
-    }
-}
-
-impl Device for Quiet {
-    fn name(&self) -> String {
-        "quiet".into()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        self.launches += launches;
+fn quiet(spread: f64) -> impl Device {
+    let (noise, mut lot, mut launched) = (Normal::new(1.0, spread).unwrap(), ChaCha8Rng::seed_from_u64(5), 0);
+    made(move |config, launches| {
+        launched += launches;
         let fail = |kind| Outcome::Failed(Failure { kind, message: "on purpose".into() });
         match config.0.get(1) {
             Some(Value::Text(word)) if word == "wrong" => fail(FailureKind::WrongResult),
-            Some(Value::Text(word)) if word == "late" && self.launches > 500 => fail(FailureKind::Launch),
+            Some(Value::Text(word)) if word == "late" && launched > 500 => fail(FailureKind::Launch),
             Some(Value::Text(word)) if word == "nan" => Outcome::Times(vec![f64::NAN; launches]),
             Some(Value::Text(word)) if word == "none" => Outcome::Times(Vec::new()),
-            _ => Outcome::Times((0..launches).map(|_| factor(config) * self.noise.sample(&mut self.lot)).collect()),
+            _ => Outcome::Times((0..launches).map(|_| factor(config) * noise.sample(&mut lot)).collect()),
         }
-    }
+    })
 }
 
 fn takes(time: f64, word: &str) -> Config {
@@ -247,35 +40,23 @@ fn takes(time: f64, word: &str) -> Config {
 }
 
 fn contest(candidates: &[Config]) -> Decision {
-    decide(&mut Quiet::new(0.001), &takes(1.0, "plain"), candidates, &Plan::default(), &mut NoWatch)
+    decide(&mut quiet(0.001), &takes(1.0, "plain"), candidates, &Plan::default(), &mut NoWatch)
 }
 
 #[test]
-fn a_wrong_result_is_never_promoted_however_fast() {
-    let decision = contest(&[takes(0.5, "wrong"), takes(0.9, "plain")]);
-    assert_eq!((decision.chosen, decision.ruling), (takes(0.9, "plain"), Ruling::Promoted));
-    assert!(
-        matches!(&decision.candidates[0].fate, Fate::Failed(failure) if failure.kind == FailureKind::WrongResult),
-        "{:?}",
-        decision.candidates[0]
-    );
-    let decision = contest(&[takes(0.5, "wrong")]);
-    assert_eq!((decision.chosen, decision.ruling), (takes(1.0, "plain"), Ruling::NoneBetter));
-}
-
-#[test]
-fn a_candidate_that_fails_midway_or_gives_nonsense_drops_out_alone() {
-    let decision = contest(&[takes(0.5, "late"), takes(0.6, "nan"), takes(0.7, "none"), takes(0.8, "plain")]);
+fn what_fails_gives_nonsense_or_is_wrong_drops_out_alone_however_fast() {
+    let fast = [takes(0.4, "wrong"), takes(0.5, "late"), takes(0.6, "nan"), takes(0.7, "none"), takes(0.8, "plain")];
+    let decision = contest(&fast);
     assert_eq!((decision.chosen, decision.ruling), (takes(0.8, "plain"), Ruling::Promoted));
-    assert!(decision.candidates[..3].iter().all(|c| matches!(c.fate, Fate::Failed(_))), "{:?}", decision.candidates);
-}
-
-#[test]
-fn a_default_that_fails_leaves_nothing_to_compare_with() {
-    let decision =
-        decide(&mut Quiet::new(0.001), &takes(1.0, "wrong"), &[takes(0.5, "plain")], &Plan::default(), &mut NoWatch);
+    let failure =
+        |at: usize| if let Fate::Failed(failure) = &decision.candidates[at].fate { failure } else { panic!() };
+    assert_eq!([0, 1, 2, 3].map(|at| failure(at).kind)[..2], [FailureKind::WrongResult, FailureKind::Launch]);
+    let decision = contest(&fast[..1]);
+    assert_eq!((decision.chosen, decision.ruling), (takes(1.0, "plain"), Ruling::NoneBetter));
+    // A default that fails leaves nothing to compare with.
+    let decision = decide(&mut quiet(0.001), &fast[0], &fast[4..], &Plan::default(), &mut NoWatch);
     assert!(matches!(decision.ruling, Ruling::NoDefault(_)), "{:?}", decision.ruling);
-    assert_eq!(decision.chosen, takes(1.0, "wrong"));
+    assert_eq!(decision.chosen, fast[0]);
 }
 
 #[test]
@@ -293,10 +74,11 @@ fn within_the_zone_the_default_wins_then_the_simpler_configuration() {
 
 #[test]
 fn a_winner_by_luck_is_not_confirmed() {
-    let mut quiet = Quiet::new(0.001);
+    let (mut quiet, mut launched) = (quiet(0.001), 0);
     // The candidate is lucky in the first round.
     let mut device = made(|config, launches| {
-        let lucky = quiet.launches < 320 && config != &takes(1.0, "plain");
+        let lucky = launched < 320 && config != &takes(1.0, "plain");
+        launched += launches;
         let Outcome::Times(times) = quiet.measure(config, launches) else { panic!() };
         Outcome::Times(times.into_iter().map(|t| if lucky { 0.97 * t } else { t }).collect())
     });
@@ -310,7 +92,7 @@ fn a_winner_by_luck_is_not_confirmed() {
 fn verdicts_say_why_they_cannot_tell() {
     let compare_with = |spread: f64, b: f64, rounds: usize, rules: Rules| {
         let plan = Plan { rules, rounds, ..Plan::default() };
-        compare(&mut Quiet::new(spread), &slower(0.0), &slower(b), &plan, &mut NoWatch).unwrap().judgement
+        compare(&mut quiet(spread), &slower(0.0), &slower(b), &plan, &mut NoWatch).unwrap().judgement
     };
     let at_ten = || Rules::default().fixed(10);
     assert_eq!(compare_with(0.001, 0.0, 15, at_ten()).verdict, Verdict::Same);
@@ -360,25 +142,17 @@ fn degenerate_blocks_give_no_verdict_and_no_panic() {
     assert!(back.low.is_nan() && back.verdict == none.verdict, "{text}");
 }
 
-/// Throttled at the looks that `bad` names, from 1 on.
-pub struct Hot {
-    pub looks: usize,
-    pub bad: fn(usize) -> bool,
-}
-
-impl Watch for Hot {
-    fn look(&mut self) -> State {
-        self.looks += 1;
-        let throttled = if (self.bad)(self.looks) { vec!["heat".to_owned()] } else { Vec::new() };
-        State { clock_mhz: Some(1000.0), throttled, ..State::default() }
-    }
+/// Throttled at the looks that `bad` names.
+pub fn hot(bad: fn(usize) -> bool) -> impl Watch {
+    let throttled = vec!["heat".to_owned()];
+    disturbed(State { clock_mhz: Some(1000.0), throttled, ..State::default() }, bad)
 }
 
 #[test]
 fn samples_of_a_bad_state_are_discarded_counted_and_stop_the_verdict_when_many() {
     let run = |bad: fn(usize) -> bool| {
         let plan = Plan { rules: Rules::default().fixed(10), ..Plan::default() };
-        compare(&mut Quiet::new(0.001), &slower(0.0), &slower(0.01), &plan, &mut Hot { looks: 0, bad }).unwrap()
+        compare(&mut quiet(0.001), &slower(0.0), &slower(0.01), &plan, &mut hot(bad)).unwrap()
     };
     let some = run(|look| look % 9 == 3);
     assert_eq!(some.judgement.verdict, Verdict::Better(Side::A));

@@ -4,22 +4,21 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use tuner::session::{Phase, Session, TuneError};
-use tuner::store::Store;
 use tuner::strategy::StrategyKind;
-use tuner::watch::{State, Watch};
-use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
+use tuner::watch::State;
+use tuner::{Failure, FailureKind, Outcome, Value};
 use tuner::{tune, tune_watched};
 
-use crate::made;
-use crate::session::{Place, store_in, tuned};
+use crate::search::{at, line, whole};
+use crate::session::{Place, tuned};
+use crate::{disturbed, made};
 
 #[test]
 fn the_best_of_a_search_are_raced_within_its_budget_before_they_decide() {
     let place = Place::new("seed=2,noise=0.05,outliers=0.05");
-    let folder = tempfile::tempdir().unwrap();
     let default = place.synthetic.space().config(0);
     let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "launches=150") };
-    let mut store = Store::open(&store_in(&folder)).unwrap();
+    let mut store = place.store();
     let mut phases = Vec::new();
     let tuning = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |progress| {
         phases.push(progress.phase);
@@ -63,14 +62,14 @@ fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
             Outcome::Times((0..launches).map(|i| 1.0 - 0.05 * f64::from(x > 0) + 1e-6 * (*count + i) as f64).collect())
         })
     };
-    let space = tuner::SpaceBuilder::new().range("x", 0, 39, 1).build().unwrap();
+    let space = line(39);
     let place = Place::new("");
     let mut cut = 0;
     for budget in (160..330).step_by(5) {
         let budget_words = format!("launches={budget}");
         let mut session = place.session(StrategyKind::Exhaustive, &budget_words);
         session.task.space = &space;
-        session.default = Some(Config(vec![Value::Int(0)]));
+        session.default = Some(at(0));
         let evidence = tuned(&session, &mut tired()).evidence;
         assert!(evidence.launches <= budget, "{budget}: {} launches", evidence.launches);
         if evidence.verdict == "the default stays: the budget was used up in the final rounds" {
@@ -81,29 +80,17 @@ fn a_budget_of_launches_holds_where_one_winner_after_the_other_fails() {
     assert!(cut > 0);
 }
 
-/// A machine that others use at some looks.
-struct Neighbour<F>(usize, F);
-
-impl<F: FnMut(usize) -> bool> Watch for Neighbour<F> {
-    fn look(&mut self) -> State {
-        self.0 += 1;
-        let share = if (self.1)(self.0) { 0.53 } else { 0.0 };
-        State { others: Some(share), ..State::default() }
-    }
-}
-
 #[test]
 fn what_decides_is_measured_again_while_others_use_the_machine() {
     let place = Place::new("seed=3");
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&store_in(&folder)).unwrap();
+    let mut store = place.store();
     let default = Some(place.synthetic.space().config(0));
     let session = Session { default, ..place.session(StrategyKind::Random, "20") };
     let alone = tune(&session, &mut place.synthetic.clone(), &mut store, &mut |_| true).unwrap().evidence;
     assert_ne!(Some(&alone.chosen.config), session.default.as_ref());
     let waiting = Duration::from_millis(20);
     let mut decide = |session: &Session<'_>, busy: fn(usize) -> bool| {
-        let (mut watch, mut waits) = (Neighbour(0, busy), 0);
+        let (mut watch, mut waits) = (disturbed(State { others: Some(0.53), ..State::default() }, busy), 0);
         let tuning = tune_watched(session, &mut place.synthetic.clone(), &mut store, &mut watch, &mut |step| {
             waits += usize::from(step.phase == Phase::Waiting);
             true
@@ -136,47 +123,36 @@ fn final_rounds_take_no_more_launches_than_the_search() {
     }
 }
 
-/// A device on which all configurations take 1 ms in the mean, but for a faster one; the fastest of 60 seems so by luck.
-fn lucky(mut seed: u64) -> impl Device {
-    made(move |config, launches| {
-        let good = config.0[0] == Value::Int(7);
-        let time = |_| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let chance = (seed >> 11) as f64 / (1u64 << 53) as f64;
-            (if good { 0.93 } else { 1.0 }) + 0.15 * (chance - 0.5)
-        };
-        Outcome::Times((0..launches).map(time).collect())
-    })
+/// Times of 1 ms in the mean, but for a faster configuration; the fastest of 60 seems so by luck.
+fn lucky(mut seed: u64) -> impl FnMut(i64, usize) -> f64 {
+    move |x, _| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let chance = (seed >> 11) as f64 / (1u64 << 53) as f64;
+        (if x == 7 { 0.93 } else { 1.0 }) + 0.15 * (chance - 0.5)
+    }
 }
 
 #[test]
 fn more_finalists_than_are_raced_to_the_end_are_compared_all_the_same() {
-    let space = tuner::SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
-    let place = Place::new("");
     for finalists in [3, 5, 6, 15, 16] {
-        let mut session = place.session(StrategyKind::Exhaustive, "60");
-        session.task.space = &space;
-        session.default = Some(Config(vec![Value::Int(0)]));
-        session.finalists = finalists;
-        let details = tuned(&session, &mut lucky(1)).evidence.details.unwrap();
+        let change = |session: &mut Session<'_>| {
+            (session.default, session.launches, session.finalists) = (Some(at(0)), 3, finalists);
+        };
+        let details = whole(&line(59), "60", lucky(1), change).evidence.details.unwrap();
         let candidates = &details.decisions.last().unwrap().candidates;
-        assert_eq!(candidates.len(), finalists);
         let different: HashSet<_> = candidates.iter().map(|c| format!("{:?}", c.config)).collect();
-        assert_eq!(different.len(), finalists);
+        assert_eq!((candidates.len(), different.len()), (finalists, finalists));
     }
 }
 
 #[test]
 fn a_race_corrects_the_luck_of_a_search() {
-    let space = tuner::SpaceBuilder::new().range("x", 0, 59, 1).build().unwrap();
-    let place = Place::new("");
     let found = |racers: usize| {
         let right = (0..40).filter(|&seed| {
-            let mut session = place.session(StrategyKind::Exhaustive, "60");
-            session.task.space = &space;
-            session.racers = racers;
-            session.finalists = 1;
-            tuned(&session, &mut lucky(seed)).evidence.chosen.config == Config(vec![Value::Int(7)])
+            let change = |session: &mut Session<'_>| {
+                (session.seed, session.launches, session.racers, session.finalists) = (5, 3, racers, 1);
+            };
+            whole(&line(59), "60", lucky(seed), change).evidence.chosen.config == at(7)
         });
         right.count()
     };
@@ -187,10 +163,9 @@ fn a_race_corrects_the_luck_of_a_search() {
 #[test]
 fn a_default_that_is_best_stays_and_one_that_fails_ends_the_run() {
     let place = Place::new("seed=9,noise=0.03");
-    let folder = tempfile::tempdir().unwrap();
     let best = place.synthetic.space().config(place.synthetic.optimum().unwrap());
     let session = Session { default: Some(best.clone()), ..place.session(StrategyKind::Random, "40") };
-    let tuning = place.run(&session, &store_in(&folder)).unwrap();
+    let tuning = place.run(&session).unwrap();
     assert_eq!(tuning.evidence.chosen.config, best);
     assert!(tuning.evidence.verdict.starts_with("the default stays"), "{}", tuning.evidence.verdict);
     // It was the fastest of the search too, and takes no rival's place in the final rounds.
@@ -202,59 +177,47 @@ fn a_default_that_is_best_stays_and_one_that_fails_ends_the_run() {
     let failing = (0..1152).find(|&index| place.synthetic.true_ms(index).is_none()).unwrap();
     let default = place.synthetic.space().config(failing);
     let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Random, "40") };
-    let error = place.run(&session, &store_in(&folder)).unwrap_err();
+    let error = place.run(&session).unwrap_err();
     assert!(matches!(error, TuneError::DefaultFailed(_)), "{error}");
-    let run = Store::open(&store_in(&folder)).unwrap().runs().unwrap().pop().unwrap();
+    let run = place.store().runs().unwrap().pop().unwrap();
     assert!(run.measured == 1 && run.record.finished.is_some(), "{run:?}");
 }
 
 #[test]
-fn launches_and_time_bound_everything_and_too_small_a_budget_keeps_the_default() {
+fn a_budget_of_launches_bounds_everything() {
     let place = Place::new("seed=3,noise=0.02");
-    let folder = tempfile::tempdir().unwrap();
     let default = place.synthetic.space().config(0);
     for most in [1, 10, 30, 80, 300] {
         let budget = format!("launches={most}");
         let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Exhaustive, &budget) };
-        let evidence = place.run(&session, &store_in(&folder)).unwrap().evidence;
+        let evidence = place.run(&session).unwrap().evidence;
         // A configuration is measured whole: the search may be over by what one takes.
         assert!(evidence.launches <= most.max(session.launches), "{} of {most}", evidence.launches);
         if evidence.chosen.config != default {
             assert!(evidence.verdict.contains("better"), "{}", evidence.verdict);
         }
     }
-    let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Exhaustive, "launches=30") };
-    let session = Session { fresh: true, ..session };
-    let evidence = place.run(&session, &store_in(&folder)).unwrap().evidence;
-    assert_eq!(evidence.chosen.config, default);
-    assert!(evidence.verdict.contains("no room for final rounds, 36 launches at least"), "{}", evidence.verdict);
-    assert_eq!(evidence.launches, 30, "the search has what the final rounds cannot use");
 }
 
 #[test]
-fn where_final_rounds_fit_at_all_the_search_leaves_them_room() {
+fn where_final_rounds_fit_at_all_the_search_leaves_them_room_and_else_the_default_stays() {
     let place = Place::new("seed=3");
-    let folder = tempfile::tempdir().unwrap();
     // The slowest of all: something faster is found at once.
     let space = place.synthetic.space();
-    let mut synthetic = place.synthetic.clone();
-    let mut time = |index: usize| match synthetic.measure(&space.config(index), 1) {
-        Outcome::Times(times) => times[0],
-        Outcome::Failed(_) => 0.0,
-    };
-    let times: Vec<f64> = (0..space.len()).map(&mut time).collect();
-    let slowest = (0..space.len()).max_by(|&a, &b| times[a].total_cmp(&times[b])).map(|index| space.config(index));
+    let slower = |a: &usize, b: &usize| place.synthetic.true_ms(*a).partial_cmp(&place.synthetic.true_ms(*b)).unwrap();
+    let slowest = (0..space.len()).max_by(slower).map(|index| space.config(index));
     let evidence_of = |most: usize| {
         let budget = format!("launches={most}");
         let session = Session { default: slowest.clone(), fresh: true, ..place.session(StrategyKind::Random, &budget) };
-        place.run(&session, &store_in(&folder)).unwrap().evidence
+        place.run(&session).unwrap().evidence
     };
     // They take at least 36. If that would leave the search less than 36, the search gets the whole budget.
-    for most in [60, 71] {
+    for most in [30, 60, 71] {
         let evidence = evidence_of(most);
         // An evaluation takes three launches.
         assert_eq!(evidence.launches, most - most % 3, "{evidence:?}");
-        assert!(evidence.verdict.contains("left no room for final rounds"), "{most}: {evidence:?}");
+        let said = "the default stays: the budget left no room for final rounds, 36 launches at least";
+        assert_eq!((evidence.verdict.as_str(), Some(&evidence.chosen.config)), (said, slowest.as_ref()), "{most}");
     }
     for most in 72..90 {
         let evidence = evidence_of(most);

@@ -7,7 +7,6 @@ mod interchange;
 mod online;
 mod programs;
 mod racing;
-mod recordings;
 mod replay;
 mod report;
 mod search;
@@ -17,21 +16,22 @@ mod store;
 mod strategies;
 mod verdicts;
 
-use tuner::{Config, Device, Outcome};
+use tuner::watch::{State, Watch};
+use tuner::{Config, Device, Outcome, from_fn};
 
-struct Made<F>(F);
-
-impl<F: FnMut(&Config, usize) -> Outcome> Device for Made<F> {
-    fn name(&self) -> String {
-        "made".to_owned()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
-        (self.0)(config, launches)
-    }
+fn made(measure: impl FnMut(&Config, usize) -> Outcome) -> impl Device {
+    from_fn("made", measure)
 }
 
-/// Makes a device of a closure.
-fn made(measure: impl FnMut(&Config, usize) -> Outcome) -> impl Device {
-    Made(measure)
+/// A machine in this state at the looks that `bad` names, from 1 on, and without its troubles at the others.
+fn disturbed(state: State, bad: fn(usize) -> bool) -> impl Watch {
+    struct Looks(State, fn(usize) -> bool, usize);
+    impl Watch for Looks {
+        fn look(&mut self) -> State {
+            self.2 += 1;
+            let quiet = State { others: self.0.others.map(|_| 0.0), throttled: Vec::new(), ..self.0.clone() };
+            if (self.1)(self.2) { self.0.clone() } else { quiet }
+        }
+    }
+    Looks(state, bad, 0)
 }

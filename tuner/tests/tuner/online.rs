@@ -91,16 +91,17 @@ fn seeds() -> u64 {
     std::env::var("TUNER_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(10)
 }
 
-/// Launches until the tuner says it is complete; the number of launches.
-fn first_tuning(tuner: &Tuner, worker: &mut Worker<Later>, machine: &mut Machine) -> u64 {
-    let mut launches = 0;
+/// Launches until a new tuner is complete; the number of launches.
+fn first_tuning(machine: &mut Machine, options: Options) -> (Tuner, Worker<Later>, u64) {
+    let tuner = Tuner::new(eight_by_eight(), 0, options).unwrap();
+    let (mut worker, mut launches) = (tuner.worker(), 0);
     while !tuner.is_complete() {
         let config = worker.begin().clone();
         worker.end(machine.launch(&config));
         launches += 1;
         assert!(launches < 10_000, "the first tuning does not end");
     }
-    launches
+    (tuner, worker, launches)
 }
 
 /// Cost of many launches.
@@ -138,9 +139,7 @@ fn after_convergence_few_launches_are_off_the_optimum_and_the_regret_is_small() 
         for seed in 0..seeds() {
             let mut machine = Machine::new((5, 2), noise, seed % 4, seed);
             let options = Options { rescan_after: Some(20_000), seed, ..Options::default() };
-            let tuner = Tuner::new(eight_by_eight(), 0, options).unwrap();
-            let mut worker = tuner.worker();
-            first_tuning(&tuner, &mut worker, &mut machine);
+            let (tuner, mut worker, _) = first_tuning(&mut machine, options);
             let toll = run(200_000, &mut worker, &mut machine);
             assert!(tuner.counters().scans > 1, "scans come with the period: {:?}", tuner.counters());
             off.push(toll.off);
@@ -168,9 +167,7 @@ fn a_step_of_the_workload_is_recovered_from_within_twice_the_first_tuning() {
         // With seed 16 two of the samples of the configuration in use are spikes, which hides no drift.
         for seed in (0..seeds()).chain([16]) {
             let mut machine = Machine::new((5, 2), noise, seed % 4, seed);
-            let tuner = Tuner::new(eight_by_eight(), 0, Options { seed, ..Options::default() }).unwrap();
-            let mut worker = tuner.worker();
-            let first = first_tuning(&tuner, &mut worker, &mut machine);
+            let (tuner, mut worker, first) = first_tuning(&mut machine, Options { seed, ..Options::default() });
             run(5_000, &mut worker, &mut machine);
             // Another workload: everything takes longer, and the optimum is elsewhere.
             (machine.optimum, machine.level) = ((1, 6), 1.3);
@@ -192,9 +189,7 @@ fn a_step_of_the_workload_is_recovered_from_within_twice_the_first_tuning() {
 #[test]
 fn a_change_of_level_alone_is_learned_to_be_harmless() {
     let mut machine = Machine::new((5, 2), Noise::Normal(0.005), 2, 1);
-    let tuner = Tuner::new(eight_by_eight(), 0, Options::default()).unwrap();
-    let mut worker = tuner.worker();
-    first_tuning(&tuner, &mut worker, &mut machine);
+    let (tuner, mut worker, _) = first_tuning(&mut machine, Options::default());
     let mut launches = 0;
     // A clock that goes up and down every 2000 launches never changes which configuration is best.
     for half in 0..100 {
@@ -218,9 +213,7 @@ fn the_cap_on_exploring_holds_for_any_share() {
     for share in [0.0, 0.0005, 0.002, 0.05] {
         let mut machine = Machine::new((5, 2), Noise::Normal(0.001), 1, 3);
         let options = Options { rescan_after: Some(1), explore_share: share, ..Options::default() };
-        let tuner = Tuner::new(eight_by_eight(), 0, options).unwrap();
-        let mut worker = tuner.worker();
-        first_tuning(&tuner, &mut worker, &mut machine);
+        let (tuner, mut worker, _) = first_tuning(&mut machine, options);
         run(100_000, &mut worker, &mut machine);
         let explored = tuner.counters().explored_after as f64 / 100_000.0;
         assert!(explored <= share + 1e-5, "{explored} of {share}");
@@ -270,6 +263,15 @@ fn three() -> Vec<Config> {
 fn number(config: &Config) -> i64 {
     let Value::Int(i) = config.0[0] else { panic!() };
     i
+}
+
+/// Launches until the first tuning is complete; `time` gives the time of a configuration's launch by its number.
+fn finish(tuner: &Tuner, time: impl Fn(i64) -> f64) {
+    let mut worker = tuner.worker();
+    while !tuner.is_complete() {
+        let i = number(worker.begin());
+        worker.end(Elapsed(time(i)));
+    }
 }
 
 #[test]
@@ -325,11 +327,7 @@ fn a_later_scan_replaces_one_sample_of_each() {
 #[test]
 fn the_default_stays_within_the_zone_of_indifference() {
     let tuner = Tuner::new(three(), 1, Options::default()).unwrap();
-    let mut worker = tuner.worker();
-    while !tuner.is_complete() {
-        let i = number(worker.begin());
-        worker.end(Elapsed(if i == 1 { 1.001 } else { 1.0 }));
-    }
+    finish(&tuner, |i| if i == 1 { 1.001 } else { 1.0 });
     assert_eq!(number(&tuner.best()), 1);
 }
 
@@ -383,8 +381,16 @@ fn a_configuration_without_times_is_given_up_and_the_others_go_on() {
         worker.end(Never(i));
     }
     assert!(tuner.is_complete());
-    assert_eq!(number(&tuner.best()), 2);
-    assert_eq!(tuner.report().unwrap().failed.len(), 1);
+    assert_eq!((number(&tuner.best()), tuner.report().unwrap().failed.len()), (2, 1));
+    // Where all fail, the default and an end are left.
+    let tuner = Tuner::new(three(), 1, Options::default()).unwrap();
+    let mut worker = tuner.worker::<Elapsed>();
+    for _ in 0..10 {
+        worker.begin();
+        worker.fail(Failure { kind: FailureKind::Launch, message: "no".into() });
+    }
+    assert!(tuner.is_complete());
+    assert_eq!((number(&tuner.best()), tuner.report().unwrap().failed.len()), (1, 3));
 }
 
 #[test]
@@ -411,19 +417,6 @@ fn failing_and_wrong_configurations_are_never_used_again_and_are_named() {
 }
 
 #[test]
-fn all_configurations_failing_leaves_the_default_and_an_end() {
-    let tuner = Tuner::new(three(), 1, Options::default()).unwrap();
-    let mut worker = tuner.worker::<Elapsed>();
-    for _ in 0..10 {
-        worker.begin();
-        worker.fail(Failure { kind: FailureKind::Launch, message: "no".into() });
-    }
-    assert!(tuner.is_complete());
-    assert_eq!(number(&tuner.best()), 1);
-    assert_eq!(tuner.report().unwrap().failed.len(), 3);
-}
-
-#[test]
 fn grids_are_filtered_and_bounded() {
     let axis = |n: i64| (1..=n).map(Value::Int).collect::<Vec<_>>();
     let product = |c: &Config| c.0.iter().map(|v| if let Value::Int(i) = v { *i } else { 0 }).product::<i64>();
@@ -435,12 +428,7 @@ fn grids_are_filtered_and_bounded() {
     assert!(matches!(Tuner::new(Vec::new(), 0, Options::default()), Err(OnlineError::Empty)));
     assert!(matches!(Tuner::new(three(), 3, Options::default()), Err(OnlineError::NoDefault { .. })));
     let single = Tuner::new(three()[..1].to_vec(), 0, Options::default()).unwrap();
-    let mut worker = single.worker();
-    for _ in 0..10 {
-        worker.begin();
-        worker.end(Elapsed(1.0));
-    }
-    assert!(single.is_complete());
+    finish(&single, |_| 1.0);
 }
 
 #[test]
@@ -514,11 +502,7 @@ fn what_was_tuned_for_exactly_this_is_used_at_once_and_the_nearest_is_checked() 
     let tuner = Tuner::new(three(), 0, Options::default()).unwrap();
     tuner.prefer(&config).unwrap();
     assert!(!tuner.is_complete() && tuner.report().is_none() && tuner.best() == config);
-    let mut worker = tuner.worker();
-    while !tuner.is_complete() {
-        let i = number(worker.begin());
-        worker.end(Elapsed(3.0 - i as f64));
-    }
+    finish(&tuner, |i| 3.0 - i as f64);
     let report = tuner.report().unwrap();
     assert_eq!(number(&report.config), 2, "checked, and found wanting");
     assert!(!report.samples.is_empty() && report.others.len() == 2);

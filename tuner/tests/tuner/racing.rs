@@ -1,6 +1,6 @@
 //! Races: the fastest of many candidates, with few launches.
 
-use tuner::racing::{RaceRules, race, race_estimate};
+use tuner::racing::{race, race_estimate};
 use tuner::{Failure, FailureKind, Outcome};
 
 /// Numbers in 0 … 1 that look random.
@@ -21,39 +21,37 @@ fn truth(at: usize) -> f64 {
 fn run(mut sample: impl FnMut(usize, f64, &mut Chance) -> f64, seed: u64) -> (usize, usize, bool) {
     let mut chance = Chance(seed);
     let mut started = [false; 128];
-    let result = race(128, &RaceRules::default(), |at, launches| {
+    let result = race(128, 640, |at, launches| {
         let first = !std::mem::replace(&mut started[at], true);
         let time = |_| sample(at, if first { 1.0 } else { 0.0 }, &mut chance) * truth(at);
         Outcome::Times((0..launches).map(time).collect())
     });
     assert_eq!(result.samples.iter().map(Vec::len).sum::<usize>(), result.launches);
-    (result.best.expect("none fails"), result.launches, result.quiet)
+    (result.ranked[0], result.launches, result.quiet)
 }
 
 #[test]
-fn a_quiet_race_is_short_and_right() {
-    for seed in 0..20 {
-        let (best, launches, quiet) = run(|_, _, chance| 1.0 + 0.002 * (chance.next() - 0.5), seed);
-        assert!(best == 77 && launches <= 200 && quiet, "seed {seed}: {best} after {launches}");
+fn a_quiet_race_is_short_and_right_also_where_first_launches_are_slow() {
+    for slow in [0.0, 1.0] {
+        for seed in 0..20 {
+            let time = |_, first: f64, chance: &mut Chance| {
+                1.0 + 0.002 * (chance.next() - 0.5) + slow * first * (0.3 + 0.001 * chance.next())
+            };
+            let (best, launches, quiet) = run(time, seed);
+            assert!(best == 77 && launches <= 200 && quiet, "{slow}, seed {seed}: {best} after {launches}");
+        }
     }
 }
 
 #[test]
-fn a_tie_on_a_quiet_device_is_not_raced_on_beyond_the_launches_that_were_given() {
-    let rules = RaceRules { launches_per_candidate: 1.0, launches_of_few: 18 };
+fn a_tie_on_a_quiet_device_is_raced_on_only_where_it_matters_and_launches_are_left() {
     let mut chance = Chance(1);
-    let result = race(5, &rules, |_, _| Outcome::Times(vec![1.0 + 0.01 * chance.next()]));
+    let result = race(5, 18, |_, _| Outcome::Times(vec![1.0 + 0.01 * chance.next()]));
     assert!(result.quiet && result.launches <= 18, "{}", result.launches);
-}
-
-#[test]
-fn slow_first_launches_do_not_make_a_race_long_or_wrong() {
-    for seed in 0..20 {
-        let slow =
-            |_, first: f64, chance: &mut Chance| 1.0 + 0.002 * chance.next() + first * (0.3 + 0.001 * chance.next());
-        let (best, launches, quiet) = run(slow, seed);
-        assert!(best == 77 && launches <= 200 && quiet, "seed {seed}: {best} after {launches}");
-    }
+    let mut chance = Chance(1);
+    let tied = race(128, 640, |_, _| Outcome::Times(vec![1.0 + 0.0002 * chance.next()]));
+    // All once, 24 twice, 13 three times, and 6 six times.
+    assert_eq!((tied.quiet, tied.launches), (true, 128 + 24 + 13 + 6 * 3));
 }
 
 #[test]
@@ -75,25 +73,25 @@ fn outliers_and_two_modes_do_not_fool_a_race() {
 #[test]
 fn failures_end_nothing_but_themselves() {
     let failed = || Outcome::Failed(Failure { kind: FailureKind::Launch, message: "on purpose".to_owned() });
-    let some = race(40, &RaceRules::default(), |at, _| match at % 4 {
+    let some = race(40, 200, |at, _| match at % 4 {
         0 => failed(),
         1 => Outcome::Times(vec![f64::NAN]),
         2 => Outcome::Times(vec![]),
         _ => Outcome::Times(vec![1.0 + at as f64]),
     });
-    assert_eq!((some.best, some.failures.len()), (Some(3), 30));
-    let all = race(7, &RaceRules::default(), |_, _| failed());
-    assert_eq!((all.best, all.failures.len(), all.launches), (None, 7, 7));
+    assert_eq!((some.ranked.first(), some.failures.len()), (Some(&3), 30));
+    let all = race(7, 120, |_, _| failed());
+    assert_eq!((all.ranked.first(), all.failures.len(), all.launches), (None, 7, 7));
     // A candidate that fails late is out, too.
     let mut launches = 0;
-    let late = race(3, &RaceRules::default(), |at, _| {
+    let late = race(3, 120, |at, _| {
         launches += 1;
         if at == 0 && launches > 3 { failed() } else { Outcome::Times(vec![1.0 + at as f64]) }
     });
-    assert_eq!(late.best, Some(1));
+    assert_eq!(late.ranked.first(), Some(&1));
     // On a noisy device those that were slow at first come back, and those that failed do not.
     let mut chance = Chance(1);
-    let noisy = race(40, &RaceRules::default(), |at, _| match at % 4 {
+    let noisy = race(40, 200, |at, _| match at % 4 {
         0 => failed(),
         _ => Outcome::Times(vec![1.0 + chance.next()]),
     });
@@ -101,22 +99,13 @@ fn failures_end_nothing_but_themselves() {
 }
 
 #[test]
-fn a_tie_that_does_not_matter_is_not_raced_on() {
-    let mut chance = Chance(1);
-    let rules = RaceRules::default();
-    let tied = race(128, &rules, |_, _| Outcome::Times(vec![1.0 + 0.0002 * chance.next()]));
-    // All once, 24 twice, 13 three times, and 6 six times.
-    assert_eq!((tied.quiet, tied.launches), (true, 128 + 24 + 13 + 6 * 3));
-}
-
-#[test]
 fn the_smallest_races_are_races() {
-    let none = race(0, &RaceRules::default(), |_, _| Outcome::Times(vec![1.0]));
-    assert_eq!((none.best, none.launches), (None, 0));
-    let one = race(1, &RaceRules::default(), |_, _| Outcome::Times(vec![1.0]));
-    assert_eq!(one.best, Some(0));
-    let ties = race(6, &RaceRules::default(), |_, _| Outcome::Times(vec![1.0]));
-    assert_eq!(ties.best, Some(0));
+    let none = race(0, 120, |_, _| Outcome::Times(vec![1.0]));
+    assert_eq!((none.ranked.first(), none.launches), (None, 0));
+    let one = race(1, 120, |_, _| Outcome::Times(vec![1.0]));
+    assert_eq!(one.ranked.first(), Some(&0));
+    let ties = race(6, 120, |_, _| Outcome::Times(vec![1.0]));
+    assert_eq!(ties.ranked.first(), Some(&0));
 }
 
 #[test]

@@ -6,12 +6,13 @@ use tuner::strategy::StrategyKind;
 use tuner::{Config, Outcome, Space, SpaceBuilder, Value, tune};
 
 use crate::made;
+use crate::store::Folder;
 
-fn line(most: i64) -> Space {
+pub(crate) fn line(most: i64) -> Space {
     SpaceBuilder::new().range("x", 0, most, 1).build().unwrap()
 }
 
-fn at(x: i64) -> Config {
+pub(crate) fn at(x: i64) -> Config {
     Config(vec![Value::Int(x)])
 }
 
@@ -40,15 +41,13 @@ fn searched(
     tune(&session, &mut device, store, &mut |_| go_on())
 }
 
-fn whole(
+pub(crate) fn whole(
     space: &Space,
     budget: &str,
     time: impl FnMut(i64, usize) -> f64,
     change: impl FnOnce(&mut Session<'_>),
 ) -> Tuning {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
-    searched(space, budget, &mut store, time, change, &mut || true).unwrap()
+    searched(space, budget, &mut Folder::new().store(), time, change, &mut || true).unwrap()
 }
 
 #[test]

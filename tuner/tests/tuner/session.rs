@@ -1,6 +1,5 @@
 //! Whole tunings: what is found, what is kept, what an interruption changes (nothing), and asking for a configuration.
 
-use std::path::Path;
 use std::time::Duration;
 
 use tuner::budget::Budget;
@@ -11,19 +10,22 @@ use tuner::{Config, Device, Failure, FailureKind, Outcome, first_use, tune};
 use tuner_score::synthetic::Synthetic;
 
 use crate::made;
+use crate::store::Folder;
 
 pub(crate) struct Place {
     device: DeviceIdentity,
     tunable: TunableIdentity,
     workload: Workload,
     pub(crate) synthetic: Synthetic,
+    folder: Folder,
 }
 
 impl Place {
     pub(crate) fn new(spec: &str) -> Self {
         let synthetic = Synthetic::new(spec.parse().unwrap());
         let device = DeviceIdentity { driver: "1".to_owned(), ..DeviceIdentity::named(synthetic.name(), "synthetic") };
-        Self { device, tunable: TunableIdentity::new("kernel", 1), workload: Workload::new(), synthetic }
+        let (tunable, workload) = (TunableIdentity::new("kernel", 1), Workload::new());
+        Self { device, tunable, workload, synthetic, folder: Folder::new() }
     }
 
     pub(crate) fn session(&self, strategy: StrategyKind, budget: &str) -> Session<'_> {
@@ -36,17 +38,20 @@ impl Place {
         Session::new(task, strategy, 5, budget.parse::<Budget>().unwrap())
     }
 
-    pub(crate) fn run(&self, session: &Session<'_>, store: &Path) -> Result<Tuning, TuneError> {
-        self.interrupted(session, store, usize::MAX)
+    pub(crate) fn store(&self) -> Store {
+        self.folder.store()
+    }
+
+    pub(crate) fn run(&self, session: &Session<'_>) -> Result<Tuning, TuneError> {
+        self.interrupted(session, usize::MAX)
     }
 
     /// Ends after this many new measurements.
-    fn interrupted(&self, session: &Session<'_>, store: &Path, most: usize) -> Result<Tuning, TuneError> {
+    fn interrupted(&self, session: &Session<'_>, most: usize) -> Result<Tuning, TuneError> {
         // Every sample is a configuration's first: a process that continues cannot know how often another launched it.
         let mut device = made(|config, launches| self.synthetic.clone().measure(config, launches));
-        let mut store = Store::open(store).unwrap();
         let mut measured = 0;
-        tune(session, &mut device, &mut store, &mut |progress| {
+        tune(session, &mut device, &mut self.store(), &mut |progress| {
             measured += usize::from(!progress.replayed);
             measured < most
         })
@@ -55,23 +60,16 @@ impl Place {
 
 /// Tunes with a store of its own.
 pub(crate) fn tuned(session: &Session<'_>, device: &mut dyn Device) -> Tuning {
-    let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&store_in(&folder)).unwrap();
-    tune(session, device, &mut store, &mut |_| true).unwrap()
-}
-
-pub(crate) fn store_in(folder: &tempfile::TempDir) -> std::path::PathBuf {
-    folder.path().join("tune.sqlite")
+    tune(session, device, &mut Folder::new().store(), &mut |_| true).unwrap()
 }
 
 #[test]
 fn a_noisy_device_with_failures_is_tuned_close_to_its_optimum() {
-    let folder = tempfile::tempdir().unwrap();
     let place = Place::new("seed=2,noise=0.02,outliers=0.02,fail=0.1,wrong=0.05");
     let default = place.synthetic.space().config(0);
     let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Bayesian, "120") };
     let mut device = place.synthetic.clone();
-    let mut store = Store::open(&store_in(&folder)).unwrap();
+    let mut store = place.store();
     let mut told = 0;
     let tuning = tune(&session, &mut device, &mut store, &mut |_| {
         told += 1;
@@ -95,29 +93,28 @@ fn a_noisy_device_with_failures_is_tuned_close_to_its_optimum() {
 
 #[test]
 fn however_often_it_is_interrupted_it_ends_as_if_it_had_not_been() {
-    let place = Place::new("seed=4,noise=0.05,fail=0.15");
+    let new = || Place::new("seed=4,noise=0.05,fail=0.15");
+    let place = new();
     let default = place.synthetic.space().config(300);
     let mut session = Session { default: Some(default), ..place.session(StrategyKind::Bayesian, "30,gain=0.000001") };
     session.rounds.rules.looks = vec![4, 5];
-    let folder = tempfile::tempdir().unwrap();
-    let undisturbed = place.run(&session, &store_in(&folder)).unwrap();
-    let observations = Store::open(&store_in(&folder)).unwrap().observations(undisturbed.run).unwrap();
+    let undisturbed = place.run(&session).unwrap();
+    let observations = place.store().observations(undisturbed.run).unwrap();
     for most in [1, 7, 23] {
-        let folder = tempfile::tempdir().unwrap();
-        let mut interruptions = 0;
+        let (place, mut interruptions) = (new(), 0);
         let tuning = loop {
-            match place.interrupted(&session, &store_in(&folder), most) {
+            match place.interrupted(&session, most) {
                 Err(TuneError::Interrupted { run }) => assert_eq!(run, 1),
                 other => break other.unwrap(),
             }
             interruptions += 1;
             if most == 1 && interruptions == 40 {
-                break place.run(&session, &store_in(&folder)).unwrap();
+                break place.run(&session).unwrap();
             }
         };
         assert!(interruptions > 0 && tuning.resumed > 0);
         assert_eq!(tuning.evidence, undisturbed.evidence, "{most}");
-        let store = Store::open(&store_in(&folder)).unwrap();
+        let store = place.store();
         assert_eq!(store.runs().unwrap().len(), 1);
         let again = store.observations(tuning.run).unwrap();
         assert_eq!(again.len(), observations.len());
@@ -130,80 +127,63 @@ fn however_often_it_is_interrupted_it_ends_as_if_it_had_not_been() {
 #[test]
 fn another_seed_launch_count_or_sample_is_another_run_and_a_finished_run_is_not_continued() {
     let place = Place::new("seed=4");
-    let folder = tempfile::tempdir().unwrap();
     let session = place.session(StrategyKind::Random, "5");
-    let interrupted = |session: &Session<'_>| place.interrupted(session, &store_in(&folder), 2).unwrap_err();
+    let interrupted = |session: &Session<'_>| place.interrupted(session, 2).unwrap_err();
     interrupted(&session);
     interrupted(&Session { seed: 6, ..session.clone() });
     interrupted(&Session { launches: 4, ..session.clone() });
     interrupted(&Session { sample: "other.mdf".to_owned(), ..session.clone() });
     interrupted(&Session { fresh: true, ..session.clone() });
-    assert_eq!(Store::open(&store_in(&folder)).unwrap().runs().unwrap().len(), 5);
+    assert_eq!(place.store().runs().unwrap().len(), 5);
     // The budget may grow: the search is the same, only longer.
     let longer = Session { budget: Budget::evaluations(9), ..session.clone() };
-    let tuning = place.run(&longer, &store_in(&folder)).unwrap();
+    let tuning = place.run(&longer).unwrap();
     assert_eq!((tuning.run, tuning.resumed, tuning.evidence.tried), (5, 2, 9));
-    assert_eq!(place.run(&session, &store_in(&folder)).unwrap().run, 1);
-    assert_eq!(place.run(&session, &store_in(&folder)).unwrap().run, 6);
+    assert_eq!(place.run(&session).unwrap().run, 1);
+    assert_eq!(place.run(&session).unwrap().run, 6);
 }
 
 #[test]
 fn a_search_begins_with_its_seeds_and_is_continued_with_those_that_it_began_with() {
-    let folder = tempfile::tempdir().unwrap();
     let place = Place::new("seed=2,noise=0.01,fail=0.1");
     let configs = [7, 300, 40].map(|index| place.synthetic.space().config(index)).to_vec();
     let session = |seeds: &[Config]| Session { seeds: seeds.to_vec(), ..place.session(StrategyKind::Random, "10") };
-    place.interrupted(&session(&configs), &store_in(&folder), 2).unwrap_err();
+    place.interrupted(&session(&configs), 2).unwrap_err();
     // Meanwhile others are better elsewhere.
-    let tuning = place.run(&session(&configs[2..]), &store_in(&folder)).unwrap();
+    let tuning = place.run(&session(&configs[2..])).unwrap();
     assert_eq!((tuning.run, tuning.resumed), (1, 2));
-    let record = Store::open(&store_in(&folder)).unwrap().run_record(1).unwrap();
+    let record = place.store().run_record(1).unwrap();
     assert_eq!(record.plan.seeds, configs);
     let measured: Vec<&Config> = record.measurements.iter().map(|measurement| &measurement.config).take(3).collect();
     assert_eq!(measured, configs.iter().collect::<Vec<_>>());
 }
 
 #[test]
-fn a_time_that_nothing_can_be_computed_with_is_none_and_leaves_the_store_readable() {
-    let place = Place::new("");
-    let folder = tempfile::tempdir().unwrap();
-    let default = Some(place.synthetic.space().config(0));
-    let session = Session { default, ..place.session(StrategyKind::Random, "2") };
-    let mut store = Store::open(&store_in(&folder)).unwrap();
-    let tuned =
-        tune(&session, &mut made(|_, launches| Outcome::Times(vec![1.1e308; launches])), &mut store, &mut |_| true);
-    assert!(matches!(tuned, Err(TuneError::DefaultFailed(_))), "{tuned:?}");
-    assert_eq!(store.runs().unwrap().len(), 1);
-}
-
-#[test]
 fn when_everything_fails_the_last_cause_is_said_and_the_run_is_over() {
     let place = Place::new("fail=1");
-    let folder = tempfile::tempdir().unwrap();
     let session = place.session(StrategyKind::Random, "10");
-    let error = place.run(&session, &store_in(&folder)).unwrap_err();
+    let error = place.run(&session).unwrap_err();
     assert!(matches!(&error, TuneError::AllFailed { tried: 10, last } if last.kind == FailureKind::Launch), "{error}");
     assert!(error.to_string().contains("too many resources"), "{error}");
-    let runs = Store::open(&store_in(&folder)).unwrap().runs().unwrap();
+    let runs = place.store().runs().unwrap();
     assert!(runs[0].record.finished.is_some() && runs[0].record.decision.is_none());
     // Failures count as launches.
-    let error = place.run(&place.session(StrategyKind::Random, "launches=10"), &store_in(&folder)).unwrap_err();
+    let error = place.run(&place.session(StrategyKind::Random, "launches=10")).unwrap_err();
     assert!(matches!(error, TuneError::AllFailed { tried: ..=10, .. }), "{error}");
 }
 
 #[test]
 fn a_space_without_a_configuration_is_an_error() {
     let place = Place::new("");
-    let folder = tempfile::tempdir().unwrap();
     let empty = tuner::Space::default();
     let mut session = place.session(StrategyKind::Random, "10");
     session.task.space = &empty;
-    assert!(matches!(place.run(&session, &store_in(&folder)), Err(TuneError::EmptySpace(_))));
+    assert!(matches!(place.run(&session), Err(TuneError::EmptySpace(_))));
     // Which constraint is to blame.
     let builder = tuner::SpaceBuilder::new().ints("x", [1, 2, 3]);
     let none = builder.constraint("x % 0 == 1").constraint("x > 2").build().unwrap();
     session.task.space = &none;
-    let error = place.run(&session, &store_in(&folder)).unwrap_err().to_string();
+    let error = place.run(&session).unwrap_err().to_string();
     assert!(error.contains("3 combinations, 0 valid\n               3 rejected first by  x % 0 == 1"), "{error}");
     let warnings: Vec<String> = none.report().warnings().collect();
     assert_eq!(warnings.len(), 1);
@@ -216,7 +196,7 @@ fn a_space_without_a_configuration_is_an_error() {
 #[test]
 fn a_first_use_begins_with_what_was_found_for_something_alike_and_an_exact_match_costs_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let stores = Locations { user: store_in(&folder), matching: Matching::Nearest };
+    let stores = Locations { user: folder.path().join("tune.sqlite"), matching: Matching::Nearest };
     let space = tuner::SpaceBuilder::new().range("x", 0, 9999, 1).build().unwrap();
     let used = || {
         let mut measured = Vec::new();
@@ -238,25 +218,10 @@ fn a_first_use_begins_with_what_was_found_for_something_alike_and_an_exact_match
 }
 
 #[test]
-fn an_exhaustive_search_that_ends_early_has_seen_all_parts_of_the_space() {
-    let place = Place::new("seed=5");
-    let folder = tempfile::tempdir().unwrap();
-    let session = Session { finalists: 0, ..place.session(StrategyKind::Exhaustive, "12") };
-    let tuning = place.run(&session, &store_in(&folder)).unwrap();
-    let store = Store::open(&store_in(&folder)).unwrap();
-    let space = place.synthetic.space();
-    let tried: Vec<usize> =
-        store.observations(tuning.run).unwrap().iter().filter_map(|seen| space.index_of(&seen.config)).collect();
-    assert_eq!(tried.len(), 12);
-    assert!(tried.iter().any(|index| *index > space.len() / 2) && !tried.is_sorted(), "{tried:?}");
-}
-
-#[test]
 fn an_infinite_time_costs_only_its_configuration() {
     let place = Place::new("seed=1");
-    let folder = tempfile::tempdir().unwrap();
     let session = Session { finalists: 0, ..place.session(StrategyKind::Exhaustive, "4") };
-    let mut store = Store::open(&store_in(&folder)).unwrap();
+    let mut store = place.store();
     let mut times = [f64::INFINITY, f64::NAN, 3.0, 2.0].into_iter();
     let mut odd = made(|_, launches| Outcome::Times(vec![times.next().unwrap(); launches]));
     let found = tune(&session, &mut odd, &mut store, &mut |_| true).unwrap();
@@ -267,6 +232,12 @@ fn an_infinite_time_costs_only_its_configuration() {
         });
     let expected = ["inf", "NaN"].map(|number| (FailureKind::Launch, format!("it ran and gave {number}")));
     assert_eq!(failed.collect::<Vec<_>>(), expected);
+    // One that nothing can be computed with is none, and leaves the store readable.
+    let session = Session { default: Some(place.synthetic.space().config(0)), ..session };
+    let mut vast = made(|_, launches| Outcome::Times(vec![1.1e308; launches]));
+    let tuned = tune(&session, &mut vast, &mut store, &mut |_| true);
+    assert!(matches!(tuned, Err(TuneError::DefaultFailed(_))), "{tuned:?}");
+    assert_eq!(store.runs().unwrap().len(), 2);
 }
 
 #[test]
@@ -294,7 +265,6 @@ fn a_time_out_is_remembered_and_tried_again_only_with_another_limit_or_fewer_lau
         }
     }
     let place = Place::new("seed=1");
-    let folder = tempfile::tempdir().unwrap();
     let few = tuner::SpaceBuilder::new().range("x", 1, 4, 1).build().unwrap();
     let run = |sample: &str, limit_ms: u64, launches: usize| {
         let mut device = Slow { limit: Duration::from_millis(limit_ms), asked: 0 };
@@ -306,7 +276,7 @@ fn a_time_out_is_remembered_and_tried_again_only_with_another_limit_or_fewer_lau
             ..place.session(StrategyKind::Exhaustive, "4")
         };
         session.task.space = &few;
-        let mut store = Store::open(&store_in(&folder)).unwrap();
+        let mut store = place.store();
         let found = tune(&session, &mut device, &mut store, &mut |_| true);
         (device.asked, found.is_ok())
     };

@@ -5,7 +5,8 @@ use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
 use tuner::watch::NoWatch;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
 
-use crate::decide::Hot;
+use crate::decide::hot;
+use crate::made;
 
 const TOO_NOISY: Verdict = Verdict::CannotTell(Reason::TooNoisy);
 
@@ -111,38 +112,29 @@ fn comparisons_and_looks_share_the_error() {
     assert_eq!(judged(&blocks, &Rules::default().of_family(100)).verdict, TOO_NOISY);
 }
 
-/// A device that follows a script: the time of the launch of that number of a configuration, in ms, or a failure.
-struct Script {
-    time: fn(&str, usize) -> Option<f64>,
-    launched: Vec<String>,
-}
+/// Time of a configuration's launch in ms, by its name and the number of its launches before; `None` fails.
+type Time = fn(&str, usize) -> Option<f64>;
 
-impl Device for Script {
-    fn name(&self) -> String {
-        "script".into()
-    }
-
-    fn measure(&mut self, config: &Config, launches: usize) -> Outcome {
+/// A device that follows a script, and writes down what it has launched.
+fn script(time: Time, launched: &mut Vec<String>) -> impl Device {
+    made(move |config, launches| {
         let Value::Text(name) = &config.0[0] else { panic!("{config:?}") };
-        let mut times = Vec::new();
-        for _ in 0..launches {
-            let number = self.launched.iter().filter(|other| *other == name).count();
-            self.launched.push(name.clone());
-            let Some(time) = (self.time)(name, number) else {
-                let message = format!("{name} failed");
-                return Outcome::Failed(Failure { kind: FailureKind::Launch, message });
-            };
-            times.push(time);
-        }
-        Outcome::Times(times)
-    }
+        let mut one = || {
+            let number = launched.iter().filter(|other| *other == name).count();
+            launched.push(name.clone());
+            time(name, number)
+        };
+        let failed = || Failure { kind: FailureKind::Launch, message: format!("{name} failed") };
+        let times: Option<Vec<f64>> = (0..launches).map(|_| one()).collect();
+        times.map_or_else(|| Outcome::Failed(failed()), Outcome::Times)
+    })
 }
 
 /// The decision between the configuration "default" and others, in blocks of two rounds, looked at after 10, 20 and 40.
-fn contest(candidates: &[&str], time: fn(&str, usize) -> Option<f64>) -> Decision {
+fn contest(candidates: &[&str], time: Time) -> Decision {
     let candidates: Vec<Config> = candidates.iter().map(|name| named(name)).collect();
     let plan = Plan { rounds: 2, warm_up: 1, ..Plan::default() };
-    decide(&mut Script { time, launched: Vec::new() }, &named("default"), &candidates, &plan, &mut NoWatch)
+    decide(&mut script(time, &mut Vec::new()), &named("default"), &candidates, &plan, &mut NoWatch)
 }
 
 fn judgement(candidate: &Candidate) -> &Judgement {
@@ -154,23 +146,20 @@ fn judgement(candidate: &Candidate) -> &Judgement {
 
 #[test]
 fn a_candidate_that_cannot_catch_up_with_the_leader_is_not_measured_on() {
-    let decision = contest(&["leader", "uncertain"], |name, launch| match name {
-        "leader" => Some(0.8),
+    let time: Time = |name, launch| match name {
+        "far" => Some(0.8),
+        "near" => Some(0.95),
         // 10 % faster or 12 % slower, from block to block: it may beat the default, but not the leader.
         "uncertain" => Some(if launch.div_ceil(2) % 2 == 0 { 0.9 } else { 1.12 }),
         _ => Some(1.0),
-    });
+    };
+    let decision = contest(&["far", "uncertain"], time);
     let [leader, uncertain] = [0, 1].map(|at| judgement(&decision.candidates[at]));
     assert_eq!((leader.verdict, leader.blocks), (Verdict::Better(Side::B), 10));
     assert_eq!((uncertain.verdict, uncertain.blocks), (TOO_NOISY, 10), "{uncertain:?}");
     assert_eq!((decision.ruling, decision.winner), (Ruling::Promoted, Some(0)));
     // Where the leader is only a little faster, it may still be caught up with.
-    let decision = contest(&["leader", "uncertain"], |name, launch| match name {
-        "leader" => Some(0.95),
-        "uncertain" => Some(if launch.div_ceil(2) % 2 == 0 { 0.9 } else { 1.12 }),
-        _ => Some(1.0),
-    });
-    assert_eq!(judgement(&decision.candidates[1]).blocks, 40);
+    assert_eq!(judgement(&contest(&["near", "uncertain"], time).candidates[1]).blocks, 40);
 }
 
 fn named(name: &str) -> Config {
@@ -179,10 +168,11 @@ fn named(name: &str) -> Config {
 
 #[test]
 fn a_spoilt_block_costs_only_itself() {
-    let mut device = Script { time: |name, _| Some(if name == "faster" { 0.9 } else { 1.0 }), launched: Vec::new() };
+    let mut launched = Vec::new();
+    let mut device = script(|name, _| Some(if name == "faster" { 0.9 } else { 1.0 }), &mut launched);
     let plan = Plan { rules: Rules::default().fixed(10), rounds: 2, ..Plan::default() };
     // A block of two rounds has two looks: before it, and after its rounds.
-    let mut watch = Hot { looks: 0, bad: |look| look == 2 };
+    let mut watch = hot(|look| look == 2);
     let found = compare(&mut device, &named("default"), &named("faster"), &plan, &mut watch).unwrap();
     assert_eq!((found.judgement.verdict, found.judgement.blocks), (Verdict::Better(Side::B), 10));
     assert_eq!((found.judgement.discarded, found.blocks.len()), (4, 11));
@@ -190,10 +180,11 @@ fn a_spoilt_block_costs_only_itself() {
 
 #[test]
 fn a_candidate_is_charged_with_its_own_discarded_samples_and_the_defaults() {
-    let mut device = Script { time: |name, _| Some(if name == "default" { 1.0 } else { 0.9 }), launched: Vec::new() };
+    let mut launched = Vec::new();
+    let mut device = script(|name, _| Some(if name == "default" { 1.0 } else { 0.9 }), &mut launched);
     let plan = Plan { rounds: 2, warm_up: 1, ..Plan::default() };
     // Of two blocks with six samples each nothing is left.
-    let mut watch = Hot { looks: 0, bad: |look| look == 2 || look == 4 };
+    let mut watch = hot(|look| look == 2 || look == 4);
     let candidates = ["one", "other"].map(named);
     let decision = decide(&mut device, &named("default"), &candidates, &plan, &mut watch);
     for candidate in &decision.candidates {
@@ -204,7 +195,7 @@ fn a_candidate_is_charged_with_its_own_discarded_samples_and_the_defaults() {
 
 #[test]
 fn candidates_share_the_error_and_the_confirmation_has_all_of_it_and_an_order_of_its_own() {
-    let time = |name: &str, _| Some(if name == "default" { 1.0 } else { 0.8 });
+    let time: Time = |name, _| Some(if name == "default" { 1.0 } else { 0.8 });
     let decision = contest(&["one", "other"], time);
     let looks = 3.0;
     for candidate in &decision.candidates {
@@ -213,11 +204,12 @@ fn candidates_share_the_error_and_the_confirmation_has_all_of_it_and_an_order_of
     let confirmation = decision.confirmation.unwrap();
     assert!((confirmation.level - 0.05 / looks).abs() < 1e-12);
     // One launch each to warm up, then ten blocks of two rounds; and that again.
-    let mut device = Script { time, launched: Vec::new() };
+    let mut launched = Vec::new();
     let plan = Plan { rounds: 2, warm_up: 1, ..Plan::default() };
-    let decision = decide(&mut device, &named("default"), &[named("one")], &plan, &mut NoWatch);
-    assert_eq!((decision.ruling, device.launched.len()), (Ruling::Promoted, 84));
-    let (first, second) = device.launched.split_at(42);
+    let one = [named("one")];
+    let decision = decide(&mut script(time, &mut launched), &named("default"), &one, &plan, &mut NoWatch);
+    assert_eq!((decision.ruling, launched.len()), (Ruling::Promoted, 84));
+    let (first, second) = launched.split_at(42);
     assert_ne!(first[2..], second[2..]);
 }
 

@@ -172,7 +172,7 @@ impl Plan {
 
 /// Makes a configuration of the axes' values.
 pub fn config_of(values: &[u32]) -> Config {
-    Config(values.iter().map(|&value| Value::from(value)).collect())
+    Config(values.iter().map(|&value| Value::Int(i64::from(value))).collect())
 }
 
 fn values_of(config: &Config) -> Vec<u32> {

@@ -107,7 +107,7 @@ fn of_device<'d>(args: &'d Args, file: &ChainFile, loaded: Option<&'d Loaded>) -
 
 fn replayed(file: &Path) -> Result<(Target, Box<dyn Device + Send>), Failure> {
     let (target, recording) = Target::recorded(file)?;
-    Ok((target, Box::new(Replay::new(recording, Noise::Resampled { seed: 1, first: true }))))
+    Ok((target, Box::new(Replay::new(recording, Noise::Resampled { seed: 1 }))))
 }
 
 /// Makes a chain of devices, for one of the workloads if there are any.

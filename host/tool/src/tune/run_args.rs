@@ -83,8 +83,8 @@ pub struct Args {
     /// Write the decision as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write measurements and decision as run-N.html (one self-contained page), run-N.csv and run-N.json into this
-    /// folder, which is made if missing.
+    /// Write measurements and decision as run-N.html (one self-contained page) and run-N.json into this folder, which is
+    /// made if missing.
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
     #[command(flatten)]

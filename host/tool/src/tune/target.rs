@@ -176,7 +176,7 @@ fn serve(args: &Args) -> Result<(), Failure> {
             serve_standard_streams(&mut device)?;
         }
         DeviceSpec::Replay(file) => {
-            let noise = Noise::Resampled { seed: args.seed, first: true };
+            let noise = Noise::Resampled { seed: args.seed };
             serve_standard_streams(&mut Replay::new(read_recording(file)?, noise))?;
         }
     }

@@ -1,35 +1,24 @@
 //! Exports of a store, which can be imported again.
 
-use std::path::Path;
-
 use tuner::interchange::{read_import, store_json};
-use tuner::space::Space;
 use tuner::store::contents::{RunRecord, SpaceRecord};
-use tuner::store::{DeviceIdentity, Evidence, Observation, Plan, Store, StoreError, Task, TunableIdentity, Workload};
+use tuner::store::{DeviceIdentity, Evidence, Observation, Plan, Store, StoreError, TunableIdentity, Workload};
 use tuner::{Config, Failure, FailureKind, Outcome, Value};
 
 use super::CACHE;
-use crate::store::evidence;
+use crate::store::{Folder, Key, config, evidence, place, plan, times};
 
-fn small_store(folder: &Path) -> Store {
-    let names = ["block", "mode"].map(str::to_owned);
-    let rows = [[Value::Int(32), Value::from("x")], [Value::Int(64), Value::from("x")]].map(Vec::from);
-    let (space, _) = Space::recorded(&names, &rows).unwrap();
-    let device = DeviceIdentity::named("gpu", "CUDA");
-    let mut store = Store::open(&folder.join("tune.sqlite")).unwrap();
+/// A store with three runs of two measurements.
+fn small_store() -> (Folder, Store) {
+    let (folder, key, mut store) = place();
     for (name, offset) in [("decode", 0.0), ("decode", 1.0), ("sort", 2.0)] {
-        let (tunable, workload) = (TunableIdentity::new(name, 1), Workload::new());
-        let task = Task { device: &device, tunable: &tunable, workload: &workload, space: &space };
-        let plan = Plan { strategy: "s".to_owned(), ..Plan::default() };
-        let mut run = store.begin(&task, &plan).unwrap();
-        for index in 0..2 {
-            let outcome = Outcome::Times(vec![index as f64 + 1.0 + offset]);
-            store
-                .record(&mut run, &Observation { config: space.config(index), launches: 1, outcome, took_ms: 0.0 })
-                .unwrap();
+        let key = Key { tunable: TunableIdentity::new(name, 1), ..key.clone() };
+        let mut run = store.begin(&key.task(), &plan()).unwrap();
+        for (at, block) in [32, 64].into_iter().enumerate() {
+            store.record(&mut run, &times(config(block, "a"), &[at as f64 + 1.0 + offset])).unwrap();
         }
     }
-    store
+    (folder, store)
 }
 
 /// A run with whatever is hard to write down.
@@ -61,8 +50,7 @@ fn odd(run: &RunRecord) -> RunRecord {
 
 #[test]
 fn a_store_that_is_exported_and_imported_is_the_same_and_importing_again_changes_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let mut first = small_store(folder.path());
+    let (folder, mut first) = small_store();
     let odd = odd(&first.run_record(1).unwrap());
     first.import(std::slice::from_ref(&odd)).unwrap();
     let export = store_json::export(&first, &[]).unwrap();
@@ -74,7 +62,7 @@ fn a_store_that_is_exported_and_imported_is_the_same_and_importing_again_changes
     // -0.0 and 0.0 are equal.
     let Outcome::Times(times) = &read.runs[3].measurements[0].outcome else { panic!() };
     assert_eq!(times[3].to_bits(), (-0.0_f64).to_bits());
-    let mut second = Store::open(&folder.path().join("second")).unwrap();
+    let mut second = Store::open(&folder.path("second")).unwrap();
     for new in [4, 0] {
         assert_eq!(second.import(&read.runs).unwrap().runs, new);
         assert_eq!(store_json::export(&second, &[]).unwrap(), export);
@@ -84,9 +72,8 @@ fn a_store_that_is_exported_and_imported_is_the_same_and_importing_again_changes
 
 #[test]
 fn recordings_that_differ_in_anything_are_runs_of_their_own() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("recording");
-    let mut store = Store::open(&folder.path().join("tune.sqlite")).unwrap();
+    let folder = Folder::new();
+    let (file, mut store) = (folder.path("recording"), folder.store());
     let changes =
         [("", ""), ("[3.0, 2.0, 1.0]", "[3.0, 123.5]"), ("8.0", "7.0"), ("\"k\"", "\"other\""), ("\"\"", "\"gpu\"")];
     let texts = changes.map(|(from, to)| if from.is_empty() { CACHE.to_owned() } else { CACHE.replace(from, to) });
@@ -102,9 +89,9 @@ type Wrong = (fn(&mut Vec<RunRecord>), &'static str);
 
 #[test]
 fn an_export_that_contradicts_itself_is_refused_whole() {
-    let folder = tempfile::tempdir().unwrap();
-    let export = store_json::export(&small_store(folder.path()), &[]).unwrap();
-    let mut other = Store::open(&folder.path().join("other.sqlite")).unwrap();
+    let (folder, store) = small_store();
+    let export = store_json::export(&store, &[]).unwrap();
+    let mut other = Store::open(&folder.path("other.sqlite")).unwrap();
     let refused = |other: &mut Store, (change, said): Wrong| {
         let before = other.runs().unwrap().len();
         let mut runs = export.runs.clone();
@@ -116,13 +103,13 @@ fn an_export_that_contradicts_itself_is_refused_whole() {
     let wrong: [Wrong; 6] = [
         (|runs| runs[2].measurements[0].config.0[0] = Value::Int(33), "does not have the values 33"),
         (|runs| runs[2].measurements[0].config.0.truncate(1), "does not have the values 32"),
-        (|runs| runs[2].measurements[0].config.0.push(Value::from("x")), "does not have the values 32,x,x"),
+        (|runs| runs[2].measurements[0].config.0.push(Value::from("x")), "does not have the values 32,a,x"),
         (|runs| runs[1].measurements[0].outcome = Outcome::Times(vec![f64::NAN]), "NaN"),
         (|runs| runs[1].measurements[0].launches = usize::MAX, "number of launches"),
         (
             |runs| {
                 runs[1].uid = "another".to_owned();
-                runs[1].space.parameters[0].1.push(Value::Int(128));
+                runs[1].space.parameters[0].1.push(Value::Int(256));
             },
             "run 2 cannot be stored: the space ",
         ),

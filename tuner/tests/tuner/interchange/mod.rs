@@ -2,20 +2,12 @@
 
 mod exports;
 
-use tuner::interchange::{kernel_tuner, t4};
-use tuner::interchange::{read_import, read_recording};
-use tuner::replay::{Recording, mean_ms};
+use tuner::interchange::{read_import, read_recording, t4};
+use tuner::replay::Recording;
 use tuner::{Config, FailureKind, Outcome, Value};
-
-use crate::recordings::recorded;
 
 fn kind(outcome: &Outcome) -> Option<FailureKind> {
     if let Outcome::Failed(failure) = outcome { Some(failure.kind) } else { None }
-}
-
-fn counts(recording: &Recording) -> [usize; 3] {
-    [None, Some(FailureKind::Compile), Some(FailureKind::Launch)]
-        .map(|wanted| recording.outcomes.iter().filter(|outcome| kind(outcome) == wanted).count())
 }
 
 /// Of two recordings the same, configuration by configuration.
@@ -26,52 +18,6 @@ fn assert_same(one: &Recording, other: &Recording) {
         assert_eq!(one.space.config(index), other.space.config(index));
         assert_eq!(one.outcomes[index], other.outcomes[index], "{:?}", one.space.config(index));
     }
-}
-
-#[test]
-#[ignore = "needs the recorded spaces"]
-fn a_cache_gives_every_configuration_with_all_its_samples() {
-    for (name, device, counted, per_config) in [
-        ("convolution_milo_A100", "NVIDIA A100-PCIE-40GB", [4201, 6, 155], 32),
-        ("convolution_RTX_3090", "NVIDIA GeForce RTX 3090", [5220, 1426, 122], 10),
-        ("dedispersion_milo_A6000", "NVIDIA RTX A6000", [11130, 0, 0], 32),
-    ] {
-        let path = recorded(&format!("raw/{name}.json.gz"));
-        let recording = read_recording(&path).unwrap();
-        assert_eq!(recording.device, device);
-        assert_eq!(counts(&recording), counted);
-        assert_eq!(recording.outcomes.len(), counted.iter().sum::<usize>());
-        assert!(recording.outcomes.iter().all(|outcome| match outcome {
-            Outcome::Times(samples) => samples.len() == per_config,
-            Outcome::Failed(_) => true,
-        }));
-    }
-}
-
-#[test]
-#[ignore = "needs the recorded spaces"]
-fn a_cache_and_its_compact_form_agree() {
-    let raw = recorded("raw/convolution_milo_A100.json.gz");
-    let compact = recorded("compact/convolution_milo_A100.csv.gz");
-    let (raw, compact) = (read_recording(&raw).unwrap(), read_recording(&compact).unwrap());
-    assert_eq!((&raw.device, &raw.kernel, &raw.problem), (&compact.device, &compact.kernel, &compact.problem));
-    for index in 0..compact.space.len() {
-        let mut values = compact.space.config(index).0;
-        values.extend([Value::Int(1), Value::Int(15), Value::Int(15)]);
-        let outcome = &raw.outcomes[raw.space.index_of(&Config(values)).unwrap()];
-        match (mean_ms(outcome), mean_ms(&compact.outcomes[index])) {
-            (Some(raw), Some(compact)) => assert!((raw - compact).abs() <= 1e-6 * raw, "{raw} {compact}"),
-            (raw, compact) => assert_eq!(raw, compact),
-        }
-    }
-}
-
-#[test]
-#[ignore = "needs the recorded spaces"]
-fn a_t4_file_and_the_cache_it_was_made_of_agree() {
-    let cache = recorded("raw/convolution_milo_A100.json.gz");
-    let t4 = recorded("raw/convolution_milo_A100_T4.json.gz");
-    assert_same(&read_recording(&cache).unwrap(), &read_recording(&t4).unwrap());
 }
 
 const CACHE: &str = r#"{"device_name": "", "kernel_name": "k", "problem_size": [8, 8], "tune_params_keys": ["b", "a", "mode"],
@@ -114,39 +60,35 @@ fn the_quirks_of_caches_have_a_meaning_each() {
     let recording = parsed(&CACHE.replace("[3.0, 2.0, 1.0]", "[3.0, null, 1.0]").replace("[8.0]", "[null]")).unwrap();
     assert_eq!(at(&recording, 1, "x"), &times(&[3.0, 1.0]), "null counts as no number");
     assert_eq!(kind(at(&recording, 4, "y")), Some(FailureKind::Launch));
+    let recording = parsed(&CACHE.replace("[3.0, 2.0, 1.0]", "[0, 1.5]").replace("[8.0]", "[0, 0.0]")).unwrap();
+    assert_eq!(at(&recording, 1, "x"), &times(&[0.0, 1.5]));
+    assert_eq!(kind(at(&recording, 4, "y")), Some(FailureKind::Launch), "times of nothing but zero");
 }
 
-#[test]
-fn times_of_nothing_but_zero_are_a_failure() {
-    let cache = |times: &str| {
-        let entry = format!(r#"{{"a": 1, "time": 0, "times": {times}}}"#);
-        let text = format!(r#"{{"tune_params_keys": ["a"], "cache": {{"1": {entry}}}}}"#);
-        kernel_tuner::parse(&text).unwrap().outcomes.remove(0)
-    };
-    assert_eq!(kind(&cache("[0, 0.0]")), Some(FailureKind::Launch));
-    assert_eq!(cache("[0, 1.5]"), times(&[0.0, 1.5]));
-}
-
-/// T4 results of the parameter `a`, in seconds.
-fn results(all: &[(&str, &str)]) -> Vec<Outcome> {
+/// T4 results of the parameter `a`, in a unit of time.
+fn results(unit: &str, all: &[(&str, &str)]) -> Vec<Outcome> {
     let entry = |(a, rest): &(&str, &str)| format!(r#"{{"configuration": {{"a": {a}}}, "correctness": 1, {rest}}}"#);
     let all: Vec<String> = all.iter().map(entry).collect();
-    let text = format!(r#"{{"metadata": {{"timeunit": "seconds"}}, "results": [{}]}}"#, all.join(","));
+    let text = format!(r#"{{"metadata": {{"timeunit": "{unit}"}}, "results": [{}]}}"#, all.join(","));
     t4::parse(&text).unwrap().outcomes
 }
 
 #[test]
-fn in_t4_what_comes_later_is_joined_or_replaces_what_came_before() {
+fn in_t4_what_comes_later_is_joined_or_replaces_what_came_before_and_times_have_a_unit() {
     let two_ms = r#""times": {"runtimes": [0.002]}, "invalidity": "correct""#;
     let failed = r#""times": {}, "invalidity": "runtime""#;
-    let found = results(&[("1", two_ms), ("1", failed), ("2", failed), ("2", two_ms)]);
+    let found = results("seconds", &[("1", two_ms), ("1", failed), ("2", failed), ("2", two_ms)]);
     assert_eq!((kind(&found[0]), &found[1]), (Some(FailureKind::Launch), &times(&[2.0])));
     // Zero is one value, whatever its sign.
-    assert_eq!(results(&[("0.0", two_ms), ("-0.0", two_ms)]), [times(&[2.0, 2.0])]);
+    assert_eq!(results("seconds", &[("0.0", two_ms), ("-0.0", two_ms)]), [times(&[2.0, 2.0])]);
     // A measurement without a unit is in that of the file.
     let time = r#""times": {}, "invalidity": "correct", "measurements": [{"name": "time", "value": 0.002}]"#;
     let in_ms = r#""times": {}, "invalidity": "correct", "measurements": [{"name": "time", "value": 2, "unit": "ms"}]"#;
-    assert_eq!(results(&[("1", time), ("2", in_ms)]), [times(&[2.0]), times(&[2.0])]);
+    assert_eq!(results("seconds", &[("1", time), ("2", in_ms)]), [times(&[2.0]), times(&[2.0])]);
+    let several = r#""times": {"compilation": 3, "runtimes": [1000, 3000]}, "invalidity": "correct""#;
+    let late = r#""times": {"compilation": -1}, "invalidity": "timeout""#;
+    let found = results("microseconds", &[("1", several), ("2", late)]);
+    assert_eq!((&found[0], kind(&found[1])), (&times(&[1.0, 3.0]), Some(FailureKind::TimeOut)));
 }
 
 #[test]
@@ -173,20 +115,6 @@ fn what_is_wrong_with_a_file_is_said_with_the_place() {
         let error = parsed(text).unwrap_err();
         assert!(error.contains(said), "{error}");
     }
-}
-
-#[test]
-fn t4_times_are_taken_in_their_unit() {
-    let recording = parsed(
-        r#"{"metadata": {"timeunit": "microseconds"}, "schema_version": "1.0.0", "results": [
-        {"configuration": {"a": 1}, "times": {"compilation": 3, "runtimes": [1000, 3000]}, "invalidity": "correct", "correctness": 1},
-        {"configuration": {"a": 2}, "times": {"compilation": 0}, "invalidity": "correct", "correctness": 1,
-         "measurements": [{"name": "time", "value": 2, "unit": "s"}]},
-        {"configuration": {"a": 3}, "times": {"compilation": -1}, "invalidity": "timeout", "correctness": 0}]}"#,
-    )
-    .unwrap();
-    assert_eq!(recording.outcomes[..2], [times(&[1.0, 3.0]), times(&[2000.0])]);
-    assert_eq!(kind(&recording.outcomes[2]), Some(FailureKind::TimeOut));
 }
 
 #[test]

@@ -14,32 +14,34 @@ use tuner::store::{
 };
 use tuner::{Config, Outcome, Value};
 
-struct Folder {
-    folder: tempfile::TempDir,
-}
+pub struct Folder(tempfile::TempDir);
 
 impl Folder {
-    fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap() }
+    pub fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
     }
 
     fn file(&self) -> PathBuf {
-        self.folder.path().join("tune.sqlite")
+        self.path("tune.sqlite")
     }
 
-    fn store(&self) -> Store {
+    pub fn store(&self) -> Store {
         Store::open(&self.file()).unwrap()
     }
 
     /// Counts the locks of runs.
     fn locks(&self) -> usize {
-        let names = std::fs::read_dir(self.folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        let names = std::fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
         names.filter(|name| name.as_encoded_bytes().ends_with(b".lock")).count()
     }
 }
 
 /// A new store, with a task.
-fn place() -> (Folder, Key, Store) {
+pub fn place() -> (Folder, Key, Store) {
     let folder = Folder::new();
     let store = folder.store();
     (folder, Key::new(), store)
@@ -64,15 +66,15 @@ fn space() -> Space {
     Space::recorded(&names, &rows).unwrap().0
 }
 
-fn config(block: i64, mode: &str) -> Config {
+pub fn config(block: i64, mode: &str) -> Config {
     Config(vec![Value::Int(block), Value::from(mode)])
 }
 
-fn plan() -> Plan {
+pub fn plan() -> Plan {
     Plan { strategy: "random".to_owned(), seed: 7, budget: "10 evaluations".to_owned(), ..Plan::default() }
 }
 
-fn times(config: Config, times: &[f64]) -> Observation {
+pub fn times(config: Config, times: &[f64]) -> Observation {
     Observation { config, launches: times.len(), outcome: Outcome::Times(times.to_vec()), took_ms: 1.5 }
 }
 
@@ -94,11 +96,11 @@ pub fn evidence(config: Config, time_ms: f64) -> Evidence {
 
 /// Everything a task needs, to be changed one thing at a time.
 #[derive(Clone)]
-struct Key {
-    device: DeviceIdentity,
-    tunable: TunableIdentity,
-    workload: Workload,
-    space: Space,
+pub struct Key {
+    pub device: DeviceIdentity,
+    pub tunable: TunableIdentity,
+    pub workload: Workload,
+    pub space: Space,
 }
 
 impl Key {
@@ -107,7 +109,7 @@ impl Key {
         Self { device: h200(), tunable: TunableIdentity::new("decode", 3), workload, space: space() }
     }
 
-    fn task(&self) -> Task<'_> {
+    pub fn task(&self) -> Task<'_> {
         Task { device: &self.device, tunable: &self.tunable, workload: &self.workload, space: &self.space }
     }
 
