@@ -4,15 +4,15 @@
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, UtHits};
 
-use crate::suite::backends::{backends, compare, takes_lists};
+use crate::suite::backends::{All, backends, takes_lists};
 use crate::suite::events::{VERSIONS, allen_batch, generated, mep_batch, tables};
 use crate::suite::nasty::{self, Corruption, check};
 
 #[test]
 fn an_interval_a_list_and_one_version_for_all_banks_are_decoded_alike() {
-    let options = DecodeOptions::default();
     for version in [BankVersion::V5, BankVersion::V4] {
         let (tables, events) = (tables(version), generated(version, 4));
+        let mut all_backends = All::new(&tables, DecodeOptions::default());
         for mut batch in [allen_batch(&events), mep_batch(&events)] {
             // Facts of the container go with the events.
             batch.meta = (0..4).map(|i| ut_decoding::EventMeta { other_banks: i, ..Default::default() }).collect();
@@ -28,7 +28,7 @@ fn an_interval_a_list_and_one_version_for_all_banks_are_decoded_alike() {
                 BatchView { first_event: usize::MAX, n_events: 2, ..all },
                 BatchView { n_events: 0, selected: Some(&[]), ..all },
             ] {
-                compare(&tables, options, part).unwrap();
+                all_backends.compare(part).unwrap();
             }
         }
     }
@@ -58,13 +58,14 @@ fn parts_of_nasty_batches_are_decoded_alike() {
         let selected = proptest::option::of(proptest::collection::vec(0u32..3, 0..4));
         let strategy = (batch, selected, 0usize..3, proptest::option::of(3u8..5));
         check(&strategy, 4, |((events, corruptions), selected, first_event, version_byte)| {
+            let mut all_backends = All::new(&tables, DecodeOptions::default());
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
                 nasty::corrupt(&mut batch, &corruptions);
                 let mut view = BatchView { first_event, n_events: 3, selected: selected.as_deref(), ..batch.view() };
                 if version_byte.is_some() || corruptions.iter().any(|one| matches!(one, Corruption::NoVersions)) {
                     (view.versions, view.version) = (None, version_byte);
                 }
-                compare(&tables, DecodeOptions::default(), view)?;
+                all_backends.compare(view)?;
             }
             Ok(())
         });
