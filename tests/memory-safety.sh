@@ -17,17 +17,17 @@ for check in "$@"; do
     case $check in
         debug)
             cargo test -p ut-decoders --lib cpu::
-            UT_DECODE_TEST_WITHOUT=emulated \
+            UT_DECODE_TEST_WITHOUT=emulated PROPTEST_CASES=40 \
                 cargo test -p ut-decoding --no-default-features --features containers,cuda,emulated,report,synth --test decode -- backends::
             ;;
         asan)
             # Rustup's stable compiler has the sanitizer's runtime, and RUSTC_BOOTSTRAP lets it be used.
-            export RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address UT_DECODE_TEST_WITHOUT=emulated
+            export RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address UT_DECODE_TEST_WITHOUT=emulated PROPTEST_CASES=40
             in_asan=(cargo test --target "$(rustc --print host-tuple)" --target-dir target/asan)
             "${in_asan[@]}" -p ut-decoding --no-default-features --features containers,cuda,emulated,report,synth --test decode -- \
                 backends:: first:: parts:: into:: input:: in_place:: packets:: sections::
             "${in_asan[@]}" -p tuner --test tuner -- store:: interchange:: spaces:: replay:: --skip processes::
-            unset RUSTC_BOOTSTRAP RUSTFLAGS UT_DECODE_TEST_WITHOUT
+            unset RUSTC_BOOTSTRAP RUSTFLAGS UT_DECODE_TEST_WITHOUT PROPTEST_CASES
             ;;
         miri)
             if ! cargo +nightly miri --version >/dev/null 2>&1; then

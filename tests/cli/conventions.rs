@@ -51,6 +51,19 @@ fn settings_stand_in_for_options_and_options_win() {
     let fails = || end(1, tool(directory, "decode events.mdf").env_remove("UT_DECODE_CONFIG")).1;
     let err = fails();
     assert!(err.contains("ut-decode.toml") && err.contains("`fliq`"), "{err}");
+    for (text, part) in [
+        ("boards = \"b\"", "boards and geometry belong together"),
+        ("flip = 513", "flip is 511 or 512, not 513"),
+        ("threads = 2000", "at most 1024"),
+        ("threads = -1", "threads"),
+        ("grouping = \"rows\"", "y-rows"),
+        ("flip 512", "expected"),
+        ("tune = \"always\"", "first-use"),
+    ] {
+        write(directory, "ut-decode.toml", text.as_bytes());
+        let err = fails();
+        assert!(err.contains(part), "{text}: {err}");
+    }
     // Settings that cannot be read are not passed over.
     std::fs::remove_file(directory.join("ut-decode.toml")).unwrap();
     std::os::unix::fs::symlink("nowhere.toml", directory.join("ut-decode.toml")).unwrap();

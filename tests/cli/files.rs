@@ -211,19 +211,20 @@ fn what_does_not_fit_into_memory_is_refused_with_the_figure() {
 #[test]
 fn messages_name_the_file_once_and_cannot_act_on_a_terminal() {
     let directory = &sample();
-    let name = "a\u{1b}[31m\r.mdf";
+    let name = "a\u{1b}[31m\r\u{9b}\u{202e}.mdf";
     write(directory, name, &event(&[bank(0, &ONE_HIT)])[..50]);
     for (args, shown) in [
-        ("decode", "a\\u{1b}[31m\\r.mdf"),
-        ("inspect", "a\\u{1b}[31m\\r.mdf"),
+        ("decode", "a\\u{1b}[31m\\r\\u{9b}\\u{202e}.mdf"),
+        ("decode --quiet --json -", "a\\u001b[31m\\r\\u009b\\u202e.mdf"),
+        ("inspect", "a\\u{1b}[31m\\r\\u{9b}\\u{202e}.mdf"),
         // The option parser leaves out what begins with an escape.
-        ("decode events.mdf --backend", "a\\r.mdf"),
+        ("decode events.mdf --backend", "a\\r\\u{9b}\\u{202e}.mdf"),
     ] {
         let output = run(directory, (args, name));
         assert!(!output.status.success());
-        let text = [output.stdout, output.stderr].concat();
-        assert!(!text.contains(&0x1b) && !text.contains(&b'\r'), "{args:?}");
-        assert!(String::from_utf8(text).unwrap().contains(shown), "{args:?}");
+        let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        assert!(!text.contains(['\u{1b}', '\r', '\u{9b}', '\u{202e}']), "{args:?}");
+        assert!(text.contains(shown), "{args:?}");
     }
     write(directory, "zeros", &vec![0; 100_000]);
     let err = says(1, directory, "decode @zeros", " characters] ");

@@ -28,6 +28,7 @@ mod refusals;
 mod report;
 #[cfg(unix)]
 mod resume;
+mod sums;
 mod sweep;
 mod tools;
 mod tune;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{Line, ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, says, tree, write};
-use ut_decoding::input::Bank;
+use ut_decoding::input::{Bank, EventHeader, MdfWriter};
 
 fn text(directory: &Path, name: &str) -> String {
     String::from_utf8(read(directory, name)).unwrap()
@@ -45,6 +45,35 @@ fn a_folder_gets_a_file_an_input_each_as_if_it_were_alone() {
         decode(directory, format!("events.mdf --output {folder} --format csv"));
         assert_eq!(tree(&directory.join(folder)), ["events.csv"]);
     }
+}
+
+#[test]
+fn a_file_is_called_as_its_input_without_what_says_the_format() {
+    let directory = &sample();
+    let inputs = ["run1.MDF.ZST", "run.1.mep.gz", "1_2.bin", "plain", "a.zst", "b.bin.zst.gz", ".mdf", "data.dat"];
+    for name in inputs {
+        fs::copy(directory.join("events.mdf"), directory.join(name)).unwrap();
+    }
+    decode(directory, (inputs, "--output new --format csv"));
+    let mut expected =
+        ["run1", "run.1", "1_2", "plain", "a", "b", ".mdf", "data.dat"].map(|stem| format!("{stem}.csv"));
+    expected.sort();
+    assert_eq!(tree(&directory.join("new")), expected);
+}
+
+#[test]
+fn failures_and_runs_are_counted_without_end_but_listed_up_to_a_hundred() {
+    let directory = &sample();
+    let mut writer = MdfWriter::new(Vec::new());
+    for run in (500..590).chain(1..60) {
+        writer.write(&EventHeader { run, ..EventHeader::default() }, [bank(0x2801, &ONE_HIT)]).unwrap();
+    }
+    write(directory, "runs.mdf", &writer.finish().unwrap());
+    let absent: Vec<String> = (0..120).map(|i| format!("absent{i}")).collect();
+    let (json, err) = json_of(1, directory, ("decode --keep-going runs.mdf --batch 8", &absent[..], TABLES));
+    assert_eq!((&json["failed_files"], err.matches("cannot open").count()), (&120.into(), 100));
+    // The first ones.
+    assert_eq!(json["runs"], serde_json::json!((1..60).chain(500..541).collect::<Vec<u32>>()));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tuner::store::Store;
 
-use crate::support::{empty, read, run_to, says, shows, tool, write};
+use crate::support::{empty, read, run_to, sample, says, shows, tool, write};
 
 const SWEEP: &str = "sweep --profile pp-low --events 2 --set batch=2 --output .";
 
@@ -120,6 +120,17 @@ fn what_cannot_be_meant_is_a_usage_error_that_names_what_can() {
         says(2, folder, (SWEEP, args), message);
     }
     assert_eq!(std::fs::read_dir(folder).unwrap().count(), 0, "nothing was begun");
+}
+
+#[test]
+fn a_sweep_goes_on_with_the_same_events_alone() {
+    let folder = &sample();
+    let sweep = "sweep events.mdf --backend emulated --axis count.block_x=32,64 --events 2 --output out";
+    run_to(0, folder, sweep);
+    says(0, folder, sweep, "3 are there already");
+    // The same bytes, written at another time.
+    write(folder, "events.mdf", &read(folder, "events.mdf"));
+    says(1, folder, sweep, "belongs to another sweep: its sample is");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One suite for all decoders: whatever is tested here is tested on every backend of `suite::backends::backends`.
 
-use crate::suite::backends::{backends, compare, decode, up_to};
+use crate::suite::backends::{All, backends, compare, decode, up_to};
 use crate::suite::data::{Real, expected, rows};
 use crate::suite::events::{
     Event, VERSIONS, allen_batch, changed, fits_mep, generated, mep_batch, tables, v5, v5_payload,
@@ -77,12 +77,13 @@ fn detectors() -> [DetectorTables; 2] {
 #[test]
 fn nasty_events_are_decoded_as_the_reference_does() {
     for tables in detectors() {
-        check(&(nasty::events(tables.boards(), 0..6), nasty::options()), 12, |(events, options)| {
+        check(&(nasty::events(tables.boards(), 0..6), nasty::options()), 8, |(events, options)| {
             compare(&tables, options, allen_batch(&events).view())
         });
-        check(&(nasty::aligned_events(tables.boards(), 0..6), nasty::options()), 12, |(events, options)| {
-            compare(&tables, options, mep_batch(&events).view())?;
-            compare(&tables, options, allen_batch(&events).view())
+        check(&(nasty::aligned_events(tables.boards(), 0..6), nasty::options()), 6, |(events, options)| {
+            let mut all = All::new(&tables, options);
+            all.compare(mep_batch(&events).view())?;
+            all.compare(allen_batch(&events).view())
         });
     }
 }
@@ -90,10 +91,11 @@ fn nasty_events_are_decoded_as_the_reference_does() {
 #[test]
 fn events_without_trouble_are_decoded_as_the_reference_does() {
     for tables in detectors() {
-        check(&(nasty::good_events(tables.boards(), 0..4), nasty::options()), 15, |(events, options)| {
+        check(&(nasty::good_events(tables.boards(), 0..4), nasty::options()), 8, |(events, options)| {
             let batch = allen_batch(&events);
-            compare(&tables, options, batch.view())?;
-            compare(&tables, options, mep_batch(&events).view())?;
+            let mut all = All::new(&tables, options);
+            all.compare(batch.view())?;
+            all.compare(mep_batch(&events).view())?;
             let (_, report) = decode(&mut ReferenceDecoder::new(&tables, options), &tables, batch.view());
             if report.has_trouble() { Err("these events should have no trouble".to_owned()) } else { Ok(()) }
         });
@@ -109,14 +111,14 @@ fn clusters_of_any_length_and_charge_are_decoded_as_the_reference_does() {
         let payload = v5_payload(&std::array::from_fn(|i| lane(strips - i as u16, adc)));
         (0..20).map(|board| v5(board, &payload)).collect()
     };
-    // (254 strips of 20 are 5080, which 12 bits take for 984.)
-    for adc in [31, 20, 1] {
-        let events = [20, 70, 120, 131, 254].map(|strips| event(strips, adc));
-        for max_size in [64, 128, 300] {
-            for position in [Position::Adc, Position::Geometric] {
-                let options = DecodeOptions { position, ..up_to(max_size) };
-                compare(&tables, options, allen_batch(&events).view()).unwrap();
-            }
+    for (max_size, position) in
+        [64, 128, 300].into_iter().flat_map(|max| [Position::Adc, Position::Geometric].map(|p| (max, p)))
+    {
+        let mut all = All::new(&tables, DecodeOptions { position, ..up_to(max_size) });
+        // (254 strips of 20 are 5080, which 12 bits take for 984.)
+        for adc in [31, 20, 1] {
+            let events = [20, 70, 120, 131, 254].map(|strips| event(strips, adc));
+            all.compare(allen_batch(&events).view()).unwrap();
         }
     }
 }
@@ -151,10 +153,11 @@ fn nasty_events_have_every_kind_of_trouble() {
 fn batches_that_contradict_themselves_are_decoded_as_the_reference_does() {
     for tables in detectors() {
         let strategy = (nasty::aligned_events(tables.boards(), 0..5), nasty::options(), nasty::corruptions());
-        check(&strategy, 20, |(events, options, corruptions)| {
+        check(&strategy, 10, |(events, options, corruptions)| {
+            let mut all = All::new(&tables, options);
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
                 nasty::corrupt(&mut batch, &corruptions);
-                compare(&tables, options, batch.view())?;
+                all.compare(batch.view())?;
             }
             Ok(())
         });
@@ -164,25 +167,28 @@ fn batches_that_contradict_themselves_are_decoded_as_the_reference_does() {
 #[test]
 #[cfg(target_os = "linux")]
 fn nothing_beyond_a_batch_is_read_and_nothing_beyond_the_hits_is_written() {
+    use crate::suite::guard::GuardedBatch;
+
     for tables in detectors() {
         let events =
-            prop_oneof![nasty::good_events(tables.boards(), 1..4), nasty::aligned_events(tables.boards(), 1..4)];
-        check(&(events, nasty::options(), nasty::corruptions()), 8, |(events, options, corruptions)| {
+            prop_oneof![nasty::good_events(tables.boards(), 1..3), nasty::aligned_events(tables.boards(), 1..3)];
+        check(&(events, nasty::options(), nasty::corruptions()), 3, |(events, options, corruptions)| {
+            let mut all = All::new(&tables, options);
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
-                let whole = crate::suite::guard::GuardedBatch::new(batch.clone());
-                compare(&tables, options, whole.view())?;
-                nasty::corrupt(&mut batch, &corruptions);
-                compare(&tables, options, crate::suite::guard::GuardedBatch::new(batch).view())?;
+                let whole = GuardedBatch::new(batch.clone());
+                let mut reference = ReferenceDecoder::new(&tables, options);
+                let (expected, _) = decode(&mut reference, &tables, whole.view());
                 // With as much room as there are hits, one too many lands on another array.
-                for (name, make) in backends() {
-                    let mut decoder = make(&tables, options);
-                    let (expected, _) = decode(&mut *decoder, &tables, whole.view());
+                for (name, decoder) in &mut all.decoders {
                     let mut hits = UtHits::with_capacity(events.len(), tables.n_groups(), expected.len());
-                    decoder.decode(whole.view(), &mut hits, &mut BatchReport::new()).map_err(|e| e.to_string())?;
+                    let decoded = decoder.decode(whole.view(), &mut hits, &mut BatchReport::new());
+                    decoded.map_err(|error| format!("{name}: {error}"))?;
                     if hits != expected {
                         return Err(format!("{name}: hits depend on the room for them"));
                     }
                 }
+                nasty::corrupt(&mut batch, &corruptions);
+                all.compare(GuardedBatch::new(batch).view())?;
             }
             Ok(())
         });
@@ -196,8 +202,9 @@ fn real_events_are_decoded_as_the_reference_does_with_all_options() {
         for grouping in [Grouping::YRows, Grouping::UniqueX] {
             let (tables, events) = real.needed(grouping);
             check(&nasty::options(), 12, |options| {
-                compare(&tables, options, allen_batch(&events).view())?;
-                compare(&tables, options, mep_batch(&events).view())
+                let mut all = All::new(&tables, options);
+                all.compare(allen_batch(&events).view())?;
+                all.compare(mep_batch(&events).view())
             });
         }
     }

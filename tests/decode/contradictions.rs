@@ -6,7 +6,7 @@ use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchView, DecodeOptions, EventBatch, Layout};
 
-use crate::suite::backends::{backends, compare, decode};
+use crate::suite::backends::{All, backends, compare, decode};
 use crate::suite::events::{Bank, Event, VERSIONS, allen_batch, mep_batch, tables, v4_payload, v5_lane, v5_payload};
 
 const N_BANKS: usize = 4;
@@ -115,11 +115,12 @@ fn events_of_which_one_word_or_byte_is_off_are_decoded_as_the_reference_does() {
 fn bytes_and_tables_that_end_early_or_late_cost_what_the_reference_says() {
     for version in VERSIONS {
         let tables = tables(version);
+        let mut all = All::new(&tables, DecodeOptions::default());
         for layout in [Layout::Allen, Layout::Mep] {
-            let same = |n_events: usize, what: &str, change: &dyn Fn(&mut EventBatch)| {
+            let mut same = |n_events: usize, what: &str, change: &dyn Fn(&mut EventBatch)| {
                 let mut batch = batch(version, layout, n_events, 2);
                 change(&mut batch);
-                let compared = compare(&tables, DecodeOptions::default(), batch.view());
+                let compared = all.compare(batch.view());
                 compared.unwrap_or_else(|error| panic!("{version:?}, {layout:?}, {what}: {error}"));
             };
             for missing in [1, 2, 3, 4, 5, 8, 64] {
@@ -161,12 +162,13 @@ fn bytes_and_tables_that_end_early_or_late_cost_what_the_reference_says() {
 fn a_bank_of_another_board_costs_only_itself() {
     for version in VERSIONS {
         let tables = tables(version);
+        let mut all = All::new(&tables, DecodeOptions::default());
         // The board of the bank before, a number that no board has, no number, a later board.
         for source_id in [4, 2047, 5 << 11, 9] {
             let event: Event = [2, 3, 4, source_id].map(|board| Bank { source_id: board, ..bank(version, 5) }).into();
             let events = [event.clone(), (2..6).map(|board| bank(version, board)).collect()];
-            compare(&tables, DecodeOptions::default(), allen_batch(&events).view()).unwrap();
-            compare(&tables, DecodeOptions::default(), mep_batch(&[event.clone(), event]).view()).unwrap();
+            all.compare(allen_batch(&events).view()).unwrap();
+            all.compare(mep_batch(&[event.clone(), event]).view()).unwrap();
         }
     }
 }

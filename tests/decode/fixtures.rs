@@ -1,19 +1,16 @@
 //! The project's own files: every backend gives the hits and counts that are written down for them.
 //!
-//! With `UT_DECODE_MAKE_FIXTURES` in the environment the derived ones are made again instead (`fixtures/make.sh`).
+//! With `UT_DECODE_MAKE_FIXTURES` in the environment the digests are written again (`fixtures/make.sh`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use ut_decoding::decoder::{Backend, BatchReport, Count, Kind};
-use ut_decoding::detector::{Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD};
-use ut_decoding::input::{EventBatch, EventHeader, Events, GENERATED_MASK, MdfWriter, kind, to_allen, to_mep};
+use ut_decoding::detector::{Boards, DetectorTables, Geometry, Grouping};
+use ut_decoding::input::{EventBatch, Events, to_allen, to_mep};
 use ut_decoding::output::CsvWriter;
-use ut_decoding::synth::encode::{Strip, encode_v5};
 use ut_decoding::{DecodeOptions, UtHits};
-
-use crate::suite::events::{Bank, borrowed, v5};
 
 const FILES: [&str; 3] = ["v4/events.mdf", "v5/events.mdf", "v5/troubles.mdf"];
 
@@ -33,10 +30,6 @@ pub fn fixture(name: &str) -> PathBuf {
     // Elsewhere where the tests run on another machine than they were built on.
     let elsewhere = std::env::var_os("UT_DECODE_FIXTURES").map(PathBuf::from);
     elsewhere.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")).join(name)
-}
-
-fn making() -> bool {
-    std::env::var_os("UT_DECODE_MAKE_FIXTURES").is_some()
 }
 
 /// FNV-1a, 64 bits.
@@ -109,8 +102,7 @@ fn a_gpu_gives_the_hits_and_counts_that_are_written_down() {
 
 #[test]
 fn every_backend_on_a_cpu_gives_the_hits_and_counts_that_are_written_down() {
-    if making() {
-        make_troubles();
+    if std::env::var_os("UT_DECODE_MAKE_FIXTURES").is_some() {
         let all: BTreeMap<_, _> = FILES.map(|file| (file, decode(file, Backend::Reference, false))).into();
         let json = serde_json::to_string_pretty(&all).unwrap() + "\n";
         std::fs::write(fixture("expected.json"), json).unwrap();
@@ -147,67 +139,4 @@ fn generate_makes_the_same_files_again() {
             assert!(made == kept, "{format}/{file} differs from what generate makes");
         }
     }
-}
-
-/// The v5 events, with every row of the policy table in them.
-fn make_troubles() {
-    let tables = tables("v5/events.mdf", Grouping::YRows);
-    let unconnected = tables.slots().iter().position(|slot| !slot.is_connected()).unwrap();
-    let mut writer = MdfWriter::new(Vec::new());
-    let mut last = 0;
-    let mut events = Events::new([fixture("v5/events.mdf")]);
-    let mut index = 0;
-    while let Some(event) = events.next_event().unwrap() {
-        let banks = event.banks().filter(|bank| bank.kind == kind::UT);
-        let mut banks: Vec<Bank> = banks.map(|bank| v5(bank.source_id as u16, bank.payload)).collect();
-        match index {
-            // Banks that are not what they should be.
-            0 => {
-                banks[3].kind = kind::UT_ERROR;
-                banks[5].kind = kind::UT_FULL;
-                banks[7].kind = 3;
-                banks[10].version = 3;
-                banks[20].source_id &= !0xFF;
-                banks[30].source_id |= 0xFF;
-                banks[40].source_id = banks[41].source_id;
-                let first = banks[0].clone();
-                banks.extend(vec![first; 3]);
-            }
-            // Payloads that contradict themselves.
-            1 => {
-                banks[10].payload = vec![0, 0, 0, 0, 2, 0, 0];
-                banks[20].payload = vec![1];
-                banks[30].payload = encode_v5([&[(1, 9)], &[], &[], &[], &[], &[]]);
-                banks[30].payload[1] = 255;
-                banks[40].payload = encode_v5([&[(1, 9), (5, 9), (9, 9)], &[], &[], &[], &[], &[]]);
-                banks[40].payload.truncate(63);
-                let mut lanes: [&[Strip]; 6] = [&[]; 6];
-                lanes[unconnected % LANES_PER_BOARD] = &[(7, 7), (7, 0), (9, 9)];
-                banks[unconnected / LANES_PER_BOARD].payload = encode_v5(lanes);
-            }
-            // Hits that make no good clusters.
-            2 => {
-                let long: Vec<_> = (100..100 + 129).map(|strip| (strip, 20)).collect();
-                banks[10].payload = encode_v5([&long, &[(3, 9), (3, 9), (2, 9)], &[], &[], &[], &[]]);
-                banks[20].payload = encode_v5([&[(3, 0), (4, 0), (9, 9), (11, 0)], &[], &[], &[], &[], &[]]);
-            }
-            // An event whose container is damaged, below.
-            _ => last = index,
-        }
-        let header = EventHeader { trigger_mask: GENERATED_MASK, run: event.run.unwrap(), number: event.number };
-        writer.write(&header, borrowed(&banks)).unwrap();
-        index += 1;
-    }
-    assert_eq!(last, 3);
-    let mut bytes = writer.finish().unwrap();
-    let mut start = 0;
-    for _ in 0..last {
-        start += u32::from_le_bytes(bytes[start..start + 4].try_into().unwrap()) as usize;
-    }
-    // No checksum, and a bank in the second half that does not begin as one.
-    bytes[start + 12..start + 16].fill(0);
-    let half = start + (bytes.len() - start) / 2;
-    let bank = (half..bytes.len()).find(|&at| bytes[at..at + 2] == [0xCB, 0xCB] && (at - start) % 4 == 0).unwrap();
-    bytes[bank] = 0;
-    std::fs::write(fixture("v5/troubles.mdf"), bytes).unwrap();
 }

@@ -1,19 +1,18 @@
 //! Parts of a batch, as frameworks ask for them: an interval of its events, those of a list, one version for all banks. The
 //! same from every backend.
 
-use proptest::prelude::*;
 use ut_decoding::detector::BankVersion;
-use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, UtHits, synth};
+use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, UtHits};
 
-use crate::suite::backends::{backends, compare, takes_lists};
-use crate::suite::events::{allen_batch, generated, mep_batch, tables};
-use crate::suite::nasty::{self, Corruption};
+use crate::suite::backends::{All, backends, takes_lists};
+use crate::suite::events::{VERSIONS, allen_batch, generated, mep_batch, tables};
+use crate::suite::nasty::{self, Corruption, check};
 
 #[test]
 fn an_interval_a_list_and_one_version_for_all_banks_are_decoded_alike() {
-    let options = DecodeOptions::default();
     for version in [BankVersion::V5, BankVersion::V4] {
         let (tables, events) = (tables(version), generated(version, 4));
+        let mut all_backends = All::new(&tables, DecodeOptions::default());
         for mut batch in [allen_batch(&events), mep_batch(&events)] {
             // Facts of the container go with the events.
             batch.meta = (0..4).map(|i| ut_decoding::EventMeta { other_banks: i, ..Default::default() }).collect();
@@ -29,7 +28,7 @@ fn an_interval_a_list_and_one_version_for_all_banks_are_decoded_alike() {
                 BatchView { first_event: usize::MAX, n_events: 2, ..all },
                 BatchView { n_events: 0, selected: Some(&[]), ..all },
             ] {
-                compare(&tables, options, part).unwrap();
+                all_backends.compare(part).unwrap();
             }
         }
     }
@@ -52,27 +51,23 @@ fn an_event_that_the_batch_does_not_have_is_named_and_allens_kernels_refuse_a_li
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
-
-    #[test]
-    fn parts_of_nasty_batches_are_decoded_alike(
-        (version, events, corruptions) in prop_oneof![Just(BankVersion::V4), Just(BankVersion::V5)].prop_flat_map(|version| {
-            let (boards, _) = synth::detector(version, 1);
-            (Just(version), nasty::aligned_events(&boards, 1..5), nasty::corruptions())
-        }),
-        selected in proptest::option::of(proptest::collection::vec(0u32..3, 0..4)),
-        first_event in 0usize..3,
-        version_byte in proptest::option::of(3u8..5),
-    ) {
-        let tables = tables(version);
-        for mut batch in [allen_batch(&events), mep_batch(&events)] {
-            nasty::corrupt(&mut batch, &corruptions);
-            let mut view = BatchView { first_event, n_events: 3, selected: selected.as_deref(), ..batch.view() };
-            if version_byte.is_some() || corruptions.iter().any(|one| matches!(one, Corruption::NoVersions)) {
-                (view.versions, view.version) = (None, version_byte);
+#[test]
+fn parts_of_nasty_batches_are_decoded_alike() {
+    for tables in VERSIONS.map(tables) {
+        let batch = (nasty::aligned_events(tables.boards(), 1..5), nasty::corruptions());
+        let selected = proptest::option::of(proptest::collection::vec(0u32..3, 0..4));
+        let strategy = (batch, selected, 0usize..3, proptest::option::of(3u8..5));
+        check(&strategy, 4, |((events, corruptions), selected, first_event, version_byte)| {
+            let mut all_backends = All::new(&tables, DecodeOptions::default());
+            for mut batch in [allen_batch(&events), mep_batch(&events)] {
+                nasty::corrupt(&mut batch, &corruptions);
+                let mut view = BatchView { first_event, n_events: 3, selected: selected.as_deref(), ..batch.view() };
+                if version_byte.is_some() || corruptions.iter().any(|one| matches!(one, Corruption::NoVersions)) {
+                    (view.versions, view.version) = (None, version_byte);
+                }
+                all_backends.compare(view)?;
             }
-            compare(&tables, DecodeOptions::default(), view).map_err(TestCaseError::fail)?;
-        }
+            Ok(())
+        });
     }
 }

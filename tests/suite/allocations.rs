@@ -25,7 +25,7 @@ fn count(bytes: isize) {
     });
 }
 
-// SAFETY: both functions pass their arguments on to the system's allocator unchanged, and what they do beside it neither
+// SAFETY: all functions pass their arguments on to the system's allocator unchanged, and what they do beside it neither
 // allocates nor unwinds: cells of thread-local memory that needs no initialisation are read and written.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -35,9 +35,17 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.alloc(layout) }
     }
 
+    /// The system has zeros at hand: writing them takes a third of the time of a small test.
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
+        count(layout.size() as isize);
+        // SAFETY: the layout is not of size zero: `GlobalAlloc::alloc_zeroed` is never called with one that is.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         count(-(layout.size() as isize));
-        // SAFETY: `alloc` above took `at` from the system's allocator, with this layout.
+        // SAFETY: `alloc` or `alloc_zeroed` took `at` from the system's allocator, with this layout.
         unsafe { System.dealloc(at, layout) }
     }
 }

@@ -137,40 +137,61 @@ pub fn as_reference(
     difference.map_or(Ok(()), |what| Err(format!("{options:?}, {:?}, {what}", batch.layout)))
 }
 
-/// Decodes a batch with every backend that takes it and compares hits and report with the reference's, bit for bit; with
-/// clusters where the backend gives them, and without.
-pub fn compare(tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) -> Result<(), String> {
-    let mut expected = None;
-    for (name, make) in backends() {
-        if batch.selected.is_some() && !takes_lists(name) {
-            continue;
-        }
-        let mut decoder = make(tables, options);
-        // Twice: nothing of one batch may show in the next.
-        let described = if gives_clusters(name) {
-            let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.max_hits() + (1 << 16));
-            hits = hits.with_clusters();
-            decoder.decode(batch, &mut hits, &mut BatchReport::new()).expect("the batch fits");
-            Some(hits)
-        } else {
-            decode(&mut *decoder, tables, batch);
-            None
-        };
-        let found = decode(&mut *decoder, tables, batch);
-        let Some((plain, with_clusters)) = &expected else {
-            expected = Some((found, described));
-            continue;
-        };
-        let differs = |what: String| Err(format!("{name}, {options:?}, {:?}, {what}", batch.layout));
-        if let (Some(hits), Some(expected)) = (&described, with_clusters)
-            && hits != expected
-        {
-            let i = (0..hits.len()).find(|&i| hits.hit(i) != expected.hit(i)).unwrap_or_default();
-            return differs(format!("with clusters, hit {i}: {:?} and not {:?}", hits.hit(i), expected.hit(i)));
-        }
-        if let Some(what) = difference(&found, plain) {
-            return differs(what);
-        }
+/// Decoders of every backend, made once for many batches.
+pub struct All<'a> {
+    tables: &'a DetectorTables,
+    options: DecodeOptions,
+    pub decoders: Vec<(&'static str, Box<dyn Decoder>)>,
+}
+
+impl<'a> All<'a> {
+    pub fn new(tables: &'a DetectorTables, options: DecodeOptions) -> Self {
+        let decoders = backends().into_iter().map(|(name, make)| (name, make(tables, options))).collect();
+        Self { tables, options, decoders }
     }
-    Ok(())
+
+    /// Decodes a batch with every backend that takes it and compares hits and report with the reference's, bit for bit; with
+    /// clusters where the backend gives them, and without.
+    pub fn compare(&mut self, batch: BatchView<'_>) -> Result<(), String> {
+        let Self { tables, options, decoders } = self;
+        let mut expected = None;
+        for (name, decoder) in decoders {
+            if batch.selected.is_some() && !takes_lists(name) {
+                continue;
+            }
+            // Twice where buffers are kept: nothing of one batch may show in the next.
+            let described = if gives_clusters(name) {
+                let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.max_hits() + (1 << 16));
+                hits = hits.with_clusters();
+                decoder.decode(batch, &mut hits, &mut BatchReport::new()).expect("the batch fits");
+                Some(hits)
+            } else {
+                if !name.starts_with("emulated") {
+                    decode(&mut **decoder, tables, batch);
+                }
+                None
+            };
+            let found = decode(&mut **decoder, tables, batch);
+            let Some((plain, with_clusters)) = &expected else {
+                expected = Some((found, described));
+                continue;
+            };
+            let differs = |what: String| Err(format!("{name}, {options:?}, {:?}, {what}", batch.layout));
+            if let (Some(hits), Some(expected)) = (&described, with_clusters)
+                && hits != expected
+            {
+                let i = (0..hits.len()).find(|&i| hits.hit(i) != expected.hit(i)).unwrap_or_default();
+                return differs(format!("with clusters, hit {i}: {:?} and not {:?}", hits.hit(i), expected.hit(i)));
+            }
+            if let Some(what) = difference(&found, plain) {
+                return differs(what);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Compares all backends on one batch, as [`All::compare`] does.
+pub fn compare(tables: &DetectorTables, options: DecodeOptions, batch: BatchView<'_>) -> Result<(), String> {
+    All::new(tables, options).compare(batch)
 }

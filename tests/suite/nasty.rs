@@ -13,10 +13,11 @@ use ut_decoding::{EventBatch, EventMeta};
 
 use super::events::{Bank, Event, v4_payload, v5_payload};
 
-/// Runs `test` on cases of `strategy`; a failing case is made smaller, and printed. `PROPTEST_CASES` takes the place of `cases`.
+/// Runs `test` on cases of `strategy`; a failing case is made smaller, and printed. `PROPTEST_CASES` raises `cases`.
 pub fn check<S: Strategy>(strategy: &S, cases: u32, test: impl Fn(S::Value) -> Result<(), String>) {
-    let cases = std::env::var("PROPTEST_CASES").map_or(cases, |cases| cases.parse().expect("a number"));
-    let config = Config { cases, failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
+    let wanted = std::env::var("PROPTEST_CASES").map_or(0, |cases| cases.parse().expect("a number"));
+    let config =
+        Config { cases: cases.max(wanted), failure_persistence: None, max_shrink_iters: 200, ..Config::default() };
     let result = TestRunner::new(config).run(strategy, |case| test(case).map_err(TestCaseError::fail));
     if let Err(error) = result {
         panic!("{error}");

@@ -205,27 +205,3 @@ pub fn decimal(value: f64) -> String {
 pub fn is_stdout(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
-
-#[cfg(test)]
-mod tests {
-    use super::{count, decimal, escaped, escaped_json};
-
-    #[test]
-    fn numbers_have_separators_and_things_their_plural() {
-        for (n, text) in
-            [(0, "0 runs"), (1, "1 run"), (999, "999 runs"), (1000, "1,000 runs"), (1_234_567, "1,234,567 runs")]
-        {
-            assert_eq!(count(n, "run"), text);
-        }
-        for (value, text) in [(0.0, "0.0"), (3280.96, "3,281.0"), (1_234_567.04, "1,234,567.0")] {
-            assert_eq!(decimal(value), text);
-        }
-    }
-
-    #[test]
-    fn what_acts_on_a_terminal_is_escaped() {
-        assert_eq!(escaped("a\tb\nµ 日"), "a\tb\nµ 日");
-        assert_eq!(escaped_json("\"\u{7f}\u{9b}\u{202e}µ\"\n"), "\"\\u007f\\u009b\\u202eµ\"\n");
-        assert_eq!(escaped("\x1b[31m\r\x07\u{9b}\u{202e}"), "\\u{1b}[31m\\r\\u{7}\\u{9b}\\u{202e}");
-    }
-}

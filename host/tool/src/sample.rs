@@ -204,32 +204,3 @@ pub fn read(files: &[PathBuf], detector: &Detector, most: usize) -> Result<Vec<E
     }
     Ok(all)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_or_tables_of_the_same_names_are_others_once_they_are_rewritten_or_elsewhere() {
-        let folder = tempfile::tempdir().unwrap();
-        let (boards, geometry) = ut_data::synth::detector(BankVersion::V5, 1);
-        let tables = ut_data::DetectorTables::new(boards, geometry, ut_data::Grouping::YRows).unwrap();
-        let embedded = Detector { tables, boards: None, geometry: None };
-        let path = |name: &str| folder.path().join(name);
-        for name in ["a", "b"] {
-            std::fs::write(path(name), "events").unwrap();
-        }
-        let of = |name: &str, detector: &Detector| identity("a", &[path(name)], detector);
-        assert_eq!(identity("synthetic", &[], &embedded), "synthetic");
-        let first = of("a", &embedded);
-        assert!(first.starts_with("a (") && first == of("a", &embedded), "{first}");
-        assert_ne!(first, of("b", &embedded));
-        let tables = Detector { boards: Some(path("b")), ..embedded.clone() };
-        let with_tables = of("a", &tables);
-        assert_ne!(first, with_tables);
-        std::fs::write(path("b"), "other tables").unwrap();
-        assert_ne!(with_tables, of("a", &tables));
-        std::fs::write(path("a"), "other events").unwrap();
-        assert_ne!(first, of("a", &embedded));
-    }
-}

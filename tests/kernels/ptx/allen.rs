@@ -129,7 +129,7 @@ fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_boun
     for (tables, _) in detectors(Grouping::YRows) {
         let events = (nasty::events(tables.boards(), 0..4), nasty::aligned_events(tables.boards(), 0..4));
         let strategy = (events, nasty::corruptions(), nasty::options());
-        check(&strategy, 24, |((events, aligned), corruptions, options)| {
+        check(&strategy, 12, |((events, aligned), corruptions, options)| {
             for (mut batch, turn) in [(allen_batch(&events), 3), (mep_batch(&aligned), 5)] {
                 nasty::corrupt(&mut batch, &corruptions);
                 let mut decoder = PtxDecoder::new(&tables, options, Parameters::default(), turn);

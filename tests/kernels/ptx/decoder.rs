@@ -5,7 +5,7 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
-use ptx_machine::{Counts, Issued as Line, Launch, Memory, Program, copied};
+use ptx_machine::{Counts, Launch, Memory, Program, copied};
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{Argument, CudaConfig, Device, DeviceDecoder, Rows};
 use ut_decoding::decoder::parameters::Parameters;
@@ -30,13 +30,9 @@ pub type Issued = Arc<Mutex<BTreeMap<String, Launched>>>;
 /// Costs of the blocks of a kernel, launch after launch.
 #[derive(Default)]
 pub struct Launched {
-    /// Threads of a block.
-    pub threads: u32,
-    /// Bytes of shared memory of a block.
-    pub shared_bytes: u32,
     pub blocks: Vec<Counts>,
     /// Each instruction of the kernel with the number of its issues.
-    pub instructions: Vec<(String, Line)>,
+    pub instructions: Vec<(String, u64)>,
 }
 
 pub struct Host(*mut u8, Layout);
@@ -137,7 +133,6 @@ unsafe impl Device for Machine {
         if let Some(all) = &self.issued {
             let mut all = all.lock().expect("no thread panicked");
             let of = all.entry(entry.clone()).or_default();
-            (of.threads, of.shared_bytes) = (block.0 * block.1, shared_bytes);
             of.blocks.extend(issued);
             let instructions = program.issued(&entry).into_iter();
             of.instructions = instructions.map(|(line, issued)| (line.to_owned(), issued)).collect();

@@ -9,6 +9,7 @@ use crate::suite::backends::{as_reference, up_to};
 use crate::suite::data::Real;
 use crate::suite::events::{Event, allen_batch, fits_mep, mep_batch, v5, v5_payload};
 use crate::suite::nasty::{self, check};
+use proptest::sample::select;
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, Position};
 use ut_kernels::detector::LANES_PER_BOARD;
@@ -107,14 +108,12 @@ fn real_events_come_out_as_from_the_reference_in_one_window_and_in_several() {
 #[test]
 fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_bounds() {
     for (tables, _) in detectors(Grouping::UniqueX) {
-        let strategy = (nasty::aligned_events(tables.boards(), 1..4), nasty::corruptions(), nasty::options());
-        check(&strategy, 16, |(events, corruptions, options)| {
+        let batches = (nasty::aligned_events(tables.boards(), 1..4), nasty::corruptions());
+        let assignments = select(vec![&["fused.block_x=96"][..], &["fused.block_x=32", "fused.strips=256"]]);
+        check(&(batches, nasty::options(), assignments), 8, |((events, corruptions), options, assignments)| {
             for mut batch in [allen_batch(&events), mep_batch(&events)] {
                 nasty::corrupt(&mut batch, &corruptions);
-                for assignments in [&["fused.block_x=96"][..], &["fused.block_x=32", "fused.strips=256"]] {
-                    let params = params(assignments);
-                    compare(&tables, options, params, batch.view(), 3)?;
-                }
+                compare(&tables, options, params(assignments), batch.view(), 3)?;
             }
             Ok(())
         });

@@ -1,6 +1,8 @@
 //! Cost of a block, counted.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+
+use super::parse::Space;
 
 /// Bytes of a sector of global memory.
 const SECTOR: u64 = 32;
@@ -15,10 +17,6 @@ pub struct Counts {
     pub issued: u64,
     /// The sum over the intervals between barriers of the most that one warp issues, by the same rule.
     pub path: u64,
-    /// Instructions issued, if lanes meet again at the post-dominator.
-    pub reconverged: u64,
-    /// Path, if lanes meet again at the post-dominator.
-    pub path_reconverged: u64,
     /// Instructions that its lanes do.
     pub lanes: u64,
     /// Barriers that it passed.
@@ -29,18 +27,6 @@ pub struct Counts {
     pub conflicts: u64,
     /// Sectors of global memory, each warp's access for itself.
     pub sectors: u64,
-    /// Sectors that no block of the launch had read before, and that none had written: what memory must bring and take.
-    pub fresh: u64,
-    /// Loads in the longest chain in which each address depends on the load before.
-    pub chain: u64,
-    /// Latencies of global memory that it waits for if it issues in program order.
-    pub waits: u64,
-    /// 1 if it told other blocks something; and `chain` and `waits` up to then.
-    pub told: u64,
-    /// See `told`.
-    pub chain_told: u64,
-    /// See `told`.
-    pub waits_told: u64,
 }
 
 impl Counts {
@@ -48,60 +34,41 @@ impl Counts {
     pub const fn add(&mut self, other: &Self) {
         self.issued += other.issued;
         self.path += other.path;
-        self.reconverged += other.reconverged;
-        self.path_reconverged += other.path_reconverged;
         self.lanes += other.lanes;
         self.barriers += other.barriers;
         self.shared += other.shared;
         self.conflicts += other.conflicts;
         self.sectors += other.sectors;
-        self.fresh += other.fresh;
-        self.chain += other.chain;
-        self.waits += other.waits;
-        self.told += other.told;
-        self.chain_told += other.chain_told;
-        self.waits_told += other.waits_told;
     }
 }
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Where {
-    Global { writes: bool },
-    Shared,
-}
-
-/// Sectors that the blocks of a launch have read, and those that they have written.
-pub type Seen = HashSet<(u64, bool)>;
 
 /// The accesses of a warp, put together that are one instruction: the same line, for the same time.
 #[derive(Default)]
 pub struct Accesses(HashMap<(usize, u32), Access>);
 
 struct Access {
-    at: Where,
+    space: Space,
     bytes: usize,
     addresses: Vec<(usize, u64)>,
 }
 
 impl Accesses {
-    pub fn add(&mut self, at: Where, pc: usize, visit: u32, lane: usize, address: u64, bytes: usize) {
-        let access = self.0.entry((pc, visit)).or_insert_with(|| Access { at, bytes, addresses: Vec::new() });
+    pub fn add(&mut self, space: Space, pc: usize, visit: u32, lane: usize, address: u64, bytes: usize) {
+        let access = self.0.entry((pc, visit)).or_insert_with(|| Access { space, bytes, addresses: Vec::new() });
         access.addresses.push((lane, address));
     }
 
     /// Counts and forgets them.
-    pub fn count(&mut self, counts: &mut Counts, seen: &mut Seen) {
+    pub fn count(&mut self, counts: &mut Counts) {
         for (_, access) in self.0.drain() {
-            match access.at {
-                Where::Global { writes } => {
+            match access.space {
+                Space::Global => {
                     let mut sectors: Vec<_> = access.addresses.iter().map(|&(_, address)| address / SECTOR).collect();
                     sectors.sort_unstable();
                     sectors.dedup();
                     counts.sectors += sectors.len() as u64;
-                    let fresh = sectors.into_iter().filter(|&sector| seen.insert((sector, writes)));
-                    counts.fresh += fresh.count() as u64;
                 }
-                Where::Shared => {
+                Space::Shared => {
                     counts.shared += 1;
                     counts.conflicts += access.passes() - access.ideal();
                 }

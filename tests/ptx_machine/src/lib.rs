@@ -5,32 +5,26 @@
 //! when all lanes of its mask wait there with the same mask. Anything that hardware leaves undefined, and any access outside
 //! an allocation or not aligned to its size, is a panic that quotes the line.
 //!
-//! On demand it counts the instructions that warps issue, by two rules between which a GPU lies: lanes that part meet again at
-//! once (between two collectives each instruction counts as often as the lane that does it most often), or at the
-//! post-dominator (`reconvergence.rs`). It also counts the critical path (the most that one warp issues between two barriers),
-//! bank conflicts, sectors of global memory, and chains of loads (`chains.rs`).
+//! On demand it counts the instructions that warps issue, as if lanes that part meet again at once: between two collectives
+//! each instruction counts as often as the lane that does it most often. It also counts the critical path (the most that one
+//! warp issues between two barriers), bank conflicts, and sectors of global memory.
 
 mod bytes;
-mod chains;
 mod compute;
 mod counts;
 mod memory;
 mod parse;
-mod reconvergence;
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 pub use bytes::{bytes_of, copied};
-use chains::Chains;
 use compute::compute;
+use counts::Accesses;
 pub use counts::Counts;
-use counts::{Accesses, Seen, Where};
 use memory::Touch;
 pub use memory::{Address, Memory};
 use parse::{Instruction, Kind, Operand, Shuffle, Space, Special};
-use reconvergence::Flow;
-pub use reconvergence::Issued;
 
 /// Instructions that a lane may need from one collective to the next.
 const MAX_STEPS: u32 = 50_000_000;
@@ -47,9 +41,8 @@ struct Entry {
     parameters: Vec<usize>,
     n_registers: usize,
     code: Vec<Instruction>,
-    flow: Flow,
     /// Number of issues of each instruction, in all launches in which they were counted.
-    issued: Mutex<Vec<Issued>>,
+    issued: Mutex<Vec<u64>>,
 }
 
 /// Shape of a launch.
@@ -79,7 +72,7 @@ impl Program {
     }
 
     /// The instructions of an entry, and how often warps issued each in all launches in which that was counted.
-    pub fn issued(&self, name: &str) -> Vec<(&str, Issued)> {
+    pub fn issued(&self, name: &str) -> Vec<(&str, u64)> {
         let Some(entry) = self.entries.get(name) else { return Vec::new() };
         let issued = entry.issued.lock().expect("no thread panicked");
         entry.code.iter().map(|of| of.line.as_str()).zip(issued.iter().copied()).collect()
@@ -107,7 +100,6 @@ impl Program {
         let threads = launch.block.0 * launch.block.1;
         assert!(threads.is_multiple_of(32) && (32..=1024).contains(&threads), "{launch:?}");
         let mut all = Vec::new();
-        let mut seen = Seen::new();
         for i in 0..launch.grid {
             let index = (i + launch.turn) % launch.grid;
             let mut block = Block {
@@ -124,8 +116,6 @@ impl Program {
                 counts: Counts::default(),
                 paths: vec![0; threads as usize / 32],
                 accesses: (0..threads / 32).map(|_| Accesses::default()).collect(),
-                seen: &mut seen,
-                chains: launch.counts.then(|| Chains::new(entry, threads, launch.shared_bytes)),
             };
             block.run();
             all.push(block.counts);
@@ -150,9 +140,6 @@ struct Block<'a> {
     paths: Vec<u64>,
     /// Accesses of the lanes of each warp since its last collective.
     accesses: Vec<Accesses>,
-    seen: &'a mut Seen,
-    /// Chains of loads, if they are counted.
-    chains: Option<Chains>,
 }
 
 struct Lane {
@@ -162,8 +149,6 @@ struct Lane {
     registers: Vec<u64>,
     /// Number of times it did each instruction since its warp's last collective; empty where that is not counted.
     done: Vec<u32>,
-    /// The basic blocks that it passed, where that is counted.
-    passed: Vec<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,7 +162,7 @@ enum State {
 impl Lane {
     fn new(entry: &Entry, thread: u32, counts: bool) -> Self {
         let done = vec![0; if counts { entry.code.len() } else { 0 }];
-        Self { thread, pc: 0, state: State::Running, registers: vec![0; entry.n_registers], done, passed: Vec::new() }
+        Self { thread, pc: 0, state: State::Running, registers: vec![0; entry.n_registers], done }
     }
 }
 
@@ -194,7 +179,6 @@ impl Block<'_> {
             if self.lanes.iter().all(|lane| lane.state == State::Done) {
                 (0..n / 32).for_each(|warp| self.count(warp));
                 self.end_path();
-                self.reconverge();
                 return;
             }
             let collected = (0..n / 32).map(|warp| self.warp_collectives(warp)).fold(false, |any, did| any | did);
@@ -214,21 +198,12 @@ impl Block<'_> {
             let pc = self.lanes[lane].pc;
             if let Some(done) = self.lanes[lane].done.get_mut(pc) {
                 *done += 1;
-                self.lanes[lane].passed.extend(entry.flow.begins(pc));
             }
             let instruction = &entry.code[pc];
-            if let Some(chains) = &mut self.chains {
-                chains.guard(lane, instruction);
-            }
             let registers = &self.lanes[lane].registers;
             if instruction.guard.is_some_and(|(predicate, wanted)| (registers[predicate] != 0) != wanted) {
                 self.lanes[lane].pc += 1;
                 continue;
-            }
-            if self.chains.is_some() {
-                let address = self.address(lane, &instruction.kind);
-                let Self { chains: Some(chains), counts, .. } = self else { unreachable!("it is some") };
-                chains.follow(lane, instruction, address, counts);
             }
             match &instruction.kind {
                 Kind::Branch(target) => self.lanes[lane].pc = *target,
@@ -313,7 +288,7 @@ impl Block<'_> {
                 let address = self.address(lane, &instruction.kind);
                 let touch = if *read_only { Touch::ReadOnly } else { Touch::Read };
                 let size = ty.bytes() * to.iter().flatten().count();
-                self.touch(lane, *space, false, address, size);
+                self.touch(lane, *space, address, size);
                 let bytes = self.bytes(*space, address, size, touch, line);
                 let mut values = [0; 4];
                 for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(ty.bytes())) {
@@ -326,7 +301,7 @@ impl Block<'_> {
             Kind::Store { space, ty, from, .. } => {
                 let address = self.address(lane, &instruction.kind);
                 let value = self.value(lane, from);
-                self.touch(lane, *space, true, address, ty.bytes());
+                self.touch(lane, *space, address, ty.bytes());
                 let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
                 bytes.copy_from_slice(&value.to_le_bytes()[..bytes.len()]);
             }
@@ -334,7 +309,7 @@ impl Block<'_> {
                 let address = self.address(lane, &instruction.kind);
                 let value = self.value(lane, from);
                 let new = new.as_ref().map_or(0, |new| self.value(lane, new));
-                self.touch(lane, *space, true, address, ty.bytes());
+                self.touch(lane, *space, address, ty.bytes());
                 let bytes = self.bytes(*space, address, ty.bytes(), Touch::Write, line);
                 let old = little_endian(bytes);
                 let new = compute(*op, *ty, [old, value, new, 0]);
@@ -366,57 +341,31 @@ impl Block<'_> {
         let lanes = &mut self.lanes[32 * warp..32 * warp + 32];
         let mut issued = self.entry.issued.lock().expect("no thread panicked");
         for pc in 0..lanes[0].done.len() {
-            let most = lanes.iter_mut().map(|lane| std::mem::take(&mut lane.done[pc])).max();
-            let most = u64::from(most.expect("32 lanes"));
+            let done = lanes.iter_mut().map(|lane| u64::from(std::mem::take(&mut lane.done[pc])));
+            let (most, sum) = done.fold((0, 0), |(most, sum), n| (n.max(most), sum + n));
             self.counts.issued += most;
-            issued[pc].at_once += most;
+            self.counts.lanes += sum;
+            issued[pc] += most;
             self.paths[warp] += most;
         }
-        self.accesses[warp].count(&mut self.counts, self.seen);
-    }
-
-    /// Adds what the warps issue if lanes meet again at post-dominators. The block is at its end.
-    fn reconverge(&mut self) {
-        if !self.launch.counts {
-            return;
-        }
-        let mut all = self.entry.issued.lock().expect("no thread panicked");
-        let sum = |all: &[Issued]| all.iter().map(|of| of.lanes).sum::<u64>();
-        let before = sum(&all);
-        let mut longest = Vec::new();
-        for warp in self.lanes.chunks_mut(32) {
-            let passed: Vec<_> = warp.iter_mut().map(|lane| std::mem::take(&mut lane.passed)).collect();
-            let paths = self.entry.flow.replay(&passed, &mut all);
-            self.counts.reconverged += paths.iter().sum::<u64>();
-            longest.resize(paths.len().max(longest.len()), 0);
-            longest.iter_mut().zip(paths).for_each(|(longest, path)| *longest = path.max(*longest));
-        }
-        self.counts.lanes += sum(&all) - before;
-        self.counts.path_reconverged += longest.iter().sum::<u64>();
+        self.accesses[warp].count(&mut self.counts);
     }
 
     /// The block is at a barrier, or at its end.
     fn end_path(&mut self) {
         self.counts.path += self.paths.iter().max().copied().unwrap_or(0);
         self.paths.fill(0);
-        if let Some(chains) = &mut self.chains {
-            chains.barrier(&mut self.counts);
-        }
     }
 
     /// Notes an access of a lane, if accesses are counted.
-    fn touch(&mut self, lane: usize, space: Space, writes: bool, address: u64, bytes: usize) {
+    fn touch(&mut self, lane: usize, space: Space, address: u64, bytes: usize) {
         if !self.launch.counts {
             return;
         }
-        let at = match space {
-            Space::Global => Where::Global { writes },
-            Space::Shared => Where::Shared,
-        };
         // `done` counts an instruction before it is executed.
         let pc = self.lanes[lane].pc;
         let visit = self.lanes[lane].done[pc];
-        self.accesses[lane / 32].add(at, pc, visit, lane % 32, address, bytes);
+        self.accesses[lane / 32].add(space, pc, visit, lane % 32, address, bytes);
     }
 
     /// Lets the block's threads pass a barrier, if all of them are there.
@@ -459,9 +408,6 @@ impl Block<'_> {
             let entry = self.entry;
             self.count(warp);
             self.collective(&entry.code[pc], &members, mask);
-            if let Some(chains) = &mut self.chains {
-                chains.join(&members, &entry.code[pc]);
-            }
             for &lane in &members {
                 self.lanes[lane].state = State::Running;
                 self.lanes[lane].pc += 1;

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::Entry;
-use super::reconvergence::{Flow, Issued};
 
 pub struct Instruction {
     /// Register and the value it must have.
@@ -204,10 +203,8 @@ pub enum Kind {
         base: Operand,
         offset: i64,
     },
-    /// `relaxed`: for other blocks to see.
     Store {
         space: Space,
-        relaxed: bool,
         ty: Type,
         base: Operand,
         offset: i64,
@@ -296,8 +293,8 @@ fn entry(text: &str) -> (String, Entry) {
         Parser { parameters: names, registers: HashMap::new(), labels: HashMap::new(), tables: HashMap::new() };
     let statements = parser.statements(body);
     let code: Vec<_> = statements.iter().map(|statement| parser.instruction(statement)).collect();
-    let (flow, issued) = (Flow::new(&code), vec![Issued::default(); code.len()].into());
-    (name.to_owned(), Entry { parameters: sizes, n_registers: parser.registers.len(), code, flow, issued })
+    let issued = vec![0; code.len()].into();
+    (name.to_owned(), Entry { parameters: sizes, n_registers: parser.registers.len(), code, issued })
 }
 
 struct Parser {
@@ -461,8 +458,7 @@ impl Parser {
             ("st", "global" | "shared" | "relaxed" | "release") => {
                 let (base, offset) = Self::address(operands[0]);
                 let (base, from) = (self.operand(base), self.operand(operands[1]));
-                let relaxed = matches!(parts[1], "relaxed" | "release");
-                Kind::Store { space: space(), relaxed, ty: ty(), base, offset, from }
+                Kind::Store { space: space(), ty: ty(), base, offset, from }
             }
             ("atom", "global" | "shared") => {
                 let (base, offset) = Self::address(operands[1]);

@@ -159,16 +159,3 @@ fn strips_of(page: &mut Page, run: &Run<'_>, order: &[usize], striking: usize) {
         });
     page.chart(&chart);
 }
-
-#[cfg(test)]
-mod tests {
-    use super::used;
-
-    #[test]
-    fn histograms_are_drawn_up_to_their_last_entry() {
-        let (short, long, empty) = (vec![0, 5, 0, 0, 0], vec![0, 5, 0, 1, 0], vec![0; 5]);
-        assert_eq!(used(&[&short], 1), 2);
-        assert_eq!(used(&[&short, &long, &empty], 1), 4);
-        assert_eq!(used(&[&empty], 3), 3);
-    }
-}

@@ -297,28 +297,3 @@ impl Drop for Outputs {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::stem;
-
-    #[test]
-    fn a_file_is_called_as_its_input_without_what_says_the_format() {
-        for (input, expected) in [
-            ("a/run1.mdf", "run1"),
-            ("run1.MDF.ZST", "run1"),
-            ("run.1.mep.gz", "run.1"),
-            ("1_2.bin", "1_2"),
-            ("plain", "plain"),
-            ("a.zst", "a"),
-            ("a.bin.zst.gz", "a"),
-            (".mdf", ".mdf"),
-            ("data.dat", "data.dat"),
-            ("-", "stdin"),
-        ] {
-            assert_eq!(stem(Path::new(input)), expected, "{input}");
-        }
-    }
-}

@@ -185,20 +185,3 @@ pub fn made_with(args: &Args, detector: &Detector, mask: Option<&Mask>) -> Strin
     format!("{:?}", (args.clustering.options(), output, events, tool)).hash(&mut digest);
     format!("{:016x}", digest.finish())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn files_from_before_1970_differ_and_a_folder_is_no_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = File::create(folder.path().join("a")).unwrap();
-        for before in [1, 2] {
-            file.set_modified(SystemTime::UNIX_EPOCH - Duration::from_secs(before)).unwrap();
-            let mark = Mark::of(&file.metadata().unwrap()).unwrap();
-            assert_eq!(mark.modified, -(before as i64) * 1_000_000_000);
-        }
-        assert_eq!(Mark::of(&folder.path().metadata().unwrap()), None);
-    }
-}

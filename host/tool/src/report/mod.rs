@@ -1,8 +1,6 @@
 //! `ut-decode report`: a run, or two, on one page.
 
 mod gather;
-#[cfg(test)]
-mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Detector, Gathered, Gatherer, Sums};
-use ut_data::detector::BankVersion;
-use ut_data::input::{Bank, EventHeader, InputPart, MdfWriter, Select};
-use ut_data::{Count, DecodeOptions, DetectorTables, Grouping, synth};
+use ut_decoding::decoder::Count;
+use ut_decoding::detector::BankVersion;
+use ut_decoding::input::{Bank, EventHeader, InputPart, MdfWriter, Select};
+use ut_decoding::views::{Against, Detector, Gathered, Sums, TroubleSum};
+use ut_decoding::{DecodeOptions, DetectorTables, Grouping, synth};
 use ut_kernels::bank::v5::COUNT_BYTES;
-use ut_report::{Against, TroubleSum};
+use ut_tool::report::Gatherer;
 
 fn tables() -> DetectorTables {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
