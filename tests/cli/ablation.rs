@@ -1,13 +1,15 @@
 //! `ut-decode ablation` and `--set`, end to end.
 
+use std::path::Path;
+
 use serde_json::Value;
 
-use crate::support::{TABLES, empty, json_of, read, run_to, says, shows};
+use crate::support::{TABLES, json_of, read, run_to, says, shows, small};
 
-const FEW: &str = "ablation --profile pp-low --events 3";
+const FEW: &str = "ablation events.mdf";
 
-fn json(more: &str) -> Value {
-    json_of(0, &empty(), (FEW, more)).0
+fn json(folder: &Path, more: &str) -> Value {
+    json_of(0, folder, (FEW, more)).0
 }
 
 fn count(report: &Value, rung: usize, metric: &str) -> f64 {
@@ -17,7 +19,7 @@ fn count(report: &Value, rung: usize, metric: &str) -> f64 {
 
 #[test]
 fn the_ladder_shows_the_merge_requests_steps_with_its_figures() {
-    let text = shows(&empty(), FEW, "registers");
+    let text = shows(&small(1), FEW, "registers");
     assert!(text.contains("195834"), "{text}");
     let allen =
         ["board-table", "flat-map", "zero-suppression", "warp-atomics", "binned", "narrow-sums", "opportunistic"];
@@ -30,8 +32,9 @@ fn the_ladder_shows_the_merge_requests_steps_with_its_figures() {
 
 #[test]
 fn counts_are_the_same_every_time_and_show_what_each_step_does() {
-    let report = json("");
-    assert_eq!(report, json(""));
+    let folder = &small(3);
+    let report = json(folder, "");
+    assert_eq!(report, json(folder, ""));
     let of = |rung, metric| count(&report, rung, metric);
     assert!(of(1, "global_sectors") < of(0, "global_sectors"), "the flat map reads less than the board table");
     assert!(of(3, "shared_atomics") < of(2, "shared_atomics"), "warp atomics are fewer");
@@ -58,11 +61,14 @@ fn counts_are_the_same_every_time_and_show_what_each_step_does() {
 
 #[test]
 fn launch_parameters_formats_and_layouts_reach_the_kernels() {
+    let folder = &small(1);
     for threads in [64, 256] {
-        let report = json(&format!("--set count.block_x={threads}"));
+        let report = json(folder, &format!("--set count.block_x={threads}"));
         assert_eq!(report["rungs"][0]["resources"][0]["threads"], threads);
     }
-    let report = json("--format v4 --set layout=mep");
+    run_to(0, folder, "generate --format v4 --profile pp-low --events 1 --output v4");
+    let (report, _) = json_of(0, folder, "ablation v4/events.mdf --set layout=mep");
+    assert_eq!(report["bank_version"], 3);
     assert!(count(&report, 6, "global_sectors") > 0.0);
     assert_eq!(report["rungs"][0]["resources"], serde_json::json!([]), "not compiled rung by rung");
 }
@@ -70,14 +76,13 @@ fn launch_parameters_formats_and_layouts_reach_the_kernels() {
 #[test]
 fn a_backend_without_rungs_is_a_usage_error() {
     for backend in ["--backend cpu", "--backend reference"] {
-        says(2, &empty(), (FEW, backend), "--backend emulated");
+        says(2, &small(1), (FEW, backend), "--backend emulated");
     }
 }
 
 #[test]
 fn set_works_wherever_there_is_decoding_and_changes_no_hit() {
-    let directory = &empty();
-    run_to(0, directory, "generate --profile pp-low --events 2 --output .");
+    let directory = &small(2);
     let decode = |options: &str| {
         run_to(0, directory, ("decode events.mdf --output hits.csv", options, TABLES));
         read(directory, "hits.csv")
