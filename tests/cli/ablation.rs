@@ -32,7 +32,7 @@ fn the_ladder_shows_the_merge_requests_steps_with_its_figures() {
 
 #[test]
 fn counts_are_the_same_every_time_and_show_what_each_step_does() {
-    let folder = &small(3);
+    let folder = &small(2);
     let report = json(folder, "");
     assert_eq!(report, json(folder, ""));
     let of = |rung, metric| count(&report, rung, metric);

@@ -32,7 +32,7 @@ fn configurations_are_measured_and_judged_whatever_this_machine_is_like() {
 #[test]
 fn on_line_tuning_works_with_a_store_that_cannot_be_used_and_says_so() {
     let directory = &empty();
-    let online = "throughput --tune online --duration 0 --profile pp-low --threads 1";
+    let online = "throughput --tune online --duration 0 --profile pp-low --events 5 --threads 1";
     let out = shows(directory, online, "started from        the default: nothing is known that fits");
     assert!(out.contains("kept                nothing: tuning is not complete"), "{out}");
     assert!(!directory.join(STORE).exists());

@@ -65,7 +65,7 @@ fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself()
 #[test]
 fn the_cpu_decoder_is_measured_by_a_process_that_may_be_killed() {
     let folder = &small(50);
-    let args = "tune run events.mdf --backend cpu --budget 30 --finalists 0 --strategy random";
+    let args = "tune run events.mdf --backend cpu --budget 15 --finalists 0 --strategy random";
     let (mut tuning, mut lines) = start(folder, args);
     assert!(lines.any(|line| line.contains("tried, best")));
     // One that has answered is replaced, and its request repeated; the next one dies with it. The other child is the keeper.
@@ -91,7 +91,7 @@ fn the_cpu_decoder_is_measured_by_a_process_that_may_be_killed() {
     let observations = store(folder).observations(1).unwrap();
     let killed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(f) if f.kind == FailureKind::Launch && f.message.contains("signal: 9"));
     let n_killed = observations.iter().filter(|observation| killed(&observation.outcome)).count();
-    assert_eq!((observations.len(), n_killed), (30, 1));
+    assert_eq!((observations.len(), n_killed), (15, 1));
 }
 
 #[test]
@@ -159,7 +159,10 @@ fn killed_it_goes_on_where_it_was_and_says_so() {
     // Without a command that takes some time, all would be over too soon.
     write(folder, "slow", b"sleep 0.01; echo $1\n");
     let command = ["--command", "sh slow {x}", "--regex", "[0-9]+"];
-    let args = ("tune run --space space.toml --strategy random --budget 40 --report report --others 100", command);
+    let args = (
+        "tune run --space space.toml --strategy random --budget 40 --finalists 0 --report report --others 100",
+        command,
+    );
     let (mut child, mut lines) = start(folder, args);
     assert!(lines.any(|line| line.contains("tried, best")));
     // Some configurations are measured to their end.
