@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{TABLES, json_of, read, run_to, says, shows, small};
+use crate::support::{TABLES, json_of, read, run_to, says, small};
 
 const FEW: &str = "ablation events.mdf";
 
@@ -18,9 +18,11 @@ fn count(report: &Value, rung: usize, metric: &str) -> f64 {
 }
 
 #[test]
-fn the_ladder_shows_the_merge_requests_steps_with_its_figures() {
-    let text = shows(&small(1), FEW, "registers");
-    assert!(text.contains("195834"), "{text}");
+fn the_ladder_has_the_merge_requests_steps_and_counts_that_show_what_each_does() {
+    let folder = &small(2);
+    let (report, text) = json_of(0, folder, FEW);
+    assert_eq!(report, json(folder, ""));
+    assert!(text.contains("195834"), "the merge request's figures: {text}");
     let allen =
         ["board-table", "flat-map", "zero-suppression", "warp-atomics", "binned", "narrow-sums", "opportunistic"];
     let rungs = allen.into_iter().chain(["fused-lanes", "fused-hits", "fused-ranks", "fused-look-back"]);
@@ -28,13 +30,6 @@ fn the_ladder_shows_the_merge_requests_steps_with_its_figures() {
         let lines = text.lines().filter(|line| line.split_whitespace().next() == Some(rung)).count();
         assert_eq!(lines, 2, "{rung}: one line of counts, one of registers\n{text}");
     }
-}
-
-#[test]
-fn counts_are_the_same_every_time_and_show_what_each_step_does() {
-    let folder = &small(2);
-    let report = json(folder, "");
-    assert_eq!(report, json(folder, ""));
     let of = |rung, metric| count(&report, rung, metric);
     assert!(of(1, "global_sectors") < of(0, "global_sectors"), "the flat map reads less than the board table");
     assert!(of(3, "shared_atomics") < of(2, "shared_atomics"), "warp atomics are fewer");

@@ -61,10 +61,9 @@ fn on_the_fake(line: &str) -> (String, String) {
 fn with_a_driver_a_file_is_decoded_as_by_the_reference() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
-    on_the_fake(&format!("generate --events 3 --profile pp-low --output {at}"));
     let decode = |options: &str| {
-        let files = format!("{at}/events.mdf --boards {at}/boards.bin --geometry {at}/geometry.bin");
-        let output = on_the_fake(&format!("decode {files} --batch 2 --output {at}/hits.csv --json - {options}"));
+        let file = decode("events.mdf");
+        let output = on_the_fake(&format!("{file} --batch 2 --output {at}/hits.csv --json - {options}"));
         (std::fs::read(folder.path().join("hits.csv")).unwrap(), output)
     };
     let (expected, _) = decode("--backend reference");
