@@ -402,18 +402,23 @@ print(f"{2 * 20 * a.numel() / start.elapsed_time(end) / 1e6:.0f} GB/s read and w
 fi
 
 # ---- call 2
+# Sweeps and the ladder take their events from a file.
+if { part tune || part count-first || part ladder; } && [ ! -e many ]; then
+    step many 15 "$tool" generate "${many[@]}" --output many
+fi
 # sweep NAME LIMIT MORE...: in device-resident mode unless told.
 sweep() {
     local name=$1 limit=$2
     shift 2
-    step "$name" "$limit" "$tool" sweep "${measured[@]}" --rounds $((quick ? 2 : 5)) --output "$name" "$@"
+    step "$name" "$limit" "$tool" sweep many/events.mdf --backend cuda --set batch="$batch" --rounds $((quick ? 2 : 5)) \
+        --output "$name" "$@"
 }
 # Where the fused pipeline is not right, nothing of it is tuned.
 if part tune && [ "$best" = fused ]; then
     if [ -n "$events" ]; then
-        sweep tune 60 --set pipeline=fused --set batch="$batch" --axis cuda.registers=0,48 --axis fused.carve_out=0,100
+        sweep tune 60 --set pipeline=fused --axis cuda.registers=0,48 --axis fused.carve_out=0,100
     else
-        sweep tune 60 --set pipeline=fused --set batch="$batch" --axis cuda.registers=48,56,64 --axis fused.block_x=128,256 \
+        sweep tune 60 --set pipeline=fused --axis cuda.registers=48,56,64 --axis fused.block_x=128,256 \
             --axis fused.carve_out=1,58,72,100
     fi
 fi
@@ -436,7 +441,7 @@ if part inputs; then
     done
 fi
 if part ladder; then
-    step ladder 45 "$tool" ablation "${measured[@]}" --set batch="$batch" --duration $((seconds * 3)) --json ladder.json
+    step ladder 45 "$tool" ablation many/events.mdf --backend cuda --set batch="$batch" --duration $((seconds * 3)) --json ladder.json
 fi
 if part suite; then
     # That generate makes the same files again needs the tool where it was built; the emulated kernels need minutes.

@@ -31,9 +31,9 @@ else
     "$tool" report "$work/v4/events.mdf" -o "$folder/v4.html" --quiet >/dev/null
     { echo block,tile,status,mean_ms; for b in 32 64 128 256; do for t in 1 2 4 8 16 32 64 128; do
         echo "$b,$t,ok,1.$(((b * t) % 97))"; done; done; } >"$work/space.csv"
-    "$tool" tune run --backend "replay:$work/space.csv" --budget 30 --tune-db "$work/db" --report "$work/tune" --quiet >/dev/null
-    "$tool" sweep "$work/a/events.mdf" --n-events 20 --axis batch=10,20 --axis threads=1,2 --rounds 1 --output "$work/sweep" \
-        --quiet >/dev/null
+    export UT_DECODE_TUNE_DB=$work/db
+    "$tool" tune run --backend "replay:$work/space.csv" --budget 30 --report "$work/tune" --quiet >/dev/null
+    "$tool" sweep "$work/v4/events.mdf" --axis batch=10,20 --axis threads=1,2 --rounds 1 --output "$work/sweep" --quiet >/dev/null
     find "$work/tune"* -name '*.html' -exec cp {} "$folder/tune.html" \;
     find "$work/sweep" -name '*.html' -exec cp {} "$folder/sweep.html" \;
     pages=("$folder"/{report,compare,v4,tune,sweep}.html)

@@ -1,13 +1,15 @@
 //! `ut-decode ablation` and `--set`, end to end.
 
+use std::path::Path;
+
 use serde_json::Value;
 
-use crate::support::{TABLES, empty, json_of, read, run_to, says, shows};
+use crate::support::{TABLES, json_of, read, run_to, says, small};
 
-const FEW: &str = "ablation --profile pp-low --events 3";
+const FEW: &str = "ablation events.mdf";
 
-fn json(more: &str) -> Value {
-    json_of(0, &empty(), (FEW, more)).0
+fn json(folder: &Path, more: &str) -> Value {
+    json_of(0, folder, (FEW, more)).0
 }
 
 fn count(report: &Value, rung: usize, metric: &str) -> f64 {
@@ -16,9 +18,11 @@ fn count(report: &Value, rung: usize, metric: &str) -> f64 {
 }
 
 #[test]
-fn the_ladder_shows_the_merge_requests_steps_with_its_figures() {
-    let text = shows(&empty(), FEW, "registers");
-    assert!(text.contains("195834"), "{text}");
+fn the_ladder_has_the_merge_requests_steps_and_counts_that_show_what_each_does() {
+    let folder = &small(2);
+    let (report, text) = json_of(0, folder, FEW);
+    assert_eq!(report, json(folder, ""));
+    assert!(text.contains("195834"), "the merge request's figures: {text}");
     let allen =
         ["board-table", "flat-map", "zero-suppression", "warp-atomics", "binned", "narrow-sums", "opportunistic"];
     let rungs = allen.into_iter().chain(["fused-lanes", "fused-hits", "fused-ranks", "fused-look-back"]);
@@ -26,12 +30,6 @@ fn the_ladder_shows_the_merge_requests_steps_with_its_figures() {
         let lines = text.lines().filter(|line| line.split_whitespace().next() == Some(rung)).count();
         assert_eq!(lines, 2, "{rung}: one line of counts, one of registers\n{text}");
     }
-}
-
-#[test]
-fn counts_are_the_same_every_time_and_show_what_each_step_does() {
-    let report = json("");
-    assert_eq!(report, json(""));
     let of = |rung, metric| count(&report, rung, metric);
     assert!(of(1, "global_sectors") < of(0, "global_sectors"), "the flat map reads less than the board table");
     assert!(of(3, "shared_atomics") < of(2, "shared_atomics"), "warp atomics are fewer");
@@ -58,11 +56,14 @@ fn counts_are_the_same_every_time_and_show_what_each_step_does() {
 
 #[test]
 fn launch_parameters_formats_and_layouts_reach_the_kernels() {
+    let folder = &small(1);
     for threads in [64, 256] {
-        let report = json(&format!("--set count.block_x={threads}"));
+        let report = json(folder, &format!("--set count.block_x={threads}"));
         assert_eq!(report["rungs"][0]["resources"][0]["threads"], threads);
     }
-    let report = json("--format v4 --set layout=mep");
+    run_to(0, folder, "generate --format v4 --profile pp-low --events 1 --output v4");
+    let (report, _) = json_of(0, folder, "ablation v4/events.mdf --set layout=mep");
+    assert_eq!(report["bank_version"], 3);
     assert!(count(&report, 6, "global_sectors") > 0.0);
     assert_eq!(report["rungs"][0]["resources"], serde_json::json!([]), "not compiled rung by rung");
 }
@@ -70,14 +71,13 @@ fn launch_parameters_formats_and_layouts_reach_the_kernels() {
 #[test]
 fn a_backend_without_rungs_is_a_usage_error() {
     for backend in ["--backend cpu", "--backend reference"] {
-        says(2, &empty(), (FEW, backend), "--backend emulated");
+        says(2, &small(1), (FEW, backend), "--backend emulated");
     }
 }
 
 #[test]
 fn set_works_wherever_there_is_decoding_and_changes_no_hit() {
-    let directory = &empty();
-    run_to(0, directory, "generate --profile pp-low --events 2 --output .");
+    let directory = &small(2);
     let decode = |options: &str| {
         run_to(0, directory, ("decode events.mdf --output hits.csv", options, TABLES));
         read(directory, "hits.csv")

@@ -93,7 +93,7 @@ fn the_report_accounts_for_every_fault_of_banks_events_and_the_file() {
     let faults = format!("{OF_BANKS} checksum=0.05 bank_magic=0.05 bank_size=0.05 bank_beyond=0.05 cut=1");
     let decode = ["", "--backend reference", "--set layout=mep", "--threads 1 --batch 7"];
     accounts_for("events.mdf", "--events 60 --seed 5", &faults, &decode);
-    let packed = "--events 120 --seed 3 --pack=blocks";
+    let packed = "--events 80 --seed 3 --pack=blocks";
     accounts_for("events.mdf", packed, &format!("{faults} block=0.3"), &["", "--threads 1 --batch 7"]);
     let not_of_v4 = ["short=0.01", "bad_header=0.01", "unsorted_lanes=0.01"];
     let of_v4: Vec<&str> = OF_BANKS.split(' ').filter(|fault| !not_of_v4.contains(fault)).collect();
@@ -104,8 +104,8 @@ fn the_report_accounts_for_every_fault_of_banks_events_and_the_file() {
 #[test]
 fn the_report_accounts_for_faults_of_packets_and_of_files_that_are_compressed_as_a_whole() {
     let faults = format!("{OF_BANKS} fragments=0.003 cut=1");
-    accounts_for("events.mep", "--events 450 --mep --seed 2", &faults, &["", "--set layout=allen"]);
-    let packed = "--events 150 --seed 4 --pack=zstd";
+    accounts_for("events.mep", "--events 200 --mep --seed 2", &faults, &["", "--set layout=allen"]);
+    let packed = "--events 80 --seed 4 --pack=zstd";
     for faults in ["bank_magic=0.1 stream=1", "bank_magic=0.1 cut=1"] {
         accounts_for("events.mdf.zst", packed, faults, &[""]);
     }

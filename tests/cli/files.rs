@@ -109,7 +109,7 @@ fn results_in_a_folder_are_not_written_over_what_is_read() {
     fs::copy(directory.join("boards.bin"), directory.join("new/sweep.html")).unwrap();
     write(directory, "new/run-1.json", b"[parameters]\nx = [1]\n");
     write(directory, "tables.toml", b"boards = \"new/sweep.html\"\ngeometry = \"geometry.bin\"\n");
-    let sweep = "-o new --backend emulated --axis cluster.block_x=32 --events 1";
+    let sweep = "-o new --backend emulated --axis cluster.block_x=32";
     let lines = [
         format!("sweep new/sweep.csv {sweep}"),
         format!("sweep events.mdf {sweep} --config tables.toml"),
@@ -199,8 +199,8 @@ fn what_does_not_fit_into_memory_is_refused_with_the_figure() {
         // Not enough for what the reference finds, for the synthetic events, and for a batch of any size.
         (300_000, "throughput events.mdf --duration 0 --threads 2", "would take about"),
         (60_000, "throughput --duration 0", "would take about"),
-        (60_000, "tune run --budget 2 --tune-db tune.sqlite", "would take about"),
-        (200_000, "tune run --budget 2 --tune-db tune.sqlite", "no memory for"),
+        (60_000, "tune run --budget 2", "would take about"),
+        (200_000, "tune run --budget 2", "no memory for"),
     ] {
         let (_, err) = shell(1, directory, &format!("ulimit -v {kilobytes}; ut-decode {args}"));
         assert!(err.contains(message) && !err.contains("memory allocation"), "{args}: {err}");

@@ -9,7 +9,7 @@ use ut_decoding::decoder::Backend;
 use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
 use ut_decoding::{DecodeOptions, synth};
 
-use crate::support::{STORE, device, empty, json_of, read, run_to, says, shows, store, write};
+use crate::support::{STORE, device, empty, json_of, read, run_to, says, shows, small, store, write};
 
 /// A recorded space of `width` 1 to 4 with these times, as compact CSV.
 fn recording(times: [f64; 4]) -> String {
@@ -57,7 +57,7 @@ fn a_chain_of_programs_is_tuned_by_groups_for_each_workload_and_measured_as_a_wh
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("tuner/examples/chain").join(name);
         std::fs::copy(example, folder.join(name)).unwrap();
     }
-    let (found, _) = json_of(0, folder, "tune groups chain.toml --rule alice --rounds 2 --looks 10 --others 100");
+    let (found, _) = json_of(0, folder, "tune groups chain.toml --rule alice --others 100");
     let of = found["workloads"].as_array().unwrap();
     assert_eq!(of.len(), 2);
     for (found, width) in of.iter().zip([3, 6]) {
@@ -120,7 +120,7 @@ fn parameters_of_one_device_are_grouped_and_the_defaults_stay_without_evidence()
                  together = [\"unroll\", \"stage\"]\n";
     write(folder, "groups.toml", format!("[default]\nblock = 128\n{pairs}").as_bytes());
     let of = |spec: &str| format!("tune groups groups.toml --backend {}", device(folder, spec));
-    let (found, _) = json_of(0, folder, (of("seed=3,noise=0.01"), "--looks 10"));
+    let (found, _) = json_of(0, folder, of("seed=3,noise=0.01"));
     let names: Vec<&str> = found["groups"].as_array().unwrap().iter().map(|g| g["group"].as_str().unwrap()).collect();
     // No group names `layout`, so it is tuned by itself.
     assert_eq!(names, ["block + per_thread", "rest", "layout"]);
@@ -128,8 +128,10 @@ fn parameters_of_one_device_are_grouped_and_the_defaults_stay_without_evidence()
     assert_eq!(found["parameters"], json!(["block", "per_thread", "unroll", "stage", "layout"]));
     assert_eq!(found["chain"]["comparison"]["judgement"]["detail"], "b");
     assert!(found["kept"]["verdict"].as_str().unwrap().starts_with("better than the default"));
-    // Noise in which nothing can be shown.
-    let (text, _) = run_to(0, folder, (of("seed=3,noise=2"), "--looks 4 --rounds 2"));
+    // Nothing is faster than anything else.
+    write(folder, "equal.csv", recording([2.0; 4]).as_bytes());
+    write(folder, "groups.toml", b"[default]\nwidth = 1\n[[group]]\ntogether = [\"width\"]\n");
+    let (text, _) = run_to(0, folder, "tune groups groups.toml --backend replay:equal.csv");
     assert!(text.contains("the defaults stay") || text.contains("every group keeps its default"), "{text}");
 }
 
@@ -209,9 +211,7 @@ fn found(store: &Path, workload: Option<&str>) -> bool {
 
 #[test]
 fn workloads_are_tuned_one_by_one_and_their_sets_are_never_taken_for_each_others() {
-    let folder = &empty();
-    run_to(0, folder, "generate --events 5 --output .");
-    write(folder, "tables.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
+    let folder = &small(5);
     let detector = "--config tables.toml";
     let tune = "tune workloads pp-low events.mdf --budget 3 --rounds 3 --others 100";
     let (value, _) = json_of(0, folder, (tune, detector));

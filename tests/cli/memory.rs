@@ -70,13 +70,13 @@ fn memory_is_bounded_however_many_hits_the_events_have_and_however_small_they_ar
     let blocks = packed(&one, 1 << 20, zlib_block);
     write(directory, "blocks.mdf", &blocks.repeat(n));
     run_to(0, directory, "convert full.mdf --output full.mep");
-    for file in ["full.mdf", "full.mep", "blocks.mdf"] {
+    let bounded = |file: &str| {
         let args = format!("decode {file} --threads 2 --format csv --output - --quiet");
         let mut tool = tool(directory, (args, TABLES)).stdout(Stdio::piped()).spawn().unwrap();
         let mut rows = tool.stdout.take().unwrap();
         let reader = std::thread::spawn(move || {
             // Meanwhile the others go on until something holds them up.
-            std::thread::sleep(Duration::from_secs(2));
+            std::thread::sleep(Duration::from_secs(3));
             std::io::copy(&mut rows, &mut std::io::sink()).unwrap()
         });
         let most = most_of(&mut tool);
@@ -84,5 +84,10 @@ fn memory_is_bounded_however_many_hits_the_events_have_and_however_small_they_ar
         println!("{file}: {} MB of rows, at most {} MB", bytes >> 20, most >> 20);
         assert!(bytes > (n as u64) << 24, "{file}: {bytes} bytes of rows");
         assert!(most < 2 * MOST_OF_THREAD, "{file}: {} MB", most >> 20);
-    }
+    };
+    std::thread::scope(|scope| {
+        for file in ["full.mdf", "full.mep", "blocks.mdf"] {
+            scope.spawn(move || bounded(file));
+        }
+    });
 }

@@ -249,7 +249,6 @@ fn files_of_a_folder_are_not_written_over_what_the_job_reads_or_writes_otherwise
     write(directory, "new/events.csv", b"grouping = \"y-rows\"\n");
     refused(2, "events.mdf --config new/events.csv", "the settings file");
     assert_eq!(text(directory, "new/events.csv"), "grouping = \"y-rows\"\n");
-    refused(2, "events.mdf --tune-db new/events.csv", "which is named by another option");
     fs::remove_file(directory.join("new/events.csv")).unwrap();
     // Links to one file that is not there.
     std::os::unix::fs::symlink(directory.join("one.csv"), directory.join("new/events.csv")).unwrap();

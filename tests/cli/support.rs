@@ -176,6 +176,14 @@ pub fn sample() -> Folder {
     directory
 }
 
+/// A directory with `n` small v5 events (`events.mdf`), their tables, and settings that name them (`tables.toml`).
+pub fn small(n: usize) -> Folder {
+    let directory = empty();
+    run_to(0, &directory, format!("generate --profile pp-low --events {n} --output ."));
+    write(&directory, "tables.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
+    directory
+}
+
 /// The options that name the tables of [`sample`].
 pub const TABLES: &str = "--boards boards.bin --geometry geometry.bin";
 

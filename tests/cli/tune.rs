@@ -10,7 +10,7 @@ use tuner::{FailureKind, Outcome};
 use tuner_score::synthetic::Synthetic;
 
 use crate::support::{
-    Folder, Line, STORE, TABLES, device, empty, json_of, read, run, run_to, says, shows, store, tool, write,
+    Folder, Line, STORE, TABLES, device, empty, json_of, read, run, run_to, says, shows, small, store, tool, write,
 };
 
 /// A quick tuning of a made device, with its options replaced by those given.
@@ -64,8 +64,8 @@ fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself()
 #[cfg(target_os = "linux")]
 #[test]
 fn the_cpu_decoder_is_measured_by_a_process_that_may_be_killed() {
-    let folder = &empty();
-    let args = "tune run --backend cpu --budget 30 --finalists 0 --strategy random --profile pp-low";
+    let folder = &small(50);
+    let args = "tune run events.mdf --backend cpu --budget 15 --finalists 0 --strategy random";
     let (mut tuning, mut lines) = start(folder, args);
     assert!(lines.any(|line| line.contains("tried, best")));
     // One that has answered is replaced, and its request repeated; the next one dies with it. The other child is the keeper.
@@ -91,20 +91,12 @@ fn the_cpu_decoder_is_measured_by_a_process_that_may_be_killed() {
     let observations = store(folder).observations(1).unwrap();
     let killed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(f) if f.kind == FailureKind::Launch && f.message.contains("signal: 9"));
     let n_killed = observations.iter().filter(|observation| killed(&observation.outcome)).count();
-    assert_eq!((observations.len(), n_killed), (30, 1));
-}
-
-/// A folder with a few small events and a file of settings, `tables.toml`, that names their tables.
-fn events(n: usize) -> Folder {
-    let folder = empty();
-    run_to(0, &folder, format!("generate --profile pp-low --events {n} --output ."));
-    write(&folder, "tables.toml", b"boards = \"boards.bin\"\ngeometry = \"geometry.bin\"\n");
-    folder
+    assert_eq!((observations.len(), n_killed), (15, 1));
 }
 
 #[test]
 fn the_kernels_are_tuned_and_decode_uses_what_was_found() {
-    let folder = &events(1);
+    let folder = &small(1);
     let kernels = "events.mdf --backend emulated --pipeline fused --config tables.toml";
     let tune = "tune run --budget 5 --finalists 0 --strategy random --launches 1 --timeout 60";
     let text = shows(folder, (tune, kernels), "emulated-fused-decoder v1 for banks=v5");
@@ -167,7 +159,10 @@ fn killed_it_goes_on_where_it_was_and_says_so() {
     // Without a command that takes some time, all would be over too soon.
     write(folder, "slow", b"sleep 0.01; echo $1\n");
     let command = ["--command", "sh slow {x}", "--regex", "[0-9]+"];
-    let args = ("tune run --space space.toml --strategy random --budget 40 --report report --others 100", command);
+    let args = (
+        "tune run --space space.toml --strategy random --budget 40 --finalists 0 --report report --others 100",
+        command,
+    );
     let (mut child, mut lines) = start(folder, args);
     assert!(lines.any(|line| line.contains("tried, best")));
     // Some configurations are measured to their end.
@@ -310,14 +305,14 @@ fn what_cannot_be_meant_is_refused() {
 
 #[test]
 fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() {
-    let folder = &events(5);
+    let folder = &small(5);
     let decode = |more: &str| {
         let (_, said) = run_to(0, folder, ("decode events.mdf --output hits.csv", TABLES, more));
         (said, read(folder, "hits.csv"))
     };
     let (said, untouched) = decode("");
     assert!(!said.contains("tuned") && !folder.join(STORE).exists(), "{said}");
-    run_to(0, folder, "tune run --backend cpu --profile pp-low --budget 2 --finalists 0 --strategy random");
+    run_to(0, folder, "tune run events.mdf --backend cpu --budget 2 --finalists 0 --strategy random");
     // Throughput, too, and says in its result whether they were used.
     let throughput = |more: &str| {
         let (json, said) = json_of(0, folder, ("throughput --profile pp-low --events 40 --duration 0", more));
@@ -345,9 +340,6 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
     let (said, hits) = decode("");
     assert!(said.contains("warning: no tuned values") && said.contains("not an SQLite file"), "{said}");
     assert_eq!(hits, untouched);
-    for command in ["throughput --events 2 --duration 0", &format!("decode events.mdf {TABLES}")] {
-        says(0, folder, (command, "--tune-db /nowhere/x.db"), "/nowhere/x.db: there is no such file");
-    }
 }
 
 /// A folder with a space of four tiles.
@@ -393,7 +385,7 @@ fn a_second_tuning_on_this_machine_waits_for_the_first() {
 
 #[test]
 fn decode_tunes_on_first_use_where_the_settings_say_so() {
-    let folder = &events(3);
+    let folder = &small(3);
     let tables = read(folder, "tables.toml");
     write(folder, "first.toml", &[&tables[..], b"tune = \"first-use\""].concat());
     let decode = |settings: &str| {

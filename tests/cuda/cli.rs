@@ -16,16 +16,16 @@ fn decode(input: &str) -> String {
 fn without_a_gpu_every_command_says_why_and_auto_takes_the_cpu_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let [store, output] = ["tune.sqlite", "sweep"].map(|name| folder.path().join(name).display().to_string());
-    let small = "--events 1 --profile pp-low --backend cuda";
+    let events = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/v5/events.mdf");
     let run = |code, line: &str| {
         let (_, err) = tool(code, &[("FAKE_CUDA_DEVICES", "0"), ("UT_DECODE_TUNE_DB", &store)], line);
         assert!(err.contains("the NVIDIA driver finds no GPU"), "{line}: {err}");
         err
     };
     for line in [
-        format!("throughput {small}"),
-        format!("ablation {small}"),
-        format!("sweep {small} --axis streams=1 --output {output}"),
+        "throughput --events 1 --profile pp-low --backend cuda".to_owned(),
+        format!("ablation {events} --backend cuda"),
+        format!("sweep {events} --backend cuda --axis streams=1 --output {output}"),
         "tune run --backend cuda".to_owned(),
         format!("{} --backend cuda", decode("events.mdf")),
     ] {
@@ -61,10 +61,9 @@ fn on_the_fake(line: &str) -> (String, String) {
 fn with_a_driver_a_file_is_decoded_as_by_the_reference() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
-    on_the_fake(&format!("generate --events 3 --profile pp-low --output {at}"));
     let decode = |options: &str| {
-        let files = format!("{at}/events.mdf --boards {at}/boards.bin --geometry {at}/geometry.bin");
-        let output = on_the_fake(&format!("decode {files} --batch 2 --output {at}/hits.csv --json - {options}"));
+        let file = decode("events.mdf");
+        let output = on_the_fake(&format!("{file} --batch 2 --output {at}/hits.csv --json - {options}"));
         (std::fs::read(folder.path().join("hits.csv")).unwrap(), output)
     };
     let (expected, _) = decode("--backend reference");

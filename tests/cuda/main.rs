@@ -39,6 +39,9 @@ const RUNS: [[(&str, &str); 2]; 4] = [
     [("FAKE_CUDA_SEED", "0"), (KERNELS, "fused")],
 ];
 
+/// Two of [`RUNS`] in which either pipeline, and either order of work, is there once.
+const PAIR: [[(&str, &str); 2]; 2] = [RUNS[1], RUNS[2]];
+
 /// `n` events, one after the other from a seed.
 fn events(version: BankVersion, seed: u64, n: usize) -> Vec<Event> {
     generated_as(Profile::PpLow, version, seed, n)

@@ -2,12 +2,20 @@
 //! not how fast it is.
 
 use serde_json::Value;
+use tempfile::TempDir;
 
 use crate::fake_driver::{FakeDriver, tool as run};
 
+/// Folder with `n` small events, `events.mdf`, and its path.
+fn small(n: usize) -> (TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path().display().to_string();
+    run(0, &[], &format!("generate --events {n} --profile pp-low --output {at}"));
+    (folder, at)
+}
+
 fn json(line: &str) -> (Value, String) {
-    let few = "--events 2 --profile pp-low --backend cuda --json -";
-    let (out, err) = run(0, &[("FAKE_CUDA_SEED", "1")], &format!("{line} {few}"));
+    let (out, err) = run(0, &[("FAKE_CUDA_SEED", "1")], &format!("{line} --backend cuda --json -"));
     (serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error} in {out}")), err)
 }
 
@@ -16,9 +24,9 @@ fn median(value: &Value) -> f64 {
 }
 
 #[test]
-fn throughput_measures_three_modes_in_turn_and_every_kernel() {
-    let args = "throughput --pipeline allen --batch 1 --threads 2 --duration 0 --set count.block_x=64";
-    let (result, text) = json(args);
+fn throughput_measures_three_modes_in_turn_and_the_kernels_of_either_pipeline() {
+    let args = "throughput --events 2 --profile pp-low --batch 1 --threads 2 --duration 0 --pipeline";
+    let (result, text) = json(&format!("{args} allen --set count.block_x=64"));
     let modes = result["modes"].as_array().unwrap();
     let names: Vec<&str> = modes.iter().map(|mode| mode["mode"].as_str().unwrap()).collect();
     assert_eq!(names, ["device-resident", "hits-on-device", "end-to-end"]);
@@ -39,21 +47,14 @@ fn throughput_measures_three_modes_in_turn_and_every_kernel() {
     assert!(gpu["name"].is_string() && gpu["peak_bandwidth"].is_null() && gpu["link"].is_null(), "{gpu}");
     assert!(text.contains("memory unknown; link unknown") && text.contains("by the device's clock"), "{text}");
     assert!(text.contains("2 streams, count.block_x=64"), "{text}");
-}
 
-#[test]
-fn the_fused_kernels_are_measured_like_the_seven() {
-    let args = "throughput --batch 1 --threads 1 --duration 0 --pipeline";
-    let of = |pipeline: &str| json(&format!("{args} {pipeline}")).0;
-    let (fused, allen) = (of("fused"), of("allen"));
-    let names = |of: &Value| -> Vec<String> {
-        of["kernels"].as_array().unwrap().iter().map(|kernel| kernel["kernel"].as_str().unwrap().to_owned()).collect()
-    };
-    assert!(names(&fused).contains(&"fused".to_owned()) && names(&allen).len() >= 3);
-    assert!(names(&fused).iter().all(|name| name.starts_with("fused")), "{:?}", names(&fused));
+    let (allen, (fused, _)) = (&result, json(&format!("{args} fused")));
+    let kernels = fused["kernels"].as_array().unwrap().iter();
+    let names: Vec<&str> = kernels.map(|kernel| kernel["kernel"].as_str().unwrap()).collect();
+    assert!(names.contains(&"fused") && names.iter().all(|name| name.starts_with("fused")), "{names:?}");
     assert_eq!(fused["digest"], allen["digest"], "the same bits");
     let asked = |of: &Value| of["sector_bytes_per_event"].as_f64().unwrap();
-    assert!(asked(&fused) < asked(&allen) / 2.0, "fewer sectors");
+    assert!(asked(&fused) < asked(allen) / 2.0, "fewer sectors");
     let moved = fused["traffic_bytes_per_event"].as_f64().unwrap();
     let least: f64 =
         ["bytes_in_per_event", "bytes_out_per_event"].map(|name| fused[name].as_f64().unwrap()).iter().sum();
@@ -62,7 +63,8 @@ fn the_fused_kernels_are_measured_like_the_seven() {
 
 #[test]
 fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
-    let (result, text) = json("ablation --set batch=2 --set streams=1 --duration 0");
+    let (_folder, at) = small(1);
+    let (result, text) = json(&format!("ablation {at}/events.mdf --set batch=1 --set streams=1 --duration 0"));
     let rungs = result["rungs"].as_array().unwrap();
     assert_eq!(rungs.len(), 11);
     for (i, rung) in rungs.iter().enumerate() {
@@ -82,48 +84,44 @@ fn the_ladder_is_measured_rung_by_rung_and_kernel_by_kernel() {
 
 #[test]
 fn a_ladder_that_was_not_compiled_is_refused() {
-    for other in ["--format v4", "--set layout=mep"] {
-        let (_, err) = run(1, &[], &format!("ablation --events 1 --profile pp-low --backend cuda {other}"));
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures");
+    for other in ["v4/events.mdf", "v5/events.mdf --set layout=mep"] {
+        let (_, err) = run(1, &[], &format!("ablation --backend cuda {fixtures}/{other}"));
         assert!(err.contains("compiled for v5 banks in Allen layout"), "{err}");
     }
 }
 
 #[test]
 fn a_sweep_measures_points_on_the_gpu_and_skips_what_it_cannot_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let few = "--events 2 --set batch=2 --profile pp-low --backend cuda --rounds 1";
+    let (folder, path) = small(1);
     let at = |name: &str| folder.path().join(name);
+    let few = format!("{path}/events.mdf --set batch=1 --backend cuda --rounds 1");
     let line = |name: &str, more: &str| format!("sweep --output {} {few} {more}", at(name).display());
-    let axes = "--axis cluster.block_x=16,32 --axis cluster.block_y=1,2 --axis streams=1,2";
     let report =
         |name: &str| -> Value { serde_json::from_slice(&std::fs::read(at(name).join("sweep.json")).unwrap()).unwrap() };
-    for mode in ["device-resident", "end-to-end"] {
+    let blocks = "--set cluster.block_y=1 --axis cluster.block_x=16,32 --axis streams=1";
+    for (mode, axes, n_points, n_skipped) in
+        [("device-resident", blocks, 2, 1), ("end-to-end", "--axis pipeline=fused,allen", 2, 0)]
+    {
         run(0, &[], &line(mode, &format!("{axes} --mode {mode}")));
         let report = report(mode);
-        // Six of the grid, and the default with three streams.
+        // With the default, of other blocks and three streams; both pipelines in one process.
         let points = report["points"].as_array().unwrap();
-        assert_eq!(points.len(), 7);
+        assert_eq!(points.len(), n_points);
         assert!(points.iter().all(|point| median(&point["measured"]) > 0.0), "{points:?}");
-        assert_eq!(report["skipped"].as_array().unwrap().len(), 2, "half a warp");
+        assert_eq!(report["skipped"].as_array().unwrap().len(), n_skipped, "half a warp");
         assert_eq!(report["about"]["unit"], format!("events/s {mode}"));
         let page = std::fs::read_to_string(at(mode).join("sweep.html")).unwrap();
         assert!(page.contains("while measured") && page.contains("compute capability"), "the environment is told");
     }
     // The journal of another mode is not gone on with.
-    let (_, err) = run(1, &[], &line("end-to-end", axes));
+    let (_, err) = run(1, &[], &line("end-to-end", "--axis pipeline=fused,allen"));
     assert!(err.contains("belongs to another sweep"), "{err}");
-    // Both pipelines in one process.
-    run(0, &[], &line("both", "--axis pipeline=fused,allen"));
-    let report = report("both");
-    let points = report["points"].as_array().unwrap();
-    assert!(points.len() == 2 && points.iter().all(|point| median(&point["measured"]) > 0.0), "{points:?}");
 }
 
 #[test]
 fn launch_parameters_of_a_gpu_can_be_compared() {
-    let input = tempfile::tempdir().unwrap();
-    let at = input.path().display();
-    run(0, &[], &format!("generate --events 1 --profile pp-low --output {at}"));
+    let (input, at) = small(1);
     let settings = format!("boards = '{at}/boards.bin'\ngeometry = '{at}/geometry.bin'\n");
     std::fs::write(input.path().join("tables.toml"), settings).unwrap();
     let compare = |sets: &str| format!("compare --backend cuda {sets} {at}/events.mdf --config {at}/tables.toml");

@@ -8,7 +8,7 @@ use ut_decoding::{BatchReport, DecodeError, EventBatch, Grouping, UtHits};
 
 use crate::fake_driver::on_the_fakes;
 use crate::suite::events::{allen_batch, mep_batch};
-use crate::{Checked, RUNS, events, overlapping, says};
+use crate::{Checked, PAIR, RUNS, events, overlapping, says};
 
 #[test]
 fn batches_in_flight_together_do_not_disturb_each_other() {
@@ -40,7 +40,7 @@ fn batches_in_flight_together_do_not_disturb_each_other() {
 
 #[test]
 fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
-    on_the_fakes(&RUNS, || {
+    on_the_fakes(&PAIR, || {
         let mut decoder = Checked::new(BankVersion::V4, Grouping::UniqueX);
         let events = events(BankVersion::V4, 3, 1);
         let batches = [allen_batch(&events), mep_batch(&events), allen_batch(&[])];
@@ -73,7 +73,7 @@ fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
 
 #[test]
 fn kernels_alone_are_repeated_and_leave_the_decoder_as_it_was() {
-    on_the_fakes(&RUNS, || {
+    on_the_fakes(&PAIR, || {
         let mut decoder = Checked::v5();
         let small = allen_batch(&events(BankVersion::V5, 1, 1));
         let batches = [small, overlapping(), allen_batch(&[])];

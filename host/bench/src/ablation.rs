@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use ut_kernels::switches::Switches;
 
 use super::chip::{Chip, Filled};
-use super::modes::{KernelTime, Mode, OnGpu};
+use super::modes::{KernelTime, Mode, OnGpu, kernel_passes};
 use super::sample::{Expected, Sample};
-use super::timing::{BLOCK, Variant, measure};
+use super::timing::{BLOCK, Variant, measure, repetition};
 use super::work::{METRICS, Work};
 use super::{Change, Spread};
 use ut_data::detector::{BankVersion, DetectorTables};
@@ -24,8 +24,6 @@ use ut_decoders::{DecodeError, DecodeOptions, Pipeline};
 
 /// Number of rungs.
 pub const RUNGS: usize = 11;
-
-const KERNEL_PASSES: usize = 10;
 
 /// A step of the table in Allen merge request !1663: the rate of Allen's sequence
 /// `trackmatching_veloscifi_and_utdecoding` on an RTX A5000, of which the decoding is a part.
@@ -315,12 +313,12 @@ impl Ladder<'_> {
             streams,
         };
         let variant = |i: usize, expected: &Expected| match gpu(i).variant(Mode::DeviceResident, Some(expected))? {
-            Ok(variant) => variant.warmed().map(Ok),
+            Ok(variant) => variant.warmed(repetition(duration)).map(Ok),
             Err(difference) => Ok(Err(difference)),
         };
         let mut rungs = self.measure(&variant, duration, tick)?;
         for (i, measured) in rungs.iter_mut().filter_map(|rung| rung.measured.as_mut()).enumerate() {
-            measured.kernels = gpu(i).kernel_times(KERNEL_PASSES).map_err(AblationError::Measure)?;
+            measured.kernels = gpu(i).kernel_times(kernel_passes(duration)).map_err(AblationError::Measure)?;
         }
         Ok(rungs)
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +105,11 @@ pub struct KernelTime {
     pub ns_per_event: Spread,
     /// Share of all kernels' time, 0…1, by the medians.
     pub share: f64,
+}
+
+/// Returns the number of passes over which kernels are timed in a measurement of `duration`.
+pub fn kernel_passes(duration: Duration) -> usize {
+    if duration.is_zero() { 1 } else { 10 }
 }
 
 impl OnGpu<'_> {

@@ -5,15 +5,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::Spread;
-use super::modes::{KernelTime, Mode, OnGpu};
+use super::modes::{KernelTime, Mode, OnGpu, kernel_passes};
 use super::sample::{Expected, Sample};
-use super::timing::{Contents, Variant, measure};
+use super::timing::{Contents, Variant, measure, repetition};
 use ut_data::detector::DetectorTables;
 use ut_data::input::EventBatch;
 use ut_decoders::cuda::CudaConfig;
 use ut_decoders::{Backend, Count, DecodeError, DecodeOptions, Parameters};
-
-const KERNEL_PASSES: usize = 10;
 
 /// Settings of a measurement.
 #[derive(Clone, Copy, Debug)]
@@ -189,16 +187,16 @@ pub fn run(
             let config = CudaConfig::of(&config);
             let gpu = OnGpu { sample, tables, options, config: &config, streams: threads };
             for variant in gpu.modes(Some(expected))?.map_err(wrong)? {
-                variants.push(variant.warmed()?);
+                variants.push(variant.warmed(repetition(duration))?);
             }
-            let kernels = gpu.kernel_times(KERNEL_PASSES)?;
+            let kernels = gpu.kernel_times(kernel_passes(duration))?;
             contestants.push(Contestant { sample, variants: Mode::ALL.len(), modes: &Mode::ALL, kernels });
         } else {
             let decoder = || backend.decoder_with(tables, options, &config);
             let which: &[bool] = if clusters { &[false, true] } else { &[false] };
             for &clusters in which {
                 let variant = Variant::checked(sample, tables, threads, decoder, clusters, Some(expected))?;
-                variants.push(variant.map_err(wrong)?.warmed()?);
+                variants.push(variant.map_err(wrong)?.warmed(repetition(duration))?);
             }
             contestants.push(Contestant { sample, variants: which.len(), modes: &[], kernels: Vec::new() });
         }

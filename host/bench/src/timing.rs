@@ -21,11 +21,17 @@ use ut_decoders::{BatchReport, Count, DecodeError, Decoder, UtHits};
 /// Least duration of a repetition: shorter ones measure the clock and the scheduler.
 pub const REPETITION: Duration = Duration::from_millis(100);
 
-/// Least number of rounds, however short the duration.
+/// Least number of rounds, however short the duration. A measurement without any duration has one block.
 pub const MIN_ROUNDS: usize = 8;
 
 /// Number of rounds that are ordered together.
 pub const BLOCK: usize = 2;
+
+/// Returns the least duration of a repetition in a measurement of `duration`. One without any duration shows only that
+/// it works: a repetition is one pass.
+pub fn repetition(duration: Duration) -> Duration {
+    if duration.is_zero() { Duration::ZERO } else { REPETITION }
+}
 
 /// Work that a thread repeats.
 pub trait Job: Send {
@@ -76,6 +82,8 @@ pub struct Contents {
 pub struct Variant {
     jobs: Vec<Box<dyn Job>>,
     passes: usize,
+    /// Least duration of a repetition.
+    least: Duration,
     /// Events that each job decodes in a pass.
     pub contents: Contents,
 }
@@ -83,13 +91,17 @@ pub struct Variant {
 impl Variant {
     /// Takes one job for each thread, and the `contents` of its pass.
     pub fn of(jobs: Vec<Box<dyn Job>>, contents: Contents) -> Self {
-        Self { jobs, passes: 1, contents }
+        Self { jobs, passes: 1, least: REPETITION, contents }
     }
 
-    /// Finds the number of passes for a repetition of [`REPETITION`], which warms up, too.
-    pub fn warmed(mut self) -> Result<Self, DecodeError> {
+    /// Finds the number of passes for a repetition of `least`, which warms up, too; none if `least` is no time.
+    pub fn warmed(mut self, least: Duration) -> Result<Self, DecodeError> {
+        self.least = least;
+        if least.is_zero() {
+            return Ok(self);
+        }
         // The first time, as many passes reach another stream, whose buffers grow: the second time counts.
-        while self.time(self.passes)?.min(self.time(self.passes)?) < REPETITION && self.passes < 1 << 20 {
+        while self.time(self.passes)?.min(self.time(self.passes)?) < least && self.passes < 1 << 20 {
             self.passes *= 2;
         }
         Ok(self)
@@ -161,12 +173,12 @@ impl Variant {
     }
 
     /// Times each batch of the first job while the others wait, from the batch in memory to the hits, µs, in passes for
-    /// at least [`REPETITION`].
+    /// the duration of a repetition.
     pub fn latencies(&mut self) -> Result<Vec<f64>, DecodeError> {
         let mut times = Vec::new();
         let Some(job) = self.jobs.first_mut().filter(|job| job.batches() > 0) else { return Ok(times) };
         let start = Instant::now();
-        while start.elapsed() < REPETITION {
+        while times.is_empty() || start.elapsed() < self.least {
             for i in 0..job.batches() {
                 let start = Instant::now();
                 job.batch(i)?;
@@ -202,8 +214,8 @@ impl Variant {
     }
 }
 
-/// Measures variants for `duration` in all, and at least [`MIN_ROUNDS`] times each, in rounds: one repetition of each
-/// in turn. Two rounds are a block of [`Change`](super::Change): the order of the first is random, that of the second
+/// Measures variants for `duration` in all, and at least [`MIN_ROUNDS`] times each (without any duration [`BLOCK`]
+/// times), in rounds: one repetition of each in turn. Two rounds are a block of [`Change`](super::Change): the order of the first is random, that of the second
 /// its reverse. `tick` gets the time over. Returns events a second of each repetition of each variant.
 pub fn measure(
     variants: &mut [Variant],
@@ -213,8 +225,8 @@ pub fn measure(
     let mut rates = vec![Vec::new(); variants.len()];
     let mut random = ChaCha8Rng::seed_from_u64(1);
     let start = Instant::now();
-    let mut rounds = 0;
-    while rounds < MIN_ROUNDS || start.elapsed() < duration {
+    let (mut rounds, least) = (0, if duration.is_zero() { BLOCK } else { MIN_ROUNDS });
+    while rounds < least || start.elapsed() < duration {
         for i in turns(variants.len(), BLOCK, &mut random).into_iter().flatten() {
             rates[i].push(variants[i].repetition()?);
             tick(start.elapsed());

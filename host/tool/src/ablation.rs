@@ -15,8 +15,9 @@ use ut_decoders::ptx::Unit;
 use crate::args::{DetectorArgs, ParameterArgs, layout_name, seconds};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
-use crate::sample::{Feeding, Loaded, SampleArgs};
+use crate::sample::{Feeding, Loaded, Wanted};
 use crate::table::table;
+use crate::trial::EventsArgs;
 use crate::{Failure, config, usage};
 
 const BEST_KNOWN: &str = "The published figures are of Allen's whole sequence trackmatching_veloscifi_and_utdecoding on an \
@@ -41,8 +42,9 @@ distinct: the same, each sector counted once a launch, as if caches kept it unti
 #[command(mut_arg("backend", |arg| arg.default_value("emulated")))]
 pub struct Args {
     #[command(flatten)]
-    sample: SampleArgs,
-    /// Measure for this time, in seconds, on cuda; counting on emulated ignores it.
+    sample: EventsArgs,
+    /// Measure for this time, in seconds, on cuda (0: two single passes, which show only that it works); counting on
+    /// emulated ignores it.
     #[arg(long, value_name = "S", default_value_t = 20.0)]
     duration: f64,
     /// Write the result as JSON here, kernel by kernel; - is standard output.
@@ -66,7 +68,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (launch, options) = (args.backend.parameters(), config::options());
     let threads = launch.decoders(backend);
     let feeding = Feeding { backend, threads, layout: launch.layout(), sizes: &[launch.batch()] };
-    let Loaded { detector, sample, source, .. } = Loaded::new(&args.sample, &DetectorArgs::default(), feeding)?;
+    let Loaded { detector, sample, source, .. } =
+        Loaded::new(Wanted::all(&args.sample.files), &DetectorArgs::default(), feeding)?;
     let on_gpu = backend == Backend::Cuda;
     let mut environment = on_gpu.then(|| Environment::of(backend));
     let facts = environment.as_ref().and_then(Environment::facts);

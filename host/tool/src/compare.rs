@@ -16,6 +16,7 @@ use ut_decoders::Backend;
 use crate::args::{meant, one_of};
 use crate::config;
 use crate::output::{print_beside, say, write_json};
+use crate::sample::Synthetic;
 use crate::trial::{self, EventsArgs, RuleArgs, evidence, trouble};
 use crate::tune::store::APPLICATION;
 use crate::{Failure, usage};
@@ -171,7 +172,9 @@ impl Builds {
     fn new(backend: Backend, sample: &EventsArgs) -> Self {
         let mut arguments: Vec<String> = ["throughput", "--duration", "0.5", "--json", "-"].map(Into::into).to_vec();
         if sample.files.is_empty() {
-            let of = ["--profile", sample.profile.name(), "--format", sample.format.name()];
+            // Older builds may have other defaults.
+            let Synthetic { profile, format } = Synthetic::default();
+            let of = ["--profile", profile.name(), "--format", format.name()];
             arguments.extend(of.map(Into::into));
         }
         arguments.extend(sample.files.iter().map(|file| file.display().to_string()));

@@ -21,6 +21,7 @@ use ut_data::input::EventBatch;
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
 use crate::trial::evidence;
+use crate::tune::store::APPLICATION;
 use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 
@@ -60,7 +61,7 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
     let (space, _) = Space::recorded(&names, &rows)?;
     let (thing, workload) = (tunable::tunable(work.subject), tuned.tuned_for(work.tables, &work.options)?);
     let task = Task { device: &this, tunable: &thing, workload: &workload, space: &space };
-    let locations = Locations::choose(crate::tune::store::APPLICATION, tuned.tune_db.clone(), None)?;
+    let locations = Locations::choose(APPLICATION)?;
 
     let first = configs.iter().position(|config| *config == default).unwrap_or(0);
     let tuner = Tuner::new(configs.clone(), first, Options::default())?;

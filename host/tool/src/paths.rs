@@ -99,7 +99,7 @@ impl Protected {
 
     /// Adds the settings, the tables that they name, and the store of tuned values.
     pub fn add_unnamed(&mut self) {
-        let store = Locations::choose(APPLICATION, None, None).ok();
+        let store = Locations::choose(APPLICATION).ok();
         let store = store.map(|locations| (locations.user, "the store of tuned values"));
         for (file, what) in config::files().into_iter().chain(store) {
             self.add([&file], what);

@@ -1,5 +1,6 @@
 //! Events for measurements, from files or synthetic.
 
+use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
@@ -17,7 +18,6 @@ use crate::Failure;
 use crate::args::DetectorArgs;
 use crate::detector::{SYNTHETIC, check_makers, check_versions};
 use crate::output::{number, say};
-use crate::trial;
 use tuner::fnv::Fnv;
 
 const SEED: u64 = 1;
@@ -31,16 +31,42 @@ const LITTLE: u64 = 64 << 20;
 /// Events of a pass on the emulated backend, which is slow.
 const EMULATED_EVENTS: usize = 20;
 
-/// Events that are measured, and how many of them.
-#[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Sample")]
-pub struct SampleArgs {
-    #[command(flatten)]
-    pub of: trial::EventsArgs,
-    /// Events of a pass; repeated if there are fewer [default: all of FILE or 1000, whichever is more; 20 on the
-    /// emulated backend].
-    #[arg(long = "n-events", alias = "events", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+/// Synthetic events of this tool.
+#[derive(Clone, Copy, Debug)]
+pub struct Synthetic {
+    pub profile: Profile,
+    pub format: BankVersion,
+}
+
+impl Default for Synthetic {
+    fn default() -> Self {
+        Self { profile: Profile::PpNominal, format: BankVersion::V5 }
+    }
+}
+
+impl Display for Synthetic {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "embedded {} {} events", self.profile.name(), self.format.name())
+    }
+}
+
+/// Events to measure, and how many of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    /// Files of events; none: synthetic ones.
+    pub files: &'a [PathBuf],
+    pub synthetic: Synthetic,
+    /// Events of a pass, repeated if there are fewer; `None`: all that there are, at most 20 on the emulated backend.
     pub events: Option<u32>,
+    /// Number of events to which those of a file are repeated, if `events` does not say.
+    pub least: usize,
+}
+
+impl<'a> Wanted<'a> {
+    /// Wants all events of the files, else the default synthetic ones.
+    pub fn all(files: &'a [PathBuf]) -> Self {
+        Self { files, synthetic: Synthetic::default(), events: None, least: 1 }
+    }
 }
 
 /// Batches in which events are fed to decoders.
@@ -86,32 +112,31 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    pub fn new(args: &SampleArgs, detector: &DetectorArgs, feeding: Feeding<'_>) -> Result<Self, Failure> {
-        let asked = args.events.map(|n| n as usize);
-        let default = if feeding.backend == Backend::Emulated { EMULATED_EVENTS } else { ENOUGH_DISTINCT };
-        let trial::EventsArgs { files, profile, format } = &args.of;
-        let source = args.of.source();
+    pub fn new(wanted: Wanted<'_>, detector: &DetectorArgs, feeding: Feeding<'_>) -> Result<Self, Failure> {
+        let Wanted { files, synthetic, events: asked, least } = wanted;
+        let asked = asked.map(|n| n as usize);
+        let emulated = feeding.backend == Backend::Emulated;
         let (detector, events, source) = if files.is_empty() {
-            let n = asked.unwrap_or(default).min(MAX_EVENTS);
+            let n = asked.unwrap_or(if emulated { EMULATED_EVENTS } else { ENOUGH_DISTINCT }).min(MAX_EVENTS);
             let detector = match detector.boards.clone().zip(detector.geometry.clone()) {
                 Some((boards, geometry)) => detector.read(boards, geometry)?,
-                None => detector.embedded(*format),
+                None => detector.embedded(synthetic.format),
             };
-            (detector, vec![embedded(*profile, *format, n)?], format!("{source}, seed {SEED}"))
+            (detector, vec![embedded(synthetic, n)?], format!("{synthetic}, seed {SEED}"))
         } else {
-            let most = asked.unwrap_or(if default < ENOUGH_DISTINCT { default } else { MAX_EVENTS });
+            let most = asked.unwrap_or(if emulated { EMULATED_EVENTS } else { MAX_EVENTS });
             let detector = detector.load(files)?;
             let events = read(files, &detector, most.min(MAX_EVENTS))?;
-            (detector, events, source)
+            (detector, events, names_of(files))
         };
         let n_events: usize = events.iter().map(|batch| batch.n_events).sum();
         if n_events == 0 {
             return Err(format!("{source}: there is no event").into());
         }
-        let wanted = asked.unwrap_or(if default < ENOUGH_DISTINCT {
-            default
+        let wanted = asked.unwrap_or(if emulated {
+            n_events.min(EMULATED_EVENTS)
         } else {
-            Sample::enough(n_events, feeding.largest())
+            n_events.max(least).max(feeding.largest())
         });
         feeding.check_memory(&events, wanted)?;
         let batches = Parameters::default().with_batches(feeding.largest(), feeding.layout);
@@ -120,11 +145,11 @@ impl Loaded {
     }
 
     /// Returns a pass in batches of each size.
-    pub fn samples(&self, args: &SampleArgs, feeding: Feeding<'_>) -> Result<Vec<Sample>, Failure> {
+    pub fn samples(&self, asked: Option<u32>, feeding: Feeding<'_>) -> Result<Vec<Sample>, Failure> {
         let n_events = self.events.iter().map(|batch| batch.n_events).sum();
         let of = |&batch: &u32| {
             let batches = Parameters::default().with_batches(batch as usize, feeding.layout);
-            let fixed = args.events.is_some() || feeding.backend == Backend::Emulated;
+            let fixed = asked.is_some() || feeding.backend == Backend::Emulated;
             let wanted = match feeding.sizes.len() {
                 1 if fixed => self.wanted,
                 _ if fixed => self.wanted.max(batch as usize),
@@ -160,7 +185,13 @@ pub fn identity(source: &str, files: &[PathBuf], detector: &Detector) -> String 
     format!("{source} ({hash})")
 }
 
-pub fn embedded(profile: Profile, format: BankVersion, n: usize) -> Result<EventBatch, Failure> {
+/// Returns the names of files, one after the other.
+pub fn names_of(files: &[PathBuf]) -> String {
+    let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+    names.join(" ")
+}
+
+pub fn embedded(Synthetic { profile, format }: Synthetic, n: usize) -> Result<EventBatch, Failure> {
     memory::check(format!("a sample of {n} events"), LITTLE)?;
     let mut builder = BatchBuilder::new();
     for event in Generator::new(profile, format, SEED).take(n) {

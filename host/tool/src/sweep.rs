@@ -25,8 +25,9 @@ use crate::help::did_you_mean;
 use crate::output::{print, say, write_file, write_json};
 use crate::paths::Protected;
 use crate::progress::Progress;
-use crate::sample::{Feeding, Loaded, SampleArgs, identity};
+use crate::sample::{Feeding, Loaded, Wanted, identity};
 use crate::table::table;
+use crate::trial::EventsArgs;
 use crate::{Failure, config, signals, usage};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
@@ -54,7 +55,7 @@ const MAX_BYTES: f64 = 4e9;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    sample: SampleArgs,
+    sample: EventsArgs,
     /// A parameter and its values; once for each axis.
     #[arg(long = "axis", value_name = "NAME=VALUES", required_unless_present = "list")]
     axes: Vec<String>,
@@ -101,7 +102,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let (threads, layout, sizes) = (base.decoders(backend), base.layout(), &[base.batch()]);
     let feeding = Feeding { backend, threads, layout, sizes };
     let Loaded { detector, events, wanted, sample, source } =
-        Loaded::new(&args.sample, &DetectorArgs::default(), feeding)?;
+        Loaded::new(Wanted::all(&args.sample.files), &DetectorArgs::default(), feeding)?;
     let mut environment = Environment::of(backend);
     let chip = Chip::of_environment(environment.facts(), &Unit::PRODUCTION);
     let limits = Limits {
@@ -115,7 +116,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.dry_run {
         return print(&dry_run(&plan));
     }
-    let mut protected = Protected::inputs(&args.sample.of.files);
+    let mut protected = Protected::inputs(&args.sample.files);
     protected.add([&detector.boards, &detector.geometry].into_iter().flatten(), "a table");
     protected.add_unnamed();
     for name in RESULTS.into_iter().chain([JOURNAL]) {
@@ -158,7 +159,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         "backend": about.backend,
         "unit": about.unit,
         "gpu": environment.facts().map(|facts| &facts.gpu.name),
-        "sample": identity(&about.sample, &args.sample.of.files, &detector),
+        "sample": identity(&about.sample, &args.sample.files, &detector),
         "events": about.events,
         "grouping": detector.tables.grouping().name(),
         "boards": detector.boards,

@@ -1,4 +1,4 @@
-//! Options of `compare` and the tuning commands: events, and how evidence is weighed.
+//! Options of `compare` and the tuning commands: events, and rules of evidence.
 
 use std::path::PathBuf;
 
@@ -9,47 +9,36 @@ use tuner::watch::{Limits, Watch};
 use ut_bench::decoding::DecodeDevice;
 use ut_bench::environment::watch;
 use ut_bench::{ENOUGH_DISTINCT, Varied};
-use ut_data::detector::BankVersion;
 use ut_data::input::EventBatch;
-use ut_data::synth::Profile;
 use ut_decoders::Backend;
 use ut_report::Detector;
 
-use crate::args::{DetectorArgs, bank_format, one_of};
+use crate::args::DetectorArgs;
 use crate::config;
-use crate::sample::{MAX_EVENTS, embedded, identity, read};
+use crate::sample::{MAX_EVENTS, Synthetic, embedded, identity, names_of, read};
 use crate::{Failure, usage};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Events that are decoded.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Sample")]
 pub struct EventsArgs {
-    /// MDF files or Allen-layout dumps, with the tables of ut-decode.toml or --config; none: 1000 synthetic events.
+    /// MDF files or Allen-layout dumps, with the tables of ut-decode.toml or --config, or made by `ut-decode generate`;
+    /// none: 1000 synthetic v5 events of the profile pp-nominal.
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Profile of the synthetic events: how busy they are.
-    #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
-    pub profile: Profile,
-    /// Bank format of the synthetic events.
-    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
-    pub format: BankVersion,
 }
 
 impl EventsArgs {
     /// Returns the detector of the settings, or the embedded one.
     pub fn detector(&self) -> Result<Detector, Failure> {
         let args = DetectorArgs::default();
-        if self.files.is_empty() {
-            return Ok(args.embedded(self.format));
-        }
         args.load(&self.files)
     }
 
     pub fn load(&self) -> Result<(Detector, Vec<EventBatch>, String), Failure> {
         let (detector, name) = (self.detector()?, self.source());
         let events = if self.files.is_empty() {
-            vec![embedded(self.profile, self.format, ENOUGH_DISTINCT)?]
+            vec![embedded(Synthetic::default(), ENOUGH_DISTINCT)?]
         } else {
             read(&self.files, &detector, MAX_EVENTS)?
         };
@@ -60,11 +49,7 @@ impl EventsArgs {
     }
 
     pub fn source(&self) -> String {
-        if self.files.is_empty() {
-            return format!("embedded {} {} events", self.profile.name(), self.format.name());
-        }
-        let names: Vec<_> = self.files.iter().map(|file| file.display().to_string()).collect();
-        names.join(" ")
+        if self.files.is_empty() { Synthetic::default().to_string() } else { names_of(&self.files) }
     }
 
     /// Returns the name with a hash that tells the files from others of the same names.
@@ -78,14 +63,28 @@ pub fn device(varied: Varied, detector: &Detector, events: Vec<EventBatch>) -> D
     DecodeDevice::new(&detector.tables, config::options(), events, varied)
 }
 
-/// Rules by which evidence is taken and weighed.
+/// Way in which evidence is weighed.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Evidence")]
-pub struct RuleArgs {
+pub struct MethodArgs {
     /// Weigh evidence by the variance between interleaved blocks (blocks), or by the 95 % interval of the difference of
     /// the means of all samples (alice), as ALICE does, which alarms too often on free clocks.
     #[arg(long, default_value = "blocks", value_parser = ["blocks", "alice"])]
     rule: String,
+}
+
+impl MethodArgs {
+    pub fn method(&self) -> Method {
+        if self.rule == "alice" { Method::Alice } else { Method::Blocks }
+    }
+}
+
+/// Rules by which evidence is taken and weighed.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Evidence")]
+pub struct RuleArgs {
+    #[command(flatten)]
+    method: MethodArgs,
     /// Difference in % within which two configurations count as the same.
     #[arg(long, value_name = "%", default_value_t = 0.2)]
     zone: f64,
@@ -129,7 +128,7 @@ impl RuleArgs {
         }
         Plan {
             rules: Rules {
-                method: if self.rule == "alice" { Method::Alice } else { Method::Blocks },
+                method: self.method.method(),
                 indifference: self.zone / 100.0,
                 looks: looks.clone(),
                 ..Rules::default()

@@ -24,6 +24,7 @@ use crate::config;
 use crate::output::{detail, say};
 use crate::sample::read;
 use crate::tune::Watcher;
+use crate::tune::store::APPLICATION;
 
 /// Budget of the search of a first use.
 const FIRST_USE: &str = "evaluations=40,no-gain=15+gain=0.002,time=20";
@@ -38,9 +39,6 @@ pub struct TunedArgs {
     /// Ignore what `ut-decode tune run` has found; use the defaults.
     #[arg(long)]
     pub untuned: bool,
-    /// The store of tuned values; without it, $UT_DECODE_TUNE_DB, else tune.sqlite in your cache folder.
-    #[arg(long, value_name = "FILE")]
-    pub tune_db: Option<PathBuf>,
     /// Use what `ut-decode tune workloads` found for this workload (pp-low, or the name of a file without its
     /// extension), and nothing that was tuned for another one.
     #[arg(long, value_name = "NAME", conflicts_with = "untuned")]
@@ -64,7 +62,7 @@ impl TunedArgs {
             return;
         }
         let tune = || -> Result<(), Failure> {
-            let locations = Locations::choose(crate::tune::store::APPLICATION, self.tune_db.clone(), None)?;
+            let locations = Locations::choose(APPLICATION)?;
             let workload = self.tuned_for(&detector.tables, &options)?;
             if tunable::look_up(&locations, what, &workload)?.is_some() {
                 return Ok(());
@@ -110,10 +108,7 @@ impl TunedArgs {
         if self.untuned {
             return None;
         }
-        if let Some(file) = self.tune_db.as_ref().filter(|file| !file.exists()) {
-            say(&format!("warning: no tuned values: {}: there is no such file", file.display()));
-        }
-        let locations = Locations::choose(crate::tune::store::APPLICATION, self.tune_db.clone(), None);
+        let locations = Locations::choose(APPLICATION);
         let store = locations.as_ref().map(|locations| locations.user.display().to_string()).unwrap_or_default();
         let workload = self.tuned_for(tables, options);
         match locations.and_then(|locations| tunable::look_up(&locations, what, &workload?)) {

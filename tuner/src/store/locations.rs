@@ -38,30 +38,25 @@ pub struct Locations {
 }
 
 impl Locations {
-    /// Takes the values of the command line, else of the environment, else the defaults: `NAME/tune.sqlite` in the
-    /// user's cache folder, matching `nearest`.
+    /// Takes the values of the environment, else the defaults: `NAME/tune.sqlite` in the user's cache folder, matching
+    /// `nearest`.
     ///
     /// # Errors
     /// If the variable for the matching has an unknown value, or the user has no home folder and no file is named.
-    pub fn choose(
-        application: Application<'_>,
-        user: Option<PathBuf>,
-        matching: Option<Matching>,
-    ) -> Result<Self, StoreError> {
+    pub fn choose(application: Application<'_>) -> Result<Self, StoreError> {
         let bad = |what: &str, why: String| StoreError::BadSetting { what: what.to_owned(), why };
         let (db_variable, match_variable) = (application.db_variable(), application.match_variable());
-        let named = user.or_else(|| std::env::var_os(&db_variable).filter(|text| !text.is_empty()).map(PathBuf::from));
+        let named = std::env::var_os(&db_variable).filter(|text| !text.is_empty());
         let user = if let Some(user) = named {
-            user
+            PathBuf::from(user)
         } else {
             let folders = etcetera::choose_base_strategy()
                 .map_err(|error| bad("the default store", format!("{error}; set {db_variable}")))?;
             folders.cache_dir().join(application.0).join("tune.sqlite")
         };
-        let matching = match (matching, std::env::var(&match_variable)) {
-            (Some(matching), _) => matching,
-            (None, Ok(word)) if !word.is_empty() => word.parse().map_err(|error| bad(&match_variable, error))?,
-            (None, _) => Matching::default(),
+        let matching = match std::env::var(&match_variable) {
+            Ok(word) if !word.is_empty() => word.parse().map_err(|error| bad(&match_variable, error))?,
+            _ => Matching::default(),
         };
         Ok(Self { user, matching })
     }

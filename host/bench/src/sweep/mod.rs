@@ -17,6 +17,7 @@ use self::plan::{Plan, Point};
 use super::decoding::variant;
 use super::modes::Mode;
 use super::sample::{Expected, Sample};
+use super::timing::REPETITION;
 use super::work::{METRICS, Work};
 use tuner::rounds::Rounds;
 use tuner::session::TuneError;
@@ -222,7 +223,7 @@ impl Sweep<'_> {
             let of = (self.tables, self.options);
             let variant = variant(self.backend, self.mode, parameters, sample, of, expected);
             variant.and_then(|variant| match variant {
-                Ok(variant) => variant.warmed()?.repetition().map(|rate| Ok(vec![1e3 / rate])),
+                Ok(variant) => variant.warmed(REPETITION)?.repetition().map(|rate| Ok(vec![1e3 / rate])),
                 Err(difference) => Ok(Err(difference)),
             })
         };

@@ -169,7 +169,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let n_files = files.len();
     let planned = wanted.map(|mut wanted| {
         let what = "which is named by another option";
-        let read = [&detector.boards, &detector.geometry, &args.mask, &args.tuned.tune_db];
+        let read = [&detector.boards, &detector.geometry, &args.mask];
         protected.add_unnamed();
         protected.add(read.into_iter().flatten().chain(&args.inputs.lists()), what);
         args.json.iter().chain(&args.event_table).for_each(|path| protected.add_output(path, what));

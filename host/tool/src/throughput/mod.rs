@@ -5,12 +5,15 @@ mod text;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde_json::{Value, json};
 use ut_bench::environment::Environment;
 use ut_bench::throughput::{Measurement, run as measure};
 use ut_bench::tunable::Subject;
 use ut_bench::work::{self, metric};
-use ut_bench::{Expected, Machine, Sample};
+use ut_bench::{ENOUGH_DISTINCT, Expected, Machine, Sample};
+use ut_data::detector::BankVersion;
+use ut_data::synth::Profile;
 use ut_data::{BatchReport, Layout, UtHits};
 use ut_decoders::cpu::{CpuConfig, CpuDecoder, Simd, Stage};
 use ut_decoders::emulated::EmulatedConfig;
@@ -18,12 +21,13 @@ use ut_decoders::{Backend, Parameters};
 use ut_files::Columns;
 use ut_report::Detector;
 
-use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, layout_name, seconds};
+use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, bank_format, layout_name, one_of, seconds};
 use crate::detector::facts;
 use crate::online::{self, OnlineArgs, Work};
 use crate::output::{print_beside, write_json};
 use crate::progress::Progress;
-use crate::sample::{Feeding, Loaded, SampleArgs};
+use crate::sample::{Feeding, Loaded, Synthetic, Wanted};
+use crate::trial::EventsArgs;
 use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
 use text::{head, on_gpu, one, several, stages_text};
@@ -39,7 +43,7 @@ use text::{head, on_gpu, one, several, stages_text};
 /// Uses tuned values for this backend, machine and bank format if there are any, and says so.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Measure for this time, in seconds.
+    /// Measure for this time, in seconds; 0: two single passes, which show only that it works.
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     duration: f64,
     /// Events of a batch, or several sizes that are measured in turn [default: as tuned, else 256].
@@ -70,13 +74,42 @@ pub struct Args {
     tuned: TunedArgs,
 }
 
+/// Events that are measured, and how many of them.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Sample")]
+struct SampleArgs {
+    #[command(flatten)]
+    of: EventsArgs,
+    /// Profile of the synthetic events: how busy they are.
+    #[arg(long, default_value = "pp-nominal", value_parser = one_of!(Profile::ALL, Profile::name), conflicts_with = "files")]
+    profile: Profile,
+    /// Bank format of the synthetic events.
+    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", default_value = "v5", value_parser = bank_format(), conflicts_with = "files")]
+    format: BankVersion,
+    /// Events of a pass; repeated if there are fewer [default: all of FILE or 1000, whichever is more; at most 20 on the
+    /// emulated backend].
+    #[arg(long = "n-events", alias = "events", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    events: Option<u32>,
+}
+
+impl SampleArgs {
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted {
+            files: &self.of.files,
+            synthetic: Synthetic { profile: self.profile, format: self.format },
+            events: self.events,
+            least: ENOUGH_DISTINCT,
+        }
+    }
+}
+
 pub fn run(args: &Args) -> Result<(), Failure> {
     let duration = seconds(args.duration).unwrap_or_else(|error| usage(&format!("--duration {error}")));
     let (threads, layout) = (args.backend.n_threads(), args.backend.layout().unwrap_or_default());
     let default = [Parameters::default().batch()];
     let sizes = if args.batches.is_empty() { &default[..] } else { &args.batches };
     let feeding = Feeding { backend: args.backend.backend, threads, layout, sizes };
-    let loaded = Loaded::new(&args.sample, &args.detector, feeding)?;
+    let loaded = Loaded::new(args.sample.wanted(), &args.detector, feeding)?;
     if args.online.tune.is_some() {
         let Loaded { detector, events, source, .. } = loaded;
         let backend = args.backend.backend;
@@ -116,7 +149,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let expected = loaded.expected(layout, measurement.options)?;
     let as_tuned = tuned.filter(|_| args.batches.is_empty()).map(|tuned| [tuned.batch()]);
     let sizes = as_tuned.as_ref().map_or(sizes, |sizes| &sizes[..]);
-    let samples = loaded.samples(&args.sample, Feeding { sizes, ..feeding })?;
+    let samples = loaded.samples(args.sample.events, Feeding { sizes, ..feeding })?;
     let Loaded { detector, source, sample, .. } = loaded;
     let mut environment = Environment::of(measurement.backend);
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");

@@ -9,7 +9,7 @@ use tuner::report::explain::explain;
 
 use crate::Failure;
 use crate::output::{print_beside, write_json};
-use crate::tune::store::StoreArgs;
+use crate::tune::store::open_to_read;
 
 /// Explain a decision: the configurations compared, how sure it is, and which parameters matter.
 #[derive(Debug, clap::Args)]
@@ -19,12 +19,10 @@ pub struct Args {
     /// Write the decision and the effects of the parameters as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let store = args.store.read()?;
+    let store = open_to_read()?;
     let runs: Vec<_> = store.runs()?.into_iter().map(|summary| summary.record).collect();
     // The latest decision: a run that began later may have decided earlier.
     let latest = || runs.iter().filter(|run| run.decision.is_some()).max_by_key(|run| &run.finished).map(|run| run.run);

@@ -12,9 +12,10 @@ use tuner::chain::{default_of, joined};
 use tuner::cli::ProgramArgs;
 use tuner::compare;
 use tuner::session::{Session, TuneError};
-use tuner::store::{DeviceIdentity, Evidence, Finding, Kept, Plan, Store, Task, TunableIdentity, Workload};
+use tuner::store::{DeviceIdentity, Evidence, Finding, Kept, Locations, Plan, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
 use tuner::tune_watched;
+use tuner::verdict::Rules;
 use tuner::watch::{NoWatch, Watch};
 use tuner::{Config, Device, Noise, Replay, Space, Value};
 use ut_bench::{Machine, tunable};
@@ -24,12 +25,15 @@ use ut_report::Detector;
 
 use crate::output::{print_beside, say, write_json};
 use crate::paths::{Protected, named};
-use crate::trial::{self, EventsArgs, RuleArgs, evidence};
+use crate::trial::{self, EventsArgs, MethodArgs, WatchArgs, evidence};
 use crate::tune::run_args::DeviceSpec;
-use crate::tune::store::StoreArgs;
+use crate::tune::store::{APPLICATION, open_to_measure};
 use crate::tune::target::Target;
 use crate::{Failure, usage};
 use tuner::report::words::in_words;
+
+/// Rounds of a block of programs, which take as long as they like.
+const ROUNDS_OF_PROGRAMS: usize = 2;
 
 /// Time limit of a program's launch.
 const TIME_OUT: Duration = Duration::from_mins(1);
@@ -66,9 +70,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
-    store: StoreArgs,
+    method: MethodArgs,
     #[command(flatten)]
-    rules: RuleArgs,
+    watch: WatchArgs,
     #[command(flatten)]
     sample: EventsArgs,
 }
@@ -174,7 +178,6 @@ struct Found {
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let plan = args.rules.plan(15);
     let file = ChainFile::read(&args.file)?;
     // The command line does not name these inputs.
     let devices = file.kernels.iter().filter_map(|kernel| kernel.device.as_deref());
@@ -182,14 +185,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let recordings = Protected::inputs(&devices);
     args.json.iter().for_each(|json| recordings.check(json).unwrap_or_else(|message| usage(&message)));
     let programs = file.kernels.iter().any(|kernel| kernel.program.is_some());
+    let plan = compare::Plan::default();
+    let rules = Rules { method: args.method.method(), ..plan.rules };
+    let plan = compare::Plan { rules, rounds: if programs { ROUNDS_OF_PROGRAMS } else { plan.rounds }, ..plan };
     let backend = match args.backend {
         DeviceSpec::Decoder(backend) if file.kernels.is_empty() => Some(backend),
         _ => programs.then_some(Backend::Cpu),
     };
     let loaded = if backend.is_some() && !programs { Some(args.sample.load()?) } else { None };
     let (mut store, _alone) = match backend {
-        Some(_) => args.store.to_measure()?,
-        None => (Store::open(&args.store.locations(None)?.user)?, None),
+        Some(_) => open_to_measure()?,
+        None => (Store::open(&Locations::choose(APPLICATION)?.user)?, None),
     };
     let loads: Vec<_> = file.workloads.iter().map(Some).collect();
     let mut found = Vec::new();
@@ -225,7 +231,7 @@ fn tune_chain(
         spaces.push((group.kernels.clone(), chain.names(&group.kernels), chain.space_of(&group.name, &group.kernels)?));
     }
     let (mut searched, mut broken) = (Vec::new(), None);
-    let watch = || backend.map_or_else(|| Box::new(NoWatch) as Box<dyn Watch>, |backend| args.rules.watch(backend));
+    let watch = || backend.map_or_else(|| Box::new(NoWatch) as Box<dyn Watch>, |backend| args.watch.watch(backend));
     let mut search = |group: &Group, device: &mut dyn Device, default: &Config| -> Result<Config, TuneError> {
         let known = spaces.iter().find(|(units, ..)| *units == group.kernels);
         let Some((_, names, space)) = known else { return Ok(default.clone()) };

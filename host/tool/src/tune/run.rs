@@ -6,11 +6,12 @@ use serde_json::json;
 use tuner::report::Report;
 use tuner::report::explain::explain;
 use tuner::session::Session;
-use tuner::store::{Matching, Store, Task};
+use tuner::store::{Locations, Matching, Store, Task};
 use tuner::strategy::StrategyKind;
 use tuner::{Config, tune_watched};
 
 use super::run_args::{Args, DeviceSpec};
+use super::store::{APPLICATION, open_to_measure};
 use super::target::Target;
 use super::watcher::Watcher;
 use crate::output::{print_beside, say, write_json};
@@ -36,8 +37,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Task { device: &target.device, tunable: &target.tunable, workload: &target.workload, space: &target.space };
     let (mut store, _alone) = match args.backend {
         // A replay measures nothing.
-        DeviceSpec::Replay(_) => (Store::open(&args.store.locations(None)?.user)?, None),
-        DeviceSpec::Decoder(_) => args.store.to_measure()?,
+        DeviceSpec::Replay(_) => (Store::open(&Locations::choose(APPLICATION)?.user)?, None),
+        DeviceSpec::Decoder(_) => open_to_measure()?,
     };
     let session = Session {
         launches: usize::from(args.launches),
@@ -105,8 +106,7 @@ fn seeds(store: &Store, task: &Task<'_>) -> Result<Vec<Config>, Failure> {
 fn check_report(args: &Args, directory: &Path) {
     let mut protected = Protected::inputs(&args.sample.files);
     let recording = if let DeviceSpec::Replay(file) = &args.backend { Some(file) } else { None };
-    let options = [&args.program.space, &args.store.tune_db];
-    protected.add(options.into_iter().flatten().chain(recording), "which is named by another option");
+    protected.add(args.program.space.iter().chain(recording), "which is named by another option");
     protected.add_unnamed();
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_name().as_encoded_bytes().starts_with(b"run-") {

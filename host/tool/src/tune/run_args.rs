@@ -12,7 +12,6 @@ use ut_decoders::{Backend, Pipeline};
 
 use crate::args::{one_of, seconds};
 use crate::trial::{EventsArgs, WatchArgs};
-use crate::tune::store::StoreArgs;
 use crate::usage;
 
 /// Device by name.
@@ -89,8 +88,6 @@ pub struct Args {
     pub report: Option<PathBuf>,
     #[command(flatten)]
     pub program: ProgramArgs,
-    #[command(flatten)]
-    pub store: StoreArgs,
     #[command(flatten)]
     pub sample: EventsArgs,
 }

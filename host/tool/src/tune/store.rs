@@ -9,7 +9,7 @@ use serde_json::json;
 use tuner::interchange::{read_import, store_json};
 use tuner::report::words::{in_words, objective_of};
 use tuner::store::contents::{Prune, RunSummary};
-use tuner::store::{Application, Locations, Matching, RunLock, Store, StoreError};
+use tuner::store::{Application, Locations, RunLock, Store, StoreError};
 
 use crate::Failure;
 use crate::output::{count, print, print_beside, say, write_file, write_json};
@@ -17,53 +17,36 @@ use crate::output::{count, print, print_beside, say, write_file, write_json};
 /// Name of this program, to which the stores belong.
 pub const APPLICATION: Application<'static> = Application("ut-decode");
 
-/// Choice of the store.
-#[derive(Debug, clap::Args)]
-pub struct StoreArgs {
-    /// Store of measurements and decisions [default: $UT_DECODE_TUNE_DB, else ut-decode/tune.sqlite in your cache
-    /// folder].
-    #[arg(long, value_name = "FILE", global = true)]
-    pub tune_db: Option<PathBuf>,
+/// Opens the user's store for reading.
+pub fn open_to_read() -> Result<Store, Failure> {
+    Ok(Store::open_existing(&Locations::choose(APPLICATION)?.user)?)
 }
 
-impl StoreArgs {
-    /// Returns the location of the store; `matching` as on the command line.
-    pub fn locations(&self, matching: Option<Matching>) -> Result<Locations, Failure> {
-        Ok(Locations::choose(APPLICATION, self.tune_db.clone(), matching)?)
-    }
+/// Opens or makes the user's store.
+pub fn open() -> Result<Store, Failure> {
+    Ok(Store::open(&Locations::choose(APPLICATION)?.user)?)
+}
 
-    /// Opens the user's store for reading.
-    pub fn read(&self) -> Result<Store, Failure> {
-        Ok(Store::open_existing(&self.locations(None)?.user)?)
-    }
-
-    /// Opens the user's store for a tuning, once no other process measures with it.
-    pub fn to_measure(&self) -> Result<(Store, Option<RunLock>), Failure> {
-        let store = Store::open(&self.locations(None)?.user)?;
-        let mut told = false;
-        loop {
-            match store.measure_alone() {
-                Err(StoreError::Measuring) => {
-                    if !std::mem::replace(&mut told, true) {
-                        say("another tuning is measuring on this machine: waiting until it has ended");
-                    }
-                    std::thread::sleep(Duration::from_millis(200));
+/// Opens the user's store for a tuning, once no other process measures with it.
+pub fn open_to_measure() -> Result<(Store, Option<RunLock>), Failure> {
+    let store = open()?;
+    let mut told = false;
+    loop {
+        match store.measure_alone() {
+            Err(StoreError::Measuring) => {
+                if !std::mem::replace(&mut told, true) {
+                    say("another tuning is measuring on this machine: waiting until it has ended");
                 }
-                lock => return Ok((store, lock?)),
+                std::thread::sleep(Duration::from_millis(200));
             }
+            lock => return Ok((store, lock?)),
         }
-    }
-
-    fn write(&self) -> Result<Store, Failure> {
-        Ok(Store::open(&self.locations(None)?.user)?)
     }
 }
 
 /// List, export, import and prune the runs of the tuner.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    store: StoreArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -105,15 +88,15 @@ enum Command {
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
-        Command::List { json } => list(&args.store.read()?, json.as_deref()),
-        Command::Export { runs, output } => export(&args.store.read()?, runs, output),
-        Command::Import { files } => import(&mut args.store.write()?, files),
+        Command::List { json } => list(&open_to_read()?, json.as_deref()),
+        Command::Export { runs, output } => export(&open_to_read()?, runs, output),
+        Command::Import { files } => import(&mut open()?, files),
         Command::Prune { runs, unfinished, tunable } => {
             let prune = Prune { runs: runs.clone(), unfinished: *unfinished, tunable: tunable.clone() };
             if prune == Prune::default() {
                 crate::usage("say which runs: by number, --unfinished or --tunable");
             }
-            let removed = args.store.write()?.prune(&prune)?;
+            let removed = open()?.prune(&prune)?;
             let numbers: Vec<String> = removed.iter().map(ToString::to_string).collect();
             match removed.len() {
                 0 => print("nothing to remove\n")?,

@@ -18,19 +18,18 @@ use tuner::workloads::Matrix;
 use tuner::{Config, Device, Space, Value};
 use ut_bench::decoding::DecodeDevice;
 use ut_bench::{Machine, tunable};
-use ut_data::detector::BankVersion;
 use ut_data::input::EventBatch;
 use ut_data::synth::Profile;
 use ut_decoders::Backend;
 use ut_report::Detector;
 
-use crate::args::{DetectorArgs, bank_format, one_of, seconds};
+use crate::args::{DetectorArgs, one_of, seconds};
 use crate::config;
 use crate::output::{print_beside, say, write_json};
 use crate::progress::Progress;
-use crate::sample::{MAX_EVENTS, embedded, identity, read};
+use crate::sample::{MAX_EVENTS, Synthetic, embedded, identity, read};
 use crate::trial::{WatchArgs, evidence};
-use crate::tune::store::StoreArgs;
+use crate::tune::store::open_to_measure;
 use crate::{Failure, usage};
 use describe::{Found, text};
 
@@ -71,9 +70,6 @@ pub struct Args {
     /// Decoder to tune.
     #[arg(long, default_value = "cpu", value_parser = one_of!(Backend::ALL, Backend::name), conflicts_with = "command")]
     backend: Backend,
-    /// Bank format of the synthetic events.
-    #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", default_value = "v5", value_parser = bank_format())]
-    format: BankVersion,
     /// Give up a launch of a program that takes longer than this (seconds).
     #[arg(long, value_name = "S", default_value_t = 60.0)]
     timeout: f64,
@@ -81,8 +77,6 @@ pub struct Args {
     program: ProgramArgs,
     #[command(flatten)]
     watch: WatchArgs,
-    #[command(flatten)]
-    store: StoreArgs,
 }
 
 /// Seed of all random choices.
@@ -102,14 +96,16 @@ fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
     let profile = |name: &String| Profile::ALL.into_iter().find(|profile| profile.name() == name);
     let files: Vec<PathBuf> = args.workloads.iter().filter(|name| profile(name).is_none()).map(PathBuf::from).collect();
     let default = DetectorArgs::default();
-    let detector = if files.is_empty() { default.embedded(args.format) } else { default.load(&files)? };
+    let detector =
+        if files.is_empty() { default.embedded(Synthetic::default().format) } else { default.load(&files)? };
     let mut loads: Vec<Load> = Vec::new();
     for text in &args.workloads {
         let (name, source, events) = if let Some(profile) = profile(text) {
-            let few = embedded(profile, args.format, 10)?;
+            let events = Synthetic { profile, ..Synthetic::default() };
+            let few = embedded(events, 10)?;
             // A strip is 2 bytes.
             let n = (20 * STRIPS / few.raw.len().max(1)).clamp(50, 1000);
-            (text.clone(), identity(text, &[], &detector), vec![embedded(profile, args.format, n)?])
+            (text.clone(), identity(text, &[], &detector), vec![embedded(events, n)?])
         } else {
             let file = [PathBuf::from(text)];
             let name = file[0].file_stem().map_or_else(|| text.clone(), |stem| stem.to_string_lossy().into_owned());
@@ -228,7 +224,7 @@ fn of_programs(args: &Args, weights: &[f64]) -> Result<(), Failure> {
 fn tune_all(args: &Args, weights: &[f64], subject: &Subject<'_>) -> Result<(), Failure> {
     let Subject { this, identity, space, default, any, loads, device } = subject;
     let names = space.names();
-    let (mut store, _alone) = args.store.to_measure()?;
+    let (mut store, _alone) = open_to_measure()?;
 
     // Each workload by itself. A device holds every configuration that it measured, and is dropped after the search.
     let mut sets = vec![default.clone()];
