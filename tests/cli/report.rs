@@ -2,6 +2,7 @@
 //!
 //! `UT_DECODE_KEEP_PAGES=FOLDER` keeps the pages, to be looked at.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::support::{TABLES, bank, empty, event_with, json_of, read, run, run_to, says, shell, shows, write};
@@ -202,7 +203,8 @@ fn planted_chips_and_strips_are_found_and_can_be_masked() {
     let mut half = text;
     for (strips, sectors) in ["0-511", "0-480", "0-400", "0-127", "100-140"].into_iter().zip(300..) {
         for sector in [sectors, sectors + 120] {
-            half += &format!("sector {sector} strips {strips}\n");
+            // Writing to a String cannot fail.
+            let _ = writeln!(half, "sector {sector} strips {strips}");
         }
     }
     write(directory, "half.mask", half.as_bytes());
