@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tuner::store::Store;
 
-use crate::support::{read, run_to, sample, says, shows, small, tool, write};
+use crate::support::{read, run_to, says, shows, small, tool, write};
 
 /// A sweep over the two events of [`small`].
 const SWEEP: &str = "sweep events.mdf --set batch=2 --output results";
@@ -126,8 +126,8 @@ fn what_cannot_be_meant_is_a_usage_error_that_names_what_can() {
 
 #[test]
 fn a_sweep_goes_on_with_the_same_events_alone() {
-    let folder = &sample();
-    let sweep = "sweep events.mdf --backend emulated --axis count.block_x=32,64 --events 2 --output out";
+    let folder = &small(2);
+    let sweep = "sweep events.mdf --backend emulated --axis count.block_x=32,64 --output out";
     run_to(0, folder, sweep);
     says(0, folder, sweep, "3 are there already");
     // The same bytes, written at another time.

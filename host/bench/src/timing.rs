@@ -215,8 +215,9 @@ impl Variant {
 }
 
 /// Measures variants for `duration` in all, and at least [`MIN_ROUNDS`] times each (without any duration [`BLOCK`]
-/// times), in rounds: one repetition of each in turn. Two rounds are a block of [`Change`](super::Change): the order of the first is random, that of the second
-/// its reverse. `tick` gets the time over. Returns events a second of each repetition of each variant.
+/// times), in rounds: one repetition of each in turn. Two rounds are a block of [`Change`](super::Change): the order of
+/// the first is random, that of the second its reverse. `tick` gets the time over. Returns events a second of each
+/// repetition of each variant.
 pub fn measure(
     variants: &mut [Variant],
     duration: Duration,
