@@ -107,7 +107,7 @@ impl RankTables {
             classes,
             constants,
         };
-        let mut records = HitRecords::new(&lanes, version, order.overlaps());
+        let mut records = HitRecords::new(&lanes, version, order.overlaps);
         if step == FusedStep::Lanes {
             records.fits = false;
         }
