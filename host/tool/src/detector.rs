@@ -17,8 +17,8 @@ use crate::output::detail;
 pub const SYNTHETIC: &str = "these are the hits of a synthetic detector, whose cabling and positions are not those of yours; \
 name your detector with --boards and --geometry, or in ut-decode.toml";
 
-const NAME_TABLES: &str = "name the tables with --boards and --geometry, or in ut-decode.toml; for events that ut-decode \
-generate made, --synthetic-detector";
+const NAME_TABLES: &str = "name the tables in ut-decode.toml, which every command reads, or with --boards and --geometry; for \
+events that ut-decode generate made, --synthetic-detector";
 
 impl DetectorArgs {
     /// Returns the detector of the named tables; without them the embedded one, of the format of the first UT banks

@@ -31,7 +31,7 @@ const LITTLE: u64 = 64 << 20;
 /// Events of a pass on the emulated backend, which is slow.
 const EMULATED_EVENTS: usize = 20;
 
-/// Synthetic events of this tool.
+/// Kind of synthetic events: how busy they are, and their bank format.
 #[derive(Clone, Copy, Debug)]
 pub struct Synthetic {
     pub profile: Profile,
@@ -58,7 +58,7 @@ pub struct Wanted<'a> {
     pub synthetic: Synthetic,
     /// Events of a pass, repeated if there are fewer; `None`: all that there are, at most 20 on the emulated backend.
     pub events: Option<u32>,
-    /// Number of events to which those of a file are repeated, if `events` does not say.
+    /// Events of a pass at least, if `events` is `None`: those of a file are repeated.
     pub least: usize,
 }
 

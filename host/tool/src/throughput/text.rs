@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use ut_bench::environment::{Environment, GpuReport};
 use ut_bench::modes::{KernelTime, Mode};
 use ut_bench::throughput::{ModeResult, Throughput};
+use ut_bench::timing::MIN_ROUNDS;
 use ut_bench::{ENOUGH_DISTINCT, Machine, Spread};
 use ut_decoders::Backend;
 use ut_decoders::cpu::Stage;
@@ -53,6 +54,12 @@ pub fn head(
     }
     row("version", crate::decode::in_words());
     row("repetitions", result.repetitions.to_string());
+    if result.repetitions < MIN_ROUNDS {
+        row(
+            "note",
+            "single passes without warm-up: these rates show only that it works; use --duration 1 or more".to_owned(),
+        );
+    }
     let distinct = result.distinct_events;
     if distinct < ENOUGH_DISTINCT {
         row(

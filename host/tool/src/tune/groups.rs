@@ -12,7 +12,7 @@ use tuner::chain::{default_of, joined};
 use tuner::cli::ProgramArgs;
 use tuner::compare;
 use tuner::session::{Session, TuneError};
-use tuner::store::{DeviceIdentity, Evidence, Finding, Kept, Locations, Plan, Store, Task, TunableIdentity, Workload};
+use tuner::store::{DeviceIdentity, Evidence, Finding, Kept, Plan, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
 use tuner::tune_watched;
 use tuner::verdict::Rules;
@@ -27,7 +27,7 @@ use crate::output::{print_beside, say, write_json};
 use crate::paths::{Protected, named};
 use crate::trial::{self, EventsArgs, MethodArgs, WatchArgs, evidence};
 use crate::tune::run_args::DeviceSpec;
-use crate::tune::store::{APPLICATION, open_to_measure};
+use crate::tune::store::{open, open_to_measure};
 use crate::tune::target::Target;
 use crate::{Failure, usage};
 use tuner::report::words::in_words;
@@ -195,7 +195,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let loaded = if backend.is_some() && !programs { Some(args.sample.load()?) } else { None };
     let (mut store, _alone) = match backend {
         Some(_) => open_to_measure()?,
-        None => (Store::open(&Locations::choose(APPLICATION)?.user)?, None),
+        None => (open()?, None),
     };
     let loads: Vec<_> = file.workloads.iter().map(Some).collect();
     let mut found = Vec::new();

@@ -6,12 +6,12 @@ use serde_json::json;
 use tuner::report::Report;
 use tuner::report::explain::explain;
 use tuner::session::Session;
-use tuner::store::{Locations, Matching, Store, Task};
+use tuner::store::{Matching, Store, Task};
 use tuner::strategy::StrategyKind;
 use tuner::{Config, tune_watched};
 
 use super::run_args::{Args, DeviceSpec};
-use super::store::{APPLICATION, open_to_measure};
+use super::store::{open, open_to_measure};
 use super::target::Target;
 use super::watcher::Watcher;
 use crate::output::{print_beside, say, write_json};
@@ -37,7 +37,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Task { device: &target.device, tunable: &target.tunable, workload: &target.workload, space: &target.space };
     let (mut store, _alone) = match args.backend {
         // A replay measures nothing.
-        DeviceSpec::Replay(_) => (Store::open(&Locations::choose(APPLICATION)?.user)?, None),
+        DeviceSpec::Replay(_) => (open()?, None),
         DeviceSpec::Decoder(_) => open_to_measure()?,
     };
     let session = Session {

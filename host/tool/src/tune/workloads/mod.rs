@@ -96,8 +96,7 @@ fn load(args: &Args) -> Result<(Detector, Vec<Load>), Failure> {
     let profile = |name: &String| Profile::ALL.into_iter().find(|profile| profile.name() == name);
     let files: Vec<PathBuf> = args.workloads.iter().filter(|name| profile(name).is_none()).map(PathBuf::from).collect();
     let default = DetectorArgs::default();
-    let detector =
-        if files.is_empty() { default.embedded(Synthetic::default().format) } else { default.load(&files)? };
+    let detector = default.load(&files)?;
     let mut loads: Vec<Load> = Vec::new();
     for text in &args.workloads {
         let (name, source, events) = if let Some(profile) = profile(text) {
