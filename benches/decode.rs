@@ -56,7 +56,7 @@ fn decoders(c: &mut Criterion) {
         let allen = events(version);
         let mep = to_mep(allen.view()).expect("a good batch");
         let plain = DecodeOptions::default();
-        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon] {
+        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512] {
             if simd.resolve().is_none() {
                 continue;
             }

@@ -274,7 +274,7 @@ uint32_t ut_abi_version(void);
 // Returns version and commit, as "0.1.0, commit 0123456789ab", or "unknown" if built without git. Do not free it.
 const char *ut_version(void);
 
-// Returns the vector instructions of CPU decoders here: "avx512", "avx2", "neon" or "scalar". Do not free it.
+// Returns the vector instructions of CPU decoders here: "avx512", "avx2" or "scalar". Do not free it.
 const char *ut_vector_level(void);
 
 // Returns the name of a counter of the report (docs/policy.md), or NULL if there is none. Do not free it.

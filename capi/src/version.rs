@@ -38,7 +38,7 @@ pub extern "C" fn ut_version() -> *const c_char {
     VERSION.get_or_init(make).as_ptr()
 }
 
-/// Returns the vector instructions of CPU decoders here: "avx512", "avx2", "neon" or "scalar". Do not free it.
+/// Returns the vector instructions of CPU decoders here: "avx512", "avx2" or "scalar". Do not free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_vector_level() -> *const c_char {
     static NAME: OnceLock<CString> = OnceLock::new();

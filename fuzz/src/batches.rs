@@ -48,7 +48,7 @@ fn decoders(choice: u16) -> Vec<Made> {
         flip: if choice & 128 == 0 { Flip::From512 } else { Flip::From511 },
     };
     let mut all: Vec<Box<dyn Decoder>> = vec![Box::new(ReferenceDecoder::new(&tables, options))];
-    for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon].into_iter().filter(|of| of.resolve().is_some()) {
+    for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512].into_iter().filter(|of| of.resolve().is_some()) {
         let config = CpuConfig { threads: 1, simd, ..CpuConfig::default() };
         all.push(Box::new(CpuDecoder::new(&tables, options, config).expect("the CPU has this level")));
     }

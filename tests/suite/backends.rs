@@ -26,7 +26,7 @@ static HAS_GPU: LazyLock<bool> = LazyLock::new(|| {
 });
 
 /// Prefixes of names of backends that are left out, in `UT_DECODE_TEST_WITHOUT`: under a sanitizer, which does
-/// not know the stacks of coroutines, or on an emulated CPU, where time is short.
+/// not know the stacks of coroutines.
 static WITHOUT: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("UT_DECODE_TEST_WITHOUT").ok());
 
 /// Every backend that can run on this machine. The first one is the reference.
@@ -52,9 +52,6 @@ pub fn backends() -> Vec<Backend> {
     }
     if Simd::Avx512.resolve().is_some() {
         backends.push(("cpu, AVX-512", |tables, options| cpu(tables, options, Simd::Avx512, 1)));
-    }
-    if Simd::Neon.resolve().is_some() {
-        backends.push(("cpu, NEON", |tables, options| cpu(tables, options, Simd::Neon, 1)));
     }
     if *HAS_GPU {
         backends.push(("cuda", |tables, options| gpu(tables, options, Pipeline::Allen)));

@@ -55,8 +55,8 @@ parameters! {
     pub cpu_threads "cpu.threads", 0, 1024, 1, 1, &[1, 2, 4, 8, 16, 32, 64], "threads of one decoder; 0: one a core";
     pub cpu_chunk "cpu.chunk", 1, MAX_CHUNK as u32, 1, 16, &[1, 2, 4, 8, 16, 32, 64, 128],
         "events that a thread takes at a time";
-    cpu_simd "cpu.simd", 0, 4, 1, 0, &[0, 1, 2, 3, 4],
-        "vector instructions: auto (the widest there are), scalar, avx2, avx512 or neon";
+    cpu_simd "cpu.simd", 0, 3, 1, 0, &[0, 1, 2, 3],
+        "vector instructions: auto (the widest there are), scalar, avx2 or avx512";
     // Of the kernels, in the order in which they run.
     pub count_block_x "count.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
     pub count_bins "count.bins", 8, 16, 8, 16, &[8, 16], "size classes of the lane list";
@@ -436,7 +436,7 @@ mod tests {
             // As many as a decoder takes.
             (Backend::Cpu, "chunk=1025", "cpu.chunk = 1025: must be from 1 to 1024"),
             (Backend::Cpu, "cpu.threads=-1", "cpu.threads = -1: must be from 0 to 1024"),
-            (Backend::Cpu, "simd=mmx", "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512, neon"),
+            (Backend::Cpu, "simd=mmx", "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512"),
             (Backend::Cpu, "layout=x", "layout = x: must be one of allen, mep"),
             (Backend::Cuda, "block_x=64", "cuda has no parameter called \"block_x\"; there are count.block_x"),
             (Backend::Emulated, "count.block_x=33", "count.block_x = 33: must be a multiple of 32 from 32 to 1024"),

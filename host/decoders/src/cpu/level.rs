@@ -26,11 +26,9 @@ pub enum Simd {
     Avx2,
     /// AVX-512 F, BW, DQ, VL and VBMI2.
     Avx512,
-    /// NEON, of 64-bit ARM.
-    Neon,
 }
 
-named!("level" Simd: Auto "auto", Scalar "scalar", Avx2 "avx2", Avx512 "avx512", Neon "neon");
+named!("level" Simd: Auto "auto", Scalar "scalar", Avx2 "avx2", Avx512 "avx512");
 
 impl Simd {
     /// Returns the level to use, with `Auto` replaced by the widest; `None` if this CPU lacks it.
@@ -50,16 +48,12 @@ impl Simd {
         );
         #[cfg(not(target_arch = "x86_64"))]
         let (avx2, avx512) = (false, false);
-        // Part of every such CPU.
-        let neon = cfg!(all(target_arch = "aarch64", target_endian = "little"));
         match self {
             Self::Auto if avx2 && avx512 => Some(Self::Avx512),
             Self::Auto if avx2 => Some(Self::Avx2),
-            Self::Auto if neon => Some(Self::Neon),
             Self::Auto | Self::Scalar => Some(Self::Scalar),
             Self::Avx2 => avx2.then_some(self),
             Self::Avx512 => (avx2 && avx512).then_some(self),
-            Self::Neon => neon.then_some(self),
         }
     }
 }
@@ -85,8 +79,6 @@ impl Level {
             Simd::Avx512 => avx512::STAGES,
             #[cfg(target_arch = "x86_64")]
             Simd::Avx2 => avx2::STAGES,
-            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-            Simd::Neon => neon::STAGES,
             _ => portable::STAGES,
         }))
     }
@@ -231,6 +223,4 @@ macro_rules! level {
 level!(avx512, simd::Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt");
 #[cfg(target_arch = "x86_64")]
 level!(avx2, simd::Avx2, "avx2,bmi1,bmi2,lzcnt,popcnt");
-#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-level!(neon, simd::Neon, "neon");
 level!(portable, simd::Portable);

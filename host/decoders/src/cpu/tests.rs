@@ -142,7 +142,7 @@ fn check_with(options: DecodeOptions, tables: &DetectorTables, event: &[Bank], w
     for layout in [Layout::Allen, Layout::Mep] {
         let batch = batch(event, layout);
         let expected = decode(&mut ReferenceDecoder::new(tables, options), tables, batch.view());
-        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon] {
+        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512] {
             if simd.resolve().is_none() {
                 continue;
             }
@@ -303,7 +303,7 @@ fn strips_of_the_event_before_cut_no_cluster() {
         let event = |n: usize| [bank_of_lane(slot, &lane[100 - n..])];
         let (long, short) = (batch(&event(100), Layout::Allen), batch(&event(30), Layout::Allen));
         let expected = decode(&mut ReferenceDecoder::new(&tables, options), &tables, short.view());
-        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon].into_iter().filter(|s| s.resolve().is_some()) {
+        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512].into_iter().filter(|s| s.resolve().is_some()) {
             let config = CpuConfig { threads: 1, simd, ..CpuConfig::default() };
             let mut decoder = CpuDecoder::new(&tables, options, config).expect("the CPU has the level");
             decode(&mut decoder, &tables, long.view());

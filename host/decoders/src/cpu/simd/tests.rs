@@ -259,7 +259,4 @@ fn every_level_that_the_cpu_has_does_what_the_trait_says() {
             checked(unsafe { super::Avx512::new() });
         }
     }
-    #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-    // SAFETY: every such CPU has the instructions.
-    checked(unsafe { super::Neon::new() });
 }
