@@ -68,10 +68,15 @@ struct Stages {
     find_lanes: unsafe fn(&Setup, &mut Scratch, BatchView<'_>, (usize, usize)) -> Result<EventReport, NeedsFallback>,
     copy_lanes: unsafe fn(&Setup, &mut Scratch, Prefetch) -> Result<usize, NeedsFallback>,
     find_clusters: unsafe fn(&Setup, &mut Scratch, usize, &mut [u32], &mut EventReport) -> Result<(), NeedsFallback>,
-    make_hits: unsafe fn(&Setup, &mut Scratch, usize, &[u32], &mut EventHits<'_>) -> Result<(), NeedsFallback>,
+    make_hits: unsafe fn(&Setup, &mut Scratch, &[u32], &mut EventHits<'_>) -> Result<(), NeedsFallback>,
 }
 
 impl Level {
+    /// Chooses the stages for the widest instructions of this CPU.
+    pub fn widest() -> Self {
+        Self::new(Simd::Auto).unwrap_or(Self(portable::STAGES))
+    }
+
     /// Chooses the stages for a level; `None` if the CPU lacks its instructions.
     pub fn new(simd: Simd) -> Option<Self> {
         Some(Self(match simd.resolve()? {
@@ -123,18 +128,16 @@ impl Level {
     /// Stage 4: [`make_hits`](make_hits::make_hits).
     ///
     /// # Safety
-    /// - the clusters are as stages 1 to 3 have made them with the same setup;
-    /// - those from `first` on, as many as `hits`, are of one event.
+    /// The clusters are as stages 1 to 3 have made them of one event with the same setup.
     pub unsafe fn make_hits(
         &self,
         setup: &Setup,
         scratch: &mut Scratch,
-        first: usize,
         ends: &[u32],
         hits: &mut EventHits<'_>,
     ) -> Result<(), NeedsFallback> {
         // SAFETY: the CPU has the instructions, as in `find_lanes`; the clusters are as required of the caller.
-        unsafe { (self.0.make_hits)(setup, scratch, first, ends, hits) }
+        unsafe { (self.0.make_hits)(setup, scratch, ends, hits) }
     }
 }
 
@@ -204,7 +207,6 @@ macro_rules! level {
             unsafe fn make_hits(
                 setup: &Setup,
                 scratch: &mut Scratch,
-                first: usize,
                 ends: &[u32],
                 hits: &mut EventHits<'_>,
             ) -> Result<(), NeedsFallback> {
@@ -213,7 +215,7 @@ macro_rules! level {
                 // - the clusters are of one event, from stages 1 to 3 with this setup, by its second. Stage 3 leaves
                 //   them in the order of the stream, in which stage 2 has put connected lanes alone, by rank: so the
                 //   ranks ascend.
-                unsafe { super::make_hits::make_hits(<$simd>::new(), setup, scratch, first, ends, hits) }
+                unsafe { super::make_hits::make_hits(<$simd>::new(), setup, scratch, ends, hits) }
             }
         }
     };
