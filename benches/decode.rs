@@ -1,4 +1,4 @@
-//! Decoding speed of the CPU backends, and of their stages, on synthetic `pp-nominal` events.
+//! Decoding speed of the CPU backends on synthetic `pp-nominal` events.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
@@ -76,19 +76,9 @@ fn decoders(c: &mut Criterion) {
     }
 }
 
-/// Measures what comes before decoding: banks into a batch, and the other layout.
-fn batches(c: &mut Criterion) {
-    let batch = events(BankVersion::V5);
-    let mut group = c.benchmark_group("batch");
-    group.throughput(Throughput::Elements(batch.n_events as u64));
-    group.bench_function("generate and build", |b| b.iter(|| events(black_box(BankVersion::V5))));
-    group.bench_function("to MEP layout", |b| b.iter(|| to_mep(black_box(batch.view())).expect("a good batch")));
-    group.finish();
-}
-
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20).warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
-    targets = decoders, batches
+    targets = decoders
 }
 criterion_main!(benches);

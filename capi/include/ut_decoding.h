@@ -64,7 +64,7 @@
 typedef struct UtCuda UtCuda;
 
 // Decodes batches on the CPU, in the thread that calls. One thread at a time may use it: a second one gets
-// UT_BAD_ARGUMENT. A program with several threads makes a decoder for each. It takes 7 MB, for any batch; and if the
+// UT_BAD_ARGUMENT. A program with several threads makes a decoder for each. It takes 4 MB, for any batch; and if the
 // caller wants no report, 60 bytes for each event of the largest batch.
 typedef struct UtDecoder UtDecoder;
 

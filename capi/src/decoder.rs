@@ -73,7 +73,7 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<DecodeOpt
 }
 
 /// Decodes batches on the CPU, in the thread that calls. One thread at a time may use it: a second one gets
-/// UT_BAD_ARGUMENT. A program with several threads makes a decoder for each. It takes 7 MB, for any batch; and if the
+/// UT_BAD_ARGUMENT. A program with several threads makes a decoder for each. It takes 4 MB, for any batch; and if the
 /// caller wants no report, 60 bytes for each event of the largest batch.
 pub struct UtDecoder {
     state: Mutex<State>,

@@ -322,7 +322,8 @@ fn decode_uses_tuned_values_by_itself_says_so_and_gives_the_same_hits_without() 
     };
     let (is_tuned, batch, said) = throughput("");
     // A value that is the default's is not named.
-    let found = said.split("batch=").nth(1).map_or(256, |rest| rest.split(';').next().unwrap().parse::<u64>().unwrap());
+    let found =
+        said.split("batch=").nth(1).map_or(256, |rest| rest.split([',', ';']).next().unwrap().parse::<u64>().unwrap());
     assert_eq!((is_tuned, batch), (true, found.min(40)), "{said}");
     for (more, expected) in
         [("--batch 7", (true, 7)), ("--untuned", (false, 40)), ("--set cpu.simd=scalar", (false, 40))]

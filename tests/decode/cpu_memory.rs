@@ -9,8 +9,8 @@ use ut_decoding::{
 use crate::suite::allocations::{ALLOCATIONS, BYTES, Counting, MOST_BYTES};
 use crate::suite::events::{Bank, Event, VERSIONS, allen_batch, tables, v4_payload, v5_payload};
 
-/// The most that a thread may take.
-const LIMIT: isize = 8 << 20;
+/// The most that a decoder may take.
+const LIMIT: isize = 4 << 20;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -33,7 +33,7 @@ fn fullest(version: BankVersion) -> Vec<u8> {
 }
 
 #[test]
-fn a_thread_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
+fn a_decoder_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
     for version in VERSIONS {
         let tables = tables(version);
         let allen = batch(&tables, &fullest(version), 3, true);

@@ -113,25 +113,6 @@ fn hits_go_to_arrays_of_exactly_their_size_for_a_part_of_a_larger_batch() {
 }
 
 #[test]
-fn the_events_of_an_interval_are_those_of_the_whole() {
-    let tables = tables(BankVersion::V5);
-    let events = generated(BankVersion::V5, 9);
-    for batch in [allen_batch(&events), mep_batch(&events)] {
-        let (whole, _) = expected(&tables, batch.view());
-        let view = BatchView { first_event: 3, n_events: 5, selected: Some(&[1, 4]), ..batch.view() };
-        let (part, _) = expected(&tables, view);
-        for (event, of_whole) in [(1, 4), (4, 7)] {
-            for group in 0..tables.n_groups() {
-                assert_eq!(part.id()[part.range(event, group)], whole.id()[whole.range(of_whole, group)]);
-            }
-        }
-        let hits = [4, 7].map(|event| (0..72).map(|group| whole.range(event, group).len()).sum::<usize>());
-        assert_eq!(part.len(), hits[0] + hits[1]);
-        assert!(hits.iter().all(|&hits| hits > 0));
-    }
-}
-
-#[test]
 fn nothing_of_the_events_that_were_selected_before_is_left() {
     let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 5));

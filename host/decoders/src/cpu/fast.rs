@@ -120,11 +120,13 @@ impl Fast {
         if setup.lanes.n_connected == 0 || unexpected {
             return Err(NeedsFallback);
         }
-        *report = level.find_lanes(setup, scratch, batch, (event, end))?;
+        // SAFETY: the CPU has the instructions of every `Level`.
+        *report = unsafe { (level.find_lanes)(setup, scratch, batch, (event, end))? };
         let ahead = Prefetch::after_banks(batch, event, report.get(Count::Banks) as usize);
-        // SAFETY: stage 1 has just filled the scratch with this setup, from this batch.
-        let n_strips = unsafe { level.copy_lanes(setup, scratch, ahead)? };
-        level.find_clusters(setup, scratch, n_strips, ends, report)?;
+        // SAFETY: the CPU has the instructions; stage 1 has just filled the scratch with this setup, from this batch.
+        let n_strips = unsafe { (level.copy_lanes)(setup, scratch, ahead)? };
+        // SAFETY: the CPU has the instructions.
+        unsafe { (level.find_clusters)(setup, scratch, n_strips, ends, report)? };
         report.add(Count::Strips, n_strips as u32);
         report.add(Count::OtherTypes, meta.other_banks);
         Ok(ends.last().map_or(0, |&end| end as usize))
@@ -143,8 +145,8 @@ impl Fast {
         ends: &[u32],
         hits: &mut EventHits<'_>,
     ) -> Result<(), NeedsFallback> {
-        // SAFETY: `front` of this path, and so with its setup, has made the clusters of one event by stages 1 to 3, by
-        // this function's precondition.
-        unsafe { self.level.make_hits(&self.setup, scratch, ends, hits) }
+        // SAFETY: the CPU has the instructions of every `Level`; `front` of this path, and so with its setup, has made the
+        // clusters of one event by stages 1 to 3, by this function's precondition.
+        unsafe { (self.level.make_hits)(&self.setup, scratch, ends, hits) }
     }
 }

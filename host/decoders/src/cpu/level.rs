@@ -58,86 +58,35 @@ impl Simd {
     }
 }
 
-/// The stages with the instructions of a level that the CPU has.
-#[derive(Clone, Copy, Debug)]
-pub struct Level(Stages);
-
+/// The stages with the instructions of a level that the CPU has. Calling one requires what the stage itself does.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::type_complexity, reason = "signatures that stand in full where the stages are")]
-struct Stages {
-    find_lanes: unsafe fn(&Setup, &mut Scratch, BatchView<'_>, (usize, usize)) -> Result<EventReport, NeedsFallback>,
-    copy_lanes: unsafe fn(&Setup, &mut Scratch, Prefetch) -> Result<usize, NeedsFallback>,
-    find_clusters: unsafe fn(&Setup, &mut Scratch, usize, &mut [u32], &mut EventReport) -> Result<(), NeedsFallback>,
-    make_hits: unsafe fn(&Setup, &mut Scratch, &[u32], &mut EventHits<'_>) -> Result<(), NeedsFallback>,
+pub struct Level {
+    pub find_lanes:
+        unsafe fn(&Setup, &mut Scratch, BatchView<'_>, (usize, usize)) -> Result<EventReport, NeedsFallback>,
+    pub copy_lanes: unsafe fn(&Setup, &mut Scratch, Prefetch) -> Result<usize, NeedsFallback>,
+    pub find_clusters:
+        unsafe fn(&Setup, &mut Scratch, usize, &mut [u32], &mut EventReport) -> Result<(), NeedsFallback>,
+    pub make_hits: unsafe fn(&Setup, &mut Scratch, &[u32], &mut EventHits<'_>) -> Result<(), NeedsFallback>,
+    /// Only here is a level made, and only one that the CPU has.
+    _private: (),
 }
 
 impl Level {
     /// Chooses the stages for the widest instructions of this CPU.
     pub fn widest() -> Self {
-        Self::new(Simd::Auto).unwrap_or(Self(portable::STAGES))
+        Self::new(Simd::Auto).unwrap_or(portable::STAGES)
     }
 
     /// Chooses the stages for a level; `None` if the CPU lacks its instructions.
     pub fn new(simd: Simd) -> Option<Self> {
-        Some(Self(match simd.resolve()? {
+        Some(match simd.resolve()? {
             #[cfg(target_arch = "x86_64")]
             Simd::Avx512 => avx512::STAGES,
             #[cfg(target_arch = "x86_64")]
             Simd::Avx2 => avx2::STAGES,
             _ => portable::STAGES,
-        }))
-    }
-
-    pub fn find_lanes(
-        &self,
-        setup: &Setup,
-        scratch: &mut Scratch,
-        batch: BatchView<'_>,
-        events: (usize, usize),
-    ) -> Result<EventReport, NeedsFallback> {
-        // SAFETY: the CPU has the instructions: `new` makes no level that it lacks, and nothing else makes one.
-        unsafe { (self.0.find_lanes)(setup, scratch, batch, events) }
-    }
-
-    /// Stage 2: [`copy_lanes`](copy_lanes::copy_lanes).
-    ///
-    /// # Safety
-    /// Stage 1 has filled the scratch with the same setup, from a batch that is still borrowed.
-    pub unsafe fn copy_lanes(
-        &self,
-        setup: &Setup,
-        scratch: &mut Scratch,
-        ahead: Prefetch,
-    ) -> Result<usize, NeedsFallback> {
-        // SAFETY: the CPU has the instructions, as in `find_lanes`; stage 1 has run, by this function's precondition.
-        unsafe { (self.0.copy_lanes)(setup, scratch, ahead) }
-    }
-
-    pub fn find_clusters(
-        &self,
-        setup: &Setup,
-        scratch: &mut Scratch,
-        n_strips: usize,
-        ends: &mut [u32],
-        report: &mut EventReport,
-    ) -> Result<(), NeedsFallback> {
-        // SAFETY: the CPU has the instructions: see `find_lanes`.
-        unsafe { (self.0.find_clusters)(setup, scratch, n_strips, ends, report) }
-    }
-
-    /// Stage 4: [`make_hits`](make_hits::make_hits).
-    ///
-    /// # Safety
-    /// The clusters are as stages 1 to 3 have made them of one event with the same setup.
-    pub unsafe fn make_hits(
-        &self,
-        setup: &Setup,
-        scratch: &mut Scratch,
-        ends: &[u32],
-        hits: &mut EventHits<'_>,
-    ) -> Result<(), NeedsFallback> {
-        // SAFETY: the CPU has the instructions, as in `find_lanes`; the clusters are as required of the caller.
-        unsafe { (self.0.make_hits)(setup, scratch, ends, hits) }
+        })
     }
 }
 
@@ -147,7 +96,7 @@ macro_rules! level {
         mod $name {
             use super::*;
 
-            pub(super) const STAGES: Stages = Stages { find_lanes, copy_lanes, find_clusters, make_hits };
+            pub(super) const STAGES: Level = Level { find_lanes, copy_lanes, find_clusters, make_hits, _private: () };
 
             /// # Safety
             /// The CPU has the instructions.
@@ -165,7 +114,7 @@ macro_rules! level {
 
             /// # Safety
             /// - the CPU has the instructions;
-            /// - as [`Level::copy_lanes`].
+            /// - stage 1 has filled the scratch with the same setup, from a batch that is still borrowed.
             $(#[target_feature(enable = $features)])?
             unsafe fn copy_lanes(
                 setup: &Setup,
@@ -202,7 +151,7 @@ macro_rules! level {
 
             /// # Safety
             /// - the CPU has the instructions;
-            /// - as [`Level::make_hits`].
+            /// - the clusters are as stages 1 to 3 have made them of one event with the same setup.
             $(#[target_feature(enable = $features)])?
             unsafe fn make_hits(
                 setup: &Setup,

@@ -43,7 +43,7 @@ pub const fn memory_of_threads(threads: usize) -> u64 {
 
 /// Decodes on the CPU, in the thread that calls it: a program with several threads has a decoder for each.
 ///
-/// Memory: at most 7 MB, whatever the batches hold, and a bit an event where events are selected. Nothing is allocated
+/// Memory: at most 4 MB, whatever the batches hold, and a bit an event where events are selected. Nothing is allocated
 /// after the largest batch and one with trouble.
 ///
 /// A framework with memory of its own calls [`decode_into`](Self::decode_into), and to allocate exactly as much as

@@ -133,7 +133,7 @@ fn zeroed_array<T: Clone + Default, const N: usize>() -> Box<[T; N]> {
 }
 
 impl Scratch {
-    /// Allocates the work space, some 6 MB: a thread takes no more.
+    /// Allocates the work space, some 3 MB: a decoder takes no more.
     pub fn new(policy: Policy) -> Self {
         let mut stream = zeros(FRONT + MAX_RANKS * 255 + FRONT + SLACK);
         // No strip is a cluster's length behind these.
