@@ -1,18 +1,15 @@
 //! Decoding for a framework that holds its own memory: results in its arrays, some of the events, one version for
-//! all banks, other tables for the next run.
+//! all banks.
 
-use proptest::prelude::*;
 use ut_decoding::decoder::cpu::CpuDecoder;
 use ut_decoding::decoder::{Cluster, UtHitsMut};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{
     BatchReport, BatchView, Count, DecodeError, DecodeOptions, DetectorTables, EventReport, ReferenceDecoder, UtHits,
-    synth,
 };
 
 use crate::suite::backends::decode;
-use crate::suite::events::{VERSIONS, allen_batch, fits_mep, generated, mep_batch, tables};
-use crate::suite::nasty;
+use crate::suite::events::{VERSIONS, allen_batch, generated, mep_batch, tables};
 
 fn decoder(tables: &DetectorTables) -> CpuDecoder {
     CpuDecoder::new(tables, DecodeOptions::default())
@@ -160,32 +157,4 @@ fn arrays_of_any_lengths_are_refused_or_written_in_part() {
     assert_eq!(arrays.hits(hits.len()), bits(&hits));
     assert!(arrays.words[hits.len()..hits.len() + 5].iter().all(|&word| word == UNTOUCHED));
     assert_eq!(arrays.offsets[3 * 72 + 1..], [UNTOUCHED; 3]);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
-
-    #[test]
-    fn parts_of_nasty_batches_are_decoded_as_the_reference_does(
-        (version, events, corruptions) in prop_oneof![Just(BankVersion::V4), Just(BankVersion::V5)].prop_flat_map(|version| {
-            let (boards, _) = synth::detector(version, 1);
-            (Just(version), nasty::events(&boards, 1..6), nasty::corruptions())
-        }),
-        selected in proptest::option::of(proptest::collection::vec(0u32..3, 0..4)),
-        first_event in 0usize..3,
-        version_byte in proptest::option::of(3u8..5),
-    ) {
-        let tables = tables(version);
-        let mut batches = vec![allen_batch(&events)];
-        if fits_mep(&events) {
-            batches.push(mep_batch(&events));
-        }
-        for mut batch in batches {
-            nasty::corrupt(&mut batch, &corruptions);
-            let mut view = BatchView { first_event, n_events: 3, selected: selected.as_deref(), ..batch.view() };
-            check(&tables, view);
-            (view.versions, view.version) = (None, version_byte);
-            check(&tables, view);
-        }
-    }
 }

@@ -53,7 +53,7 @@ impl Varied {
     /// All parameters with those of a configuration.
     pub fn parameters_of(&self, config: &Config) -> Result<Parameters, ParameterError> {
         if config.0.len() != self.parameters.len() {
-            return Err(ParameterError::Form(format!("{:?}", config.0)));
+            return Err(ParameterError::Other(format!("{:?} is of another space", config.0)));
         }
         let mut all = self.others;
         for (parameter, value) in self.parameters.iter().zip(&config.0) {

@@ -117,7 +117,7 @@ impl Parameter {
     }
 
     /// Makes the error that the parameter cannot have this value.
-    pub fn refused(&self, value: &dyn ToString) -> ParameterError {
+    pub fn refused(&self, value: &dyn std::fmt::Display) -> ParameterError {
         let Self { name, min, max, step, .. } = *self;
         let words = words(name);
         let valid = match step {
@@ -125,7 +125,7 @@ impl Parameter {
             1 => format!("from {min} to {max}"),
             _ => format!("a multiple of {step} from {min} to {max}"),
         };
-        ParameterError::Value { name, value: value.to_string(), valid }
+        ParameterError::Other(format!("{name} = {value}: must be {valid}"))
     }
 }
 
@@ -135,16 +135,8 @@ impl Parameter {
 pub enum ParameterError {
     #[error("{of} has no parameter called {name:?}; {}", in_words(known))]
     Unknown { of: &'static str, name: String, known: Vec<&'static str> },
-    #[error("{name} = {value}: must be {valid}")]
-    Value { name: &'static str, value: String, valid: String },
-    #[error("{0:?} is not of the form name=value")]
-    Form(String),
-    #[error("{0} is given twice")]
-    Twice(&'static str),
-    #[error(
-        "a block of {x} x {y} threads (cluster.block_x, cluster.block_y) must be a multiple of 32 and at most 1024"
-    )]
-    Block { x: u32, y: u32 },
+    #[error("{0}")]
+    Other(String),
 }
 
 fn in_words(known: &[&str]) -> String {
@@ -342,7 +334,7 @@ impl Parameters {
             let (name, value) = split(assignment)?;
             let parameter = backend.parameter(name)?;
             if given.contains(&parameter.name) {
-                return Err(ParameterError::Twice(parameter.name));
+                return Err(ParameterError::Other(format!("{} is given twice", parameter.name)));
             }
             given.push(parameter.name);
             self.put_value(parameter, parameter.parse(value)?)?;
@@ -358,13 +350,15 @@ impl Parameters {
     }
 
     /// Checks the rules that join several parameters.
-    pub const fn validate(&self) -> Result<(), ParameterError> {
+    pub fn validate(&self) -> Result<(), ParameterError> {
         let (x, y) = self.cluster_block();
         // Both are at most 1024: the product fits.
         if (x * y).is_multiple_of(WARP_SIZE) && x * y <= MAX_THREADS {
             Ok(())
         } else {
-            Err(ParameterError::Block { x, y })
+            let names = "cluster.block_x, cluster.block_y";
+            let message = format!("a block of {x} x {y} threads ({names}) must be a multiple of 32 and at most 1024");
+            Err(ParameterError::Other(message))
         }
     }
 }
@@ -375,7 +369,8 @@ pub fn cores() -> usize {
 }
 
 fn split(assignment: &str) -> Result<(&str, &str), ParameterError> {
-    let parts = assignment.split_once('=').ok_or_else(|| ParameterError::Form(assignment.to_owned()))?;
+    let form = || ParameterError::Other(format!("{assignment:?} is not of the form name=value"));
+    let parts = assignment.split_once('=').ok_or_else(form)?;
     Ok((parts.0.trim(), parts.1.trim()))
 }
 
