@@ -1,4 +1,4 @@
-//! Decoding speed of the CPU backends, and of their stages, on synthetic `pp-nominal` events.
+//! Decoding speed of the CPU backends on synthetic `pp-nominal` events.
 #![allow(missing_docs, reason = "criterion's macros make public functions")]
 
 use std::hint::black_box;
@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder, Simd, Stage};
+use ut_decoding::decoder::cpu::{CpuDecoder, Simd};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::{Bank, BatchBuilder, to_mep};
@@ -56,14 +56,11 @@ fn decoders(c: &mut Criterion) {
         let allen = events(version);
         let mep = to_mep(allen.view()).expect("a good batch");
         let plain = DecodeOptions::default();
-        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512, Simd::Neon] {
+        for simd in [Simd::Scalar, Simd::Avx2, Simd::Avx512] {
             if simd.resolve().is_none() {
                 continue;
             }
-            let make = |options| {
-                let config = CpuConfig { threads: 1, simd, ..CpuConfig::default() };
-                CpuDecoder::new(&tables, options, config).expect("the CPU has the instructions")
-            };
+            let make = |options| CpuDecoder::with_simd(&tables, options, simd).expect("the CPU has the instructions");
             let name = format!("{} {simd:?}", version.name());
             run(c, &format!("{name} allen"), &mut make(plain), &tables, &allen);
             run(c, &format!("{name} mep"), &mut make(plain), &tables, &mep[0]);
@@ -79,44 +76,9 @@ fn decoders(c: &mut Criterion) {
     }
 }
 
-fn stages(c: &mut Criterion) {
-    let tables = detector(BankVersion::V5);
-    let batch = events(BankVersion::V5);
-    let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), batch.view().max_hits());
-    let mut report = BatchReport::new();
-    let config = CpuConfig { threads: 1, ..CpuConfig::default() };
-    let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), config).expect("every CPU has what it has");
-    let mut group = c.benchmark_group("stages");
-    group.throughput(Throughput::Elements(batch.n_events as u64));
-    for stage in Stage::ALL {
-        group.bench_function(stage.name(), |b| {
-            b.iter_custom(|n| {
-                let mut time = Duration::ZERO;
-                for _ in 0..n {
-                    let times = decoder.decode_in_stages(batch.view(), &mut hits, &mut report);
-                    time += times.expect("the batch fits").of(stage);
-                }
-                // Criterion wants some time, also of a stage that nothing goes through.
-                time.max(Duration::from_nanos(1))
-            });
-        });
-    }
-    group.finish();
-}
-
-/// Measures what comes before decoding: banks into a batch, and the other layout.
-fn batches(c: &mut Criterion) {
-    let batch = events(BankVersion::V5);
-    let mut group = c.benchmark_group("batch");
-    group.throughput(Throughput::Elements(batch.n_events as u64));
-    group.bench_function("generate and build", |b| b.iter(|| events(black_box(BankVersion::V5))));
-    group.bench_function("to MEP layout", |b| b.iter(|| to_mep(black_box(batch.view())).expect("a good batch")));
-    group.finish();
-}
-
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20).warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(3));
-    targets = decoders, stages, batches
+    targets = decoders
 }
 criterion_main!(benches);

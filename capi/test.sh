@@ -12,10 +12,10 @@ for tool in "$CXX" "$CC" pkg-config; do
     command -v "$tool" >/dev/null || { echo "there is no $tool"; exit 1; }
 done
 if [ "${PROFILE-}" = release ]; then
-    cargo test --release --no-run --test cli --test cuda --test allocations
+    cargo test --release --no-run --test cli --test cuda --test versions
     built=${CARGO_TARGET_DIR:-target}/release
 else
-    cargo test --no-run --test cli --test cuda --test allocations
+    cargo test --no-run --test cli --test cuda --test versions
     built=${CARGO_TARGET_DIR:-target}/debug
 fi
 work=$(mktemp -d)

@@ -21,14 +21,14 @@
 //! # #[cfg(feature = "synth")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use ut_decoding::{
-//!     Bank, BankVersion, BatchBuilder, BatchReport, CpuConfig, CpuDecoder, DecodeOptions, Decoder, DetectorTables,
-//!     EventBatch, EventMeta, Grouping, UtHits, synth,
+//!     Bank, BankVersion, BatchBuilder, BatchReport, CpuDecoder, DecodeOptions, Decoder, DetectorTables, EventBatch,
+//!     EventMeta, Grouping, UtHits, synth,
 //! };
 //!
 //! // Boards::read and Geometry::read take those of your detector from files.
 //! let (boards, geometry) = synth::detector(BankVersion::V5, 1);
 //! let tables = DetectorTables::new(boards, geometry, Grouping::YRows)?;
-//! let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), CpuConfig::default())?;
+//! let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default());
 //!
 //! // One event of one bank of board 0: one hit on lane 0, strip 5 with ADC 9.
 //! let mut payload = [0; 32];
@@ -85,7 +85,7 @@ pub use ut_tool as cli;
 #[doc(no_inline)]
 pub use decoder::Backend;
 #[doc(no_inline)]
-pub use decoder::cpu::{CpuConfig, CpuDecoder};
+pub use decoder::cpu::CpuDecoder;
 #[doc(no_inline)]
 pub use decoder::reference::ReferenceDecoder;
 #[cfg(feature = "files")]

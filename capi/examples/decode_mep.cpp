@@ -14,18 +14,14 @@ int main(int argc, char** argv)
   UtTables* tables = nullptr;
   check(ut_tables_from_memory(boards.data(), boards.size(), geometry.data(), geometry.size(), UT_GROUPS_Y_ROWS, &tables),
         "tables");
-  UtOptions options {};
-  options.size = sizeof options;
-  options.threads = 2;
   UtDecoder* decoder = nullptr;
-  check(ut_decoder_new(tables, &options, &decoder), "decoder");
+  check(ut_decoder_new(tables, nullptr, &decoder), "decoder");
   const size_t n_groups = ut_tables_n_groups(tables);
 
   const Batch batch = mep_batch(argc - 3, argv + 3);
   UtBatch view = batch.view();
   view.version = ut_tables_bank_version(tables); // one number for all banks, as a slice of Allen's has it
-  size_t max_hits = 0;
-  check(ut_decoder_max_hits(decoder, &view, &max_hits), "max_hits");
+  const size_t max_hits = view.raw_bytes / 2;
   std::vector<uint32_t> memory(max_hits * UT_HIT_BYTES / 4), offsets(view.n_events * n_groups + 1);
   UtHits hits {};
   hits.size = sizeof hits;

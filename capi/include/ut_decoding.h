@@ -63,9 +63,9 @@
 // flight, on any streams and from any threads, each with a work space of its own.
 typedef struct UtCuda UtCuda;
 
-// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. In a forked process,
-// a decoder with several threads can be freed, but decoding and counting return UT_BAD_ARGUMENT. It takes 7 MB a
-// thread, for any batch; and if the caller wants no report, 60 bytes for each event of the largest batch.
+// Decodes batches on the CPU, in the thread that calls. One thread at a time may use it: a second one gets
+// UT_BAD_ARGUMENT. A program with several threads makes a decoder for each. It takes 4 MB, for any batch; and if the
+// caller wants no report, 60 bytes for each event of the largest batch.
 typedef struct UtDecoder UtDecoder;
 
 // Boards, geometry and grouping of a detector, checked. Immutable: any threads and decoders may share them.
@@ -73,34 +73,6 @@ typedef struct UtTables UtTables;
 
 // Result of a call: UT_OK, or one of the errors below. `ut_message()` says more.
 typedef int32_t UtStatus;
-
-// Place of a hit: the fields of its LHCbID, and the tables' entries for its strip; docs/columns.md explains them.
-typedef struct {
-  // Sector id, 0 to 1047; 65535 where the detector has no such sector.
-  uint16_t sector_id;
-  // Strip of the sector, 0 to 511.
-  uint16_t strip;
-  // 0 to 3: UTaX, UTaU, UTbV, UTbX.
-  uint8_t layer;
-  // 0: C, x < 0; 1: A.
-  uint8_t side;
-  // Stave of the half-layer, 0 to 8, counted from the beam.
-  uint8_t stave;
-  // Face of the stave, 0 or 1.
-  uint8_t face;
-  // Module of the stave, 0 to 7.
-  uint8_t module;
-  // Sector of the module, 0 or 1.
-  uint8_t sector;
-  // Board that reads the strip; 255 where none does.
-  uint8_t board;
-  // Lane of the board, 0 to 5; 255 where none reads the strip.
-  uint8_t lane;
-  // 1: the sector's strips are numbered against x.
-  uint8_t flipped;
-  // Reserved: 0.
-  uint8_t reserved;
-} UtPlace;
 
 // Arrays of the caller for the results of a batch, each aligned to 4 bytes, none overlapping another. Set everything
 // to 0, then `size`, and what is wanted.
@@ -158,9 +130,8 @@ typedef struct {
   uint32_t save_above_max;
   // Number from which strips of flipped sectors count: 511 (Allen since v7r9; also 0), or 512. v4 banks have none.
   uint32_t flip_from;
-  // Threads that share the events of a batch on the CPU, at most 1024; 0 and 1: the calling thread alone. The
-  // results are the same. A trigger with threads of its own makes a decoder for each.
-  uint32_t threads;
+  // Reserved: 0.
+  uint32_t reserved;
 } UtOptions;
 
 // Raw banks where they lie, not trusted: each number is checked against the lengths given here before it is followed;
@@ -246,7 +217,7 @@ typedef struct {
 // Boards or geometry cannot be read, or contradict each other or the UT. The message names file, field and byte.
 #define UT_BAD_TABLES 2
 
-// The system refused the memory or the threads.
+// The system refused the memory.
 #define UT_NO_MEMORY 3
 
 // There is no GPU, or none that can run the kernels. The message says why, and what to do.
@@ -274,7 +245,7 @@ uint32_t ut_abi_version(void);
 // Returns version and commit, as "0.1.0, commit 0123456789ab", or "unknown" if built without git. Do not free it.
 const char *ut_version(void);
 
-// Returns the vector instructions of CPU decoders here: "avx512", "avx2", "neon" or "scalar". Do not free it.
+// Returns the vector instructions of CPU decoders here: "avx512", "avx2" or "scalar". Do not free it.
 const char *ut_vector_level(void);
 
 // Returns the name of a counter of the report (docs/policy.md), or NULL if there is none. Do not free it.
@@ -321,15 +292,6 @@ size_t ut_tables_n_groups(const UtTables *tables);
 // - `tables` is NULL, or was made by this library and is not freed.
 uint32_t ut_tables_bank_version(const UtTables *tables);
 
-// Writes the place of each of the `n` LHCbIDs at `ids`, as decoded, to `places`. Charge and strips of a cluster are in
-// `UtHits.clusters`.
-//
-// Preconditions:
-// - `tables` is NULL, or was made by this library and is not freed.
-// - `ids` is NULL or can be read for `n` words.
-// - `places` is NULL or can be written for `n` places, and nothing else uses them during the call.
-UtStatus ut_tables_places(const UtTables *tables, const uint32_t *ids, size_t n, UtPlace *places);
-
 // Lays out the seven arrays of `hits` back to back in `memory`, which has `bytes` bytes: y_begin, y_end, z_at_y_eq0,
 // x_at_y_eq0, dx_dy, weight, id, each with room for `n_hits` hits, together n_hits * UT_HIT_BYTES bytes. Sets `max_hits`.
 //
@@ -348,22 +310,6 @@ UtStatus ut_hits_in(void *memory,
 // - `decoder` is NULL or can be written.
 UtStatus ut_decoder_new(const UtTables *tables, const UtOptions *options, UtDecoder **decoder);
 
-// Replaces the tables of a decoder, for a new run. Other decoders keep theirs.
-//
-// Preconditions:
-// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-// - `tables` is NULL, or was made by this library and is not freed.
-UtStatus ut_decoder_set_tables(UtDecoder *decoder, const UtTables *tables);
-
-// Writes an upper bound of the batch's hits, for any contents, from the sizes of its banks. Takes about as long as
-// counting; `raw_bytes / 2` takes no time, and is larger unless payloads overlap.
-//
-// Preconditions:
-// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for their lengths.
-// - `max_hits` is NULL or can be written.
-UtStatus ut_decoder_max_hits(UtDecoder *decoder, const UtBatch *batch, size_t *max_hits);
-
 // Counts the hits of a batch into `hits->n_hits`, and writes `hits->offsets` and, if wanted, `hits->report`, as
 // ut_decoder_decode would. For programs that allocate exactly as much as they need.
 //
@@ -371,7 +317,7 @@ UtStatus ut_decoder_max_hits(UtDecoder *decoder, const UtBatch *batch, size_t *m
 // - As ut_decoder_decode, but that the arrays of hits are not used.
 UtStatus ut_decoder_count(UtDecoder *decoder, const UtBatch *batch, UtHits *hits);
 
-// Decodes a batch into the arrays of `hits`, and waits for all of it. With one thread, it soon allocates nothing.
+// Decodes a batch into the arrays of `hits`, and waits for all of it. It soon allocates nothing.
 //
 // Preconditions:
 // - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
@@ -389,7 +335,7 @@ void ut_decoder_free(UtDecoder *decoder);
 
 // Makes a decoder in `context`, a CUcontext; NULL: in the calling thread's current one, such as the CUDA runtime's.
 // Waits while it compiles the kernels, which the driver keeps for the next time, and copies the tables, which may be
-// freed then. Of `options`, which may be NULL, `threads` is not used. Leaves the context current.
+// freed then. `options` may be NULL. Leaves the context current.
 //
 // Preconditions:
 // - `tables` is NULL, or was made by this library and is not freed.

@@ -96,12 +96,6 @@ public:
   const UtTables* get() const { return m_tables.get(); }
   size_t n_groups() const { return ut_tables_n_groups(get()); }
   uint32_t bank_version() const { return ut_tables_bank_version(get()); }
-  std::vector<UtPlace> places(Span<const uint32_t> ids) const
-  {
-    std::vector<UtPlace> places(ids.size());
-    check(ut_tables_places(get(), ids.data(), ids.size(), places.data()));
-    return places;
-  }
 
 private:
   struct Free {
@@ -176,11 +170,6 @@ public:
     m_decoder.reset(decoder);
   }
   UtDecoder* get() const { return m_decoder.get(); }
-  void set_tables(const Tables& tables)
-  {
-    check(ut_decoder_set_tables(get(), tables.get()));
-    m_n_groups = tables.n_groups();
-  }
   // Counts, allocates as much as the hits take, and decodes.
   Hits decode(const UtBatch& batch)
   {

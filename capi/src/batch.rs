@@ -2,7 +2,7 @@
 
 use ut_decoding::{BankVersion, BatchView, Layout};
 
-use crate::memory::{Array, Place, Versioned, flag, read_struct};
+use crate::memory::{Array, Place, SizedStruct, flag, read_struct};
 use crate::status::{Failure, UT_WRONG_VERSION};
 
 /// Event by event: the block of event `e` is at `raw + offsets[e]`.
@@ -72,9 +72,8 @@ pub struct UtBatch {
 }
 
 // SAFETY: `repr(C)`, the size first, and otherwise numbers and raw pointers, which may be null.
-unsafe impl Versioned for UtBatch {
+unsafe impl SizedStruct for UtBatch {
     const NAME: &'static str = "UtBatch";
-    const FIRST_SIZE: usize = 128;
 }
 
 impl UtBatch {

@@ -13,7 +13,7 @@ use ut_decoding::{BankVersion, DecodeError, Layout};
 use crate::batch::{UtBatch, check_version, fields};
 use crate::decoder::{UtOptions, read_options};
 use crate::hits::{HitArrays, UtHits};
-use crate::memory::{Versioned, check_place, read_struct, reference};
+use crate::memory::{SizedStruct, check_place, read_struct, reference};
 use crate::status::{Failure, UT_CAPACITY, UT_NO_DEVICE, UtStatus, guarded};
 use crate::tables::UtTables;
 
@@ -61,14 +61,13 @@ pub struct UtCudaWork {
 }
 
 // SAFETY: `repr(C)`, the size first, and otherwise numbers and raw pointers, which may be null.
-unsafe impl Versioned for UtCudaWork {
+unsafe impl SizedStruct for UtCudaWork {
     const NAME: &'static str = "UtCudaWork";
-    const FIRST_SIZE: usize = 40;
 }
 
 /// Makes a decoder in `context`, a CUcontext; NULL: in the calling thread's current one, such as the CUDA runtime's.
 /// Waits while it compiles the kernels, which the driver keeps for the next time, and copies the tables, which may be
-/// freed then. Of `options`, which may be NULL, `threads` is not used. Leaves the context current.
+/// freed then. `options` may be NULL. Leaves the context current.
 ///
 /// # Safety
 /// - `tables` is NULL, or was made by this library and is not freed.
@@ -87,7 +86,7 @@ pub unsafe extern "C" fn ut_cuda_new(
         // SAFETY: as the caller says.
         let tables = unsafe { reference("tables", tables) }?;
         // SAFETY: the same.
-        let (options, _) = unsafe { read_options(options) }?;
+        let options = unsafe { read_options(options) }?;
         // SAFETY: the context lives as long as what is made in it, as the caller says.
         let device = unsafe {
             if context.is_null() { CudaDevice::in_current_context(0) } else { CudaDevice::in_context(context, 0) }

@@ -6,18 +6,15 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use ut_decoding::decoder::cpu::memory_of_threads;
 use ut_decoding::input::shape_of_batch;
 use ut_decoding::{
-    BankVersion, BatchView, Count, CpuConfig, CpuDecoder, DecodeError, DecodeOptions, DetectorTables, EventReport,
-    Flip, Position, memory,
+    BankVersion, BatchView, Count, CpuDecoder, DecodeError, DecodeOptions, DetectorTables, EventReport, Flip, Position,
+    memory,
 };
 
 use crate::batch::{UtBatch, check_version, read_batch, wrong_version};
 use crate::hits::{HitArrays, UtHits, read_hits, write_n_hits};
-use crate::memory::{Versioned, check_apart, check_place, flag, read_struct, reference};
+use crate::memory::{SizedStruct, check_apart, check_place, flag, read_struct, reference};
 use crate::status::{Failure, UT_INTERNAL, UT_NO_MEMORY, UtStatus, guarded};
 use crate::tables::UtTables;
-
-/// Most threads of a decoder.
-const MAX_THREADS: u32 = 1024;
 
 /// Rules by which banks become hits. Set everything to 0, then `size`: these are the production values of 2026. Banks
 /// of format v4 come clustered: nothing here changes their hits.
@@ -36,24 +33,22 @@ pub struct UtOptions {
     pub save_above_max: u32,
     /// Number from which strips of flipped sectors count: 511 (Allen since v7r9; also 0), or 512. v4 banks have none.
     pub flip_from: u32,
-    /// Threads that share the events of a batch on the CPU, at most 1024; 0 and 1: the calling thread alone. The
-    /// results are the same. A trigger with threads of its own makes a decoder for each.
-    pub threads: u32,
+    /// Reserved: 0.
+    pub reserved: u32,
 }
 
 // SAFETY: `repr(C)`, the size first, and otherwise numbers.
-unsafe impl Versioned for UtOptions {
+unsafe impl SizedStruct for UtOptions {
     const NAME: &'static str = "UtOptions";
-    const FIRST_SIZE: usize = 32;
 }
 
-/// Reads the options, or takes the production values if `options` is null; and the number of threads.
+/// Reads the options, or takes the production values if `options` is null.
 ///
 /// # Safety
 /// - `options` is null, or a struct as [`read_struct`] reads it.
-pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<(DecodeOptions, u32), Failure> {
+pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<DecodeOptions, Failure> {
     if options.is_null() {
-        return Ok((DecodeOptions::default(), 1));
+        return Ok(DecodeOptions::default());
     }
     // SAFETY: as the caller says.
     let options = unsafe { read_struct(options) }?;
@@ -65,23 +60,21 @@ pub(crate) unsafe fn read_options(options: *const UtOptions) -> Result<(DecodeOp
         512 => Flip::From512,
         n => return Err(Failure::argument(format!("UtOptions.flip_from is {n}: it is 511, 512, or 0 for 511"))),
     };
-    let decode = DecodeOptions {
+    if options.reserved != 0 {
+        return Err(Failure::argument("UtOptions.reserved is not 0"));
+    }
+    Ok(DecodeOptions {
         clustering: !flag("UtOptions.no_clustering", options.no_clustering)?,
         position: if geometric { Position::Geometric } else { Position::Adc },
         max_cluster_size: NonZeroU32::new(options.max_cluster_size).unwrap_or(default.max_cluster_size),
         save_above_max: flag("UtOptions.save_above_max", options.save_above_max)?,
         flip,
-    };
-    if options.threads > MAX_THREADS {
-        let message = format!("UtOptions.threads is {}: at most {MAX_THREADS} can be asked for", options.threads);
-        return Err(Failure::argument(message));
-    }
-    Ok((decode, options.threads.max(1)))
+    })
 }
 
-/// Decodes batches on the CPU. One thread at a time may use it: a second one gets UT_BAD_ARGUMENT. In a forked process,
-/// a decoder with several threads can be freed, but decoding and counting return UT_BAD_ARGUMENT. It takes 7 MB a
-/// thread, for any batch; and if the caller wants no report, 60 bytes for each event of the largest batch.
+/// Decodes batches on the CPU, in the thread that calls. One thread at a time may use it: a second one gets
+/// UT_BAD_ARGUMENT. A program with several threads makes a decoder for each. It takes 4 MB, for any batch; and if the
+/// caller wants no report, 60 bytes for each event of the largest batch.
 pub struct UtDecoder {
     state: Mutex<State>,
 }
@@ -145,57 +138,13 @@ pub unsafe extern "C" fn ut_decoder_new(
         // SAFETY: as the caller says.
         let tables = unsafe { reference("tables", tables) }?;
         // SAFETY: the same.
-        let (options, threads) = unsafe { read_options(options) }?;
-        let threads = threads as usize;
-        memory::check(format!("{threads} threads"), memory_of_threads(threads))
+        let options = unsafe { read_options(options) }?;
+        memory::check("a decoder", memory_of_threads(1))
             .map_err(|error| Failure::new(UT_NO_MEMORY, error.to_string()))?;
-        let config = CpuConfig { threads, ..CpuConfig::default() };
-        // (A thread could not be started.)
-        let made = CpuDecoder::new(&tables.tables, options, config)
-            .map_err(|error| Failure { status: UT_NO_MEMORY, ..error.into() })?;
+        let made = CpuDecoder::new(&tables.tables, options);
         let state = Mutex::new(State { decoder: made, tables: Arc::clone(&tables.tables), reports: Vec::new() });
         // SAFETY: the place was checked, and can be written, as the caller says.
         unsafe { decoder.write(Box::into_raw(Box::new(UtDecoder { state }))) };
-        Ok(())
-    })
-}
-
-/// Replaces the tables of a decoder, for a new run. Other decoders keep theirs.
-///
-/// # Safety
-/// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-/// - `tables` is NULL, or was made by this library and is not freed.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ut_decoder_set_tables(decoder: *mut UtDecoder, tables: *const UtTables) -> UtStatus {
-    guarded(|| {
-        // SAFETY: as the caller says.
-        let (mut state, tables) = unsafe { (state(decoder)?, reference("tables", tables)?) };
-        state.decoder.set_tables(&tables.tables);
-        state.tables = Arc::clone(&tables.tables);
-        Ok(())
-    })
-}
-
-/// Writes an upper bound of the batch's hits, for any contents, from the sizes of its banks. Takes about as long as
-/// counting; `raw_bytes / 2` takes no time, and is larger unless payloads overlap.
-///
-/// # Safety
-/// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.
-/// - `batch` is NULL, or a UtBatch whose `size` is set, and whose pointers are NULL or readable for their lengths.
-/// - `max_hits` is NULL or can be written.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn ut_decoder_max_hits(
-    decoder: *mut UtDecoder,
-    batch: *const UtBatch,
-    max_hits: *mut usize,
-) -> UtStatus {
-    guarded(|| {
-        check_place("max_hits", max_hits)?;
-        // SAFETY: as the caller says.
-        let (mut state, (batch, _)) = unsafe { (state(decoder)?, read_batch(batch)?) };
-        let most = state.decoder.max_hits(batch)?;
-        // SAFETY: the place was checked, and can be written, as the caller says.
-        unsafe { max_hits.write(most) };
         Ok(())
     })
 }
@@ -215,7 +164,7 @@ pub unsafe extern "C" fn ut_decoder_count(
     guarded(|| unsafe { work(decoder, batch, hits, false) })
 }
 
-/// Decodes a batch into the arrays of `hits`, and waits for all of it. With one thread, it soon allocates nothing.
+/// Decodes a batch into the arrays of `hits`, and waits for all of it. It soon allocates nothing.
 ///
 /// # Safety
 /// - `decoder` is NULL, or was made by ut_decoder_new and is not freed.

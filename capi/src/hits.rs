@@ -1,11 +1,9 @@
 //! Hits, their groups and the report: the caller's arrays.
 
-use std::mem::offset_of;
-
 use ut_decoding::EventReport;
 use ut_decoding::decoder::UtHitsMut;
 
-use crate::memory::{Array, Place, Versioned, read_struct};
+use crate::memory::{Array, Place, SizedStruct, read_struct};
 use crate::status::{Failure, UtStatus, guarded};
 
 /// Number of counters of an event in the report; `ut_count_name()` names them in their order.
@@ -57,9 +55,8 @@ pub struct UtHits {
 }
 
 // SAFETY: `repr(C)`, the size first, and otherwise numbers and raw pointers, which may be null.
-unsafe impl Versioned for UtHits {
+unsafe impl SizedStruct for UtHits {
     const NAME: &'static str = "UtHits";
-    const FIRST_SIZE: usize = 120;
 }
 
 pub(crate) struct HitArrays {
@@ -160,8 +157,7 @@ pub(crate) unsafe fn read_hits(hits: *mut UtHits) -> Result<UtHits, Failure> {
 /// # Safety
 /// - `hits` is a struct as [`read_struct`] has read it, and can be written.
 pub(crate) unsafe fn write_n_hits(hits: *mut UtHits, n_hits: usize) {
-    const { assert!(offset_of!(UtHits, n_hits) + size_of::<usize>() <= UtHits::FIRST_SIZE) };
-    // SAFETY: the field is within every version of the struct, which can be written, as the caller says.
+    // SAFETY: the field can be written, as the caller says.
     unsafe { (&raw mut (*hits).n_hits).write(n_hits) };
 }
 
@@ -194,9 +190,8 @@ pub unsafe extern "C" fn ut_hits_in(
         value.dx_dy = array(4).cast();
         value.weight = array(5).cast();
         value.id = array(6);
-        let known = value.size.min(size_of::<UtHits>());
-        // SAFETY: the struct has `known` bytes, which can be written, as the caller says.
-        unsafe { std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), hits.cast(), known) };
+        // SAFETY: `read_struct` has read it, and it can be written, as the caller says.
+        unsafe { hits.write(value) };
         Ok(())
     })
 }

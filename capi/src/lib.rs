@@ -1,5 +1,5 @@
 //! C interface of `ut-decoding`, version 1. cbindgen makes `include/ut_decoding.h` from these files, documentation
-//! included. Structs begin with their size, so that later versions can have more fields; a caller's mistake is an error
+//! included. Structs begin with their size, so that those of another version are refused; a caller's mistake is an error
 //! with a message (`status`), and nothing unwinds into the caller.
 
 mod batch;
@@ -7,7 +7,6 @@ mod cuda;
 mod decoder;
 mod hits;
 mod memory;
-mod places;
 mod status;
 mod tables;
 mod version;
@@ -16,7 +15,6 @@ pub use batch::*;
 pub use cuda::*;
 pub use decoder::*;
 pub use hits::*;
-pub use places::*;
 pub use status::{
     UT_BAD_ARGUMENT, UT_BAD_TABLES, UT_CAPACITY, UT_DEVICE_FAILED, UT_INTERNAL, UT_NO_DEVICE, UT_NO_MEMORY, UT_OK,
     UT_WRONG_VERSION, UtStatus, ut_message,

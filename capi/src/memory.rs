@@ -5,26 +5,21 @@ use std::ops::Range;
 
 use crate::status::Failure;
 
-/// Larger than any version of any struct.
-const MAX_STRUCT: usize = 4096;
-
 /// Struct whose first field is its size, as the caller's compiler knew it.
 ///
 /// # Safety
-/// - `repr(C)`, its first field is a `usize`, and all bytes 0 are a value of it.
-pub unsafe trait Versioned: Copy {
+/// - `repr(C)`, and its first field is a `usize`.
+pub unsafe trait SizedStruct: Copy {
     /// Name in the header.
     const NAME: &'static str;
-    /// Bytes of the struct in version 1 of the interface.
-    const FIRST_SIZE: usize;
 }
 
-/// Reads the size of the struct at `from`.
+/// Reads the struct at `from`.
 ///
 /// # Safety
 /// - `from` is null, or its first field, and as many bytes as that says, can be read during the call.
-unsafe fn size_of_struct<T: Versioned>(from: *const T) -> Result<usize, Failure> {
-    let name = T::NAME;
+pub unsafe fn read_struct<T: SizedStruct>(from: *const T) -> Result<T, Failure> {
+    let (name, expected) = (T::NAME, size_of::<T>());
     if from.is_null() {
         return Err(Failure::argument(format!("the pointer to {name} is NULL")));
     }
@@ -33,34 +28,11 @@ unsafe fn size_of_struct<T: Versioned>(from: *const T) -> Result<usize, Failure>
     }
     // SAFETY: not null, aligned, and readable, as the caller says.
     let size = unsafe { from.cast::<usize>().read() };
-    if !(T::FIRST_SIZE..=MAX_STRUCT).contains(&size) || !size.is_multiple_of(align_of::<T>()) {
-        let least = T::FIRST_SIZE;
-        return Err(Failure::argument(format!("{name}.size is {size}: set it to sizeof({name}), {least} or more")));
+    if size != expected {
+        return Err(Failure::argument(format!("{name}.size is {size}: set it to sizeof({name}), {expected}")));
     }
-    Ok(size)
-}
-
-/// Reads the struct at `from`. Fields that the caller's version lacks are 0; those that this version lacks must be 0.
-///
-/// # Safety
-/// - `from` is null, or its first field, and as many bytes as that says, can be read during the call.
-pub unsafe fn read_struct<T: Versioned>(from: *const T) -> Result<T, Failure> {
-    // SAFETY: as the caller says.
-    let size = unsafe { size_of_struct(from) }?;
-    // SAFETY: `Versioned` says that zeros are a value.
-    let mut value: T = unsafe { std::mem::zeroed() };
-    let known = size.min(size_of::<T>());
-    // SAFETY: `size` bytes can be read, as the caller says, and `value` has `known` of them; a pointer field whose bytes
-    // were cut is none, since sizes are checked to reach at least the first version, and later fields come whole or not.
-    unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), (&raw mut value).cast(), known) };
-    // SAFETY: so many bytes can be read, as the caller says.
-    let later = unsafe { std::slice::from_raw_parts(from.cast::<u8>().add(known), size - known) };
-    if later.iter().any(|&byte| byte != 0) {
-        let name = T::NAME;
-        let message = format!("{name} has fields of a later version of the interface, which are not 0");
-        return Err(Failure::argument(message));
-    }
-    Ok(value)
+    // SAFETY: `size` bytes can be read, as the caller says, and are all of it.
+    Ok(unsafe { from.read() })
 }
 
 /// Array of the caller.

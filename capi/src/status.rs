@@ -18,7 +18,7 @@ pub const UT_OK: UtStatus = 0;
 pub const UT_BAD_ARGUMENT: UtStatus = 1;
 /// Boards or geometry cannot be read, or contradict each other or the UT. The message names file, field and byte.
 pub const UT_BAD_TABLES: UtStatus = 2;
-/// The system refused the memory or the threads.
+/// The system refused the memory.
 pub const UT_NO_MEMORY: UtStatus = 3;
 /// There is no GPU, or none that can run the kernels. The message says why, and what to do.
 pub const UT_NO_DEVICE: UtStatus = 4;

@@ -10,17 +10,14 @@ use crate::batch::UtBatch;
 use crate::cuda::UtCudaWork;
 use crate::decoder::UtOptions;
 use crate::hits::{UT_HIT_BYTES, UT_N_COUNTS, UtHits};
-use crate::memory::Versioned;
 
 /// Version of this interface. Programs compiled with a header of this version run with every library of this version,
 /// which is also in the shared library's name.
 pub const UT_ABI_VERSION: u32 = 1;
 
-// (In version 1, no fields came later.)
-const _: () = assert!(size_of::<UtBatch>() == UtBatch::FIRST_SIZE);
-const _: () = assert!(size_of::<UtHits>() == UtHits::FIRST_SIZE);
-const _: () = assert!(size_of::<UtOptions>() == UtOptions::FIRST_SIZE);
-const _: () = assert!(size_of::<UtCudaWork>() == UtCudaWork::FIRST_SIZE);
+// (Version 1; other sizes are another version.)
+const _: () = assert!(size_of::<UtBatch>() == 128 && size_of::<UtHits>() == 120);
+const _: () = assert!(size_of::<UtOptions>() == 32 && size_of::<UtCudaWork>() == 40);
 const _: () = assert!(UT_N_COUNTS == Count::ALL.len() && UT_HIT_BYTES == 7 * size_of::<u32>());
 
 /// Returns the library's version of the interface, to be compared with UT_ABI_VERSION.
@@ -38,7 +35,7 @@ pub extern "C" fn ut_version() -> *const c_char {
     VERSION.get_or_init(make).as_ptr()
 }
 
-/// Returns the vector instructions of CPU decoders here: "avx512", "avx2", "neon" or "scalar". Do not free it.
+/// Returns the vector instructions of CPU decoders here: "avx512", "avx2" or "scalar". Do not free it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ut_vector_level() -> *const c_char {
     static NAME: OnceLock<CString> = OnceLock::new();

@@ -6,7 +6,7 @@ use std::path::Path;
 use cbindgen::{Builder, Config};
 
 /// In the order in which the header has what they declare.
-const SOURCES: [&str; 8] = ["version", "status", "tables", "places", "batch", "hits", "decoder", "cuda"];
+const SOURCES: [&str; 7] = ["version", "status", "tables", "batch", "hits", "decoder", "cuda"];
 
 #[test]
 fn the_header_is_made_from_the_sources() {

@@ -3,8 +3,6 @@
 //
 //     interface BOARDS GEOMETRY DUMP...     (dumps of the same boards; UT_ROUNDS=N: fewer damaged batches, for valgrind)
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -96,12 +94,9 @@ Decoded decode(UtDecoder* decoder, const UtBatch& batch, size_t n_groups)
   hits.n_offsets = offsets.bytes() / 4;
   if (batch.n_events) hits.report = report.as<uint32_t>(), hits.n_report = report.bytes() / 4;
   Decoded decoded;
-  size_t max_hits = 0;
-  expect(ut_decoder_max_hits(decoder, &guarded, &max_hits) == UT_OK, "the most hits can be asked");
   decoded.status = ut_decoder_count(decoder, &guarded, &hits);
   if (decoded.status != UT_OK) return decoded;
   const size_t n = hits.n_hits;
-  expect(n <= max_hits, "no more hits than the most");
   expect(hits.offsets[hits.n_offsets - 1] == n, "the last offset is the number of hits");
   std::vector<uint32_t> counted(hits.offsets, hits.offsets + hits.n_offsets);
   Guarded memory {n * UT_HIT_BYTES};
@@ -129,11 +124,10 @@ UtTables* tables_of(const char* boards, const char* geometry, uint32_t grouping 
   return tables;
 }
 
-UtDecoder* decoder_of(const UtTables* tables, uint32_t threads = 0)
+UtDecoder* decoder_of(const UtTables* tables)
 {
   UtOptions options {};
   options.size = sizeof options;
-  options.threads = threads;
   UtDecoder* decoder = nullptr;
   check(ut_decoder_new(tables, &options, &decoder), "decoder");
   return decoder;
@@ -194,18 +188,14 @@ void wrong_options(const UtTables* tables)
   with([](UtOptions& o) { o.geometric = 7; }, UT_BAD_ARGUMENT, "geometric is 7");
   with([](UtOptions& o) { o.save_above_max = ~0u; }, UT_BAD_ARGUMENT, "save_above_max");
   with([](UtOptions& o) { o.flip_from = 1; }, UT_BAD_ARGUMENT, "flip_from");
-  with([](UtOptions& o) { o.threads = 4000000000u; }, UT_BAD_ARGUMENT, "4000000000");
-  with([](UtOptions& o) { o.threads = 1025; }, UT_BAD_ARGUMENT, "1024");
+  with([](UtOptions& o) { o.reserved = 1; }, UT_BAD_ARGUMENT, "reserved");
   UtDecoder* decoder = nullptr;
   refuses(ut_decoder_new(nullptr, nullptr, &decoder), UT_BAD_ARGUMENT, "tables is NULL", "no tables");
   refuses(ut_decoder_new(tables, nullptr, nullptr), UT_BAD_ARGUMENT, "decoder", "nowhere to write");
-  // A later version of the struct: fields that we do not know are 0, or refused.
-  struct { UtOptions options; uint64_t more; } later {};
-  later.options.size = sizeof later;
-  expect(ut_decoder_new(tables, &later.options, &decoder) == UT_OK, "fields of a later version that are 0");
-  ut_decoder_free(decoder);
-  later.more = 1;
-  refuses(ut_decoder_new(tables, &later.options, &decoder), UT_BAD_ARGUMENT, "later version", "a field of a later version");
+  // The struct of another version of the header.
+  struct { UtOptions options; uint64_t more; } other {};
+  other.options.size = sizeof other;
+  refuses(ut_decoder_new(tables, &other.options, &decoder), UT_BAD_ARGUMENT, "UtOptions.size", "another version");
 }
 
 // Without a GPU there is an error, and with or without one, wrong arguments are refused.
@@ -231,25 +221,7 @@ void wrong_cuda(const UtTables* tables)
   ut_cuda_free(nullptr);
 }
 
-#ifndef __SANITIZE_ADDRESS__ // which takes terabytes of address space
-// A thousand threads in an address space that is too small for them: an error, before one is started.
-void no_memory(const UtTables* tables)
-{
-  rlimit before, small;
-  if (getrlimit(RLIMIT_AS, &before)) fail("getrlimit", "failed");
-  small = before;
-  small.rlim_cur = rlim_t {4} << 30;
-  if (setrlimit(RLIMIT_AS, &small)) fail("setrlimit", "failed");
-  UtOptions options {};
-  options.size = sizeof options;
-  options.threads = 1024;
-  UtDecoder* decoder = nullptr;
-  refuses(ut_decoder_new(tables, &options, &decoder), UT_NO_MEMORY, "1024 threads", "more threads than memory");
-  if (setrlimit(RLIMIT_AS, &before)) fail("setrlimit", "failed");
-}
-#endif
-
-void wrong_batches(const UtTables* tables, UtDecoder* decoder, const UtBatch& good, size_t n_groups, bool v4)
+void wrong_batches(UtDecoder* decoder, const UtBatch& good, size_t n_groups, bool v4)
 {
   std::vector<uint32_t> offsets(good.n_events * n_groups + 1), report(good.n_events * UT_N_COUNTS);
   std::vector<uint32_t> memory(7 * 100000);
@@ -271,13 +243,11 @@ void wrong_batches(const UtTables* tables, UtDecoder* decoder, const UtBatch& go
   const auto batch_with = [&](const std::function<void(UtBatch&)>& change, UtStatus status, const char* part) {
     UtBatch batch = good;
     change(batch);
-    size_t max_hits = 0;
     is_untouched([&] {
       refuses(ut_decoder_decode(decoder, &batch, &hits), status, part, "batch");
       expect(hits.n_hits == 0, "an error has no hits");
       refuses(ut_decoder_count(decoder, &batch, &hits), status, part, "batch");
     });
-    if (status == UT_BAD_ARGUMENT) refuses(ut_decoder_max_hits(decoder, &batch, &max_hits), status, part, "batch");
   };
   static const uint32_t list[] = {0, 0xFFFFFFFF};
   batch_with([](UtBatch& b) { b.size = 0; }, UT_BAD_ARGUMENT, "UtBatch.size");
@@ -342,12 +312,10 @@ void wrong_batches(const UtTables* tables, UtDecoder* decoder, const UtBatch& go
   }
   refuses(ut_decoder_decode(decoder, nullptr, &hits), UT_BAD_ARGUMENT, "UtBatch is NULL", "no batch");
   refuses(ut_decoder_decode(decoder, &good, nullptr), UT_BAD_ARGUMENT, "UtHits is NULL", "no hits");
-  refuses(ut_decoder_max_hits(decoder, &good, nullptr), UT_BAD_ARGUMENT, "max_hits", "nowhere to write");
-  refuses(ut_decoder_set_tables(decoder, nullptr), UT_BAD_ARGUMENT, "tables is NULL", "no tables");
   refuses(ut_hits_in(memory.data(), 27, 1, &hits), UT_BAD_ARGUMENT, "28 bytes", "too little memory");
   refuses(ut_hits_in(memory.data(), SIZE_MAX, SIZE_MAX / 2, &hits), UT_BAD_ARGUMENT, "cannot have", "too many hits");
   refuses(ut_hits_in(nullptr, 28, 1, &hits), UT_BAD_ARGUMENT, "memory is NULL", "no memory");
-  expect(std::string {"avx512 avx2 neon scalar"}.find(ut_vector_level()) != std::string::npos, "a level of vectors");
+  expect(std::string {"avx512 avx2 scalar"}.find(ut_vector_level()) != std::string::npos, "a level of vectors");
   expect(ut_count_name(UT_N_COUNTS) == nullptr && ut_count_name(0) != nullptr, "counters have names, and no others");
   expect(ut_decoder_decode(decoder, &good, &hits) == UT_OK && hits.n_hits > 0, "the decoder is as good as before");
 
@@ -361,28 +329,6 @@ void wrong_batches(const UtTables* tables, UtDecoder* decoder, const UtBatch& go
     expect(ut_decoder_decode(decoder, &good, &described) == UT_OK, "clusters are given");
     for (size_t i = 0; i < described.n_hits; ++i) expect((clusters[i] & 0x1FFF) > 0, "clusters have a charge");
   }
-
-  // Places: the fields of the ids, and what the tables know.
-  expect(ut_decoder_decode(decoder, &good, &hits) == UT_OK, "the hits whose places are asked for");
-  std::vector<UtPlace> places(hits.n_hits);
-  expect(ut_tables_places(tables, hits.id, hits.n_hits, places.data()) == UT_OK, "places are given");
-  for (size_t i = 0; i < hits.n_hits; ++i) {
-    const uint32_t id = hits.id[i];
-    const UtPlace& p = places[i];
-    expect(p.strip == (id & 511) && p.sector == (id >> 9 & 1) && p.module == (id >> 10 & 7) && p.face == (id >> 13 & 1) &&
-             p.stave == (id >> 14 & 15) && p.layer == (id >> 18 & 3) && p.side == (id >> 20 & 1),
-           "fields of an id");
-    expect(p.sector_id < 1048 && p.board < 240 && p.lane < 6 && p.flipped < 2 && p.reserved == 0, "what the tables know");
-  }
-  const uint32_t nowhere[2] = {0x3000FE00, 0xFFFFFFFF};
-  expect(ut_tables_places(tables, nowhere, 2, places.data()) == UT_OK, "ids of no sector");
-  expect(places[1].sector_id == 65535 && places[1].board == 255 && places[1].lane == 255, "nothing is known of them");
-  expect(ut_tables_places(tables, nullptr, 0, nullptr) == UT_OK, "no ids");
-  refuses(ut_tables_places(nullptr, nowhere, 1, places.data()), UT_BAD_ARGUMENT, "tables is NULL", "no tables");
-  refuses(ut_tables_places(tables, nullptr, 1, places.data()), UT_BAD_ARGUMENT, "ids is NULL", "no ids");
-  refuses(ut_tables_places(tables, nowhere, 1, nullptr), UT_BAD_ARGUMENT, "places is NULL", "no places");
-  refuses(ut_tables_places(tables, reinterpret_cast<uint32_t*>(places.data()), 1, places.data()), UT_BAD_ARGUMENT, "overlap",
-          "places over ids");
 
   UtBatch none {};
   none.size = sizeof none;
@@ -443,8 +389,8 @@ void threads(const char* boards, const char* geometry, const Batch& batch)
   std::atomic<int> wrong {0}, busy {0};
   std::vector<std::thread> workers;
   for (uint32_t thread = 0; thread < 4; ++thread) {
-    workers.emplace_back([&, thread] {
-      UtDecoder* own = decoder_of(tables, thread);
+    workers.emplace_back([&] {
+      UtDecoder* own = decoder_of(tables);
       std::vector<uint32_t> offsets(batch.n_events * n_groups + 1), memory(7 * expected.n_hits);
       UtHits hits {};
       hits.size = sizeof hits;
@@ -453,8 +399,6 @@ void threads(const char* boards, const char* geometry, const Batch& batch)
       ut_hits_in(memory.data(), 4 * memory.size(), expected.n_hits, &hits);
       const UtBatch view = batch.view();
       for (int round = 0; round < 20; ++round) {
-        // A new run for this decoder alone.
-        if (round % 5 == 4 && ut_decoder_set_tables(own, tables) != UT_OK) ++wrong;
         if (ut_decoder_decode(own, &view, &hits) != UT_OK || memory != expected.words || offsets != expected.offsets) ++wrong;
         // One decoder for all: who comes second is told so.
         const UtStatus status = ut_decoder_decode(shared, &view, &hits);
@@ -469,38 +413,6 @@ void threads(const char* boards, const char* geometry, const Batch& batch)
   ut_tables_free(tables);
   expect(wrong == 0, "threads share tables, each with its decoder");
   std::printf("threads: the shared decoder was busy %d times of 80\n", busy.load());
-}
-
-// A forked process does not have a decoder's threads: there, it refuses to work and can be freed. One that works on the
-// caller's thread goes on.
-void forked(UtDecoder* alone, UtDecoder* several, const Batch& batch, size_t n_groups)
-{
-  const Decoded expected = decode(several, batch.view(), n_groups);
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child < 0) fail("fork", "failed");
-  if (child == 0) {
-    // Waiting for threads that are not there would never end.
-    alarm(60);
-    const int before = failures;
-    std::vector<uint32_t> offsets(batch.n_events * n_groups + 1);
-    UtHits hits {};
-    hits.size = sizeof hits;
-    hits.offsets = offsets.data(), hits.n_offsets = offsets.size();
-    const UtBatch view = batch.view();
-    refuses(ut_decoder_count(several, &view, &hits), UT_BAD_ARGUMENT, "forked", "threads of another process");
-    refuses(ut_decoder_decode(several, &view, &hits), UT_BAD_ARGUMENT, "forked", "threads of another process");
-    ut_decoder_free(several);
-    expect(decode(alone, view, n_groups) == expected, "a decoder with the caller's thread alone goes on after a fork");
-    // Ends as another program: valgrind would report the pool, which is leaked on purpose.
-    const char* end = failures == before ? "true" : "false";
-    execlp(end, end, nullptr);
-    _exit(1);
-  }
-  int status = -1;
-  if (waitpid(child, &status, 0) != child) fail("waitpid", "failed");
-  expect(status == 0, "decoders in a forked process: " + std::to_string(status));
-  expect(decode(several, batch.view(), n_groups) == expected, "and the process that forked goes on");
 }
 
 // The binary search finds what looking at every hit finds.
@@ -543,31 +455,21 @@ int main(int argc, char** argv)
   UtTables* tables = tables_of(argv[1], argv[2]);
   wrong_options(tables);
   wrong_cuda(tables);
-#ifndef __SANITIZE_ADDRESS__
-  if (!std::getenv("UT_ROUNDS")) no_memory(tables);
-#endif
   const size_t n_groups = ut_tables_n_groups(tables);
   const bool v4 = ut_tables_bank_version(tables) == 3;
-  UtDecoder *decoder = decoder_of(tables), *several = decoder_of(tables, 3);
+  UtDecoder* decoder = decoder_of(tables);
   ut_tables_free(tables);
   const Batch allen = allen_batch(argc - 3, argv + 3), mep = mep_batch(argc - 3, argv + 3);
   const Decoded decoded = decode(decoder, allen.view(), n_groups);
   expect(decoded.n_hits > 0 && decoded == decode(decoder, mep.view(), n_groups), "both layouts have the same hits");
-  expect(decoded == decode(several, allen.view(), n_groups), "several threads find the same hits");
-  forked(decoder, several, allen, n_groups);
-  // The decoders were made with tables that are given back; the places of hits need some.
-  UtTables* others = tables_of(argv[1], argv[2]);
   for (const Batch& batch : {allen, mep}) {
-    wrong_batches(others, decoder, batch.view(), n_groups, v4);
+    wrong_batches(decoder, batch.view(), n_groups, v4);
     selections(decoder, batch.view(), n_groups);
     damaged(decoder, batch, n_groups, rounds);
-    damaged(several, batch, n_groups, rounds / 10);
   }
-  ut_tables_free(others);
   if (decoded.n_hits > 0) windows(decoder, allen);
   threads(argv[1], argv[2], allen);
   ut_decoder_free(decoder);
-  ut_decoder_free(several);
   ut_decoder_free(nullptr);
   std::printf("%zu hits, %d failures\n", decoded.n_hits, failures);
   return failures != 0;

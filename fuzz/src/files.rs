@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::input::{Chunks, InputError, Parser, Seen, Select, to_mep};
 use ut_decoding::{
-    Bank, BankVersion, BatchBuilder, BatchReport, Boards, CpuConfig, CpuDecoder, DecodeOptions, Decoder,
-    DetectorTables, EventBatch, EventMeta, Events, Geometry, Grouping, UtHits, synth,
+    Bank, BankVersion, BatchBuilder, BatchReport, Boards, CpuDecoder, DecodeOptions, Decoder, DetectorTables,
+    EventBatch, EventMeta, Events, Geometry, Grouping, UtHits, synth,
 };
 
 use crate::{Bytes, file_of};
@@ -87,7 +87,7 @@ pub fn tables(data: &[u8]) {
     builder.push(EventMeta::default(), banks).expect("eight banks fit");
     builder.finish(&mut batch);
     let options = DecodeOptions::default();
-    let Ok(cpu) = CpuDecoder::new(&tables, options, CpuConfig { threads: 1, ..CpuConfig::default() }) else { return };
+    let cpu = CpuDecoder::new(&tables, options);
     let reference: Box<dyn Decoder> = Box::new(ReferenceDecoder::new(&tables, options));
     let [found, expected] = [Box::new(cpu), reference].map(|mut decoder: Box<dyn Decoder>| {
         let mut hits = UtHits::with_capacity(1, tables.n_groups(), batch.view().max_hits());

@@ -54,7 +54,7 @@ impl Work for Worker<'_> {
         let decoder = match decoder {
             Some(decoder) => decoder,
             // A job of a few events needs one decoder, however many threads it may have.
-            None => decoder.insert(task.backend.decoder(&task.tables, task.options, 1)?),
+            None => decoder.insert(task.backend.decoder(&task.tables, task.options)?),
         };
         decoder.decode(batch, hits, report)
     }

@@ -15,7 +15,7 @@ fn a_usage_error_names_the_subcommand_and_what_to_type() {
         ("generate", &["for example: ut-decode generate -o sample"]),
         ("decod a", &["'decode'"]),
         ("generate -o a --profile pp-nominel", &["'pp-nominal'"]),
-        ("decode a.mdf --set cpu.chunks=1", &["Usage: ut-decode decode", "did you mean cpu.chunk?"]),
+        ("decode a.mdf --set cpu.smid=auto", &["Usage: ut-decode decode", "did you mean cpu.simd?"]),
         ("sweep --axis bach=1", &["Usage: ut-decode sweep", "did you mean batch?"]),
         ("compare smid=avx2 cpu.simd=avx2", &["did you mean cpu.simd?"]),
         ("tune run --budget soon", &["10min"]),

@@ -111,9 +111,9 @@ fn the_folder_of_another_sweep_is_left_alone() {
 fn what_cannot_be_meant_is_a_usage_error_that_names_what_can() {
     let folder = &small(2);
     for (args, message) in [
-        ("--axis cluster.block_x=32", "cpu has no parameter called \"cluster.block_x\"; there are cpu.threads"),
+        ("--axis cluster.block_x=32", "cpu has no parameter called \"cluster.block_x\"; there are cpu.simd"),
         ("--axis batch=1 --axis batch=2", "twice"),
-        ("--axis batch=1 --set cpu.chunk=0", "cpu.chunk = 0: must be from 1"),
+        ("--axis batch=1 --set cpu.simd=mmx", "cpu.simd = mmx: must be one of auto"),
         ("--axis batch=1 --set cluster.block_x=64", "cpu has no parameter called \"cluster.block_x\""),
         ("--backend emulated --axis batch=1 --set cluster.block_x=3", "multiple of 32"),
         ("--axis batch=0", "every combination of the axes is skipped"),

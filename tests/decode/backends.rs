@@ -7,7 +7,6 @@ use crate::suite::events::{
 };
 use crate::suite::nasty::{self, check};
 use proptest::prop_oneof;
-use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
 use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::decoder::{Count, EventReport, Kind};
 use ut_decoding::detector::{BankVersion, Lane};
@@ -316,9 +315,5 @@ fn hits_beyond_the_capacity_are_an_error_that_names_the_event() {
             let result = decoder.decode(batch.view(), &mut hits, &mut BatchReport::new());
             assert!(matches!(result, Err(DecodeError::WrongGroups { .. })), "{name}: {result:?}");
         }
-        let mut hits = UtHits::with_capacity(batch.n_events, tables.n_groups(), 1);
-        let mut cpu = CpuDecoder::new(&tables, DecodeOptions::default(), CpuConfig::default()).unwrap();
-        assert!(cpu.decode_in_stages(batch.view(), &mut hits, &mut BatchReport::new()).is_err());
-        assert!(hits.len() <= hits.stride() && hits.id().len() == hits.len());
     }
 }

@@ -1,6 +1,6 @@
 //! Memory of the CPU decoder, counted by the allocator.
 
-use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
+use ut_decoding::decoder::cpu::CpuDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{
     BatchReport, BatchView, DecodeOptions, Decoder, DetectorTables, EventBatch, EventReport, UtHits, input,
@@ -9,8 +9,8 @@ use ut_decoding::{
 use crate::suite::allocations::{ALLOCATIONS, BYTES, Counting, MOST_BYTES};
 use crate::suite::events::{Bank, Event, VERSIONS, allen_batch, tables, v4_payload, v5_payload};
 
-/// The most that a thread may take.
-const LIMIT: isize = 8 << 20;
+/// The most that a decoder may take.
+const LIMIT: isize = 4 << 20;
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
@@ -33,7 +33,7 @@ fn fullest(version: BankVersion) -> Vec<u8> {
 }
 
 #[test]
-fn a_thread_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
+fn a_decoder_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
     for version in VERSIONS {
         let tables = tables(version);
         let allen = batch(&tables, &fullest(version), 3, true);
@@ -45,8 +45,7 @@ fn a_thread_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
 
         let before = BYTES.get();
         MOST_BYTES.set(before);
-        let config = CpuConfig { threads: 1, ..CpuConfig::default() };
-        let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), config).expect("a decoder");
+        let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default());
         let mut own = (vec![0; 40 * tables.n_groups() + 1], vec![EventReport::default(); 40]);
         for round in 0..2 {
             let allocations = ALLOCATIONS.get();
@@ -56,14 +55,12 @@ fn a_thread_takes_no_more_than_it_says_and_nothing_for_the_second_batch() {
                 // Into memory of the caller, and some of the events.
                 let some = BatchView { selected: Some(&[2, 0]), ..batch.view() };
                 let n = decoder.count(some, &mut own.0, &mut own.1).expect("places for all events");
-                assert!(n <= decoder.max_hits(some).expect("a good list"));
                 let mut out = hits.begin(batch.n_events, tables.n_groups()).expect("places for all events");
                 assert_eq!(decoder.decode_into(some, &mut out, &mut own.1).expect("the batch fits"), n);
             }
             assert!(round == 0 || ALLOCATIONS.get() == allocations, "{version:?}: allocated on the way");
         }
         let most = MOST_BYTES.get() - before;
-        // The decoder of one thread works in the thread that calls it.
         assert!((1 << 10..=LIMIT).contains(&most), "{version:?}: {most} bytes");
     }
 }

@@ -59,7 +59,7 @@ fn decode(file: &str, backend: Backend, mep: bool) -> Expected {
     let mut expected = Expected::default();
     for grouping in Grouping::ALL {
         let tables = tables(file, grouping);
-        let mut decoder = backend.decoder(&tables, DecodeOptions::default(), 0).unwrap();
+        let mut decoder = backend.decoder(&tables, DecodeOptions::default()).unwrap();
         let mut csv = CsvWriter::new(Vec::new()).unwrap();
         let (mut events, mut number) = (0, 0);
         expected.report.clear();

@@ -1,22 +1,18 @@
 //! Decoding for a framework that holds its own memory: results in its arrays, some of the events, one version for
-//! all banks, other tables for the next run.
+//! all banks.
 
-use proptest::prelude::*;
-use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder};
+use ut_decoding::decoder::cpu::CpuDecoder;
 use ut_decoding::decoder::{Cluster, UtHitsMut};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{
-    BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, EventReport, Grouping,
-    ReferenceDecoder, UtHits, synth,
+    BatchReport, BatchView, Count, DecodeError, DecodeOptions, DetectorTables, EventReport, ReferenceDecoder, UtHits,
 };
 
 use crate::suite::backends::decode;
-use crate::suite::events::{VERSIONS, allen_batch, fits_mep, generated, mep_batch, tables, tables_in, v5, v5_payload};
-use crate::suite::nasty;
+use crate::suite::events::{VERSIONS, allen_batch, generated, mep_batch, tables};
 
-fn decoder(tables: &DetectorTables, threads: usize) -> CpuDecoder {
-    let config = CpuConfig { threads, chunk: 2, ..CpuConfig::default() };
-    CpuDecoder::new(tables, DecodeOptions::default(), config).expect("a decoder")
+fn decoder(tables: &DetectorTables) -> CpuDecoder {
+    CpuDecoder::new(tables, DecodeOptions::default())
 }
 
 /// Seven arrays back to back at a stride, offsets and report, all of them full of a pattern that no decoder writes.
@@ -71,28 +67,24 @@ fn expected(tables: &DetectorTables, batch: BatchView<'_>) -> (UtHits, BatchRepo
 /// Counts, then decodes into arrays of exactly the size that was counted: as the reference, whatever is in the batch.
 fn check(tables: &DetectorTables, batch: BatchView<'_>) {
     let (hits, report) = expected(tables, batch);
-    for threads in [1, 3] {
-        let mut decoder = decoder(tables, threads);
-        let n_offsets = batch.n_events * tables.n_groups() + 1;
-        let mut counted = Arrays::new(0, n_offsets, batch.n_events);
-        let n = decoder.count(batch, &mut counted.offsets, &mut counted.reports).expect("room for all events");
-        assert_eq!((n, &counted.offsets[..]), (hits.len(), hits.offsets()), "{threads} threads");
-        assert_eq!(counted.reports, report.events, "{threads} threads");
-        // Overlapping fragments have more hits than the bytes suggest.
-        assert!(decoder.max_hits(batch).expect("a batch") >= n.min(batch.max_hits()));
+    let mut decoder = decoder(tables);
+    let n_offsets = batch.n_events * tables.n_groups() + 1;
+    let mut counted = Arrays::new(0, n_offsets, batch.n_events);
+    let n = decoder.count(batch, &mut counted.offsets, &mut counted.reports).expect("room for all events");
+    assert_eq!((n, &counted.offsets[..]), (hits.len(), hits.offsets()));
+    assert_eq!(counted.reports, report.events);
 
-        let mut arrays = Arrays::new(n, n_offsets, batch.n_events);
-        let (mut out, reports) = arrays.parts();
-        assert_eq!(decoder.decode_into(batch, &mut out, reports).expect("room for all hits"), n);
-        assert_eq!(arrays.hits(n), bits(&hits), "{threads} threads");
-        assert_eq!((&arrays.offsets[..], &arrays.reports), (hits.offsets(), &report.events), "{threads} threads");
+    let mut arrays = Arrays::new(n, n_offsets, batch.n_events);
+    let (mut out, reports) = arrays.parts();
+    assert_eq!(decoder.decode_into(batch, &mut out, reports).expect("room for all hits"), n);
+    assert_eq!(arrays.hits(n), bits(&hits));
+    assert_eq!((&arrays.offsets[..], &arrays.reports), (hits.offsets(), &report.events));
 
-        if n > 0 {
-            let mut small = Arrays::new(n - 1, n_offsets, batch.n_events);
-            let (mut out, reports) = small.parts();
-            let error = decoder.decode_into(batch, &mut out, reports).expect_err("one hit too many");
-            assert!(matches!(error, DecodeError::TooManyHits { capacity, .. } if capacity == n - 1), "{error}");
-        }
+    if n > 0 {
+        let mut small = Arrays::new(n - 1, n_offsets, batch.n_events);
+        let (mut out, reports) = small.parts();
+        let error = decoder.decode_into(batch, &mut out, reports).expect_err("one hit too many");
+        assert!(matches!(error, DecodeError::TooManyHits { capacity, .. } if capacity == n - 1), "{error}");
     }
 }
 
@@ -118,59 +110,19 @@ fn hits_go_to_arrays_of_exactly_their_size_for_a_part_of_a_larger_batch() {
 }
 
 #[test]
-fn the_events_of_an_interval_are_those_of_the_whole() {
-    let tables = tables(BankVersion::V5);
-    let events = generated(BankVersion::V5, 9);
-    for batch in [allen_batch(&events), mep_batch(&events)] {
-        let (whole, _) = expected(&tables, batch.view());
-        let view = BatchView { first_event: 3, n_events: 5, selected: Some(&[1, 4]), ..batch.view() };
-        let (part, _) = expected(&tables, view);
-        for (event, of_whole) in [(1, 4), (4, 7)] {
-            for group in 0..tables.n_groups() {
-                assert_eq!(part.id()[part.range(event, group)], whole.id()[whole.range(of_whole, group)]);
-            }
-        }
-        let hits = [4, 7].map(|event| (0..72).map(|group| whole.range(event, group).len()).sum::<usize>());
-        assert_eq!(part.len(), hits[0] + hits[1]);
-        assert!(hits.iter().all(|&hits| hits > 0));
-    }
-}
-
-#[test]
 fn nothing_of_the_events_that_were_selected_before_is_left() {
     let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 5));
-    for threads in [1, 2] {
-        let mut decoder = decoder(&tables, threads);
-        let mut arrays = Arrays::new(batch.view().max_hits(), 5 * 72 + 1, 5);
-        for selected in [&[0, 1, 2, 3, 4][..], &[4, 0, 2], &[1], &[], &[3, 3]] {
-            let view = BatchView { selected: Some(selected), ..batch.view() };
-            let (hits, report) = expected(&tables, view);
-            let (mut out, reports) = arrays.parts();
-            assert_eq!(decoder.decode_into(view, &mut out, reports).expect("room for all hits"), hits.len());
-            assert_eq!(arrays.hits(hits.len()), bits(&hits), "{selected:?}");
-            assert_eq!((&arrays.offsets[..], &arrays.reports), (hits.offsets(), &report.events), "{selected:?}");
-        }
+    let mut decoder = decoder(&tables);
+    let mut arrays = Arrays::new(batch.view().max_hits(), 5 * 72 + 1, 5);
+    for selected in [&[0, 1, 2, 3, 4][..], &[4, 0, 2], &[1], &[], &[3, 3]] {
+        let view = BatchView { selected: Some(selected), ..batch.view() };
+        let (hits, report) = expected(&tables, view);
+        let (mut out, reports) = arrays.parts();
+        assert_eq!(decoder.decode_into(view, &mut out, reports).expect("room for all hits"), hits.len());
+        assert_eq!(arrays.hits(hits.len()), bits(&hits), "{selected:?}");
+        assert_eq!((&arrays.offsets[..], &arrays.reports), (hits.offsets(), &report.events), "{selected:?}");
     }
-}
-
-#[test]
-fn a_chunk_of_events_may_have_more_clusters_than_a_thread_has_room_for() {
-    let tables = tables(BankVersion::V5);
-    let lane = |slot: usize| {
-        let n = if tables.slots()[slot].is_connected() { 50 } else { 0 };
-        (0..n).map(|i| (10 * i, 1)).collect::<Vec<_>>()
-    };
-    let bank = |board: u16| v5(board, &v5_payload(&std::array::from_fn(|i| lane(6 * usize::from(board) + i))));
-    let event: Vec<_> = (0..tables.boards().n_boards() as u16).map(bank).collect();
-    let batch = allen_batch(&vec![event; 7]);
-    let (hits, report) = expected(&tables, batch.view());
-    let config = CpuConfig { threads: 2, chunk: 6, ..CpuConfig::default() };
-    let mut decoder = CpuDecoder::new(&tables, DecodeOptions::default(), config).expect("a decoder");
-    let mut found = (UtHits::with_capacity(7, tables.n_groups(), hits.len()), BatchReport::new());
-    decoder.decode(batch.view(), &mut found.0, &mut found.1).expect("room for all hits");
-    // Four times as many as a stream can have.
-    assert!(hits.len() > 6 << 15 && found == (hits, report));
 }
 
 #[test]
@@ -181,7 +133,7 @@ fn clusters_of_v4_banks_are_left_as_they_were() {
     let mut clusters = vec![Cluster::new(1, 1, 1); batch.view().max_hits()];
     let (mut out, reports) = arrays.parts();
     out.clusters = Some(&mut clusters);
-    let n = decoder(&tables, 1).decode_into(batch.view(), &mut out, reports).expect("room for all hits");
+    let n = decoder(&tables).decode_into(batch.view(), &mut out, reports).expect("room for all hits");
     assert!(n > 0 && clusters.iter().all(|cluster| *cluster == Cluster::new(1, 1, 1)));
 }
 
@@ -190,7 +142,7 @@ fn arrays_of_any_lengths_are_refused_or_written_in_part() {
     let tables = tables(BankVersion::V5);
     let batch = allen_batch(&generated(BankVersion::V5, 3));
     let (hits, _) = expected(&tables, batch.view());
-    let mut decoder = decoder(&tables, 1);
+    let mut decoder = decoder(&tables);
     for (n_offsets, n_reports) in [(0, 3), (1, 3), (3 * 72, 3), (3 * 72 + 1, 2)] {
         let mut arrays = Arrays::new(hits.len(), n_offsets, n_reports);
         let (mut out, reports) = arrays.parts();
@@ -205,57 +157,4 @@ fn arrays_of_any_lengths_are_refused_or_written_in_part() {
     assert_eq!(arrays.hits(hits.len()), bits(&hits));
     assert!(arrays.words[hits.len()..hits.len() + 5].iter().all(|&word| word == UNTOUCHED));
     assert_eq!(arrays.offsets[3 * 72 + 1..], [UNTOUCHED; 3]);
-}
-
-#[test]
-fn tables_are_replaced_for_the_next_run_while_another_decoder_goes_on() {
-    let (old, new) = (tables(BankVersion::V4), tables_in(BankVersion::V5, Grouping::UniqueX));
-    for threads in [1, 2] {
-        let (mut changed, mut other) = (decoder(&old, threads), decoder(&old, threads));
-        for (tables, version) in [(&old, BankVersion::V4), (&new, BankVersion::V5), (&old, BankVersion::V4)] {
-            changed.set_tables(tables);
-            for (decoder, tables, version) in [(&mut changed, tables, version), (&mut other, &old, BankVersion::V4)] {
-                let events = generated(version, 6);
-                // An event with a board that comes twice is decoded another way.
-                let mut twice = events.clone();
-                let again = twice[0][0].clone();
-                twice[0].push(again);
-                for batch in [allen_batch(&events), mep_batch(&events), allen_batch(&twice)] {
-                    let (expected, report) = expected(tables, batch.view());
-                    let mut hits = UtHits::with_capacity(6, tables.n_groups(), batch.view().max_hits());
-                    let mut found = BatchReport::new();
-                    decoder.decode(batch.view(), &mut hits, &mut found).expect("room for all hits");
-                    assert_eq!((hits, found), (expected, report), "{version:?}");
-                }
-            }
-        }
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
-
-    #[test]
-    fn parts_of_nasty_batches_are_decoded_as_the_reference_does(
-        (version, events, corruptions) in prop_oneof![Just(BankVersion::V4), Just(BankVersion::V5)].prop_flat_map(|version| {
-            let (boards, _) = synth::detector(version, 1);
-            (Just(version), nasty::events(&boards, 1..6), nasty::corruptions())
-        }),
-        selected in proptest::option::of(proptest::collection::vec(0u32..3, 0..4)),
-        first_event in 0usize..3,
-        version_byte in proptest::option::of(3u8..5),
-    ) {
-        let tables = tables(version);
-        let mut batches = vec![allen_batch(&events)];
-        if fits_mep(&events) {
-            batches.push(mep_batch(&events));
-        }
-        for mut batch in batches {
-            nasty::corrupt(&mut batch, &corruptions);
-            let mut view = BatchView { first_event, n_events: 3, selected: selected.as_deref(), ..batch.view() };
-            check(&tables, view);
-            (view.versions, view.version) = (None, version_byte);
-            check(&tables, view);
-        }
-    }
 }

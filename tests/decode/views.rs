@@ -9,9 +9,7 @@ use ut_decoding::decoder::{Cluster, Count, EventReport, Kind};
 use ut_decoding::detector::{BankVersion, Geometry, Lane, Sector, Slot, layer_of};
 use ut_decoding::input::{BankEntry, Format, RawEvent};
 use ut_decoding::views::{self, Against, BankTrouble, MOST_BINS, Neighbours, RunFiller, RunView};
-use ut_decoding::{
-    Bank, BatchReport, CpuConfig, CpuDecoder, DecodeOptions, Decoder, DetectorTables, Grouping, LhcbId, UtHits,
-};
+use ut_decoding::{Bank, BatchReport, CpuDecoder, DecodeOptions, Decoder, DetectorTables, Grouping, LhcbId, UtHits};
 
 #[test]
 fn troubles_by_bank_add_up_to_what_the_reference_counts() {
@@ -92,7 +90,7 @@ fn clusters_on_an_unconnected_hybrid_are_told_at_the_first_of_them() {
 
 /// The views of parts of a run: each batch by a filler of its own, with event numbers from `first`.
 fn parts(tables: &DetectorTables, against: Against) -> Vec<(RunView, UtHits, BatchReport)> {
-    let mut decoder = CpuDecoder::new(tables, DecodeOptions::default(), CpuConfig::default()).unwrap();
+    let mut decoder = CpuDecoder::new(tables, DecodeOptions::default());
     let events = generated(tables.boards().version, 30);
     let part = |(first, events): (u64, &[Event])| {
         let batch = allen_batch(events);

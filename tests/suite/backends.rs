@@ -4,7 +4,7 @@ use super::data::rows;
 use std::num::NonZeroU32;
 use std::sync::LazyLock;
 use ut_decoding::decoder::Pipeline;
-use ut_decoding::decoder::cpu::{CpuConfig, CpuDecoder, Simd};
+use ut_decoding::decoder::cpu::{CpuDecoder, Simd};
 use ut_decoding::decoder::cuda::{self, CudaConfig, CudaDecoder, CudaDevice};
 use ut_decoding::decoder::emulated::{EmulatedConfig, EmulatedDecoder};
 use ut_decoding::decoder::parameters::Parameters;
@@ -26,15 +26,14 @@ static HAS_GPU: LazyLock<bool> = LazyLock::new(|| {
 });
 
 /// Prefixes of names of backends that are left out, in `UT_DECODE_TEST_WITHOUT`: under a sanitizer, which does
-/// not know the stacks of coroutines, or on an emulated CPU, where time is short.
+/// not know the stacks of coroutines.
 static WITHOUT: LazyLock<Option<String>> = LazyLock::new(|| std::env::var("UT_DECODE_TEST_WITHOUT").ok());
 
 /// Every backend that can run on this machine. The first one is the reference.
 pub fn backends() -> Vec<Backend> {
     let mut backends: Vec<Backend> = vec![
         ("reference", |tables, options| Box::new(ReferenceDecoder::new(tables, options))),
-        ("cpu, scalar", |tables, options| cpu(tables, options, Simd::Scalar, 1)),
-        ("cpu, three threads", |tables, options| cpu(tables, options, Simd::Auto, 3)),
+        ("cpu, scalar", |tables, options| cpu(tables, options, Simd::Scalar)),
         ("emulated", |tables, options| {
             emulated(tables, options, EmulatedConfig { pipeline: Pipeline::Allen, ..EmulatedConfig::default() })
         }),
@@ -48,13 +47,10 @@ pub fn backends() -> Vec<Backend> {
         }),
     ];
     if Simd::Avx2.resolve().is_some() {
-        backends.push(("cpu, AVX2", |tables, options| cpu(tables, options, Simd::Avx2, 1)));
+        backends.push(("cpu, AVX2", |tables, options| cpu(tables, options, Simd::Avx2)));
     }
     if Simd::Avx512.resolve().is_some() {
-        backends.push(("cpu, AVX-512", |tables, options| cpu(tables, options, Simd::Avx512, 1)));
-    }
-    if Simd::Neon.resolve().is_some() {
-        backends.push(("cpu, NEON", |tables, options| cpu(tables, options, Simd::Neon, 1)));
+        backends.push(("cpu, AVX-512", |tables, options| cpu(tables, options, Simd::Avx512)));
     }
     if *HAS_GPU {
         backends.push(("cuda", |tables, options| gpu(tables, options, Pipeline::Allen)));
@@ -82,9 +78,8 @@ pub fn fused(assignments: &[&str]) -> EmulatedConfig {
     config
 }
 
-fn cpu(tables: &DetectorTables, options: DecodeOptions, simd: Simd, threads: usize) -> Box<dyn Decoder> {
-    let config = CpuConfig { threads, simd, chunk: 2 };
-    Box::new(CpuDecoder::new(tables, options, config).expect("the instructions are there"))
+fn cpu(tables: &DetectorTables, options: DecodeOptions, simd: Simd) -> Box<dyn Decoder> {
+    Box::new(CpuDecoder::with_simd(tables, options, simd).expect("the instructions are there"))
 }
 
 /// Default options with clusters of at most this number of strips.

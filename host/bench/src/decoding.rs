@@ -36,7 +36,7 @@ use ut_decoders::{Backend, DecodeError, DecodeOptions};
 /// begin and end is measured.
 const BATCHES_A_STREAM: usize = 4;
 
-/// Multiple of its sample's memory that a configuration may take: the batches, and room for all hits in each thread.
+/// Multiple of its sample's memory that each thread of a configuration may take: the batches, and room for all hits.
 const OF_SAMPLE: usize = 20;
 
 /// Measures configurations of a backend's decoder on a sample. The first pass of each is compared with the reference
@@ -111,7 +111,8 @@ impl<'t> DecodeDevice<'t> {
             Backend::Reference | Backend::Cpu => Sample::enough(n_events, batch),
         };
         let bytes: usize = self.events.iter().map(|batch| batch.raw.len()).sum();
-        self.make_room((OF_SAMPLE * bytes / n_events.max(1) * wanted) as u64, memory::available());
+        let decoders = if backend == Backend::Cuda { 1 } else { parameters.decoders(backend) };
+        self.make_room((OF_SAMPLE * bytes / n_events.max(1) * wanted * decoders) as u64, memory::available());
         let sample = laid_out(&parameters, &self.events, wanted).map_err(failure(FailureKind::Declined))?;
         let expected = self.expected.iter().find(|(layout, _)| *layout == parameters.layout());
         let expected = expected.map(|(_, expected)| expected);
@@ -231,7 +232,7 @@ mod tests {
             let Outcome::Times(times) = device.measure(&cpu(text), 2) else { panic!("{text}") };
             assert!(times.len() == 2 && times.iter().all(|time| *time > 0.0));
         }
-        let choices = varied.choices(Pipeline::default(), &cpu("threads=1,chunk=16"));
+        let choices = varied.choices(Pipeline::default(), &cpu("threads=1"));
         assert!(matches!(device.measure(&choices[0], 1), Outcome::Times(_)));
         // A difference is named, not timed.
         let four = Sample::of(&[events(4)], 4, 4);

@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
+use ut_decoders::parameters::cores;
+
 /// Machine and program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -23,7 +25,7 @@ impl Machine {
     pub fn this() -> Self {
         static THIS: LazyLock<Machine> = LazyLock::new(|| Machine {
             cpu: tuner::watch::cpu::model(),
-            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            cores: cores(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             commit: option_env!("UT_DECODE_COMMIT").map(ToOwned::to_owned).or_else(commit),
             optimised: !cfg!(debug_assertions),

@@ -18,7 +18,7 @@ use ut_decoders::ptx::Unit;
 use ut_decoders::{Backend, DecodeOptions, Pipeline};
 
 /// Version of the CPU decoder, raised when earlier measurements no longer say anything about it.
-const CPU_VERSION: u32 = 2;
+const CPU_VERSION: u32 = 3;
 
 /// Version of the kernels' pipelines, beside the kernels' hash.
 const KERNELS_VERSION: u32 = 1;
@@ -69,9 +69,8 @@ pub fn varied(what: impl Into<Subject>, space: &Space) -> Result<Varied, Paramet
 
 /// Makes the space of a backend on a machine with `cores` hardware threads.
 ///
-/// On the CPU: batches of 32 to 4096 events, chunks of 1 to 256 that leave every thread at least one, and 1 thread to
-/// all (0). Layout and instructions are not varied: events lie as a framework has them, and the widest instructions are
-/// chosen.
+/// On the CPU: batches of 32 to 4096 events, and 1 thread to all (0). Layout and instructions are not varied: events lie
+/// as a framework has them, and the widest instructions are chosen.
 ///
 /// For kernels: all parameters of the pipeline, with all candidates, or, if these are too many, the powers of two from
 /// half the default to four times as much; on a GPU also batch and streams. The reference has one configuration.
@@ -98,11 +97,10 @@ pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError
         builder = match (name, backend) {
             ("layout", _) => builder.choices(name, ["allen"]),
             ("cpu.simd", _) => builder.choices(name, ["auto"]),
-            ("cpu.threads", _) => {
+            ("threads", _) => {
                 let fewer = (0..10).map(|power| 1 << power).filter(|&threads| threads < cores);
                 builder.ints(name, std::iter::once(0).chain(fewer))
             }
-            ("cpu.chunk", _) => builder.powers_of_two(name, 1, 256),
             ("batch", Backend::Cpu) => builder.powers_of_two(name, 32, 4096),
             ("batch", Backend::Cuda) => builder.ints(name, GPU_BATCHES),
             ("batch", _) => builder.ints(name, [i64::from(parameter.default)]),
@@ -112,17 +110,7 @@ pub fn space(what: impl Into<Subject>, cores: usize) -> Result<Space, SpaceError
             _ => builder.ints(name, worth(parameter)),
         };
     }
-    if backend == Backend::Cpu {
-        let enough = move |values: &[&Value]| match values {
-            [Value::Int(threads), Value::Int(chunk), Value::Int(batch)] => {
-                let threads = if *threads == 0 { cores } else { *threads };
-                chunk * threads <= *batch || (*batch, *chunk) == (256, 16)
-            }
-            _ => false,
-        };
-        let names = ["cpu.threads", "cpu.chunk", "batch"];
-        builder = builder.constraint_fn("every thread has a chunk", &names, enough);
-    } else if pipeline == Pipeline::Allen {
+    if backend != Backend::Cpu && pipeline == Pipeline::Allen {
         // A block of whole warps, and not too many.
         let names = ["cluster.block_x", "cluster.block_y"];
         let block = Varied::named(backend, names, base(what));
@@ -238,7 +226,7 @@ mod tests {
             let varied = varied(Backend::Cpu, &space).unwrap();
             assert!(space.index_of(&varied.default()).is_some(), "{cores} cores");
             for index in 0..space.len() {
-                assert!(varied.parameters_of(&space.config(index)).unwrap().cpu().threads < cores.max(2));
+                assert!(varied.parameters_of(&space.config(index)).unwrap().threads() < cores.max(2) as u32);
             }
         }
         for backend in [Backend::Emulated, Backend::Cuda] {
@@ -276,7 +264,7 @@ mod tests {
             let (tunable, workload) = (tunable(Backend::Cpu), workload(&tables, &options).unwrap());
             let space = space(Backend::Cpu, device.sm_count as usize).unwrap();
             let mut config = varied(Backend::Cpu, &space).unwrap().default();
-            config.0[3] = Value::Int(batch);
+            config.0[1] = Value::Int(batch);
             let task = Task { device, tunable: &tunable, workload: &workload, space: &space };
             let mut store = Store::open(&file).unwrap();
             let run = store.begin(&task, &Plan::default()).unwrap();
@@ -304,8 +292,8 @@ mod tests {
         assert_eq!(found(&options), None, "another machine's result is not used unvalidated");
         decided(&DeviceIdentity { runtime: "0.0.1".to_owned(), ..here() }, 1024);
         let Tuned { parameters, values, origin } = found(&options).unwrap();
-        assert_eq!((parameters.batch(), parameters.cpu_chunk()), (1024, 16));
-        assert!(values.contains("cpu.chunk=16,batch=1024") && !values.contains("simd"), "{values}");
+        assert_eq!(parameters.batch(), 1024);
+        assert!(values.contains("batch=1024") && !values.contains("simd"), "{values}");
         assert!(origin.contains("runtime 0.0.1 instead of"), "{origin}");
         decided(&here(), 512);
         assert_eq!(found(&options).unwrap().parameters.batch(), 512);

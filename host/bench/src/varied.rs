@@ -8,9 +8,9 @@ use ut_decoders::{Backend, Pipeline};
 /// Most configurations for an on-line tuner; with more it varies the parameters of one kernel at a time.
 const MOST_CHOICES: usize = 500;
 
-/// Default values: one decoder, on the CPU with a thread a core, on a GPU some streams.
+/// Default values: on the CPU a decoder a core, else one decoder, on a GPU with some streams.
 pub fn base(backend: Backend) -> Parameters {
-    Parameters::default().with_cpu_threads(usize::from(backend != Backend::Cpu))
+    Parameters::default().with_threads(usize::from(backend != Backend::Cpu))
 }
 
 /// Parameters that a tuner varies, in its order, and the values of all others.
@@ -25,10 +25,9 @@ pub struct Varied {
 }
 
 impl Varied {
-    /// Varies all parameters of a backend round [`base`], but for `threads`: the CPU's one decoder has `cpu.threads`.
+    /// Varies all parameters of a backend round [`base`].
     pub fn all(backend: Backend) -> Self {
-        let parameters = backend.all_parameters().filter(|parameter| parameter.name != "threads").collect();
-        Self { backend, parameters, others: base(backend) }
+        Self { backend, parameters: backend.all_parameters().collect(), others: base(backend) }
     }
 
     /// Varies the parameters of these names; all others are as in `others`.
@@ -54,7 +53,7 @@ impl Varied {
     /// All parameters with those of a configuration.
     pub fn parameters_of(&self, config: &Config) -> Result<Parameters, ParameterError> {
         if config.0.len() != self.parameters.len() {
-            return Err(ParameterError::Form(format!("{:?}", config.0)));
+            return Err(ParameterError::Other(format!("{:?} is of another space", config.0)));
         }
         let mut all = self.others;
         for (parameter, value) in self.parameters.iter().zip(&config.0) {
@@ -69,17 +68,10 @@ impl Varied {
         Ok(all)
     }
 
-    /// Reads a configuration from text like `batch=512,cpu.simd=scalar`; `threads` is short for `cpu.threads` here.
-    /// Parameters that are not named have their defaults.
+    /// Reads a configuration from text like `batch=512,cpu.simd=scalar`. Parameters that are not named have their
+    /// defaults.
     pub fn parse(&self, text: &str) -> Result<Config, ParameterError> {
-        let whole = |assignment: &str| match assignment.split_once('=') {
-            Some((name, value)) if self.backend == Backend::Cpu && name.trim() == "threads" => {
-                format!("cpu.threads={value}")
-            }
-            _ => assignment.to_owned(),
-        };
-        let text = text.split(',').map(whole).collect::<Vec<_>>().join(",");
-        Ok(self.config(&self.others.with(self.backend, &text)?))
+        Ok(self.config(&self.others.with(self.backend, text)?))
     }
 
     /// Writes a configuration as [`parse`](Self::parse) reads it.
@@ -94,7 +86,7 @@ impl Varied {
     /// stay, as the caller chooses them; so do the parameters of the other pipeline.
     pub fn choices(&self, pipeline: Pipeline, default: &Config) -> Vec<Config> {
         let free = |parameter: &Parameter| {
-            runs(parameter, pipeline) && !matches!(parameter.name, "layout" | "cpu.threads" | "streams" | "pipeline")
+            runs(parameter, pipeline) && !matches!(parameter.name, "layout" | "threads" | "streams" | "pipeline")
         };
         let free: Vec<usize> = (0..self.parameters.len()).filter(|&i| free(self.parameters[i])).collect();
         let number = |of: &[usize]| of.iter().map(|&i| self.parameters[i].candidates.len()).product::<usize>();
@@ -124,7 +116,7 @@ impl Varied {
                     .collect();
             }
             for config in found {
-                let can = |all: Parameters| self.backend != Backend::Cpu || all.cpu().simd.resolve().is_some();
+                let can = |all: Parameters| self.backend != Backend::Cpu || all.simd().resolve().is_some();
                 if self.parameters_of(&config).is_ok_and(can) && !all.contains(&config) {
                     all.push(config);
                 }
@@ -161,8 +153,8 @@ mod tests {
         }
         let varied = Varied::all(Backend::Cpu);
         let cpu = |text| varied.name(&varied.parse(text).unwrap());
-        assert_eq!(cpu(""), "cpu.threads=0,cpu.chunk=16,cpu.simd=auto,batch=256,layout=allen");
-        assert_eq!(cpu("threads=2,simd=avx2"), "cpu.threads=2,cpu.chunk=16,cpu.simd=avx2,batch=256,layout=allen");
+        assert_eq!(cpu(""), "cpu.simd=auto,batch=256,layout=allen,threads=0");
+        assert_eq!(cpu("threads=2,simd=avx2"), "cpu.simd=avx2,batch=256,layout=allen,threads=2");
         assert!(varied.parse("batch=0").is_err());
     }
 
@@ -173,7 +165,7 @@ mod tests {
         let good = varied.parse("").unwrap().0;
         assert!(of(good.clone()).is_ok());
         assert!(of(good[1..].to_vec()).is_err());
-        for (place, value) in [(0, Value::Int(-1)), (2, Value::Text("mmx".to_owned())), (3, Value::Float(1.0))] {
+        for (place, value) in [(3, Value::Int(-1)), (0, Value::Text("mmx".to_owned())), (1, Value::Float(1.0))] {
             let mut bad = good.clone();
             bad[place] = value;
             assert!(of(bad).is_err(), "{place}");
@@ -197,7 +189,6 @@ mod tests {
                 for config in &all {
                     let found = varied.parameters_of(config).unwrap();
                     assert_eq!((found.layout(), found.decoders(backend)), (wanted.layout(), wanted.decoders(backend)));
-                    assert_eq!(found.cpu_threads(), wanted.cpu_threads());
                 }
             }
         }

@@ -18,7 +18,7 @@ use ut_data::named;
 pub enum Backend {
     /// Plain, slow and independent: the oracle.
     Reference,
-    /// All cores: the one to use.
+    /// The fast one for CPUs: the one to use.
     #[default]
     Cpu,
     /// Kernels of the GPU, run on the CPU by an executor that checks every access: slow.
@@ -48,15 +48,9 @@ impl Backend {
         matches!(self, Self::Emulated | Self::Cuda)
     }
 
-    /// Makes a decoder of this backend, with up to `threads` threads, 0 for one a core, if it has several.
-    pub fn decoder(
-        self,
-        tables: &DetectorTables,
-        options: DecodeOptions,
-        threads: usize,
-    ) -> Result<Box<dyn Decoder>, DecodeError> {
-        let parameters = Parameters::default().with_pipeline(Pipeline::default_for(self));
-        self.decoder_with(tables, options, &parameters.with_cpu_threads(threads))
+    /// Makes a decoder of this backend with the default parameters.
+    pub fn decoder(self, tables: &DetectorTables, options: DecodeOptions) -> Result<Box<dyn Decoder>, DecodeError> {
+        self.decoder_with(tables, options, &Parameters::default().with_pipeline(Pipeline::default_for(self)))
     }
 
     /// Makes a decoder of this backend with these parameters.
@@ -68,7 +62,7 @@ impl Backend {
     ) -> Result<Box<dyn Decoder>, DecodeError> {
         Ok(match self {
             Self::Reference => Box::new(ReferenceDecoder::new(tables, options)),
-            Self::Cpu => Box::new(CpuDecoder::new(tables, options, parameters.cpu())?),
+            Self::Cpu => Box::new(CpuDecoder::with_simd(tables, options, parameters.simd())?),
             #[cfg(not(feature = "emulated"))]
             Self::Emulated => return Err(left_out("emulated")),
             #[cfg(feature = "emulated")]

@@ -1,11 +1,11 @@
-//! Parameters that change how fast hits are decoded and never which hits, by name: `place.name`, such as `cpu.chunk` or
+//! Parameters that change how fast hits are decoded and never which hits, by name: `place.name`, such as `cpu.simd` or
 //! `cluster.block_x`; those without a place say how a decoder is fed. All can be set from outside
 //! (`--set cluster.block_x=64`) and found by the tuner; nothing about a launch is hard-wired elsewhere.
 
 use simt::WARP_SIZE;
 use ut_kernels::fused::{MAX_STRIPS, MIN_STRIPS, Room};
 
-use super::cpu::{CpuConfig, MAX_CHUNK, Simd};
+use super::cpu::Simd;
 use super::{Backend, Pipeline};
 use ut_data::input::Layout;
 
@@ -52,11 +52,8 @@ macro_rules! parameters {
 
 parameters! {
     // Of the CPU decoder.
-    pub cpu_threads "cpu.threads", 0, 1024, 1, 1, &[1, 2, 4, 8, 16, 32, 64], "threads of one decoder; 0: one a core";
-    pub cpu_chunk "cpu.chunk", 1, MAX_CHUNK as u32, 1, 16, &[1, 2, 4, 8, 16, 32, 64, 128],
-        "events that a thread takes at a time";
-    cpu_simd "cpu.simd", 0, 4, 1, 0, &[0, 1, 2, 3, 4],
-        "vector instructions: auto (the widest there are), scalar, avx2, avx512 or neon";
+    cpu_simd "cpu.simd", 0, 3, 1, 0, &[0, 1, 2, 3],
+        "vector instructions: auto (the widest there are), scalar, avx2 or avx512";
     // Of the kernels, in the order in which they run.
     pub count_block_x "count.block_x", WARP_SIZE, MAX_THREADS, WARP_SIZE, 128, BLOCKS, "threads of a block";
     pub count_bins "count.bins", 8, 16, 8, 16, &[8, 16], "size classes of the lane list";
@@ -82,7 +79,8 @@ parameters! {
     // How a decoder is fed.
     pub batch "batch", 1, 1 << 20, 1, 256, &[32, 64, 128, 256, 512, 1024, 2048, 4096], "events of a batch";
     layout_word "layout", 0, 1, 1, 0, &[0, 1], "layout of a batch: allen (event by event) or mep (bank by bank)";
-    threads "threads", 1, 1024, 1, 1, &[1, 2, 4, 8, 16, 32, 64], "threads, each with a decoder of its own";
+    pub threads "threads", 0, 1024, 1, 1, &[1, 2, 4, 8, 16, 32, 64],
+        "threads, each with a decoder of its own; 0: one a core";
     streams "streams", 1, 64, 1, 3, &[1, 2, 3, 4, 6, 8],
         "streams, each with buffers of its own, so that copies and kernels of several batches overlap";
     pipeline_word "pipeline", 0, 1, 1, 1, &[0, 1], "kernels: fused (two) or allen (seven)";
@@ -119,7 +117,7 @@ impl Parameter {
     }
 
     /// Makes the error that the parameter cannot have this value.
-    pub fn refused(&self, value: &dyn ToString) -> ParameterError {
+    pub fn refused(&self, value: &dyn std::fmt::Display) -> ParameterError {
         let Self { name, min, max, step, .. } = *self;
         let words = words(name);
         let valid = match step {
@@ -127,7 +125,7 @@ impl Parameter {
             1 => format!("from {min} to {max}"),
             _ => format!("a multiple of {step} from {min} to {max}"),
         };
-        ParameterError::Value { name, value: value.to_string(), valid }
+        ParameterError::Other(format!("{name} = {value}: must be {valid}"))
     }
 }
 
@@ -137,16 +135,8 @@ impl Parameter {
 pub enum ParameterError {
     #[error("{of} has no parameter called {name:?}; {}", in_words(known))]
     Unknown { of: &'static str, name: String, known: Vec<&'static str> },
-    #[error("{name} = {value}: must be {valid}")]
-    Value { name: &'static str, value: String, valid: String },
-    #[error("{0:?} is not of the form name=value")]
-    Form(String),
-    #[error("{0} is given twice")]
-    Twice(&'static str),
-    #[error(
-        "a block of {x} x {y} threads (cluster.block_x, cluster.block_y) must be a multiple of 32 and at most 1024"
-    )]
-    Block { x: u32, y: u32 },
+    #[error("{0}")]
+    Other(String),
 }
 
 fn in_words(known: &[&str]) -> String {
@@ -216,17 +206,16 @@ pub struct Parameters {
 }
 
 impl Default for Parameters {
-    /// Returns the defaults: one decoder with one thread; on a GPU three streams.
+    /// Returns the defaults: one decoder; on a GPU three streams.
     fn default() -> Self {
         Self { values: std::array::from_fn(|place| ALL[place].default) }
     }
 }
 
 impl Parameters {
-    /// Configuration of the CPU decoder.
-    pub const fn cpu(&self) -> CpuConfig {
-        let simd = Simd::ALL[self.cpu_simd() as usize];
-        CpuConfig { threads: self.cpu_threads() as usize, simd, chunk: self.cpu_chunk() as usize }
+    /// Vector instructions of the CPU decoder.
+    pub const fn simd(&self) -> Simd {
+        Simd::ALL[self.cpu_simd() as usize]
     }
 
     /// Threads of a block of `cluster_and_predecode`, x and y.
@@ -264,8 +253,9 @@ impl Parameters {
     }
 
     /// Number of decoders, each on a thread of its own; on a GPU, of streams of one decoder.
-    pub const fn decoders(&self, backend: Backend) -> usize {
+    pub fn decoders(&self, backend: Backend) -> usize {
         match backend {
+            Backend::Reference | Backend::Cpu if self.threads() == 0 => cores(),
             Backend::Reference | Backend::Cpu => self.threads() as usize,
             Backend::Cuda => self.streams() as usize,
             Backend::Emulated => 1,
@@ -275,12 +265,6 @@ impl Parameters {
     const fn put(mut self, place: Place, value: u32) -> Self {
         self.values[place as usize] = value;
         self
-    }
-
-    /// Sets the threads of a CPU decoder; 0: one a core.
-    #[must_use]
-    pub const fn with_cpu_threads(self, threads: usize) -> Self {
-        self.put(Place::cpu_threads, threads as u32)
     }
 
     /// Sets the kernels.
@@ -295,18 +279,24 @@ impl Parameters {
         self.put(Place::batch, events as u32).put(Place::layout_word, matches!(layout, Layout::Mep) as u32)
     }
 
+    /// Sets the number of decoders, 0 for one a core.
+    #[must_use]
+    pub const fn with_threads(self, n: usize) -> Self {
+        self.put(Place::threads, n as u32)
+    }
+
     /// Sets the number of decoders, and of streams of a decoder on a GPU.
     #[must_use]
     pub const fn with_decoders(self, n: usize) -> Self {
-        self.put(Place::threads, n as u32).put(Place::streams, n as u32)
+        self.with_threads(n).put(Place::streams, n as u32)
     }
 
-    /// Takes chunks, launches and registers from `tuned`; threads, vector instructions, kernels and batches stay.
+    /// Takes launches and registers from `tuned`; threads, vector instructions, kernels and batches stay.
     #[must_use]
     pub fn tuned(mut self, tuned: &Self) -> Self {
         let of_kernels = Place::count_block_x as usize..Place::batch as usize;
         self.values[of_kernels.clone()].copy_from_slice(&tuned.values[of_kernels]);
-        self.put(Place::cpu_chunk, tuned.cpu_chunk())
+        self
     }
 
     /// Value of a parameter by its whole name; 0 if it does not exist.
@@ -344,7 +334,7 @@ impl Parameters {
             let (name, value) = split(assignment)?;
             let parameter = backend.parameter(name)?;
             if given.contains(&parameter.name) {
-                return Err(ParameterError::Twice(parameter.name));
+                return Err(ParameterError::Other(format!("{} is given twice", parameter.name)));
             }
             given.push(parameter.name);
             self.put_value(parameter, parameter.parse(value)?)?;
@@ -360,19 +350,27 @@ impl Parameters {
     }
 
     /// Checks the rules that join several parameters.
-    pub const fn validate(&self) -> Result<(), ParameterError> {
+    pub fn validate(&self) -> Result<(), ParameterError> {
         let (x, y) = self.cluster_block();
         // Both are at most 1024: the product fits.
         if (x * y).is_multiple_of(WARP_SIZE) && x * y <= MAX_THREADS {
             Ok(())
         } else {
-            Err(ParameterError::Block { x, y })
+            let names = "cluster.block_x, cluster.block_y";
+            let message = format!("a block of {x} x {y} threads ({names}) must be a multiple of 32 and at most 1024");
+            Err(ParameterError::Other(message))
         }
     }
 }
 
+/// Number of hardware threads that this process may use.
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 fn split(assignment: &str) -> Result<(&str, &str), ParameterError> {
-    let parts = assignment.split_once('=').ok_or_else(|| ParameterError::Form(assignment.to_owned()))?;
+    let form = || ParameterError::Other(format!("{assignment:?} is not of the form name=value"));
+    let parts = assignment.split_once('=').ok_or_else(form)?;
     Ok((parts.0.trim(), parts.1.trim()))
 }
 
@@ -398,21 +396,20 @@ mod tests {
                 }
             }
         }
-        let CpuConfig { chunk, simd, .. } = CpuConfig::default();
-        assert_eq!(Parameters::default().cpu(), CpuConfig { threads: 1, chunk, simd });
         assert_eq!(Parameters::default().pipeline(), Pipeline::default());
     }
 
     #[test]
     fn texts_are_read_and_written_and_a_place_may_be_left_out_where_it_is_clear() {
         let read = |text| Parameters::default().with(Backend::Cpu, text).unwrap();
-        let all = ["cpu.threads", "cpu.chunk", "cpu.simd", "batch", "layout", "threads"];
+        let all = ["cpu.simd", "batch", "layout", "threads"];
         assert!(Backend::Cpu.all_parameters().map(|parameter| parameter.name).eq(all));
-        let text = "cpu.threads=1,cpu.chunk=16,cpu.simd=auto,batch=256,layout=allen,threads=1";
+        let text = "cpu.simd=auto,batch=256,layout=allen,threads=1";
         assert_eq!((read("").text(all), read(text)), (text.to_owned(), Parameters::default()));
         assert_eq!(read(" batch=1 , layout = mep"), Parameters::default().with_batches(1, Layout::Mep));
-        assert_eq!(read("simd=scalar,chunk=2"), read("cpu.simd=scalar,cpu.chunk=2"));
-        assert_eq!((read("threads=3").threads(), read("threads=3").cpu_threads()), (3, 1), "the whole name first");
+        assert_eq!(read("simd=scalar"), read("cpu.simd=scalar"));
+        let decoders = |text| read(text).decoders(Backend::Cpu);
+        assert_eq!((decoders("threads=3"), decoders("threads=0")), (3, cores()));
         let streams = Parameters::default().with(Backend::Cuda, "streams=2,cluster.block_x=64,run=64").unwrap();
         assert_eq!((streams.decoders(Backend::Cuda), streams.cluster_block(), streams.sort_run()), (2, (64, 4), 64));
         for pipeline in Pipeline::ALL {
@@ -425,7 +422,7 @@ mod tests {
     fn nonsense_is_refused_and_what_there_is_is_named() {
         for (backend, text, said) in [
             (Backend::Cpu, "batch", "\"batch\" is not of the form name=value"),
-            (Backend::Cpu, "bach=1", "cpu has no parameter called \"bach\"; there are cpu.threads, cpu.chunk"),
+            (Backend::Cpu, "bach=1", "cpu has no parameter called \"bach\"; there are cpu.simd, batch"),
             (Backend::Cpu, "streams=1", "cpu has no parameter"),
             (Backend::Cpu, "pipeline=fused", "cpu has no parameter"),
             (Backend::Emulated, "threads=1", "emulated has no parameter"),
@@ -433,10 +430,8 @@ mod tests {
             (Backend::Cpu, "simd=scalar,cpu.simd=scalar", "cpu.simd is given twice"),
             (Backend::Cpu, "batch=0", "batch = 0: must be from 1 to 1048576"),
             (Backend::Cpu, "batch=x", "batch = x: must be from 1 to 1048576"),
-            // As many as a decoder takes.
-            (Backend::Cpu, "chunk=1025", "cpu.chunk = 1025: must be from 1 to 1024"),
-            (Backend::Cpu, "cpu.threads=-1", "cpu.threads = -1: must be from 0 to 1024"),
-            (Backend::Cpu, "simd=mmx", "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512, neon"),
+            (Backend::Cpu, "threads=-1", "threads = -1: must be from 0 to 1024"),
+            (Backend::Cpu, "simd=mmx", "cpu.simd = mmx: must be one of auto, scalar, avx2, avx512"),
             (Backend::Cpu, "layout=x", "layout = x: must be one of allen, mep"),
             (Backend::Cuda, "block_x=64", "cuda has no parameter called \"block_x\"; there are count.block_x"),
             (Backend::Emulated, "count.block_x=33", "count.block_x = 33: must be a multiple of 32 from 32 to 1024"),
@@ -454,12 +449,12 @@ mod tests {
 
     #[test]
     fn tuned_values_leave_threads_instructions_kernels_and_batches_as_they_are() {
-        let by_hand = Parameters::default().with(Backend::Cpu, "batch=3,simd=scalar,cpu.threads=5").unwrap();
+        let by_hand = Parameters::default().with(Backend::Cpu, "batch=3,simd=scalar,threads=5").unwrap();
         let tuned =
             Parameters::default().with(Backend::Cuda, "streams=1,sort.run=64,registers=48,pipeline=fused").unwrap();
-        let both = by_hand.tuned(&tuned.with(Backend::Cpu, "batch=7,chunk=3,threads=9").unwrap());
-        assert_eq!((both.sort_run(), both.registers(), both.cpu_chunk()), (64, 48, 3));
-        assert_eq!((both.cpu().threads, both.cpu().simd, both.batch()), (5, Simd::Scalar, 3));
+        let both = by_hand.tuned(&tuned.with(Backend::Cpu, "batch=7,threads=9").unwrap());
+        assert_eq!((both.sort_run(), both.registers()), (64, 48));
+        assert_eq!((both.threads(), both.simd(), both.batch()), (5, Simd::Scalar, 3));
         assert_eq!((both.pipeline(), both.decoders(Backend::Cuda)), (Pipeline::Allen, 3));
     }
 }

@@ -8,6 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tuner::budget::LONGEST;
 use ut_data::detector::{BankVersion, Grouping};
 use ut_data::{DecodeOptions, Flip, Layout, Position};
+use ut_decoders::parameters::cores;
 use ut_decoders::{Backend, ParameterError, Parameters, Pipeline};
 
 use crate::help::did_you_mean;
@@ -136,9 +137,9 @@ impl BackendArgs {
         self.pipeline.unwrap_or_else(|| Pipeline::default_for(self.backend))
     }
 
-    /// Returns the parameters, `threads` a decoder unless `--set cpu.threads` differs; ends the program on errors.
-    pub fn config(&self, threads: usize) -> Parameters {
-        let mut config = Parameters::default().with_cpu_threads(threads);
+    /// Returns the parameters of a decoder; ends the program on errors.
+    pub fn config(&self) -> Parameters {
+        let mut config = Parameters::default();
         if let Some(pipeline) = self.pipeline {
             if !self.backend.runs_kernels() {
                 usage(&format!("--pipeline chooses between kernels for emulated and cuda; {} has none", self.backend));
@@ -182,7 +183,7 @@ impl BackendArgs {
 fn n_threads(backend: Backend, asked: u16) -> usize {
     match asked {
         0 if backend == Backend::Cuda => Parameters::default().decoders(backend),
-        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        0 => cores(),
         n => usize::from(n),
     }
 }

@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub struct OnlineArgs {
     /// Let the on-line tuner choose the batch and the backend's parameters while decoding for the duration, then
     /// compare what it chose with the default. It starts from what was tuned before, and keeps what it finds. --batch
-    /// is not used, and on the cpu backend the threads are those of one decoder.
+    /// is not used.
     #[arg(long, value_name = "HOW", value_parser = ["online"], conflicts_with = "batches")]
     pub tune: Option<String>,
 }

@@ -157,7 +157,7 @@ mod tests {
     fn words_are_values_of_the_parameter_that_knows_them() {
         assert_eq!(parse(Backend::Cpu, "cpu.simd=scalar,avx512").unwrap().values, [1, 3]);
         assert!(matches!(parse(Backend::Cpu, "cpu.simd=mmx"), Err(AxisError::Parameter(_))));
-        assert!(matches!(parse(Backend::Cpu, "cpu.chunk=many"), Err(AxisError::Value { .. })));
+        assert!(matches!(parse(Backend::Cpu, "threads=many"), Err(AxisError::Value { .. })));
     }
 
     #[test]

@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn another_sample_than_the_one_expected_is_found_out() {
-        with_sweep(Backend::Cpu, &["cpu.chunk=16"], 1, |sweep| {
+        with_sweep(Backend::Cpu, &["cpu.simd=scalar"], 1, |sweep| {
             let sample = (sweep.samples)(&sweep.plan.points[0].parameters).unwrap();
             let mut other = sample.clone();
             other.batches[0].raw.fill(0xFF);

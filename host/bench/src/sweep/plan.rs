@@ -41,7 +41,7 @@ impl Limits<'_> {
         match self.backend {
             Backend::Reference => None,
             Backend::Cpu => {
-                let simd = parameters.cpu().simd;
+                let simd = parameters.simd();
                 simd.resolve().is_none().then(|| format!("this CPU has no {} instructions", simd.name()))
             }
             Backend::Emulated | Backend::Cuda => self.refuse_launch(parameters),

@@ -70,9 +70,6 @@ pub enum DecodeError {
     /// The output asks for what this decoder does not give.
     #[error("charge, n_strips and first_strip come from the backends reference and cpu alone")]
     NoClusters,
-    /// A CPU decoder with several threads was made before this process was forked: its threads stayed in the parent.
-    #[error("this decoder's threads did not survive the fork: make a new decoder in the forked process")]
-    Forked,
     #[error("{backend} backend: {message}")]
     Device { backend: &'static str, message: String },
 }

@@ -5,7 +5,7 @@
 //! itself.
 
 use super::lanes::BACKWARDS;
-use super::scratch::{Bits, FRONT, Scratch};
+use super::scratch::{Bits, FIRST_CLUSTER, FRONT, Scratch};
 use super::setup::Setup;
 use super::simd::{Simd, compress_at, load_at, store_at};
 use ut_data::Cluster;
@@ -16,12 +16,11 @@ pub const CHARGE_SHIFT: u32 = 9;
 
 const STRIP: u32 = 0x1FF;
 
-/// Describes the `n` clusters behind those of the chunk, which end in the stream at the bits of `ends`, also those that
-/// will be dropped.
+/// Describes the event's `n` clusters, which end in the stream at the bits of `ends`, also those that will be dropped.
 #[inline(always)]
 pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_strips: usize, n: usize) {
     let Scratch { stream, clusters, ends, .. } = scratch;
-    let at = clusters.len;
+    let at = FIRST_CLUSTER;
     // Bounds of the unchecked accesses below, with `i` below `n_strips` and `to` at most `i`.
     assert!(FRONT + n_strips + S::ELEMENTS <= stream.len() && at + n_strips + S::ELEMENTS <= clusters.strips.len());
     let mut sum = s.splat(0);
@@ -66,7 +65,7 @@ pub fn describe_clusters<S: Simd>(s: S, setup: &Setup, scratch: &mut Scratch, n_
 fn cut_charges<S: Simd>(setup: &Setup, scratch: &mut Scratch, n_strips: usize) {
     let Scratch { stream, clusters, ends, .. } = scratch;
     let max_size = setup.options.max_cluster_size.get() as usize;
-    let (mut begin, mut cluster) = (FRONT, clusters.len);
+    let (mut begin, mut cluster) = (FRONT, FIRST_CLUSTER);
     for i in 0..n_strips {
         if ends[i / S::ELEMENTS].bits >> (i % S::ELEMENTS) & 1 == 0 {
             continue;
@@ -85,10 +84,10 @@ fn cut_charges<S: Simd>(setup: &Setup, scratch: &mut Scratch, n_strips: usize) {
     }
 }
 
-/// Describes the chunk's `n_strips` clusters from `at` on, each of which is a strip.
+/// Describes the event's `n_strips` clusters, each of which is a strip.
 #[inline(always)]
-pub fn describe_strips<S: Simd>(s: S, scratch: &mut Scratch, at: usize, n_strips: usize) {
-    let clusters = &mut scratch.clusters;
+pub fn describe_strips<S: Simd>(s: S, scratch: &mut Scratch, n_strips: usize) {
+    let (clusters, at) = (&mut scratch.clusters, FIRST_CLUSTER);
     assert!(at + n_strips + S::ELEMENTS <= clusters.strips.len().min(clusters.last.len()));
     for i in (at..at + n_strips).step_by(S::ELEMENTS) {
         // SAFETY: both have a vector of words from the last strip on, as asserted above.

@@ -3,8 +3,8 @@
 //! First it applies the policy to each bank and counts the hits of each sector group, so that the groups' places are
 //! known. Then it writes the hits group by group, in the order of the banks, and sorts each group in the output: an
 //! unsorted group's arrays hold the sort's words (order of x, `LHCbID`, order of the strip coordinate n in `weight`,
-//! slot in `dx_dy`), from which the rest is computed at the end. So a hostile event takes no more memory. The hits of a
-//! usual event are kept between both steps; those of a larger one are found a second time.
+//! slot in `dx_dy`), from which the rest is computed at the end. So a hostile event takes no more memory. Both steps
+//! find the hits, which nothing keeps between them.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use ut_data::detector::{BankVersion, DetectorTables, LANES_PER_BOARD, SectorCons
 use ut_data::input::BatchView;
 use ut_data::{Cluster, Count, DecodeOptions, EventReport, Position};
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Fallback {
     version: BankVersion,
     policy: Policy,
@@ -24,26 +24,6 @@ pub struct Fallback {
     options: DecodeOptions,
     /// Index of each group's next hit.
     next: Vec<u32>,
-    /// Hits of the chunk's events, as far as they fit.
-    found: Vec<Found>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    slot: u32,
-    n: f32,
-    id: u32,
-    cluster: Cluster,
-}
-
-/// Most hits that are kept between both steps, for all events of a chunk.
-const MAX_FOUND: usize = 1 << 16;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counted {
-    pub n_hits: usize,
-    /// Index of the first hit in `Fallback::found`, if they were kept.
-    found: Option<usize>,
 }
 
 impl Fallback {
@@ -55,15 +35,11 @@ impl Fallback {
             sectors: tables.sectors().into(),
             options,
             next: Vec::with_capacity(tables.n_groups() + 1),
-            found: Vec::new(),
         }
     }
 
-    pub fn begin_chunk(&mut self) {
-        self.found.clear();
-    }
-
-    /// First step: fills in the event's report and the ends of its groups, counted from the event's first hit.
+    /// First step: fills in the event's report and the ends of its groups, counted from the event's first hit, and
+    /// returns the number of hits.
     ///
     /// # Errors
     /// The number of hits, if `u32` does not hold it.
@@ -73,28 +49,15 @@ impl Fallback {
         event: usize,
         ends: &mut [u32],
         report: &mut EventReport,
-    ) -> Result<Counted, u64> {
+    ) -> Result<usize, u64> {
         let meta = batch.meta_of(event);
         *report = EventReport::default();
         report.add(Count::OtherTypes, meta.other_banks);
         ends.fill(0);
-        let mut found = std::mem::take(&mut self.found);
-        found.reserve_exact(MAX_FOUND - found.len());
-        let first = found.len();
-        let mut kept = true;
-        let whole = self.each_hit(batch, event, report, |slot, (n, id, cluster)| {
-            let end = &mut ends[usize::from(slot.1.group)];
+        let whole = self.each_hit(batch, event, report, |(_, slot), _| {
+            let end = &mut ends[usize::from(slot.group)];
             *end = end.saturating_add(1);
-            if found.len() < MAX_FOUND {
-                found.push(Found { slot: slot.0 as u32, n, id, cluster });
-            } else {
-                kept = false;
-            }
         });
-        if !kept {
-            found.truncate(first);
-        }
-        self.found = found;
         if !whole || meta.broken {
             report.add(Count::BrokenEvent, 1);
         }
@@ -107,18 +70,11 @@ impl Fallback {
             end += *group;
             *group = end;
         }
-        Ok(Counted { n_hits: n_hits as usize, found: kept.then_some(first) })
+        Ok(n_hits as usize)
     }
 
-    /// Second step, in the same chunk: writes the event's hits, whose groups end at `ends`.
-    pub fn write(
-        &mut self,
-        batch: BatchView<'_>,
-        event: usize,
-        counted: Counted,
-        ends: &[u32],
-        hits: &mut EventHits<'_>,
-    ) {
+    /// Second step: writes the hits of the event that was counted, whose groups end at `ends`.
+    pub fn write(&mut self, batch: BatchView<'_>, event: usize, ends: &[u32], hits: &mut EventHits<'_>) {
         let mut next = std::mem::take(&mut self.next);
         next.clear();
         next.push(0);
@@ -130,19 +86,11 @@ impl Fallback {
             slot: bytemuck::cast_slice_mut(hits.dx_dy),
             clusters: hits.clusters.as_deref_mut().unwrap_or_default(),
         };
-        if let Some(first) = counted.found {
-            for &Found { slot, n, id, cluster } in &self.found[first..first + counted.n_hits] {
-                let Slot { sector, group, .. } = self.slots[slot as usize];
-                let next = &mut next[usize::from(group)];
-                unsorted.put(next, slot, &self.sectors[usize::from(sector)], (n, id, cluster));
-            }
-        } else {
-            let sectors = Arc::clone(&self.sectors);
-            self.each_hit(batch, event, &mut EventReport::default(), |slot, hit| {
-                let next = &mut next[usize::from(slot.1.group)];
-                unsorted.put(next, slot.0 as u32, &sectors[usize::from(slot.1.sector)], hit);
-            });
-        }
+        let sectors = Arc::clone(&self.sectors);
+        self.each_hit(batch, event, &mut EventReport::default(), |(number, slot), hit| {
+            let next = &mut next[usize::from(slot.group)];
+            unsorted.put(next, number as u32, &sectors[usize::from(slot.sector)], hit);
+        });
         self.next = next;
         let mut begin = 0;
         for &end in ends {

@@ -54,7 +54,7 @@
 //!
 //! A cluster's ΣADC is the prefix sum at its last strip less that at the last strip of the cluster before. The sums of
 //! all strips are made in vectors, and those at the ends of clusters kept, packed by one instruction (`vpcompressd`).
-//! They run over all events of a chunk, modulo 2³²: only differences matter. ΣADC and Σ(ADC · strip) share a word: 12
+//! They run modulo 2³²: only differences matter. ΣADC and Σ(ADC · strip) share a word: 12
 //! and 20 bits hold them for all clusters that particles make, and `find_clusters.rs` finds the others.
 //!
 //! Without clustering, and for v4 banks, stage 3 has nothing to do: the words of the stream are the hits.
@@ -80,12 +80,11 @@ use super::policy::NeedsFallback;
 use super::prefetch::Prefetch;
 use super::scratch::Scratch;
 use super::setup::Setup;
-use super::stages::{Clock, Stage};
 use ut_data::detector::BankVersion;
 use ut_data::input::BatchView;
 use ut_data::{Count, EventReport};
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Fast {
     setup: Setup,
     level: Level,
@@ -96,11 +95,6 @@ impl Fast {
         Self { setup, level }
     }
 
-    /// Same instructions with another setup.
-    pub const fn with_setup(&self, setup: Setup) -> Self {
-        Self::new(setup, self.level)
-    }
-
     pub fn n_groups(&self) -> usize {
         self.setup.lanes.n_groups()
     }
@@ -109,8 +103,8 @@ impl Fast {
         self.setup.lanes.version
     }
 
-    /// Front half: finds an event's clusters in its raw banks; they join those of the chunk. Returns the number of
-    /// hits, and sets their ends by group, counted from the event's first. The events up to `end` will be next.
+    /// Front half: finds an event's clusters in its raw banks. Returns the number of hits, and sets their ends by group,
+    /// counted from the event's first. The events up to `end` will be next.
     pub fn front(
         &self,
         scratch: &mut Scratch,
@@ -118,45 +112,41 @@ impl Fast {
         (event, end): (usize, usize),
         ends: &mut [u32],
         report: &mut EventReport,
-        clock: &mut impl Clock,
     ) -> Result<usize, NeedsFallback> {
         let Self { setup, level } = self;
         let meta = batch.meta_of(event);
         let other_version = batch.versions.is_none() && batch.version.is_some_and(|v| v != setup.lanes.version.byte());
         let unexpected = meta.broken || other_version;
-        if setup.lanes.n_connected == 0 || unexpected || !scratch.has_room() {
+        if setup.lanes.n_connected == 0 || unexpected {
             return Err(NeedsFallback);
         }
-        *report = level.find_lanes(setup, scratch, batch, (event, end))?;
-        clock.lap(Stage::FindLanes);
+        // SAFETY: the CPU has the instructions of every `Level`.
+        *report = unsafe { (level.find_lanes)(setup, scratch, batch, (event, end))? };
         let ahead = Prefetch::after_banks(batch, event, report.get(Count::Banks) as usize);
-        // SAFETY: stage 1 has just filled the scratch with this setup, from this batch.
-        let n_strips = unsafe { level.copy_lanes(setup, scratch, ahead)? };
-        clock.lap(Stage::CopyLanes);
-        level.find_clusters(setup, scratch, n_strips, ends, report)?;
-        clock.lap(Stage::FindClusters);
+        // SAFETY: the CPU has the instructions; stage 1 has just filled the scratch with this setup, from this batch.
+        let n_strips = unsafe { (level.copy_lanes)(setup, scratch, ahead)? };
+        // SAFETY: the CPU has the instructions.
+        unsafe { (level.find_clusters)(setup, scratch, n_strips, ends, report)? };
         report.add(Count::Strips, n_strips as u32);
         report.add(Count::OtherTypes, meta.other_banks);
         Ok(ends.last().map_or(0, |&end| end as usize))
     }
 
-    /// Back half: makes the hits of one event, whose groups end at `ends`, of the chunk's clusters from `first` on.
+    /// Back half: makes the hits of the event, whose groups end at `ends`, of its clusters.
     ///
     /// # Errors
     /// As [`make_hits`](super::make_hits::make_hits); some of the hits are written then.
     ///
     /// # Safety
-    /// - this path's [`front`](Self::front) has made the chunk's clusters;
-    /// - those from `first` on, as many as `hits`, are of one event.
+    /// This path's [`front`](Self::front) has made the clusters, as many as `hits`.
     pub unsafe fn back(
         &self,
         scratch: &mut Scratch,
-        first: usize,
         ends: &[u32],
         hits: &mut EventHits<'_>,
     ) -> Result<(), NeedsFallback> {
-        // SAFETY: these are the preconditions of this function: `front` of this path, and so with its setup, has made
-        // the clusters by stages 1 to 3; those that become hits are of one event.
-        unsafe { self.level.make_hits(&self.setup, scratch, first, ends, hits) }
+        // SAFETY: the CPU has the instructions of every `Level`; `front` of this path, and so with its setup, has made the
+        // clusters of one event by stages 1 to 3, by this function's precondition.
+        unsafe { (self.level.make_hits)(&self.setup, scratch, ends, hits) }
     }
 }

@@ -8,7 +8,7 @@
 use super::describe::{CHARGE_SHIFT, describe_clusters, describe_strips};
 use super::lanes::{BACKWARDS, RANK_SHIFT};
 use super::policy::NeedsFallback;
-use super::scratch::{Bits, END, FRONT, MAX_STRIPS, Scratch};
+use super::scratch::{Bits, END, FIRST_CLUSTER, FRONT, MAX_STRIPS, Scratch};
 use super::setup::{HitSource, Setup};
 use super::simd::{Simd, compress_at, load_at, set_at, store_at};
 use ut_data::{Count, EventReport, Position};
@@ -30,11 +30,11 @@ pub const MAX_WEIGHT: u32 = 2051;
 /// Strips of the largest cluster whose packed sums tell whether it is too heavy for them.
 const MAX_PACKED_SIZE: u32 = 128;
 
-/// Finds an event's clusters, with every option: they join those of the chunk; `ends` gets where the groups end. Counts
-/// clusters without charge, those above the maximum size, and unsorted lanes.
+/// Finds an event's clusters, with every option; `ends` gets where the groups end. Counts clusters without charge, those
+/// above the maximum size, and unsorted lanes.
 ///
 /// # Panics
-/// If the event has more than [`MAX_STRIPS`] strips, or the chunk has no room for them.
+/// If the event has more than [`MAX_STRIPS`] strips.
 #[inline(always)]
 pub fn find_clusters<S: Simd>(
     s: S,
@@ -44,17 +44,16 @@ pub fn find_clusters<S: Simd>(
     ends: &mut [u32],
     report: &mut EventReport,
 ) -> Result<(), NeedsFallback> {
-    assert!(n_strips <= MAX_STRIPS && scratch.has_room(), "more strips than there is room for");
+    assert!(n_strips <= MAX_STRIPS, "more strips than there is room for");
     debug_assert_eq!(scratch.stream[FRONT + n_strips..][..END.len()], END);
     if setup.source != HitSource::Clusters {
-        let at = scratch.clusters.len;
         let sorted = keep_strips(s, scratch, n_strips);
         // v4 clusters may come in any order.
         if !sorted && setup.source == HitSource::Strips {
             report.add(Count::UnsortedLanes, unsorted_lanes(s, scratch, n_strips));
         }
         if scratch.describe {
-            describe_strips(s, scratch, at, n_strips);
+            describe_strips(s, scratch, n_strips);
         }
         for (end, &rank) in ends.iter_mut().zip(&setup.lanes.first_ranks[1..]) {
             *end = scratch.strips_before(rank);
@@ -98,7 +97,7 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
             if scratch.describe {
                 describe_clusters(s, setup, scratch, n_strips, found.n);
             }
-            scratch.clusters.len += found.n;
+            scratch.clusters.n = found.n;
             return Ok(());
         }
     }
@@ -123,7 +122,7 @@ fn find_clusters_at<S: Simd, const GEOMETRIC: bool>(
 }
 
 struct Found {
-    /// Clusters, behind those of the chunk, not yet counted as such.
+    /// Clusters, not yet counted as such.
     n: usize,
     /// Some need `FILTERED` and [`filter`]: strips without charge, clusters above the maximum size or that of packed
     /// sums. Only `SIZES` looks at sizes, which is not needed where all lanes have fewer hits.
@@ -148,7 +147,7 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
         scratch.stream[FRONT + n_strips + END.len()..][..FRONT].fill(END[0]);
     }
     let Scratch { stream, clusters, weight: weights, position: positions, ends: ends_of, .. } = scratch;
-    let at = clusters.len;
+    let at = FIRST_CLUSTER;
     // Bounds of the unchecked accesses below, with `i` below `n_strips` and `n` at most `i`.
     assert!(max_size as usize <= FRONT && FRONT + n_strips + FRONT + 2 * S::ELEMENTS <= stream.len());
     assert!(at + n_strips + S::ELEMENTS < clusters.last.len().min(clusters.sum.len()));
@@ -157,7 +156,7 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
     let (zero, one, size) = (s.splat(0), s.splat(1), s.splat(max_size));
     let follows = s.splat(u32::MAX);
     // Sums up to the vector before, packed, or of weights and positions.
-    let mut sum = if FILTERED { zero } else { s.splat(clusters.sum[at]) };
+    let mut sum = zero;
     let mut sum_position = zero;
     // The least of each element: ADC; distance of a strip from the one after, minus 2³²; and from the one `max_size`
     // before, which is `max_size` only inside a cluster.
@@ -247,7 +246,7 @@ fn cluster<S: Simd, const GEOMETRIC: bool, const SIZES: bool, const FILTERED: bo
     }
 }
 
-/// Lets those of the `n_found` clusters behind the chunk's join it that the options keep, and counts the others.
+/// Keeps those of the `n_found` clusters that the options keep, and counts the others.
 #[inline(always)]
 fn filter<S: Simd, const GEOMETRIC: bool>(
     s: S,
@@ -259,12 +258,12 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
     let Scratch { clusters, weight: weights, position: positions, ends, describe, .. } = scratch;
     let save = if setup.options.save_above_max { u32::MAX } else { 0 };
     let (mut n_zero_charge, mut n_oversized) = (0, 0);
-    let at = clusters.len;
+    let at = FIRST_CLUSTER;
     // Bounds of the unchecked accesses below, with `i` below `n_found` and `n` at most `i`.
     assert!(at + n_found + S::ELEMENTS < clusters.last.len().min(clusters.sum.len()).min(clusters.strips.len()));
     assert!(n_found + S::ELEMENTS < weights.len().min(positions.len()));
-    let mut sum = s.splat(clusters.sum[at]);
-    let mut weight_before = s.splat(0);
+    let mut sum = s.splat(0);
+    let mut weight_before = sum;
     let mut position_before = weight_before;
     let mark = s.splat(OVERSIZED);
     let (mut n, mut heavy) = (0, 0);
@@ -309,7 +308,7 @@ fn filter<S: Simd, const GEOMETRIC: bool>(
     if heavy != 0 {
         return Err(NeedsFallback);
     }
-    clusters.len += n;
+    clusters.n = n;
     report.add(Count::ZeroChargeClusters, n_zero_charge);
     report.add(Count::OversizedClusters, n_oversized);
     Ok(())
@@ -326,7 +325,7 @@ fn group_ends<S: Simd>(first_ranks: &[u16], scratch: &Scratch, ends: &mut [u32])
 #[inline(always)]
 fn keep_strips<S: Simd>(s: S, scratch: &mut Scratch, n_strips: usize) -> bool {
     let Scratch { stream, clusters, .. } = scratch;
-    let at = clusters.len;
+    let at = FIRST_CLUSTER;
     // Bounds of the unchecked accesses below, with `i` below `n_strips`.
     assert!(FRONT + n_strips + 1 + S::ELEMENTS <= stream.len());
     assert!(at + n_strips + S::ELEMENTS <= clusters.last.len());
@@ -338,7 +337,7 @@ fn keep_strips<S: Simd>(s: S, scratch: &mut Scratch, n_strips: usize) -> bool {
         // SAFETY: `i < n_strips`, and `clusters.last` has room for those and a vector from `at` on, as asserted above.
         unsafe { store_at(s, &mut clusters.last, at + i, v) };
     }
-    clusters.len += n_strips;
+    clusters.n = n_strips;
     s.eq(s.shr::<31>(least_step), s.splat(0)) == 0
 }
 

@@ -1,5 +1,7 @@
 //! Part of the output for one event's hits.
 
+use std::ops::Range;
+
 use super::policy::NeedsFallback;
 use ut_data::{Cluster, UtHitsMut};
 
@@ -25,6 +27,28 @@ impl<'a> EventHits<'a> {
 }
 
 impl EventHits<'_> {
+    /// Number of hits that fit into every array.
+    pub fn room(&self) -> usize {
+        let floats = [&self.y_begin, &self.y_end, &self.z_at_y_eq0, &self.x_at_y_eq0, &self.dx_dy, &self.weight];
+        let clusters = self.clusters.as_ref().map_or(usize::MAX, |clusters| clusters.len());
+        floats.into_iter().map(|array| array.len()).fold(self.id.len().min(clusters), usize::min)
+    }
+
+    /// Takes a part of each array.
+    #[inline]
+    pub fn part(&mut self, places: Range<usize>) -> EventHits<'_> {
+        EventHits {
+            y_begin: &mut self.y_begin[places.clone()],
+            y_end: &mut self.y_end[places.clone()],
+            z_at_y_eq0: &mut self.z_at_y_eq0[places.clone()],
+            x_at_y_eq0: &mut self.x_at_y_eq0[places.clone()],
+            dx_dy: &mut self.dx_dy[places.clone()],
+            weight: &mut self.weight[places.clone()],
+            id: &mut self.id[places.clone()],
+            clusters: self.clusters.as_mut().map(|clusters| &mut clusters[places]),
+        }
+    }
+
     /// Moves hit `place` down to its position among the sorted hits from `begin` on; `moves` limits how far, and is
     /// reduced by the distance.
     ///

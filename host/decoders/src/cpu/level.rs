@@ -26,11 +26,9 @@ pub enum Simd {
     Avx2,
     /// AVX-512 F, BW, DQ, VL and VBMI2.
     Avx512,
-    /// NEON, of 64-bit ARM.
-    Neon,
 }
 
-named!("level" Simd: Auto "auto", Scalar "scalar", Avx2 "avx2", Avx512 "avx512", Neon "neon");
+named!("level" Simd: Auto "auto", Scalar "scalar", Avx2 "avx2", Avx512 "avx512");
 
 impl Simd {
     /// Returns the level to use, with `Auto` replaced by the widest; `None` if this CPU lacks it.
@@ -50,99 +48,45 @@ impl Simd {
         );
         #[cfg(not(target_arch = "x86_64"))]
         let (avx2, avx512) = (false, false);
-        // Part of every such CPU.
-        let neon = cfg!(all(target_arch = "aarch64", target_endian = "little"));
         match self {
             Self::Auto if avx2 && avx512 => Some(Self::Avx512),
             Self::Auto if avx2 => Some(Self::Avx2),
-            Self::Auto if neon => Some(Self::Neon),
             Self::Auto | Self::Scalar => Some(Self::Scalar),
             Self::Avx2 => avx2.then_some(self),
             Self::Avx512 => (avx2 && avx512).then_some(self),
-            Self::Neon => neon.then_some(self),
         }
     }
 }
 
-/// The stages with the instructions of a level that the CPU has.
-#[derive(Clone, Copy, Debug)]
-pub struct Level(Stages);
-
+/// The stages with the instructions of a level that the CPU has. Calling one requires what the stage itself does.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::type_complexity, reason = "signatures that stand in full where the stages are")]
-struct Stages {
-    find_lanes: unsafe fn(&Setup, &mut Scratch, BatchView<'_>, (usize, usize)) -> Result<EventReport, NeedsFallback>,
-    copy_lanes: unsafe fn(&Setup, &mut Scratch, Prefetch) -> Result<usize, NeedsFallback>,
-    find_clusters: unsafe fn(&Setup, &mut Scratch, usize, &mut [u32], &mut EventReport) -> Result<(), NeedsFallback>,
-    make_hits: unsafe fn(&Setup, &mut Scratch, usize, &[u32], &mut EventHits<'_>) -> Result<(), NeedsFallback>,
+pub struct Level {
+    pub find_lanes:
+        unsafe fn(&Setup, &mut Scratch, BatchView<'_>, (usize, usize)) -> Result<EventReport, NeedsFallback>,
+    pub copy_lanes: unsafe fn(&Setup, &mut Scratch, Prefetch) -> Result<usize, NeedsFallback>,
+    pub find_clusters:
+        unsafe fn(&Setup, &mut Scratch, usize, &mut [u32], &mut EventReport) -> Result<(), NeedsFallback>,
+    pub make_hits: unsafe fn(&Setup, &mut Scratch, &[u32], &mut EventHits<'_>) -> Result<(), NeedsFallback>,
+    /// Only here is a level made, and only one that the CPU has.
+    _private: (),
 }
 
 impl Level {
+    /// Chooses the stages for the widest instructions of this CPU.
+    pub fn widest() -> Self {
+        Self::new(Simd::Auto).unwrap_or(portable::STAGES)
+    }
+
     /// Chooses the stages for a level; `None` if the CPU lacks its instructions.
     pub fn new(simd: Simd) -> Option<Self> {
-        Some(Self(match simd.resolve()? {
+        Some(match simd.resolve()? {
             #[cfg(target_arch = "x86_64")]
             Simd::Avx512 => avx512::STAGES,
             #[cfg(target_arch = "x86_64")]
             Simd::Avx2 => avx2::STAGES,
-            #[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-            Simd::Neon => neon::STAGES,
             _ => portable::STAGES,
-        }))
-    }
-
-    pub fn find_lanes(
-        &self,
-        setup: &Setup,
-        scratch: &mut Scratch,
-        batch: BatchView<'_>,
-        events: (usize, usize),
-    ) -> Result<EventReport, NeedsFallback> {
-        // SAFETY: the CPU has the instructions: `new` makes no level that it lacks, and nothing else makes one.
-        unsafe { (self.0.find_lanes)(setup, scratch, batch, events) }
-    }
-
-    /// Stage 2: [`copy_lanes`](copy_lanes::copy_lanes).
-    ///
-    /// # Safety
-    /// Stage 1 has filled the scratch with the same setup, from a batch that is still borrowed.
-    pub unsafe fn copy_lanes(
-        &self,
-        setup: &Setup,
-        scratch: &mut Scratch,
-        ahead: Prefetch,
-    ) -> Result<usize, NeedsFallback> {
-        // SAFETY: the CPU has the instructions, as in `find_lanes`; stage 1 has run, by this function's precondition.
-        unsafe { (self.0.copy_lanes)(setup, scratch, ahead) }
-    }
-
-    pub fn find_clusters(
-        &self,
-        setup: &Setup,
-        scratch: &mut Scratch,
-        n_strips: usize,
-        ends: &mut [u32],
-        report: &mut EventReport,
-    ) -> Result<(), NeedsFallback> {
-        // SAFETY: the CPU has the instructions: see `find_lanes`.
-        unsafe { (self.0.find_clusters)(setup, scratch, n_strips, ends, report) }
-    }
-
-    /// Stage 4: [`make_hits`](make_hits::make_hits).
-    ///
-    /// # Safety
-    /// - the clusters are as stages 1 to 3 have made them with the same setup;
-    /// - those from `first` on, as many as `hits`, are of one event.
-    pub unsafe fn make_hits(
-        &self,
-        setup: &Setup,
-        scratch: &mut Scratch,
-        first: usize,
-        ends: &[u32],
-        hits: &mut EventHits<'_>,
-    ) -> Result<(), NeedsFallback> {
-        // SAFETY: the CPU has the instructions, as in `find_lanes`; the clusters are as required of the caller.
-        unsafe { (self.0.make_hits)(setup, scratch, first, ends, hits) }
+        })
     }
 }
 
@@ -152,7 +96,7 @@ macro_rules! level {
         mod $name {
             use super::*;
 
-            pub(super) const STAGES: Stages = Stages { find_lanes, copy_lanes, find_clusters, make_hits };
+            pub(super) const STAGES: Level = Level { find_lanes, copy_lanes, find_clusters, make_hits, _private: () };
 
             /// # Safety
             /// The CPU has the instructions.
@@ -170,7 +114,7 @@ macro_rules! level {
 
             /// # Safety
             /// - the CPU has the instructions;
-            /// - as [`Level::copy_lanes`].
+            /// - stage 1 has filled the scratch with the same setup, from a batch that is still borrowed.
             $(#[target_feature(enable = $features)])?
             unsafe fn copy_lanes(
                 setup: &Setup,
@@ -207,12 +151,11 @@ macro_rules! level {
 
             /// # Safety
             /// - the CPU has the instructions;
-            /// - as [`Level::make_hits`].
+            /// - the clusters are as stages 1 to 3 have made them of one event with the same setup.
             $(#[target_feature(enable = $features)])?
             unsafe fn make_hits(
                 setup: &Setup,
                 scratch: &mut Scratch,
-                first: usize,
                 ends: &[u32],
                 hits: &mut EventHits<'_>,
             ) -> Result<(), NeedsFallback> {
@@ -221,7 +164,7 @@ macro_rules! level {
                 // - the clusters are of one event, from stages 1 to 3 with this setup, by its second. Stage 3 leaves
                 //   them in the order of the stream, in which stage 2 has put connected lanes alone, by rank: so the
                 //   ranks ascend.
-                unsafe { super::make_hits::make_hits(<$simd>::new(), setup, scratch, first, ends, hits) }
+                unsafe { super::make_hits::make_hits(<$simd>::new(), setup, scratch, ends, hits) }
             }
         }
     };
@@ -231,6 +174,4 @@ macro_rules! level {
 level!(avx512, simd::Avx512, "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,bmi1,bmi2,lzcnt,popcnt");
 #[cfg(target_arch = "x86_64")]
 level!(avx2, simd::Avx2, "avx2,bmi1,bmi2,lzcnt,popcnt");
-#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-level!(neon, simd::Neon, "neon");
 level!(portable, simd::Portable);

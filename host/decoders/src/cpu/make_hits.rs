@@ -4,7 +4,7 @@ use super::find_clusters::{MAX_WEIGHT, WEIGHT_SHIFT};
 use super::hits::EventHits;
 use super::lanes::{FLIPPED, KIND_MASK, KIND_STRIDE, KindColumn, RANK_SHIFT, RANK_STRIDE, REVERSED, RankColumn};
 use super::policy::NeedsFallback;
-use super::scratch::{Clusters, Scratch};
+use super::scratch::{Clusters, FIRST_CLUSTER, Scratch};
 use super::setup::{HitSource, Setup};
 use super::simd::{Simd, load_at, word_at};
 
@@ -17,24 +17,22 @@ const LINE: usize = 16;
 /// Most places that the hits of an event are moved by: this sort takes n², that of the fallback path n log n.
 const MAX_MOVES: usize = 1 << 16;
 
-/// Makes the hits of one event, whose groups end at `ends`, of the chunk's clusters from `first` on.
+/// Makes the hits of one event, whose groups end at `ends`, of its clusters.
 ///
 /// # Errors
 /// If two hits have equal keys, a cluster is too heavy for packed sums, or too much is out of order; some of the hits
 /// are written then.
 ///
 /// # Panics
-/// If the chunk does not have as many clusters, or the event more hits than it can have strips.
+/// If there are not as many clusters, or the event has more hits than it can have strips.
 ///
 /// # Safety
-/// The ranks of the clusters from `first` on, as many as `hits`, ascend and are below `n_connected`: they are of one
-/// event, from stage 3.
+/// The ranks of the clusters ascend and are below `n_connected`: they are of one event, from stage 3.
 #[inline(always)]
 pub unsafe fn make_hits<S: Simd>(
     s: S,
     setup: &Setup,
     scratch: &mut Scratch,
-    first: usize,
     ends: &[u32],
     hits: &mut EventHits<'_>,
 ) -> Result<(), NeedsFallback> {
@@ -44,19 +42,19 @@ pub unsafe fn make_hits<S: Simd>(
     // SAFETY: the ranks are as required, by this function's precondition; there are hits, as checked above.
     let good = unsafe {
         match (setup.source, setup.lanes.few_kinds) {
-            (HitSource::Clusters, true) => make::<S, 0, true>(s, setup, scratch, first, hits),
-            (HitSource::Clusters, false) => make::<S, 0, false>(s, setup, scratch, first, hits),
-            (HitSource::Strips, true) => make::<S, 1, true>(s, setup, scratch, first, hits),
-            (HitSource::Strips, false) => make::<S, 1, false>(s, setup, scratch, first, hits),
-            (HitSource::Quarters, true) => make::<S, 2, true>(s, setup, scratch, first, hits),
-            (HitSource::Quarters, false) => make::<S, 2, false>(s, setup, scratch, first, hits),
+            (HitSource::Clusters, true) => make::<S, 0, true>(s, setup, scratch, hits),
+            (HitSource::Clusters, false) => make::<S, 0, false>(s, setup, scratch, hits),
+            (HitSource::Strips, true) => make::<S, 1, true>(s, setup, scratch, hits),
+            (HitSource::Strips, false) => make::<S, 1, false>(s, setup, scratch, hits),
+            (HitSource::Quarters, true) => make::<S, 2, true>(s, setup, scratch, hits),
+            (HitSource::Quarters, false) => make::<S, 2, false>(s, setup, scratch, hits),
         }
     };
     if !good {
         return Err(NeedsFallback);
     }
     if let Some(clusters) = &mut hits.clusters {
-        clusters.copy_from_slice(bytemuck::cast_slice(&scratch.clusters.strips[first..first + hits.id.len()]));
+        clusters.copy_from_slice(bytemuck::cast_slice(&scratch.clusters.strips[FIRST_CLUSTER..][..hits.id.len()]));
     }
     repair::<S>(scratch, ends, hits)
 }
@@ -70,7 +68,6 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
     s: S,
     setup: &Setup,
     scratch: &mut Scratch,
-    first: usize,
     hits: &mut EventHits<'_>,
 ) -> bool {
     let n_hits = hits.id.len();
@@ -78,8 +75,9 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
     let clusters = &scratch.clusters;
     let inversions = &mut scratch.inversions[..(lead + n_hits).div_ceil(S::ELEMENTS)];
     // A vector may begin before the first cluster, and end behind the last.
-    assert!(first >= S::ELEMENTS && first + n_hits <= clusters.len);
-    assert!(clusters.len + S::ELEMENTS < clusters.last.len().min(clusters.sum.len()));
+    const { assert!(FIRST_CLUSTER >= S::ELEMENTS) };
+    assert!(n_hits <= clusters.n);
+    assert!(FIRST_CLUSTER + clusters.n + S::ELEMENTS < clusters.last.len().min(clusters.sum.len()));
     let mut maker = Maker::<S, SOURCE, FEW> {
         s,
         setup,
@@ -93,24 +91,24 @@ unsafe fn make<S: Simd, const SOURCE: u8, const FEW: bool>(
     if n_first != 0 {
         let live = (1 << (lead + n_first)) - (1 << lead);
         // SAFETY:
-        // - clusters and sums reach that far: `lead < S::ELEMENTS <= first`, `first + n_hits <= clusters.len`, and a
+        // - clusters and sums reach that far: `lead < S::ELEMENTS <= FIRST_CLUSTER`, `n_hits <= clusters.n`, and a
         //   vector and one more lie behind, as asserted above;
         // - the ranks ascend and are below `n_connected`, by this function's precondition;
-        // - vectors begin at cluster `first - lead` and at hit `-lead`; the `n_first` from `lead` on are hits.
-        inversions[0] = unsafe { maker.some(first - lead, 0usize.wrapping_sub(lead), live) };
+        // - vectors begin at cluster `FIRST_CLUSTER - lead` and at hit `-lead`; the `n_first` from `lead` on are hits.
+        inversions[0] = unsafe { maker.some(FIRST_CLUSTER - lead, 0usize.wrapping_sub(lead), live) };
     }
     let n_whole = (n_hits - n_first) / S::ELEMENTS;
     let skip = usize::from(n_first != 0);
     for (vector, inverted) in inversions[skip..][..n_whole].iter_mut().enumerate() {
         let hit = n_first + S::ELEMENTS * vector;
         // SAFETY: all elements of `n_whole` vectors from `n_first` on are of the event. Ranks and room: see above.
-        *inverted = unsafe { maker.all(first + hit, hit) };
+        *inverted = unsafe { maker.all(FIRST_CLUSTER + hit, hit) };
     }
     let hit = n_first + S::ELEMENTS * n_whole;
     if hit < n_hits {
         let live = (1 << (n_hits - hit)) - 1;
         // SAFETY: the elements from `hit` to `n_hits` are of the event. Ranks and room: see above.
-        inversions[skip + n_whole] = unsafe { maker.some(first + hit, hit, live) };
+        inversions[skip + n_whole] = unsafe { maker.some(FIRST_CLUSTER + hit, hit, live) };
     }
     s.le(maker.heaviest, s.splat(MAX_WEIGHT)) == u32::MAX >> (32 - S::ELEMENTS)
 }

@@ -6,6 +6,7 @@ mod bank_order;
 mod banks;
 mod copy_lanes;
 mod describe;
+mod events;
 mod fallback;
 mod fast;
 mod find_clusters;
@@ -15,115 +16,67 @@ pub(super) mod lanes;
 mod level;
 mod make_hits;
 mod policy;
-mod pool;
 mod prefetch;
-mod schedule;
 mod scratch;
 mod selection;
 mod setup;
 mod simd;
-mod stages;
 #[cfg(test)]
 mod tests;
 
-use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
-
-use self::banks::EventBanks;
-use self::fallback::Fallback;
+use self::events::{Output, Worker};
 use self::fast::Fast;
 use self::hits::EventHits;
 use self::lanes::LaneOrder;
 use self::level::Level;
 pub use self::level::Simd;
-use self::policy::{HIT_BANKS, Policy};
-use self::pool::Pool;
-use self::schedule::{Job, Output, Worker};
 use self::selection::Selection;
 use self::setup::Setup;
-#[doc(hidden)]
-pub use self::stages::{Stage, StageTimes};
 use super::{BatchReport, DecodeError, DecodeOptions, Decoder, EventReport, UtHits, UtHitsMut};
 use ut_data::detector::{BankVersion, DetectorTables};
 use ut_data::input::BatchView;
 
-/// Largest chunk of events that a thread takes.
-pub(super) const MAX_CHUNK: usize = 1024;
-
-/// Settings of a [`CpuDecoder`]; none changes a result.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub struct CpuConfig {
-    /// Threads, at most 65535; 0: one a core.
-    pub threads: usize,
-    pub simd: Simd,
-    /// Events that a thread takes at a time, clamped to 1…1024; one thread alone takes them one by one.
-    pub chunk: usize,
-}
-
-impl Default for CpuConfig {
-    fn default() -> Self {
-        Self { threads: 0, simd: Simd::Auto, chunk: 16 }
-    }
-}
-
-/// Estimates the bytes that a [`CpuDecoder`] with this many threads takes at most, stacks included.
+/// Estimates the bytes that this many threads, each with a [`CpuDecoder`], take at most, stacks included.
 pub const fn memory_of_threads(threads: usize) -> u64 {
     (threads as u64).saturating_mul(12 << 20)
 }
 
-/// Decodes on the CPU, with one thread or several.
+/// Decodes on the CPU, in the thread that calls it: a program with several threads has a decoder for each.
 ///
-/// Memory: at most 7 MB a thread, whatever the batches hold, and a bit an event where events are selected. One thread,
-/// the caller's, allocates nothing after the largest batch and one with trouble.
-///
-/// A forked process lacks the threads of its parent: there, a decoder with several threads returns
-/// [`DecodeError::Forked`], and can be dropped.
+/// Memory: at most 4 MB, whatever the batches hold, and a bit an event where events are selected. Nothing is allocated
+/// after the largest batch and one with trouble.
 ///
 /// A framework with memory of its own calls [`decode_into`](Self::decode_into), and to allocate exactly as much as
 /// there are hits, [`count`](Self::count) before.
 #[derive(Debug)]
 pub struct CpuDecoder {
     fast: Fast,
-    options: DecodeOptions,
     selection: Selection,
-    /// One a thread.
-    workers: Vec<Mutex<Worker>>,
-    /// With more than one thread.
-    pool: Option<Pool>,
-    chunk: usize,
+    worker: Worker,
 }
 
 impl CpuDecoder {
-    /// Creates a decoder for one detector and one set of options.
-    pub fn new(tables: &DetectorTables, options: DecodeOptions, config: CpuConfig) -> Result<Self, DecodeError> {
-        let failure = |message: String| DecodeError::Device { backend: "cpu", message };
-        let level = Level::new(config.simd)
-            .ok_or_else(|| failure(format!("this CPU has no {} instructions", config.simd.name())))?;
-        let threads = match config.threads {
-            0 => std::thread::available_parallelism().map_or(1, NonZeroUsize::get),
-            threads => threads,
-        };
-        let chunk = config.chunk.clamp(1, MAX_CHUNK);
-        let pool = match threads {
-            1 => None,
-            _ => Some(Pool::new(threads).map_err(failure)?),
-        };
-        Ok(Self {
-            fast: Fast::new(Setup::new(LaneOrder::new(tables, options), options), level),
-            options,
-            selection: Selection::default(),
-            workers: workers(tables, options, threads, chunk),
-            pool,
-            chunk,
-        })
+    /// Creates a decoder for one detector and one set of options, with the widest vector instructions of this CPU.
+    pub fn new(tables: &DetectorTables, options: DecodeOptions) -> Self {
+        Self::with_level(tables, options, Level::widest())
     }
 
-    /// Replaces the tables, for a new run, and keeps the threads. Output that was made for another number of groups is
-    /// refused afterwards.
-    pub fn set_tables(&mut self, tables: &DetectorTables) {
-        self.fast = self.fast.with_setup(Setup::new(LaneOrder::new(tables, self.options), self.options));
-        self.workers = workers(tables, self.options, self.workers.len(), self.chunk);
+    /// Creates a decoder with other vector instructions, which change no hit.
+    ///
+    /// # Errors
+    /// If this CPU lacks them.
+    pub fn with_simd(tables: &DetectorTables, options: DecodeOptions, simd: Simd) -> Result<Self, DecodeError> {
+        let message = || format!("this CPU has no {} instructions", simd.name());
+        let level = Level::new(simd).ok_or_else(|| DecodeError::Device { backend: "cpu", message: message() })?;
+        Ok(Self::with_level(tables, options, level))
+    }
+
+    fn with_level(tables: &DetectorTables, options: DecodeOptions, level: Level) -> Self {
+        Self {
+            fast: Fast::new(Setup::new(LaneOrder::new(tables, options), options), level),
+            selection: Selection::default(),
+            worker: Worker::new(tables, options),
+        }
     }
 
     /// Sector groups of an event.
@@ -134,21 +87,6 @@ impl CpuDecoder {
     /// Bank format of the tables.
     pub const fn version(&self) -> BankVersion {
         self.fast.version()
-    }
-
-    /// The most hits that any decoder can make of a batch, from the sizes of its banks. Takes about as long as
-    /// counting; [`BatchView::max_hits`] is larger, and takes no time.
-    pub fn max_hits(&mut self, batch: BatchView<'_>) -> Result<usize, DecodeError> {
-        let selected = self.selection.of(&batch)?;
-        let version = self.fast.version();
-        let hits_of = |event: usize| {
-            let banks = batch.first_event.checked_add(event).and_then(|event| EventBanks::new(batch, event));
-            let Some(banks) = banks else { return 0 };
-            let banks = (0..banks.n_banks()).map_while(|bank| banks.bank(bank));
-            banks.filter(|bank| HIT_BANKS.contains(&bank.kind)).map(|bank| most_hits(version, bank.payload.len())).sum()
-        };
-        let events = (0..batch.n_events).filter(|&event| selected.is_none_or(|selected| selected.has(event)));
-        Ok(events.map(hits_of).fold(0, usize::saturating_add))
     }
 
     /// Counts the hits of a batch, and fills in everything of [`decode_into`](Self::decode_into) but the hits. It costs
@@ -188,56 +126,9 @@ impl CpuDecoder {
     }
 
     fn run(&mut self, batch: BatchView<'_>, out: Output<'_>) -> Result<usize, DecodeError> {
-        let Self { fast, selection, workers, pool, chunk, .. } = self;
-        // Refused also for batches too small to wake other threads: an error that depends on a batch's size is hard to
-        // find.
-        if pool.as_ref().is_some_and(|pool| !pool.is_here()) {
-            return Err(DecodeError::Forked);
-        }
-        let out = cut_to(&batch, fast.n_groups(), out)?;
-        let selected = selection.of(&batch)?;
-        match pool {
-            // A chunk or less is not worth waking the others.
-            Some(pool) if batch.n_events > *chunk => {
-                let job = Job::new(fast, batch, selected, out, Some(*chunk));
-                pool.broadcast(|thread| {
-                    // The next batch sets everything again that a thread left behind when it panicked.
-                    let mut worker = workers[thread.index()].lock().unwrap_or_else(PoisonError::into_inner);
-                    job.work(&mut worker, &mut ());
-                });
-                job.finish()
-            }
-            _ => {
-                let job = Job::new(fast, batch, selected, out, None);
-                job.work(workers[0].get_mut().unwrap_or_else(PoisonError::into_inner), &mut ());
-                job.finish()
-            }
-        }
-    }
-
-    /// Decodes as [`Decoder::decode`] does, with one thread, and measures each stage.
-    #[doc(hidden)]
-    pub fn decode_in_stages(
-        &mut self,
-        batch: BatchView<'_>,
-        hits: &mut UtHits,
-        report: &mut BatchReport,
-    ) -> Result<StageTimes, DecodeError> {
-        let mut times = StageTimes::start();
+        let out = cut_to(&batch, self.fast.n_groups(), out)?;
         let selected = self.selection.of(&batch)?;
-        let mut out = hits.begin_with_clusters(batch.n_events, self.fast.n_groups(), self.fast.version())?;
-        report.reset(batch.n_events);
-        let (columns, offsets) = EventHits::of_batch(&mut out);
-        let out = Output { hits: Some(columns), offsets, reports: &mut report.events };
-        let job = Job::new(&self.fast, batch, selected, out, None);
-        job.work(self.workers[0].get_mut().unwrap_or_else(PoisonError::into_inner), &mut times);
-        let result = job.finish();
-        hits.forget_on(result.map(|_| times))
-    }
-
-    /// Number of threads.
-    pub fn threads(&self) -> usize {
-        self.workers.len()
+        self.worker.decode(&self.fast, batch, selected, out)
     }
 }
 
@@ -254,11 +145,6 @@ impl Decoder for CpuDecoder {
     }
 }
 
-fn workers(tables: &DetectorTables, options: DecodeOptions, threads: usize, chunk: usize) -> Vec<Mutex<Worker>> {
-    let fallback = Fallback::new(tables, options);
-    (0..threads).map(|_| Mutex::new(Worker::new(fallback.clone(), Policy::new(tables), chunk))).collect()
-}
-
 /// Cuts offsets and reports to the batch's events.
 fn cut_to<'a>(batch: &BatchView<'_>, n_groups: usize, out: Output<'a>) -> Result<Output<'a>, DecodeError> {
     let Output { hits, offsets, reports } = out;
@@ -268,13 +154,4 @@ fn cut_to<'a>(batch: &BatchView<'_>, n_groups: usize, out: Output<'a>) -> Result
     }
     let offsets = &mut offsets[..=batch.n_events * n_groups];
     Ok(Output { hits, offsets, reports: &mut reports[..batch.n_events] })
-}
-
-/// Most hits of a bank with a payload of this many bytes.
-const fn most_hits(version: BankVersion, bytes: usize) -> usize {
-    match version {
-        BankVersion::V4 => bytes.saturating_sub(4) / 2,
-        // Two hits of each of six lanes a row of 32 bytes.
-        BankVersion::V5 => bytes / 32 * 12,
-    }
 }

@@ -1,4 +1,4 @@
-//! The work space of one thread, and its sizes.
+//! The work space of the fast path, and its sizes.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -38,10 +38,11 @@ pub const BLOCK: usize = 16;
 /// of the largest, or more of smaller ones.
 const TAIL: usize = 1 << 13;
 
-const MAX_CLUSTERS: usize = 4 * MAX_STRIPS;
-
 const MIN_ELEMENTS: usize = 8;
 const MAX_ELEMENTS: usize = 16;
+
+/// Index of an event's first cluster: a vector may begin before it.
+pub const FIRST_CLUSTER: usize = MAX_ELEMENTS;
 
 #[derive(Debug)]
 pub struct Scratch {
@@ -109,17 +110,17 @@ pub struct Lanes {
 // SAFETY: only the thread that has the scratch uses the pointers, while the batch that they point into is borrowed.
 unsafe impl Send for Lanes {}
 
-/// Clusters (or strips) of the chunk, event after event. Their sums go on from event to event.
+/// Clusters (or strips) of an event, from [`FIRST_CLUSTER`] on.
 #[derive(Debug)]
 pub struct Clusters {
     /// A stream word of each cluster, for its rank; all of it is the hit where clusters are single strips.
     pub last: Box<[u32]>,
-    /// Word i + 1: Σ W and Σ pos up to and with cluster i, packed, modulo 2³².
+    /// Word i + 1: Σ W and Σ pos up to and with cluster i, packed, modulo 2³²; 0 before the first.
     pub sum: Box<[u32]>,
     /// Strips of each cluster, as [`Cluster`](ut_data::Cluster) packs them, if asked for.
     pub strips: Box<[u32]>,
-    /// Index of the next cluster. The first of a chunk has a vector of anything before it.
-    pub len: usize,
+    /// Number of clusters.
+    pub n: usize,
 }
 
 fn zeros<T: Clone + Default>(len: usize) -> Box<[T]> {
@@ -132,7 +133,7 @@ fn zeroed_array<T: Clone + Default, const N: usize>() -> Box<[T; N]> {
 }
 
 impl Scratch {
-    /// Allocates the work space, some 6 MB: a thread takes no more.
+    /// Allocates the work space, some 3 MB: a decoder takes no more.
     pub fn new(policy: Policy) -> Self {
         let mut stream = zeros(FRONT + MAX_RANKS * 255 + FRONT + SLACK);
         // No strip is a cluster's length behind these.
@@ -154,10 +155,10 @@ impl Scratch {
             weight: zeros(1 + MAX_STRIPS + SLACK),
             position: zeros(1 + MAX_STRIPS + SLACK),
             clusters: Clusters {
-                last: zeros(MAX_ELEMENTS + MAX_CLUSTERS + SLACK),
-                sum: zeros(MAX_ELEMENTS + 1 + MAX_CLUSTERS + SLACK),
-                strips: zeros(MAX_ELEMENTS + MAX_CLUSTERS + SLACK),
-                len: 0,
+                last: zeros(FIRST_CLUSTER + MAX_STRIPS + SLACK),
+                sum: zeros(FIRST_CLUSTER + 1 + MAX_STRIPS + SLACK),
+                strips: zeros(FIRST_CLUSTER + MAX_STRIPS + SLACK),
+                n: 0,
             },
             describe: false,
         }
@@ -166,16 +167,6 @@ impl Scratch {
     pub fn begin_batch(&mut self, describe: bool) {
         self.block.events = 0..0;
         self.describe = describe;
-    }
-
-    pub fn begin_chunk(&mut self) {
-        let clusters = &mut self.clusters;
-        clusters.len = MAX_ELEMENTS;
-        clusters.sum[MAX_ELEMENTS] = 0;
-    }
-
-    pub fn has_room(&self) -> bool {
-        self.clusters.len <= MAX_ELEMENTS + MAX_CLUSTERS - MAX_STRIPS
     }
 
     /// Clusters of the event that end before strip `i`; a vector of the level has `elements` words.

@@ -4,7 +4,7 @@ use ut_data::DecodeError;
 use ut_data::input::BatchView;
 
 /// A bit an event, in memory that is used again.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Selection {
     words: Vec<u64>,
 }

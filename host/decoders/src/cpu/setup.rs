@@ -14,7 +14,7 @@ pub enum HitSource {
     Quarters,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Setup {
     pub lanes: LaneOrder,
     pub options: DecodeOptions,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use self::waiting::Waiting;
 #[cfg(feature = "device")]
-use crate::{Backend, cpu::memory_of_threads};
+use crate::{Backend, cpu::memory_of_threads, parameters::cores};
 use ut_data::CapacityError;
 use ut_data::error::WorkError;
 use ut_data::input::{
@@ -41,7 +41,7 @@ pub fn threads(backend: Backend, asked: usize) -> Result<usize, memory::TooMuchM
         (Backend::Emulated, _) => 1,
         // One reads while the device works for the other.
         (Backend::Cuda, _) => 2,
-        (_, 0) => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+        (_, 0) => cores(),
         (_, n) => n,
     };
     let needed = memory_of_threads(n) + 2 * n as u64 * CHUNK_MEMORY;

@@ -134,17 +134,4 @@ mod tests {
             assert_eq!((&clusters[..], found), (expected, report), "{strips:?}, {options:?}");
         }
     }
-
-    #[test]
-    fn a_cluster_knows_its_charge_its_size_and_its_first_strip_in_either_weighting() {
-        let strips = [(3, 10), (4, 20), (6, 5), (6, 7), (8, 1), (9, 2), (10, 3), (11, 4)];
-        for position in [Position::Adc, Position::Geometric] {
-            let options = DecodeOptions { position, save_above_max: true, ..up_to(3) };
-            let hits: Vec<LaneHit> = strips.iter().map(|&(strip, adc)| LaneHit { adc, strip }).collect();
-            let clusters = cluster_lane(&hits, options, &mut EventReport::default());
-            let facts: Vec<_> = clusters.iter().map(|c| (c.sum_adc, c.n, c.first)).collect();
-            // The last is cut to three of its four strips.
-            assert_eq!(facts, [(30, 2, 3), (5, 1, 6), (7, 1, 6), (6, 3, 8)]);
-        }
-    }
 }

@@ -128,9 +128,11 @@ fn wanted(args: &Args) -> Option<Wanted<'_>> {
     Some(wanted)
 }
 
-/// Completes the parameters by tuned ones; returns the number of events in a batch, if one is known.
+/// Completes the parameters by tuned ones, also those that say how many threads decode; returns the number of events in a
+/// batch, if one is known.
 fn tuned(args: &Args, detector: &Detector, files: &[PathBuf], config: &mut Parameters) -> Option<usize> {
     let asked = args.batch.map(|size| size as usize);
+    *config = config.with_threads(usize::from(args.backend.threads()));
     if args.backend.by_hand() {
         return asked;
     }
@@ -139,8 +141,8 @@ fn tuned(args: &Args, detector: &Detector, files: &[PathBuf], config: &mut Param
     let tuned = args.tuned.configuration(what, &detector.tables, &args.clustering.options());
     if let Some(tuned) = &tuned {
         *config = config.tuned(tuned);
-        if args.backend.threads() == 0 {
-            *config = config.with_cpu_threads(tuned.cpu().threads);
+        if args.backend.threads() == 0 && what.backend == Backend::Cpu {
+            *config = config.with_threads(tuned.threads() as usize);
         }
     }
     asked.or(tuned.map(|tuned| tuned.batch() as usize))
@@ -156,7 +158,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (backend, layout) = (args.backend.backend, args.backend.layout());
     args.event_table.iter().try_for_each(|table| HitFormat::of(table).map(|_| ()))?;
-    let mut config = args.backend.config(usize::from(args.backend.threads()));
+    let mut config = args.backend.config();
     let start = Instant::now();
     let detector = args.detector.load(&files)?;
     let tables = &detector.tables;
@@ -186,12 +188,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         check_files(&files)?;
     }
     let select = args.select.select(&files, args.keep_going)?;
-    let mut asked = usize::from(args.backend.threads());
-    if backend == Backend::Cpu {
-        asked = config.cpu().threads;
-        config = config.with_cpu_threads(1);
-    }
-    let n_workers = threads(backend, asked)?;
+    let n_workers = threads(backend, config.threads() as usize)?;
     let is_told =
         args.json.is_some() || args.event_table.is_some() || format.is_some_and(|format| format != HitFormat::Csv);
     let options = args.clustering.options();

@@ -5,7 +5,7 @@ use ut_data::error::WorkError;
 use ut_data::input::{Bank, InputPart, Origin, RawEvent, Seen, Select, banks_of};
 use ut_data::memory::TooMuchMemory;
 use ut_data::{BatchReport, BatchView, Count, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits, memory};
-use ut_decoders::cpu::{CpuConfig, CpuDecoder, memory_of_threads};
+use ut_decoders::cpu::{CpuDecoder, memory_of_threads};
 use ut_decoders::job::{BATCH_SIZE, CHUNK_MEMORY, Decoded, Job, Work};
 use ut_report::{Against, Gathered, MergeError, RunFiller, RunView, both, troubles};
 
@@ -118,12 +118,9 @@ impl Gatherer<'_> {
         let (tables, against, mask, n) = (self.tables, self.against, self.mask, self.threads.max(1));
         let needed = memory_of_threads(n) + n as u64 * (2 * CHUNK_MEMORY + VIEW_MEMORY);
         memory::check(format!("a report with {n} threads"), needed)?;
-        let config = CpuConfig { threads: 1, ..CpuConfig::default() };
         let mut shares: Vec<Share> = (0..n).map(|_| (RunFiller::new(tables, against), None)).collect();
-        let worker = |share| -> Result<Worker<'_>, DecodeError> {
-            Ok(Worker { decoder: CpuDecoder::new(tables, self.options, config)?, tables, against, mask, share })
-        };
-        let workers = shares.iter_mut().map(worker).collect::<Result<Vec<_>, _>>()?;
+        let worker = |share| Worker { decoder: CpuDecoder::new(tables, self.options), tables, against, mask, share };
+        let workers = shares.iter_mut().map(worker).collect();
         let job = Job {
             parts: parts.to_vec(),
             select: select.clone(),

@@ -12,10 +12,10 @@ use ut_bench::throughput::{Measurement, run as measure};
 use ut_bench::tunable::Subject;
 use ut_bench::work::{self, metric};
 use ut_bench::{ENOUGH_DISTINCT, Expected, Machine, Sample};
+use ut_data::Layout;
 use ut_data::detector::BankVersion;
 use ut_data::synth::Profile;
-use ut_data::{BatchReport, Layout, UtHits};
-use ut_decoders::cpu::{CpuConfig, CpuDecoder, Simd, Stage};
+use ut_decoders::cpu::Simd;
 use ut_decoders::emulated::EmulatedConfig;
 use ut_decoders::{Backend, Parameters};
 use ut_files::Columns;
@@ -30,7 +30,7 @@ use crate::sample::{Feeding, Loaded, Synthetic, Wanted};
 use crate::trial::EventsArgs;
 use crate::tuned::TunedArgs;
 use crate::{Failure, usage};
-use text::{head, on_gpu, one, several, stages_text};
+use text::{head, on_gpu, one, several};
 
 /// Measure how many events a second are decoded.
 ///
@@ -50,9 +50,6 @@ pub struct Args {
     #[arg(long = "batch", value_name = "N,…", value_delimiter = ',',
         value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     batches: Vec<u32>,
-    /// Also show the time of each stage of the cpu backend, on one thread.
-    #[arg(long, conflicts_with = "tune")]
-    stages: bool,
     /// Decode these columns too, as `decode --columns` does, in turn with plain hits; reference and cpu only. Only
     /// charge, n_strips and first_strip take time here: the others are looked up when hits are written.
     #[arg(long, value_name = "LIST", conflicts_with = "tune")]
@@ -115,7 +112,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let backend = args.backend.backend;
         let mut default = vec![format!("layout={}", layout_name(layout))];
         match (backend, args.backend.threads()) {
-            (Backend::Cpu, threads) => default.push(format!("cpu.threads={threads}")),
+            (Backend::Cpu, threads) => default.push(format!("threads={threads}")),
             (Backend::Cuda, streams @ 1..) => default.push(format!("streams={streams}")),
             _ => (),
         }
@@ -135,9 +132,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         };
         return online::run(&args.tuned, work, args.json.as_deref());
     }
-    if args.stages && args.backend.backend != Backend::Cpu {
-        usage("--stages are those of --backend cpu");
-    }
     let columns = args.columns.as_ref().and_then(Columns::needs_clusters);
     if let (Some(column), Backend::Emulated | Backend::Cuda) = (columns, args.backend.backend) {
         let backend = args.backend.backend;
@@ -150,7 +144,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let as_tuned = tuned.filter(|_| args.batches.is_empty()).map(|tuned| [tuned.batch()]);
     let sizes = as_tuned.as_ref().map_or(sizes, |sizes| &sizes[..]);
     let samples = loaded.samples(args.sample.events, Feeding { sizes, ..feeding })?;
-    let Loaded { detector, source, sample, .. } = loaded;
+    let Loaded { detector, source, .. } = loaded;
     let mut environment = Environment::of(measurement.backend);
     let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
     let tick = |elapsed: Duration| {
@@ -159,7 +153,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let results = measure(&samples, &detector.tables, &expected, &measurement, tick)?;
     drop(progress);
-    let stages = if args.stages { Some(stage_times(&sample, &detector, &measurement)?) } else { None };
     let counted = if matches!(measurement.backend, Backend::Emulated | Backend::Cuda) {
         Counted::of(&samples, &detector, &measurement, &expected)
     } else {
@@ -186,10 +179,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("simd".to_owned(), json!(variant.filter(|_| measurement.backend == Backend::Cpu)));
             map.insert("pipeline".to_owned(), json!(variant.filter(|_| measurement.backend.runs_kernels())));
             map.insert("tuned".to_owned(), tuned.is_some().into());
-            if let Some(stages) = &stages {
-                let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
-                map.insert("stages_us_per_event".to_owned(), micros.collect());
-            }
             map.insert("sector_bytes_per_event".to_owned(), json!(counted.map(|counted| counted.sectors)));
             map.insert("traffic_bytes_per_event".to_owned(), json!(counted.map(|counted| counted.traffic)));
             map.insert("environment".to_owned(), environment.json());
@@ -208,9 +197,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     for result in results.iter().filter(|result| !result.modes.is_empty()) {
         text += &on_gpu(result, gpu, counted);
     }
-    if let Some(stages) = &stages {
-        text += &stages_text(stages);
-    }
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
 }
@@ -226,7 +212,7 @@ fn tuned(args: &Args, detector: &Detector) -> Option<Parameters> {
 fn variant(measurement: &Measurement) -> Option<&'static str> {
     let decoder = &measurement.decoder;
     match measurement.backend {
-        Backend::Cpu => decoder.cpu().simd.resolve().map(Simd::name),
+        Backend::Cpu => decoder.simd().resolve().map(Simd::name),
         Backend::Emulated | Backend::Cuda => Some(decoder.pipeline().name()),
         Backend::Reference => None,
     }
@@ -238,21 +224,15 @@ fn measurement(args: &Args, tuned: Option<Parameters>, duration: Duration) -> Me
     let mut measurement = Measurement {
         backend,
         options: args.clustering.options(),
-        decoder: args.backend.config(1),
+        decoder: args.backend.config(),
         threads: args.backend.n_threads(),
         clusters: args.columns.as_ref().is_some_and(|columns| columns.needs_clusters().is_some()),
         duration,
     };
     if let Some(tuned) = tuned {
         measurement.decoder = measurement.decoder.tuned(&tuned);
-        // The threads of one decoder are as many decoders of one thread here; a GPU has streams.
-        let threads = match backend {
-            Backend::Cpu => tuned.cpu().threads,
-            Backend::Cuda => tuned.decoders(backend),
-            Backend::Reference | Backend::Emulated => 0,
-        };
-        if args.backend.threads() == 0 && threads > 0 {
-            measurement.threads = threads;
+        if args.backend.threads() == 0 && matches!(backend, Backend::Cpu | Backend::Cuda) {
+            measurement.threads = tuned.decoders(backend);
         }
     }
     measurement
@@ -281,31 +261,4 @@ impl Counted {
         let sectors = 32.0 * work.per_event(metric("global_sectors")?);
         Some(Self { sectors, traffic: work.traffic() * work.of_event(work.bytes_in + work.bytes_out) })
     }
-}
-
-/// Passes over the sample; the fastest of each stage counts.
-const STAGE_PASSES: usize = 20;
-
-/// Returns the time of each stage of the CPU decoder, µs an event.
-fn stage_times(sample: &Sample, detector: &Detector, measurement: &Measurement) -> Result<Vec<(Stage, f64)>, Failure> {
-    let config = CpuConfig { threads: 1, ..measurement.decoder.cpu() };
-    let mut decoder = CpuDecoder::new(&detector.tables, measurement.options, config)?;
-    let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
-    let max_hits = sample.batches.iter().map(|batch| batch.view().max_hits()).max().unwrap_or_default();
-    let mut hits = UtHits::with_capacity(max_events, detector.tables.n_groups(), max_hits);
-    let mut report = BatchReport::new();
-    let mut best = Stage::ALL.map(|stage| (stage, f64::INFINITY));
-    for _ in 0..STAGE_PASSES {
-        let mut pass = [0.0; Stage::ALL.len()];
-        for batch in &sample.batches {
-            let times = decoder.decode_in_stages(batch.view(), &mut hits, &mut report)?;
-            for (sum, stage) in pass.iter_mut().zip(Stage::ALL) {
-                *sum += times.of(stage).as_secs_f64() * 1e6;
-            }
-        }
-        for ((_, best), time) in best.iter_mut().zip(pass) {
-            *best = best.min(time / sample.events as f64);
-        }
-    }
-    Ok(best.to_vec())
 }

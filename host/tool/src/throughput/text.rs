@@ -8,7 +8,6 @@ use ut_bench::throughput::{ModeResult, Throughput};
 use ut_bench::timing::MIN_ROUNDS;
 use ut_bench::{ENOUGH_DISTINCT, Machine, Spread};
 use ut_decoders::Backend;
-use ut_decoders::cpu::Stage;
 
 use super::{Args, Counted};
 use crate::args::layout_name;
@@ -158,14 +157,5 @@ pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Coun
         rows.push(vec![kernel.clone(), format!("{:.1}", time.median), half, format!("{:.1} %", 100.0 * share)]);
     }
     let _ = write!(text, "\nby the device's clock, one batch at a time\n{}", table(&rows));
-    text
-}
-
-pub fn stages_text(stages: &[(Stage, f64)]) -> String {
-    let total: f64 = stages.iter().map(|(_, time)| time).sum();
-    let mut text = "\nstages, on one thread, the clock's own time included\n".to_owned();
-    for (stage, time) in stages {
-        let _ = writeln!(text, "  {:<18}{time:7.2} us an event  {:5.1} %", stage.name(), 100.0 * time / total);
-    }
     text
 }

@@ -44,7 +44,7 @@ of a decoder consist of parameters; `cluster` means all that begin with
 `cluster.`:
 
   [[group]]
-  together = [\"batch\", \"cpu.chunk\"]
+  together = [\"batch\", \"threads\"]
 
 [default] (block = 128) replaces values of the device's default. Groups can also
 consist of kernels that are measured by themselves ([[kernel]]). Parameters and

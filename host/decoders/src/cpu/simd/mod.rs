@@ -5,8 +5,6 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-mod neon;
 mod portable;
 mod slices;
 #[cfg(test)]
@@ -18,8 +16,6 @@ mod x86;
 pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
-#[cfg(all(target_arch = "aarch64", target_endian = "little"))]
-pub use neon::Neon;
 pub use portable::Portable;
 pub use slices::{compress_at, load_at, set_at, store_at, word_at};
 
