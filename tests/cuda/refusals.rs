@@ -1,7 +1,5 @@
 //! Things that safe code must not be able to do to a GPU: refused with an error, and nothing of the decoder suffers.
 
-use std::sync::Arc;
-
 use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{CudaConfig, CudaDecoder, CudaDevice, Device, HostHits, Readback, Source};
 use ut_decoding::decoder::parameters::Parameters;
@@ -33,7 +31,6 @@ fn a_batch_on_another_gpu_is_refused_and_one_of_another_decoder_of_the_gpu_is_de
         let resident = there.upload(batch.view()).unwrap();
         let of_another = "memory of another device";
         says(here.submit(&resident, Readback::Hits), of_another);
-        says(here.repeat_resident(&[Arc::clone(&resident)], 1), of_another);
         says(here.decode_all([&resident], |_: HostHits<'_>| Ok(())), of_another);
         // A refused call changes nothing.
         here.compare(&batch);
@@ -162,13 +159,8 @@ fn a_stream_of_another_gpu_is_refused() {
     well_on_the_fake(&[("FAKE_CUDA_DEVICES", "2")], || {
         let [mut here, mut there] = [0, 1].map(|ordinal| CudaDevice::new(ordinal, 0).unwrap());
         let (foreign, own) = (there.stream().unwrap(), here.stream().unwrap());
-        let event = here.record(&own).unwrap();
-        let recorded = here.record(&foreign).map(|_| ());
-        for refused in [recorded, here.wait(&foreign, &event), here.synchronize(&foreign)] {
-            says(refused, "not one of GPU 0");
-        }
+        says(here.synchronize(&foreign), "not one of GPU 0");
         here.synchronize(&own).unwrap();
-        assert!(here.elapsed_ms(&event, &event).is_ok());
     });
 }
 

@@ -8,7 +8,7 @@ use ut_decoding::{BatchReport, DecodeError, EventBatch, Grouping, UtHits};
 
 use crate::fake_driver::on_the_fakes;
 use crate::suite::events::{allen_batch, mep_batch};
-use crate::{Checked, PAIR, RUNS, events, overlapping, says};
+use crate::{Checked, PAIR, RUNS, events, says};
 
 #[test]
 fn batches_in_flight_together_do_not_disturb_each_other() {
@@ -66,24 +66,6 @@ fn pinned_and_resident_batches_give_the_same_hits_as_often_as_one_likes() {
             assert_eq!(moved.from_device - before.from_device, status_and_total);
             let ticket = decoder.submit(&pinned, Readback::Hits).unwrap();
             drop(pinned);
-            decoder.check(ticket, batch);
-        }
-    });
-}
-
-#[test]
-fn kernels_alone_are_repeated_and_leave_the_decoder_as_it_was() {
-    on_the_fakes(&PAIR, || {
-        let mut decoder = Checked::v5();
-        let small = allen_batch(&events(BankVersion::V5, 1, 1));
-        let batches = [small, overlapping(), allen_batch(&[])];
-        let resident: Vec<_> = batches.iter().map(|batch| decoder.upload(batch.view()).unwrap()).collect();
-        assert!(decoder.repeat_resident(&resident, 2).unwrap() > 0.0);
-        assert!(decoder.repeat_resident(&resident[..1], 2).unwrap() > 0.0);
-        decoder.repeat_resident(&[], 2).unwrap();
-        for (batch, resident) in batches.iter().zip(&resident) {
-            let ticket = decoder.submit(resident, Readback::Hits).unwrap();
-            says(decoder.repeat_resident(&[], 1), "in flight");
             decoder.check(ticket, batch);
         }
     });

@@ -293,32 +293,6 @@ mod tests {
     }
 
     #[test]
-    fn every_counter_has_a_thread_or_a_warp_and_every_event_a_block() {
-        let tables = tables();
-        for n_events in [1, 2, 31, 1000] {
-            let plan = Plan::new(&tables, Parameters::default(), n_events);
-            assert_eq!(plan.counters as usize, n_events * tables.n_groups as usize);
-            assert_eq!(plan.items, n_events * items_capacity(tables.version, tables.n_boards()) as usize);
-            let a_block_an_event =
-                [Kernel::CountHits, Kernel::ClusterAndPredecode, Kernel::DecodeInOrder, Kernel::Fused];
-            for kernel in a_block_an_event {
-                assert_eq!(plan.shape(kernel).grid as usize, n_events, "{kernel:?}");
-            }
-            let Shape { grid, .. } = plan.shape(Kernel::GatherBanks);
-            assert!(grid as usize * 32 >= n_events && (grid as usize).is_multiple_of(n_events.div_ceil(32)));
-            for kernel in [Kernel::PrefixSumTiles, Kernel::PrefixSumOffsets] {
-                let Shape { grid, block, .. } = plan.shape(kernel);
-                assert!((grid - 1) * block.0 < plan.counters && plan.counters <= grid * block.0, "{kernel:?}");
-            }
-            for kernel in [Kernel::CompressAndMakeKeys, Kernel::FindPermutation] {
-                let Shape { grid, block, .. } = plan.shape(kernel);
-                let warps = block.0 / WARP_SIZE;
-                assert!((grid - 1) * warps < plan.counters && plan.counters <= grid * warps, "{kernel:?}");
-            }
-        }
-    }
-
-    #[test]
     fn batches_that_32_bits_cannot_count_are_refused() {
         let tables = tables();
         let most = u32::MAX as usize;

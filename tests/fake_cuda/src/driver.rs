@@ -179,12 +179,7 @@ impl Driver {
     }
 
     fn can_go_on(&self, stream: &Stream) -> bool {
-        self.contexts[stream.device].1.is_none()
-            && match stream.queue.front() {
-                None => false,
-                Some(Op::Wait { event, n }) => self.events.get(event).is_none_or(|event| event.reached >= *n),
-                Some(_) => true,
-            }
+        self.contexts[stream.device].1.is_none() && !stream.queue.is_empty()
     }
 
     /// A stream that can go on, drawn from the seed.
@@ -218,7 +213,7 @@ impl Driver {
             // Without a seed no more is done than must be.
             let preferred = stream.filter(able).filter(|_| self.settings.seed == 0);
             let Some(next) = preferred.or_else(|| self.pick()) else {
-                complain("deadlock: a stream waits for work that no stream will do");
+                complain("deadlock: no stream has work that is left to wait for");
                 return Err(CUresult::CUDA_ERROR_LAUNCH_TIMEOUT);
             };
             self.step(next)?;
@@ -303,7 +298,6 @@ impl Driver {
                     event.time = clock;
                 }
             }
-            Op::Wait { .. } => {}
         }
         Ok(())
     }

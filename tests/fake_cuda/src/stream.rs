@@ -17,8 +17,6 @@ pub enum Op {
     Launch { program: Arc<Program>, entry: String, launch: Launch, arguments: Vec<Vec<u8>> },
     /// The n-th recording of an event is reached.
     Record { event: usize, n: u64 },
-    /// Not before the n-th recording of an event.
-    Wait { event: usize, n: u64 },
 }
 
 /// Source of a copy to the device.

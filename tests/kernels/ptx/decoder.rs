@@ -57,7 +57,6 @@ unsafe impl Device for Machine {
     type Memory = (u64, Arc<()>);
     type Host = Host;
     type Stream = ();
-    type Event = ();
 
     fn begin(&mut self) -> Result<(), DecodeError> {
         Ok(())
@@ -138,18 +137,6 @@ unsafe impl Device for Machine {
             of.instructions = instructions.map(|(line, issued)| (line.to_owned(), issued)).collect();
         }
         Ok(())
-    }
-
-    fn record(&mut self, (): &()) -> Result<(), DecodeError> {
-        Ok(())
-    }
-
-    fn wait(&mut self, (): &(), (): &()) -> Result<(), DecodeError> {
-        Ok(())
-    }
-
-    fn elapsed_ms(&mut self, (): &(), (): &()) -> Result<f32, DecodeError> {
-        Ok(0.0)
     }
 
     fn synchronize(&mut self, (): &()) -> Result<(), DecodeError> {

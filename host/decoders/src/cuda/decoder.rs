@@ -94,10 +94,10 @@ static NEXT_DECODER: AtomicU64 = AtomicU64::new(0);
 /// ```
 pub struct DeviceDecoder<D: Device> {
     id: u64,
-    pub(super) name: &'static str,
+    name: &'static str,
     pub(super) device: D,
     /// Shared only with batches that a dropped decoder could not wait for.
-    pub(super) setup: Arc<Setup<D>>,
+    setup: Arc<Setup<D>>,
     pub(super) streams: Vec<BatchStream<D>>,
     serial: u64,
     /// Bytes that were moved outside a stream's batches: tables, and batches that stay.
@@ -192,7 +192,7 @@ impl<D: Device> DeviceDecoder<D> {
         self.setup.tables.ranks.as_ref()
     }
 
-    pub(super) fn failure(&self, message: &str) -> DecodeError {
+    fn failure(&self, message: &str) -> DecodeError {
         DecodeError::Device { backend: self.name, message: message.to_owned() }
     }
 
@@ -210,7 +210,7 @@ impl<D: Device> DeviceDecoder<D> {
         self.plan(batch.n_events, batch.raw.len(), most_words)
     }
 
-    pub(super) fn plan_at(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
+    fn plan_at(&self, batch: &DeviceBatch) -> Result<Option<Plan>, DecodeError> {
         if batch.selected.is_some() {
             check_list(self.name, self.rank_tables())?;
         }
@@ -243,7 +243,7 @@ impl<D: Device> DeviceDecoder<D> {
     }
 
     /// Refuses a batch in memory that this device cannot reach: reading there would break the context.
-    pub(super) fn check_owner(&self, batch: &ResidentBatch<D>) -> Result<(), DecodeError> {
+    fn check_owner(&self, batch: &ResidentBatch<D>) -> Result<(), DecodeError> {
         if batch.memory.is_of(&self.device) {
             return Ok(());
         }

@@ -70,8 +70,7 @@ pub struct TransferBytes {
     pub from_device: u64,
 }
 
-/// A device with memory of its own. Work on one stream is done in order; different streams are ordered by
-/// [`wait`](Self::wait) alone.
+/// A device with memory of its own. Work on one stream is done in order; nothing orders different streams.
 ///
 /// # Safety
 /// The decoder copies through the addresses that an implementation gives. It frees memory when a stream is done: never,
@@ -92,8 +91,6 @@ pub unsafe trait Device: Send {
     type Host: Send + Sync;
     /// Queue of work.
     type Stream: Send;
-    /// Point in a stream, with the time when it was passed.
-    type Event: Send;
 
     /// Prepares for calls from this thread.
     fn begin(&mut self) -> Result<(), DecodeError>;
@@ -161,15 +158,6 @@ pub unsafe trait Device: Send {
         shape: Shape,
         arguments: &[Argument<'_>],
     ) -> Result<(), DecodeError>;
-
-    /// Marks the point that the stream has come to.
-    fn record(&mut self, stream: &Self::Stream) -> Result<Self::Event, DecodeError>;
-
-    /// Makes work put on `stream` from now on wait for `event`.
-    fn wait(&mut self, stream: &Self::Stream, event: &Self::Event) -> Result<(), DecodeError>;
-
-    /// Milliseconds between two events, by the device's clock. Waits for both.
-    fn elapsed_ms(&mut self, start: &Self::Event, end: &Self::Event) -> Result<f32, DecodeError>;
 
     /// Waits for everything on a stream.
     ///

@@ -70,28 +70,3 @@ impl Facts {
         entries.iter().map(compiled).collect()
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_peak_is_two_transfers_a_clock_over_the_bus_where_the_driver_tells_both() {
-        let gpu = Gpu { ordinal: 0, name: "Fake".to_owned(), capability: (8, 6), memory: 1 << 30, multiprocessors: 64 };
-        // 8001 MHz and 384 bits: 768 GB/s.
-        let facts = Facts {
-            gpu,
-            driver: Some(13000),
-            bus: String::new(),
-            clock: None,
-            memory_clock: Some(8_001_000),
-            memory_bus: Some(384),
-            threads: None,
-            blocks: None,
-            shared: None,
-        };
-        assert_eq!(facts.peak_bandwidth(), Some(768.096e9));
-        assert_eq!(Facts { memory_clock: None, ..facts.clone() }.peak_bandwidth(), None);
-        assert_eq!(Facts { memory_bus: None, ..facts }.peak_bandwidth(), None);
-    }
-}

@@ -120,13 +120,14 @@ impl CudaDevice {
         }
         let threads = shape.block.0.saturating_mul(shape.block.1);
         if threads > function.max_threads {
-            return Err(StartError::TooManyThreads {
-                gpu: self.gpu.clone(),
-                kernel: kernel.name(),
-                threads,
-                most: function.max_threads,
-                registers: function.registers,
-            }
+            let (Gpu { ordinal, name, .. }, most) = (&self.gpu, function.max_threads);
+            return Err(StartError(format!(
+                "GPU {ordinal}, {name}: {} cannot run in blocks of {threads} threads: compiled to {} registers a thread, it \
+                 can have at most {most}. Set a smaller block (--set KERNEL.block_x=…), or limit the registers (--set \
+                 cuda.registers=…)",
+                kernel.name(),
+                function.registers
+            ))
             .into());
         }
         Ok(function.handle)
@@ -144,14 +145,6 @@ impl CudaDevice {
             _ => ANY_CARVE_OUT,
         }
     }
-
-    fn check(&self, stream: &CudaStream) -> Result<(), DecodeError> {
-        if stream.is_of(&self.context) {
-            return Ok(());
-        }
-        let message = format!("the stream is not one of GPU {}", self.gpu.ordinal);
-        Err(CallError::of_message("use a stream", message).into())
-    }
 }
 
 // SAFETY:
@@ -164,7 +157,6 @@ unsafe impl Device for CudaDevice {
     type Memory = CudaMemory;
     type Host = CudaHost;
     type Stream = CudaStream;
-    type Event = CudaEvent;
 
     fn begin(&mut self) -> Result<(), DecodeError> {
         Ok(self.context.make_current()?)
@@ -176,9 +168,12 @@ unsafe impl Device for CudaDevice {
 
     fn allocate(&mut self, bytes: usize) -> Result<CudaMemory, DecodeError> {
         CudaMemory::new(&self.context, bytes).map_err(|error| match self.context.free_bytes() {
-            Ok(free) if error.out_of_memory => {
-                StartError::NoMemory { gpu: self.gpu.clone(), needed: bytes, free }.into()
-            }
+            Ok(free) if error.out_of_memory => StartError(format!(
+                "GPU {}, {}: buffers of {bytes} bytes do not fit, {free} bytes are free. Take smaller batches or fewer \
+                 streams, or see with nvidia-smi who else uses it",
+                self.gpu.ordinal, self.gpu.name
+            ))
+            .into(),
             _ => error.into(),
         })
     }
@@ -245,22 +240,11 @@ unsafe impl Device for CudaDevice {
         Ok(())
     }
 
-    fn record(&mut self, stream: &CudaStream) -> Result<CudaEvent, DecodeError> {
-        self.check(stream)?;
-        Ok(stream.record()?)
-    }
-
-    fn wait(&mut self, stream: &CudaStream, event: &CudaEvent) -> Result<(), DecodeError> {
-        self.check(stream)?;
-        Ok(stream.wait(event)?)
-    }
-
-    fn elapsed_ms(&mut self, start: &CudaEvent, end: &CudaEvent) -> Result<f32, DecodeError> {
-        Ok(start.elapsed_ms(end)?)
-    }
-
     fn synchronize(&mut self, stream: &CudaStream) -> Result<(), DecodeError> {
-        self.check(stream)?;
+        if !stream.is_of(&self.context) {
+            let message = format!("the stream is not one of GPU {}", self.gpu.ordinal);
+            return Err(CallError::of_message("use a stream", message).into());
+        }
         Ok(stream.synchronize()?)
     }
 }

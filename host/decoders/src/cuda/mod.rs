@@ -38,7 +38,7 @@ mod work;
 pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 pub use decoder::{CudaConfig, DEFAULT_STREAMS, DeviceDecoder, Ticket};
 pub use device::{Argument, Device, Rows, TransferBytes};
-pub use driver::{CudaEvent, CudaHost, CudaMemory, CudaStream};
+pub use driver::{CudaHost, CudaMemory, CudaStream};
 pub use facts::{Compiled, Facts};
 pub use gpu::CudaDevice;
 pub use identity::{GpuIdentity, identify};

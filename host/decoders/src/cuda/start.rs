@@ -25,47 +25,20 @@ pub struct Gpu {
     pub multiprocessors: i32,
 }
 
-/// Why the kernels cannot run on a GPU here.
+/// Reason why the kernels cannot run on a GPU here, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says it")]
-pub enum StartError {
-    #[error("there is no NVIDIA driver: libcuda cannot be opened. Install the driver, or decode on the CPU")]
-    NoDriver,
-    #[error(
-        "the NVIDIA driver is too old: it knows CUDA {}, needed is {}. Update the driver, or decode on the CPU",
-        release(*found), release(MIN_DRIVER)
-    )]
-    OldDriver { found: i32 },
-    #[error(
-        "the NVIDIA driver finds no GPU: see what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES or the container \
-         hides it; or decode on the CPU"
-    )]
-    NoDevice,
-    #[error("there is no GPU {ordinal}: the driver finds {found}, numbered from 0")]
-    NoSuchDevice { ordinal: usize, found: usize },
-    #[error(
-        "GPU {}, {}, is of compute capability {}.{}; the kernels need {}.{} (RTX 2080 Ti and newer). Choose another GPU, or \
-         decode on the CPU", gpu.ordinal, gpu.name, gpu.capability.0, gpu.capability.1, MIN_CAPABILITY.0, MIN_CAPABILITY.1
-    )]
-    OldDevice { gpu: Gpu },
-    #[error(
-        "GPU {}, {}: buffers of {needed} bytes do not fit, {free} bytes are free. Take smaller batches or fewer streams, \
-         or see with nvidia-smi who else uses it", gpu.ordinal, gpu.name
-    )]
-    NoMemory { gpu: Gpu, needed: usize, free: usize },
-    #[error(
-        "GPU {}, {}: {kernel} cannot run in blocks of {threads} threads: compiled to {registers} registers a thread, it can \
-         have at most {most}. Set a smaller block (--set KERNEL.block_x=…), or limit the registers (--set \
-         cuda.registers=…)", gpu.ordinal, gpu.name
-    )]
-    TooManyThreads { gpu: Gpu, kernel: &'static str, threads: u32, most: u32, registers: u32 },
-    #[error("the NVIDIA driver {0}")]
-    Driver(#[from] CallError),
+#[error("{0}")]
+pub struct StartError(pub(super) String);
+
+impl From<CallError> for StartError {
+    fn from(error: CallError) -> Self {
+        Self(format!("the NVIDIA driver {error}"))
+    }
 }
 
 impl From<StartError> for DecodeError {
     fn from(error: StartError) -> Self {
-        Self::Device { backend: "cuda", message: error.to_string() }
+        Self::Device { backend: "cuda", message: error.0 }
     }
 }
 
@@ -76,26 +49,44 @@ pub(super) fn release(version: i32) -> String {
 
 /// Returns the number of devices, at least one.
 pub(super) fn check_driver() -> Result<usize, StartError> {
+    let refuse = |why: String| Err(StartError(why));
     if !driver::is_installed() {
-        return Err(StartError::NoDriver);
+        let why = "there is no NVIDIA driver: libcuda cannot be opened. Install the driver, or decode on the CPU";
+        return refuse(why.to_owned());
     }
     let found = driver::version()?;
     if found < MIN_DRIVER {
-        return Err(StartError::OldDriver { found });
+        let (found, needed) = (release(found), release(MIN_DRIVER));
+        return refuse(format!(
+            "the NVIDIA driver is too old: it knows CUDA {found}, needed is {needed}. Update the driver, or decode on the CPU"
+        ));
     }
-    let found = driver::device_count()?;
-    if found == 0 { Err(StartError::NoDevice) } else { Ok(found) }
+    match driver::device_count()? {
+        0 => refuse(
+            "the NVIDIA driver finds no GPU: see what nvidia-smi says, and whether CUDA_VISIBLE_DEVICES or the container \
+             hides it; or decode on the CPU"
+                .to_owned(),
+        ),
+        found => Ok(found),
+    }
 }
 
 /// Describes GPU `ordinal`, if the kernels can run on it.
 pub fn choose(ordinal: usize) -> Result<Gpu, StartError> {
     let found = check_driver()?;
     if ordinal >= found {
-        return Err(StartError::NoSuchDevice { ordinal, found });
+        return Err(StartError(format!("there is no GPU {ordinal}: the driver finds {found}, numbered from 0")));
     }
     let Attributes { name, capability, memory, multiprocessors, .. } = driver::describe(ordinal)?;
-    let gpu = Gpu { ordinal, name, capability, memory, multiprocessors };
-    if capability < MIN_CAPABILITY { Err(StartError::OldDevice { gpu }) } else { Ok(gpu) }
+    if capability < MIN_CAPABILITY {
+        let ((major, minor), needed) = (capability, MIN_CAPABILITY);
+        return Err(StartError(format!(
+            "GPU {ordinal}, {name}, is of compute capability {major}.{minor}; the kernels need {}.{} (RTX 2080 Ti and \
+             newer). Choose another GPU, or decode on the CPU",
+            needed.0, needed.1
+        )));
+    }
+    Ok(Gpu { ordinal, name, capability, memory, multiprocessors })
 }
 
 impl From<CallError> for DecodeError {

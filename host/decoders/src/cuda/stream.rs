@@ -168,40 +168,6 @@ impl<D: Device> BatchStream<D> {
         result
     }
 
-    /// Puts the kernels of a batch on the stream once more, without copies.
-    ///
-    /// # Safety
-    /// - The device is the one that this was made with, and can read `batch` until the stream was waited for.
-    /// - This plan and batch were collected from this stream before, and nothing larger is reserved since.
-    pub(super) unsafe fn again(
-        &mut self,
-        device: &mut D,
-        setup: &Setup<D>,
-        plan: &Plan,
-        batch: &DeviceBatch,
-    ) -> Result<(), DecodeError> {
-        self.dirty = true;
-        // SAFETY: the buffers were reserved for this plan and batch before, and only grow; the batch can be read, as
-        // the caller says, and this is not dropped before the stream was waited for.
-        unsafe { self.kernels(device, setup, plan, batch) }
-    }
-
-    /// # Safety
-    /// - The device is the one that this was made with, and can read `batch` until the stream was waited for.
-    /// - The buffers are reserved for the plan, the batch, and each other.
-    unsafe fn kernels(
-        &self,
-        device: &mut D,
-        setup: &Setup<D>,
-        plan: &Plan,
-        batch: &DeviceBatch,
-    ) -> Result<(), DecodeError> {
-        // SAFETY: a word of the results, which are reserved for the plan and live until the stream was waited for.
-        unsafe { device.zero(&self.queue, self.output.result(Results::of(plan).status()), 1) }?;
-        // SAFETY: batch and buffers are as the caller says; the status word is 0 by then, in the stream's order.
-        unsafe { self.work.launch(device, &self.queue, setup, plan, batch, &self.output) }
-    }
-
     /// Puts a batch on the stream, which is free. After an error nothing is in flight.
     pub(super) fn submit(
         &mut self,
@@ -317,8 +283,11 @@ impl<D: Device> BatchStream<D> {
         let bytes = (results.words() - first) * WORD;
         assert!(results.words() * WORD <= self.results.bytes());
         self.read += bytes as u64;
-        // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says.
-        unsafe { self.kernels(device, setup, plan, batch) }?;
+        // SAFETY: a word of the results, which are reserved for the plan and live until the stream was waited for.
+        unsafe { device.zero(&self.queue, self.output.result(results.status()), 1) }?;
+        // SAFETY: the device can read the batch, and the buffers are reserved, as the caller says; the status word is 0
+        // by then, in the stream's order.
+        unsafe { self.work.launch(device, &self.queue, setup, plan, batch, &self.output) }?;
         // SAFETY: within the results, checked above.
         let to = unsafe { self.results.start().add(first * WORD) };
         // SAFETY: both sides are reserved for the plan and live until then; the host does not look there before.

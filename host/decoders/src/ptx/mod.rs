@@ -190,20 +190,3 @@ impl Kernel {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn entry_points_are_named_for_kernel_and_variant() {
-        for kernel in Kernel::ALL {
-            for variant in ["v5_allen", "v5_allen__rung3"] {
-                let entry = kernel.entry(variant);
-                assert_eq!(Kernel::of_entry(&entry), Some((kernel, variant)));
-            }
-        }
-        assert_eq!(Kernel::of_entry("count_hits"), None);
-        assert_eq!(Kernel::of_entry("recount_hits__v5_allen"), None);
-    }
-}

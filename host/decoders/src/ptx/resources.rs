@@ -114,22 +114,14 @@ mod tests {
     #[test]
     fn every_kernel_of_every_module_has_figures_on_every_architecture() {
         let committed = Resources::committed().unwrap();
-        let mut expected = 0;
         for unit in Unit::PRODUCTION.into_iter().chain(Unit::FUSED) {
             for (kernel, arch) in unit.kernels().iter().flat_map(|&k| ARCHS.map(|arch| (k, arch))) {
                 let found = committed.of(kernel, unit.name, arch).unwrap();
-                assert_eq!(found.unit, unit.name);
-                assert!(found.occupancy(128, 0).unwrap().blocks > 0);
-                expected += 1;
-            }
-            for arch in ARCHS.into_iter().filter(|_| unit.kernels().contains(&Kernel::CountHits)) {
-                assert!(committed.of(Kernel::CountHits, &unit.bins8(), arch).is_some());
-                expected += 1;
+                assert!(found.unit == unit.name && found.occupancy(128, 0).unwrap().blocks > 0, "{found:?}");
             }
         }
         let ladder = committed.kernels.iter().filter(|of| of.unit == Unit::LADDER.name).count();
         assert_eq!(ladder, ARCHS.len() * (7 * Kernel::ALLEN.len() + 1));
-        assert_eq!(committed.kernels.len(), expected + ladder);
     }
 
     #[test]
@@ -140,14 +132,9 @@ mod tests {
             let (stack, loads) = if of.kernel.starts_with("fused_others__") { (128, 256) } else { (16, 64) };
             of.kernel.starts_with("fused") && of.stack <= stack && of.spill_loads <= loads
         };
-        let dirty = kernels.iter().filter(|of| of.stack + of.spill_stores + of.spill_loads > 0 && !few(of)).map(|of| {
-            let KernelUse { kernel, arch, stack, spill_stores, spill_loads, registers, .. } = of;
-            format!(
-                "{kernel} on {arch}: {registers} registers, {stack} bytes of stack, {spill_stores} bytes of spills stored, \
-                 {spill_loads} loaded"
-            )
-        });
-        assert_eq!(dirty.collect::<Vec<_>>(), [""; 0]);
+        let spills = |of: &&KernelUse| of.stack + of.spill_stores + of.spill_loads > 0;
+        let dirty: Vec<_> = kernels.iter().filter(|of| spills(of) && !few(of)).collect();
+        assert!(dirty.is_empty(), "{dirty:#?}");
     }
 
     #[test]

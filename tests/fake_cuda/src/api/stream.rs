@@ -74,15 +74,6 @@ unsafe extern "C" fn cuStreamEndCapture(stream: CUstream, _graph: *mut CUgraph) 
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, _flags: c_uint) -> CUresult {
-    call("cuStreamWaitEvent", |driver| {
-        let (stream, _) = stream_of(driver, stream)?;
-        let n = event_of(driver, event)?.asked;
-        driver.enqueue(stream, Op::Wait { event: event as usize, n })
-    })
-}
-
-#[unsafe(no_mangle)]
 unsafe extern "C" fn cuEventCreate(event: Out<'_, CUevent>, flags: c_uint) -> CUresult {
     call("cuEventCreate", |driver| {
         let device = current(driver)?;

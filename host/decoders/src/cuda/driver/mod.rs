@@ -11,9 +11,10 @@ mod modules;
 mod stream;
 
 pub use context::{CudaHost, CudaMemory};
-pub use stream::{CudaEvent, CudaStream};
+pub use stream::CudaStream;
 
 pub(super) use context::Context;
 pub(super) use error::CallError;
 pub(super) use library::{Attributes, describe, device_count, is_installed, uuid, version};
 pub(super) use modules::{ANY_CARVE_OUT, Function, Handle};
+pub(super) use stream::CudaEvent;

@@ -157,13 +157,6 @@ impl CudaStream {
         Ok(event)
     }
 
-    /// Makes work put on the stream from now on wait for an event.
-    pub(in super::super) fn wait(&self, event: &CudaEvent) -> Result<(), CallError> {
-        self.context.make_current()?;
-        // SAFETY: event and stream live; they may be of different contexts.
-        check("let a stream wait", unsafe { sys::cuStreamWaitEvent(self.handle, event.handle, 0) })
-    }
-
     pub(in super::super) fn synchronize(&self) -> Result<(), CallError> {
         self.context.make_current()?;
         // SAFETY: the stream lives.
