@@ -3,24 +3,24 @@
 //! The executor runs the kernels' source; this machine runs the compiler's output, entry by entry, with arguments laid out as
 //! a GPU backend lays them out. It is slow: the cases are fewer than in the suite of all backends.
 
-use super::decoder::PtxDecoder;
+use super::decoder::decoder;
 use super::{detectors, params};
 use crate::suite::backends::{as_reference, up_to};
 use crate::suite::data::Real;
 use crate::suite::events::{Event, allen_batch, fits_mep, mep_batch, v5, v5_payload};
 use crate::suite::nasty::{self, check};
 use ptx_machine::{Launch, Memory, Program, bytes_of};
-use ut_decoding::decoder::parameters::Parameters;
+use ut_decoding::decoder::cuda::CudaConfig;
 use ut_decoding::decoder::ptx::Unit;
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Flip, Grouping, Position};
 use ut_kernels::detector::BankVersion;
 use ut_kernels::switches::{Layout, Switches};
 
 fn with_defaults(tables: &DetectorTables, options: DecodeOptions, events: &[Event]) -> Result<(), String> {
-    let mut decoder = PtxDecoder::new(tables, options, Parameters::default(), 0);
-    as_reference(&mut decoder, tables, options, allen_batch(events).view())?;
+    let mut ptx = decoder(tables, options, CudaConfig::default(), 0);
+    as_reference(&mut ptx, tables, options, allen_batch(events).view())?;
     if fits_mep(events) {
-        as_reference(&mut decoder, tables, options, mep_batch(events).view())?;
+        as_reference(&mut ptx, tables, options, mep_batch(events).view())?;
     }
     Ok(())
 }
@@ -75,10 +75,10 @@ fn block_shapes_size_classes_and_orders_do_not_show() {
     let options = DecodeOptions::default();
     for (tables, events) in detectors(Grouping::UniqueX) {
         for (turn, assignments) in assignments.into_iter().enumerate() {
-            let params = params(assignments);
-            params.validate().unwrap();
-            let mut decoder = PtxDecoder::new(&tables, options, params, 7 * turn as u32);
-            as_reference(&mut decoder, &tables, options, allen_batch(&events[..2]).view()).unwrap();
+            let launch = params(assignments);
+            launch.validate().unwrap();
+            let mut ptx = decoder(&tables, options, CudaConfig { launch, ..CudaConfig::default() }, 7 * turn as u32);
+            as_reference(&mut ptx, &tables, options, allen_batch(&events[..2]).view()).unwrap();
         }
     }
 }
@@ -105,8 +105,9 @@ fn every_rung_of_the_ladder_gives_the_same_hits() {
     let options = DecodeOptions::default();
     let (tables, events) = v5_detector();
     for rung in rungs {
-        let mut decoder = PtxDecoder::of_ladder(&tables, options, &format!("v5_allen__rung{rung}"));
-        as_reference(&mut decoder, &tables, options, allen_batch(&events[..1]).view()).unwrap();
+        let config = CudaConfig { rung: Some(format!("v5_allen__rung{rung}")), ..CudaConfig::default() };
+        let mut ptx = decoder(&tables, options, config, 0);
+        as_reference(&mut ptx, &tables, options, allen_batch(&events[..1]).view()).unwrap();
     }
 }
 
@@ -132,8 +133,8 @@ fn nasty_and_corrupted_events_do_what_the_reference_does_and_nothing_out_of_boun
         check(&strategy, 12, |((events, aligned), corruptions, options)| {
             for (mut batch, turn) in [(allen_batch(&events), 3), (mep_batch(&aligned), 5)] {
                 nasty::corrupt(&mut batch, &corruptions);
-                let mut decoder = PtxDecoder::new(&tables, options, Parameters::default(), turn);
-                as_reference(&mut decoder, &tables, options, batch.view())?;
+                let mut ptx = decoder(&tables, options, CudaConfig::default(), turn);
+                as_reference(&mut ptx, &tables, options, batch.view())?;
             }
             Ok(())
         });

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::decoder::{Launched, PtxDecoder};
+use super::decoder::{Launched, counting};
 use crate::suite::backends::decode;
 use crate::suite::data::Real;
 use crate::suite::events::{Event, allen_batch, generated_as, mep_batch, tables_in};
@@ -104,7 +104,7 @@ fn row(sample: &Sample, layout: Layout, pipeline: Pipeline) -> (Value, Vec<Lines
     let options = DecodeOptions::default();
     let batch = if layout == Layout::Allen { allen_batch(events) } else { mep_batch(events) };
     let config = CudaConfig { pipeline, ..CudaConfig::default() };
-    let (mut decoder, all) = PtxDecoder::counting(tables, options, config);
+    let (mut decoder, all) = counting(tables, options, config);
     let (hits, report) = decode(&mut decoder, tables, batch.view());
     let strips: u32 = report.events.iter().map(|event| event.counts[1]).sum();
     let n = events.len() as f64;

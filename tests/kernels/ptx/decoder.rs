@@ -6,12 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
 use ptx_machine::{Counts, Launch, Memory, Program, copied};
-use ut_decoding::decoder::Pipeline;
 use ut_decoding::decoder::cuda::{Argument, CudaConfig, Device, DeviceDecoder, Rows};
-use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::decoder::plan::Shape;
 use ut_decoding::decoder::ptx::{Kernel, Unit};
-use ut_decoding::{BatchReport, BatchView, DecodeError, DecodeOptions, Decoder, DetectorTables, UtHits};
+use ut_decoding::{DecodeError, DecodeOptions, DetectorTables};
 
 /// The machine as a device. Whatever is put on a stream is done at once.
 #[derive(Default)]
@@ -144,49 +142,32 @@ unsafe impl Device for Machine {
     }
 }
 
-/// The GPU decoder on the machine.
-pub struct PtxDecoder(DeviceDecoder<Machine>);
-
-impl PtxDecoder {
-    pub fn new(tables: &DetectorTables, options: DecodeOptions, params: Parameters, turn: u32) -> Self {
-        Self::on(tables, options, turn, CudaConfig { launch: params, ..CudaConfig::default() })
-    }
-
-    pub fn fused(tables: &DetectorTables, options: DecodeOptions, params: Parameters, turn: u32) -> Self {
-        Self::on(
-            tables,
-            options,
-            turn,
-            CudaConfig { launch: params, pipeline: Pipeline::Fused, ..CudaConfig::default() },
-        )
-    }
-
-    /// A variant of the ladder, for v5 in Allen layout.
-    pub fn of_ladder(tables: &DetectorTables, options: DecodeOptions, variant: &str) -> Self {
-        Self::on(tables, options, 0, CudaConfig { rung: Some(variant.to_owned()), ..CudaConfig::default() })
-    }
-
-    fn on(tables: &DetectorTables, options: DecodeOptions, turn: u32, config: CudaConfig) -> Self {
-        Self::with(Machine { turn, ..Machine::default() }, tables, options, config)
-    }
-
-    pub fn counting(tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> (Self, Issued) {
-        let issued = Issued::default();
-        let machine = Machine { issued: Some(issued.clone()), ..Machine::default() };
-        (Self::with(machine, tables, options, config), issued)
-    }
-
-    fn with(machine: Machine, tables: &DetectorTables, options: DecodeOptions, config: CudaConfig) -> Self {
-        Self(DeviceDecoder::on("ptx", machine, tables, options, config).expect("the machine refuses nothing"))
-    }
+/// The GPU decoder on the machine, which runs blocks and lanes in an order turned by `turn`.
+pub fn decoder(
+    tables: &DetectorTables,
+    options: DecodeOptions,
+    config: CudaConfig,
+    turn: u32,
+) -> DeviceDecoder<Machine> {
+    with(Machine { turn, ..Machine::default() }, tables, options, config)
 }
 
-impl Decoder for PtxDecoder {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
+/// A decoder that counts, and its costs.
+pub fn counting(
+    tables: &DetectorTables,
+    options: DecodeOptions,
+    config: CudaConfig,
+) -> (DeviceDecoder<Machine>, Issued) {
+    let issued = Issued::default();
+    let machine = Machine { issued: Some(issued.clone()), ..Machine::default() };
+    (with(machine, tables, options, config), issued)
+}
 
-    fn decode(&mut self, batch: BatchView<'_>, hits: &mut UtHits, report: &mut BatchReport) -> Result<(), DecodeError> {
-        self.0.decode(batch, hits, report)
-    }
+fn with(
+    machine: Machine,
+    tables: &DetectorTables,
+    options: DecodeOptions,
+    config: CudaConfig,
+) -> DeviceDecoder<Machine> {
+    DeviceDecoder::on("ptx", machine, tables, options, config).expect("the machine refuses nothing")
 }

@@ -3,13 +3,15 @@
 //! Blocks run one after the other, in turned orders: the block that another looks back at has ended. What happens while
 //! blocks wait for each other is the executor's to test.
 
-use super::decoder::PtxDecoder;
+use super::decoder::decoder;
 use super::{detectors, params};
 use crate::suite::backends::{as_reference, up_to};
 use crate::suite::data::Real;
 use crate::suite::events::{Event, allen_batch, fits_mep, mep_batch, v5, v5_payload};
 use crate::suite::nasty::{self, check};
 use proptest::sample::select;
+use ut_decoding::decoder::Pipeline;
+use ut_decoding::decoder::cuda::CudaConfig;
 use ut_decoding::decoder::parameters::Parameters;
 use ut_decoding::{BatchView, DecodeOptions, DetectorTables, Grouping, Position};
 use ut_kernels::detector::LANES_PER_BOARD;
@@ -22,7 +24,8 @@ fn compare(
     turn: u32,
 ) -> Result<(), String> {
     let case = |what| format!("turn {turn}, {params:?}: {what}");
-    as_reference(&mut PtxDecoder::fused(tables, options, params, turn), tables, options, batch).map_err(case)
+    let config = CudaConfig { launch: params, pipeline: Pipeline::Fused, ..CudaConfig::default() };
+    as_reference(&mut decoder(tables, options, config, turn), tables, options, batch).map_err(case)
 }
 
 /// Decodes in one window and in several, in both layouts.
