@@ -70,7 +70,7 @@ pub fn tool(directory: &Path, line: impl Line) -> Command {
     line.push_to(&mut args);
     let mut tool = Command::new(env!("CARGO_BIN_EXE_ut-decode"));
     tool.current_dir(directory).args(args).env("UT_DECODE_CONFIG", "");
-    tool.env("UT_DECODE_TUNE_DB", directory.join(STORE)).env_remove("UT_DECODE_TUNE_MATCH");
+    tool.env("UT_DECODE_TUNE_DB", directory.join(STORE));
     tool
 }
 

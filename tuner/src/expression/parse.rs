@@ -3,8 +3,6 @@
 use super::{Binary, Comparison, Expr, Unary};
 use crate::Value;
 
-/// Longest expression in bytes.
-const LONGEST: usize = 1 << 16;
 /// Deepest nesting, over which the parser recurses.
 const DEEPEST: usize = 64;
 /// Most operators and brackets. They bound the depth of the tree, over which the evaluation recurses.
@@ -59,9 +57,6 @@ fn syntax(text: &str, at: usize, message: &str) -> String {
 
 fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
     let wrong = |at: usize, message: &str| syntax(text, at, message);
-    if text.len() > LONGEST {
-        return Err(wrong(LONGEST, "the expression is longer than 64 KiB"));
-    }
     let mut tokens = Vec::new();
     let mut symbols = 0;
     let mut rest = text;

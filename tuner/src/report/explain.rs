@@ -6,7 +6,7 @@ use super::words::{changes, in_words, objective_of, percent, word};
 use super::{Importance, Report, numbers};
 use crate::Outcome;
 use crate::compare::{Decision, Fate};
-use crate::interchange::store_json::RECORDED;
+use crate::interchange::RECORDED;
 use crate::objective::Objective;
 use crate::store::contents::RunRecord;
 use crate::store::{Contender, Details, Evidence, Observation};
@@ -70,9 +70,6 @@ pub fn explain(record: &RunRecord) -> String {
         record.plan.seed,
         evidence.stopped
     );
-    if let Some(gain) = evidence.expected_gain {
-        let _ = writeln!(text, "Searching on was expected to gain {:.2} % more.", 100.0 * gain);
-    }
     if let Some(details) = details {
         decided(record, details, &mut text);
     }

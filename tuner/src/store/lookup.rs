@@ -1,14 +1,11 @@
 //! Lookup of decisions.
 //!
 //! A decision must have the same tunable (name, version and code hash) and workload (all keys and the place) as the
-//! request. [`Matching::Exact`] also wants the same device name, compute capability, SM count, driver, runtime and
-//! platform. [`Matching::Nearest`] takes the decision that differs least: in the driver, then in the runtime or
-//! platform, then in the device, then in its compute capability; of equals the newest. [`Relaxed`] names the
-//! differences.
+//! request. The one that differs least comes first: least in the driver, then in the runtime or platform, then in the
+//! device, then in its compute capability; of equals the newest. [`Relaxed`] names the differences.
 
 use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use rusqlite::params;
 
@@ -16,28 +13,6 @@ use super::contents::ParameterRow;
 use super::{DeviceIdentity, Evidence, Store, StoreError, Task, json_of};
 use crate::space::Space;
 use crate::{Config, Value};
-
-/// How much a stored decision may differ from the request; see the module's text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Matching {
-    Exact,
-    #[default]
-    Nearest,
-}
-
-impl FromStr for Matching {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "exact" => Ok(Self::Exact),
-            "nearest" => Ok(Self::Nearest),
-            other => Err(format!("{other:?} is neither \"exact\" nor \"nearest\"")),
-        }
-    }
-}
 
 /// Difference between a found decision and the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,26 +87,20 @@ impl Found {
 }
 
 impl Store {
-    /// Finds the decisions that match `task`, the best match first; see the module's text. Leaves out configurations
-    /// that the task's space does not have.
+    /// Finds the decisions for `task`, the closest match first; see the module's text. Leaves out configurations that
+    /// the task's space does not have.
     ///
     /// # Errors
     /// If the store cannot be read, or a row not be understood.
-    pub fn find(&self, task: &Task<'_>, matching: Matching) -> Result<Vec<Found>, StoreError> {
-        let workload = json_of(task.workload)?;
-        let tunable = task.tunable;
+    pub fn find(&self, task: &Task<'_>) -> Result<Vec<Found>, StoreError> {
         let records = self.heads(
-            "WHERE evidence IS NOT NULL AND tunable = ?1 AND version = ?2 AND kernel_hash = ?3 AND workload = ?4
-             ORDER BY finished DESC, decided DESC",
-            params![tunable.name, tunable.version, tunable.kernel_hash, workload],
+            "WHERE evidence IS NOT NULL AND tunable = ?1 AND workload = ?2 ORDER BY ended DESC",
+            params![json_of(task.tunable)?, json_of(task.workload)?],
         )?;
         let mut found = Vec::new();
         for record in records {
             let Some(evidence) = record.decision else { continue };
             let relaxed = differences(&record.device, task.device);
-            if matching == Matching::Exact && !relaxed.is_empty() {
-                continue;
-            }
             if let Some(config) = in_space(&record.space.parameters, &evidence.chosen.config, task.space) {
                 found.push(Found {
                     config,

@@ -23,7 +23,7 @@ pub use error::StoreError;
 pub use finding::{Finding, Kept};
 pub use identity::{DeviceIdentity, TunableIdentity, Workload};
 pub use locations::{Application, Locations};
-pub use lookup::{Found, Matching, Relaxed};
+pub use lookup::{Found, Relaxed};
 pub use recorder::Recorder;
 pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run, RunLock, Task};
 
@@ -32,9 +32,6 @@ pub const WAIT: Duration = Duration::from_secs(20);
 
 /// SQL expression for the present time: UTC with milliseconds.
 const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
-
-/// Time of a run that does not say when it was measured.
-pub(crate) const UNKNOWN: &str = "1970-01-01T00:00:00.000Z";
 
 /// Open store file.
 #[derive(Debug)]
@@ -94,8 +91,8 @@ impl Store {
     }
 
     /// Returns the error of a row that cannot be understood.
-    fn bad_row(&self, row: impl Into<String>, what: &dyn std::fmt::Display) -> StoreError {
-        StoreError::BadRow { file: self.file.clone(), row: row.into(), what: what.to_string() }
+    fn bad_row(&self, row: &str, what: &dyn std::fmt::Display) -> StoreError {
+        StoreError::Unusable { file: self.file.clone(), what: format!("{row}: {what}") }
     }
 
     /// Runs `work` in one transaction that holds the write lock from its beginning.

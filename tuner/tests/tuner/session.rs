@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tuner::budget::Budget;
 use tuner::session::{Session, TuneError, Tuning};
-use tuner::store::{DeviceIdentity, Locations, Matching, Store, Task, TunableIdentity, Workload};
+use tuner::store::{DeviceIdentity, Locations, Store, Task, TunableIdentity, Workload};
 use tuner::strategy::StrategyKind;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, first_use, tune};
 use tuner_score::synthetic::Synthetic;
@@ -96,7 +96,7 @@ fn however_often_it_is_interrupted_it_ends_as_if_it_had_not_been() {
     let new = || Place::new("seed=4,noise=0.05,fail=0.15");
     let place = new();
     let default = place.synthetic.space().config(300);
-    let mut session = Session { default: Some(default), ..place.session(StrategyKind::Bayesian, "30,gain=0.000001") };
+    let mut session = Session { default: Some(default), ..place.session(StrategyKind::Bayesian, "30") };
     session.rounds.rules.looks = vec![4, 5];
     let undisturbed = place.run(&session).unwrap();
     let observations = place.store().observations(undisturbed.run).unwrap();
@@ -196,7 +196,7 @@ fn a_space_without_a_configuration_is_an_error() {
 #[test]
 fn a_first_use_begins_with_what_was_found_for_something_alike_and_an_exact_match_costs_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let stores = Locations { user: folder.path().join("tune.sqlite"), matching: Matching::Nearest };
+    let stores = Locations { user: folder.path().join("tune.sqlite") };
     let space = tuner::SpaceBuilder::new().range("x", 0, 9999, 1).build().unwrap();
     let used = || {
         let mut measured = Vec::new();

@@ -76,7 +76,7 @@ fn what_an_on_line_tuner_found_is_kept_and_found_again_once_it_was_compared_with
     assert!(kept.verdict.starts_with("better than the default: "), "{}", kept.verdict);
     let evidence = store.run_record(kept.run).unwrap().decision.unwrap();
     assert_eq!((evidence.tried, evidence.failed, &evidence.chosen.config), (6, 1, &configs[4]));
-    assert_eq!(store.find(&key.task(), Matching::Exact).unwrap()[0].config, configs[4]);
+    assert_eq!(store.find(&key.task()).unwrap()[0].config, configs[4]);
     // A tuner that only used what was found has learned nothing, and keeps nothing.
     let tuner = Tuner::new(configs.clone(), 0, Options::default()).unwrap();
     tuner.set(&configs[4]).unwrap();
