@@ -275,7 +275,7 @@ fn pause(passed: Duration) -> Duration {
     (passed / 200).clamp(Duration::from_micros(20), Duration::from_millis(5))
 }
 
-/// Returns the end of a program's standard error; if it is long, the part from the first line with "error".
+/// Returns the end of a program's standard error.
 fn last_words(mut errors: std::fs::File) -> String {
     let mut text = Vec::new();
     // If the file cannot be read, the failure has no reason in words.
@@ -285,12 +285,6 @@ fn last_words(mut errors: std::fs::File) -> String {
     });
     let text = String::from_utf8_lossy(&text);
     let text = text.trim();
-    if text.len() > LAST_WORDS
-        && let Some(at) = text.lines().position(|line| line.to_ascii_lowercase().contains("error"))
-    {
-        let rest = text.lines().skip(at).collect::<Vec<_>>().join("\n");
-        return format!(": {}", rest.chars().take(LAST_WORDS).collect::<String>());
-    }
     let start = (text.len().saturating_sub(LAST_WORDS)..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     if text.is_empty() { String::new() } else { format!(": {}", &text[start..]) }
 }

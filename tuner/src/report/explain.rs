@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::words::{changes, in_words, objective_of, percent, word};
+use super::words::{changes, in_words, objective_of, percent};
 use super::{Importance, Report, numbers};
 use crate::Outcome;
 use crate::compare::{Decision, Fate};
@@ -96,7 +96,7 @@ fn decided(record: &RunRecord, details: &Details, text: &mut String) {
     for candidate in candidates {
         let fate = match &candidate.fate {
             Fate::Judged(judgement) => judged(objective, judgement),
-            Fate::Failed(failure) => format!("{}: {}", word(failure.kind), failure.message),
+            Fate::Failed(failure) => format!("{}: {}", failure.kind.name(), failure.message),
         };
         let _ = writeln!(text, "  {}\n    {fate}", words(&candidate.config));
     }
@@ -187,6 +187,6 @@ fn apart(evidence: &Evidence, other: &Contender) -> &'static str {
 
 fn failures(report: &Report, text: &mut String) {
     for (kind, count, _, message) in numbers::failures(report) {
-        let _ = writeln!(text, "{count} failed: {} (one says: {message}).", word(kind));
+        let _ = writeln!(text, "{count} failed: {} (one says: {message}).", kind.name());
     }
 }

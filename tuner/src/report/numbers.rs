@@ -41,8 +41,6 @@ pub struct Summary {
     pub failures: BTreeMap<String, usize>,
     /// Fastest configuration, and its median time in ms.
     pub best: Option<(Config, f64)>,
-    /// Slowest configuration, and its median time in ms.
-    pub worst: Option<(Config, f64)>,
     /// Median time of the default in ms.
     pub default: Option<f64>,
     /// Median over configurations of the relative standard deviation of their samples; `None` with single samples only.
@@ -93,9 +91,6 @@ impl Report {
             if let Some(time) = time(&evaluation.outcome) {
                 if summary.best.as_ref().is_none_or(|(_, best)| time < *best) {
                     summary.best = Some((evaluation.config.clone(), time));
-                }
-                if summary.worst.as_ref().is_none_or(|(_, worst)| time > *worst) {
-                    summary.worst = Some((evaluation.config.clone(), time));
                 }
                 if summary.default.is_none() && self.default.as_ref() == Some(&evaluation.config) {
                     summary.default = Some(time);

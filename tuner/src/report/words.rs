@@ -5,24 +5,12 @@ use crate::objective::Objective;
 use crate::store::Workload;
 use crate::store::contents::RunRecord;
 use crate::verdict::Judgement;
-use crate::{Config, FailureKind, Value};
+use crate::{Config, Value};
 
 /// Writes a configuration as `name=value name=value`.
 pub fn in_words(parameters: &[(String, Vec<Value>)], config: &Config) -> String {
     let named = parameters.iter().zip(&config.0).map(|((name, _), value)| format!("{name}={value}"));
     named.collect::<Vec<_>>().join(" ")
-}
-
-/// Returns the words for a kind of failure.
-pub const fn word(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::Constraint => "constraint",
-        FailureKind::Compile => "does not compile",
-        FailureKind::Launch => "does not run",
-        FailureKind::WrongResult => "wrong result",
-        FailureKind::TimeOut => "timed out",
-        FailureKind::Declined => "declined",
-    }
 }
 
 /// Writes a relative difference in %.

@@ -187,6 +187,10 @@ fn size_of(expr: &Expr) -> u64 {
     size
 }
 
+fn too_long(steps: u64) -> SpaceError {
+    SpaceError::Wrong(format!("the enumeration was given up after {steps} steps; constrain the space further"))
+}
+
 impl<'a> Walk<'a> {
     /// Computes the steps of a level; returns true if no constraint rejects.
     fn pass(&mut self, level: &Level<'a>) -> bool {
@@ -216,7 +220,7 @@ impl<'a> Walk<'a> {
     fn descend(&mut self, levels: &[Level<'a>], key: u64) -> Result<(), SpaceError> {
         let Some((level, deeper)) = levels.split_first() else {
             if self.keys.len() == MOST_VALID {
-                return Err(SpaceError::TooLong(self.steps_done));
+                return Err(too_long(self.steps_done));
             }
             self.keys.push(key);
             return Ok(());
@@ -225,7 +229,7 @@ impl<'a> Walk<'a> {
         for (code, value) in parameters[level.parameter].values().iter().enumerate() {
             self.steps_done += level.cost;
             if self.steps_done > self.steps_most {
-                return Err(SpaceError::TooLong(self.steps_most));
+                return Err(too_long(self.steps_most));
             }
             self.slots[level.parameter] = Ok(value.into());
             self.codes[level.parameter] = code;
@@ -249,6 +253,6 @@ mod tests {
         let problem = Problem { parameters: &parameters, derived: &[], constraints: &constraints };
         let enumerate = |steps| problem.enumerate(steps).map(|found| found.keys.len());
         assert_eq!(enumerate(2000).unwrap(), 100);
-        assert!(matches!(enumerate(300), Err(SpaceError::TooLong(300))));
+        assert!(enumerate(300).unwrap_err().to_string().contains("given up after 300 steps"));
     }
 }

@@ -17,15 +17,9 @@ pub type ConfigIndex = usize;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum SpaceError {
-    /// A declaration or a file is wrong.
+    /// A declaration or a file is wrong, or the space is too large.
     #[error("{0}")]
     Wrong(String),
-    /// The combinations exceed a 64-bit key.
-    #[error("the parameters have {0:e} combinations; at most 2^64 can be numbered")]
-    TooManyCombinations(f64),
-    /// The enumeration takes too many steps.
-    #[error("the enumeration was given up after {0} steps; constrain the space further")]
-    TooLong(u64),
     /// A configuration is recorded twice.
     #[error("rows {first} and {second} hold the same configuration")]
     DuplicateRow { first: usize, second: usize },
@@ -154,7 +148,7 @@ pub(crate) fn strides(sizes: impl DoubleEndedIterator<Item = usize> + Clone) -> 
         strides.push(total);
         total = total
             .checked_mul(size as u64)
-            .ok_or_else(|| SpaceError::TooManyCombinations(sizes.clone().map(|size| size as f64).product()))?;
+            .ok_or_else(|| SpaceError::Wrong("the parameters have more than 2^64 combinations".to_owned()))?;
     }
     strides.reverse();
     Ok((strides, total))

@@ -77,8 +77,6 @@ pub struct Prune {
     pub runs: Vec<i64>,
     /// Unfinished runs that no living process measures.
     pub unfinished: bool,
-    /// Only runs of this tunable.
-    pub tunable: Option<String>,
 }
 
 const HEADS: &str = "SELECT id, device, tunable, workload, space, plan, started, finished, evidence FROM runs";
@@ -153,22 +151,18 @@ impl Store {
     /// [`StoreError::Missing`] for a named run that does not exist, [`StoreError::RunTaken`] for a named one that a
     /// living process measures; if the store cannot be written. Nothing is removed then.
     pub fn prune(&mut self, prune: &Prune) -> Result<Vec<i64>, StoreError> {
-        // An unreadable run must be removable too.
-        let query = "SELECT id, coalesce(CASE WHEN json_valid(tunable) THEN tunable ->> 'name' END, ''),
-                            finished IS NOT NULL FROM runs ORDER BY id";
-        let entry = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        let entries: Vec<(i64, String, bool)> = self.rows(query, &[], entry)?;
-        if let Some(missing) = prune.runs.iter().find(|&&named| entries.iter().all(|(known, ..)| *known != named)) {
+        // Reads no JSON: an unreadable run must be removable too.
+        let query = "SELECT id, finished IS NOT NULL FROM runs ORDER BY id";
+        let entries: Vec<(i64, bool)> = self.rows(query, &[], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        if let Some(missing) = prune.runs.iter().find(|&&named| entries.iter().all(|(known, _)| *known != named)) {
             return Err(StoreError::Missing { file: self.file.clone(), what: format!("run {missing}") });
         }
         let mut removed = Vec::new();
         // Held until the rows are gone, so that no process resumes a run that is being removed.
         let mut locks = Vec::new();
-        for (run, tunable, finished) in entries {
+        for (run, finished) in entries {
             let named = prune.runs.contains(&run);
-            let chosen = prune.tunable.as_ref().is_none_or(|name| *name == tunable)
-                && (if prune.unfinished { !finished } else { prune.tunable.is_some() });
-            if !named && !chosen {
+            if !named && (finished || !prune.unfinished) {
                 continue;
             }
             // No process continues a finished run.

@@ -23,7 +23,7 @@ pub use error::StoreError;
 pub use finding::{Finding, Kept};
 pub use identity::{DeviceIdentity, TunableIdentity, Workload};
 pub use locations::{Application, Locations};
-pub use lookup::{Found, Relaxed};
+pub use lookup::Found;
 pub use recorder::Recorder;
 pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run, RunLock, Task};
 

@@ -80,7 +80,6 @@ fn a_page_has_every_section() {
         "Importance of the parameters",
         "Main effects",
         "Pairs of parameters",
-        "Spread",
         "Failures",
         "&lt;script&gt;",
         "better than the default, and again on fresh samples",

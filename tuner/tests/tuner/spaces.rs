@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use tuner::expression::Expr;
 use tuner::online::grid;
-use tuner::{Config, SpaceBuilder, SpaceError, Value, parse_toml};
+use tuner::{Config, SpaceBuilder, Value, parse_toml};
 
 fn named(name: &str) -> Option<Expr> {
     match name {
@@ -132,7 +132,7 @@ fn spaces_that_are_declared_wrongly_are_refused() {
         (a().constraint("a >"), "a >"),
         (new().derive("d", "e").derive("e", "1"), "\"e\""),
         (a().constraint_fn("c", &["b"], |_| true), "\"b\""),
-        (numbered(300, |builder, at| builder.ints(&format!("p{at}"), [0])), "one of more than 256"),
+        (numbered(300, |builder, at| builder.ints(&format!("p{at}"), [0])), "more than 256 parameters"),
         (numbered(1001, |builder, at| builder.constraint(&format!("a < {at}"))), "more than 1000 constraints"),
         (numbered(300, |builder, at| builder.derive(&format!("d{at}"), "1")), "more than 256 derived values"),
     ] {
@@ -140,7 +140,7 @@ fn spaces_that_are_declared_wrongly_are_refused() {
         assert!(error.contains(said), "{said}: {error}");
     }
     let vast = numbered(20, |builder, at| builder.range(&format!("p{at}"), 0, 99, 1));
-    assert!(matches!(vast.build(), Err(SpaceError::TooManyCombinations(_))));
+    assert!(vast.build().unwrap_err().to_string().contains("more than 2^64"));
     for text in
         ["x = 1", "[[parameter]]\nname = 'a'", "[[parameter]]\nname='a'\nvalues=[[1]]", "constants = 3", "\u{1}"]
     {

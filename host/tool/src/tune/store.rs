@@ -71,9 +71,6 @@ enum Command {
         /// Unfinished runs.
         #[arg(long)]
         unfinished: bool,
-        /// Only runs of this tunable; without other options, all of its runs.
-        #[arg(long, value_name = "NAME")]
-        tunable: Option<String>,
     },
 }
 
@@ -81,10 +78,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::List { json } => list(&open_to_read()?, json.as_deref()),
         Command::Import { files } => import(&mut open()?, files),
-        Command::Prune { runs, unfinished, tunable } => {
-            let prune = Prune { runs: runs.clone(), unfinished: *unfinished, tunable: tunable.clone() };
+        Command::Prune { runs, unfinished } => {
+            let prune = Prune { runs: runs.clone(), unfinished: *unfinished };
             if prune == Prune::default() {
-                crate::usage("say which runs: by number, --unfinished or --tunable");
+                crate::usage("say which runs: by number or --unfinished");
             }
             let removed = open()?.prune(&prune)?;
             let numbers: Vec<String> = removed.iter().map(ToString::to_string).collect();

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use tuner::space::Space;
 use tuner::store::{
-    Contender, DeviceIdentity, Evidence, Observation, Plan, Relaxed, Store, Task, TunableIdentity, Workload,
+    Contender, DeviceIdentity, Evidence, Observation, Plan, Store, Task, TunableIdentity, Workload,
 };
 use tuner::{Config, Outcome, Value};
 
@@ -122,7 +122,7 @@ impl Key {
     }
 
     /// Returns the block of what is found first, and what was relaxed.
-    fn found(&self, store: &Store) -> Option<(Value, Vec<Relaxed>)> {
+    fn found(&self, store: &Store) -> Option<(Value, Vec<(u8, String)>)> {
         let found = store.find(&self.task()).unwrap().into_iter().next()?;
         Some((found.config.0[0].clone(), found.relaxed))
     }

@@ -279,8 +279,7 @@ fn a_run_that_a_process_may_be_measuring_is_neither_pruned_nor_begun_and_one_tha
     let unfinished = store.begin(&key.task(), &plan()).unwrap().id();
     block_lock(&folder, over);
     block_lock(&folder, unfinished);
-    let all = |unfinished: bool| Prune { unfinished, tunable: Some("decode".to_owned()), ..Prune::default() };
-    for prune in [all(true), all(false)] {
+    for prune in [Prune { unfinished: true, ..Prune::default() }, Prune { runs: vec![unfinished], unfinished: false }] {
         let error = store.prune(&prune).unwrap_err();
         assert!(matches!(error, StoreError::CannotOpen { .. }), "{error}");
     }
