@@ -72,7 +72,7 @@ pub fn store(data: &[u8]) {
         }
     }
     let path = store_of(&file);
-    let opened = if how & 4 == 0 { Store::open_read_only(&path) } else { Store::open(&path) };
+    let opened = if how & 4 == 0 { Store::open_existing(&path) } else { Store::open(&path) };
     let Ok(store) = opened else { return };
     // One way of reading an input: all of them would take several times as long.
     if how >> 3 & 1 == 0 {

@@ -10,7 +10,7 @@ pub mod t4;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
@@ -25,21 +25,12 @@ const LARGEST: u64 = 256 << 20;
 /// Largest factor by which a file may unpack: recordings reach 20, blanks 1000.
 const MOST_PACKED: u64 = 200;
 
-/// Error in a file, with its place.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {what}", file.display())]
-pub struct InterchangeError {
-    file: PathBuf,
-    what: String,
-}
-
 /// Reads a recorded space in any of the known forms.
 ///
 /// # Errors
 /// If the file cannot be read, or a line, entry or field not be understood.
-pub fn read_recording(file: &Path) -> Result<Recording, InterchangeError> {
-    let wrong = |what: String| InterchangeError { file: file.to_owned(), what };
-    read_text(file).and_then(|text| recording_of(&text)).map_err(wrong)
+pub fn read_recording(file: &Path) -> Result<Recording, String> {
+    read_text(file).and_then(|text| recording_of(&text)).map_err(|what| format!("{}: {what}", file.display()))
 }
 
 fn recording_of(text: &str) -> Result<Recording, String> {

@@ -173,7 +173,9 @@ impl Tuner {
         match configs.len() {
             0 => return Err(none_valid()),
             n if n > MOST => return Err(too_many(n)),
-            n if default >= n => return Err(OnlineError(format!("the default is number {default} of {n} configurations"))),
+            n if default >= n => {
+                return Err(OnlineError(format!("the default is number {default} of {n} configurations")));
+            }
             _ => {}
         }
         let scan = Mutex::new(Scan::new(configs.len(), default, options));

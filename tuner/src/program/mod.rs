@@ -61,6 +61,8 @@ pub struct ProgramDevice {
     pub same_output_as: Option<Config>,
     /// Source of the numbers.
     pub reading: Reading,
+    /// Unit in ms of the times that are read from the output.
+    pub unit_ms: f64,
     /// Meaning of the numbers.
     pub objective: Objective,
     /// Time limit of a launch.
@@ -136,6 +138,7 @@ impl ProgramDevice {
             check: None,
             same_output_as: None,
             reading: Reading::Clock,
+            unit_ms: 1.0,
             objective: Objective::Time,
             time_out: Duration::from_mins(1),
             folder: None,
@@ -262,8 +265,9 @@ impl ProgramDevice {
         while costs.len() < launches {
             let ran = self.run(&self.command, config, folder.as_deref(), self.time_out)?;
             let values = self.reading.values(&ran.output, ran.took).map_err(launch)?;
+            let unit = if matches!(self.reading, Reading::Clock) { 1.0 } else { self.unit_ms };
             for value in values.into_iter().take(launches - costs.len()) {
-                costs.push(self.objective.cost(value).map_err(launch)?);
+                costs.push(self.objective.cost(value * unit).map_err(launch)?);
             }
         }
         Ok(costs)

@@ -42,13 +42,7 @@ pub fn explain(record: &RunRecord) -> String {
             let _ = writeln!(text, "  That is the default. Verdict: {}.", evidence.verdict);
         }
         Some(default) => {
-            let _ = writeln!(
-                text,
-                "Default:\n  {}\n  The chosen one {}. Verdict: {}.",
-                line(default),
-                ratio(objective, evidence.chosen.time_ms / default.time_ms),
-                evidence.verdict
-            );
+            let _ = writeln!(text, "Default:\n  {}\n  Verdict: {}.", line(default), evidence.verdict);
         }
         None => {
             let _ = writeln!(text, "No default was given. Verdict: {}.", evidence.verdict);
@@ -163,16 +157,6 @@ fn estimate(objective: Objective, contender: &Contender) -> String {
             format!("{centre} (95 %: {low} to {high}), {samples}")
         }
         None => format!("{}, {samples}: too few for an interval", objective.words(contender.time_ms)),
-    }
-}
-
-/// Describes a ratio of costs.
-fn ratio(objective: Objective, costs: f64) -> String {
-    match objective {
-        Objective::Time => format!("takes {costs:.3} of its time"),
-        Objective::Rate => format!("reaches {:.3} of its rate", 1.0 / costs),
-        Objective::Smaller => format!("reaches {costs:.3} of its value"),
-        Objective::Larger => format!("reaches {:.3} of its value", 1.0 / costs),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Numbers behind the charts.
 
-use super::{Evaluation, Report};
+use super::{Observation, Report};
 use crate::statistics::{mean, median, quantile, variance};
 use crate::{Config, Failure, FailureKind, Outcome, Value};
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ pub(super) fn time(outcome: &Outcome) -> Option<f64> {
 /// Lists the kinds of failures of the search, with their number, and the first configuration and message.
 pub(super) fn failures(report: &Report) -> Vec<(FailureKind, usize, &Config, &str)> {
     let mut kinds: Vec<(FailureKind, usize, &Config, &str)> = Vec::new();
-    for Evaluation { config, outcome } in report.search() {
+    for Observation { config, outcome, .. } in report.search() {
         let Outcome::Failed(Failure { kind, message }) = outcome else { continue };
         match kinds.iter_mut().find(|(known, ..)| known == kind) {
             Some((_, count, ..)) => *count += 1,

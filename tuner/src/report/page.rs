@@ -113,15 +113,6 @@ fn intervals(page: &mut Page, report: &Report, decision: &Decision) {
         let axis = format!("difference from {}, %", rival(report.default.as_ref(), &decision.default));
         let chart = Chart::new("decisions", &axis, "");
         page.chart(&chart.intervals(report.objective.noun(), &names, &percent(0), &percent(1), &percent(2)));
-        let head = ["configuration", "difference", "from", "to", "verdict"].map(str::to_owned);
-        let [better, worse] = report.objective.comparatives();
-        let row = |(label, judgement): &(String, &Judgement)| {
-            let verdict = judgement.verdict.to_string().replace("A is better", worse).replace("B is better", better);
-            let percent = |x: f64| if x.is_finite() { format!("{:+.2} %", 100.0 * x) } else { String::new() };
-            let [centre, low, high] = changes(report.objective, judgement).map(percent);
-            (label == "confirmation", vec![label.clone(), centre, low, high, verdict])
-        };
-        page.table(&head, rows.iter().map(row));
     }
     for (label, failure) in failed {
         page.text(&format!("Dropped: {label}, {}: {}", failure.kind.name(), failure.message));

@@ -29,7 +29,9 @@ fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<(u8, Strin
     ];
     let word = |text: String| if text.is_empty() { "unknown".to_owned() } else { text };
     let differ = all.into_iter().filter(|(_, _, [stored, here])| stored != here);
-    differ.map(|(step, what, [stored, here])| (step, format!("{what} {} instead of {}", word(stored), word(here)))).collect()
+    differ
+        .map(|(step, what, [stored, here])| (step, format!("{what} {} instead of {}", word(stored), word(here))))
+        .collect()
 }
 
 /// Stored configuration that answers a lookup.

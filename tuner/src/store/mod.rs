@@ -58,22 +58,15 @@ impl Store {
         Ok(Self { connection: open::read_write(file, wait)?, file: file.to_owned(), wait })
     }
 
-    /// Opens an existing store for reading only.
+    /// Opens an existing store for reading; if a killed program left something unfinished, after rolling that back.
     ///
     /// # Errors
     /// Same errors as [`open`](Self::open), and [`StoreError::Missing`].
-    pub fn open_read_only(file: &Path) -> Result<Self, StoreError> {
-        Ok(Self { connection: open::read_only(file, WAIT)?, file: file.to_owned(), wait: WAIT })
-    }
-
-    /// Opens an existing store for reading, after rolling back what a killed program left unfinished.
-    ///
-    /// # Errors
-    /// Same errors as [`open_read_only`](Self::open_read_only).
     pub fn open_existing(file: &Path) -> Result<Self, StoreError> {
-        match Self::open_read_only(file) {
+        match open::read_only(file, WAIT) {
+            Ok(connection) => Ok(Self { connection, file: file.to_owned(), wait: WAIT }),
             Err(StoreError::CannotOpen { .. }) => Self::open(file),
-            store => store,
+            Err(error) => Err(error),
         }
     }
 

@@ -34,7 +34,7 @@ fn parsed(text: &str) -> Result<Recording, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recording.json");
     std::fs::write(&path, text).unwrap();
-    read_recording(&path).map_err(|error| error.to_string())
+    read_recording(&path)
 }
 
 fn at<'a>(recording: &'a Recording, b: i64, mode: &str) -> &'a Outcome {
@@ -124,7 +124,7 @@ fn a_gzipped_file_that_unpacks_without_bound_is_refused() {
     let mut gzip = flate2::write::GzEncoder::new(std::fs::File::create(&file).unwrap(), flate2::Compression::best());
     std::io::Write::write_all(&mut gzip, &vec![b' '; 64 << 20]).unwrap();
     gzip.finish().unwrap();
-    let error = read_recording(&file).unwrap_err().to_string();
+    let error = read_recording(&file).unwrap_err();
     assert!(error.contains("bomb.json.gz") && error.contains("unpacks to more than"), "{error}");
     // A file that unpacks to sixty times its size is nothing unusual.
     let text = CACHE.to_owned() + &" \n".repeat(20_000);

@@ -13,7 +13,7 @@ use super::{Folder, Key, place, plan};
 fn refused(file: &Path) -> [StoreError; 2] {
     let before = std::fs::read(file).unwrap();
     let errors =
-        [Store::open_waiting(file, Duration::from_millis(50)).unwrap_err(), Store::open_read_only(file).unwrap_err()];
+        [Store::open_waiting(file, Duration::from_millis(50)).unwrap_err(), Store::open_existing(file).unwrap_err()];
     assert_eq!(std::fs::read(file).unwrap(), before, "the file was changed");
     for error in &errors {
         assert!(error.to_string().starts_with(&file.display().to_string()), "{error}");
@@ -32,7 +32,7 @@ fn a_file_that_is_no_store_is_left_alone() {
     // A pipe is not waited for.
     let pipe = folder.path("pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    for error in [Store::open(&pipe).unwrap_err(), Store::open_read_only(&pipe).unwrap_err()] {
+    for error in [Store::open(&pipe).unwrap_err(), Store::open_existing(&pipe).unwrap_err()] {
         assert!(matches!(&error, StoreError::CannotOpen { what, .. } if what == "it is no file"), "{error}");
     }
 }
@@ -71,10 +71,9 @@ fn what_a_killed_program_has_not_finished_is_no_data() {
     let journal = |of: &Folder| of.path("tune.sqlite-journal");
     std::fs::copy(theirs.file(), folder.file()).unwrap();
     assert!(std::fs::copy(journal(&theirs), journal(&folder)).unwrap() > 512);
-    assert!(matches!(Store::open_read_only(&folder.file()), Err(StoreError::CannotOpen { .. })));
     let locations = Locations { user: folder.file() };
     assert_eq!(locations.find(&key.task()).unwrap().len(), 1);
-    let record = Store::open_read_only(&folder.file()).unwrap().run_record(1).unwrap();
+    let record = Store::open_existing(&folder.file()).unwrap().run_record(1).unwrap();
     assert_eq!(record.plan, plan());
 }
 
@@ -159,7 +158,7 @@ fn folders_are_made_and_what_cannot_be_made_is_said() {
     std::fs::write(folder.path("plain"), "").unwrap();
     let error = Store::open(&folder.path("plain/tune.sqlite")).unwrap_err();
     assert!(matches!(error, StoreError::CannotOpen { .. }), "{error}");
-    assert!(matches!(Store::open_read_only(&folder.file()), Err(StoreError::Missing { .. })));
+    assert!(matches!(Store::open_existing(&folder.file()), Err(StoreError::Missing { .. })));
     // An empty file is what a program that was killed at once leaves.
     std::fs::write(folder.file(), "").unwrap();
     drop(folder.store());

@@ -35,7 +35,7 @@ fn what_was_measured_and_decided_is_there_after_opening_again() {
         store.finish(run, Some(&evidence(config(32, "a"), 0.1))).unwrap();
         id
     };
-    let store = Store::open_read_only(&folder.file()).unwrap();
+    let store = Store::open_existing(&folder.file()).unwrap();
     assert_eq!(store.observations(id).unwrap(), observations);
     let record = store.run_record(id).unwrap();
     assert_eq!((record.device, record.tunable, record.workload), (key.device, key.tunable, key.workload));

@@ -9,9 +9,7 @@ mod processes;
 use std::path::PathBuf;
 
 use tuner::space::Space;
-use tuner::store::{
-    Contender, DeviceIdentity, Evidence, Observation, Plan, Store, Task, TunableIdentity, Workload,
-};
+use tuner::store::{Contender, DeviceIdentity, Evidence, Observation, Plan, Store, Task, TunableIdentity, Workload};
 use tuner::{Config, Outcome, Value};
 
 pub struct Folder(tempfile::TempDir);
