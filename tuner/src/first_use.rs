@@ -19,7 +19,7 @@ use crate::{Failure, FailureKind, Outcome, from_fn, tune};
 /// # let folder = tempfile::tempdir()?;
 /// # let mut launches = 0;
 /// # let mut launch = |tile: i64| { launches += 1; Ok::<f64, String>((tile - 16).abs() as f64 + 1.0) };
-/// // Or Locations::choose(Application("my-tool")): the user's store, by the environment.
+/// // Or Locations::choose("my-tool"): the user's store, by the environment.
 /// let stores = Locations { user: folder.path().join("tune.sqlite") };
 /// let space = SpaceBuilder::new().ints("tile", [8, 16, 32, 64]).build()?;
 /// # for _ in 0..2 {

@@ -185,6 +185,10 @@ impl ProgramDevice {
     /// Builds a configuration unless that was done, and returns the folder; `None` without a build.
     fn build_of(&mut self, config: &Config) -> Result<Option<String>, Failure> {
         let Some(build) = self.build.clone() else { return Ok(None) };
+        let failed = |message: String| Failure { kind: FailureKind::Compile, message };
+        if self.folder.is_none() {
+            self.folder = Some(Folder::new().map_err(|error| failed(error.to_string()))?);
+        }
         let mut values = self.values(config, None);
         if self.parameters.iter().any(|name| build.sees(name)) {
             values.retain(|(name, _)| build.sees(name));
@@ -193,27 +197,14 @@ impl ProgramDevice {
         if let Some(built) = self.built.get(&key) {
             return built.clone().map(Some);
         }
-        let values: Vec<_> = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let built = self.make(&build, &values);
+        let folder = self.folder.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().to_owned());
+        let place = folder.join(format!("build-{}", self.built.len())).to_string_lossy().into_owned();
+        values.push(("build", place.clone()));
+        let made = std::fs::create_dir(&place).map_err(|error| format!("{place}: {error}"));
+        let built = made.and_then(|()| run_shell(&build, &values, BUILD).map_err(|failure| failure.message));
+        let built = built.map(|_| place).map_err(failed);
         self.built.insert(key, built.clone());
         built.map(Some)
-    }
-
-    fn make(&mut self, build: &Template, values: &[(String, String)]) -> Result<String, Failure> {
-        let failed = |message: String| Failure { kind: FailureKind::Compile, message };
-        if self.folder.is_none() {
-            self.folder = Some(Folder::new().map_err(|error| failed(error.to_string()))?);
-        }
-        let place = self.folder.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().to_owned());
-        let place = place.join(format!("build-{}", self.built.len()));
-        std::fs::create_dir(&place).map_err(|error| failed(format!("{}: {error}", place.display())))?;
-        let place = place.to_string_lossy().into_owned();
-        let values: Vec<(&str, String)> = values.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-        let values = [values, vec![("build", place.clone())]].concat();
-        match run_shell(build, &values, BUILD) {
-            Ok(_) => Ok(place),
-            Err(failure) => Err(failed(failure.message)),
-        }
     }
 
     /// Checks a configuration's result, once.

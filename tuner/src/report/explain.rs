@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::words::{changes, in_words, objective_of, percent};
+use super::words::{changes, in_words, objective_for, percent};
 use super::{Importance, Report, numbers};
 use crate::Outcome;
 use crate::compare::{Decision, Fate};
@@ -31,7 +31,7 @@ pub fn explain(record: &RunRecord) -> String {
         failures(&report, &mut text);
         return text;
     };
-    let objective = objective_of(record);
+    let objective = objective_for(&record.workload);
     let line = |contender: &Contender| {
         let words = in_words(&record.space.parameters, &contender.config);
         format!("{words}\n    {}", estimate(objective, contender))
@@ -82,7 +82,7 @@ fn decided(record: &RunRecord, details: &Details, text: &mut String) {
             race.racers, race.launches
         );
     }
-    let objective = objective_of(record);
+    let objective = objective_for(&record.workload);
     let Some(decision) = details.decisions.last() else { return };
     let words = |config| in_words(&record.space.parameters, config);
     let Decision { default, candidates, confirmation, .. } = decision;

@@ -47,7 +47,7 @@ impl Report {
     /// Makes the report of a run.
     pub fn of(record: &RunRecord, default: Option<Config>) -> Self {
         let evidence = record.decision.as_ref();
-        let objective = words::objective_of(record);
+        let objective = words::objective_for(&record.workload);
         let mut facts = vec![
             ("workload", record.workload.to_string()),
             ("strategy", record.plan.strategy.clone()),

@@ -30,16 +30,6 @@ impl Report {
     }
 }
 
-/// Writes a number in about four digits.
-fn short(x: f64) -> String {
-    match x.abs() {
-        size if !x.is_finite() || size >= 1e6 || (size < 1e-3 && size > 0.0) => format!("{x:.3e}"),
-        size if size >= 100.0 => format!("{x:.0}"),
-        size if size >= 1.0 => format!("{x:.2}"),
-        _ => format!("{x:.4}"),
-    }
-}
-
 fn name(report: &Report, config: &Config) -> String {
     in_words(&report.parameters, config)
 }
@@ -64,7 +54,7 @@ fn overview(page: &mut Page, report: &Report, summary: &Summary) {
         ));
     }
     if let Some(noise) = summary.noise {
-        let words = format!("{} % (relative standard deviation of samples, median)", short(100.0 * noise));
+        let words = format!("{:.2} % (relative standard deviation of samples, median)", 100.0 * noise);
         rows.push(("noise".into(), words));
     }
     page.facts(rows);

@@ -3,7 +3,6 @@
 use crate::compare::Ruling;
 use crate::objective::Objective;
 use crate::store::Workload;
-use crate::store::contents::RunRecord;
 use crate::verdict::Judgement;
 use crate::{Config, Value};
 
@@ -51,11 +50,6 @@ pub(crate) fn ruling(ruling: &Ruling, rival: &str, better: &str) -> String {
         }
         Ruling::NoDefault(failure) => format!("{rival} failed in the final rounds: {}", failure.message),
     }
-}
-
-/// Returns the objective of a run.
-pub fn objective_of(record: &RunRecord) -> Objective {
-    objective_for(&record.workload)
 }
 
 /// Returns the objective of a workload.

@@ -191,8 +191,6 @@ impl SpaceBuilder {
             };
             constraints.push((name.clone(), rule));
         }
-        let problem = Problem { parameters: &parameters, derived: &derived, constraints: &constraints };
-        let found = problem.enumerate(MOST_STEPS)?;
-        Ok(Space::from_keys(parameters, found.strides, found.keys, found.report))
+        Problem { parameters: &parameters, derived: &derived, constraints: &constraints }.enumerate(MOST_STEPS)
     }
 }

@@ -131,11 +131,6 @@ impl Workload {
     pub fn keys(&self) -> &BTreeMap<String, Value> {
         &self.keys
     }
-
-    /// Returns the place of the call; empty if it does not matter.
-    pub fn place(&self) -> &str {
-        &self.place
-    }
 }
 
 impl fmt::Display for Workload {

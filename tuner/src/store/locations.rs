@@ -6,17 +6,10 @@ use etcetera::BaseStrategy;
 
 use super::{Found, Store, StoreError, Task};
 
-/// Name of the program that a store belongs to. It names the folder and the environment variable: for `my-tool`
-/// `MY_TOOL_TUNE_DB` (a file).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Application<'a>(pub &'a str);
-
-impl Application<'_> {
-    /// Returns the name of the environment variable for the user's store.
-    pub fn db_variable(self) -> String {
-        let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
-        self.0.chars().map(upper).chain("_TUNE_DB".chars()).collect()
-    }
+/// Returns the environment variable that names the store of a program: `MY_TOOL_TUNE_DB` for `my-tool`.
+pub fn variable(program: &str) -> String {
+    let upper = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
+    program.chars().map(upper).chain("_TUNE_DB".chars()).collect()
 }
 
 /// Location of the store.
@@ -27,19 +20,19 @@ pub struct Locations {
 }
 
 impl Locations {
-    /// Takes the file that the environment names, else `NAME/tune.sqlite` in the user's cache folder.
+    /// Takes the file that the [`variable`] names, else `tune.sqlite` in the program's folder in the user's cache.
     ///
     /// # Errors
     /// If no file is named, and the user has no home folder.
-    pub fn choose(application: Application<'_>) -> Result<Self, StoreError> {
-        let variable = application.db_variable();
+    pub fn choose(program: &str) -> Result<Self, StoreError> {
+        let variable = variable(program);
         let named = std::env::var_os(&variable).filter(|text| !text.is_empty());
         let user = if let Some(user) = named {
             PathBuf::from(user)
         } else {
             let folders = etcetera::choose_base_strategy()
                 .map_err(|error| StoreError::Wrong(format!("the default store: {error}; set {variable}")))?;
-            folders.cache_dir().join(application.0).join("tune.sqlite")
+            folders.cache_dir().join(program).join("tune.sqlite")
         };
         Ok(Self { user })
     }

@@ -180,19 +180,6 @@ fn the_default_of_a_file_names_every_parameter_and_no_other() {
 }
 
 #[test]
-fn the_combinations_of_a_space_are_known_before_it_is_built() {
-    let builder = SpaceBuilder::new();
-    assert_eq!(builder.combinations(), Some(1));
-    let builder = builder.ints("a", 0..3).range("b", 1, 100, 1).constraint("a > 5");
-    assert_eq!(builder.combinations(), Some(300));
-    assert_eq!(builder.clone().ints("c", []).combinations(), Some(0));
-    assert_eq!(builder.range("c", 1, 2, 0).combinations(), None);
-    let many = (0..64).fold(SpaceBuilder::new(), |builder, i| builder.flag(&format!("p{i}")));
-    assert_eq!(many.combinations(), None);
-    assert_eq!(many.ints("none", []).combinations(), Some(0));
-}
-
-#[test]
 fn a_configuration_of_another_length_is_not_in_the_space() {
     let space = SpaceBuilder::new().ints("a", [1, 2]).build().unwrap();
     assert_eq!(space.index_of(&Config(vec![Value::Int(2)])), Some(1));

@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use serde_json::json;
 use tuner::interchange::{RECORDED, read_recording};
-use tuner::report::words::{in_words, objective_of};
+use tuner::report::words::{in_words, objective_for};
 use tuner::store::contents::{Prune, RunSummary};
-use tuner::store::{Application, Locations, RunLock, Store, StoreError};
+use tuner::store::{Locations, RunLock, Store, StoreError};
 
 use crate::Failure;
 use crate::output::{count, print, print_beside, say, write_json};
 
 /// Name of this program, to which the stores belong.
-pub const APPLICATION: Application<'static> = Application("ut-decode");
+pub const APPLICATION: &str = "ut-decode";
 
 /// Opens the user's store for reading.
 pub fn open_to_read() -> Result<Store, Failure> {
@@ -129,7 +129,7 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
         let decided = record.decision.as_ref().map(|evidence| {
             format!(
                 ": {} {}",
-                objective_of(record).words(evidence.chosen.time_ms),
+                objective_for(&record.workload).words(evidence.chosen.time_ms),
                 in_words(&record.space.parameters, &evidence.chosen.config)
             )
         });

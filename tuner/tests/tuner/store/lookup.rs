@@ -143,7 +143,7 @@ fn keys_are_numbers_strings_and_the_place_of_the_call() {
     // Keys are compared as texts, and 0 has two.
     with(Workload::new().with("zero", -0.0).unwrap()).decided(&mut store, 32);
     assert!(with(Workload::new().with("zero", 0.0).unwrap()).found(&store).is_some());
-    assert!(workloads[6].place().contains("tests/tuner/store/lookup.rs:"), "{}", workloads[6].place());
+    assert!(workloads[6].to_string().contains(" at tuner/tests/tuner/store/lookup.rs:"), "{}", workloads[6]);
     assert!(Workload::new().with("x", f64::NAN).is_err());
 }
 
