@@ -101,7 +101,7 @@ pub fn shell(code: i32, directory: &Path, line: &str) -> (String, String) {
     let path = std::env::join_paths(std::iter::once(tool).chain(std::env::split_paths(&path))).unwrap();
     let mut shell = Command::new("bash");
     shell.current_dir(directory).args(["-c", line]).env("PATH", path).env("UT_DECODE_CONFIG", "");
-    end(code, &mut shell)
+    end(code, shell.env("UT_DECODE_TUNE_DB", directory.join(STORE)))
 }
 
 /// Runs a command, which must end with `code`; what it printed, to standard output and standard error.

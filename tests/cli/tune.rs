@@ -56,7 +56,7 @@ fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself()
     write(folder, "space.toml", b"[[parameter]]\nname = \"x\"\nrange = { from = 1, to = 12 }\n");
     let command = ["--command", "case {x} in 3|7) sleep 100;; 5|9) kill -6 $$;; *) echo {x};; esac"];
     let options = "--regex [0-9]+ --timeout 0.4 --budget 12 --finalists 0";
-    let timed_out = "failed: timed out (one says: killed after 0.400 s)";
+    let timed_out = "failed: time-out (one says: killed after 0.400 s)";
     let text = shows(folder, ("tune run --space space.toml", command, options), timed_out);
     assert!(text.contains("one says: signal: 6"), "{text}");
 }
@@ -334,7 +334,7 @@ fn any_program_is_tuned_from_the_command_line_and_found_again() {
     let tune = "tune run --space space.toml --others 100";
     let more = "--regex [0-9]+ --objective rate --report report";
     let text = shows(folder, (tune, FASTEST_AT_32, more), "Chosen:\n  tile=32\n    400.0/s");
-    assert!(text.contains("Default:\n  tile=8") && text.contains("of its rate") && !text.contains(" ms"), "{text}");
+    assert!(text.contains("Default:\n  tile=8") && text.contains("times as fast") && !text.contains(" ms"), "{text}");
     let page = String::from_utf8(read(folder, "report/run-1.html")).unwrap();
     assert!(page.contains("rate, per second") && page.contains("tile=32: 400.0/s"));
     let list = shows(folder, "tune store list", "400.0/s tile=32");
