@@ -131,10 +131,6 @@ impl Kernel<'_> {
     }
 }
 
-fn panicked() -> Failure {
-    Failure { kind: FailureKind::Launch, message: "the device panicked".to_owned() }
-}
-
 /// Returns a default with the `given` values: `base` with these replaced, else the first configuration that has them.
 ///
 /// # Errors
@@ -329,6 +325,7 @@ impl<'d> DeviceChain<'d> {
         }
         let mut together = vec![0.0_f64; launches];
         if self.concurrent.iter().any(|step| step == units) {
+            let panicked = || Failure { kind: FailureKind::Launch, message: "the device panicked".to_owned() };
             for longest in &mut together {
                 let kernels = self.kernels.iter_mut().enumerate().filter(|(unit, _)| units.contains(unit));
                 let times: Result<Vec<_>, Failure> = std::thread::scope(|scope| {

@@ -49,8 +49,7 @@ pub fn explain(record: &RunRecord) -> String {
         }
     }
     if let Some(runner_up) = &evidence.runner_up {
-        let _ =
-            writeln!(text, "The best of the other finalists:\n  {}\n  {}", line(runner_up), apart(evidence, runner_up));
+        let _ = writeln!(text, "The best of the other finalists:\n  {}", line(runner_up));
     }
     let share = 100.0 * evidence.tried as f64 / evidence.valid.max(1) as f64;
     let details = evidence.details.as_deref();
@@ -157,15 +156,6 @@ fn estimate(objective: Objective, contender: &Contender) -> String {
             format!("{centre} (95 %: {low} to {high}), {samples}")
         }
         None => format!("{}, {samples}: too few for an interval", objective.words(contender.time_ms)),
-    }
-}
-
-/// Describes how certainly the chosen configuration is faster than another.
-fn apart(evidence: &Evidence, other: &Contender) -> &'static str {
-    match (evidence.chosen.interval_ms, other.interval_ms) {
-        (Some((_, high)), Some((low, _))) if high < low => "The intervals do not overlap.",
-        (Some(_), Some(_)) => "The intervals overlap: the two may well be the same.",
-        _ => "There are too few samples to say how sure the difference is.",
     }
 }
 

@@ -67,9 +67,8 @@ pub(super) fn race(
 fn fitting(bench: &Bench<'_, '_>, candidates: usize) -> Option<(usize, Vec<usize>)> {
     let plan = &bench.session.rounds;
     let left = bench.left();
-    let shorter = (1..plan.rules.looks.len()).rev().map(|n| plan.rules.looks[..n].to_vec());
-    let choices: Vec<Vec<usize>> =
-        std::iter::once(plan.rules.looks.clone()).chain(shorter).chain(LEAST_LOOKS.map(|n| vec![n])).collect();
+    let shorter = (1..=plan.rules.looks.len()).rev().map(|n| plan.rules.looks[..n].to_vec());
+    let choices: Vec<Vec<usize>> = shorter.chain(LEAST_LOOKS.map(|n| vec![n])).collect();
     let fits =
         |of: usize, looks: &[usize]| decide_launches(plan, of, looks.iter().copied().max().unwrap_or_default()) <= left;
     let tries = (1..=candidates).rev().flat_map(|of| choices.iter().map(move |looks| (of, looks)));

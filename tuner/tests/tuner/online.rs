@@ -209,19 +209,6 @@ fn a_change_of_level_alone_is_learned_to_be_harmless() {
 }
 
 #[test]
-fn the_cap_on_exploring_holds_for_any_share() {
-    for share in [0.0, 0.0005, 0.002, 0.05] {
-        let mut machine = Machine::new((5, 2), Noise::Normal(0.001), 1, 3);
-        let options = Options { rescan_after: Some(1), explore_share: share, ..Options::default() };
-        let (tuner, mut worker, _) = first_tuning(&mut machine, options);
-        run(100_000, &mut worker, &mut machine);
-        let explored = tuner.counters().explored_after as f64 / 100_000.0;
-        assert!(explored <= share + 1e-5, "{explored} of {share}");
-        assert!(share == 0.0 || explored > 0.5 * share, "{explored} of {share}: the period is over all the time");
-    }
-}
-
-#[test]
 fn what_explores_takes_no_more_than_its_share_of_the_time_either() {
     let share = 0.01;
     let options = Options { rescan_after: Some(1), explore_share: share, ..Options::default() };

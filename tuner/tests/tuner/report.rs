@@ -171,13 +171,3 @@ fn pairs_of_very_many_values_have_no_map_and_the_page_says_so() {
     assert_eq!(html.matches("\"heat\":{").count(), 2);
     assert!(html.len() < 7_000_000, "{} bytes", html.len());
 }
-
-#[test]
-fn where_no_default_was_measured_nothing_is_said_of_one() {
-    let mut report = tuned();
-    report.default = None;
-    let html = report.html();
-    let body = &html[..html.find("<script").unwrap()];
-    assert!(!body.contains("default"), "{body}");
-    assert!(body.contains("the search&#39;s best") || body.contains("the search's best"));
-}

@@ -159,20 +159,6 @@ fn a_search_begins_with_its_seeds_and_is_continued_with_those_that_it_began_with
 }
 
 #[test]
-fn when_everything_fails_the_last_cause_is_said_and_the_run_is_over() {
-    let place = Place::new("fail=1");
-    let session = place.session(StrategyKind::Random, "10");
-    let error = place.run(&session).unwrap_err();
-    assert!(matches!(&error, TuneError::AllFailed { tried: 10, last } if last.kind == FailureKind::Launch), "{error}");
-    assert!(error.to_string().contains("too many resources"), "{error}");
-    let runs = place.store().runs().unwrap();
-    assert!(runs[0].record.finished.is_some() && runs[0].record.decision.is_none());
-    // Failures count as launches.
-    let error = place.run(&place.session(StrategyKind::Random, "launches=10")).unwrap_err();
-    assert!(matches!(error, TuneError::AllFailed { tried: ..=10, .. }), "{error}");
-}
-
-#[test]
 fn a_space_without_a_configuration_is_an_error() {
     let place = Place::new("");
     let empty = tuner::Space::default();

@@ -1,6 +1,6 @@
 //! Decisions on fixed samples, with numbers that are worked out by hand.
 
-use tuner::compare::{Candidate, Decision, Fate, Plan, Ruling, compare, decide};
+use tuner::compare::{Candidate, Decision, Fate, Plan, Ruling, decide};
 use tuner::verdict::{Block, Judgement, Reason, Rules, Side, Verdict, judge};
 use tuner::watch::NoWatch;
 use tuner::{Config, Device, Failure, FailureKind, Outcome, Value};
@@ -92,13 +92,6 @@ fn halves_disagree_beyond_what_students_t_of_six_degrees_allows() {
 }
 
 #[test]
-fn without_noise_equals_are_no_surprise_and_a_difference_is_certain() {
-    let chance = |by: f64| judged(&one_round_each([by; 4]), &Rules::default()).chance;
-    assert_eq!(chance(0.0), 1.0);
-    assert!(chance(0.05) < 1e-9, "{}", chance(0.05));
-}
-
-#[test]
 fn comparisons_and_looks_share_the_error() {
     let level = |family: usize, looks: &[usize]| Rules { family, looks: looks.to_vec(), ..Rules::default() }.level();
     for (family, looks, expected) in
@@ -164,18 +157,6 @@ fn a_candidate_that_cannot_catch_up_with_the_leader_is_not_measured_on() {
 
 fn named(name: &str) -> Config {
     Config(vec![Value::Text(name.to_owned())])
-}
-
-#[test]
-fn a_spoilt_block_costs_only_itself() {
-    let mut launched = Vec::new();
-    let mut device = script(|name, _| Some(if name == "faster" { 0.9 } else { 1.0 }), &mut launched);
-    let plan = Plan { rules: Rules::default().fixed(10), rounds: 2, ..Plan::default() };
-    // A block of two rounds has two looks: before it, and after its rounds.
-    let mut watch = hot(|look| look == 2);
-    let found = compare(&mut device, &named("default"), &named("faster"), &plan, &mut watch).unwrap();
-    assert_eq!((found.judgement.verdict, found.judgement.blocks), (Verdict::Better(Side::B), 10));
-    assert_eq!((found.judgement.discarded, found.blocks.len()), (4, 11));
 }
 
 #[test]

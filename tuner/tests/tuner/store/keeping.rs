@@ -83,25 +83,3 @@ fn what_an_on_line_tuner_found_is_kept_and_found_again_once_it_was_compared_with
     let finding = Finding::of_online(&tuner.report().unwrap(), &configs[0], None);
     assert_eq!(store.keep(&key.task(), &finding).unwrap(), None);
 }
-
-#[test]
-fn why_a_run_decided_nothing_is_said_by_what_became_of_its_measurements() {
-    let (_folder, key, mut store) = place();
-    let failed = Outcome::Failed(Failure { kind: FailureKind::Launch, message: "no".to_owned() });
-    let failed = Observation { outcome: failed, ..times(config(64, "a"), &[0.0]) };
-    let worked = times(config(32, "a"), &[1.0]);
-    for (strategy, measured, said) in [
-        ("random", vec![&failed], "every configuration failed"),
-        ("random", vec![&worked, &failed], "its samples showed nothing to decide"),
-        ("recorded", vec![&worked, &failed], "it was recorded, not tuned"),
-    ] {
-        let mut run = store.begin(&key.task(), &Plan { strategy: strategy.to_owned(), ..plan() }).unwrap();
-        for observation in measured {
-            store.record(&mut run, observation).unwrap();
-        }
-        let id = run.id();
-        store.finish(run, None).unwrap();
-        let text = tuner::report::explain::explain(&store.run_record(id).unwrap());
-        assert!(text.contains(&format!("It decided nothing: {said}.")), "{text}");
-    }
-}

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tuner::store::contents::Prune;
 use tuner::store::{Observation, Plan, Recorder, Store, StoreError};
 use tuner::{Device, Outcome, Value};
 use tuner_score::synthetic::Synthetic;
@@ -264,29 +263,4 @@ fn of_unfinished_runs_the_one_with_the_same_budget_is_continued_and_never_mixed_
     let error = recorder.finish(None).unwrap_err().to_string();
     assert!(error.contains("another budget than 8 evaluations") && error.contains("begin a fresh run"), "{error}");
     assert_eq!(store.observations(2).unwrap().len(), 1);
-}
-
-/// Something at the place of a run's lock that is no file: whether a process holds the lock cannot be found out then,
-/// as without a file descriptor left.
-fn block_lock(folder: &Folder, run: i64) {
-    std::fs::create_dir(folder.path(&format!("tune.sqlite-run-{run}.lock"))).unwrap();
-}
-
-#[test]
-fn a_run_that_a_process_may_be_measuring_is_neither_pruned_nor_begun_and_one_that_is_over_needs_no_lock() {
-    let (folder, key, mut store) = place();
-    let over = key.decided(&mut store, 64);
-    let unfinished = store.begin(&key.task(), &plan()).unwrap().id();
-    block_lock(&folder, over);
-    block_lock(&folder, unfinished);
-    for prune in [Prune { unfinished: true, ..Prune::default() }, Prune { runs: vec![unfinished], unfinished: false }] {
-        let error = store.prune(&prune).unwrap_err();
-        assert!(matches!(error, StoreError::CannotOpen { .. }), "{error}");
-    }
-    assert_eq!(store.runs().unwrap().len(), 2);
-    assert_eq!(store.prune(&Prune { runs: vec![over], ..Prune::default() }).unwrap(), [over]);
-    // One that cannot be locked is not begun: another process could continue it.
-    block_lock(&folder, 3);
-    assert!(matches!(store.begin(&key.task(), &plan()), Err(StoreError::CannotOpen { .. })));
-    assert_eq!(store.runs().unwrap().len(), 1);
 }
