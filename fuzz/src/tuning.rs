@@ -5,17 +5,14 @@ use std::sync::LazyLock;
 
 use tuner::chain::{ChainFile, default_of};
 use tuner::expression::Expr;
-use tuner::interchange::{read_import, read_recording, store_json};
-use tuner::store::{Matching, Store, Task};
+use tuner::interchange::{import, read_recording};
+use tuner::store::{DeviceIdentity, Finding, Plan, Store, Task, TunableIdentity, Workload};
 use tuner::{Space, SpaceBuilder};
 use ut_decoding::cli::config;
 use ut_decoding::detector::Mask;
 use ut_decoding::{BankVersion, DetectorTables, Grouping, synth};
 
 use crate::{Bytes, file_of};
-
-/// A store with a decided run and an unfinished one, as text.
-const EXPORT: &str = include_str!("store.json");
 
 /// Larger spaces are not built: that would take minutes.
 const MOST_COMBINATIONS: u64 = 1 << 16;
@@ -29,11 +26,32 @@ fn store_of(bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Bytes of a store with the runs of [`EXPORT`].
+/// Calls `with` with the task of the runs in [`STORE`].
+fn with_task<T>(with: impl FnOnce(&Task<'_>) -> T) -> T {
+    let (device, tunable) = (DeviceIdentity::named("a GPU", "CUDA"), TunableIdentity::new("decode", 1));
+    let (workload, space) = (Workload::new().with("events", 1000).expect("it is finite"), space());
+    with(&Task { device: &device, tunable: &tunable, workload: &workload, space: &space })
+}
+
+/// Bytes of a store with a decided run and an unfinished one.
 static STORE: LazyLock<Vec<u8>> = LazyLock::new(|| {
-    let (path, runs) = (store_of(b""), store_json::parse(EXPORT).expect("a sound export"));
+    let path = store_of(b"");
     let mut store = Store::open(&path).expect("a new store");
-    store.import(&runs.runs).expect("sound runs");
+    with_task(|task| {
+        let [default, other] = [0, 1].map(|index| task.space.config(index));
+        let finding = Finding {
+            plan: Plan { strategy: "random".to_owned(), ..Plan::default() },
+            default: default.clone(),
+            proposed: default.clone(),
+            samples: vec![(default, vec![1.0, 1.25]), (other, vec![2.0, 0.1])],
+            failed: Vec::new(),
+            comparison: None,
+            launches: 4,
+            stopped: "the work ended".to_owned(),
+        };
+        store.keep(task, &finding).expect("it can be kept");
+        drop(store.begin(task, &finding.plan).expect("it can be begun"));
+    });
     drop(store);
     std::fs::read(path).expect("the store is there")
 });
@@ -43,7 +61,7 @@ pub fn store(data: &[u8]) {
     let mut bytes = Bytes(data);
     let how = bytes.u8();
     if how & 1 == 1 {
-        return import(bytes.0);
+        return import_twice(bytes.0);
     }
     let mut file = STORE.clone();
     while !bytes.0.is_empty() {
@@ -54,36 +72,26 @@ pub fn store(data: &[u8]) {
         }
     }
     let path = store_of(&file);
-    let opened = if how & 4 == 0 { Store::open_read_only(&path) } else { Store::open(&path) };
+    let opened = if how & 4 == 0 { Store::open_existing(&path) } else { Store::open(&path) };
     let Ok(store) = opened else { return };
     // One way of reading an input: all of them would take several times as long.
-    match how >> 3 & 3 {
-        0 => {
-            for run in store.runs().unwrap_or_default() {
-                _ = (store.run_record(run.record.run), store.observations(run.record.run));
-            }
+    if how >> 3 & 1 == 0 {
+        for run in store.runs().unwrap_or_default() {
+            _ = (store.run_record(run.record.run), store.observations(run.record.run));
         }
-        1 => _ = store_json::export(&store, &[]),
-        _ => {
-            let run = &store_json::parse(EXPORT).expect("a sound export").runs[0];
-            let space = space();
-            let task = Task { tunable: &run.tunable, workload: &run.workload, device: &run.device, space: &space };
-            _ = store.find(&task, [Matching::Exact, Matching::Nearest][usize::from(how >> 3 & 1)]);
-        }
+    } else {
+        _ = with_task(|task| store.find(task).map(|found| found.len()));
     }
 }
 
-/// Exports what was imported; importing that again must change nothing.
-fn import(data: &[u8]) {
-    let Ok(read) = read_import(&file_of("import", data)) else { return };
+/// Imports a recording; importing it again must change nothing.
+fn import_twice(data: &[u8]) {
+    let Ok(recording) = read_recording(&file_of("import", data)) else { return };
     let mut store = Store::open(&store_of(b"")).expect("an empty store");
-    let Ok(taken) = store.import(&read.runs) else { return };
-    let mut text = Vec::new();
-    store_json::write(&store_json::export(&store, &[]).expect("it was taken"), &mut text).expect("memory takes it");
-    let parsed = store_json::parse(std::str::from_utf8(&text).expect("JSON")).expect("what is written is read");
-    assert_eq!(taken.runs, parsed.runs.len());
-    let twice = store.import(&parsed.runs).expect("it is there already");
-    assert_eq!((twice.runs, twice.measurements), (0, 0));
+    if import(&mut store, &recording).is_ok() {
+        assert_eq!(import(&mut store, &recording).expect("it is there already"), 0);
+        assert_eq!(store.runs().expect("it was written").len(), 1);
+    }
 }
 
 fn space() -> Space {

@@ -88,7 +88,6 @@ fn what_is_read_without_being_named_is_not_written_over() {
         "report events.mdf --output geometry.bin",
         "inspect events.mdf --json ut-decode.toml",
         "decode events.mdf --json tune.sqlite",
-        "tune store export --output tune.sqlite",
         "generate --events 1 --format v4 -o .",
         "inspect day --json day/a.mdf",
         "inspect day --event 0 --extract day/a.mdf",

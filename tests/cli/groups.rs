@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::json;
-use tuner::store::{Locations, Matching};
+use tuner::store::Locations;
 use ut_decoding::bench::tunable;
 use ut_decoding::decoder::Backend;
 use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
@@ -57,7 +57,7 @@ fn a_chain_of_programs_is_tuned_by_groups_for_each_workload_and_measured_as_a_wh
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("tuner/examples/chain").join(name);
         std::fs::copy(example, folder.join(name)).unwrap();
     }
-    let (found, _) = json_of(0, folder, "tune groups chain.toml --rule alice --others 100");
+    let (found, _) = json_of(0, folder, "tune groups chain.toml --others 100");
     let of = found["workloads"].as_array().unwrap();
     assert_eq!(of.len(), 2);
     for (found, width) in of.iter().zip([3, 6]) {
@@ -200,7 +200,7 @@ fn groups_that_cannot_be_meant_are_named() {
 fn found(store: &Path, workload: Option<&str>) -> bool {
     let (boards, geometry) = synth::detector(BankVersion::V5, 1);
     let tables = DetectorTables::new(boards, geometry, Grouping::default()).unwrap();
-    let locations = Locations { user: store.to_owned(), matching: Matching::Nearest };
+    let locations = Locations { user: store.to_owned() };
     let options = DecodeOptions::default();
     let workload = match workload {
         None => tunable::workload(&tables, &options),

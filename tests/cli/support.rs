@@ -70,7 +70,7 @@ pub fn tool(directory: &Path, line: impl Line) -> Command {
     line.push_to(&mut args);
     let mut tool = Command::new(env!("CARGO_BIN_EXE_ut-decode"));
     tool.current_dir(directory).args(args).env("UT_DECODE_CONFIG", "");
-    tool.env("UT_DECODE_TUNE_DB", directory.join(STORE)).env_remove("UT_DECODE_TUNE_MATCH");
+    tool.env("UT_DECODE_TUNE_DB", directory.join(STORE));
     tool
 }
 
@@ -101,7 +101,7 @@ pub fn shell(code: i32, directory: &Path, line: &str) -> (String, String) {
     let path = std::env::join_paths(std::iter::once(tool).chain(std::env::split_paths(&path))).unwrap();
     let mut shell = Command::new("bash");
     shell.current_dir(directory).args(["-c", line]).env("PATH", path).env("UT_DECODE_CONFIG", "");
-    end(code, &mut shell)
+    end(code, shell.env("UT_DECODE_TUNE_DB", directory.join(STORE)))
 }
 
 /// Runs a command, which must end with `code`; what it printed, to standard output and standard error.

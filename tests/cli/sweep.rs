@@ -18,7 +18,7 @@ fn json(folder: &Path) -> Value {
 
 /// Returns how many measurements the journal of a sweep holds.
 fn measured(folder: &Path) -> usize {
-    let Ok(store) = Store::open_read_only(&folder.join("results/journal.sqlite")) else { return 0 };
+    let Ok(store) = Store::open_existing(&folder.join("results/journal.sqlite")) else { return 0 };
     let runs = store.runs().unwrap_or_default();
     runs.iter().map(|run| store.observations(run.record.run).map_or(0, |found| found.len())).sum()
 }

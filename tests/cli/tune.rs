@@ -56,7 +56,7 @@ fn a_configuration_that_hangs_is_killed_and_one_that_crashes_costs_only_itself()
     write(folder, "space.toml", b"[[parameter]]\nname = \"x\"\nrange = { from = 1, to = 12 }\n");
     let command = ["--command", "case {x} in 3|7) sleep 100;; 5|9) kill -6 $$;; *) echo {x};; esac"];
     let options = "--regex [0-9]+ --timeout 0.4 --budget 12 --finalists 0";
-    let timed_out = "failed: timed out (one says: killed after 0.400 s)";
+    let timed_out = "failed: time-out (one says: killed after 0.400 s)";
     let text = shows(folder, ("tune run --space space.toml", command, options), timed_out);
     assert!(text.contains("one says: signal: 6"), "{text}");
 }
@@ -218,19 +218,7 @@ fn killed_it_leaves_no_program_running_and_no_build() {
 }
 
 #[test]
-fn runs_move_between_stores() {
-    let (one, other) = (&empty(), &empty());
-    run_to(0, one, tune(one, "seed=3,fail=0.3", ""));
-    run_to(0, one, "tune store export --output export.json");
-    let text = read(one, "export.json");
-    write(other, "export.json", &text);
-    shows(other, "tune store import export.json", "1 new run,");
-    shows(other, "tune store import export.json", "0 new runs, 0 new measurements");
-    assert_eq!(run_to(0, other, "tune store export").0.as_bytes(), text);
-}
-
-#[test]
-fn a_store_that_cannot_be_written_is_listed_explained_and_exported() {
+fn a_store_that_cannot_be_written_is_listed_and_explained() {
     let folder = &empty();
     run_to(0, folder, tune(folder, "seed=3", "--budget 3 --finalists 0"));
     // Permissions would not stop root. SQLite does not write a file that asks for a format of writing that it does not know.
@@ -239,22 +227,8 @@ fn a_store_that_cannot_be_written_is_listed_explained_and_exported() {
     write(folder, STORE, &bytes);
     shows(folder, "tune store list", ": 1 run\n");
     shows(folder, "tune explain 1", "block=");
-    shows(folder, "tune store export", "\"runs\"");
     let err = says(1, folder, "tune store prune 1", "readonly");
     assert!(err.contains(STORE) && read(folder, STORE) == bytes, "{err}");
-}
-
-#[test]
-fn the_words_for_matching_are_those_of_the_help() {
-    let folder = &empty();
-    run_to(0, folder, tune(folder, "seed=3", "--budget 3 --finalists 0"));
-    shows(folder, "--help", "which tuned values count: exact, or nearest");
-    for (word, code) in [("exact", 0), ("nearest", 0), ("compatible", 1)] {
-        let output = tool(folder, "tune store list").env("UT_DECODE_TUNE_MATCH", word).output().unwrap();
-        let err = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{word}: {err}");
-        assert_eq!(err.contains("UT_DECODE_TUNE_MATCH: \"compatible\" is neither"), code == 1, "{word}: {err}");
-    }
 }
 
 #[test]
@@ -363,7 +337,7 @@ fn any_program_is_tuned_from_the_command_line_and_found_again() {
     let tune = "tune run --space space.toml --others 100";
     let more = "--regex [0-9]+ --objective rate --report report";
     let text = shows(folder, (tune, FASTEST_AT_32, more), "Chosen:\n  tile=32\n    400.0/s");
-    assert!(text.contains("Default:\n  tile=8") && text.contains("of its rate") && !text.contains(" ms"), "{text}");
+    assert!(text.contains("Default:\n  tile=8") && text.contains("times as fast") && !text.contains(" ms"), "{text}");
     let page = String::from_utf8(read(folder, "report/run-1.html")).unwrap();
     assert!(page.contains("rate, per second") && page.contains("tile=32: 400.0/s"));
     let list = shows(folder, "tune store list", "400.0/s tile=32");

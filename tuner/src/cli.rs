@@ -166,7 +166,7 @@ impl ProgramArgs {
             }
         };
         if program.objective == Objective::Time {
-            device.reading = device.reading.in_unit(unit_ms(&self.unit).unwrap_or(1.0));
+            device.unit_ms = unit_ms(&self.unit).unwrap_or(1.0);
         }
         if self.same_output {
             let default = program.default.clone().ok_or("--same-output needs a [default] in the space")?;

@@ -13,14 +13,14 @@ use crate::{Failure, FailureKind, Outcome, from_fn, tune};
 /// store then keeps. Configurations found for something similar, say with another driver, are measured first.
 ///
 /// ```
-/// use tuner::store::{Locations, Matching};
+/// use tuner::store::Locations;
 /// use tuner::{SpaceBuilder, first_use};
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let mut launches = 0;
 /// # let mut launch = |tile: i64| { launches += 1; Ok::<f64, String>((tile - 16).abs() as f64 + 1.0) };
-/// // Or Locations::choose(Application("my-tool")): the user's store, by the environment.
-/// let stores = Locations { user: folder.path().join("tune.sqlite"), matching: Matching::Exact };
+/// // Or Locations::choose("my-tool"): the user's store, by the environment.
+/// let stores = Locations { user: folder.path().join("tune.sqlite") };
 /// let space = SpaceBuilder::new().ints("tile", [8, 16, 32, 64]).build()?;
 /// # for _ in 0..2 {
 /// let best = first_use(&stores, "my kernel", 1, &space, |config| launch(config.int("tile")))?;

@@ -132,10 +132,6 @@ pub enum FailureKind {
 }
 
 impl FailureKind {
-    /// All kinds.
-    pub const ALL: [Self; 6] =
-        [Self::Constraint, Self::Compile, Self::Launch, Self::WrongResult, Self::TimeOut, Self::Declined];
-
     /// Returns the name by which stores and reports know it.
     pub const fn name(self) -> &'static str {
         match self {

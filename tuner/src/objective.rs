@@ -152,13 +152,6 @@ mod tests {
     }
 
     #[test]
-    fn values_are_said_with_their_unit() {
-        assert_eq!(Objective::Time.words(12.3456), "12.35 ms");
-        assert_eq!(Objective::Rate.words(1e3 / 250.0), "250.0/s");
-        assert_eq!(Objective::Larger.words(0.5), "2.000");
-    }
-
-    #[test]
     fn a_change_is_that_of_the_value_which_people_see() {
         assert!((Objective::Time.change(-0.2) + 0.2).abs() < 1e-12);
         assert!((Objective::Rate.change(-0.2) - 0.25).abs() < 1e-12, "a fifth less time is a quarter more a second");

@@ -200,7 +200,7 @@ pub fn look_up(
     let backend = what.backend;
     let Ok(device) = device(backend) else { return Ok(None) };
     let tunable = tunable(what);
-    let bad = |error: SpaceError| StoreError::BadKey { what: format!("{backend}'s space"), why: error.to_string() };
+    let bad = |error: SpaceError| StoreError::Wrong(format!("{backend}'s space: {error}"));
     let space = space(what, device.sm_count as usize).map_err(bad)?;
     let task = Task { device: &device, tunable: &tunable, workload, space: &space };
     let trusted = if backend.runs_kernels() { 0 } else { TRUSTED_CPU_STEP };
@@ -216,7 +216,7 @@ pub fn look_up(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tuner::store::{Contender, Evidence, Matching, Plan, Store};
+    use tuner::store::{Contender, Evidence, Plan, Store};
     use ut_data::detector::{BankVersion, Grouping};
 
     #[test]
@@ -277,14 +277,13 @@ mod tests {
                 valid: 1,
                 launches: 1,
                 stopped: String::new(),
-                expected_gain: None,
                 verdict: String::new(),
                 details: None,
             };
             store.finish(run, Some(&evidence)).unwrap();
         };
         let found = |options: &DecodeOptions| {
-            let locations = Locations { user: file.clone(), matching: Matching::Nearest };
+            let locations = Locations { user: file.clone() };
             look_up(&locations, Backend::Cpu, &workload(&tables, options).unwrap()).unwrap()
         };
         assert_eq!(found(&options), None);

@@ -198,7 +198,7 @@ impl Builds {
         // Both builds run with defaults: values that were tuned for one are not for the other.
         let no_store = std::env::temp_dir().join("ut-decode-compare").join("no-store.sqlite");
         let mut command = Command::new(path);
-        command.args(&self.arguments).env(APPLICATION.db_variable(), no_store);
+        command.args(&self.arguments).env(tuner::store::variable(APPLICATION), no_store);
         // Both builds get the same tables and options.
         command.env(config::VARIABLE, config::file().unwrap_or(Path::new("")));
         let ran = run_to_end(&mut command, LIMIT).map_err(|failure| fault(failure.kind, failure.message))?;

@@ -63,7 +63,6 @@ Environment variables:
   UT_DECODE_CONFIG      settings file to use; empty: none
   UT_DECODE_TUNE_DB     store of tuned values [default: ut-decode/tune.sqlite in your
                         cache folder]
-  UT_DECODE_TUNE_MATCH  which tuned values count: exact, or nearest
   UT_DECODE_PTXAS       NVIDIA's assembler, for kernels --measure
   NO_COLOR              no colours
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use tuner::compare::{Plan, compare};
-use tuner::online::{Elapsed, OnlineError, Options, Tuner};
+use tuner::online::{Elapsed, Options, Tuner};
 use tuner::store::{Finding, Found, Locations, Store, StoreError, Task};
 use tuner::watch::Limits;
 use tuner::{Config, Device, Outcome, Space};
@@ -71,10 +71,8 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
         start(&tuner, locations.find(&task), |config| varied.name(config))
     };
     let mut device = DecodeDevice::new(work.tables, work.options, work.events, varied.clone());
-    let mean_ms = drive(&tuner, &mut device, work.duration).map_err(|error| match error {
-        OnlineError::Banned { config, failure } => format!("{}: {}", varied.name(&config), failure.message),
-        other => other.to_string(),
-    })?;
+    let mean_ms = drive(&tuner, &mut device, work.duration)
+        .map_err(|failure| format!("{}: {}", varied.name(&default), failure.message))?;
 
     let chosen = tuner.best();
     let comparison = if chosen == default {
@@ -161,8 +159,9 @@ fn start(tuner: &Tuner, found: Result<Vec<Found>, StoreError>, name: impl Fn(&Co
     used.map_or_else(|error| format!("the default: {error}"), |()| words)
 }
 
-/// Launches with the tuner's choices for `duration`, and at least once. Returns the mean time of a launch, ms.
-fn drive(tuner: &Tuner, device: &mut dyn Device, duration: Duration) -> Result<f64, OnlineError> {
+/// Launches with the tuner's choices for `duration`, and at least once. Returns the mean time of a launch in ms, or
+/// the failure of the default.
+fn drive(tuner: &Tuner, device: &mut dyn Device, duration: Duration) -> Result<f64, tuner::Failure> {
     let mut progress = Progress::new(duration.as_millis() as u64, "tuning while decoding {wide_bar} {eta} left");
     let mut worker = tuner.worker();
     let (start, mut times) = (Instant::now(), Vec::new());
@@ -175,7 +174,7 @@ fn drive(tuner: &Tuner, device: &mut dyn Device, duration: Duration) -> Result<f
                 worker.end(Elapsed(time));
             }
             Outcome::Failed(failure) if config == *tuner.default_config() => {
-                return Err(OnlineError::Banned { config, failure });
+                return Err(failure);
             }
             // Any other configuration that fails is only not used again.
             Outcome::Failed(failure) => worker.fail(failure),

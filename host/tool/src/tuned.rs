@@ -27,7 +27,7 @@ use crate::tune::Watcher;
 use crate::tune::store::APPLICATION;
 
 /// Budget of the search of a first use.
-const FIRST_USE: &str = "evaluations=40,no-gain=15+gain=0.002,time=20";
+const FIRST_USE: &str = "evaluations=30,time=20";
 
 /// Longest time that a first use waits for a quiet machine.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -13,7 +13,7 @@ use tuner::interchange::read_recording;
 use tuner::replay::{Recording, mean_ms};
 use tuner::verdict::{Block, Judgement, Rules, Side, Verdict, judge};
 use tuner::watch::NoWatch;
-use tuner::{Config, Device, FailureKind, Outcome, Value, from_fn};
+use tuner::{Config, Device, Outcome, Value, from_fn};
 
 /// A file of the recordings, which must be there.
 fn recorded(name: &str) -> PathBuf {
@@ -217,32 +217,6 @@ fn slower_candidates_are_not_promoted_and_a_faster_one_is() {
     }
     eprintln!("promotions of a configuration slower than the default by > 0.5 %: {wrong} of {all}");
     assert!(wrong * 100 <= all, "{wrong} of {all}");
-}
-
-fn counts(recording: &Recording) -> [usize; 3] {
-    let kind = |outcome: &Outcome| if let Outcome::Failed(failure) = outcome { Some(failure.kind) } else { None };
-    [None, Some(FailureKind::Compile), Some(FailureKind::Launch)]
-        .map(|wanted| recording.outcomes.iter().filter(|outcome| kind(outcome) == wanted).count())
-}
-
-#[test]
-#[ignore = "needs the recorded spaces"]
-fn a_cache_gives_every_configuration_with_all_its_samples() {
-    for (name, device, counted, per_config) in [
-        ("convolution_milo_A100", "NVIDIA A100-PCIE-40GB", [4201, 6, 155], 32),
-        ("convolution_RTX_3090", "NVIDIA GeForce RTX 3090", [5220, 1426, 122], 10),
-        ("dedispersion_milo_A6000", "NVIDIA RTX A6000", [11130, 0, 0], 32),
-    ] {
-        let path = recorded(&format!("raw/{name}.json.gz"));
-        let recording = read_recording(&path).unwrap();
-        assert_eq!(recording.device, device);
-        assert_eq!(counts(&recording), counted);
-        assert_eq!(recording.outcomes.len(), counted.iter().sum::<usize>());
-        assert!(recording.outcomes.iter().all(|outcome| match outcome {
-            Outcome::Times(samples) => samples.len() == per_config,
-            Outcome::Failed(_) => true,
-        }));
-    }
 }
 
 #[test]

@@ -40,16 +40,6 @@ fn drawing_at_random_scores_zero_and_the_optimum_at_once_scores_one() {
 }
 
 #[test]
-fn a_table_names_the_evaluations_that_it_shows() {
-    let head = |budget| {
-        let row = score("shuffled", &shuffled(), StrategyKind::Random, 2, budget).expect("something is valid");
-        table(&[row]).lines().next().unwrap_or_default().to_owned()
-    };
-    assert!(head(40).contains("at 40") && !head(40).contains("at 50"), "{}", head(40));
-    assert!(head(100).contains("at 50"), "{}", head(100));
-}
-
-#[test]
 fn what_cannot_be_scored_is_not() {
     let mut recording = shuffled();
     assert!(score("few", &recording, StrategyKind::Random, 2, 10).is_none());

@@ -72,14 +72,9 @@ pub struct GroupEntry {
     pub concurrent: bool,
 }
 
-/// Error of a chain or its file, in words.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ChainError(String);
-
-fn too_many(group: &str) -> ChainError {
+fn too_many(group: &str) -> String {
     let what = "restrict its spaces, or make groups of fewer kernels";
-    ChainError(format!("group {group} has more than {MOST} configurations: {what}"))
+    format!("group {group} has more than {MOST} configurations: {what}")
 }
 
 fn in_words(values: &BTreeMap<String, Value>) -> String {
@@ -91,8 +86,8 @@ impl ChainFile {
     ///
     /// # Errors
     /// If the file cannot be read, or contradicts itself.
-    pub fn read(path: &Path) -> Result<Self, ChainError> {
-        let wrong = |what: String| ChainError(format!("{}: {what}", path.display()));
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let wrong = |what: String| format!("{}: {what}", path.display());
         let file: Self =
             toml::from_str(&read_limited(path).map_err(wrong)?).map_err(|error| wrong(error.to_string()))?;
         let mut names: Vec<&str> = file.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
@@ -136,10 +131,6 @@ impl Kernel<'_> {
     }
 }
 
-fn panicked() -> Failure {
-    Failure { kind: FailureKind::Launch, message: "the device panicked".to_owned() }
-}
-
 /// Returns a default with the `given` values: `base` with these replaced, else the first configuration that has them.
 ///
 /// # Errors
@@ -149,8 +140,8 @@ pub fn default_of(
     space: &Space,
     base: Option<&Config>,
     given: &BTreeMap<String, Value>,
-) -> Result<Config, ChainError> {
-    let wrong = || ChainError(format!("{of}: no valid configuration has {}", in_words(given)));
+) -> Result<Config, String> {
+    let wrong = || format!("{of}: no valid configuration has {}", in_words(given));
     let names = space.names();
     if given.keys().any(|name| !names.contains(name)) {
         return Err(wrong());
@@ -216,7 +207,7 @@ impl<'d> DeviceChain<'d> {
     ///
     /// # Errors
     /// If a group is empty, names an unknown unit, or names one that is in a group already.
-    pub fn new(kernels: Vec<Kernel<'d>>, parameters: bool, entries: &[GroupEntry]) -> Result<Self, ChainError> {
+    pub fn new(kernels: Vec<Kernel<'d>>, parameters: bool, entries: &[GroupEntry]) -> Result<Self, String> {
         let units: Vec<Unit> = if parameters {
             let all = kernels.iter().flat_map(|kernel| kernel.space.parameters().iter().zip(&kernel.default.0));
             let unit = |(parameter, value): (&Parameter, &Value)| {
@@ -243,17 +234,17 @@ impl<'d> DeviceChain<'d> {
                 let named: Vec<usize> = named.collect();
                 if named.is_empty() {
                     let known = known.join(", ");
-                    return Err(ChainError(format!("group {group}: there is no {member:?}; there are {known}")));
+                    return Err(format!("group {group}: there is no {member:?}; there are {known}"));
                 }
                 for unit in named {
                     if std::mem::replace(&mut taken[unit], true) {
-                        return Err(ChainError(format!("group {group}: {member:?} is in a group already")));
+                        return Err(format!("group {group}: {member:?} is in a group already"));
                     }
                     units.push(unit);
                 }
             }
             if units.is_empty() {
-                return Err(ChainError(format!("group {group} is empty")));
+                return Err(format!("group {group} is empty"));
             }
             if entry.concurrent {
                 chain.concurrent.push(units.clone());
@@ -291,7 +282,7 @@ impl<'d> DeviceChain<'d> {
     ///
     /// # Errors
     /// If there are too many.
-    pub fn space_of(&self, name: &str, units: &[usize]) -> Result<Space, ChainError> {
+    pub fn space_of(&self, name: &str, units: &[usize]) -> Result<Space, String> {
         let mut rows: Vec<Vec<Value>> = Vec::new();
         if self.parameters {
             let Kernel { space, default, .. } = &self.kernels[0];
@@ -320,7 +311,7 @@ impl<'d> DeviceChain<'d> {
             return Err(too_many(name));
         }
         let made = Space::recorded(&self.names(units), &rows);
-        made.map(|(space, _)| space).map_err(|error| ChainError(format!("{name}: {error}")))
+        made.map(|(space, _)| space).map_err(|error| format!("{name}: {error}"))
     }
 
     /// Measures the step of `units`: the sum of their times, or the longest if they run concurrently. A single device
@@ -334,6 +325,7 @@ impl<'d> DeviceChain<'d> {
         }
         let mut together = vec![0.0_f64; launches];
         if self.concurrent.iter().any(|step| step == units) {
+            let panicked = || Failure { kind: FailureKind::Launch, message: "the device panicked".to_owned() };
             for longest in &mut together {
                 let kernels = self.kernels.iter_mut().enumerate().filter(|(unit, _)| units.contains(unit));
                 let times: Result<Vec<_>, Failure> = std::thread::scope(|scope| {
@@ -388,7 +380,7 @@ impl<'d> DeviceChain<'d> {
         plan: &Plan,
         watch: &mut dyn Watch,
         choose: &mut dyn FnMut(&Group, &mut dyn Device, &Config) -> Config,
-    ) -> Result<ChainDecision, ChainError> {
+    ) -> Result<ChainDecision, String> {
         let defaults = self.defaults();
         let mut proposed = defaults.clone();
         for group in self.groups.clone() {
@@ -399,7 +391,7 @@ impl<'d> DeviceChain<'d> {
             if !put(&mut proposed, &group.kernels, &chosen) {
                 let (got, expected) = (chosen.0.len(), default.0.len());
                 let why = format!("{got} values were chosen, the defaults have {expected}");
-                return Err(ChainError(format!("group {}: {why}", group.name)));
+                return Err(format!("group {}: {why}", group.name));
             }
         }
         let mut decision = ChainDecision { configs: defaults.clone(), proposed, comparison: None, failure: None };
@@ -417,9 +409,7 @@ impl<'d> DeviceChain<'d> {
                 decision.comparison = Some(comparison);
                 Ok(decision)
             }
-            Err(Dropped { side: 0, failure }) => {
-                Err(ChainError(format!("the chain fails with its defaults: {}", failure.message)))
-            }
+            Err(Dropped { side: 0, failure }) => Err(format!("the chain fails with its defaults: {}", failure.message)),
             // The chain fails as proposed: the defaults stay.
             Err(Dropped { failure, .. }) => {
                 decision.failure = Some(failure);

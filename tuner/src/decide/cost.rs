@@ -1,6 +1,6 @@
 //! Measures the times of parameter sets on workloads, interleaved.
 
-use super::workloads::{Matrix, MatrixError};
+use super::workloads::Matrix;
 use crate::compare::turns;
 use crate::statistics::{median, robust_spread};
 use crate::watch::Watch;
@@ -54,7 +54,7 @@ pub fn measure(
     seed: u64,
     watch: &mut dyn Watch,
     mut tick: impl FnMut(usize),
-) -> Result<Costs, MatrixError> {
+) -> Result<Costs, String> {
     let limits = watch.limits();
     let mut lot = ChaCha8Rng::seed_from_u64(seed);
     let mut times: Vec<Vec<Result<Vec<f64>, Failure>>> = vec![vec![Ok(Vec::new()); workloads.len()]; sets.len()];
@@ -86,7 +86,8 @@ pub fn measure(
         }
     }
     if round < 2 && rounds > 0 && times.iter().flatten().any(Result::is_ok) {
-        return Err(MatrixError::disturbed(&watch.look()));
+        let state = watch.look().in_words();
+        return Err(format!("cannot tell what the sets cost: {state}; try again when this machine is quiet"));
     }
     let mut failures = Vec::new();
     let mut errors = Vec::new();

@@ -185,7 +185,7 @@ impl ProcessDevice {
                 Ok(())
             }
             Ok(Hello::Failed(reason)) => Err(reason),
-            Err(_) => Err(nonsense(&hello)),
+            Err(_) => Err(format!("the measuring process answered {}", quoted(&hello))),
         }
     }
 
@@ -205,7 +205,7 @@ impl ProcessDevice {
         }
         let _ = running.requests.send(Request { config: config.clone(), launches });
         let line = answer(running, self.time_out)?;
-        serde_json::from_str(&line).map_err(|_| launch(nonsense(&line)))
+        serde_json::from_str(&line).map_err(|_| launch(format!("the measuring process answered {}", quoted(&line))))
     }
 }
 
@@ -225,10 +225,6 @@ fn answer(running: &mut Running, time_out: Duration) -> Result<String, Failure> 
             Err(launch(format!("the measuring process died: {status}")))
         }
     }
-}
-
-fn nonsense(line: &str) -> String {
-    format!("the measuring process answered {}", quoted(line))
 }
 
 /// Quotes the beginning of a line.
@@ -349,20 +345,22 @@ mod tests {
 
     #[test]
     fn a_child_that_dies_or_talks_nonsense_is_a_failed_launch_that_says_so() {
-        for (script, said) in [
-            ("read -r line; kill -9 $$", "signal: 9"),
-            ("read -r line; exit 3", "exit status: 3"),
-            ("read -r line; echo hello", "answered \"hello\""),
+        for (script, begins, said) in [
+            ("read -r line; kill -9 $$", true, "signal: 9"),
+            ("read -r line; exit 3", true, "exit status: 3"),
+            ("read -r line; echo hello", true, "answered \"hello\""),
+            (r#"echo '{"failed":"no such file"}'"#, false, "no such file"),
+            ("exit 3", false, "died: exit status: 3"),
+            ("echo hello", false, "answered \"hello\""),
         ] {
-            let mut device = device(script, 20_000);
+            let mut device = if begins { device(script, 20_000) } else { child(script, 20_000) };
+            assert_eq!(device.start().map_err(|error| error.contains(said)), if begins { Ok(()) } else { Err(true) });
             for _ in 0..2 {
                 let failure = failure(measure(&mut device));
                 assert_eq!(failure.kind, FailureKind::Launch);
                 assert!(failure.message.contains(said), "{}", failure.message);
             }
         }
-        let mut nowhere = ProcessDevice::new("none", Command::new("/nowhere/at/all"), Duration::from_secs(1));
-        assert_eq!(failure(measure(&mut nowhere)).kind, FailureKind::Launch);
     }
 
     #[test]
@@ -385,20 +383,6 @@ mod tests {
         for children in 1..=2 {
             failure(measure(&mut dies));
             assert_eq!(std::fs::read_to_string(&begun).unwrap().lines().count(), children);
-        }
-    }
-
-    #[test]
-    fn a_child_that_cannot_begin_says_why_before_anything_is_measured() {
-        for (script, said) in [
-            (r#"echo '{"failed":"no such file"}'"#, "no such file"),
-            ("exit 3", "died: exit status: 3"),
-            ("echo hello", "answered \"hello\""),
-        ] {
-            let mut device = child(script, 20_000);
-            let error = device.start().unwrap_err();
-            assert!(error.contains(said), "{error}");
-            assert!(failure(measure(&mut device)).message.contains(said));
         }
     }
 

@@ -73,7 +73,7 @@ pub fn parse_csv(text: &str) -> Result<Recording, String> {
         SpaceError::DuplicateRow { first, second } => {
             format!("lines {} and {} hold the same configuration", at_line[first], at_line[second])
         }
-        other => other.to_string(),
+        SpaceError::Wrong(what) => what,
     })
 }
 

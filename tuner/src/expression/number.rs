@@ -83,6 +83,16 @@ impl Number<'_> {
     fn plain(self) -> Self {
         if let Bool(value) = self { Int(i64::from(value)) } else { self }
     }
+
+    /// Converts a number to a double.
+    #[inline]
+    fn double(self) -> Option<f64> {
+        match self {
+            Int(value) => Some(value as f64),
+            Real(value) => Some(value),
+            Bool(_) | Text(_) => None,
+        }
+    }
 }
 
 /// Computes an operator or a function of one operand.
@@ -106,20 +116,10 @@ pub(crate) fn unary(operator: Unary, operand: Number<'_>) -> Computed<'_> {
 /// Computes `a operator b`; `and` and `or` are evaluated by the caller.
 #[inline]
 pub(crate) fn binary<'a>(operator: Binary, a: Number<'a>, b: Number<'a>) -> Computed<'a> {
-    match (a, b) {
+    match (a.plain(), b.plain()) {
         (Int(a), Int(b)) => whole(operator, a, b),
-        (Text(_), _) | (_, Text(_)) => Err(Fault::Type),
-        (Bool(a), Bool(b)) => match operator {
-            Binary::BitOr => Ok(Bool(a | b)),
-            Binary::BitXor => Ok(Bool(a ^ b)),
-            Binary::BitAnd => Ok(Bool(a & b)),
-            _ => whole(operator, i64::from(a), i64::from(b)),
-        },
-        (a, b) => match (a.plain(), b.plain()) {
-            (Int(a), Int(b)) => whole(operator, a, b),
-            (Int(a), Real(b)) => fraction(operator, a as f64, b),
-            (Real(a), Int(b)) => fraction(operator, a, b as f64),
-            (Real(a), Real(b)) => fraction(operator, a, b),
+        (a, b) => match (a.double(), b.double()) {
+            (Some(a), Some(b)) => fraction(operator, a, b),
             _ => Err(Fault::Type),
         },
     }
@@ -142,26 +142,15 @@ fn whole<'a>(operator: Binary, a: i64, b: i64) -> Computed<'a> {
             let rest = a.wrapping_rem(b);
             Ok(Int(if rest != 0 && (rest < 0) != (b < 0) { rest + b } else { rest }))
         }
-        Binary::Power => power(a, b),
+        Binary::Power if b < 0 => fraction(operator, a as f64, b as f64),
+        Binary::Power => whole_or_overflow(u32::try_from(b).ok().and_then(|b| a.checked_pow(b))),
         Binary::BitOr => Ok(Int(a | b)),
         Binary::BitXor => Ok(Int(a ^ b)),
         Binary::BitAnd => Ok(Int(a & b)),
         Binary::ShiftLeft | Binary::ShiftRight if b < 0 => Err(Fault::Domain),
         Binary::ShiftRight => Ok(Int(a >> b.min(63))),
-        Binary::ShiftLeft if a == 0 => Ok(Int(0)),
         Binary::ShiftLeft => whole_or_overflow(if b < 63 { a.checked_mul(1 << b) } else { None }),
         Binary::And | Binary::Or => Err(Fault::Type),
-    }
-}
-
-fn power<'a>(a: i64, b: i64) -> Computed<'a> {
-    match (a, b) {
-        (0, ..0) => Err(Fault::DivisionByZero),
-        (_, ..0) => real((a as f64).powf(b as f64)),
-        (0, 1..) => Ok(Int(0)),
-        (1, _) | (_, 0) => Ok(Int(1)),
-        (-1, _) => Ok(Int(if b % 2 == 0 { 1 } else { -1 })),
-        _ => whole_or_overflow(u32::try_from(b).ok().and_then(|b| a.checked_pow(b))),
     }
 }
 
@@ -173,11 +162,8 @@ fn fraction<'a>(operator: Binary, a: f64, b: f64) -> Computed<'a> {
         Binary::Divide | Binary::FloorDivide | Binary::Modulo if b == 0.0 => Err(Fault::DivisionByZero),
         Binary::Divide => real(a / b),
         Binary::Modulo => real(floor_rest(a, b)),
-        Binary::FloorDivide => {
-            let quotient = (a - floor_rest(a, b)) / b;
-            let floor = quotient.floor();
-            real(if quotient - floor > 0.5 { floor + 1.0 } else { floor })
-        }
+        // All but a rounding is whole after the rest is taken away.
+        Binary::FloorDivide => real(((a - floor_rest(a, b)) / b).round()),
         Binary::Power if a == 0.0 && b < 0.0 => Err(Fault::DivisionByZero),
         Binary::Power => match a.powf(b) {
             result if result.is_infinite() && a.is_finite() && b.is_finite() => Err(Fault::Overflow),
@@ -190,13 +176,7 @@ fn fraction<'a>(operator: Binary, a: f64, b: f64) -> Computed<'a> {
 /// Computes `a % b` of doubles, with the divisor's sign.
 fn floor_rest(a: f64, b: f64) -> f64 {
     let rest = a % b;
-    if rest == 0.0 {
-        0.0f64.copysign(b)
-    } else if (rest < 0.0) != (b < 0.0) {
-        rest + b
-    } else {
-        rest
-    }
+    if rest != 0.0 && (rest < 0.0) != (b < 0.0) { rest + b } else { rest }
 }
 
 /// Computes `a comparison b`. Strings have no order.
@@ -204,12 +184,10 @@ fn floor_rest(a: f64, b: f64) -> f64 {
 pub(crate) fn compare(comparison: Comparison, a: Number<'_>, b: Number<'_>) -> Result<bool, Fault> {
     let order = match (a.plain(), b.plain()) {
         (Int(a), Int(b)) => a.cmp(&b),
-        (Real(a), Real(b)) => a.partial_cmp(&b).ok_or(Fault::Domain)?,
-        (Int(a), Real(b)) => int_to_real(a, b),
-        (Real(a), Int(b)) => int_to_real(b, a).reverse(),
-        (a, b) => match comparison {
-            Comparison::Equal => return Ok(a == b),
-            Comparison::NotEqual => return Ok(a != b),
+        (a, b) => match (a.double(), b.double(), comparison) {
+            (Some(a), Some(b), _) => a.partial_cmp(&b).ok_or(Fault::Domain)?,
+            (.., Comparison::Equal) => return Ok(a == b),
+            (.., Comparison::NotEqual) => return Ok(a != b),
             _ => return Err(Fault::Type),
         },
     };
@@ -221,13 +199,4 @@ pub(crate) fn compare(comparison: Comparison, a: Number<'_>, b: Number<'_>) -> R
         Comparison::Equal => order == Ordering::Equal,
         Comparison::NotEqual => order != Ordering::Equal,
     })
-}
-
-/// Compares exactly, even if a double cannot hold the whole number. `b` is not NaN.
-fn int_to_real(a: i64, b: f64) -> Ordering {
-    match (a as f64).partial_cmp(&b) {
-        // Equal after rounding: `b` is then whole and at most 2^63, which i128 holds.
-        Some(Ordering::Equal) | None => i128::from(a).cmp(&(b as i128)),
-        Some(order) => order,
-    }
 }

@@ -1,26 +1,30 @@
 //! Parser of expressions.
 
+use regex_lite::Regex;
+
 use super::{Binary, Comparison, Expr, Unary};
 use crate::Value;
 
-/// Longest expression in bytes.
-const LONGEST: usize = 1 << 16;
 /// Deepest nesting, over which the parser recurses.
 const DEEPEST: usize = 64;
 /// Most operators and brackets. They bound the depth of the tree, over which the evaluation recurses.
 const MOST_SYMBOLS: usize = 1000;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Token {
+enum Token<'a> {
     Literal(Value),
-    Name(String),
-    Symbol(&'static str),
+    Name(&'a str),
+    Symbol(&'a str),
     End,
 }
 
-/// Symbols, the longer ones first: the first that fits is taken.
-const SYMBOLS: [&str; 21] =
-    ["**", "//", "<<", ">>", "<=", ">=", "==", "!=", "<", ">", "+", "-", "*", "/", "%", "&", "|", "^", "(", ")", ","];
+/// Number, word, string in either quotes, symbol (the longer ones first).
+const TOKEN: &str = concat!(
+    r"^(?:((?:[0-9][0-9_]*\.?[0-9_]*|\.[0-9][0-9_]*)(?:[eE][+-]?[0-9][0-9_]*)?)",
+    r"|([A-Za-z_\x{80}-\x{10FFFF}][0-9A-Za-z_\x{80}-\x{10FFFF}]*)",
+    r#"|"([^"\\]*)"|'([^'\\]*)'"#,
+    r"|(\*\*|//|<<|>>|[<>=!]=|[-+*/%&|^<>(),]))",
+);
 
 const KEYWORDS: [&str; 5] = ["or", "and", "not", "if", "else"];
 
@@ -57,98 +61,57 @@ fn syntax(text: &str, at: usize, message: &str) -> String {
     format!("{message} at character {at} of {:?}", text.chars().take(200).collect::<String>())
 }
 
-fn tokens(text: &str) -> Result<Vec<(usize, Token)>, String> {
+fn tokens(text: &str) -> Result<Vec<(usize, Token<'_>)>, String> {
     let wrong = |at: usize, message: &str| syntax(text, at, message);
-    if text.len() > LONGEST {
-        return Err(wrong(LONGEST, "the expression is longer than 64 KiB"));
-    }
-    let mut tokens = Vec::new();
-    let mut symbols = 0;
-    let mut rest = text;
-    loop {
-        rest = rest.trim_start();
+    let pattern = Regex::new(TOKEN).map_err(|error| error.to_string())?;
+    let (mut tokens, mut symbols, mut rest) = (Vec::new(), 0, text.trim_start());
+    while !rest.is_empty() {
         let at = text.len() - rest.len();
-        let Some(first) = rest.chars().next() else {
-            tokens.push((at, Token::End));
-            return Ok(tokens);
+        let found =
+            pattern.captures(rest).ok_or_else(|| wrong(at, "an unexpected character, or a string without an end"))?;
+        let part = |group: usize| found.get(group).map(|part| part.as_str());
+        let token = match (part(1), part(2), part(3).or(part(4))) {
+            (Some(digits), ..) => {
+                let value = number(digits).ok_or_else(|| wrong(at, "not a number, or one beyond 64 bits"))?;
+                Token::Literal(value)
+            }
+            (_, Some("True"), _) => Token::Literal(Value::Bool(true)),
+            (_, Some("False"), _) => Token::Literal(Value::Bool(false)),
+            (_, Some(word), _) if KEYWORDS.contains(&word) => Token::Symbol(word),
+            (_, Some(word), _) => Token::Name(word),
+            (.., Some(quoted)) => Token::Literal(Value::Text(quoted.to_owned())),
+            _ => Token::Symbol(part(5).unwrap_or_default()),
         };
-        let (token, length) =
-            if first.is_ascii_digit() || (first == '.' && rest[1..].starts_with(|c: char| c.is_ascii_digit())) {
-                let length = number_length(rest);
-                let digits = rest[..length].replace('_', "");
-                let value = match (digits.parse::<i64>(), digits.parse::<f64>()) {
-                    (Ok(value), _) => Value::Int(value),
-                    _ if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-                        return Err(wrong(at, "a whole number beyond 64 bits"));
-                    }
-                    (_, Ok(value)) if value.is_finite() => Value::Float(value),
-                    _ => return Err(wrong(at, "not a number")),
-                };
-                (Token::Literal(value), length)
-            } else if first.is_alphabetic() || first == '_' {
-                let length = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-                let token = match &rest[..length] {
-                    "True" => Token::Literal(Value::Bool(true)),
-                    "False" => Token::Literal(Value::Bool(false)),
-                    word => match KEYWORDS.iter().find(|&&keyword| keyword == word) {
-                        Some(keyword) => Token::Symbol(keyword),
-                        None => Token::Name(word.to_owned()),
-                    },
-                };
-                (token, length)
-            } else if first == '"' || first == '\'' {
-                let inner = &rest[1..];
-                let end = inner.find(first).ok_or_else(|| wrong(at, "a string without an end"))?;
-                if inner[..end].contains('\\') {
-                    return Err(wrong(at, "a string with a backslash"));
-                }
-                (Token::Literal(Value::Text(inner[..end].to_owned())), end + 2)
-            } else {
-                let symbol = SYMBOLS.iter().find(|&&symbol| rest.starts_with(symbol));
-                let symbol = symbol.ok_or_else(|| wrong(at, "an unexpected character"))?;
-                (Token::Symbol(symbol), symbol.len())
-            };
-        symbols += usize::from(!matches!(token, Token::Literal(_) | Token::Name(_) | Token::Symbol(",")));
+        symbols += usize::from(matches!(token, Token::Symbol(symbol) if symbol != ","));
         if symbols > MOST_SYMBOLS {
             return Err(wrong(at, "more than 1000 operators and brackets"));
         }
         tokens.push((at, token));
-        rest = &rest[length..];
+        rest = rest[part(0).map_or(0, str::len)..].trim_start();
     }
+    tokens.push((text.len(), Token::End));
+    Ok(tokens)
 }
 
-/// Returns the length of the number at the beginning of `text`: digits, fraction, exponent.
-fn number_length(text: &str) -> usize {
-    let bytes = text.as_bytes();
-    let digits = |mut at: usize| {
-        while bytes.get(at).is_some_and(|&byte| byte.is_ascii_digit() || byte == b'_') {
-            at += 1;
-        }
-        at
-    };
-    let mut end = digits(0);
-    if bytes.get(end) == Some(&b'.') {
-        end = digits(end + 1);
+/// Reads a number; `None` if it does not fit 64 bits.
+fn number(text: &str) -> Option<Value> {
+    let digits = text.replace('_', "");
+    if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return digits.parse().ok().map(Value::Int);
     }
-    if matches!(bytes.get(end), Some(b'e' | b'E')) {
-        let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
-        if bytes.get(end + 1 + sign).is_some_and(u8::is_ascii_digit) {
-            end = digits(end + 1 + sign);
-        }
-    }
-    end
+    digits.parse().ok().filter(|value: &f64| value.is_finite()).map(Value::Float)
 }
 
 struct Parser<'a> {
     text: &'a str,
     named: &'a dyn Fn(&str) -> Option<Expr>,
-    tokens: Vec<(usize, Token)>,
+    tokens: Vec<(usize, Token<'a>)>,
     at: usize,
     depth: usize,
 }
 
-impl Parser<'_> {
-    fn peek(&self) -> &Token {
+impl<'a> Parser<'a> {
+    fn peek(&self) -> &Token<'a> {
         &self.tokens[self.at].1
     }
 
@@ -250,9 +213,9 @@ impl Parser<'_> {
             Token::Name(name) => {
                 self.at += 1;
                 if self.take("(") {
-                    return self.call(&name);
+                    return self.call(name);
                 }
-                (self.named)(&name).ok_or_else(|| format!("{name:?} is not defined"))
+                (self.named)(name).ok_or_else(|| format!("{name:?} is not defined"))
             }
             Token::Symbol("(") => {
                 self.at += 1;

@@ -58,10 +58,7 @@ fn problem_text(problem: Option<&Json>) -> String {
     match problem {
         None | Some(Json::Null) => String::new(),
         Some(Json::String(text)) => text.clone(),
-        Some(Json::Array(sizes)) => {
-            let sizes: Vec<String> = sizes.iter().map(Json::to_string).collect();
-            format!("[{}]", sizes.join(", "))
-        }
+        Some(Json::Array(sizes)) => format!("[{}]", sizes.iter().map(Json::to_string).collect::<Vec<_>>().join(", ")),
         Some(other) => other.to_string(),
     }
 }

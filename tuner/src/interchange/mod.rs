@@ -1,18 +1,20 @@
-//! Files of recorded spaces and of exported runs.
+//! Files of recorded spaces.
 //!
 //! [`read_recording`] tells the forms apart by their content: compact CSV, Kernel Tuner cache ([`kernel_tuner`]), T4
-//! file ([`t4`]). [`read_import`] also takes the export of a store ([`store_json`]). All may be gzipped.
+//! file ([`t4`]). All may be gzipped. [`import()`] keeps a recording in a store.
 
+mod import;
 pub mod kernel_tuner;
-pub mod store_json;
 pub mod t4;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+
+pub use import::{RECORDED, fingerprint, import, workload_of};
 
 use super::replay::{Recording, parse_csv};
 use super::{Failure, FailureKind, Outcome, Value};
@@ -23,69 +25,27 @@ const LARGEST: u64 = 256 << 20;
 /// Largest factor by which a file may unpack: recordings reach 20, blanks 1000.
 const MOST_PACKED: u64 = 200;
 
-/// Error in a file, with its place.
-#[derive(Debug, thiserror::Error)]
-#[error("{}: {what}", file.display())]
-pub struct InterchangeError {
-    file: PathBuf,
-    what: String,
-}
-
 /// Reads a recorded space in any of the known forms.
 ///
 /// # Errors
 /// If the file cannot be read, or a line, entry or field not be understood.
-pub fn read_recording(file: &Path) -> Result<Recording, InterchangeError> {
-    let wrong = |what: String| InterchangeError { file: file.to_owned(), what };
-    read_text(file).and_then(|text| recording_of(&text)).map_err(wrong)
+pub fn read_recording(file: &Path) -> Result<Recording, String> {
+    read_text(file).and_then(|text| recording_of(&text)).map_err(|what| format!("{}: {what}", file.display()))
 }
 
 fn recording_of(text: &str) -> Result<Recording, String> {
-    match probe(text)? {
-        Form::Csv => parse_csv(text),
-        Form::KernelTuner => kernel_tuner::parse(text),
-        Form::T4 => t4::parse(text),
-        Form::StoreExport => Err("a store's export: import it; it is no recording".to_owned()),
-    }
-}
-
-/// Reads runs for a store: another store's export, or a recorded space as one run.
-///
-/// # Errors
-/// Same errors as [`read_recording`].
-pub fn read_import(file: &Path) -> Result<store_json::Export, InterchangeError> {
-    let runs = |text: String| match probe(&text)? {
-        Form::StoreExport => store_json::parse(&text),
-        _ => store_json::export_of(&recording_of(&text)?).map_err(|error| error.to_string()),
-    };
-    read_text(file).and_then(runs).map_err(|what| InterchangeError { file: file.to_owned(), what })
-}
-
-/// Form of a file.
-enum Form {
-    Csv,
-    KernelTuner,
-    T4,
-    StoreExport,
-}
-
-fn probe(text: &str) -> Result<Form, String> {
     #[derive(serde::Deserialize)]
     struct Probe {
         cache: Option<IgnoredAny>,
         results: Option<IgnoredAny>,
-        format: Option<IgnoredAny>,
     }
     if !text.trim_start().starts_with('{') {
-        return Ok(Form::Csv);
+        return parse_csv(text);
     }
     match serde_json::from_str(text).map_err(|error| format!("JSON: {error}"))? {
-        Probe { cache: Some(_), .. } => Ok(Form::KernelTuner),
-        Probe { results: Some(_), .. } => Ok(Form::T4),
-        Probe { format: Some(_), .. } => Ok(Form::StoreExport),
-        _ => {
-            Err("neither a Kernel Tuner cache (\"cache\"), a T4 file (\"results\") nor a store (\"format\")".to_owned())
-        }
+        Probe { cache: Some(_), .. } => kernel_tuner::parse(text),
+        Probe { results: Some(_), .. } => t4::parse(text),
+        _ => Err("neither a Kernel Tuner cache (\"cache\") nor a T4 file (\"results\")".to_owned()),
     }
 }
 

@@ -108,25 +108,18 @@ pub struct Report {
     pub counters: Counters,
 }
 
-/// Error of a request to an on-line tuner.
+/// Error of a request to an on-line tuner, in words.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
-pub enum OnlineError {
-    /// The list is empty.
-    #[error("no configuration is valid")]
-    Empty,
-    /// The default is not in the list.
-    #[error("the default is number {default} of {configs} configurations")]
-    NoDefault { default: usize, configs: usize },
-    /// The list is too long to be visited one by one.
-    #[error("{0} or more configurations are too many for an on-line tuner (at most {MOST}); search off-line first")]
-    TooMany(usize),
-    /// The configuration is not in the list.
-    #[error("{0:?} is not a configuration of this tuner")]
-    Unknown(Config),
-    /// The configuration failed before.
-    #[error("{config:?} failed before: {}", failure.message)]
-    Banned { config: Config, failure: Failure },
+#[error("{0}")]
+pub struct OnlineError(String);
+
+fn too_many(configs: usize) -> OnlineError {
+    let why = "are too many for an on-line tuner";
+    OnlineError(format!("{configs} or more configurations {why} (at most {MOST}); search off-line first"))
+}
+
+fn none_valid() -> OnlineError {
+    OnlineError("no configuration is valid".to_owned())
 }
 
 /// Most configurations of a tuner: with five sweeps and 10 µs a launch, three seconds of real work.
@@ -135,11 +128,11 @@ pub const MOST: usize = 1 << 16;
 /// Lists the valid combinations of the dimensions' values, the last dimension varying fastest.
 ///
 /// # Errors
-/// [`OnlineError::Empty`] if none is valid, [`OnlineError::TooMany`] above [`MOST`] combinations, valid or not.
+/// If none is valid, or there are more than [`MOST`] combinations, valid or not.
 pub fn grid(dimensions: &[(&str, Vec<Value>)], valid: impl Fn(&Config) -> bool) -> Result<Vec<Config>, OnlineError> {
     let all = dimensions.iter().try_fold(1_usize, |n, (_, values)| n.checked_mul(values.len())).unwrap_or(usize::MAX);
     if all > MOST {
-        return Err(OnlineError::TooMany(all));
+        return Err(too_many(all));
     }
     let mut configs = vec![Config(Vec::new())];
     for (_, values) in dimensions {
@@ -147,7 +140,7 @@ pub fn grid(dimensions: &[(&str, Vec<Value>)], valid: impl Fn(&Config) -> bool) 
         configs = configs.iter().flat_map(|config| values.iter().map(move |value| longer(config, value))).collect();
     }
     configs.retain(valid);
-    if configs.is_empty() { Err(OnlineError::Empty) } else { Ok(configs) }
+    if configs.is_empty() { Err(none_valid()) } else { Ok(configs) }
 }
 
 struct Shared {
@@ -178,9 +171,11 @@ impl Tuner {
     /// If the list is empty or too long, or the default is not in it.
     pub fn new(configs: Vec<Config>, default: usize, options: Options) -> Result<Self, OnlineError> {
         match configs.len() {
-            0 => return Err(OnlineError::Empty),
-            n if n > MOST => return Err(OnlineError::TooMany(n)),
-            n if default >= n => return Err(OnlineError::NoDefault { default, configs: n }),
+            0 => return Err(none_valid()),
+            n if n > MOST => return Err(too_many(n)),
+            n if default >= n => {
+                return Err(OnlineError(format!("the default is number {default} of {n} configurations")));
+            }
             _ => {}
         }
         let scan = Mutex::new(Scan::new(configs.len(), default, options));
@@ -217,7 +212,7 @@ impl Tuner {
     /// Uses `config` as if the first tuning had found it.
     ///
     /// # Errors
-    /// [`OnlineError::Unknown`], [`OnlineError::Banned`].
+    /// If the configuration is not one of this tuner, or failed before.
     pub fn set(&self, config: &Config) -> Result<(), OnlineError> {
         self.change(config, Scan::set)
     }
@@ -225,7 +220,7 @@ impl Tuner {
     /// Uses `config` during the first tuning, which may find another.
     ///
     /// # Errors
-    /// [`OnlineError::Unknown`], [`OnlineError::Banned`].
+    /// If the configuration is not one of this tuner, or failed before.
     pub fn prefer(&self, config: &Config) -> Result<(), OnlineError> {
         self.change(config, Scan::prefer)
     }
@@ -250,10 +245,10 @@ impl Tuner {
 
     fn change(&self, config: &Config, change: impl FnOnce(&mut Scan, usize)) -> Result<(), OnlineError> {
         let index = self.shared.configs.iter().position(|known| known == config);
-        let index = index.ok_or_else(|| OnlineError::Unknown(config.clone()))?;
+        let index = index.ok_or_else(|| OnlineError(format!("{config:?} is not a configuration of this tuner")))?;
         let mut scan = self.shared.lock();
         if let Some(failure) = scan.failure(index) {
-            return Err(OnlineError::Banned { config: config.clone(), failure: failure.clone() });
+            return Err(OnlineError(format!("{config:?} failed before: {}", failure.message)));
         }
         change(&mut scan, index);
         self.shared.current.store(scan.current(), Relaxed);

@@ -61,6 +61,8 @@ pub struct ProgramDevice {
     pub same_output_as: Option<Config>,
     /// Source of the numbers.
     pub reading: Reading,
+    /// Unit in ms of the times that are read from the output.
+    pub unit_ms: f64,
     /// Meaning of the numbers.
     pub objective: Objective,
     /// Time limit of a launch.
@@ -136,6 +138,7 @@ impl ProgramDevice {
             check: None,
             same_output_as: None,
             reading: Reading::Clock,
+            unit_ms: 1.0,
             objective: Objective::Time,
             time_out: Duration::from_mins(1),
             folder: None,
@@ -182,6 +185,10 @@ impl ProgramDevice {
     /// Builds a configuration unless that was done, and returns the folder; `None` without a build.
     fn build_of(&mut self, config: &Config) -> Result<Option<String>, Failure> {
         let Some(build) = self.build.clone() else { return Ok(None) };
+        let failed = |message: String| Failure { kind: FailureKind::Compile, message };
+        if self.folder.is_none() {
+            self.folder = Some(Folder::new().map_err(|error| failed(error.to_string()))?);
+        }
         let mut values = self.values(config, None);
         if self.parameters.iter().any(|name| build.sees(name)) {
             values.retain(|(name, _)| build.sees(name));
@@ -190,27 +197,14 @@ impl ProgramDevice {
         if let Some(built) = self.built.get(&key) {
             return built.clone().map(Some);
         }
-        let values: Vec<_> = values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let built = self.make(&build, &values);
+        let folder = self.folder.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().to_owned());
+        let place = folder.join(format!("build-{}", self.built.len())).to_string_lossy().into_owned();
+        values.push(("build", place.clone()));
+        let made = std::fs::create_dir(&place).map_err(|error| format!("{place}: {error}"));
+        let built = made.and_then(|()| run_shell(&build, &values, BUILD).map_err(|failure| failure.message));
+        let built = built.map(|_| place).map_err(failed);
         self.built.insert(key, built.clone());
         built.map(Some)
-    }
-
-    fn make(&mut self, build: &Template, values: &[(String, String)]) -> Result<String, Failure> {
-        let failed = |message: String| Failure { kind: FailureKind::Compile, message };
-        if self.folder.is_none() {
-            self.folder = Some(Folder::new().map_err(|error| failed(error.to_string()))?);
-        }
-        let place = self.folder.as_ref().map_or_else(std::env::temp_dir, |folder| folder.path().to_owned());
-        let place = place.join(format!("build-{}", self.built.len()));
-        std::fs::create_dir(&place).map_err(|error| failed(format!("{}: {error}", place.display())))?;
-        let place = place.to_string_lossy().into_owned();
-        let values: Vec<(&str, String)> = values.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-        let values = [values, vec![("build", place.clone())]].concat();
-        match run_shell(build, &values, BUILD) {
-            Ok(_) => Ok(place),
-            Err(failure) => Err(failed(failure.message)),
-        }
     }
 
     /// Checks a configuration's result, once.
@@ -262,8 +256,9 @@ impl ProgramDevice {
         while costs.len() < launches {
             let ran = self.run(&self.command, config, folder.as_deref(), self.time_out)?;
             let values = self.reading.values(&ran.output, ran.took).map_err(launch)?;
+            let unit = if matches!(self.reading, Reading::Clock) { 1.0 } else { self.unit_ms };
             for value in values.into_iter().take(launches - costs.len()) {
-                costs.push(self.objective.cost(value).map_err(launch)?);
+                costs.push(self.objective.cost(value * unit).map_err(launch)?);
             }
         }
         Ok(costs)
@@ -275,7 +270,7 @@ fn pause(passed: Duration) -> Duration {
     (passed / 200).clamp(Duration::from_micros(20), Duration::from_millis(5))
 }
 
-/// Returns the end of a program's standard error; if it is long, the part from the first line with "error".
+/// Returns the end of a program's standard error.
 fn last_words(mut errors: std::fs::File) -> String {
     let mut text = Vec::new();
     // If the file cannot be read, the failure has no reason in words.
@@ -285,12 +280,6 @@ fn last_words(mut errors: std::fs::File) -> String {
     });
     let text = String::from_utf8_lossy(&text);
     let text = text.trim();
-    if text.len() > LAST_WORDS
-        && let Some(at) = text.lines().position(|line| line.to_ascii_lowercase().contains("error"))
-    {
-        let rest = text.lines().skip(at).collect::<Vec<_>>().join("\n");
-        return format!(": {}", rest.chars().take(LAST_WORDS).collect::<String>());
-    }
     let start = (text.len().saturating_sub(LAST_WORDS)..=text.len()).find(|&at| text.is_char_boundary(at)).unwrap_or(0);
     if text.is_empty() { String::new() } else { format!(": {}", &text[start..]) }
 }

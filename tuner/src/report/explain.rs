@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::words::{changes, in_words, objective_of, percent, word};
+use super::words::{changes, in_words, objective_for, percent};
 use super::{Importance, Report, numbers};
 use crate::Outcome;
 use crate::compare::{Decision, Fate};
-use crate::interchange::store_json::RECORDED;
+use crate::interchange::RECORDED;
 use crate::objective::Objective;
 use crate::store::contents::RunRecord;
 use crate::store::{Contender, Details, Evidence, Observation};
@@ -31,7 +31,7 @@ pub fn explain(record: &RunRecord) -> String {
         failures(&report, &mut text);
         return text;
     };
-    let objective = objective_of(record);
+    let objective = objective_for(&record.workload);
     let line = |contender: &Contender| {
         let words = in_words(&record.space.parameters, &contender.config);
         format!("{words}\n    {}", estimate(objective, contender))
@@ -42,21 +42,14 @@ pub fn explain(record: &RunRecord) -> String {
             let _ = writeln!(text, "  That is the default. Verdict: {}.", evidence.verdict);
         }
         Some(default) => {
-            let _ = writeln!(
-                text,
-                "Default:\n  {}\n  The chosen one {}. Verdict: {}.",
-                line(default),
-                ratio(objective, evidence.chosen.time_ms / default.time_ms),
-                evidence.verdict
-            );
+            let _ = writeln!(text, "Default:\n  {}\n  Verdict: {}.", line(default), evidence.verdict);
         }
         None => {
             let _ = writeln!(text, "No default was given. Verdict: {}.", evidence.verdict);
         }
     }
     if let Some(runner_up) = &evidence.runner_up {
-        let _ =
-            writeln!(text, "The best of the other finalists:\n  {}\n  {}", line(runner_up), apart(evidence, runner_up));
+        let _ = writeln!(text, "The best of the other finalists:\n  {}", line(runner_up));
     }
     let share = 100.0 * evidence.tried as f64 / evidence.valid.max(1) as f64;
     let details = evidence.details.as_deref();
@@ -70,9 +63,6 @@ pub fn explain(record: &RunRecord) -> String {
         record.plan.seed,
         evidence.stopped
     );
-    if let Some(gain) = evidence.expected_gain {
-        let _ = writeln!(text, "Searching on was expected to gain {:.2} % more.", 100.0 * gain);
-    }
     if let Some(details) = details {
         decided(record, details, &mut text);
     }
@@ -91,7 +81,7 @@ fn decided(record: &RunRecord, details: &Details, text: &mut String) {
             race.racers, race.launches
         );
     }
-    let objective = objective_of(record);
+    let objective = objective_for(&record.workload);
     let Some(decision) = details.decisions.last() else { return };
     let words = |config| in_words(&record.space.parameters, config);
     let Decision { default, candidates, confirmation, .. } = decision;
@@ -99,7 +89,7 @@ fn decided(record: &RunRecord, details: &Details, text: &mut String) {
     for candidate in candidates {
         let fate = match &candidate.fate {
             Fate::Judged(judgement) => judged(objective, judgement),
-            Fate::Failed(failure) => format!("{}: {}", word(failure.kind), failure.message),
+            Fate::Failed(failure) => format!("{}: {}", failure.kind.name(), failure.message),
         };
         let _ = writeln!(text, "  {}\n    {fate}", words(&candidate.config));
     }
@@ -169,27 +159,8 @@ fn estimate(objective: Objective, contender: &Contender) -> String {
     }
 }
 
-/// Describes a ratio of costs.
-fn ratio(objective: Objective, costs: f64) -> String {
-    match objective {
-        Objective::Time => format!("takes {costs:.3} of its time"),
-        Objective::Rate => format!("reaches {:.3} of its rate", 1.0 / costs),
-        Objective::Smaller => format!("reaches {costs:.3} of its value"),
-        Objective::Larger => format!("reaches {:.3} of its value", 1.0 / costs),
-    }
-}
-
-/// Describes how certainly the chosen configuration is faster than another.
-fn apart(evidence: &Evidence, other: &Contender) -> &'static str {
-    match (evidence.chosen.interval_ms, other.interval_ms) {
-        (Some((_, high)), Some((low, _))) if high < low => "The intervals do not overlap.",
-        (Some(_), Some(_)) => "The intervals overlap: the two may well be the same.",
-        _ => "There are too few samples to say how sure the difference is.",
-    }
-}
-
 fn failures(report: &Report, text: &mut String) {
     for (kind, count, _, message) in numbers::failures(report) {
-        let _ = writeln!(text, "{count} failed: {} (one says: {message}).", word(kind));
+        let _ = writeln!(text, "{count} failed: {} (one says: {message}).", kind.name());
     }
 }

@@ -12,21 +12,13 @@ use super::compare::Decision;
 use super::objective::Objective;
 use super::store::Observation;
 use super::store::contents::RunRecord;
-use super::{Config, Outcome, Value};
+use super::{Config, Value};
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "page")]
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
-
-/// Measured configuration.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
-pub struct Evaluation {
-    pub config: Config,
-    pub outcome: Outcome,
-}
 
 /// Contents of a report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,7 +32,7 @@ pub struct Report {
     pub parameters: Vec<(String, Vec<Value>)>,
     pub default: Option<Config>,
     /// Evaluations in order.
-    pub evaluations: Vec<Evaluation>,
+    pub evaluations: Vec<Observation>,
     /// Number of evaluations of the search, which come first; `None`: all. The charts show only these, because final
     /// rounds measure single launches.
     #[serde(default)]
@@ -55,7 +47,7 @@ impl Report {
     /// Makes the report of a run.
     pub fn of(record: &RunRecord, default: Option<Config>) -> Self {
         let evidence = record.decision.as_ref();
-        let objective = words::objective_of(record);
+        let objective = words::objective_for(&record.workload);
         let mut facts = vec![
             ("workload", record.workload.to_string()),
             ("strategy", record.plan.strategy.clone()),
@@ -72,10 +64,6 @@ impl Report {
                 ("verdict", evidence.verdict.clone()),
             ]);
         }
-        let evaluation = |Observation { config, outcome, .. }: &Observation| Evaluation {
-            config: config.clone(),
-            outcome: outcome.clone(),
-        };
         let details = evidence.and_then(|evidence| evidence.details.as_deref());
         Self {
             title: record.tunable.to_string(),
@@ -83,7 +71,7 @@ impl Report {
             facts: facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             parameters: record.space.parameters.clone(),
             default,
-            evaluations: record.measurements.iter().map(evaluation).collect(),
+            evaluations: record.measurements.clone(),
             searched: evidence.map(|evidence| evidence.tried),
             decisions: details.map(|details| details.decisions.clone()).unwrap_or_default(),
             objective,
@@ -91,7 +79,7 @@ impl Report {
     }
 
     /// Returns the evaluations of the search.
-    pub fn search(&self) -> &[Evaluation] {
+    pub fn search(&self) -> &[Observation] {
         let end = self.searched.map_or(self.evaluations.len(), |searched| searched.min(self.evaluations.len()));
         &self.evaluations[..end]
     }

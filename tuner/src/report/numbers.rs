@@ -1,6 +1,6 @@
 //! Numbers behind the charts.
 
-use super::{Evaluation, Report};
+use super::{Observation, Report};
 use crate::statistics::{mean, median, quantile, variance};
 use crate::{Config, Failure, FailureKind, Outcome, Value};
 use serde::{Deserialize, Serialize};
@@ -41,8 +41,6 @@ pub struct Summary {
     pub failures: BTreeMap<String, usize>,
     /// Fastest configuration, and its median time in ms.
     pub best: Option<(Config, f64)>,
-    /// Slowest configuration, and its median time in ms.
-    pub worst: Option<(Config, f64)>,
     /// Median time of the default in ms.
     pub default: Option<f64>,
     /// Median over configurations of the relative standard deviation of their samples; `None` with single samples only.
@@ -64,7 +62,7 @@ pub(super) fn time(outcome: &Outcome) -> Option<f64> {
 /// Lists the kinds of failures of the search, with their number, and the first configuration and message.
 pub(super) fn failures(report: &Report) -> Vec<(FailureKind, usize, &Config, &str)> {
     let mut kinds: Vec<(FailureKind, usize, &Config, &str)> = Vec::new();
-    for Evaluation { config, outcome } in report.search() {
+    for Observation { config, outcome, .. } in report.search() {
         let Outcome::Failed(Failure { kind, message }) = outcome else { continue };
         match kinds.iter_mut().find(|(known, ..)| known == kind) {
             Some((_, count, ..)) => *count += 1,
@@ -93,9 +91,6 @@ impl Report {
             if let Some(time) = time(&evaluation.outcome) {
                 if summary.best.as_ref().is_none_or(|(_, best)| time < *best) {
                     summary.best = Some((evaluation.config.clone(), time));
-                }
-                if summary.worst.as_ref().is_none_or(|(_, worst)| time > *worst) {
-                    summary.worst = Some((evaluation.config.clone(), time));
                 }
                 if summary.default.is_none() && self.default.as_ref() == Some(&evaluation.config) {
                     summary.default = Some(time);

@@ -14,12 +14,6 @@ const MOST_MAPS: usize = 28;
 /// Most cells of a map: larger ones would make the page too large to open.
 const MOST_CELLS: usize = 1 << 12;
 
-/// Most letters of a name.
-const MOST_LETTERS: usize = 300;
-
-/// Most candidates whose intervals are drawn.
-const MOST_CANDIDATES: usize = 40;
-
 impl Report {
     /// Writes the page.
     pub fn html(&self) -> String {
@@ -31,19 +25,8 @@ impl Report {
         importance(&mut page, &summary);
         effects(&mut page, self, &summary);
         maps(&mut page, self, &summary);
-        spread(&mut page, self);
         failures(&mut page, self);
         page.html()
-    }
-}
-
-/// Writes a number in about four digits.
-fn short(x: f64) -> String {
-    match x.abs() {
-        size if !x.is_finite() || size >= 1e6 || (size < 1e-3 && size > 0.0) => format!("{x:.3e}"),
-        size if size >= 100.0 => format!("{x:.0}"),
-        size if size >= 1.0 => format!("{x:.2}"),
-        _ => format!("{x:.4}"),
     }
 }
 
@@ -70,11 +53,8 @@ fn overview(page: &mut Page, report: &Report, summary: &Summary) {
             format!("{}, {}", name(report, config), report.objective.words(*time)),
         ));
     }
-    if let Some(((_, best), (_, worst))) = summary.best.as_ref().zip(summary.worst.as_ref()) {
-        rows.push(("spread".into(), format!("a factor {} from the worst to the best", short(worst / best))));
-    }
     if let Some(noise) = summary.noise {
-        let words = format!("{} % (relative standard deviation of samples, median)", short(100.0 * noise));
+        let words = format!("{:.2} % (relative standard deviation of samples, median)", 100.0 * noise);
         rows.push(("noise".into(), words));
     }
     page.facts(rows);
@@ -114,37 +94,19 @@ fn intervals(page: &mut Page, report: &Report, decision: &Decision) {
         }
     }
     rows.sort_by(|a, b| a.1.difference.total_cmp(&b.1.difference));
-    let left_out = rows.len().saturating_sub(MOST_CANDIDATES);
-    rows.truncate(MOST_CANDIDATES);
     rows.extend(decision.confirmation.as_ref().map(|judgement| ("confirmation".to_owned(), judgement)));
     if !rows.is_empty() {
-        let names: Vec<String> = rows.iter().map(|(label, _)| clipped(label, MOST_LETTERS)).collect();
+        let names: Vec<String> = rows.iter().map(|(label, _)| label.clone()).collect();
         let percent = |of: usize| {
             rows.iter().map(|(_, judgement)| 100.0 * changes(report.objective, judgement)[of]).collect::<Vec<f64>>()
         };
         let axis = format!("difference from {}, %", rival(report.default.as_ref(), &decision.default));
         let chart = Chart::new("decisions", &axis, "");
         page.chart(&chart.intervals(report.objective.noun(), &names, &percent(0), &percent(1), &percent(2)));
-        let head = ["configuration", "difference", "from", "to", "verdict"].map(str::to_owned);
-        let [better, worse] = report.objective.comparatives();
-        let row = |(label, judgement): &(String, &Judgement)| {
-            let verdict = judgement.verdict.to_string().replace("A is better", worse).replace("B is better", better);
-            let percent = |x: f64| if x.is_finite() { format!("{:+.2} %", 100.0 * x) } else { String::new() };
-            let [centre, low, high] = changes(report.objective, judgement).map(percent);
-            (label == "confirmation", vec![label.clone(), centre, low, high, verdict])
-        };
-        page.table(&head, rows.iter().map(row));
-    }
-    if left_out > 0 {
-        page.note(&format!("{left_out} slower candidates are not shown."));
     }
     for (label, failure) in failed {
         page.text(&format!("Dropped: {label}, {}: {}", failure.kind.name(), failure.message));
     }
-}
-
-fn clipped(text: &str, most: usize) -> String {
-    if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
 }
 
 fn times(report: &Report) -> Vec<(usize, f64)> {
@@ -186,7 +148,7 @@ fn importance(page: &mut Page, summary: &Summary) {
         return;
     }
     page.heading("Importance of the parameters");
-    let names: Vec<String> = summary.importance.iter().map(|of| clipped(&of.parameter, MOST_LETTERS)).collect();
+    let names: Vec<String> = summary.importance.iter().map(|of| of.parameter.clone()).collect();
     let shares: Vec<f64> = summary.importance.iter().map(|of| 100.0 * of.share).collect();
     let chart = Chart::new("importance", "share of the variance of log times, %", "");
     page.chart(&chart.lying_bars("share", &names, &shares));
@@ -299,26 +261,6 @@ fn map(report: &Report, (across, columns): &Axis<'_>, (down, rows): &Axis<'_>, r
     Chart::new(&format!("{first} and {second}"), first, second).height(320).heat_map(heat)
 }
 
-fn spread(page: &mut Page, report: &Report) {
-    let mut all: Vec<f64> = times(report).into_iter().map(|(_, time)| time).collect();
-    let Some(best) = all.iter().copied().reduce(f64::min) else { return };
-    all.sort_by(f64::total_cmp);
-    page.heading("Spread");
-    let share = |i: usize| 100.0 * i as f64 / (all.len() - 1).max(1) as f64;
-    let x: Vec<f64> = (0..all.len()).map(share).collect();
-    let y: Vec<f64> = all.iter().map(|time| time / best).collect();
-    let chart = Chart::new("spread", "share of the configurations that are at least as good, %", "cost / best cost");
-    page.chart(&chart.log_y().line("time", &x, &y));
-    let within = |limit: f64| all.iter().filter(|time| **time <= best * limit).count();
-    page.note(&format!(
-        "Within 1 % of the best: {} of {}; within 5 %: {}; within 10 %: {}.",
-        within(1.01),
-        all.len(),
-        within(1.05),
-        within(1.1)
-    ));
-}
-
 fn failures(page: &mut Page, report: &Report) {
     let kinds = numbers::failures(report);
     if kinds.is_empty() {
@@ -329,7 +271,7 @@ fn failures(page: &mut Page, report: &Report) {
     page.table(
         &head,
         kinds.into_iter().map(|(kind, count, config, message)| {
-            let first = clipped(&format!("{}: {message}", name(report, config)), MOST_LETTERS);
+            let first = format!("{}: {message}", name(report, config));
             (false, vec![kind.name().to_owned(), count.to_string(), first])
         }),
     );

@@ -3,26 +3,13 @@
 use crate::compare::Ruling;
 use crate::objective::Objective;
 use crate::store::Workload;
-use crate::store::contents::RunRecord;
 use crate::verdict::Judgement;
-use crate::{Config, FailureKind, Value};
+use crate::{Config, Value};
 
 /// Writes a configuration as `name=value name=value`.
 pub fn in_words(parameters: &[(String, Vec<Value>)], config: &Config) -> String {
     let named = parameters.iter().zip(&config.0).map(|((name, _), value)| format!("{name}={value}"));
     named.collect::<Vec<_>>().join(" ")
-}
-
-/// Returns the words for a kind of failure.
-pub const fn word(kind: FailureKind) -> &'static str {
-    match kind {
-        FailureKind::Constraint => "constraint",
-        FailureKind::Compile => "does not compile",
-        FailureKind::Launch => "does not run",
-        FailureKind::WrongResult => "wrong result",
-        FailureKind::TimeOut => "timed out",
-        FailureKind::Declined => "declined",
-    }
 }
 
 /// Writes a relative difference in %.
@@ -63,11 +50,6 @@ pub(crate) fn ruling(ruling: &Ruling, rival: &str, better: &str) -> String {
         }
         Ruling::NoDefault(failure) => format!("{rival} failed in the final rounds: {}", failure.message),
     }
-}
-
-/// Returns the objective of a run.
-pub fn objective_of(record: &RunRecord) -> Objective {
-    objective_for(&record.workload)
 }
 
 /// Returns the objective of a workload.

@@ -132,12 +132,8 @@ impl<'s, 'a> Bench<'s, 'a> {
         let outcome = self.measure(&self.session.task.space.config(index), self.session.launches)?;
         self.measured.insert(index);
         self.spent.evaluations += 1;
-        self.spent.without_gain += 1;
         match (&outcome, search_time(&outcome)) {
             (Outcome::Times(times), Some(time_ms)) => {
-                if self.seen.iter().all(|seen| time_ms < seen.time_ms) {
-                    self.spent.without_gain = 0;
-                }
                 self.seen.push(Seen { index, time_ms, samples: times.len() });
             }
             (Outcome::Failed(failure), _) => {

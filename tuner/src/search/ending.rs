@@ -67,16 +67,12 @@ pub(super) fn race(
 fn fitting(bench: &Bench<'_, '_>, candidates: usize) -> Option<(usize, Vec<usize>)> {
     let plan = &bench.session.rounds;
     let left = bench.left();
-    let shorter = (1..plan.rules.looks.len()).rev().map(|n| plan.rules.looks[..n].to_vec());
-    let choices: Vec<Vec<usize>> =
-        std::iter::once(plan.rules.looks.clone()).chain(shorter).chain(LEAST_LOOKS.map(|n| vec![n])).collect();
+    let shorter = (1..=plan.rules.looks.len()).rev().map(|n| plan.rules.looks[..n].to_vec());
+    let choices: Vec<Vec<usize>> = shorter.chain(LEAST_LOOKS.map(|n| vec![n])).collect();
     let fits =
         |of: usize, looks: &[usize]| decide_launches(plan, of, looks.iter().copied().max().unwrap_or_default()) <= left;
-    let all = choices.iter().find(|looks| fits(candidates, looks)).map(|looks| (candidates, looks.clone()));
-    all.or_else(|| {
-        let fewer = (1..candidates).rev().flat_map(|of| choices.iter().map(move |looks| (of, looks)));
-        fewer.into_iter().find(|(of, looks)| fits(*of, looks)).map(|(of, looks)| (of, looks.clone()))
-    })
+    let tries = (1..=candidates).rev().flat_map(|of| choices.iter().map(move |looks| (of, looks)));
+    tries.into_iter().find(|(of, looks)| fits(*of, looks)).map(|(of, looks)| (of, looks.clone()))
 }
 
 /// End of a session.

@@ -16,9 +16,6 @@ use crate::store::{Details, Evidence, Recorder, Store};
 use crate::watch::{NoWatch, Watch};
 use crate::{Config, Device, Failure, FailureKind};
 
-/// Evaluations between two questions for the expected gain.
-const ASK_EVERY: usize = 8;
-
 /// Tunes. `tell` is called after every measurement, and ends the session by returning false.
 ///
 /// # Errors
@@ -51,7 +48,7 @@ pub fn tune_watched(
     let recorder = Recorder::start(device, store, &session.task, &plan, session.fresh)?;
     let (seeds, resumed) = (recorder.plan().seeds.clone(), recorder.resumed());
     let mut bench = Bench::new(session, recorder, watch);
-    let (stopped, expected_gain) = match search(&mut bench, &seeds, tell) {
+    let stopped = match search(&mut bench, &seeds, tell) {
         Err(error @ TuneError::DefaultFailed(_)) => {
             bench.recorder.finish(None)?;
             return Err(error);
@@ -80,7 +77,6 @@ pub fn tune_watched(
         valid: session.task.space.len(),
         launches: bench.spent.launches,
         stopped,
-        expected_gain,
         verdict: ending.verdict,
         details: Some(Box::new(Details {
             search_launches: bench.searched,
@@ -93,12 +89,12 @@ pub fn tune_watched(
     Ok(Tuning { run, evidence, resumed })
 }
 
-/// Searches: default, seeds, and the strategy's proposals. Returns the reason of the end, and the expected gain.
+/// Searches: default, seeds, and the strategy's proposals. Returns the reason of the end.
 fn search(
     bench: &mut Bench<'_, '_>,
     seeds: &[Config],
     tell: &mut dyn FnMut(&Progress<'_>) -> bool,
-) -> Result<(String, Option<f64>), TuneError> {
+) -> Result<String, TuneError> {
     let session = bench.session;
     let space = session.task.space;
     let mut strategy = session.strategy.start(space, session.seed);
@@ -111,13 +107,13 @@ fn search(
     let mut first = first.into_iter();
     loop {
         if let Some(stopped) = session.budget.reached(&bench.with_ending()) {
-            return Ok((format!("the budget was spent ({stopped})"), strategy.remaining_gain()));
+            return Ok(format!("the budget was spent ({stopped})"));
         }
         let Some(index) = first.next().or_else(|| strategy.propose()) else {
-            return Ok(("everything was tried".to_owned(), Some(0.0)));
+            return Ok("everything was tried".to_owned());
         };
         if bench.measured.contains(&index) {
-            return Ok(("the strategy has nothing new to propose".to_owned(), strategy.remaining_gain()));
+            return Ok("the strategy has nothing new to propose".to_owned());
         }
         let outcome = bench.evaluate(index)?;
         let is_default = session.default.as_ref().is_some_and(|default| space.index_of(default) == Some(index));
@@ -125,9 +121,6 @@ fn search(
             return Err(TuneError::DefaultFailed(failure.clone()));
         }
         strategy.observe(index, &outcome);
-        if session.budget.asks_for_gain() && bench.spent.evaluations.is_multiple_of(ASK_EVERY) {
-            bench.spent.remaining_gain = strategy.remaining_gain();
-        }
         bench.tell(Phase::Searching, tell)?;
     }
 }

@@ -145,15 +145,14 @@ impl SpaceBuilder {
         let names: Vec<&String> = self.parameters.iter().map(|(name, _)| name).collect();
         let others = self.constants.iter().map(|(name, _)| name).chain(self.derived.iter().map(|(name, _)| name));
         unique(names.iter().copied().chain(others))?;
-        if let Some(name) = names.get(MOST_PARAMETERS) {
-            return Err(SpaceError::Wrong(format!("parameter {name:?}: one of more than {MOST_PARAMETERS}")));
-        }
-        if let Some((name, _)) = self.derived.get(MOST_PARAMETERS) {
-            return Err(SpaceError::Wrong(format!("{name:?}: one of more than {MOST_PARAMETERS} derived values")));
-        }
-        if let Some((name, _)) = self.constraints.get(MOST_CONSTRAINTS) {
-            let what = format!("more than {MOST_CONSTRAINTS} constraints: {name:?} is the first too many");
-            return Err(SpaceError::Wrong(what));
+        for (what, count, most) in [
+            ("parameters", names.len(), MOST_PARAMETERS),
+            ("derived values", self.derived.len(), MOST_PARAMETERS),
+            ("constraints", self.constraints.len(), MOST_CONSTRAINTS),
+        ] {
+            if count > most {
+                return Err(SpaceError::Wrong(format!("more than {most} {what}")));
+            }
         }
         let mut parameters = Vec::new();
         for (name, values) in &self.parameters {
@@ -192,8 +191,6 @@ impl SpaceBuilder {
             };
             constraints.push((name.clone(), rule));
         }
-        let problem = Problem { parameters: &parameters, derived: &derived, constraints: &constraints };
-        let found = problem.enumerate(MOST_STEPS)?;
-        Ok(Space::from_keys(parameters, found.strides, found.keys, found.report))
+        Problem { parameters: &parameters, derived: &derived, constraints: &constraints }.enumerate(MOST_STEPS)
     }
 }

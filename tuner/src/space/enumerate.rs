@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::Value;
 use crate::expression::{Computed, Expr, Fault, Number};
-use crate::space::{ConstraintReport, Parameter, SpaceError, SpaceReport, strides};
+use crate::space::{ConstraintReport, Parameter, Space, SpaceError, SpaceReport, strides};
 
 /// Most values tried, each counted with the operations computed for it.
 pub(super) const MOST_STEPS: u64 = 2_000_000_000;
@@ -32,13 +32,6 @@ pub(super) struct Problem<'a> {
     pub derived: &'a [Expr],
     /// Names and rules.
     pub constraints: &'a [(String, Rule)],
-}
-
-/// Keys of the valid combinations in the order of the enumeration, with the strides and the report.
-pub(super) struct Enumerated {
-    pub keys: Vec<u64>,
-    pub strides: Vec<u64>,
-    pub report: SpaceReport,
 }
 
 /// Computation that follows the binding of a level's parameter.
@@ -74,11 +67,11 @@ struct Walk<'a> {
 }
 
 impl<'a> Problem<'a> {
-    /// Lists the valid combinations.
+    /// Lists the valid combinations as a space.
     ///
     /// # Errors
     /// If there are more than 2^64 combinations, or more than `steps_most` steps are needed.
-    pub(super) fn enumerate(&self, steps_most: u64) -> Result<Enumerated, SpaceError> {
+    pub(super) fn enumerate(&self, steps_most: u64) -> Result<Space, SpaceError> {
         let (strides, combinations) = strides(self.parameters.iter().map(|parameter| parameter.values().len()))?;
         let count = self.constraints.len();
         let mut walk = Walk {
@@ -104,7 +97,7 @@ impl<'a> Problem<'a> {
             not_evaluated: fault.map(|fault| fault.to_string()),
         });
         let report = SpaceReport { combinations, valid: walk.keys.len() as u64, constraints: constraints.collect() };
-        Ok(Enumerated { keys: walk.keys, strides, report })
+        Ok(Space::from_keys(self.parameters.to_vec(), strides, walk.keys, report))
     }
 
     /// Returns the order of binding: next come always the parameters of the constraint that needs the fewest
@@ -187,6 +180,10 @@ fn size_of(expr: &Expr) -> u64 {
     size
 }
 
+fn too_long(steps: u64) -> SpaceError {
+    SpaceError::Wrong(format!("the enumeration was given up after {steps} steps; constrain the space further"))
+}
+
 impl<'a> Walk<'a> {
     /// Computes the steps of a level; returns true if no constraint rejects.
     fn pass(&mut self, level: &Level<'a>) -> bool {
@@ -216,7 +213,7 @@ impl<'a> Walk<'a> {
     fn descend(&mut self, levels: &[Level<'a>], key: u64) -> Result<(), SpaceError> {
         let Some((level, deeper)) = levels.split_first() else {
             if self.keys.len() == MOST_VALID {
-                return Err(SpaceError::TooLong(self.steps_done));
+                return Err(too_long(self.steps_done));
             }
             self.keys.push(key);
             return Ok(());
@@ -225,7 +222,7 @@ impl<'a> Walk<'a> {
         for (code, value) in parameters[level.parameter].values().iter().enumerate() {
             self.steps_done += level.cost;
             if self.steps_done > self.steps_most {
-                return Err(SpaceError::TooLong(self.steps_most));
+                return Err(too_long(self.steps_most));
             }
             self.slots[level.parameter] = Ok(value.into());
             self.codes[level.parameter] = code;
@@ -247,8 +244,8 @@ mod tests {
         let expr = Expr::parse("a * a + 3 * a + 1 > 0", &|_| Some(Expr::Slot(0))).unwrap();
         let constraints = [("c".to_owned(), Rule::Expression(expr))];
         let problem = Problem { parameters: &parameters, derived: &[], constraints: &constraints };
-        let enumerate = |steps| problem.enumerate(steps).map(|found| found.keys.len());
+        let enumerate = |steps| problem.enumerate(steps).map(|space| space.len());
         assert_eq!(enumerate(2000).unwrap(), 100);
-        assert!(matches!(enumerate(300), Err(SpaceError::TooLong(300))));
+        assert!(enumerate(300).unwrap_err().to_string().contains("given up after 300 steps"));
     }
 }

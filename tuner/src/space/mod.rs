@@ -17,15 +17,9 @@ pub type ConfigIndex = usize;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum SpaceError {
-    /// A declaration or a file is wrong.
+    /// A declaration or a file is wrong, or the space is too large.
     #[error("{0}")]
     Wrong(String),
-    /// The combinations exceed a 64-bit key.
-    #[error("the parameters have {0:e} combinations; at most 2^64 can be numbered")]
-    TooManyCombinations(f64),
-    /// The enumeration takes too many steps.
-    #[error("the enumeration was given up after {0} steps; constrain the space further")]
-    TooLong(u64),
     /// A configuration is recorded twice.
     #[error("rows {first} and {second} hold the same configuration")]
     DuplicateRow { first: usize, second: usize },
@@ -113,19 +107,9 @@ impl SpaceReport {
     /// Writes a warning for each constraint that cannot be evaluated for some combinations.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         self.constraints.iter().filter_map(|constraint| {
-            let (name, reason) = (constraint.short_name(), constraint.not_evaluated.as_ref()?);
+            let (name, reason) = (&constraint.name, constraint.not_evaluated.as_ref()?);
             Some(format!("combinations for which constraint \"{name}\" cannot be evaluated are left out: {reason}"))
         })
-    }
-}
-
-/// Characters of a constraint's name that are shown: it may be a long expression.
-const SHOWN: usize = 200;
-
-impl ConstraintReport {
-    fn short_name(&self) -> String {
-        let short = self.name.chars().take(SHOWN).collect::<String>();
-        if short.len() < self.name.len() { short + "…" } else { short }
     }
 }
 
@@ -133,11 +117,7 @@ impl std::fmt::Display for SpaceReport {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         writeln!(f, "{} combinations, {} valid", self.combinations, self.valid)?;
         for constraint in &self.constraints {
-            write!(f, "  {:>14} rejected first by  {}", constraint.first, constraint.short_name())?;
-            if let Some(reason) = &constraint.not_evaluated {
-                write!(f, "  (not always evaluable: {reason})")?;
-            }
-            writeln!(f)?;
+            writeln!(f, "  {:>14} rejected first by  {}", constraint.first, constraint.name)?;
         }
         Ok(())
     }
@@ -154,7 +134,7 @@ pub(crate) fn strides(sizes: impl DoubleEndedIterator<Item = usize> + Clone) -> 
         strides.push(total);
         total = total
             .checked_mul(size as u64)
-            .ok_or_else(|| SpaceError::TooManyCombinations(sizes.clone().map(|size| size as f64).product()))?;
+            .ok_or_else(|| SpaceError::Wrong("the parameters have more than 2^64 combinations".to_owned()))?;
     }
     strides.reverse();
     Ok((strides, total))
@@ -187,26 +167,21 @@ impl Space {
         let mut parameters = Vec::new();
         let mut codes = vec![0u32; rows.len() * names.len()];
         for (column, name) in names.iter().enumerate() {
-            let mut seen = std::collections::HashMap::new();
+            let mut code_of = std::collections::HashMap::new();
             let mut values = Vec::new();
             for row in rows {
-                if seen.insert(row[column].key(), 0u32).is_none() {
+                if code_of.insert(row[column].key(), 0u32).is_none() {
                     values.push(row[column].clone());
                 }
             }
             if values.iter().all(|value| !matches!(value, Value::Text(_))) {
                 values.sort_by(|a, b| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
             }
-            let parameter = Parameter::new(name, values)?;
-            for (code, value) in parameter.values.iter().enumerate() {
-                if let Some(slot) = seen.get_mut(&value.key()) {
-                    *slot = code as u32;
-                }
-            }
+            code_of.extend(values.iter().map(Value::key).zip(0..));
             for (row, values) in rows.iter().enumerate() {
-                codes[row * names.len() + column] = seen[&values[column].key()];
+                codes[row * names.len() + column] = code_of[&values[column].key()];
             }
-            parameters.push(parameter);
+            parameters.push(Parameter::new(name, values)?);
         }
         let (strides, combinations) = strides(parameters.iter().map(|parameter| parameter.values.len()))?;
         let mut keyed: Vec<(u64, usize)> = (0..rows.len())
@@ -332,18 +307,13 @@ pub(crate) fn unique<'a>(names: impl Iterator<Item = &'a String>) -> Result<(), 
 pub struct Named(Vec<(String, Value)>);
 
 impl Named {
-    /// Returns the value of a parameter; `None` if there is none of this name.
-    pub fn get(&self, name: &str) -> Option<&Value> {
-        self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
-    }
-
     /// Returns the whole number that a parameter has.
     ///
     /// # Panics
     /// If there is no such parameter, or its value is no whole number.
     pub fn int(&self, name: &str) -> i64 {
-        match self.get(name) {
-            Some(Value::Int(value)) => *value,
+        match self.0.iter().find(|(known, _)| known == name) {
+            Some((_, Value::Int(value))) => *value,
             other => panic!("parameter {name:?} is {other:?}, not a whole number"),
         }
     }

@@ -125,7 +125,6 @@ impl Finding {
             valid,
             launches: self.launches,
             stopped: self.stopped.clone(),
-            expected_gain: None,
             verdict: verdict.to_owned(),
             details: None,
         })
@@ -144,12 +143,7 @@ impl Store {
         }
         let (decided, verdict) = finding.conclude();
         let evidence = decided.and_then(|config| finding.evidence(&config, &verdict, task.space.len()));
-        let mut run = self.begin(task, &finding.plan)?;
-        for observation in &observations {
-            self.record(&mut run, observation)?;
-        }
-        let id = run.id();
-        self.finish(run, evidence.as_ref())?;
+        let id = self.keep_run(task, &finding.plan, &observations, evidence.as_ref())?;
         Ok(Some(Kept { run: id, decided: evidence.map(|evidence| evidence.chosen.config), verdict }))
     }
 }

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 
-use serde::Deserialize as _;
-
 use super::StoreError;
 use crate::Value;
 
@@ -80,7 +78,6 @@ impl fmt::Display for TunableIdentity {
 #[derive(Clone, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct Workload {
-    #[serde(deserialize_with = "with_one_zero")]
     keys: BTreeMap<String, Value>,
     place: String,
 }
@@ -88,11 +85,6 @@ pub struct Workload {
 /// Replaces -0.0 by 0.0: they are equal, but a store compares their texts.
 fn one_zero(value: Value) -> Value {
     if let Value::Float(number) = value { Value::Float(number + 0.0) } else { value }
-}
-
-fn with_one_zero<'d, D: serde::Deserializer<'d>>(from: D) -> Result<BTreeMap<String, Value>, D::Error> {
-    let keys = BTreeMap::<String, Value>::deserialize(from)?;
-    Ok(keys.into_iter().map(|(name, value)| (name, one_zero(value))).collect())
 }
 
 impl Workload {
@@ -108,10 +100,9 @@ impl Workload {
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Result<Self, StoreError> {
         let (name, value) = (name.into(), value.into());
         match value {
-            Value::Float(number) if !number.is_finite() => Err(StoreError::BadKey {
-                what: format!("workload key {name:?}"),
-                why: format!("{number} is not finite"),
-            }),
+            Value::Float(number) if !number.is_finite() => {
+                Err(StoreError::Wrong(format!("workload key {name:?}: {number} is not finite")))
+            }
             value => {
                 self.keys.insert(name, one_zero(value));
                 Ok(self)
@@ -139,11 +130,6 @@ impl Workload {
     /// Returns the keys, by name.
     pub fn keys(&self) -> &BTreeMap<String, Value> {
         &self.keys
-    }
-
-    /// Returns the place of the call; empty if it does not matter.
-    pub fn place(&self) -> &str {
-        &self.place
     }
 }
 

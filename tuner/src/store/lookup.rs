@@ -1,14 +1,10 @@
 //! Lookup of decisions.
 //!
 //! A decision must have the same tunable (name, version and code hash) and workload (all keys and the place) as the
-//! request. [`Matching::Exact`] also wants the same device name, compute capability, SM count, driver, runtime and
-//! platform. [`Matching::Nearest`] takes the decision that differs least: in the driver, then in the runtime or
-//! platform, then in the device, then in its compute capability; of equals the newest. [`Relaxed`] names the
-//! differences.
+//! request. The one that differs least comes first: least in the driver, then in the runtime or platform, then in the
+//! device, then in its compute capability; of equals the newest.
 
-use std::fmt;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use rusqlite::params;
 
@@ -17,50 +13,8 @@ use super::{DeviceIdentity, Evidence, Store, StoreError, Task, json_of};
 use crate::space::Space;
 use crate::{Config, Value};
 
-/// How much a stored decision may differ from the request; see the module's text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-#[expect(missing_docs, reason = "the names say it")]
-pub enum Matching {
-    Exact,
-    #[default]
-    Nearest,
-}
-
-impl FromStr for Matching {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "exact" => Ok(Self::Exact),
-            "nearest" => Ok(Self::Nearest),
-            other => Err(format!("{other:?} is neither \"exact\" nor \"nearest\"")),
-        }
-    }
-}
-
-/// Difference between a found decision and the request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Relaxed {
-    /// Weight of the difference, from 1 (driver) to 4 (compute capability).
-    pub step: u8,
-    /// Name of the property that differs.
-    pub what: &'static str,
-    /// Value in the store.
-    pub stored: String,
-    /// Value in the request.
-    pub here: String,
-}
-
-impl fmt::Display for Relaxed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = |text: &str| if text.is_empty() { "unknown".to_owned() } else { text.to_owned() };
-        write!(f, "{} {} instead of {}", self.what, word(&self.stored), word(&self.here))
-    }
-}
-
-/// Lists the differences between two devices, the least important first.
-fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<Relaxed> {
+/// Lists the differences between two devices in words, each with its weight, from 1 (driver) to 4 (compute capability).
+fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<(u8, String)> {
     let card = |device: &DeviceIdentity, other: &DeviceIdentity| {
         let same_name = device.name == other.name;
         if same_name { format!("{} ({} SMs)", device.name, device.sm_count) } else { device.name.clone() }
@@ -73,8 +27,11 @@ fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<Relaxed> {
         (3, "device", [card(stored, here), card(here, stored)]),
         (4, "compute capability", both(|device| &device.compute_capability)),
     ];
+    let word = |text: String| if text.is_empty() { "unknown".to_owned() } else { text };
     let differ = all.into_iter().filter(|(_, _, [stored, here])| stored != here);
-    differ.map(|(step, what, [stored, here])| Relaxed { step, what, stored, here }).collect()
+    differ
+        .map(|(step, what, [stored, here])| (step, format!("{what} {} instead of {}", word(stored), word(here))))
+        .collect()
 }
 
 /// Stored configuration that answers a lookup.
@@ -83,8 +40,8 @@ fn differences(stored: &DeviceIdentity, here: &DeviceIdentity) -> Vec<Relaxed> {
 pub struct Found {
     /// Configuration, in the order of the requested space.
     pub config: Config,
-    /// Differences from the request.
-    pub relaxed: Vec<Relaxed>,
+    /// Differences from the request in words, each with its weight.
+    pub relaxed: Vec<(u8, String)>,
     /// Number of the run that decided.
     pub run: i64,
     pub evidence: Box<Evidence>,
@@ -99,12 +56,12 @@ pub struct Found {
 impl Found {
     /// Returns the weight of the largest difference; 0 for an exact match.
     pub fn step(&self) -> u8 {
-        self.relaxed.iter().map(|relaxed| relaxed.step).max().unwrap_or(0)
+        self.relaxed.iter().map(|(step, _)| *step).max().unwrap_or(0)
     }
 
     /// Describes the origin and the differences.
     pub fn in_words(&self) -> String {
-        let relaxed = self.relaxed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let relaxed = self.relaxed.iter().map(|(_, words)| words.as_str()).collect::<Vec<_>>().join(", ");
         let of = if relaxed.is_empty() { String::new() } else { format!(", for {relaxed}") };
         let day = self.at.get(..10).unwrap_or(&self.at);
         format!("tuned {day} (run {} of {}){of}", self.run, self.file.display())
@@ -112,26 +69,20 @@ impl Found {
 }
 
 impl Store {
-    /// Finds the decisions that match `task`, the best match first; see the module's text. Leaves out configurations
-    /// that the task's space does not have.
+    /// Finds the decisions for `task`, the closest match first; see the module's text. Leaves out configurations that
+    /// the task's space does not have.
     ///
     /// # Errors
     /// If the store cannot be read, or a row not be understood.
-    pub fn find(&self, task: &Task<'_>, matching: Matching) -> Result<Vec<Found>, StoreError> {
-        let workload = json_of(task.workload)?;
-        let tunable = task.tunable;
+    pub fn find(&self, task: &Task<'_>) -> Result<Vec<Found>, StoreError> {
         let records = self.heads(
-            "WHERE evidence IS NOT NULL AND tunable = ?1 AND version = ?2 AND kernel_hash = ?3 AND workload = ?4
-             ORDER BY finished DESC, decided DESC",
-            params![tunable.name, tunable.version, tunable.kernel_hash, workload],
+            "WHERE evidence IS NOT NULL AND tunable = ?1 AND workload = ?2 ORDER BY ended DESC",
+            params![json_of(task.tunable)?, json_of(task.workload)?],
         )?;
         let mut found = Vec::new();
         for record in records {
             let Some(evidence) = record.decision else { continue };
             let relaxed = differences(&record.device, task.device);
-            if matching == Matching::Exact && !relaxed.is_empty() {
-                continue;
-            }
             if let Some(config) = in_space(&record.space.parameters, &evidence.chosen.config, task.space) {
                 found.push(Found {
                     config,

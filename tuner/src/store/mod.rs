@@ -22,8 +22,8 @@ use rusqlite::{Connection, TransactionBehavior};
 pub use error::StoreError;
 pub use finding::{Finding, Kept};
 pub use identity::{DeviceIdentity, TunableIdentity, Workload};
-pub use locations::{Application, Locations};
-pub use lookup::{Found, Matching, Relaxed};
+pub use locations::{Locations, variable};
+pub use lookup::Found;
 pub use recorder::Recorder;
 pub use run::{Contender, Details, Evidence, Observation, Plan, RaceDetails, Run, RunLock, Task};
 
@@ -32,9 +32,6 @@ pub const WAIT: Duration = Duration::from_secs(20);
 
 /// SQL expression for the present time: UTC with milliseconds.
 const NOW: &str = "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')";
-
-/// Time of a run that does not say when it was measured.
-pub(crate) const UNKNOWN: &str = "1970-01-01T00:00:00.000Z";
 
 /// Open store file.
 #[derive(Debug)]
@@ -61,22 +58,15 @@ impl Store {
         Ok(Self { connection: open::read_write(file, wait)?, file: file.to_owned(), wait })
     }
 
-    /// Opens an existing store for reading only.
+    /// Opens an existing store for reading; if a killed program left something unfinished, after rolling that back.
     ///
     /// # Errors
     /// Same errors as [`open`](Self::open), and [`StoreError::Missing`].
-    pub fn open_read_only(file: &Path) -> Result<Self, StoreError> {
-        Ok(Self { connection: open::read_only(file, WAIT)?, file: file.to_owned(), wait: WAIT })
-    }
-
-    /// Opens an existing store for reading, after rolling back what a killed program left unfinished.
-    ///
-    /// # Errors
-    /// Same errors as [`open_read_only`](Self::open_read_only).
     pub fn open_existing(file: &Path) -> Result<Self, StoreError> {
-        match Self::open_read_only(file) {
+        match open::read_only(file, WAIT) {
+            Ok(connection) => Ok(Self { connection, file: file.to_owned(), wait: WAIT }),
             Err(StoreError::CannotOpen { .. }) => Self::open(file),
-            store => store,
+            Err(error) => Err(error),
         }
     }
 
@@ -94,8 +84,8 @@ impl Store {
     }
 
     /// Returns the error of a row that cannot be understood.
-    fn bad_row(&self, row: impl Into<String>, what: &dyn std::fmt::Display) -> StoreError {
-        StoreError::BadRow { file: self.file.clone(), row: row.into(), what: what.to_string() }
+    fn bad_row(&self, row: &str, what: &dyn std::fmt::Display) -> StoreError {
+        StoreError::Unusable { file: self.file.clone(), what: format!("{row}: {what}") }
     }
 
     /// Runs `work` in one transaction that holds the write lock from its beginning.

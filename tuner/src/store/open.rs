@@ -1,7 +1,7 @@
 //! Opens a store file, and writes nothing before the file is known to be a store; and the tables.
 //!
-//! One row of `measurements` is one completed call of a device: its times (64-bit little-endian floats, ms) or its
-//! failure. Configurations are JSON arrays in the order of the space's parameters.
+//! One row of `measurements` is one completed call of a device: an [`Observation`](super::Observation) as JSON, with
+//! all digits of its times. Identities, spaces, plans and decisions are JSON too.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,66 +17,54 @@ use super::StoreError;
 const APPLICATION_ID: i32 = 0x5554_6474;
 
 /// Version of the schema.
-const SCHEMA_VERSION: i32 = 2;
+const SCHEMA_VERSION: i32 = 3;
 
+/// Numbers of runs are never given again, so that a process cannot write into the run that follows a removed one.
 const SCHEMA: &str = "
-    CREATE TABLE spaces (
-        id         INTEGER PRIMARY KEY,
-        hash       TEXT NOT NULL UNIQUE,
-        parameters TEXT NOT NULL,
-        valid      INTEGER NOT NULL
-    ) STRICT;
-
     CREATE TABLE runs (
-        id          INTEGER PRIMARY KEY,
-        uid         TEXT NOT NULL UNIQUE DEFAULT (lower(hex(randomblob(16)))),
-        device      TEXT NOT NULL,
-        tunable     TEXT NOT NULL,
-        version     INTEGER NOT NULL,
-        kernel_hash TEXT NOT NULL,
-        workload    TEXT NOT NULL,
-        space_id    INTEGER NOT NULL REFERENCES spaces (id),
-        strategy    TEXT NOT NULL,
-        sample      TEXT NOT NULL,
-        seeds       TEXT NOT NULL,
-        seed        INTEGER NOT NULL,
-        budget      TEXT NOT NULL,
-        started     TEXT NOT NULL,
-        finished    TEXT,
-        evidence    TEXT,
-        decided     INTEGER
+        id       INTEGER PRIMARY KEY AUTOINCREMENT,
+        device   TEXT NOT NULL,
+        tunable  TEXT NOT NULL,
+        workload TEXT NOT NULL,
+        space    TEXT NOT NULL,
+        plan     TEXT NOT NULL,
+        started  TEXT NOT NULL,
+        finished TEXT,
+        ended    INTEGER,
+        evidence TEXT
     ) STRICT;
-    CREATE INDEX runs_of ON runs (tunable, version, workload);
+    CREATE INDEX runs_of ON runs (tunable, workload);
 
     CREATE TABLE measurements (
-        run_id   INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
-        sequence INTEGER NOT NULL,
-        config   TEXT NOT NULL,
-        launches INTEGER NOT NULL,
-        times    BLOB,
-        failure  TEXT,
-        message  TEXT,
-        took_ms  REAL NOT NULL,
-        at       TEXT NOT NULL,
-        PRIMARY KEY (run_id, sequence),
-        CHECK ((times IS NULL) = (failure IS NOT NULL)),
-        CHECK ((failure IS NULL) = (message IS NULL))
+        run_id      INTEGER NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+        sequence    INTEGER NOT NULL,
+        observation TEXT NOT NULL,
+        PRIMARY KEY (run_id, sequence)
     ) STRICT, WITHOUT ROWID;";
 
 /// Turns an error of SQLite into a [`StoreError`].
 pub(super) fn failure(file: &Path, wait: Duration, error: rusqlite::Error) -> StoreError {
-    let file = file.to_owned();
-    match error.sqlite_error_code() {
+    let what = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            StoreError::Locked { file, waited_ms: wait.as_millis() }
+            format!("locked by another process for more than {} ms", wait.as_millis())
         }
-        Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt { file, what: error.to_string() },
-        Some(ErrorCode::NotADatabase) => StoreError::Foreign { file, what: "not an SQLite file".to_owned() },
+        Some(ErrorCode::DatabaseCorrupt) => return damaged(file, &error),
+        Some(ErrorCode::NotADatabase) => return foreign(file, "not an SQLite file"),
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            StoreError::CannotOpen { file, what: error.to_string() }
+            return StoreError::CannotOpen { file: file.to_owned(), what: error.to_string() };
         }
-        _ => StoreError::Sqlite { file, source: error },
-    }
+        _ => return StoreError::Sqlite { file: file.to_owned(), source: error },
+    };
+    StoreError::Unusable { file: file.to_owned(), what }
+}
+
+fn foreign(file: &Path, what: &str) -> StoreError {
+    StoreError::Unusable { file: file.to_owned(), what: format!("{what}; it is left alone: name another store") }
+}
+
+fn damaged(file: &Path, what: &dyn std::fmt::Display) -> StoreError {
+    let what = format!("damaged: {what}; move it away, or mend it with sqlite3's .recover");
+    StoreError::Unusable { file: file.to_owned(), what }
 }
 
 /// Returns true if the file is not empty. Reads only its first bytes: SQLite may roll back or merge journals on opening
@@ -96,15 +84,14 @@ fn look(file: &Path) -> Result<bool, StoreError> {
     if header.is_empty() {
         return Ok(false);
     }
-    let foreign = |what: String| Err(StoreError::Foreign { file: file.to_owned(), what });
     if !header.starts_with(b"SQLite format 3\0") {
-        return foreign("not an SQLite file".to_owned());
+        return Err(foreign(file, "not an SQLite file"));
     }
     // The application id, big-endian (SQLite's file format, section 1.3). 0: it may still be in the journal.
     if let Some(&[a, b, c, d]) = header.get(68..72) {
         let id = i32::from_be_bytes([a, b, c, d]);
         if id != 0 && id != APPLICATION_ID {
-            return foreign(format!("an SQLite file of another program (application id {id:#010x})"));
+            return Err(foreign(file, "an SQLite file of another program"));
         }
     }
     Ok(true)
@@ -113,35 +100,31 @@ fn look(file: &Path) -> Result<bool, StoreError> {
 /// Checks that the content is a store's; returns false if there is none.
 fn is_store(connection: &Connection, file: &Path, wait: Duration) -> Result<bool, StoreError> {
     // One query, so that all four belong to the same state of the file. A virtual table has no root page.
-    let (id, version, tables, strange) = connection
+    let (id, version, tables, strange): (i32, i32, i64, Option<String>) = connection
         .query_row(
             "SELECT (SELECT application_id FROM pragma_application_id), (SELECT user_version FROM pragma_user_version),
                     (SELECT count(*) FROM sqlite_schema),
                     (SELECT min(type || ' ' || name) FROM sqlite_schema
                      WHERE type NOT IN ('table', 'index') OR type = 'table' AND rootpage = 0)",
             [],
-            |row| Ok((row.get::<_, i32>(0)?, row.get::<_, i32>(1)?, row.get::<_, i64>(2)?, row.get(3)?)),
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
         )
         .map_err(|error| failure(file, wait, error))?;
     if id == 0 && version == 0 && tables == 0 {
         return Ok(false);
     }
     if id != APPLICATION_ID {
-        let what = format!("an SQLite file of another program (application id {id:#010x}, {tables} tables)");
-        return Err(StoreError::Foreign { file: file.to_owned(), what });
+        return Err(foreign(file, "an SQLite file of another program"));
     }
-    if version > SCHEMA_VERSION {
-        return Err(StoreError::Newer { file: file.to_owned(), found: version, known: SCHEMA_VERSION });
-    }
-    let corrupt = |what: String| Err(StoreError::Corrupt { file: file.to_owned(), what });
-    if version < SCHEMA_VERSION {
-        return corrupt(format!(
-            "its schema has the version {version}, this program's is {SCHEMA_VERSION}: move the file away"
-        ));
+    if version != SCHEMA_VERSION {
+        let what = format!(
+            "its schema is version {version}, this program's is {SCHEMA_VERSION}: use that program, or move the file away"
+        );
+        return Err(StoreError::Unusable { file: file.to_owned(), what });
     }
     // A view could compute without end, a trigger change what is written.
-    if let Some::<String>(strange) = strange {
-        return corrupt(format!("it has the {strange}, and no store has one"));
+    if let Some(strange) = strange {
+        return Err(damaged(file, &format!("it has the {strange}, and no store has one")));
     }
     Ok(true)
 }
@@ -151,7 +134,7 @@ fn check(connection: &Connection, file: &Path, wait: Duration) -> Result<(), Sto
     let answer: String = connection
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
         .map_err(|error| failure(file, wait, error))?;
-    if answer == "ok" { Ok(()) } else { Err(StoreError::Corrupt { file: file.to_owned(), what: answer }) }
+    if answer == "ok" { Ok(()) } else { Err(damaged(file, &answer)) }
 }
 
 fn connect(file: &Path, wait: Duration, flags: OpenFlags) -> Result<Connection, StoreError> {

@@ -142,16 +142,13 @@ impl<'a> Recorder<'a> {
             return Some(observation.outcome);
         }
         // Another version of this program, or another budget. Mixing the two would not be a run of either.
-        self.error = Some(StoreError::BadRow {
-            file: self.store.file().to_owned(),
-            row: format!("run {}", self.run.id()),
-            what: format!(
-                "it was begun by another version, or with another budget than {}: it continued with {:?}, now {config:?} \
-                 is proposed; give that budget, or begin a fresh run",
-                self.run.plan().budget,
-                next.config
-            ),
-        });
+        let what = format!(
+            "it was begun by another version, or with another budget than {}: it continued with {:?}, now {config:?} is \
+             proposed; give that budget, or begin a fresh run",
+            self.run.plan().budget,
+            next.config
+        );
+        self.error = Some(self.store.bad_row(&format!("run {}", self.run.id()), &what));
         Some(failed("the run cannot be continued"))
     }
 }

@@ -8,14 +8,13 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{ErrorCode, OptionalExtension, Transaction, params};
+use rusqlite::{ErrorCode, Transaction, params};
 
-use super::contents::{self, RunRecord, SpaceRecord};
+use super::contents::{RunRecord, SpaceRecord, json};
 use super::{DeviceIdentity, NOW, Store, StoreError, TunableIdentity, Workload, json_of};
 use crate::compare::Decision;
 use crate::space::Space;
-use crate::statistics;
-use crate::{Config, Failure, FailureKind, Outcome};
+use crate::{Config, Outcome, Value, statistics};
 
 /// Subject of a tuning.
 #[derive(Clone, Copy, Debug)]
@@ -100,8 +99,6 @@ pub struct Evidence {
     pub launches: usize,
     /// Reason why the search ended.
     pub stopped: String,
-    /// Expected gain of searching on, as a share of the time, if the strategy can tell.
-    pub expected_gain: Option<f64>,
     /// Comparison of the chosen configuration with the default, in words.
     pub verdict: String,
     /// Details of a session's decision; `None` for other runs.
@@ -136,8 +133,6 @@ pub struct RaceDetails {
 #[derive(Debug)]
 pub struct Run {
     id: i64,
-    /// Unique forever, while the number of a pruned run is given to another one.
-    uid: String,
     next: i64,
     plan: Plan,
     _lock: Option<RunLock>,
@@ -243,28 +238,13 @@ impl Store {
     /// # Errors
     /// If the store cannot be written.
     pub fn begin(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Run, StoreError> {
-        let mut record = RunRecord {
-            run: 0,
-            uid: String::new(),
-            device: task.device.clone(),
-            tunable: task.tunable.clone(),
-            workload: task.workload.clone(),
-            space: SpaceRecord::of(task.space)?,
-            plan: plan.clone(),
-            started: String::new(),
-            finished: None,
-            decision: None,
-            measurements: Vec::new(),
-        };
         let file = self.file.clone();
         let (id, lock) = self.write(|transaction| {
-            let fresh = format!("SELECT lower(hex(randomblob(16))), {NOW}");
-            (record.uid, record.started) = transaction.query_row(&fresh, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let id = insert_run(transaction, &record)?;
+            let id = insert_run(transaction, task, plan)?;
             // Locked before another process can see the run and continue it.
             Ok((id, lock(&file, Some(id))?))
         })?;
-        Ok(Run { id, uid: record.uid, next: 0, plan: record.plan, _lock: lock })
+        Ok(Run { id, next: 0, plan: plan.clone(), _lock: lock })
     }
 
     /// Continues the latest unfinished run of the same task, strategy, sample and seed, with its observations in order.
@@ -276,38 +256,27 @@ impl Store {
     /// # Errors
     /// If the store cannot be read, or a row not be understood.
     pub fn resume(&mut self, task: &Task<'_>, plan: &Plan) -> Result<Option<(Run, Vec<Observation>)>, StoreError> {
-        let (device, workload) = (json_of(task.device)?, json_of(task.workload)?);
-        let unfinished = self.heads(
-            "WHERE finished IS NULL AND device = ?1 AND tunable = ?2 AND version = ?3 AND kernel_hash = ?4
-             AND workload = ?5 AND hash = ?6 AND strategy = ?7 AND sample = ?8 AND seed = ?9
-             ORDER BY budget = ?10 DESC, runs.id DESC",
-            params![
-                device,
-                task.tunable.name,
-                task.tunable.version,
-                task.tunable.kernel_hash,
-                workload,
-                SpaceRecord::of(task.space)?.hash,
-                plan.strategy,
-                plan.sample,
-                plan.seed as i64,
-                plan.budget
-            ],
+        let space = SpaceRecord::of(task.space)?;
+        let mut unfinished = self.heads(
+            "WHERE finished IS NULL AND device = ?1 AND tunable = ?2 AND workload = ?3 ORDER BY id DESC",
+            params![json_of(task.device)?, json_of(task.tunable)?, json_of(task.workload)?],
         )?;
-        for RunRecord { run: id, uid, plan: begun, .. } in unfinished {
+        let same = |of: &Plan| (&of.strategy, &of.sample, of.seed) == (&plan.strategy, &plan.sample, plan.seed);
+        unfinished.retain(|run| run.space == space && same(&run.plan));
+        unfinished.sort_by_key(|run| run.plan.budget != plan.budget);
+        for RunRecord { run: id, plan: begun, .. } in unfinished {
             let lock = match self.lock_run(id) {
                 Ok(lock) => lock,
                 Err(StoreError::RunTaken { .. }) => continue,
                 Err(error) => return Err(error),
             };
             // Between the query and the lock, another process may have finished or pruned the run.
-            let query = "SELECT 1 FROM runs WHERE id = ?1 AND uid = ?2 AND finished IS NULL";
-            if self.rows(query, params![id, uid], |_| Ok(()))?.is_empty() {
+            if self.rows("SELECT 1 FROM runs WHERE id = ?1 AND finished IS NULL", &[&id], |_| Ok(()))?.is_empty() {
                 continue;
             }
             let observations = self.observations(id)?;
             let next = observations.len() as i64;
-            return Ok(Some((Run { id, uid, next, plan: begun, _lock: lock }, observations)));
+            return Ok(Some((Run { id, next, plan: begun, _lock: lock }, observations)));
         }
         Ok(None)
     }
@@ -316,15 +285,9 @@ impl Store {
     ///
     /// # Errors
     /// If the store cannot be written; [`StoreError::RunTaken`] if another process has continued or removed the run
-    /// (only on file systems without locks); [`StoreError::BadKey`] for times or parameters that are not finite.
+    /// (only on file systems without locks); [`StoreError::Wrong`] for times or parameters that are not finite.
     pub fn record(&mut self, run: &mut Run, observation: &Observation) -> Result<(), StoreError> {
-        check(observation)?;
-        let file = self.file.clone();
-        let written = self.write(|transaction| {
-            check_held(transaction, run, &file)?;
-            Ok(insert_measurement(transaction, run.id, run.next, observation, None)?)
-        });
-        match written {
+        match self.write(|transaction| insert(transaction, run.id, run.next, observation)) {
             Ok(()) => {
                 run.next += 1;
                 Ok(())
@@ -344,14 +307,27 @@ impl Store {
     /// If the store cannot be written; [`StoreError::RunTaken`] if another process has removed the run.
     #[expect(clippy::needless_pass_by_value, reason = "the run is over: its lock goes with it")]
     pub fn finish(&mut self, run: Run, evidence: Option<&Evidence>) -> Result<(), StoreError> {
-        let file = self.file.clone();
+        match self.write(|transaction| end(transaction, run.id, evidence))? {
+            0 => Err(StoreError::RunTaken { file: self.file.clone(), run: run.id }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps a whole run, and returns its number.
+    pub(crate) fn keep_run(
+        &mut self,
+        task: &Task<'_>,
+        plan: &Plan,
+        observations: &[Observation],
+        evidence: Option<&Evidence>,
+    ) -> Result<i64, StoreError> {
         self.write(|transaction| {
-            check_held(transaction, &run, &file)?;
-            if let Some(evidence) = evidence {
-                contents::decide(transaction, run.id, evidence)?;
+            let id = insert_run(transaction, task, plan)?;
+            for (sequence, observation) in (0..).zip(observations) {
+                insert(transaction, id, sequence, observation)?;
             }
-            contents::finish(transaction, run.id)?;
-            Ok(())
+            end(transaction, id, evidence)?;
+            Ok(id)
         })
     }
 
@@ -368,158 +344,73 @@ impl Store {
     /// # Errors
     /// If the store cannot be read, or a row not be understood.
     pub fn hangs(&self, run: &Run) -> Result<Vec<Observation>, StoreError> {
-        let alike = "SELECT runs.id FROM runs JOIN runs AS this ON this.id = ?1
-             WHERE (runs.device, runs.tunable, runs.version, runs.kernel_hash, runs.workload, runs.space_id, runs.sample)
-                 = (this.device, this.tunable, this.version, this.kernel_hash, this.workload, this.space_id, this.sample)";
+        let of =
+            |run: &str| format!("({run}.device, {run}.tunable, {run}.workload, {run}.space, {run}.plan ->> 'sample')");
+        let alike = format!(
+            "SELECT other.id FROM runs AS other, runs AS this WHERE this.id = ?1 AND {} IS {}",
+            of("other"),
+            of("this")
+        );
         self.select_observations(
-            &format!("WHERE failure = ?2 AND run_id IN ({alike}) ORDER BY run_id, sequence"),
-            &[&run.id, &FailureKind::TimeOut.name()],
+            &format!(
+                "WHERE run_id IN ({alike}) AND observation ->> '$.outcome.failed.kind' = 'time-out'
+                 ORDER BY run_id, sequence"
+            ),
+            &[&run.id],
         )
     }
 
     fn select_observations(&self, rest: &str, values: &[&dyn rusqlite::ToSql]) -> Result<Vec<Observation>, StoreError> {
-        let query = format!(
-            "SELECT run_id, sequence, config, launches, times, failure, message, took_ms FROM measurements {rest}"
-        );
-        let named = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, observation(row)));
+        let query = format!("SELECT run_id, sequence, observation FROM measurements {rest}");
+        let named = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, json(row, 2)));
         let understood = self.rows(&query, values, named)?.into_iter().map(|(run, sequence, observation)| {
-            observation.map_err(|what| self.bad_row(format!("measurement {sequence} of run {run}"), &what))
+            observation.map_err(|what| self.bad_row(&format!("measurement {sequence} of run {run}"), &what))
         });
         understood.collect()
     }
 }
 
-/// Reads a measurement.
-fn observation(row: &rusqlite::Row<'_>) -> Result<Observation, String> {
-    fn cell<T: rusqlite::types::FromSql>(row: &rusqlite::Row<'_>, at: usize) -> Result<T, String> {
-        row.get(at).map_err(|error| error.to_string())
-    }
-    let config = serde_json::from_str(&cell::<String>(row, 2)?).map_err(|error| format!("configuration: {error}"))?;
-    let outcome = match (cell::<Option<Vec<u8>>>(row, 4)?, cell::<Option<String>>(row, 5)?) {
-        (Some(blob), None) => {
-            let (times, rest) = blob.as_chunks::<8>();
-            if !rest.is_empty() {
-                return Err(format!("{} bytes are not times", blob.len()));
-            }
-            Outcome::Times(times.iter().map(|bytes| f64::from_le_bytes(*bytes)).collect())
-        }
-        (None, Some(word)) => {
-            let kind = FailureKind::ALL.into_iter().find(|kind| kind.name() == word);
-            let kind = kind.ok_or_else(|| format!("unknown failure {word:?}"))?;
-            Outcome::Failed(Failure { kind, message: cell::<Option<String>>(row, 6)?.unwrap_or_default() })
-        }
-        _ => return Err("neither times nor a failure".to_owned()),
-    };
-    let launches = usize::try_from(cell::<i64>(row, 3)?).map_err(|error| error.to_string())?;
-    Ok(Observation { config, launches, outcome, took_ms: cell(row, 7)? })
-}
-
-/// Makes the row of a run, and that of its space; returns the run's number.
-pub(super) fn insert_run(transaction: &Transaction<'_>, run: &RunRecord) -> Result<i64, StoreError> {
-    let SpaceRecord { hash, parameters, valid } = &run.space;
-    let parameters = json_of(parameters)?;
-    let known: Option<(i64, String)> = transaction
-        .query_row("SELECT id, parameters FROM spaces WHERE hash = ?1", [hash], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
-    let space = match known {
-        Some((id, known)) if known == parameters => id,
-        Some(_) => {
-            let why = format!("the space {hash} has other parameters here");
-            return Err(StoreError::BadKey { what: format!("run {}", run.run), why });
-        }
-        None => {
-            let values = params![hash, parameters, *valid as i64];
-            transaction.execute("INSERT INTO spaces (hash, parameters, valid) VALUES (?1, ?2, ?3)", values)?;
-            transaction.last_insert_rowid()
-        }
-    };
+/// Makes the row of a run, and returns its number.
+fn insert_run(transaction: &Transaction<'_>, task: &Task<'_>, plan: &Plan) -> Result<i64, StoreError> {
     transaction.execute(
-        "INSERT INTO runs (uid, device, tunable, version, kernel_hash, workload, space_id, strategy, sample, seeds,
-                           seed, budget, started)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+        &format!(
+            "INSERT INTO runs (device, tunable, workload, space, plan, started) VALUES (?1, ?2, ?3, ?4, ?5, {NOW})"
+        ),
         params![
-            run.uid,
-            json_of(&run.device)?,
-            run.tunable.name,
-            run.tunable.version,
-            run.tunable.kernel_hash,
-            json_of(&run.workload)?,
-            space,
-            run.plan.strategy,
-            run.plan.sample,
-            json_of(&run.plan.seeds)?,
-            run.plan.seed as i64,
-            run.plan.budget,
-            run.started
+            json_of(task.device)?,
+            json_of(task.tunable)?,
+            json_of(task.workload)?,
+            json_of(&SpaceRecord::of(task.space)?)?,
+            json_of(plan)?
         ],
     )?;
     Ok(transaction.last_insert_rowid())
 }
 
-/// Inserts the row of a measurement, with the time `at`, else the present time.
-pub(super) fn insert_measurement(
-    transaction: &Transaction<'_>,
-    run: i64,
-    sequence: i64,
-    observation: &Observation,
-    at: Option<&str>,
-) -> rusqlite::Result<()> {
-    let (times, failure, message) = match &observation.outcome {
-        Outcome::Times(times) => {
-            (Some(times.iter().flat_map(|time| time.to_le_bytes()).collect::<Vec<u8>>()), None, None)
-        }
-        Outcome::Failed(failure) => (None, Some(failure.kind.name()), Some(failure.message.as_str())),
-    };
+/// Inserts the row of a measurement, unless it has numbers that JSON cannot keep.
+fn insert(transaction: &Transaction<'_>, run: i64, sequence: i64, observation: &Observation) -> Result<(), StoreError> {
+    let of_config =
+        observation.config.0.iter().filter_map(|value| if let Value::Float(x) = value { Some(x) } else { None });
+    let times = if let Outcome::Times(times) = &observation.outcome { &times[..] } else { &[] };
+    let mut numbers = of_config.chain(times).chain([&observation.took_ms]);
+    if let Some(number) = numbers.find(|number| !number.is_finite()) {
+        return Err(StoreError::Wrong(format!(
+            "a measurement of {:?} with {number} cannot be stored",
+            observation.config
+        )));
+    }
     transaction
-        .prepare_cached(&format!(
-            "INSERT INTO measurements (run_id, sequence, config, launches, times, failure, message, took_ms, at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, coalesce(?9, {NOW}))"
-        ))?
-        .execute(params![
-            run,
-            sequence,
-            json_of(&observation.config)?,
-            observation.launches as i64,
-            times,
-            failure,
-            message,
-            observation.took_ms,
-            at
-        ])?;
+        .prepare_cached("INSERT INTO measurements (run_id, sequence, observation) VALUES (?1, ?2, ?3)")?
+        .execute(params![run, sequence, json_of(observation)?])?;
     Ok(())
 }
 
-/// Checks that the row of this number is still this run: the number of a pruned run is used again.
-fn check_held(transaction: &Transaction<'_>, run: &Run, file: &Path) -> Result<(), StoreError> {
-    let uid: Option<String> =
-        transaction.query_row("SELECT uid FROM runs WHERE id = ?1", [run.id], |row| row.get(0)).optional()?;
-    if uid.as_ref() == Some(&run.uid) {
-        return Ok(());
-    }
-    Err(StoreError::RunTaken { file: file.to_owned(), run: run.id })
-}
-
-/// Refuses numbers that JSON and SQLite cannot keep.
-pub(super) fn check(observation: &Observation) -> Result<(), StoreError> {
-    let bad = |what: &str, number: f64| {
-        Err(StoreError::BadKey { what: format!("{what} of {:?}", observation.config), why: format!("{number}") })
-    };
-    for value in &observation.config.0 {
-        if let crate::Value::Float(number) = value
-            && !number.is_finite()
-        {
-            return bad("a parameter", *number);
-        }
-    }
-    if let Outcome::Times(times) = &observation.outcome
-        && let Some(&time) = times.iter().find(|time| !time.is_finite())
-    {
-        return bad("a time", time);
-    }
-    if i64::try_from(observation.launches).is_err() {
-        return bad("the number of launches", observation.launches as f64);
-    }
-    if observation.took_ms.is_finite() { Ok(()) } else { bad("the duration", observation.took_ms) }
+/// Marks a run as finished, with its decision; returns the number of runs changed. Of two decisions, the one with the
+/// larger `ended` was made later, whatever the clock says.
+fn end(transaction: &Transaction<'_>, run: i64, evidence: Option<&Evidence>) -> Result<usize, StoreError> {
+    let ended = "(SELECT coalesce(max(ended), 0) + 1 FROM runs)";
+    let set = format!("UPDATE runs SET finished = {NOW}, ended = {ended}, evidence = ?2 WHERE id = ?1");
+    Ok(transaction.execute(&set, params![run, evidence.map(json_of).transpose()?])?)
 }
 
 #[cfg(all(test, unix))]

@@ -402,28 +402,6 @@ impl Strategy for Bayesian<'_> {
             self.learn();
         }
     }
-
-    fn remaining_gain(&mut self) -> Option<f64> {
-        if !self.ready() {
-            return None;
-        }
-        let best = self.fastest(1).first()?.1;
-        let judge = self.judge(best);
-        let open = (0..self.pool.len()).filter(|&at| !self.seen[self.pool[at]]);
-        let mut promising: Vec<(usize, f64)> = open.map(|at| (at, judge(Where::Candidate(at)))).collect();
-        promising.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        promising.truncate(256);
-        // E max(0, best − min) = ∫ P(min < best − g) dg over the most promising, taken as independent.
-        let prior = self.times.process.prior();
-        let judged: Vec<(f64, f64)> =
-            promising.iter().map(|&(at, _)| self.times.process.posterior(&prior, at)).collect();
-        let missed = |gain: f64| -> f64 {
-            judged.iter().map(|(mean, deviation)| 1.0 - normal_below((best - gain - mean) / deviation)).product()
-        };
-        let step = 0.005;
-        let expected: f64 = (0..400).map(|at| (1.0 - missed((f64::from(at) + 0.5) * step)) * step).sum();
-        Some(1.0 - (-expected).exp())
-    }
 }
 
 /// Computes E max(0, X) of a normal X with mean `gain`.

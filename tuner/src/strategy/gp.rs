@@ -382,18 +382,6 @@ mod tests {
     }
 
     #[test]
-    fn observing_a_point_twice_is_no_trouble() {
-        let points = points();
-        let candidates = Candidates::new(vec![false, false, true], points.iter().cloned());
-        let mut process = Process::new(&candidates, Hyper { log_weights: vec![-7.8; 3], log_noise: -9.2 });
-        for at in 0..200 {
-            process.push(&candidates, points[at % 3].clone(), 1.0 + at as f64 % 2.0);
-        }
-        let (mean, deviation) = process.posterior(&process.prior(), 0);
-        assert!(mean.is_finite() && deviation.is_finite() && deviation >= 0.0);
-    }
-
-    #[test]
     fn the_fast_exponential_is_one() {
         for at in 0..20_000 {
             let s = at as f32 * 0.005;

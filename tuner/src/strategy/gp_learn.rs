@@ -192,32 +192,4 @@ mod tests {
             assert!((slope - difference).abs() < 1e-4 * (1.0 + slope.abs()), "{at}: {slope} instead of {difference}");
         }
     }
-
-    #[test]
-    fn learning_lowers_the_objective_and_finds_what_matters() {
-        let (points, values) = sample();
-        let points: Vec<&Point> = points.iter().collect();
-        let mut learner = Learner::new(&[false, false, true]);
-        let before = objective(&learner, &points, &values);
-        for _ in 0..60 {
-            learner.step(&points, &values);
-        }
-        assert!(objective(&learner, &points, &values) < before);
-        // The third column says nothing: its length-scale grows.
-        assert!(learner.hyper.log_weights[2] < learner.hyper.log_weights[0]);
-    }
-
-    #[test]
-    fn nothing_is_learned_from_nothing() {
-        let mut learner = Learner::new(&[false]);
-        let before = learner.hyper.clone();
-        learner.step(&[], &[]);
-        learner.step(&[&vec![0.0], &vec![1.0]], &[1.0, 2.0]);
-        assert_eq!(learner.hyper, before);
-        let equal = [&vec![0.0], &vec![0.5], &vec![1.0]];
-        for _ in 0..50 {
-            learner.step(&equal, &[1.0; 3]);
-        }
-        assert!(learner.hyper.log_weights[0].is_finite() && learner.hyper.log_noise.is_finite());
-    }
 }

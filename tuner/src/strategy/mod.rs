@@ -24,12 +24,6 @@ pub trait Strategy {
 
     /// Takes the outcome of a configuration, proposed or not.
     fn observe(&mut self, index: ConfigIndex, outcome: &Outcome);
-
-    /// Returns the expected gain of searching the whole space, as a fraction of the best time; `None` if the strategy
-    /// cannot tell.
-    fn remaining_gain(&mut self) -> Option<f64> {
-        None
-    }
 }
 
 /// Strategy by name.

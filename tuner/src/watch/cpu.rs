@@ -58,8 +58,8 @@ struct Ticks {
     own: u64,
 }
 
-/// Watches the CPU: clock (cpufreq), throttling (of the core and of the control group), temperature, and other load
-/// (all time that is neither idle nor of this process and its children, stolen time included).
+/// Watches the CPU: clock (cpufreq), throttling (of the core and of the control group), and other load (all time that is
+/// neither idle nor of this process and its children, stolen time included).
 ///
 /// Virtual machines and containers hide much of this, which stays unknown.
 #[derive(Debug)]
@@ -71,28 +71,14 @@ pub struct CpuWatch<F: Files = System> {
     others: Option<f64>,
     throttles: Option<u64>,
     quota: Option<u64>,
-    thermometer: Option<String>,
 }
 
 impl<F: Files> CpuWatch<F> {
     /// Makes a watch that reads `files`.
     pub fn new(files: F, limits: Limits) -> Self {
         let cores = files.read("/sys/devices/system/cpu/online").map(|text| ranges(&text)).unwrap_or_default();
-        let zone = |i: u32| format!("/sys/class/thermal/thermal_zone{i}");
-        let thermometer = (0..16).map(zone).find_map(|zone| {
-            let kind = files.read(&format!("{zone}/type"))?.to_lowercase();
-            (kind.contains("pkg") || kind.contains("cpu")).then(|| format!("{zone}/temp"))
-        });
-        let mut watch = Self {
-            files,
-            limits,
-            cores,
-            before: Ticks::default(),
-            others: None,
-            throttles: None,
-            quota: None,
-            thermometer,
-        };
+        let mut watch =
+            Self { files, limits, cores, before: Ticks::default(), others: None, throttles: None, quota: None };
         watch.before = watch.ticks().unwrap_or_default();
         watch.before.own += watch.files.of_measured();
         watch.throttles = watch.core_throttles();
@@ -153,7 +139,7 @@ impl<F: Files> Watch for CpuWatch<F> {
         (self.throttles, self.quota) = (throttles, quota);
         State {
             clock_mhz: self.of_cores("cpufreq/scaling_cur_freq").min().map(|khz| khz as f64 / 1000.0),
-            temperature: self.thermometer.as_ref().and_then(|path| self.number(path)).map(|t| t as f64 / 1000.0),
+            temperature: None,
             others: self.others,
             throttled,
         }
@@ -233,15 +219,10 @@ mod tests {
             files.set(&format!("{at}/thermal_throttle/core_throttle_count"), "7\n");
             files.set(&format!("{at}/cpufreq/scaling_cur_freq"), if core == 0 { "3000000\n" } else { "1200000\n" });
         }
-        files.set("/sys/class/thermal/thermal_zone3/type", "x86_pkg_temp\n");
-        files.set("/sys/class/thermal/thermal_zone3/temp", "65500\n");
         let limits = Limits::default();
         let mut watch = CpuWatch::new(files.clone(), limits.clone());
         let state = watch.look();
-        assert_eq!(
-            (state.clock_mhz, state.temperature, state.is_disturbed(&limits)),
-            (Some(1200.0), Some(65.5), false)
-        );
+        assert_eq!((state.clock_mhz, state.is_disturbed(&limits)), (Some(1200.0), false));
         files.set("/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "9\n");
         let state = watch.look();
         assert!(state.is_disturbed(&limits) && state.throttled == ["core temperature"], "{state:?}");

@@ -184,22 +184,6 @@ fn a_default_that_is_best_stays_and_one_that_fails_ends_the_run() {
 }
 
 #[test]
-fn a_budget_of_launches_bounds_everything() {
-    let place = Place::new("seed=3,noise=0.02");
-    let default = place.synthetic.space().config(0);
-    for most in [1, 10, 30, 80, 300] {
-        let budget = format!("launches={most}");
-        let session = Session { default: Some(default.clone()), ..place.session(StrategyKind::Exhaustive, &budget) };
-        let evidence = place.run(&session).unwrap().evidence;
-        // A configuration is measured whole: the search may be over by what one takes.
-        assert!(evidence.launches <= most.max(session.launches), "{} of {most}", evidence.launches);
-        if evidence.chosen.config != default {
-            assert!(evidence.verdict.contains("better"), "{}", evidence.verdict);
-        }
-    }
-}
-
-#[test]
 fn where_final_rounds_fit_at_all_the_search_leaves_them_room_and_else_the_default_stays() {
     let place = Place::new("seed=3");
     // The slowest of all: something faster is found at once.

@@ -99,16 +99,6 @@ fn failures_end_nothing_but_themselves() {
 }
 
 #[test]
-fn the_smallest_races_are_races() {
-    let none = race(0, 120, |_, _| Outcome::Times(vec![1.0]));
-    assert_eq!((none.ranked.first(), none.launches), (None, 0));
-    let one = race(1, 120, |_, _| Outcome::Times(vec![1.0]));
-    assert_eq!(one.ranked.first(), Some(&0));
-    let ties = race(6, 120, |_, _| Outcome::Times(vec![1.0]));
-    assert_eq!(ties.ranked.first(), Some(&0));
-}
-
-#[test]
 fn the_estimate_leaves_out_the_slowest_tenth_and_a_slow_start() {
     assert_eq!(race_estimate(&[]), None);
     assert_eq!(race_estimate(&[3.0]), Some(3.0));

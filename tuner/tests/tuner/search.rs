@@ -60,17 +60,6 @@ fn the_runner_up_is_the_next_best_and_not_the_default() {
 }
 
 #[test]
-fn a_search_ends_without_gain_only_where_there_was_none() {
-    let ended = |time: fn(i64, usize) -> f64| {
-        let evidence = whole(&line(19), "no-gain=5", time, |session| session.finalists = 0).evidence;
-        (evidence.tried, evidence.stopped)
-    };
-    // Each is faster than all before.
-    assert_eq!(ended(|_, before| 1.0 / (1.0 + before as f64)), (20, "everything was tried".to_owned()));
-    assert_eq!(ended(|_, before| 1.0 + before as f64), (6, "the budget was spent (no-gain=5)".to_owned()));
-}
-
-#[test]
 fn final_rounds_are_left_what_they_can_use_and_not_half_of_a_large_budget() {
     let time = |x: i64, _: usize| 1.0 + x as f64 / 1000.0;
     let evidence = whole(&line(999), "launches=800", time, |session| session.default = Some(at(500))).evidence;
@@ -95,7 +84,9 @@ fn what_an_earlier_process_spent_is_of_the_budget() {
     };
     assert!(matches!(run(3), Err(TuneError::Interrupted { .. })));
     // Three measurements of 25 minutes are more than an hour, two are not.
-    let changed = rusqlite::Connection::open(&file).unwrap().execute("UPDATE measurements SET took_ms = 1.5e6", []);
+    let changed = rusqlite::Connection::open(&file)
+        .unwrap()
+        .execute("UPDATE measurements SET observation = json_set(observation, '$.took_ms', 1.5e6)", []);
     assert_eq!(changed.unwrap(), 3);
     let tuning = run(usize::MAX).unwrap();
     assert_eq!((tuning.resumed, tuning.evidence.tried), (3, 3), "{:?}", tuning.evidence);

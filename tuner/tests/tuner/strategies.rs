@@ -94,7 +94,6 @@ fn small_spaces_and_bad_samples_are_no_trouble() {
             _ => failed(),
         };
         assert_eq!(walk(&mut *strategy, &bad, 60).len(), 60, "{kind}");
-        assert!(strategy.remaining_gain().is_none(), "{kind}");
         // What is not of the space, and what was seen, changes nothing.
         let next = strategy.propose();
         strategy.observe(usize::MAX, &failed());
@@ -119,8 +118,6 @@ fn the_bayesian_search_finds_the_valley() {
         let walked = walk(&mut *strategy, &measure, 60);
         let best = walked.iter().map(|&index| time(index)).fold(f64::INFINITY, f64::min);
         assert!(best <= 1.001 * optimum, "seed {seed}: {best} instead of {optimum}");
-        let gain = strategy.remaining_gain().expect("there is a model");
-        assert!((0.0..0.05).contains(&gain), "seed {seed}: {gain}");
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use tuner::report::Report;
 use tuner::report::explain::explain;
 use tuner::session::Session;
-use tuner::store::{Matching, Store, Task};
+use tuner::store::{Store, Task};
 use tuner::strategy::StrategyKind;
 use tuner::{Config, tune_watched};
 
@@ -94,7 +94,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// program.
 fn seeds(store: &Store, task: &Task<'_>) -> Result<Vec<Config>, Failure> {
     // An exact match is no seed: the search has to find it again.
-    let nearest = store.find(task, Matching::Nearest)?.into_iter().find(|found| found.step() > 0);
+    let nearest = store.find(task)?.into_iter().find(|found| found.step() > 0);
     let Some(nearest) = nearest else { return Ok(Vec::new()) };
     say(&format!("beginning with the best of {}: {}", nearest.device, nearest.in_words()));
     let runner_up = nearest.evidence.runner_up.map(|contender| contender.config);

@@ -53,8 +53,8 @@ pub struct Args {
     /// Strategy of the search [default: exhaustive for small spaces, else bayesian].
     #[arg(long, value_parser = one_of!(StrategyKind::ALL, StrategyKind::name))]
     pub strategy: Option<StrategyKind>,
-    /// End of the search: evaluations=N (or N), launches=N, time=SECONDS (or 90s, 10min, 1h), no-gain=N (evaluations
-    /// without a better one), gain=X (expected gain below this share); a,b means whichever comes first, a+b both.
+    /// End of the search: evaluations=N (or N), launches=N, time=SECONDS (or 90s, 10min, 1h), or several of them, joined
+    /// by a comma: whichever comes first.
     #[arg(long, value_name = "BUDGET")]
     pub budget: Option<Budget>,
     /// Seed of all random choices: the same seed and the same times give the same proposals.

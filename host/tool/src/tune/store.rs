@@ -1,21 +1,20 @@
-//! `ut-decode tune store`: lists, exports, imports and prunes the tuner's runs.
+//! `ut-decode tune store`: lists, imports and prunes the tuner's runs.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
-use tuner::interchange::{read_import, store_json};
-use tuner::report::words::{in_words, objective_of};
+use tuner::interchange::{RECORDED, read_recording};
+use tuner::report::words::{in_words, objective_for};
 use tuner::store::contents::{Prune, RunSummary};
-use tuner::store::{Application, Locations, RunLock, Store, StoreError};
+use tuner::store::{Locations, RunLock, Store, StoreError};
 
 use crate::Failure;
-use crate::output::{count, print, print_beside, say, write_file, write_json};
+use crate::output::{count, print, print_beside, say, write_json};
 
 /// Name of this program, to which the stores belong.
-pub const APPLICATION: Application<'static> = Application("ut-decode");
+pub const APPLICATION: &str = "ut-decode";
 
 /// Opens the user's store for reading.
 pub fn open_to_read() -> Result<Store, Failure> {
@@ -44,7 +43,7 @@ pub fn open_to_measure() -> Result<(Store, Option<RunLock>), Failure> {
     }
 }
 
-/// List, export, import and prune the runs of the tuner.
+/// List, import and prune the runs of the tuner.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -59,15 +58,7 @@ enum Command {
         #[arg(long, value_name = "FILE")]
         json: Option<PathBuf>,
     },
-    /// Write runs for another store.
-    Export {
-        /// Runs, by number [default: all].
-        runs: Vec<i64>,
-        /// Write here; - is standard output.
-        #[arg(long, short, value_name = "FILE", default_value = "-")]
-        output: PathBuf,
-    },
-    /// Import an export of `tune store export`, a Kernel Tuner cache, a T4 file or a compact CSV.
+    /// Import a Kernel Tuner cache, a T4 file or a compact CSV.
     Import {
         /// Files, gzipped or not.
         #[arg(required = true)]
@@ -80,21 +71,17 @@ enum Command {
         /// Unfinished runs.
         #[arg(long)]
         unfinished: bool,
-        /// Only runs of this tunable; without other options, all of its runs.
-        #[arg(long, value_name = "NAME")]
-        tunable: Option<String>,
     },
 }
 
 pub fn run(args: &Args) -> Result<(), Failure> {
     match &args.command {
         Command::List { json } => list(&open_to_read()?, json.as_deref()),
-        Command::Export { runs, output } => export(&open_to_read()?, runs, output),
         Command::Import { files } => import(&mut open()?, files),
-        Command::Prune { runs, unfinished, tunable } => {
-            let prune = Prune { runs: runs.clone(), unfinished: *unfinished, tunable: tunable.clone() };
+        Command::Prune { runs, unfinished } => {
+            let prune = Prune { runs: runs.clone(), unfinished: *unfinished };
             if prune == Prune::default() {
-                crate::usage("say which runs: by number, --unfinished or --tunable");
+                crate::usage("say which runs: by number or --unfinished");
             }
             let removed = open()?.prune(&prune)?;
             let numbers: Vec<String> = removed.iter().map(ToString::to_string).collect();
@@ -111,7 +98,7 @@ fn state(summary: &RunSummary) -> &'static str {
     match (&summary.record.finished, &summary.record.decision) {
         (None, _) => "unfinished",
         (_, Some(_)) => "decided",
-        (_, None) if summary.record.plan.strategy == store_json::RECORDED => "recorded",
+        (_, None) if summary.record.plan.strategy == RECORDED => "recorded",
         (_, None) if summary.failed == summary.measured => "all failed",
         (_, None) => "undecided",
     }
@@ -142,7 +129,7 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
         let decided = record.decision.as_ref().map(|evidence| {
             format!(
                 ": {} {}",
-                objective_of(record).words(evidence.chosen.time_ms),
+                objective_for(&record.workload).words(evidence.chosen.time_ms),
                 in_words(&record.space.parameters, &evidence.chosen.config)
             )
         });
@@ -163,30 +150,10 @@ fn list(store: &Store, json: Option<&Path>) -> Result<(), Failure> {
     print_beside(json, &text)
 }
 
-fn export(store: &Store, runs: &[i64], output: &Path) -> Result<(), Failure> {
-    let mut bytes = Vec::new();
-    store_json::write(&store_json::export(store, runs)?, &mut bytes)?;
-    if output.as_os_str() == "-" {
-        match std::io::stdout().lock().write_all(&bytes) {
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            result => Ok(result?),
-        }
-    } else {
-        write_file(output, bytes)
-    }
-}
-
 fn import(store: &mut Store, files: &[PathBuf]) -> Result<(), Failure> {
     for file in files {
-        let export = read_import(file)?;
-        let imported = store.import(&export.runs)?;
-        let text = format!(
-            "{}: {}, {}\n",
-            file.display(),
-            count(imported.runs, "new run"),
-            count(imported.measurements, "new measurement")
-        );
-        print(&text)?;
+        let measurements = tuner::interchange::import(store, &read_recording(file)?)?;
+        print(&format!("{}: {}\n", file.display(), count(measurements, "new measurement")))?;
     }
     Ok(())
 }

@@ -5,8 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use tuner::cli::Program;
-use tuner::interchange::read_recording;
-use tuner::interchange::store_json::{fingerprint, workload_of};
+use tuner::interchange::{fingerprint, read_recording, workload_of};
 use tuner::objective::Objective;
 use tuner::process::{ProcessDevice, refuse, serve_standard_streams};
 use tuner::store::{DeviceIdentity, TunableIdentity, Workload};
@@ -24,10 +23,10 @@ use crate::{Failure, INVOCATION, signals, trial, usage};
 use ut_data::error::with_causes;
 
 /// Default budget of a program or a recording.
-const BUDGET: &str = "evaluations=220,no-gain=50+gain=0.001";
+const BUDGET: &str = "evaluations=120";
 
 /// Default budget of a decoder.
-const DECODER_BUDGET: &str = "evaluations=100,no-gain=30+gain=0.002,time=120";
+const DECODER_BUDGET: &str = "evaluations=60,time=120";
 
 /// Configurations that are kept ready: the default, and those of a race.
 const KEPT: usize = 20;

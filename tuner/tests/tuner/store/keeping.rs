@@ -76,32 +76,10 @@ fn what_an_on_line_tuner_found_is_kept_and_found_again_once_it_was_compared_with
     assert!(kept.verdict.starts_with("better than the default: "), "{}", kept.verdict);
     let evidence = store.run_record(kept.run).unwrap().decision.unwrap();
     assert_eq!((evidence.tried, evidence.failed, &evidence.chosen.config), (6, 1, &configs[4]));
-    assert_eq!(store.find(&key.task(), Matching::Exact).unwrap()[0].config, configs[4]);
+    assert_eq!(store.find(&key.task()).unwrap()[0].config, configs[4]);
     // A tuner that only used what was found has learned nothing, and keeps nothing.
     let tuner = Tuner::new(configs.clone(), 0, Options::default()).unwrap();
     tuner.set(&configs[4]).unwrap();
     let finding = Finding::of_online(&tuner.report().unwrap(), &configs[0], None);
     assert_eq!(store.keep(&key.task(), &finding).unwrap(), None);
-}
-
-#[test]
-fn why_a_run_decided_nothing_is_said_by_what_became_of_its_measurements() {
-    let (_folder, key, mut store) = place();
-    let failed = Outcome::Failed(Failure { kind: FailureKind::Launch, message: "no".to_owned() });
-    let failed = Observation { outcome: failed, ..times(config(64, "a"), &[0.0]) };
-    let worked = times(config(32, "a"), &[1.0]);
-    for (strategy, measured, said) in [
-        ("random", vec![&failed], "every configuration failed"),
-        ("random", vec![&worked, &failed], "its samples showed nothing to decide"),
-        ("recorded", vec![&worked, &failed], "it was recorded, not tuned"),
-    ] {
-        let mut run = store.begin(&key.task(), &Plan { strategy: strategy.to_owned(), ..plan() }).unwrap();
-        for observation in measured {
-            store.record(&mut run, observation).unwrap();
-        }
-        let id = run.id();
-        store.finish(run, None).unwrap();
-        let text = tuner::report::explain::explain(&store.run_record(id).unwrap());
-        assert!(text.contains(&format!("It decided nothing: {said}.")), "{text}");
-    }
 }

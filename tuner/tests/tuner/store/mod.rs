@@ -9,9 +9,7 @@ mod processes;
 use std::path::PathBuf;
 
 use tuner::space::Space;
-use tuner::store::{
-    Contender, DeviceIdentity, Evidence, Matching, Observation, Plan, Relaxed, Store, Task, TunableIdentity, Workload,
-};
+use tuner::store::{Contender, DeviceIdentity, Evidence, Observation, Plan, Store, Task, TunableIdentity, Workload};
 use tuner::{Config, Outcome, Value};
 
 pub struct Folder(tempfile::TempDir);
@@ -88,7 +86,6 @@ pub fn evidence(config: Config, time_ms: f64) -> Evidence {
         valid: 6,
         launches: 15,
         stopped: "the budget".to_owned(),
-        expected_gain: Some(0.01),
         verdict: "better".to_owned(),
         details: None,
     }
@@ -123,8 +120,8 @@ impl Key {
     }
 
     /// Returns the block of what is found first, and what was relaxed.
-    fn found(&self, store: &Store, matching: Matching) -> Option<(Value, Vec<Relaxed>)> {
-        let found = store.find(&self.task(), matching).unwrap().into_iter().next()?;
+    fn found(&self, store: &Store) -> Option<(Value, Vec<(u8, String)>)> {
+        let found = store.find(&self.task()).unwrap().into_iter().next()?;
         Some((found.config.0[0].clone(), found.relaxed))
     }
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use tuner::store::contents::Prune;
 use tuner::store::{Observation, Plan, Recorder, Store, StoreError};
 use tuner::{Device, Outcome, Value};
 use tuner_score::synthetic::Synthetic;
@@ -197,24 +196,15 @@ fn a_run_that_a_living_process_continues_is_not_taken() {
 }
 
 #[test]
-fn a_run_that_was_removed_meanwhile_is_not_written_into_the_next_one_of_its_number() {
+fn a_run_that_was_removed_meanwhile_is_not_written_into_the_next_one() {
     let (folder, key, mut store) = place();
     let taken = |error: StoreError| assert!(matches!(error, StoreError::RunTaken { run: 1, .. }), "{error}");
-    // As another process does where the file system has no locks.
-    let replace = || {
-        let connection = rusqlite::Connection::open(folder.file()).unwrap();
-        connection.execute_batch("DELETE FROM runs").unwrap();
-        drop(folder.store().begin(&key.task(), &plan()).unwrap());
-    };
     let mut run = store.begin(&key.task(), &plan()).unwrap();
-    std::fs::remove_file(folder.path("tune.sqlite-run-1.lock")).unwrap();
-    replace();
+    // As another process does where the file system has no locks.
+    rusqlite::Connection::open(folder.file()).unwrap().execute_batch("DELETE FROM runs").unwrap();
+    assert_eq!(store.begin(&key.task(), &plan()).unwrap().id(), 2, "no number is given again");
     taken(store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap_err());
     taken(store.finish(run, Some(&evidence(config(32, "a"), 1.0))).unwrap_err());
-    let (run, _) = store.resume(&key.task(), &plan()).unwrap().unwrap();
-    std::fs::remove_file(folder.path("tune.sqlite-run-1.lock")).unwrap();
-    replace();
-    taken(store.finish(run, None).unwrap_err());
     let runs = store.runs().unwrap();
     assert_eq!((runs.len(), runs[0].measured, &runs[0].record.finished), (1, 0, &None));
 }
@@ -248,11 +238,8 @@ fn a_run_that_another_process_has_continued_is_taken() {
     let mut run = store.begin(&key.task(), &plan()).unwrap();
     store.record(&mut run, &times(config(32, "a"), &[1.0])).unwrap();
     // As another process does where the file system has no locks.
-    let columns = "config, launches, times, failure, message, took_ms, at";
-    let next = format!(
-        "INSERT INTO measurements (run_id, sequence, {columns}) SELECT run_id, sequence + 1, {columns} FROM measurements"
-    );
-    rusqlite::Connection::open(folder.file()).unwrap().execute_batch(&next).unwrap();
+    let next = "INSERT INTO measurements SELECT run_id, sequence + 1, observation FROM measurements";
+    rusqlite::Connection::open(folder.file()).unwrap().execute_batch(next).unwrap();
     let error = store.record(&mut run, &times(config(64, "a"), &[1.0])).unwrap_err();
     assert!(matches!(error, StoreError::RunTaken { run: 1, .. }), "{error}");
 }
@@ -276,30 +263,4 @@ fn of_unfinished_runs_the_one_with_the_same_budget_is_continued_and_never_mixed_
     let error = recorder.finish(None).unwrap_err().to_string();
     assert!(error.contains("another budget than 8 evaluations") && error.contains("begin a fresh run"), "{error}");
     assert_eq!(store.observations(2).unwrap().len(), 1);
-}
-
-/// Something at the place of a run's lock that is no file: whether a process holds the lock cannot be found out then,
-/// as without a file descriptor left.
-fn block_lock(folder: &Folder, run: i64) {
-    std::fs::create_dir(folder.path(&format!("tune.sqlite-run-{run}.lock"))).unwrap();
-}
-
-#[test]
-fn a_run_that_a_process_may_be_measuring_is_neither_pruned_nor_begun_and_one_that_is_over_needs_no_lock() {
-    let (folder, key, mut store) = place();
-    let over = key.decided(&mut store, 64);
-    let unfinished = store.begin(&key.task(), &plan()).unwrap().id();
-    block_lock(&folder, over);
-    block_lock(&folder, unfinished);
-    let all = |unfinished: bool| Prune { unfinished, tunable: Some("decode".to_owned()), ..Prune::default() };
-    for prune in [all(true), all(false)] {
-        let error = store.prune(&prune).unwrap_err();
-        assert!(matches!(error, StoreError::CannotOpen { .. }), "{error}");
-    }
-    assert_eq!(store.runs().unwrap().len(), 2);
-    assert_eq!(store.prune(&Prune { runs: vec![over], ..Prune::default() }).unwrap(), [over]);
-    // One that cannot be locked is not begun: another process could continue it.
-    block_lock(&folder, 3);
-    assert!(matches!(store.begin(&key.task(), &plan()), Err(StoreError::CannotOpen { .. })));
-    assert_eq!(store.runs().unwrap().len(), 1);
 }

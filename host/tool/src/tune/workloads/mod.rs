@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long, value_name = "X,…", value_delimiter = ',')]
     weights: Vec<f64>,
     /// Budget of each workload's search, as for `tune run`.
-    #[arg(long, value_name = "BUDGET", default_value = "evaluations=30,no-gain=15+gain=0.002,time=60")]
+    #[arg(long, value_name = "BUDGET", default_value = "evaluations=30,time=60")]
     budget: Budget,
     /// Rounds in which every set is measured on every workload.
     #[arg(long, value_name = "N", default_value_t = 15, value_parser = clap::value_parser!(u16).range(3..))]

@@ -1,10 +1,10 @@
 //! Recorded spaces in other programs' forms: what real files do.
 
-mod exports;
-
-use tuner::interchange::{read_import, read_recording, t4};
+use tuner::interchange::{RECORDED, import, read_recording, t4};
 use tuner::replay::Recording;
 use tuner::{Config, FailureKind, Outcome, Value};
+
+use crate::store::Folder;
 
 fn kind(outcome: &Outcome) -> Option<FailureKind> {
     if let Outcome::Failed(failure) = outcome { Some(failure.kind) } else { None }
@@ -34,7 +34,7 @@ fn parsed(text: &str) -> Result<Recording, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("recording.json");
     std::fs::write(&path, text).unwrap();
-    read_recording(&path).map_err(|error| error.to_string())
+    read_recording(&path)
 }
 
 fn at<'a>(recording: &'a Recording, b: i64, mode: &str) -> &'a Outcome {
@@ -124,7 +124,7 @@ fn a_gzipped_file_that_unpacks_without_bound_is_refused() {
     let mut gzip = flate2::write::GzEncoder::new(std::fs::File::create(&file).unwrap(), flate2::Compression::best());
     std::io::Write::write_all(&mut gzip, &vec![b' '; 64 << 20]).unwrap();
     gzip.finish().unwrap();
-    let error = read_recording(&file).unwrap_err().to_string();
+    let error = read_recording(&file).unwrap_err();
     assert!(error.contains("bomb.json.gz") && error.contains("unpacks to more than"), "{error}");
     // A file that unpacks to sixty times its size is nothing unusual.
     let text = CACHE.to_owned() + &" \n".repeat(20_000);
@@ -148,8 +148,21 @@ fn a_file_is_read_out_of_a_pipe() {
     let feed = fed(CACHE);
     assert_same(&read_recording(&pipe).unwrap(), &parsed(CACHE).unwrap());
     feed.join().unwrap();
-    let feed = fed(CACHE);
-    let runs = serde_json::to_value(read_import(&pipe).unwrap()).unwrap();
-    assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "{runs}");
-    feed.join().unwrap();
+}
+
+#[test]
+fn a_recording_is_imported_once_and_one_that_differs_in_anything_is_a_run_of_its_own() {
+    let folder = Folder::new();
+    let mut store = folder.store();
+    let changes =
+        [("", ""), ("[3.0, 2.0, 1.0]", "[3.0, 123.5]"), ("8.0", "7.0"), ("\"k\"", "\"other\""), ("\"\"", "\"gpu\"")];
+    let texts = changes.map(|(from, to)| if from.is_empty() { CACHE.to_owned() } else { CACHE.replace(from, to) });
+    for (n, text) in texts.iter().chain(&texts).enumerate() {
+        let new = import(&mut store, &parsed(text).unwrap()).unwrap();
+        assert_eq!((new > 0, store.runs().unwrap().len()), (n < texts.len(), (n + 1).min(texts.len())));
+    }
+    let (recording, run) = (parsed(CACHE).unwrap(), store.run_record(1).unwrap());
+    assert_eq!((run.plan.strategy.as_str(), run.finished.is_some(), run.decision), (RECORDED, true, None));
+    let kept: Vec<Outcome> = run.measurements.into_iter().map(|measurement| measurement.outcome).collect();
+    assert_eq!(kept, recording.outcomes);
 }
