@@ -130,7 +130,7 @@ fn a_view_counts_what_the_hits_say_one_by_one() {
                     lane_hits[tables.boards().lanes[slot].layer as usize][n.min(255) as usize] += 1;
                 }
             }
-            for hit in &hits {
+            for hit in hits.iter() {
                 let channel = hit.id.channel();
                 let sector = usize::from(tables.sector_of(channel).unwrap());
                 strips[sector * 512 + usize::from(channel.strip())] += 1;
@@ -229,7 +229,7 @@ fn sectors_have_the_shape_that_hits_have() {
     let shapes = views::shapes(&tables);
     let (view, hits, _) = parts(&tables, Against::Place).swap_remove(0);
     assert!(view.hits > 1000);
-    for hit in &hits {
+    for hit in hits.iter() {
         let shape = &shapes[usize::from(tables.sector_of(hit.id.channel()).unwrap())];
         let corners = shape.corners.iter();
         let y = f64::midpoint(hit.y_begin.into(), hit.y_end.into());
@@ -309,24 +309,6 @@ fn charges_add_up_beyond_32_bits_within_one_event_and_over_several() {
     );
 }
 
-#[test]
-fn events_with_a_trouble_count_once_and_every_bin_of_events_has_its_own() {
-    let tables = tables(BankVersion::V5);
-    let mut report = BatchReport::new();
-    report.reset(3);
-    report.events[0].add(Count::Truncated, 3);
-    report.events[2].add(Count::Truncated, 2);
-    let mut filler = RunFiller::new(&tables, Against::Number);
-    filler.add(&hits_of(&tables, 0, &[vec![], vec![], vec![]]), &report, |e| Some(e as u64));
-    let view = filler.finish();
-    let at = Count::Truncated as usize;
-    assert_eq!((view.counts[at], view.events_with[at]), (5, 2));
-    assert_eq!(
-        view.spans.iter().map(|(key, span)| (key, span.count(Count::Truncated))).collect::<Vec<_>>(),
-        [(0, 3), (1, 0), (2, 2)]
-    );
-}
-
 /// An event of a run, with these banks.
 fn event_of(run: u32, entries: &[BankEntry]) -> RawEvent<'_> {
     RawEvent {
@@ -379,16 +361,6 @@ fn error_banks_are_those_of_the_ut_and_are_counted_by_board_against_the_event_nu
     let last = view.spans.iter().last().unwrap();
     assert_eq!((last.0, last.1.lanes.iter().sum::<u64>(), last.1.error_banks.values().sum::<u64>()), (11, 1, 8));
     assert_eq!((view.error_banks[0].2, view.runs), (2, vec![3]));
-}
-
-#[test]
-fn of_many_runs_the_least_64_are_named() {
-    let tables = tables(BankVersion::V5);
-    let mut filler = RunFiller::new(&tables, Against::Number);
-    for run in (0..100).rev().chain(0..100) {
-        filler.add_banks(&event_of(run, &[]), None);
-    }
-    assert_eq!(filler.finish().runs, (0..64).collect::<Vec<_>>());
 }
 
 #[test]
