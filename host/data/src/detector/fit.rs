@@ -18,7 +18,10 @@ const TOLERANCE: f32 = 35.0;
 /// - v5: the sectors whose strips run against x, by their face, half and side, are marked as flipped, and no others are;
 /// - v4: no sector is, because the simulation numbers the strips of all along x.
 pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), TablesError> {
-    let unfit = |why: String| TablesError::Unfit { file: "geometry".into(), version: version.name(), why };
+    let unfit = |why: String| {
+        let what = format!("does not fit boards of format {}: {why}", version.name());
+        TablesError::bad("geometry", None, what)
+    };
     let lanes = lanes_by_sector();
     for (id, lane) in lanes.iter().enumerate() {
         let sector = &geometry.sectors[id];

@@ -112,12 +112,8 @@ impl Geometry {
         check_count(self.sectors.len(), name)?;
         check_version(self.version, name)?;
         for (id, sector) in self.sectors.iter().enumerate() {
-            let bad = |array: usize, value: String, why: &str| TablesError::BadValue {
-                file: name.into(),
-                field: format!("{}[{id}]", ARRAYS[array]),
-                offset: offset(array, id),
-                value,
-                why: why.into(),
+            let bad = |array: usize, value: String, why: &str| {
+                TablesError::value(name, &format!("{}[{id}]", ARRAYS[array]), offset(array, id), value, why)
             };
             if sector.first_strip > STRIPS_PER_SECTOR {
                 return Err(bad(0, sector.first_strip.to_string(), "a sector has 512 strips"));
@@ -173,18 +169,12 @@ fn check_count(n_sectors: usize, name: &str) -> Result<(), TablesError> {
     if n_sectors == N_SECTORS {
         return Ok(());
     }
-    Err(TablesError::WrongCount {
-        file: name.into(),
-        field: "n_sectors".into(),
-        offset: 0,
-        value: n_sectors as u64,
-        expected: N_SECTORS.to_string(),
-    })
+    Err(TablesError::value(name, "n_sectors", 0, n_sectors, &format!("it must be {N_SECTORS}")))
 }
 
 fn check_version(version: u16, name: &str) -> Result<(), TablesError> {
     if version <= 1 {
         return Ok(());
     }
-    Err(TablesError::WrongVersion { file: name.into(), offset: 2, value: version.into(), expected: "0 or 1" })
+    Err(TablesError::value(name, "version", 2, version, "it must be 0 or 1"))
 }

@@ -232,6 +232,7 @@ impl Packet {
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by_key(|&i| offset(i));
         let mut found: Vec<Option<Source>> = (0..n).map(|_| None).collect();
+        let mut first_bad: Option<(usize, String)> = None;
         let mut foreseen = 0;
         for (place, &i) in order.iter().enumerate() {
             let end = order.get(place + 1).map_or(total, |&next| offset(next));
@@ -245,9 +246,7 @@ impl Packet {
                     foreseen = source.events.1;
                     found[i] = Some(source);
                 }
-                Err(what) => {
-                    self.damage.get_or_insert(Damage::Fragments { mfp: i, source_id: source(i), what });
-                }
+                Err(what) => _ = first_bad.get_or_insert((i, what)),
             }
             let rest = end.saturating_sub(cursor.at);
             cursor.skip(rest)?;
@@ -261,7 +260,7 @@ impl Packet {
             if (first, n) != (self.first, self.n_events) {
                 let what =
                     format!("it has {n} events from {first}; other MFPs have {} from {}", self.n_events, self.first);
-                self.damage.get_or_insert(Damage::Fragments { mfp: i, source_id: source(i), what });
+                first_bad.get_or_insert((i, what));
                 continue;
             }
             self.others += u32::from(!matches!(fate, Fate::Ut));
@@ -271,14 +270,13 @@ impl Packet {
                 Fate::Skipped => {}
             }
         }
-        match &self.damage {
-            Some(Damage::Fragments { mfp, source_id, what }) if self.n_events == 0 => {
-                let what =
-                    format!("MFP {mfp}, sourceID 0x{source_id:04x}: {what}; the number of lost events is unknown");
-                bad(offset(*mfp) as usize, what)
-            }
-            _ => Ok(()),
+        let Some((mfp, what)) = first_bad else { return Ok(()) };
+        let what = format!("MFP {mfp} of the packet, sourceID 0x{:04x}: {what}", source(mfp));
+        if self.n_events == 0 {
+            return bad(offset(mfp) as usize, what + "; the number of lost events is unknown");
         }
+        self.damage = Some(Damage::of_event(what + "; the board is left out of the packet's events"));
+        Ok(())
     }
 
     /// Reads an MFP of at most `room` bytes and probably `foreseen` events; `Ok(Err)` if its fragments are unclear.

@@ -167,7 +167,7 @@ impl Parser {
                 Err(BuildError::Full) if begun => return Ok(false),
                 Err(source) => {
                     self.waits = false;
-                    return Err(InputError::Batch { place: event.place(), source });
+                    return Err(event.place().bad(source.to_string()));
                 }
             }
         }
