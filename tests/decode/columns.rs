@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::suite::backends::{backends, gives_clusters};
 use crate::suite::events::{
-    Bank, Event, allen_batch, generated, tables, tables_in, v4_payload, v5, v5_lane, v5_payload,
+    Bank, Event, allen_batch, generated, tables, tables_in, v4_payload, v5_payload,
 };
 use ut_decoding::decoder::Hit;
 use ut_decoding::detector::{BankVersion, SectorPlace, Slot};
@@ -94,18 +94,6 @@ fn v4_banks_have_no_clusters_and_all_other_columns() {
     assert_eq!(DetectorColumn::Strip.values(&tables, &hits), [77]);
     assert_eq!(DetectorColumn::Board.values(&tables, &hits), [(slot / 6) as u16]);
     assert_eq!(DetectorColumn::Lane.values(&tables, &hits), [(slot % 6) as u16]);
-}
-
-#[test]
-fn strips_that_come_twice_are_ordered_by_their_charge() {
-    let tables = tables(BankVersion::V5);
-    let [(board, lane), _] = whole_and_half(&tables);
-    for strips in [vec![(7, 9), (7, 2), (7, 5)], vec![(7, 2), (7, 5), (7, 9)]] {
-        let events = [vec![v5(board, &v5_lane(lane, strips))]];
-        let hits = decode(&tables, DecodeOptions::default(), allen_batch(&events).view());
-        let charges: Vec<_> = hits.clusters().expect("asked for").iter().map(|cluster| cluster.charge()).collect();
-        assert_eq!(charges, [2, 5, 9]);
-    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchView, DecodeOptions, EventBatch, Layout};
 
 use crate::suite::backends::{All, compare, decode};
-use crate::suite::events::{Bank, Event, VERSIONS, allen_batch, mep_batch, tables, v4_payload, v5_lane, v5_payload};
+use crate::suite::events::{Bank, Event, VERSIONS, allen_batch, mep_batch, tables, v4_payload, v5_payload};
 
 const N_BANKS: usize = 4;
 
@@ -154,24 +154,6 @@ fn bytes_and_tables_that_end_early_or_late_cost_what_the_reference_says() {
                     same(1, "number of banks", &|batch| batch.offsets[0] = n_banks);
                 }
             }
-        }
-    }
-}
-
-#[test]
-fn fragments_that_are_not_aligned_but_have_room_are_decoded_where_they_are() {
-    for version in VERSIONS {
-        for by in 1..4u32 {
-            let mut first = bank(version, 2);
-            if version == BankVersion::V5 {
-                first.payload = v5_lane(1, [(100, 9)]);
-                first.payload[2..4].fill(0);
-            }
-            // Three bytes that the fragment has no use for.
-            first.payload.resize(first.payload.len().next_multiple_of(4) + 1, 0);
-            let mut batch = allen_batch(&[vec![first, bank(version, 3)], vec![bank(version, 4)]]);
-            batch.raw[4..8].copy_from_slice(&by.to_le_bytes());
-            compare(&tables(version), DecodeOptions::default(), batch.view()).unwrap();
         }
     }
 }

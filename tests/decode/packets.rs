@@ -2,10 +2,9 @@
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::path::Path;
 
 use ut_decoding::EventMeta;
-use ut_decoding::input::{Chunks, Events, InputError, InputPart, MepWriter, Parser, Seen, Select};
+use ut_decoding::input::{Chunks, Events, InputPart, MepWriter, Select};
 
 use super::reading::{How, Read, bank, file, mdf, odin, packet_of, read_all, ut};
 
@@ -136,23 +135,6 @@ fn what_is_appended_to_an_open_file_is_not_read() {
     }
 }
 
-/// The results of each chunk of a file that becomes `length` bytes long when it has been cut into chunks.
-fn read_shrunk(path: &Path, length: u64) -> Vec<Result<usize, String>> {
-    let mut chunks = Chunks::new([path], 64, true, Select::default());
-    let cut: Vec<_> = std::iter::from_fn(|| chunks.next_chunk().unwrap()).collect();
-    OpenOptions::new().write(true).open(path).unwrap().set_len(length).unwrap();
-    let mut parser = Parser::new(true, Select::default());
-    let results = cut.into_iter().map(|chunk| {
-        let mut n = 0;
-        let result = parser.parse(chunk, &mut Seen::default(), None, |(view, _, _)| {
-            n += view.n_events;
-            Ok::<(), InputError>(())
-        });
-        result.map(|()| n).map_err(|error| error.to_string())
-    });
-    results.collect()
-}
-
 #[test]
 fn a_file_that_shrinks_is_an_error_also_where_an_event_ends() {
     let events = mdf(0, &[ut(0x2800, &[1; 2000])]).repeat(100);
@@ -171,18 +153,4 @@ fn a_file_that_shrinks_is_an_error_also_where_an_event_ends() {
         assert!(error.contains(name) && error.contains("more bytes when it was opened"), "{error}");
         assert!(chunks.next_chunk().unwrap().is_none(), "an error comes once");
     }
-}
-
-#[test]
-fn a_file_that_shrinks_below_a_packet_is_an_error_once() {
-    let bytes = packet();
-    let (_folder, path) = file("shrinks.mep", &bytes);
-    let found = read_shrunk(&path, bytes.len() as u64 - 100);
-    let (last, before) = found.split_last().unwrap();
-    assert!(before.iter().all(Result::is_ok), "{found:?}");
-    let error = last.as_ref().unwrap_err();
-    assert!(error.contains("shrinks.mep") && error.contains("the packet ends here, "), "{error}");
-    std::fs::write(&path, &bytes).unwrap();
-    let found = read_shrunk(&path, 5000);
-    assert!(found.len() > 1 && found[0].is_err() && found[1..].iter().all(|result| *result == Ok(0)), "{found:?}");
 }

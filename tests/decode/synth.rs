@@ -175,30 +175,6 @@ fn profiles_have_the_mean_strip_counts_that_their_docs_give() {
 }
 
 #[test]
-fn lanes_are_strictly_ascending_and_hits_lie_on_connected_lanes() {
-    for profile in [Profile::PpNominal, Profile::PbpbHigh] {
-        let (boards, _) = synth::detector(BankVersion::V5, 0);
-        for event in Generator::new(profile, BankVersion::V5, 5).take(5) {
-            for (board, (source_id, payload)) in event.banks.iter().enumerate() {
-                let (tell40, flow, side) = (source_id & 0xFF, source_id >> 10 & 1, source_id >> 11);
-                assert_eq!(usize::from((tell40 - 1) * 2 + flow), board);
-                assert_eq!(side == 5, boards.lanes[board * LANES_PER_BOARD].side == 1);
-                assert!(side == 5 || side == 6);
-                let lanes = v5_lanes(payload);
-                let most = lanes.iter().map(Vec::len).max().unwrap();
-                assert_eq!(payload.len(), if most == 0 { 8 } else { 32 * most.div_ceil(2) });
-                for (lane, hits) in lanes.iter().enumerate() {
-                    let lane = &boards.lanes[board * LANES_PER_BOARD + lane];
-                    assert!(hits.is_empty() || lane.is_connected());
-                    assert!(hits.windows(2).all(|w| w[0].0 < w[1].0));
-                    assert!(lane.chan_id & 0x100 == 0 || hits.iter().all(|&(strip, _)| strip >= 256));
-                }
-            }
-        }
-    }
-}
-
-#[test]
 fn events_depend_on_seed_and_index_alone() {
     for version in [BankVersion::V4, BankVersion::V5] {
         let generator = Generator::new(Profile::PpLow, version, 9);

@@ -97,7 +97,6 @@ fn cached(stat: &str) -> u64 {
 }
 
 /// Returns what the limit on the address space (`ulimit -v`) leaves.
-#[cfg(unix)]
 fn of_address_space() -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for the two numbers that the call writes.
@@ -109,11 +108,6 @@ fn of_address_space() -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
     let taken = 1024 * line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?;
     Some(limit.rlim_cur.saturating_sub(taken))
-}
-
-#[cfg(not(unix))]
-fn of_address_space() -> Option<u64> {
-    None
 }
 
 #[cfg(test)]

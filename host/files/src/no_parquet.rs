@@ -33,7 +33,11 @@ impl RowGroup {
 pub struct ParquetWriter<W>(Infallible, PhantomData<W>);
 
 impl<W> ParquetWriter<W> {
-    pub fn new(_: W, _: &Form) -> Result<Self> {
+    pub fn of_hits(_: W, _: &Form) -> Result<Self> {
+        Err(NotBuilt)
+    }
+
+    pub fn of_events(_: W) -> Result<Self> {
         Err(NotBuilt)
     }
 
@@ -41,19 +45,7 @@ impl<W> ParquetWriter<W> {
         match self.0 {}
     }
 
-    pub fn finish(self, _: &Provenance) -> Result<W> {
-        match self.0 {}
-    }
-}
-
-pub struct EventGroups<W>(Infallible, PhantomData<W>);
-
-impl<W> EventGroups<W> {
-    pub fn new(_: W) -> Result<Self> {
-        Err(NotBuilt)
-    }
-
-    pub fn append(&mut self, _: &[EventRow], _: &[String]) -> Result<()> {
+    pub fn append_events(&mut self, _: &[EventRow], _: &[String]) -> Result<()> {
         match self.0 {}
     }
 

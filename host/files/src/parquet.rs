@@ -186,46 +186,18 @@ impl Columns<'_> {
     }
 }
 
+/// A file of hits or of events.
 pub struct ParquetWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
-    pub fn new(output: W, form: &Form) -> Result<Self> {
+    pub fn of_hits(output: W, form: &Form) -> Result<Self> {
         let (schema, properties) = (Arc::clone(&form.schema), Arc::clone(&form.properties));
         Ok(Self { file: SerializedFileWriter::new(output, schema, properties)? })
     }
 
-    pub fn append(&mut self, encoded: RowGroup) -> Result<()> {
-        let mut group = self.file.next_row_group()?;
-        for (bytes, close) in encoded.columns {
-            group.append_column(&bytes, close)?;
-        }
-        group.close()?;
-        Ok(())
-    }
-
-    /// Writes the metadata, under keys that begin with `ut-decode.`, closes the file and hands the output back.
-    pub fn finish(mut self, provenance: &Provenance) -> Result<W> {
-        append_metadata(&mut self.file, provenance);
-        self.file.into_inner()
-    }
-}
-
-fn append_metadata<W: Write + Send>(file: &mut SerializedFileWriter<W>, provenance: &Provenance) {
-    let complete = [("complete".to_owned(), provenance.incomplete.is_none().to_string())];
-    let incomplete = provenance.incomplete.iter().map(|why| ("incomplete".to_owned(), why.clone()));
-    for (key, value) in provenance.entries.iter().cloned().chain(complete).chain(incomplete) {
-        file.append_key_value_metadata(KeyValue::new(format!("ut-decode.{key}"), value));
-    }
-}
-
-pub struct EventGroups<W: Write + Send> {
-    file: SerializedFileWriter<W>,
-}
-
-impl<W: Write + Send> EventGroups<W> {
-    pub fn new(output: W) -> Result<Self> {
+    pub fn of_events(output: W) -> Result<Self> {
         let fields = EventColumn::all().map(|column| {
             let presence = if column.may_be_null { "optional" } else { "required" };
             let kind = match column.kind {
@@ -245,8 +217,17 @@ impl<W: Write + Send> EventGroups<W> {
         Ok(Self { file: SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties.build()))? })
     }
 
+    pub fn append(&mut self, encoded: RowGroup) -> Result<()> {
+        let mut group = self.file.next_row_group()?;
+        for (bytes, close) in encoded.columns {
+            group.append_column(&bytes, close)?;
+        }
+        group.close()?;
+        Ok(())
+    }
+
     /// Writes rows of events of the inputs with these names.
-    pub fn append(&mut self, rows: &[EventRow], names: &[String]) -> Result<()> {
+    pub fn append_events(&mut self, rows: &[EventRow], names: &[String]) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -284,9 +265,13 @@ impl<W: Write + Send> EventGroups<W> {
         Ok(())
     }
 
-    /// Writes the metadata, closes the file and hands the output back.
+    /// Writes the metadata, under keys that begin with `ut-decode.`, closes the file and hands the output back.
     pub fn finish(mut self, provenance: &Provenance) -> Result<W> {
-        append_metadata(&mut self.file, provenance);
+        let complete = [("complete".to_owned(), provenance.incomplete.is_none().to_string())];
+        let incomplete = provenance.incomplete.iter().map(|why| ("incomplete".to_owned(), why.clone()));
+        for (key, value) in provenance.entries.iter().cloned().chain(complete).chain(incomplete) {
+            self.file.append_key_value_metadata(KeyValue::new(format!("ut-decode.{key}"), value));
+        }
         self.file.into_inner()
     }
 }

@@ -47,14 +47,11 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
     if n_wrong == 0 {
         return Ok(());
     }
-    let counts = |is: &dyn Fn(usize) -> bool| {
-        let of = |layer| sectors_of_layer(layer).filter(|&id| is(id)).count().to_string();
-        (0..N_LAYERS).map(of).collect::<Vec<_>>().join("/")
-    };
-    let [marked, meant] = [counts(&|id| geometry.sectors[id].is_flipped()), counts(&expected)];
+    let marked = geometry.sectors.iter().filter(|sector| sector.is_flipped()).count();
+    let meant = (0..lanes.len()).filter(|&id| expected(id)).count();
     Err(unfit(format!(
-        "it marks {marked} sectors of the four layers as flipped (negative p0Z), and {meant} are expected: {n_wrong} sectors \
-         would have their strips numbered from the wrong end"
+        "it marks {marked} sectors as flipped (negative p0Z), and {meant} are expected: {n_wrong} sectors would have their \
+         strips numbered from the wrong end"
     )))
 }
 

@@ -31,7 +31,8 @@ pub struct UtHits {
 }
 
 /// A capacity that a [`UtHits`] cannot have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no room for {max_hits} hits of {max_events} events: {}", reason(*bytes))]
 pub struct CapacityError {
     /// Events requested.
     pub max_events: usize,
@@ -41,17 +42,10 @@ pub struct CapacityError {
     pub bytes: Option<u64>,
 }
 
-impl fmt::Display for CapacityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no room for {} hits of {} events: ", self.max_hits, self.max_events)?;
-        match self.bytes {
-            Some(bytes) => write!(f, "the system does not give {bytes} bytes"),
-            None => write!(f, "hits and groups are numbered with 32 bits"),
-        }
-    }
+fn reason(bytes: Option<u64>) -> String {
+    let numbers = || "hits and groups are numbered with 32 bits".to_owned();
+    bytes.map_or_else(numbers, |bytes| format!("the system does not give {bytes} bytes"))
 }
-
-impl std::error::Error for CapacityError {}
 
 /// Words that are zero until they are written, and take no memory until then.
 ///

@@ -170,7 +170,7 @@ pub fn write_allen_dump<'a>(mut output: impl Write, banks: impl IntoIterator<Ite
 mod tests {
     use std::path::Path;
 
-    use super::{AllenDump, Bank, MAX_BANKS, kind, run_and_event_of_name, write_allen_dump};
+    use super::{AllenDump, Bank, kind, run_and_event_of_name, write_allen_dump};
 
     #[test]
     fn a_dump_has_the_numbers_of_its_name_also_where_it_is_compressed() {
@@ -180,14 +180,6 @@ mod tests {
         for name in ["1_2.3.bin", "12.bin.zst", "-", ".."] {
             assert_eq!(run_and_event_of_name(Path::new(name)), None, "{name}");
         }
-    }
-
-    #[test]
-    fn a_dump_of_more_banks_than_can_be_read_is_not_written() {
-        let bank = |source_id| Bank { kind: kind::UT, version: None, source_id, payload: &[] };
-        write_allen_dump(std::io::sink(), (0..MAX_BANKS as u32).map(bank)).unwrap();
-        let error = write_allen_dump(std::io::sink(), (0..=MAX_BANKS as u32).map(bank)).unwrap_err();
-        assert!(error.to_string().contains("more than 65536 banks"), "{error}");
     }
 
     #[test]

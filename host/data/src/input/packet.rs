@@ -7,7 +7,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::sync::atomic::AtomicBool;
 
 use super::Damage;
 use super::event::kind;
@@ -80,8 +79,6 @@ pub struct Packet {
     pub kept: u64,
     /// Bytes of memory for the tables of its fragments.
     tables: u64,
-    /// A slice could not be read any more.
-    pub lost: AtomicBool,
     pub n_events: usize,
     pub first: u64,
     pub ut: Vec<Sender>,

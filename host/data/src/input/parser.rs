@@ -249,9 +249,7 @@ impl Cursor {
                 if let (Some(left_in), [begin, ..]) = (left_in, &events[..]) {
                     let end = events.last().map_or(begin.end, |last| last.end);
                     let loaded = packet.load(left_in, *offset, &(begin.start..end), &mut self.slice);
-                    if !loaded.map_err(|error| of_packet(&place(first.event), error))? {
-                        return Ok(());
-                    }
+                    loaded.map_err(|error| of_packet(&place(first.event), error))?;
                 }
                 let fragments = self.slice.fragments(packet);
                 if let Some(damage) = packet.damage() {

@@ -158,7 +158,7 @@ pub(super) fn open_file(
     read: &Arc<AtomicU64>,
 ) -> Result<Opened, InputError> {
     let opened = open_bytes(bytes, length, path, read, None)?;
-    let file = opened.length.and_then(|_| FileAt::new(Arc::clone(file), Arc::clone(read)));
+    let file = opened.length.map(|_| FileAt::new(Arc::clone(file), Arc::clone(read)));
     Ok(Opened { file, ..opened })
 }
 
@@ -315,13 +315,9 @@ impl<R: Read> Read for Unpacked<R> {
                 io::ErrorKind::UnexpectedEof => {
                     format!("the {name} stream ends before its last frame does: truncated?")
                 }
-                _ if takes_more_memory(&error) => {
-                    format!("the {name} stream has a window of more than 128 MiB ({error}); unpack it first (zstd -d --long=31)")
-                }
-                _ if error.to_string().contains("Dictionary") => {
-                    format!("the {name} stream needs a dictionary ({error}); unpack it first (zstd -d -D)")
-                }
-                _ => format!("the {name} stream is damaged: {error}"),
+                _ => format!(
+                    "the {name} stream is damaged, has a window of more than 128 MiB or needs a dictionary: {error}"
+                ),
             };
             io::Error::new(error.kind(), what)
         })?;
