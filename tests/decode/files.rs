@@ -6,7 +6,7 @@ use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::Origin;
-use ut_decoding::output::{Columns, DetectorColumn, HitFormat, HitStyle, Packing, Provenance, Rows};
+use ut_decoding::output::{Columns, DetectorColumn, HitFormat, HitStyle, Provenance, Rows};
 use ut_decoding::{DetectorTables, EventMeta, LhcbId, UtHits};
 
 use crate::suite::events::tables;
@@ -45,7 +45,7 @@ fn write(folder: &Path, format: HitFormat, inputs: &[&str], columns: &Columns, b
     let tables = tables(BankVersion::V5);
     let path = folder.join(format!("hits.{}", format.name()));
     let inputs: Vec<PathBuf> = inputs.iter().map(PathBuf::from).collect();
-    let style = HitStyle::new(&path, format, Packing::Zstd, &inputs, columns.clone()).unwrap();
+    let style = HitStyle::new(&path, format, &inputs, columns.clone()).unwrap();
     let (mut encoder, mut file) = (style.encoder(), style.create(&path).unwrap());
     for (channel, events) in batches {
         let hits = hits_of(&tables, *channel, events);

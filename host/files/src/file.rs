@@ -103,16 +103,6 @@ impl FromStr for HitFormat {
     }
 }
 
-/// Compressions of Parquet's pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Packing {
-    /// zstd, fast.
-    #[default]
-    Zstd,
-    /// lz4: faster, and larger.
-    Lz4,
-}
-
 pub(super) enum Writer {
     Csv(NewFile),
     Parquet(Box<ParquetWriter<NewFile>>),
@@ -126,7 +116,6 @@ pub struct HitStyle {
     form: Form,
     /// The inputs' names as the files have them.
     names: Vec<String>,
-    packing: Packing,
     columns: Columns,
 }
 
@@ -156,24 +145,23 @@ impl HitStyle {
     pub fn new(
         path: impl Into<PathBuf>,
         format: HitFormat,
-        packing: Packing,
         inputs: &[PathBuf],
         columns: Columns,
     ) -> Result<Self, OutputError> {
         let path = path.into();
-        let form = Form::new(packing, &columns.detector, Vec::new()).map_err(|source| parquet_error(&path, source))?;
+        let form = Form::new(&columns.detector, Vec::new()).map_err(|source| parquet_error(&path, source))?;
         let mut names: Vec<String> = inputs.iter().map(|input| input.display().to_string()).collect();
         if format == HitFormat::Csv {
             for name in &mut names {
                 *name = quoted(name);
             }
         }
-        Ok(Self { path, format, form, names, packing, columns })
+        Ok(Self { path, format, form, names, columns })
     }
 
     /// Takes out columns of Parquet: `run`, and those from `lhcb_id` to `weight`.
     pub fn without(mut self, names: Vec<String>) -> Result<Self, OutputError> {
-        let form = Form::new(self.packing, &self.columns.detector, names);
+        let form = Form::new(&self.columns.detector, names);
         self.form = form.map_err(|source| parquet_error(&self.path, source))?;
         Ok(self)
     }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::path::Path;
 
-use super::{DetectorColumn, OutputError, Packing, Provenance, Rows};
+use super::{DetectorColumn, OutputError, Provenance, Rows};
 use ut_data::output::EventRow;
 
 pub struct NotBuilt;
@@ -17,7 +17,7 @@ pub struct Form;
 
 impl Form {
     #[expect(clippy::unnecessary_wraps, reason = "as the other one, which can fail")]
-    pub fn new(_: Packing, _: &[DetectorColumn], _: Vec<String>) -> Result<Self> {
+    pub fn new(_: &[DetectorColumn], _: Vec<String>) -> Result<Self> {
         Ok(Self)
     }
 }

@@ -19,7 +19,7 @@ use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, TypePt
 
 use ut_data::output::{EventColumn, EventColumnType, EventRow};
 
-use super::{ColumnType, DetectorColumn, NULL, OutputError, Packing, Provenance, Rows};
+use super::{ColumnType, DetectorColumn, NULL, OutputError, Provenance, Rows};
 
 /// The columns of the CSV output with where the event comes from; null where the input does not tell it. `event` is the
 /// event's place in its file. Detector columns follow.
@@ -58,7 +58,7 @@ pub struct Form {
 
 impl Form {
     /// The form of hit files with `detector` columns behind the others, and without those in `left_out`.
-    pub fn new(packing: Packing, detector: &[DetectorColumn], left_out: Vec<String>) -> Result<Self> {
+    pub fn new(detector: &[DetectorColumn], left_out: Vec<String>) -> Result<Self> {
         let name = |line: &str| line.split_whitespace().nth(2).map(|name| name.trim_end_matches(';').to_owned());
         let plain = SCHEMA.lines().filter(|line| name(line).is_none_or(|name| !left_out.contains(&name)));
         let fields = detector.iter().map(|column| {
@@ -72,12 +72,8 @@ impl Form {
         });
         let lines: Vec<String> = plain.map(str::to_owned).chain(fields).chain(["}".to_owned()]).collect();
         let schema = Arc::new(parse_message_type(&lines.join("\n"))?);
-        let compression = match packing {
-            Packing::Zstd => Compression::ZSTD(ZstdLevel::try_new(1)?),
-            Packing::Lz4 => Compression::LZ4_RAW,
-        };
         let mut properties = WriterProperties::builder()
-            .set_compression(compression)
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
             .set_statistics_enabled(EnabledStatistics::Chunk)
             // The library would keep it, of every page, until the file ends.
             .set_offset_index_disabled(true)
