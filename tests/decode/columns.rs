@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::suite::backends::{backends, gives_clusters};
-use crate::suite::events::{
-    Bank, Event, allen_batch, generated, tables, tables_in, v4_payload, v5_payload,
-};
+use crate::suite::events::{Bank, Event, allen_batch, generated, tables, tables_in, v4_payload, v5_payload};
 use ut_decoding::decoder::Hit;
 use ut_decoding::detector::{BankVersion, SectorPlace, Slot};
 use ut_decoding::output::{DetectorColumn, NULL};
@@ -85,7 +83,7 @@ fn v4_banks_have_no_clusters_and_all_other_columns() {
     let payload = v4_payload(&[((512 * (slot % 6) + 77) as u16) << 2 | 3]);
     let events = [vec![Bank::new(BankVersion::V4, (slot / 6) as u16, payload)]];
     let hits = decode(&tables, DecodeOptions::default(), allen_batch(&events).view());
-    assert!(hits.len() == 1 && hits.wants_clusters() && hits.clusters().is_none());
+    assert!(hits.len() == 1 && hits.clusters().is_none());
     assert_eq!(hits.hit(0).cluster, None);
     for column in DetectorColumn::ALL {
         let values = column.values(&tables, &hits);

@@ -9,9 +9,7 @@ use ut_decoding::decoder::{Cluster, Count, EventReport, Kind};
 use ut_decoding::detector::{BankVersion, layer_of};
 use ut_decoding::input::{BankEntry, Format, RawEvent};
 use ut_decoding::views::{self, Against, BankTrouble, MOST_BINS, Neighbours, RunFiller, RunView};
-use ut_decoding::{
-    Bank, BatchReport, CpuConfig, CpuDecoder, DecodeOptions, Decoder, DetectorTables, LhcbId, UtHits,
-};
+use ut_decoding::{BatchReport, CpuConfig, CpuDecoder, DecodeOptions, Decoder, DetectorTables, LhcbId, UtHits};
 
 #[test]
 fn troubles_by_bank_add_up_to_what_the_reference_counts() {
@@ -45,34 +43,6 @@ fn troubles_by_bank_add_up_to_what_the_reference_counts() {
             assert_eq!(seen.get(count) > 0, possible, "{count:?} in {version:?}");
         }
     }
-}
-
-#[test]
-fn without_a_table_boards_are_known_by_number_and_all_lanes_are_connected() {
-    let payload = |counts: [u8; 8]| {
-        let mut payload = counts.to_vec();
-        payload.resize(64, 0);
-        payload
-    };
-    // Lane 0 of board 5 has strip 0 twice; board 216 does not exist; board 7 has a bad count.
-    let good = payload([0, 0, 0, 0, 2, 0, 0, 0]);
-    let bad = payload([0, 255, 0, 0, 0, 0, 0, 0]);
-    let bank = |source_id, version, payload| Bank { kind: 66, version, source_id, payload };
-    let all = [bank(5, Some(4), &good[..]), bank(216, Some(4), &good), bank(7, None, &bad), bank(8, Some(9), &bad)];
-    let find = |format| {
-        let mut found = Vec::new();
-        views::troubles_without_table(format, all, |trouble| found.push((trouble.bank, trouble.count, trouble.byte)));
-        found
-    };
-    let expected = [
-        // Strip 0, twice: the second hit of lane 0 is the half-word after the first.
-        (0, Count::UnsortedLanes, 8 + 2 * 11),
-        (1, Count::UnknownBoard, 0),
-        (2, Count::BadHeader, 1),
-        (3, Count::WrongVersion, 0),
-    ];
-    assert_eq!(find(Some(BankVersion::V5)), expected);
-    assert_eq!(find(None), [expected[0], expected[1], expected[3]]);
 }
 
 /// The views of parts of a run: each batch by a filler of its own, with event numbers from `first`.

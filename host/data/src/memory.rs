@@ -17,15 +17,16 @@ pub struct TooMuchMemory {
 
 /// Checks that `needed` bytes are available, where the system says how many are; `what` begins the message.
 pub fn check(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> {
-    match available() {
-        Some(available) if needed > available => Err(TooMuchMemory { what: what.into(), needed, available }),
-        _ => Ok(()),
-    }
+    compare(what, needed, available())
 }
 
 /// Checks the limit on address space (`ulimit -v`), against which untouched buffers and arenas count in full.
 pub fn check_address_space(what: impl Into<String>, needed: u64) -> Result<(), TooMuchMemory> {
-    match of_address_space() {
+    compare(what, needed, of_address_space())
+}
+
+fn compare(what: impl Into<String>, needed: u64, available: Option<u64>) -> Result<(), TooMuchMemory> {
+    match available {
         Some(available) if needed > available => Err(TooMuchMemory { what: what.into(), needed, available }),
         _ => Ok(()),
     }

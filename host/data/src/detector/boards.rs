@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, MAX_SLOTS};
 
-use super::error::{Array, BOARDS, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
+use super::error::{BOARDS, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
 use super::{STRIPS_PER_SECTOR, sector_id};
 
 /// Boards that a table may have: what the kernels are dimensioned for.
@@ -55,16 +55,14 @@ impl Boards {
     /// Parses a boards file; errors call it `name`.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, TablesError> {
         check_kind(bytes, name, BOARDS)?;
-        let n_boards = header_word(bytes, name, 0, "n_boards")? as usize;
+        let n_boards = header_word(bytes, name, 0)? as usize;
         check_count(n_boards, name)?;
-        let byte = header_word(bytes, name, 1, "version")?;
+        let byte = header_word(bytes, name, 1)?;
         let version = u8::try_from(byte).ok().and_then(BankVersion::from_byte);
         let unknown = || TablesError::value(name, "version", 4, byte, "it must be 3 (v4 banks) or 4 (v5 banks)");
         let version = version.ok_or_else(unknown)?;
         let n_slots = LANES_PER_BOARD * n_boards;
-        let mut arrays = vec![Array { name: "stripsPerHybrid", len: n_boards }];
-        arrays.extend(LANE_ARRAYS.map(|name| Array { name, len: n_slots }));
-        check_length(bytes, name, HEADER, &arrays)?;
+        check_length(bytes, name, lane_offset(n_boards, LANE_ARRAYS.len(), 0))?;
 
         let at = |index: usize| word(bytes, index).unwrap_or_default();
         let strips_per_hybrid = (0..n_boards).map(|board| at(HEADER / 4 + board)).collect();

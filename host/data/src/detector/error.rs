@@ -84,42 +84,26 @@ pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), TablesError> {
     std::fs::write(path, bytes).map_err(|source| TablesError::Io { file: path.display().to_string(), source })
 }
 
-/// One array of a table file: name and number of 32-bit words.
-#[derive(Clone, Copy)]
-pub(super) struct Array {
-    pub name: &'static str,
-    pub len: usize,
-}
-
-/// Checks that `bytes` is as long as its header and `arrays` together.
-pub(super) fn check_length(bytes: &[u8], file: &str, header: usize, arrays: &[Array]) -> Result<(), TablesError> {
-    let needed = header + arrays.iter().map(|a| 4 * a.len).sum::<usize>();
+/// Checks that `bytes` is as long as its header says.
+pub(super) fn check_length(bytes: &[u8], file: &str, needed: usize) -> Result<(), TablesError> {
     let len = bytes.len();
     if len < needed {
-        let mut start = header;
-        let cut = arrays.iter().find(|array| {
-            start += 4 * array.len;
-            len < start
-        });
-        let field = cut.map(|array| format!("{}[{}]", array.name, array.len - (start - len).div_ceil(4)));
-        return Err(too_short(file, len, &field.unwrap_or_default(), needed));
+        return Err(too_short(file, len, needed));
     }
     if len > needed {
-        let last = arrays.last().map_or("", |array| array.name);
-        let what = format!("{} bytes too many after the last field {last}, from byte {needed}", len - needed);
+        let what = format!("{} bytes too many from byte {needed}", len - needed);
         return Err(TablesError::bad(file, Some(needed), what));
     }
     Ok(())
 }
 
-fn too_short(file: &str, len: usize, field: &str, needed: usize) -> TablesError {
-    let what = format!("too short: it ends at byte {len}, inside {field}; the table takes {needed} bytes");
-    TablesError::bad(file, Some(len), what)
+fn too_short(file: &str, len: usize, needed: usize) -> TablesError {
+    TablesError::bad(file, Some(len), format!("too short: it ends at byte {len}; the table takes {needed} bytes"))
 }
 
-/// The header word `field` at byte `4 * index`.
-pub(super) fn header_word(bytes: &[u8], file: &str, index: usize, field: &str) -> Result<u32, TablesError> {
-    word(bytes, index).ok_or_else(|| too_short(file, bytes.len(), field, 4 * (index + 1)))
+/// The header word at byte `4 * index`.
+pub(super) fn header_word(bytes: &[u8], file: &str, index: usize) -> Result<u32, TablesError> {
+    word(bytes, index).ok_or_else(|| too_short(file, bytes.len(), 4 * (index + 1)))
 }
 
 /// The little-endian word number `index`.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::error::{Array, GEOMETRY, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
+use super::error::{GEOMETRY, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
 use super::{N_SECTORS, STRIPS_PER_SECTOR, layer_of};
 
 const HEADER: usize = 4;
@@ -81,12 +81,11 @@ impl Geometry {
     /// Parses a geometry file; errors call it `name`.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, TablesError> {
         check_kind(bytes, name, GEOMETRY)?;
-        let header = header_word(bytes, name, 0, "n_sectors")?;
+        let header = header_word(bytes, name, 0)?;
         check_count((header & 0xFFFF) as usize, name)?;
         let version = (header >> 16) as u16;
         check_version(version, name)?;
-        let arrays = ARRAYS.map(|name| Array { name, len: N_SECTORS });
-        check_length(bytes, name, HEADER, &arrays[..n_arrays(version)])?;
+        check_length(bytes, name, offset(n_arrays(version), 0))?;
 
         let at = |array: usize, sector: usize| word(bytes, offset(array, sector) / 4).unwrap_or_default();
         let sectors = (0..N_SECTORS)

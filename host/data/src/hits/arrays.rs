@@ -345,11 +345,6 @@ impl UtHits {
         &self.block[6 * self.stride..6 * self.stride + self.len()]
     }
 
-    /// Returns true if clusters were asked for.
-    pub const fn wants_clusters(&self) -> bool {
-        self.clusters.is_some()
-    }
-
     /// The clusters that the hits were made of; `None` if they were not asked for, or of v4 banks.
     pub fn clusters(&self) -> Option<&[Cluster]> {
         let words = self.clusters.as_ref().filter(|_| self.has_clusters)?;

@@ -78,13 +78,16 @@ pub struct Frames {
     /// Byte at which the next event or packet begins.
     position: u64,
     /// Byte at which the last event or packet began.
-    last: u64,
-    events: u64,
+    pub last: u64,
+    /// Events of the file before the next one.
+    pub events: u64,
     ended: bool,
-    check: bool,
+    /// Compares the checksums of packets; the caller compares those of events.
+    pub check: bool,
     /// Skips unwanted bytes: bodies of events, and payloads of packets.
     pass: Option<Pass<Source>>,
-    pool: Pool,
+    /// Buffers of packets.
+    pub pool: Pool,
     scratch: Vec<u8>,
 }
 
@@ -117,23 +120,6 @@ impl Frames {
         self.pass = Some(Source::pass);
     }
 
-    /// Compares the checksums of packets if `check`. The caller compares those of events.
-    pub const fn check(&mut self, check: bool) {
-        self.check = check;
-    }
-
-    pub fn buffers_of(&mut self, pool: &Pool) {
-        self.pool = pool.clone();
-    }
-
-    pub const fn last(&self) -> u64 {
-        self.last
-    }
-
-    pub const fn events(&self) -> u64 {
-        self.events
-    }
-
     /// Reads the next event or packet. After an error, the file has ended.
     pub fn next(&mut self, data: &mut Vec<u8>) -> Result<Frame, InputError> {
         if self.ended {
@@ -153,7 +139,7 @@ impl Frames {
                 self.position += u64::from(u32_at(&data[begin..], 0));
                 self.events += 1;
             }
-            Ok(Frame::Packet(packet, _)) => self.events += packet.n_events() as u64,
+            Ok(Frame::Packet(packet, _)) => self.events += packet.n_events as u64,
             Ok(Frame::End) => {
                 let left = self.length.map_or(0, |length| length.saturating_sub(self.position));
                 let what = || format!("the file ends here, but had {left} more bytes when it was opened");
@@ -262,12 +248,12 @@ impl Frames {
         let mut zeros = Zeros(true);
         let rest = io::copy(&mut input, &mut zeros);
         let rest = rest.map_err(|source| InputError::Read { place: place.clone(), source })?;
-        if packet.bytes() + rest < body {
-            let left = u64::from(headers) + packet.bytes() + rest;
+        if packet.bytes + rest < body {
+            let left = u64::from(headers) + packet.bytes + rest;
             return Err(self.beyond(size, left));
         }
         if !zeros.0 {
-            return Err(behind_packet(place, packet.bytes()));
+            return Err(behind_packet(place, packet.bytes));
         }
         if let Some(computed) = input.sum.map(Checksum::value).filter(|&computed| computed != stored) {
             packet.give_up(Damage::checksum(stored, computed));
@@ -296,8 +282,8 @@ impl Frames {
         }
         let packet = Packet::read(self.pool.take(), &[], &mut &unpacked[..], unpacked.len() as u64, None);
         let mut packet = packet.map_err(|error| of_packet(&place, error))?;
-        if unpacked[packet.bytes() as usize..].iter().any(|&byte| byte != 0) {
-            return Err(behind_packet(place, packet.bytes()));
+        if unpacked[packet.bytes as usize..].iter().any(|&byte| byte != 0) {
+            return Err(behind_packet(place, packet.bytes));
         }
         let computed = (self.check && stored != 0).then(|| checksum(&event[CHECKED_FROM..]));
         if let Some(computed) = computed.filter(|&computed| computed != stored) {
@@ -331,7 +317,7 @@ impl Frames {
         let limit = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.position));
         let packet = Packet::read(self.pool.take(), &scratch, &mut self.input, limit, self.pass);
         let packet = packet.map_err(|error| of_packet(&place, error))?;
-        self.position += packet.bytes();
+        self.position += packet.bytes;
         self.scratch = scratch;
         let file = match &self.input {
             Source::Packets(bytes) if packet.left => Some(bytes.file.clone()),

@@ -86,7 +86,8 @@ pub struct Packet {
     /// Banks of each event that are not the UT's.
     pub others: u32,
     pub damage: Option<Damage>,
-    bytes: u64,
+    /// Bytes of the packet in the file.
+    pub bytes: u64,
 }
 
 enum Fate {
@@ -371,19 +372,6 @@ impl Packet {
             self.tables = tables;
         }
         fits
-    }
-
-    pub const fn n_events(&self) -> usize {
-        self.n_events
-    }
-
-    /// Bytes of the packet in the file.
-    pub(super) const fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    pub(super) const fn damage(&self) -> Option<&Damage> {
-        self.damage.as_ref()
     }
 
     pub(super) fn give_up(&mut self, damage: Damage) {

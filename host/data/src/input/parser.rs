@@ -252,7 +252,7 @@ impl Cursor {
                     loaded.map_err(|error| of_packet(&place(first.event), error))?;
                 }
                 let fragments = self.slice.fragments(packet);
-                if let Some(damage) = packet.damage() {
+                if let Some(damage) = &packet.damage {
                     for e in events.iter().flat_map(Clone::clone) {
                         let (run, number, odin) = fragments.numbers(e);
                         if self.select.lacks_numbers(run, number, odin) {
@@ -310,7 +310,7 @@ impl Cursor {
     }
 
     fn is_damaged(&self) -> bool {
-        matches!(&self.chunk, Some(Chunk { content: Content::Packet { packet, .. }, .. }) if packet.damage().is_some())
+        matches!(&self.chunk, Some(Chunk { content: Content::Packet { packet, .. }, .. }) if packet.damage.is_some())
     }
 
     fn origin_in_packet(&self, e: usize) -> Option<Origin> {
@@ -360,7 +360,7 @@ impl Cursor {
                     stored: raw,
                     entries: &self.entries,
                     skipped: packet.skipped(),
-                    damage: packet.damage(),
+                    damage: packet.damage.as_ref(),
                 };
                 Some((event, origin))
             }
