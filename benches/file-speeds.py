@@ -68,7 +68,6 @@ def main():
             ("24 × `.mdf.zst`, no output", 24 * n, decode("events.mdf.zst")),
             ("MDF to Parquet, /dev/null", n, [*few, "--output", "/dev/null", "--format", "parquet"]),
             ("MDF to Parquet, /dev/shm", n, [*few, "--output", f"{memory}/hits.parquet"]),
-            ("MDF to Parquet, lz4, /dev/shm", n, [*few, "--output", f"{memory}/hits-lz4.parquet", "--compression", "lz4"]),
             ("MDF to CSV, /dev/null", n, [*few, "--output", "/dev/null", "--format", "csv"]),
             ("MDF to CSV, /dev/shm", n, [*few, "--output", f"{memory}/hits.csv"]),
         ]

@@ -74,8 +74,7 @@ impl Failure {
                 place.0 = Some(error.file().into());
                 if let Some(at) = error.place() {
                     place.1 = Some(at.event);
-                    let more = if let InputError::Packet { byte, .. } = error { *byte } else { 0 };
-                    place.3 = Some(at.byte + more);
+                    place.3 = Some(at.byte);
                 }
                 match error {
                     InputError::Open { source, .. } if source.kind() == io::ErrorKind::NotFound => "NoSuchFileError",
@@ -83,9 +82,7 @@ impl Failure {
                 }
             }
             Self::Versions(error) => {
-                if let Stranger::Version(error) = error {
-                    place.0 = Some(error.file.clone().into());
-                }
+                place.0 = error.file.clone().map(Into::into);
                 "InputError"
             }
             Self::Sums(_) => "InputError",

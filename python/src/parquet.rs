@@ -10,7 +10,7 @@ use ut_decoding::cli::decode::{Story, story};
 use ut_decoding::decoder::{Count, EventReport};
 use ut_decoding::input::{Damage, Place, Seen};
 use ut_decoding::job::{Done, LARGE_BATCH_SIZE};
-use ut_decoding::output::{Columns, HitFormat, HitStyle, Packing};
+use ut_decoding::output::{Columns, HitFormat, HitStyle};
 
 use crate::failure::Failure;
 use crate::job::{Made, give_back, run};
@@ -27,9 +27,9 @@ struct Written {
     failures: Vec<Failure>,
 }
 
-fn write(task: &Task, path: PathBuf, packing: Packing, story: &Story, stop: &AtomicBool) -> Result<Written, Failure> {
+fn write(task: &Task, path: PathBuf, story: &Story, stop: &AtomicBool) -> Result<Written, Failure> {
     let columns = Columns { detector: task.columns.detector().collect(), ..Columns::default() };
-    let style = HitStyle::new(path.clone(), HitFormat::Parquet, packing, &task.names, columns)?;
+    let style = HitStyle::new(path.clone(), HitFormat::Parquet, &task.names, columns)?;
     let style = style.without(task.columns.left_out())?;
     let mut file = style.create(path)?;
     let (mut written, mut all, mut failed) = (Written::default(), Seen::default(), None);
@@ -83,17 +83,7 @@ fn write(task: &Task, path: PathBuf, packing: Packing, story: &Story, stop: &Ato
 
 /// Decodes into a Parquet file, which is there whole or not at all. What was counted is returned.
 #[pyfunction]
-pub fn to_parquet<'py>(
-    py: Python<'py>,
-    mut request: Request,
-    path: PathBuf,
-    compression: &str,
-) -> PyResult<Bound<'py, PyDict>> {
-    let packing = match compression {
-        "zstd" => Packing::Zstd,
-        "lz4" => Packing::Lz4,
-        other => return Err(Failure::Value(format!("compression: {other:?} is neither zstd nor lz4")).into()),
-    };
+pub fn to_parquet<'py>(py: Python<'py>, mut request: Request, path: PathBuf) -> PyResult<Bound<'py, PyDict>> {
     request.batch.get_or_insert(LARGE_BATCH_SIZE);
     let detector = request.detector(py);
     let task = check(py, request)?;
@@ -101,7 +91,7 @@ pub fn to_parquet<'py>(
     let stop: Arc<AtomicBool> = Arc::default();
     let seen = Arc::clone(&stop);
     let progress = Arc::clone(&task.progress);
-    let written = wait_for(py, &stop, Some(&progress), move || write(&task, path, packing, &story, &seen))?;
+    let written = wait_for(py, &stop, Some(&progress), move || write(&task, path, &story, &seen))?;
     let all = PyDict::new(py);
     all.set_item("events", written.events)?;
     all.set_item("hits", written.hits)?;

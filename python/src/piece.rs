@@ -283,7 +283,7 @@ impl Piece {
 pub fn damages<'py>(py: Python<'py>, damages: &[(Place, Damage)]) -> PyResult<Bound<'py, PyList>> {
     let rows = damages.iter().map(|(place, damage)| {
         // Files are named as the inputs are.
-        (place.file.as_os_str(), place.event, damage.bank(), place.byte, damage.to_string())
+        (place.file.as_os_str(), place.event, damage.bank, place.byte, damage.to_string())
     });
     PyList::new(py, rows.collect::<Vec<_>>())
 }

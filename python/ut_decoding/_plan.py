@@ -87,8 +87,6 @@ def decode_to_parquet(
     inputs: Any,
     path: Name,
     tables: Tables | None = None,
-    *,
-    compression: str = "zstd",
     **options: Unpack[Options],
 ) -> Summary:
     """Decodes into a Parquet file, without the hits in memory: `event`, `run`, `event_number`, `group`, `file` and the columns.
@@ -98,7 +96,6 @@ def decode_to_parquet(
     Args:
         inputs, tables: as of `decode`.
         path: the file.
-        compression: "zstd", or "lz4", which is faster and larger.
         **options
 
     Raises:
@@ -106,7 +103,7 @@ def decode_to_parquet(
     """
     request, _ = request_of(inputs, tables, options)
     spare(path, request["read"])
-    done = _native.to_parquet(request, os.fspath(path), compression)
+    done = _native.to_parquet(request, os.fspath(path))
     report = dict(zip(Hits.COUNTS, done["counts"], strict=True))
     broken = [BrokenEvent(*row) for row in done["damages"]]
     return Summary(done["events"], done["hits"], report, broken, done["failures"])

@@ -80,7 +80,6 @@ def to_parquet(
     client: "Client | None" = None,
     events: int = 50_000,
     retries: int = 3,
-    compression: str = "zstd",
     **options: Unpack[SplitOptions],
 ) -> Summary:
     """Decodes files into a folder of Parquet files, `part-00000.parquet` and so on, a split each, in the order of events.
@@ -93,7 +92,6 @@ def to_parquet(
         folder: a folder that every worker can write to; made if it is not there.
         client: the cluster; without it, processes of this machine; if one of them dies, the call fails.
         retries: how often a split that failed is tried again.
-        compression: "zstd" or "lz4".
         **options
 
     Returns:
@@ -107,9 +105,9 @@ def to_parquet(
         from multiprocessing import get_context
 
         with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-            return sum(pool.map(partial(_tried, retries, compression), splits, paths), Summary())
+            return sum(pool.map(partial(_tried, retries), splits, paths), Summary())
     # What a task does is not a pure function of its arguments: it writes a file.
-    jobs = client.map(_to_parquet, splits, paths, compression=compression, retries=retries, pure=False)
+    jobs = client.map(decode_to_parquet, splits, paths, retries=retries, pure=False)
     return sum(client.gather(jobs), Summary())
 
 
@@ -181,13 +179,9 @@ def _awkward(split: Split) -> "awkward.Array":
     return decode(split).to_awkward()
 
 
-def _to_parquet(split: Split, path: str, compression: str) -> Summary:
-    return decode_to_parquet(split, path, compression=compression)
-
-
-def _tried(retries: int, compression: str, split: Split, path: str) -> Summary:
-    """`_to_parquet`, tried again where there is no cluster that does so."""
+def _tried(retries: int, split: Split, path: str) -> Summary:
+    """`decode_to_parquet`, tried again where there is no cluster that does so."""
     for _ in range(retries):
         with suppress(Exception):
-            return _to_parquet(split, path, compression)
-    return _to_parquet(split, path, compression)
+            return decode_to_parquet(split, path)
+    return decode_to_parquet(split, path)

@@ -189,12 +189,10 @@ fn what_is_not_taken_or_not_whole_is_said_by_name() {
         run_to(0, directory, "convert events.mdf --output a.mep");
         read(directory, "a.mep")
     };
-    // Frames that begin with a window of 1 GiB, and with the number of a dictionary.
+    // A frame that begins with a window of 1 GiB.
     let window: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x00, 0xa0, 0x01, 0, 0];
-    let dictionary: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd, 0x01, 0x00, 0x77, 0x01, 0, 0];
-    let cases: [(&str, &[u8], &str); 12] = [
+    let cases: [(&str, &[u8], &str); 11] = [
         ("window.zst", window, "has a window of more than 128 MiB"),
-        ("dictionary.zst", dictionary, "needs a dictionary"),
         ("a.xz", b"\xfd7zXZ\0and more than that", "an xz stream"),
         ("a.root", b"root\0\0\xf6\x78 and more of it", "a ROOT file"),
         ("a.bz2", b"BZh91AY&SY and more", "a bzip2 stream"),
@@ -352,7 +350,7 @@ fn a_damaged_source_costs_its_own_fragments_and_is_told() {
         ("of 276", changed(16, &[0xff, 0xff])),
     ] {
         let error = all(&bytes).unwrap_err();
-        assert!(matches!(error, InputError::Packet { .. }) && error.to_string().contains(what), "{what}: {error}");
+        assert!(matches!(error, InputError::Bad { .. }) && error.to_string().contains(what), "{what}: {error}");
     }
 }
 
@@ -434,7 +432,9 @@ fn a_compressed_packet_that_cannot_be_followed_ends_the_file_after_the_events_be
     changed[12] ^= 1;
     let (events, error) = read_all(&[&changed[..], &good].concat());
     assert!(error.is_none() && events.len() == 4);
-    assert!(events[..3].iter().all(|(n, damage)| *n == 0 && matches!(damage, Some(Damage::Checksum { .. }))));
+    assert!(
+        events[..3].iter().all(|(n, damage)| *n == 0 && damage.as_ref().is_some_and(|of| of.what.contains("checksum")))
+    );
     let mut cut = zlib_block(&mep);
     cut.truncate(cut.len() - 1);
     for (what, bytes) in [
@@ -471,14 +471,13 @@ fn behind_the_packet_of_an_event_there_may_be_zeros_that_are_all_there_and_nothi
     let [whole, _] = frames(&[0; 8]);
     for there in whole.len() - 8..whole.len() {
         let error = of_mdf(&whole[..there]).next_event().unwrap_err();
-        let InputError::BeyondFile { size, left, .. } = error else { panic!("{error}") };
-        assert_eq!((size as usize, left as usize), (whole.len(), there));
+        let beyond = format!("size of {} bytes reaches beyond the file, which has {there} bytes", whole.len());
+        assert!(error.to_string().contains(&beyond), "{error}");
     }
     // Events there are not lost silently.
     for bytes in [&mep[..], &[0, 0, 0, 1]].into_iter().flat_map(frames) {
         let error = of_mdf(&bytes).next_event().unwrap_err();
-        let InputError::Packet { byte, .. } = error else { panic!("{error}") };
-        assert_eq!(byte as usize, mep.len());
+        assert!(error.to_string().contains(&format!("in a MEP packet at its byte {}:", mep.len())), "{error}");
     }
 }
 

@@ -170,23 +170,28 @@ fn a_file_of_the_wrong_version_is_named_beside_one_that_breaks_off() {
     }
 }
 
+/// A row of hits without its last two columns, and these: sector id and strip.
+fn place_of(row: &str) -> (&str, u32, u32) {
+    let mut fields = row.rsplitn(3, ',');
+    let [sector, strip] = [(); 2].map(|()| fields.next().unwrap().parse().unwrap());
+    (fields.next().unwrap(), sector, strip)
+}
+
 #[test]
 fn a_mask_takes_out_the_hits_that_it_names_and_counts_them_on_every_backend() {
     let directory = &sample();
-    decode(directory, "events.mdf --output all.csv");
+    decode(directory, "events.mdf --output all.csv --columns sector_id,strip");
     let all = text(directory, "all.csv");
-    let rows: Vec<&str> = all.lines().skip(1).collect();
-    let id = |row: &str| row.split(',').nth(2).unwrap().parse::<u32>().unwrap();
+    let rows: Vec<(&str, u32, u32)> = all.lines().skip(1).map(place_of).collect();
     // Half a sector, of the middle hit, and two single strips.
-    let sector = id(rows[rows.len() / 2]) & !511;
-    let single = [id(rows[0]), id(rows[rows.len() - 1])];
-    let masked = |row: &&&str| {
-        let id = id(row);
-        (sector..sector + 256).contains(&id) || single.contains(&id)
-    };
-    let mask = format!("lhcbid {sector}-0x{:x} # half\n\nlhcbid {},{}\n", sector + 255, single[0], single[1]);
+    let ((_, sector, _), single) =
+        (rows[rows.len() / 2], [rows[0], rows[rows.len() - 1]].map(|(_, s, strip)| (s, strip)));
+    let masked =
+        |(_, of, strip): &&(&str, u32, u32)| (*of == sector && *strip < 256) || single.contains(&(*of, *strip));
+    let [first, last] = single.map(|(sector, strip)| format!("sector {sector} strips {strip}"));
+    let mask = format!("sector {sector} strips 0-0xff # half\n\n{first}\n{last}\n");
     write(directory, "mask.txt", mask.as_bytes());
-    let expected: Vec<&str> = rows.iter().filter(|row| !masked(row)).copied().collect();
+    let expected: Vec<&str> = rows.iter().filter(|row| !masked(row)).map(|(row, ..)| *row).collect();
     let n = rows.len() - expected.len();
     assert!(n > 2 && n < rows.len() / 2);
     let all =

@@ -45,8 +45,8 @@ fn tables_that_do_not_fit_each_other_are_refused_unless_they_are_trusted() {
     refused(
         at,
         &[
-            ("v5/events.mdf --boards v5/boards.bin --geometry v4/geometry.bin", "0/0/0/0 sectors of the four layers"),
-            ("v4/events.mdf --boards v4/boards.bin --geometry v5/geometry.bin", "124/124/138/138 sectors"),
+            ("v5/events.mdf --boards v5/boards.bin --geometry v4/geometry.bin", "it marks 0 sectors as flipped"),
+            ("v4/events.mdf --boards v4/boards.bin --geometry v5/geometry.bin", "it marks 524 sectors as flipped"),
             ("v5/events.mdf --boards v5/geometry.bin --geometry v5/boards.bin", "this is a geometry file"),
             ("v5/events.mdf --boards v5/boards.bin --geometry v5/boards.bin", "v5/boards.bin: this is a boards file"),
             ("v5/events.mdf --boards v5/events.mdf --geometry v5/geometry.bin", "v5/events.mdf"),
@@ -56,7 +56,7 @@ fn tables_that_do_not_fit_each_other_are_refused_unless_they_are_trusted() {
     let (_, err) = run_to(0, at, ("decode v5/events.mdf --trust-tables", unfit));
     assert!(!err.contains("error"), "{err}");
     let (out, _) = run_to(1, at, ("tables", unfit));
-    assert!(out.contains("does not fit boards of format v5") && out.contains("124/124/138/138 are expected"), "{out}");
+    assert!(out.contains("does not fit boards of format v5") && out.contains("524 are expected"), "{out}");
     shows(at, ("tables --trust-tables", unfit), "Nothing is odd");
     says(1, at, ("report v5/events.mdf -o page.html", unfit), "does not fit");
 }

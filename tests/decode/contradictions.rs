@@ -6,8 +6,8 @@ use ut_decoding::decoder::reference::ReferenceDecoder;
 use ut_decoding::detector::BankVersion;
 use ut_decoding::{BatchView, DecodeOptions, EventBatch, Layout};
 
-use crate::suite::backends::{All, backends, compare, decode};
-use crate::suite::events::{Bank, Event, VERSIONS, allen_batch, mep_batch, tables, v4_payload, v5_lane, v5_payload};
+use crate::suite::backends::{All, compare, decode};
+use crate::suite::events::{Bank, Event, VERSIONS, allen_batch, mep_batch, tables, v4_payload, v5_payload};
 
 const N_BANKS: usize = 4;
 
@@ -154,58 +154,6 @@ fn bytes_and_tables_that_end_early_or_late_cost_what_the_reference_says() {
                     same(1, "number of banks", &|batch| batch.offsets[0] = n_banks);
                 }
             }
-        }
-    }
-}
-
-#[test]
-fn a_bank_of_another_board_costs_only_itself() {
-    for version in VERSIONS {
-        let tables = tables(version);
-        let mut all = All::new(&tables, DecodeOptions::default());
-        // The board of the bank before, a number that no board has, no number, a later board.
-        for source_id in [4, 2047, 5 << 11, 9] {
-            let event: Event = [2, 3, 4, source_id].map(|board| Bank { source_id: board, ..bank(version, 5) }).into();
-            let events = [event.clone(), (2..6).map(|board| bank(version, board)).collect()];
-            all.compare(allen_batch(&events).view()).unwrap();
-            all.compare(mep_batch(&[event.clone(), event]).view()).unwrap();
-        }
-    }
-}
-
-#[test]
-fn a_decoder_forgets_the_boards_of_the_batch_before() {
-    for version in VERSIONS {
-        let tables = tables(version);
-        for layout in [Layout::Allen, Layout::Mep] {
-            let batches = [2, 12, 2].map(|first| batch(version, layout, 2, first));
-            for (name, make) in backends() {
-                let mut decoder = make(&tables, DecodeOptions::default());
-                for batch in &batches {
-                    let mut reference = ReferenceDecoder::new(&tables, DecodeOptions::default());
-                    let expected = decode(&mut reference, &tables, batch.view());
-                    assert!(expected.0.len() >= 2 * N_BANKS && !expected.1.has_trouble());
-                    assert!(decode(&mut *decoder, &tables, batch.view()) == expected, "{name}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn fragments_that_are_not_aligned_but_have_room_are_decoded_where_they_are() {
-    for version in VERSIONS {
-        for by in 1..4u32 {
-            let mut first = bank(version, 2);
-            if version == BankVersion::V5 {
-                first.payload = v5_lane(1, [(100, 9)]);
-                first.payload[2..4].fill(0);
-            }
-            // Three bytes that the fragment has no use for.
-            first.payload.resize(first.payload.len().next_multiple_of(4) + 1, 0);
-            let mut batch = allen_batch(&[vec![first, bank(version, 3)], vec![bank(version, 4)]]);
-            batch.raw[4..8].copy_from_slice(&by.to_le_bytes());
-            compare(&tables(version), DecodeOptions::default(), batch.view()).unwrap();
         }
     }
 }

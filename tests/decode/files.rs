@@ -6,7 +6,7 @@ use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader as _, SerializedFileReader};
 use ut_decoding::detector::BankVersion;
 use ut_decoding::input::Origin;
-use ut_decoding::output::{Columns, CsvWriter, DetectorColumn, HitFormat, HitStyle, Packing, Provenance, Rows};
+use ut_decoding::output::{Columns, DetectorColumn, HitFormat, HitStyle, Provenance, Rows};
 use ut_decoding::{DetectorTables, EventMeta, LhcbId, UtHits};
 
 use crate::suite::events::tables;
@@ -45,7 +45,7 @@ fn write(folder: &Path, format: HitFormat, inputs: &[&str], columns: &Columns, b
     let tables = tables(BankVersion::V5);
     let path = folder.join(format!("hits.{}", format.name()));
     let inputs: Vec<PathBuf> = inputs.iter().map(PathBuf::from).collect();
-    let style = HitStyle::new(&path, format, Packing::Zstd, &inputs, columns.clone()).unwrap();
+    let style = HitStyle::new(&path, format, &inputs, columns.clone()).unwrap();
     let (mut encoder, mut file) = (style.encoder(), style.create(&path).unwrap());
     for (channel, events) in batches {
         let hits = hits_of(&tables, *channel, events);
@@ -152,25 +152,4 @@ fn a_row_group_leaves_no_index_of_its_pages_behind() {
         // Readers skip row groups by the statistics.
         assert!(column.statistics().is_some());
     }
-}
-
-#[test]
-fn zeros_of_text_keep_their_sign() {
-    let mut hits = UtHits::with_capacity(1, 1, 3);
-    let to = hits.begin(1, 1).unwrap();
-    to.dx_dy[1] = -0.0;
-    to.offsets[1] = 3;
-    let mut writer = CsvWriter::new(Vec::new()).unwrap();
-    writer.write(0, &hits).unwrap();
-    let text = String::from_utf8(writer.finish().unwrap()).unwrap();
-    let slopes: Vec<&str> = text.lines().skip(1).map(|row| row.split(',').nth(7).unwrap()).collect();
-    assert_eq!(slopes, ["0", "-0", "0"]);
-}
-
-#[test]
-fn the_extension_says_the_format_in_capitals_too() {
-    for (path, format) in [("A.CSV", HitFormat::Csv), ("a.b.PARQUET", HitFormat::Parquet)] {
-        assert_eq!(HitFormat::of(Path::new(path)).unwrap(), format);
-    }
-    assert!(HitFormat::of(Path::new("csv")).is_err());
 }

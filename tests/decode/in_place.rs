@@ -1,7 +1,6 @@
 //! MDF whose banks are decoded where they were read: the same batches as event by event, and as copied together.
 
-use ut_decoding::EventMeta;
-use ut_decoding::input::{Events, InputPart, Origin, Select};
+use ut_decoding::input::{Events, InputPart};
 
 use super::reading::{Found, How, bank, file, mdf, odin, packet_of, read_all};
 
@@ -74,58 +73,5 @@ fn batches_are_the_events_one_by_one_whether_their_banks_are_copied_or_stay() {
             assert!((other.events(), other.seen()) == (found.clone(), file.seen()), "by {n}, {what}");
         }
         assert!(together.copied > file.copied);
-    }
-}
-
-#[test]
-fn runs_and_numbers_are_chosen() {
-    let mdf = events();
-    let (_folder, path) = file("x.mdf", &mdf);
-    let all = Select::default();
-    let whole = read_all(&path, 64, &How::default()).events();
-    let selections = [
-        all.clone().run(Some(7)),
-        all.clone().number(Some(1004)),
-        all.clone().places(&"1,3-5,38-39".parse().unwrap()),
-        all.clone().window(33, Some(4)),
-        all.clone().run(Some(9)),
-    ];
-    for select in &selections {
-        let wanted = |(origin, meta, _): &&(Origin, EventMeta, _)| {
-            select.takes(origin.place) && select.takes_event(meta.run, meta.event, meta.odin)
-        };
-        let some: Vec<_> = whole.iter().filter(wanted).cloned().collect();
-        let read = read_all(&path, 7, &How { select: select.clone(), ..How::default() });
-        assert!(read.events() == some, "{select:?}");
-    }
-}
-
-#[test]
-fn a_file_that_cannot_be_followed_gives_what_came_before() {
-    let (_folder, path) = file("x.mdf", &[]);
-    let whole = events();
-    let (last, second) = (event(39, 290).len(), event(0, 3).len());
-    let mut unequal = whole.clone();
-    let at = whole.len() - last + 8;
-    unequal[at] ^= 1;
-    let cases = [
-        (whole[..whole.len() - 1].to_vec(), 39),
-        (whole[..whole.len() - last + 11].to_vec(), 39),
-        (unequal, 39),
-        (whole[..=second].to_vec(), 1),
-    ];
-    for (bytes, n) in cases {
-        std::fs::write(&path, &bytes).unwrap();
-        let (mut events, mut found) = (Events::new([&path]), 0);
-        let error = loop {
-            match events.next_batch(64) {
-                Ok(batch) => found += batch.expect("no error").0.n_events,
-                Err(error) => break error.to_string(),
-            }
-        };
-        assert_eq!(found, n, "{error}");
-        assert!(error.contains("x.mdf") && error.contains(&format!("event {n}")), "{error}");
-        assert!(events.next_batch(64).unwrap().is_none());
-        assert_eq!(events.bytes_read(), 16 + bytes.len() as u64);
     }
 }

@@ -133,19 +133,3 @@ fn damage_is_in_the_last_section_and_found_at_its_place() {
         assert!(count_events(&[part]).is_err());
     }
 }
-
-#[test]
-fn a_file_that_is_not_there_or_of_another_format_is_an_error() {
-    let absent = Path::new("/absent.mdf");
-    assert!(matches!(sections(absent, 5), Err(InputError::Open { .. })));
-    let (n, error) = count_readable(&InputPart::file(absent));
-    assert!(n == 0 && matches!(error, Some(InputError::Open { .. })));
-}
-
-#[test]
-fn events_are_counted_in_files_and_in_sections() {
-    let (_folder, path) = file("run.mdf", &mdf(20));
-    let second = sections(&path, 8).unwrap().remove(1);
-    assert_eq!(count_events(&[InputPart::file(&path), InputPart::section(&path, second)]).unwrap(), 28);
-    assert_eq!(count_events(&[]).unwrap(), 0);
-}

@@ -5,14 +5,10 @@ use ut_decoding::input::{EventHeader, Events, InputPart, MdfWriter, MepWriter, O
 
 use super::reading::{Found, How, bank, odin, read_all};
 
-type Banks = Vec<(u32, u8, Vec<u8>)>;
-
-/// Each batch's events, and what was seen of each chunk.
-fn read(name: &str, bytes: &[u8]) -> (Vec<Vec<(EventMeta, Banks)>>, Vec<Seen>) {
+/// The events, and what was seen of each chunk.
+fn read(name: &str, bytes: &[u8]) -> (Vec<(EventMeta, Vec<Found>)>, Vec<Seen>) {
     let read = read_all(InputPart::memory(name, bytes.to_vec()), 3, &How::default());
-    let banks = |banks: Vec<Found>| banks.into_iter().map(|(id, kind, _, payload)| (id, kind, payload)).collect();
-    let events = |batch: Vec<_>| batch.into_iter().map(|(_, meta, of_event)| (meta, banks(of_event))).collect();
-    (read.batches.into_iter().map(events).collect(), read.seen)
+    (read.events().into_iter().map(|(_, meta, banks)| (meta, banks)).collect(), read.seen)
 }
 
 /// Packets of two events each, whose runs are 1, 1, 2, 1, 2, 2: ODIN, twice with other numbers, two sources of the UT with
@@ -36,14 +32,13 @@ fn packets() -> Vec<u8> {
 
 #[test]
 fn all_packets_behind_their_padding_are_read_with_the_first_odin_and_the_number_of_other_banks() {
-    let (found, seen) = read("a.mep", &packets());
-    let events: Vec<(EventMeta, Banks)> = found.into_iter().flatten().collect();
+    let (events, seen) = read("a.mep", &packets());
     assert_eq!(events.len(), 6);
     for (e, ((meta, banks), run)) in events.into_iter().zip([1, 1, 2, 1, 2, 2]).enumerate() {
         let odin = Odin::of(Some(7), &odin(run, 100 + e as u64));
         let expected = EventMeta { run: Some(run), event: Some(100 + e as u64), other_banks: 3, broken: false, odin };
-        let payload = |i: u8| vec![10 * i + e as u8; 24];
-        assert_eq!((meta, banks), (expected, vec![(0x2801, 66, payload(1)), (0x2802, 66, payload(2))]));
+        let bank = |i: u8| (0x2800 + u32::from(i), 66, Some(4), vec![10 * i + e as u8; 24]);
+        assert_eq!((meta, banks), (expected, vec![bank(1), bank(2)]));
     }
     assert_eq!(seen.iter().map(|seen| (seen.events, seen.measured)).collect::<Vec<_>>(), [(2, 2); 3]);
     let mut reader = Events::new([InputPart::memory("a.mep", packets())]);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ut_decoding::detector::{BankVersion, Boards, DetectorTables, Geometry, Grouping, LANES_PER_BOARD, sector_id};
+use ut_decoding::detector::{BankVersion, Boards, Geometry, LANES_PER_BOARD, sector_id};
 use ut_decoding::synth::{self, Generator, Profile, SynthEvent};
 
 use crate::suite::data::needed;
@@ -33,15 +33,6 @@ fn real_sectors_are_where_the_synthetic_ones_are() {
             assert_eq!(s.is_flipped(), r.is_flipped(), "flip of sector {id}");
         }
         assert_eq!(synthetic.sectors.iter().filter(|s| s.is_flipped()).count(), 524);
-    }
-}
-
-#[test]
-fn there_are_72_groups_in_y_rows_and_84_in_unique_x() {
-    let (boards, geometry) = synth::detector(BankVersion::V5, 1);
-    for (grouping, n_groups) in [(Grouping::YRows, 72), (Grouping::UniqueX, 84)] {
-        let tables = DetectorTables::new(boards.clone(), geometry.clone(), grouping).unwrap();
-        assert_eq!(tables.n_groups(), n_groups);
     }
 }
 
@@ -184,30 +175,6 @@ fn profiles_have_the_mean_strip_counts_that_their_docs_give() {
 }
 
 #[test]
-fn lanes_are_strictly_ascending_and_hits_lie_on_connected_lanes() {
-    for profile in [Profile::PpNominal, Profile::PbpbHigh] {
-        let (boards, _) = synth::detector(BankVersion::V5, 0);
-        for event in Generator::new(profile, BankVersion::V5, 5).take(5) {
-            for (board, (source_id, payload)) in event.banks.iter().enumerate() {
-                let (tell40, flow, side) = (source_id & 0xFF, source_id >> 10 & 1, source_id >> 11);
-                assert_eq!(usize::from((tell40 - 1) * 2 + flow), board);
-                assert_eq!(side == 5, boards.lanes[board * LANES_PER_BOARD].side == 1);
-                assert!(side == 5 || side == 6);
-                let lanes = v5_lanes(payload);
-                let most = lanes.iter().map(Vec::len).max().unwrap();
-                assert_eq!(payload.len(), if most == 0 { 8 } else { 32 * most.div_ceil(2) });
-                for (lane, hits) in lanes.iter().enumerate() {
-                    let lane = &boards.lanes[board * LANES_PER_BOARD + lane];
-                    assert!(hits.is_empty() || lane.is_connected());
-                    assert!(hits.windows(2).all(|w| w[0].0 < w[1].0));
-                    assert!(lane.chan_id & 0x100 == 0 || hits.iter().all(|&(strip, _)| strip >= 256));
-                }
-            }
-        }
-    }
-}
-
-#[test]
 fn events_depend_on_seed_and_index_alone() {
     for version in [BankVersion::V4, BankVersion::V5] {
         let generator = Generator::new(Profile::PpLow, version, 9);
@@ -217,28 +184,5 @@ fn events_depend_on_seed_and_index_alone() {
         assert_ne!(in_order[0].banks, in_order[1].banks);
         assert_ne!(in_order[0].banks, Generator::new(Profile::PpLow, version, 10).event(0).banks);
         assert_eq!(in_order[3].event, 3);
-    }
-}
-
-#[test]
-fn v4_events_have_the_strips_of_the_v5_events() {
-    let v5 = Generator::new(Profile::PpNominal, BankVersion::V5, 4);
-    let v4 = Generator::new(Profile::PpNominal, BankVersion::V4, 4);
-    for index in 0..5 {
-        let mut strips = 0;
-        for (_, payload) in v5.event(index).banks {
-            strips += v5_lanes(&payload).iter().map(Vec::len).sum::<usize>();
-        }
-        let mut adc_bytes = 0;
-        let event = v4.event(index);
-        assert_eq!(event.banks.len(), 180);
-        for (_, payload) in &event.banks {
-            let n = usize::from(u16::from_le_bytes([payload[0], payload[1]]));
-            let words: Vec<_> =
-                payload[4..4 + 2 * n].chunks(2).map(|w| u16::from_le_bytes([w[0], w[1]]) >> 2 & 0xFFF).collect();
-            assert!(words.is_sorted() && words.iter().all(|&channel| channel < 3072));
-            adc_bytes += payload.len() - 4 - (2 * n).next_multiple_of(4) - n;
-        }
-        assert_eq!(adc_bytes, strips);
     }
 }

@@ -17,8 +17,8 @@ pub mod synth;
 pub use detector::{BankVersion, Boards, ChannelId, DetectorTables, Geometry, Grouping, LhcbId, TablesError};
 #[doc(no_inline)]
 pub use hits::{
-    BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, HitIter,
-    Kind, Position, UtHits, UtHitsMut,
+    BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, Kind,
+    Position, UtHits, UtHitsMut,
 };
 #[doc(no_inline)]
 pub use input::{Bank, BatchBuilder, BatchView, BuildError, EventBatch, EventMeta, Events, InputError, Layout};

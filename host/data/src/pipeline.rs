@@ -36,29 +36,6 @@ impl Stage {
     }
 }
 
-/// Numbers of results that waited whenever one came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fill {
-    takes: u64,
-    total: u64,
-    /// The most at once.
-    pub most: usize,
-}
-
-impl Fill {
-    /// Results that waited, on average.
-    #[must_use]
-    pub fn mean(&self) -> f64 {
-        if self.takes == 0 { 0.0 } else { self.total as f64 / self.takes as f64 }
-    }
-
-    fn add(&mut self, waiting: usize) {
-        self.takes += 1;
-        self.total += waiting as u64;
-        self.most = self.most.max(waiting);
-    }
-}
-
 /// Time of a pipeline, by stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
@@ -70,8 +47,6 @@ pub struct Flow {
     pub work: Stage,
     /// Stage that takes the results.
     pub consumer: Stage,
-    /// Results that waited for the consumer, or for an earlier one.
-    pub finished: Fill,
 }
 
 impl Flow {
@@ -86,10 +61,10 @@ impl Flow {
 /// hands the results to `consume` in the order of the items, until it says `false`. `produce` is called by one thread at a
 /// time, which also works on the item unless another has nothing to do, so what it reads need not go from core to core. At
 /// most `in_flight` items (at least 1) are between the source and the end of `consume`: a source that is too fast waits.
-/// Where the system has fewer threads for us, fewer workers work; if none, the caller's thread. Returns where the time went.
+/// Where the system has fewer threads for us, fewer workers work. Returns where the time went.
 ///
 /// # Panics
-/// When one of the functions does.
+/// When one of the functions does, or the system has no thread for us.
 ///
 /// # Examples
 ///
@@ -107,18 +82,7 @@ impl Flow {
 /// assert_eq!(hits, [10, 20, 30]);
 /// println!("decoding was busy {:.0} % of the time", 100.0 * flow.work.share(flow.elapsed));
 /// ```
-pub fn ordered<T: Send, R: Send>(
-    in_flight: usize,
-    produce: impl FnMut() -> Option<T> + Send,
-    workers: Vec<impl FnMut(T) -> R + Send>,
-    consume: impl FnMut(R) -> bool,
-) -> Flow {
-    on_threads(workers.len(), in_flight, produce, workers, consume)
-}
-
-/// [`ordered`] on `most` threads or fewer beside the caller's.
-fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
-    most: usize,
+pub fn ordered<T: Send, R: Send, W: FnMut(T) -> R + Send>(
     in_flight: usize,
     produce: impl FnMut() -> Option<T> + Send,
     workers: Vec<W>,
@@ -136,18 +100,15 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
     let source = Mutex::new(Source { produce, room, next: 0, ended: false, stage: flow.source });
     let turns = Turns { turn: Mutex::default(), news: Condvar::new() };
     let worked = Mutex::new(flow.work);
-    // Each is locked by one thread, from its start to its end.
-    let workers: Vec<_> = workers.into_iter().map(Mutex::new).collect();
+    let no_workers = workers.is_empty();
     thread::scope(|scope| {
         // Dropped at the end of the scope: threads that wait for room then hear that there will be none.
         let free = free;
         let (results, done) = channel::<(u64, Option<R>)>();
         let (source, turns, worked) = (&source, &turns, &worked);
-        let starts = |work| {
-            let work: &Mutex<W> = work;
+        let start = |mut work: W| {
             let results = results.clone();
             let worker = move || {
-                let mut work = lock(work);
                 while let Some((number, item)) = turns.fetch(source) {
                     let begin = Instant::now();
                     match catch_unwind(AssertUnwindSafe(|| work(item))) {
@@ -165,10 +126,11 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
                     }
                 }
             };
-            thread::Builder::new().spawn_scoped(scope, worker).is_ok()
+            thread::Builder::new().spawn_scoped(scope, worker).ok()
         };
-        let started = workers.iter().take(most).take_while(|work| starts(work)).count();
-        lock(worked).threads = started.max(1);
+        let started = workers.into_iter().map_while(start).count();
+        assert!(started > 0 || no_workers, "the system gives this process no thread");
+        lock(worked).threads = started;
         // Only the workers keep senders: when they end, the channel closes.
         drop(results);
         let mut take = |result| {
@@ -181,23 +143,10 @@ fn on_threads<T: Send, R: Send, W: FnMut(T) -> R + Send>(
             }
             goes_on
         };
-        if started == 0 {
-            let Some(work) = workers.first() else { return };
-            while let Some((_, item)) = turns.fetch(source) {
-                let begin = Instant::now();
-                let result = lock(work)(item);
-                lock(worked).add(begin.elapsed());
-                flow.finished.add(0);
-                if !take(result) {
-                    return;
-                }
-            }
-        }
         let mut early = BTreeMap::new();
         let mut next = 0;
         while let Ok((number, result)) = done.recv() {
             early.insert(number, result);
-            flow.finished.add(early.len() - 1);
             while let Some(result) = early.remove(&next) {
                 next += 1;
                 if !result.is_some_and(&mut take) {
@@ -303,7 +252,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
-    use super::{Fill, on_threads, ordered};
+    use super::ordered;
 
     #[test]
     fn results_come_in_order_and_no_more_than_allowed_are_on_the_way() {
@@ -328,25 +277,6 @@ mod tests {
             });
             assert!(found.iter().copied().eq((0..100).map(|item| item * 2)));
             assert!(most.into_inner() <= in_flight);
-        }
-    }
-
-    #[test]
-    fn with_fewer_threads_or_none_all_is_done_in_order() {
-        for threads in 0..3 {
-            let (mut items, mut found) = (0..50, Vec::new());
-            let flow = on_threads(
-                threads,
-                2,
-                || items.next(),
-                vec![|item: i32| 2 * item; 3],
-                |result| {
-                    found.push(result);
-                    found.len() < 40
-                },
-            );
-            assert!(found.iter().copied().eq((0..40).map(|item| 2 * item)), "{threads} threads: {found:?}");
-            assert_eq!((flow.work.threads, flow.consumer.items), (threads.max(1), 40));
         }
     }
 
@@ -420,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stage_that_limits_is_the_busiest_and_what_waits_is_counted() {
+    fn the_stage_that_limits_is_the_busiest() {
         let slow = Duration::from_millis(5);
         let items = |n: i32| {
             let mut items = 0..n;
@@ -430,23 +360,12 @@ mod tests {
         assert_eq!(flow.stages().map(|stage| (stage.threads, stage.items)), [(1, 10); 3]);
         assert!(flow.work.busy >= 9 * slow && flow.work.busy <= flow.elapsed);
         assert!(flow.work.share(flow.elapsed) > flow.source.share(flow.elapsed));
-        assert_eq!(flow.finished.most, 0);
         let flow = ordered(4, items(10), vec![|item| item; 2], |_| {
             std::thread::sleep(slow);
             true
         });
         assert!(flow.consumer.share(flow.elapsed) > flow.work.share(flow.elapsed));
         let nothing = ordered(4, items(0), vec![|item| item], |_| true);
-        assert_eq!((nothing.work.items, nothing.finished.mean(), nothing.work.share(Duration::ZERO)), (0, 0.0, 0.0));
-    }
-
-    #[test]
-    fn what_waits_is_counted_with_its_mean_and_its_most() {
-        let mut fill = Fill::default();
-        assert_eq!((fill.mean(), fill.most), (0.0, 0));
-        for waiting in [3, 1, 0, 4, 2] {
-            fill.add(waiting);
-        }
-        assert_eq!((fill.mean(), fill.most), (2.0, 4));
+        assert_eq!((nothing.work.items, nothing.work.share(Duration::ZERO)), (0, 0.0));
     }
 }

@@ -38,6 +38,6 @@ pub use parameters::{ParameterError, Parameters};
 pub use pipeline::Pipeline;
 #[doc(no_inline)]
 pub use ut_data::hits::{
-    BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, HitIter,
-    Kind, Position, UtHits, UtHitsMut, check_selected,
+    BatchReport, CapacityError, Cluster, Count, DecodeError, DecodeOptions, Decoder, EventReport, Flip, Hit, Kind,
+    Position, UtHits, UtHitsMut, check_selected,
 };

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use ut_data::input::utc;
 use ut_data::output::{EventColumn, EventColumnType, EventRow};
 
-use super::parquet::{EventGroups, output_error};
+use super::file::Writer;
+use super::parquet::{ParquetWriter, output_error};
 use super::{HitFormat, NewFile, OutputError, Provenance, quoted};
 
 /// Rows of a row group.
@@ -19,11 +20,6 @@ pub struct EventTable {
     names: Vec<String>,
     waiting: Vec<EventRow>,
     writer: Writer,
-}
-
-enum Writer {
-    Csv(NewFile),
-    Parquet(Box<EventGroups<NewFile>>),
 }
 
 impl EventTable {
@@ -41,7 +37,7 @@ impl EventTable {
                 Writer::Csv(file)
             }
             HitFormat::Parquet => {
-                let groups = EventGroups::new(file).map_err(|source| output_error(path, source))?;
+                let groups = ParquetWriter::of_events(file).map_err(|source| output_error(path, source))?;
                 Writer::Parquet(Box::new(groups))
             }
         };
@@ -66,7 +62,7 @@ impl EventTable {
                 file.write_all(text.as_bytes()).map_err(|source| file.cannot(source))
             }
             Writer::Parquet(groups) => {
-                groups.append(&rows, &self.names).map_err(|source| output_error(&self.path, source))
+                groups.append_events(&rows, &self.names).map_err(|source| output_error(&self.path, source))
             }
         }
     }

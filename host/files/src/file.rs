@@ -103,29 +103,19 @@ impl FromStr for HitFormat {
     }
 }
 
-/// Compressions of Parquet's pages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Packing {
-    /// zstd, fast.
-    #[default]
-    Zstd,
-    /// lz4: faster, and larger.
-    Lz4,
-}
-
-enum Writer {
+pub(super) enum Writer {
     Csv(NewFile),
     Parquet(Box<ParquetWriter<NewFile>>),
 }
 
 /// Format and columns of files of hits. Files of one style take what its encoders make.
+#[derive(Clone)]
 pub struct HitStyle {
     path: PathBuf,
     format: HitFormat,
     form: Form,
     /// The inputs' names as the files have them.
     names: Vec<String>,
-    packing: Packing,
     columns: Columns,
 }
 
@@ -145,11 +135,7 @@ pub enum Encoded {
 
 /// Brings the hits of batches into the form of a file.
 pub struct Encoder {
-    path: PathBuf,
-    names: Vec<String>,
-    form: Form,
-    columns: Columns,
-    format: HitFormat,
+    style: HitStyle,
     rows: CsvRows,
 }
 
@@ -159,24 +145,23 @@ impl HitStyle {
     pub fn new(
         path: impl Into<PathBuf>,
         format: HitFormat,
-        packing: Packing,
         inputs: &[PathBuf],
         columns: Columns,
     ) -> Result<Self, OutputError> {
         let path = path.into();
-        let form = Form::new(packing, &columns.detector, Vec::new()).map_err(|source| parquet_error(&path, source))?;
+        let form = Form::new(&columns.detector, Vec::new()).map_err(|source| parquet_error(&path, source))?;
         let mut names: Vec<String> = inputs.iter().map(|input| input.display().to_string()).collect();
         if format == HitFormat::Csv {
             for name in &mut names {
                 *name = quoted(name);
             }
         }
-        Ok(Self { path, format, form, names, packing, columns })
+        Ok(Self { path, format, form, names, columns })
     }
 
     /// Takes out columns of Parquet: `run`, and those from `lhcb_id` to `weight`.
     pub fn without(mut self, names: Vec<String>) -> Result<Self, OutputError> {
-        let form = Form::new(self.packing, &self.columns.detector, names);
+        let form = Form::new(&self.columns.detector, names);
         self.form = form.map_err(|source| parquet_error(&self.path, source))?;
         Ok(self)
     }
@@ -192,7 +177,7 @@ impl HitStyle {
                 Writer::Csv(file)
             }
             HitFormat::Parquet => {
-                let writer = ParquetWriter::new(file, &self.form).map_err(|source| parquet_error(&path, source))?;
+                let writer = ParquetWriter::of_hits(file, &self.form).map_err(|source| parquet_error(&path, source))?;
                 Writer::Parquet(Box::new(writer))
             }
         };
@@ -201,14 +186,7 @@ impl HitStyle {
 
     /// An encoder for these files.
     pub fn encoder(&self) -> Encoder {
-        Encoder {
-            path: self.path.clone(),
-            names: self.names.clone(),
-            form: self.form.clone(),
-            columns: self.columns.clone(),
-            format: self.format,
-            rows: CsvRows::default(),
-        }
+        Encoder { style: self.clone(), rows: CsvRows::default() }
     }
 }
 
@@ -244,18 +222,19 @@ impl HitFile {
 impl Encoder {
     /// Encodes the hits of a batch whose events come from `rows`.
     pub fn encode(&mut self, rows: &Rows<'_>) -> Result<Encoded, OutputError> {
-        match self.format {
+        let HitStyle { path, format, form, names, .. } = &self.style;
+        match format {
             HitFormat::Csv => Ok(Encoded::Text(self.text(rows))),
             HitFormat::Parquet => {
-                let rows = Rows { files: &self.names, ..*rows };
-                let group = RowGroup::encode(&self.form, &rows).map_err(|source| parquet_error(&self.path, source))?;
+                let rows = Rows { files: names, ..*rows };
+                let group = RowGroup::encode(form, &rows).map_err(|source| parquet_error(path, source))?;
                 Ok(Encoded::RowGroup(group.map(Box::new)))
             }
         }
     }
 
     fn text(&mut self, rows: &Rows<'_>) -> Vec<u8> {
-        let Columns { run, event_number, file, detector } = &self.columns;
+        let HitStyle { names, columns: Columns { run, event_number, file, detector }, .. } = &self.style;
         // A mean row has 70 bytes.
         let mut text = Vec::with_capacity((80 + 4 * detector.len()) * rows.hits.len());
         let of_events: Vec<String> = (0..rows.origins.len())
@@ -263,7 +242,7 @@ impl Encoder {
                 let meta = rows.meta.get(e).copied().unwrap_or_default();
                 let mut fields = String::new();
                 if *file {
-                    fields = fields + "," + &self.names[rows.origins[e].file as usize];
+                    fields = fields + "," + &names[rows.origins[e].file as usize];
                 }
                 for (_, value) in [(run, meta.run.map(u64::from)), (event_number, meta.event)].iter().filter(|f| *f.0) {
                     fields.push(',');

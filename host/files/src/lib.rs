@@ -7,7 +7,7 @@ mod new_file;
 mod parquet;
 
 pub use event_table::EventTable;
-pub use file::{Encoded, Encoder, HitFile, HitFormat, HitStyle, OutputError, Packing, Provenance};
+pub use file::{Encoded, Encoder, HitFile, HitFormat, HitStyle, OutputError, Provenance};
 pub use new_file::{NewFile, names_stdout, place_of, remove_abandoned, remove_unfinished};
 #[doc(no_inline)]
 pub use ut_data::output::{

@@ -7,6 +7,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
@@ -109,9 +110,7 @@ impl NewFile {
 
 /// Closes a copy of the descriptor, for the error that this may give: on network file systems a full disk often shows only
 /// when a file is closed, and the standard library ignores it.
-#[cfg(unix)]
 fn close_copy(file: &File) -> io::Result<()> {
-    use std::os::fd::IntoRawFd;
     let descriptor = file.try_clone()?.into_raw_fd();
     // SAFETY:
     // - `descriptor` is open: it was made in the line before.
@@ -122,11 +121,6 @@ fn close_copy(file: &File) -> io::Result<()> {
         error if !is_closed && error.kind() != io::ErrorKind::Interrupted => Err(error),
         _ => Ok(()),
     }
-}
-
-#[cfg(not(unix))]
-fn close_copy(_: &File) -> io::Result<()> {
-    Ok(())
 }
 
 impl Write for NewFile {
@@ -148,9 +142,13 @@ impl Drop for NewFile {
 }
 
 fn begin(path: &Path) -> io::Result<(File, Option<(TempPath, PathBuf)>)> {
-    #[cfg(unix)]
-    if let Some(file) = open_already(path) {
-        return Ok((file?, None));
+    if let Some(number) = numbered(path) {
+        // SAFETY:
+        // - `number` is not negative, so it is not the one value that a `BorrowedFd` cannot hold;
+        // - the file is used for no more than a copy, which fails if nothing is open under that number.
+        let open = unsafe { BorrowedFd::borrow_raw(number) };
+        // The copy keeps the position and the mode, such as append.
+        return Ok((open.try_clone_to_owned()?.into(), None));
     }
     let there = match fs::metadata(path) {
         Ok(there) if there.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
@@ -176,55 +174,17 @@ fn begin(path: &Path) -> io::Result<(File, Option<(TempPath, PathBuf)>)> {
 }
 
 /// Folders whose entries are the open files of this process.
-#[cfg(unix)]
 const OPEN_FILES: [&str; 3] = ["/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"];
 
-/// An open file that is named by its number.
-#[cfg(unix)]
-enum Numbered {
-    /// An open file of this process.
-    Own(std::os::fd::RawFd),
-    /// An open file of another process, under this path.
-    Other(PathBuf),
-}
-
 /// Returns true if `path` means standard output: `-`, the number of that file, or a link to it.
-#[cfg(unix)]
 pub fn names_stdout(path: &Path) -> bool {
-    matches!(numbered(path), Some(Numbered::Own(1)))
+    numbered(path) == Some(1)
 }
 
-/// Returns true if what is written to `path` goes to standard output.
-#[cfg(not(unix))]
-pub fn names_stdout(path: &Path) -> bool {
-    path.as_os_str() == "-"
-}
-
-/// The open file whose number `path`, or a link there, names. It keeps its position and mode, such as append.
-#[cfg(unix)]
-fn open_already(path: &Path) -> Option<io::Result<File>> {
-    use std::os::fd::BorrowedFd;
-
-    Some(match numbered(path)? {
-        Numbered::Own(number) => {
-            // SAFETY:
-            // - `number` is not negative, so it is not the one value that a `BorrowedFd` cannot hold;
-            // - the file is used for no more than a copy, which fails if nothing is open under that number.
-            let open = unsafe { BorrowedFd::borrow_raw(number) };
-            open.try_clone_to_owned().map(File::from)
-        }
-        // The position belongs to another process; appending overwrites nothing.
-        Numbered::Other(path) => OpenOptions::new().append(true).open(path),
-    })
-}
-
-/// Returns the open file that `path`, or a link there, names by its number.
-#[cfg(unix)]
-fn numbered(path: &Path) -> Option<Numbered> {
-    use std::os::fd::AsRawFd;
-
+/// Returns the number of the open file that `path`, or a link there, names by its number.
+fn numbered(path: &Path) -> Option<RawFd> {
     if path.as_os_str() == "-" {
-        return Some(Numbered::Own(io::stdout().as_raw_fd()));
+        return Some(io::stdout().as_raw_fd());
     }
     let mut path = path.to_path_buf();
     for _ in 0..MAX_LINKS {
@@ -232,10 +192,7 @@ fn numbered(path: &Path) -> Option<Numbered> {
         if let Some(number) = number {
             let folder = folder_of(&path).canonicalize().ok()?;
             if OPEN_FILES.iter().any(|own| Path::new(own).canonicalize().is_ok_and(|own| own == folder)) {
-                return Some(Numbered::Own(number));
-            }
-            if folder.starts_with("/proc") && folder.ends_with("fd") {
-                return Some(Numbered::Other(path));
+                return Some(number);
             }
         }
         let link = fs::read_link(&path).ok()?;
@@ -332,7 +289,6 @@ mod tests {
             fs::write(folder.join(name), "left").unwrap();
         }
         fs::create_dir(folder.join(".ut-decode-folder.part")).unwrap();
-        #[cfg(unix)]
         std::os::unix::fs::symlink("mine.part", folder.join(".ut-decode-link.part")).unwrap();
         let all = names(folder);
         remove_abandoned(folder);
@@ -344,7 +300,6 @@ mod tests {
         remove_abandoned(&folder.join("absent"));
     }
 
-    #[cfg(unix)]
     #[test]
     fn a_link_is_followed_and_stays_a_link_and_the_mode_is_kept() {
         use std::os::unix::fs::{PermissionsExt, symlink};
@@ -365,7 +320,6 @@ mod tests {
         assert!(NewFile::create(folder.path().join("circle")).is_err());
     }
 
-    #[cfg(unix)]
     #[test]
     fn what_is_no_regular_file_is_not_opened_for_a_trial() {
         // A FIFO would wait for a reader, and take the trial for the whole output. A socket cannot be opened at all.

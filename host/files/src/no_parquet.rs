@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::path::Path;
 
-use super::{DetectorColumn, OutputError, Packing, Provenance, Rows};
+use super::{DetectorColumn, OutputError, Provenance, Rows};
 use ut_data::output::EventRow;
 
 pub struct NotBuilt;
@@ -17,7 +17,7 @@ pub struct Form;
 
 impl Form {
     #[expect(clippy::unnecessary_wraps, reason = "as the other one, which can fail")]
-    pub fn new(_: Packing, _: &[DetectorColumn], _: Vec<String>) -> Result<Self> {
+    pub fn new(_: &[DetectorColumn], _: Vec<String>) -> Result<Self> {
         Ok(Self)
     }
 }
@@ -33,7 +33,11 @@ impl RowGroup {
 pub struct ParquetWriter<W>(Infallible, PhantomData<W>);
 
 impl<W> ParquetWriter<W> {
-    pub fn new(_: W, _: &Form) -> Result<Self> {
+    pub fn of_hits(_: W, _: &Form) -> Result<Self> {
+        Err(NotBuilt)
+    }
+
+    pub fn of_events(_: W) -> Result<Self> {
         Err(NotBuilt)
     }
 
@@ -41,19 +45,7 @@ impl<W> ParquetWriter<W> {
         match self.0 {}
     }
 
-    pub fn finish(self, _: &Provenance) -> Result<W> {
-        match self.0 {}
-    }
-}
-
-pub struct EventGroups<W>(Infallible, PhantomData<W>);
-
-impl<W> EventGroups<W> {
-    pub fn new(_: W) -> Result<Self> {
-        Err(NotBuilt)
-    }
-
-    pub fn append(&mut self, _: &[EventRow], _: &[String]) -> Result<()> {
+    pub fn append_events(&mut self, _: &[EventRow], _: &[String]) -> Result<()> {
         match self.0 {}
     }
 

@@ -19,7 +19,7 @@ use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor, TypePt
 
 use ut_data::output::{EventColumn, EventColumnType, EventRow};
 
-use super::{ColumnType, DetectorColumn, NULL, OutputError, Packing, Provenance, Rows};
+use super::{ColumnType, DetectorColumn, NULL, OutputError, Provenance, Rows};
 
 /// The columns of the CSV output with where the event comes from; null where the input does not tell it. `event` is the
 /// event's place in its file. Detector columns follow.
@@ -58,7 +58,7 @@ pub struct Form {
 
 impl Form {
     /// The form of hit files with `detector` columns behind the others, and without those in `left_out`.
-    pub fn new(packing: Packing, detector: &[DetectorColumn], left_out: Vec<String>) -> Result<Self> {
+    pub fn new(detector: &[DetectorColumn], left_out: Vec<String>) -> Result<Self> {
         let name = |line: &str| line.split_whitespace().nth(2).map(|name| name.trim_end_matches(';').to_owned());
         let plain = SCHEMA.lines().filter(|line| name(line).is_none_or(|name| !left_out.contains(&name)));
         let fields = detector.iter().map(|column| {
@@ -72,12 +72,8 @@ impl Form {
         });
         let lines: Vec<String> = plain.map(str::to_owned).chain(fields).chain(["}".to_owned()]).collect();
         let schema = Arc::new(parse_message_type(&lines.join("\n"))?);
-        let compression = match packing {
-            Packing::Zstd => Compression::ZSTD(ZstdLevel::try_new(1)?),
-            Packing::Lz4 => Compression::LZ4_RAW,
-        };
         let mut properties = WriterProperties::builder()
-            .set_compression(compression)
+            .set_compression(Compression::ZSTD(ZstdLevel::try_new(1)?))
             .set_statistics_enabled(EnabledStatistics::Chunk)
             // The library would keep it, of every page, until the file ends.
             .set_offset_index_disabled(true)
@@ -186,46 +182,18 @@ impl Columns<'_> {
     }
 }
 
+/// A file of hits or of events.
 pub struct ParquetWriter<W: Write + Send> {
     file: SerializedFileWriter<W>,
 }
 
 impl<W: Write + Send> ParquetWriter<W> {
-    pub fn new(output: W, form: &Form) -> Result<Self> {
+    pub fn of_hits(output: W, form: &Form) -> Result<Self> {
         let (schema, properties) = (Arc::clone(&form.schema), Arc::clone(&form.properties));
         Ok(Self { file: SerializedFileWriter::new(output, schema, properties)? })
     }
 
-    pub fn append(&mut self, encoded: RowGroup) -> Result<()> {
-        let mut group = self.file.next_row_group()?;
-        for (bytes, close) in encoded.columns {
-            group.append_column(&bytes, close)?;
-        }
-        group.close()?;
-        Ok(())
-    }
-
-    /// Writes the metadata, under keys that begin with `ut-decode.`, closes the file and hands the output back.
-    pub fn finish(mut self, provenance: &Provenance) -> Result<W> {
-        append_metadata(&mut self.file, provenance);
-        self.file.into_inner()
-    }
-}
-
-fn append_metadata<W: Write + Send>(file: &mut SerializedFileWriter<W>, provenance: &Provenance) {
-    let complete = [("complete".to_owned(), provenance.incomplete.is_none().to_string())];
-    let incomplete = provenance.incomplete.iter().map(|why| ("incomplete".to_owned(), why.clone()));
-    for (key, value) in provenance.entries.iter().cloned().chain(complete).chain(incomplete) {
-        file.append_key_value_metadata(KeyValue::new(format!("ut-decode.{key}"), value));
-    }
-}
-
-pub struct EventGroups<W: Write + Send> {
-    file: SerializedFileWriter<W>,
-}
-
-impl<W: Write + Send> EventGroups<W> {
-    pub fn new(output: W) -> Result<Self> {
+    pub fn of_events(output: W) -> Result<Self> {
         let fields = EventColumn::all().map(|column| {
             let presence = if column.may_be_null { "optional" } else { "required" };
             let kind = match column.kind {
@@ -245,8 +213,17 @@ impl<W: Write + Send> EventGroups<W> {
         Ok(Self { file: SerializedFileWriter::new(output, Arc::new(schema), Arc::new(properties.build()))? })
     }
 
+    pub fn append(&mut self, encoded: RowGroup) -> Result<()> {
+        let mut group = self.file.next_row_group()?;
+        for (bytes, close) in encoded.columns {
+            group.append_column(&bytes, close)?;
+        }
+        group.close()?;
+        Ok(())
+    }
+
     /// Writes rows of events of the inputs with these names.
-    pub fn append(&mut self, rows: &[EventRow], names: &[String]) -> Result<()> {
+    pub fn append_events(&mut self, rows: &[EventRow], names: &[String]) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
         }
@@ -284,9 +261,13 @@ impl<W: Write + Send> EventGroups<W> {
         Ok(())
     }
 
-    /// Writes the metadata, closes the file and hands the output back.
+    /// Writes the metadata, under keys that begin with `ut-decode.`, closes the file and hands the output back.
     pub fn finish(mut self, provenance: &Provenance) -> Result<W> {
-        append_metadata(&mut self.file, provenance);
+        let complete = [("complete".to_owned(), provenance.incomplete.is_none().to_string())];
+        let incomplete = provenance.incomplete.iter().map(|why| ("incomplete".to_owned(), why.clone()));
+        for (key, value) in provenance.entries.iter().cloned().chain(complete).chain(incomplete) {
+            self.file.append_key_value_metadata(KeyValue::new(format!("ut-decode.{key}"), value));
+        }
         self.file.into_inner()
     }
 }

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use twox_hash::XxHash64;
+use ut_data::DetectorTables;
 use ut_data::detector::{BankVersion, Boards, Geometry};
 use ut_data::input::{Bank, Events, Seen, kind, shape_of, version_in_words};
-use ut_data::{DetectorTables, TablesError};
 use ut_report::Detector;
 
 use crate::Failure;
@@ -43,14 +43,12 @@ impl DetectorArgs {
         detail(&format!("tables: {} and {}", boards.display(), geometry.display()));
         let make = if self.trust_tables { DetectorTables::trusting } else { DetectorTables::new };
         let tables = make(Boards::read(&boards)?, Geometry::read(&geometry)?, self.grouping());
-        let tables = tables.map_err(|error| match error {
-            TablesError::Unfit { version, why, .. } => format!(
-                "{} does not fit {}, whose banks are of format {version}: {why}; name the geometry of these boards, or \
-                 --trust-tables if you know better",
+        let tables = tables.map_err(|error| {
+            format!(
+                "{} with {}: {error}; name the geometry of these boards, or --trust-tables if you know better",
                 geometry.display(),
                 boards.display()
-            ),
-            error => error.to_string(),
+            )
         })?;
         Ok(Detector { tables, boards: Some(boards), geometry: Some(geometry) })
     }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::output::{decimal, number};
 use ut_data::detector::N_LAYERS;
 use ut_data::input::{Origin, kind};
-use ut_data::pipeline::{Fill, Flow, Stage};
+use ut_data::pipeline::{Flow, Stage};
 use ut_data::{BatchReport, DetectorTables, Flip, UtHits};
 use ut_decoders::{Count, EventReport, Kind};
 pub use ut_report::meaning;
@@ -244,9 +244,5 @@ pub fn flow_json(flow: &Flow) -> Value {
         let seconds = stage.busy.as_secs_f64();
         json!({ "stage": name, "threads": stage.threads, "pieces": stage.items, "busy_seconds": seconds, "busy": share })
     };
-    let fill = |fill: &Fill| json!({ "mean": fill.mean(), "most": fill.most });
-    json!({
-        "stages": STAGES.into_iter().zip(flow.stages()).map(stage).collect::<Vec<_>>(),
-        "waiting_for_writing": fill(&flow.finished),
-    })
+    json!({ "stages": STAGES.into_iter().zip(flow.stages()).map(stage).collect::<Vec<_>>() })
 }

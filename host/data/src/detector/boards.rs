@@ -7,7 +7,7 @@ use std::path::Path;
 
 use ut_kernels::detector::{BankVersion, LANES_PER_BOARD, Lane, MAX_SLOTS};
 
-use super::error::{Array, BOARDS, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
+use super::error::{BOARDS, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
 use super::{STRIPS_PER_SECTOR, sector_id};
 
 /// Boards that a table may have: what the kernels are dimensioned for.
@@ -55,19 +55,14 @@ impl Boards {
     /// Parses a boards file; errors call it `name`.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, TablesError> {
         check_kind(bytes, name, BOARDS)?;
-        let n_boards = header_word(bytes, name, 0, "n_boards")? as usize;
+        let n_boards = header_word(bytes, name, 0)? as usize;
         check_count(n_boards, name)?;
-        let byte = header_word(bytes, name, 1, "version")?;
-        let version = u8::try_from(byte).ok().and_then(BankVersion::from_byte).ok_or(TablesError::WrongVersion {
-            file: name.into(),
-            offset: 4,
-            value: byte,
-            expected: "3 (v4 banks) or 4 (v5 banks)",
-        })?;
+        let byte = header_word(bytes, name, 1)?;
+        let version = u8::try_from(byte).ok().and_then(BankVersion::from_byte);
+        let unknown = || TablesError::value(name, "version", 4, byte, "it must be 3 (v4 banks) or 4 (v5 banks)");
+        let version = version.ok_or_else(unknown)?;
         let n_slots = LANES_PER_BOARD * n_boards;
-        let mut arrays = vec![Array { name: "stripsPerHybrid", len: n_boards }];
-        arrays.extend(LANE_ARRAYS.map(|name| Array { name, len: n_slots }));
-        check_length(bytes, name, HEADER, &arrays)?;
+        check_length(bytes, name, lane_offset(n_boards, LANE_ARRAYS.len(), 0))?;
 
         let at = |index: usize| word(bytes, index).unwrap_or_default();
         let strips_per_hybrid = (0..n_boards).map(|board| at(HEADER / 4 + board)).collect();
@@ -94,34 +89,21 @@ impl Boards {
         let n_boards = self.n_boards();
         check_count(n_boards, name)?;
         if self.lanes.len() != LANES_PER_BOARD * n_boards {
-            return Err(TablesError::WrongCount {
-                file: name.into(),
-                field: "number of lanes".into(),
-                offset: lane_offset(n_boards, 0, 0),
-                value: self.lanes.len() as u64,
-                expected: format!("{}, six a board", LANES_PER_BOARD * n_boards),
-            });
+            let (byte, n) = (lane_offset(n_boards, 0, 0), self.lanes.len());
+            return Err(TablesError::value(name, "number of lanes", byte, n, "it must be six a board"));
         }
         for (board, &strips) in self.strips_per_hybrid.iter().enumerate() {
             if strips != 0 && strips != STRIPS_PER_SECTOR {
-                return Err(TablesError::BadValue {
-                    file: name.into(),
-                    field: format!("stripsPerHybrid[{board}]"),
-                    offset: HEADER + 4 * board,
-                    value: strips.to_string(),
-                    why: "a hybrid has 512 strips, or 0 where there is no such board".into(),
-                });
+                let (field, byte) = (format!("stripsPerHybrid[{board}]"), HEADER + 4 * board);
+                let why = "a hybrid has 512 strips, or 0 where there is no such board";
+                return Err(TablesError::value(name, &field, byte, strips, why));
             }
         }
         for (slot, lane) in self.lanes.iter().enumerate() {
             if let Err((array, why)) = check_lane(lane, self.version) {
-                return Err(TablesError::BadValue {
-                    file: name.into(),
-                    field: format!("{}[{slot}]", LANE_ARRAYS[array]),
-                    offset: lane_offset(n_boards, array, slot),
-                    value: words(lane)[array].to_string(),
-                    why: format!("board {}, lane {}: {why}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD),
-                });
+                let (field, byte) = (format!("{}[{slot}]", LANE_ARRAYS[array]), lane_offset(n_boards, array, slot));
+                let why = format!("board {}, lane {}: {why}", slot / LANES_PER_BOARD, slot % LANES_PER_BOARD);
+                return Err(TablesError::value(name, &field, byte, words(lane)[array], &why));
             }
         }
         Ok(())
@@ -155,13 +137,7 @@ fn check_count(n_boards: usize, name: &str) -> Result<(), TablesError> {
     if (1..=MAX_BOARDS).contains(&n_boards) {
         return Ok(());
     }
-    Err(TablesError::WrongCount {
-        file: name.into(),
-        field: "n_boards".into(),
-        offset: 0,
-        value: n_boards as u64,
-        expected: format!("between 1 and {MAX_BOARDS}"),
-    })
+    Err(TablesError::value(name, "n_boards", 0, n_boards, &format!("it must be between 1 and {MAX_BOARDS}")))
 }
 
 const fn lane_offset(n_boards: usize, array: usize, slot: usize) -> usize {

@@ -1,7 +1,5 @@
 //! Names of a strip: `ChannelID` inside the UT, `LHCbID` among all detectors (`docs/format.md`, "Sector ids").
 
-use std::fmt;
-
 /// Detector type of the UT in the top four bits of an `LHCbID`.
 const UT_IN_LHCB: u32 = 3;
 
@@ -20,8 +18,6 @@ const UT: u32 = 2;
 /// | 18–19 | layer | 0…3: UTaX, UTaU, UTbV, UTbX |
 /// | 20 | side | 0 is C, 1 is A |
 /// | 21–22 | detector type | 2 is the UT |
-///
-/// Displayed as LHCb's software displays it: `{ UTChannelID : 4456465 : type=2 side=0 layer=1 … strip=17 }`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ChannelId(pub u32);
 
@@ -77,24 +73,6 @@ impl ChannelId {
     }
 }
 
-impl fmt::Display for ChannelId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{{ UTChannelID : {} : type={} side={} layer={} stave={} face={} module={} sector={} strip={} }}",
-            self.0,
-            self.detector(),
-            self.side(),
-            self.layer(),
-            self.stave(),
-            self.face(),
-            self.module(),
-            self.sector(),
-            self.strip()
-        )
-    }
-}
-
 /// An `LHCbID`: the detector in bits 28–31, where 3 is the UT, and its channel in bits 0–27.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LhcbId(pub u32);
@@ -105,11 +83,6 @@ impl LhcbId {
         Self(UT_IN_LHCB << 28 | channel.0 & 0x0FFF_FFFF)
     }
 
-    /// The detector, 0…15; 3 is the UT.
-    pub const fn detector(self) -> u8 {
-        (self.0 >> 28) as u8
-    }
-
     /// Returns true if it names the UT.
     pub const fn is_ut(self) -> bool {
         self.0 >> 28 == UT_IN_LHCB
@@ -118,16 +91,6 @@ impl LhcbId {
     /// Returns bits 0–27. Their fields are those of [`ChannelId`] only if the detector is the UT.
     pub const fn channel(self) -> ChannelId {
         ChannelId(self.0 & 0x0FFF_FFFF)
-    }
-}
-
-impl fmt::Display for LhcbId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_ut() {
-            write!(f, "{{ LHCbID : {} : {} }}", self.0, self.channel())
-        } else {
-            write!(f, "{{ LHCbID : {} : detector={} }}", self.0, self.detector())
-        }
     }
 }
 
@@ -153,16 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_written_as_the_field_writes_them() {
+    fn an_id_among_all_detectors_holds_the_channel() {
         let channel = ChannelId(2 << 21 | 1 << 20 | 3 << 18 | 7 << 14 | 1 << 13 | 5 << 10 | 1 << 9 | 0x12C);
         let id = LhcbId::of(channel);
         assert!(channel.is_ut() && id.is_ut() && id.channel() == channel);
         assert_eq!(id.0, 3 << 28 | channel.0);
-        assert_eq!(
-            id.to_string(),
-            "{ LHCbID : 811464492 : { UTChannelID : 6158124 : type=2 side=1 layer=3 stave=7 face=1 module=5 sector=1 \
-             strip=300 } }"
-        );
-        assert_eq!(LhcbId(1 << 28).to_string(), "{ LHCbID : 268435456 : detector=1 }");
     }
 }

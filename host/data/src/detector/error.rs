@@ -1,5 +1,6 @@
 //! Errors of boards and geometry files, and the little-endian reader and writer that both files share.
 
+use std::fmt::Display;
 use std::io::Read;
 use std::path::Path;
 
@@ -10,46 +11,33 @@ use std::path::Path;
 pub enum TablesError {
     #[error("{file}: {source}")]
     Io { file: String, source: std::io::Error },
-    #[error("{file}: too short: it ends at byte {len}, inside {field}; the table takes {needed} bytes")]
-    TooShort { file: String, field: String, len: usize, needed: usize },
-    #[error("{file}: {extra} bytes too many after the last field {field}, from byte {offset}")]
-    TrailingBytes { file: String, field: String, offset: usize, extra: usize },
-    #[error("{file}: {field} at byte {offset} is {value}, but must be {expected}")]
-    WrongCount { file: String, field: String, offset: usize, value: u64, expected: String },
-    #[error("{file}: version at byte {offset} is {value}, but must be {expected}")]
-    WrongVersion { file: String, offset: usize, value: u32, expected: &'static str },
-    #[error("{file}: {field} at byte {offset} is {value}: {why}")]
-    BadValue { file: String, field: String, offset: usize, value: String, why: String },
-    #[error("{file}: this is {found}, and {wanted} is wanted here: are the two swapped?")]
-    Swapped { file: String, found: &'static str, wanted: &'static str },
-    #[error("{file}: does not fit boards of format {version}: {why}")]
-    Unfit { file: String, version: &'static str, why: String },
+    #[error("{file}: {what}")]
+    Bad { file: String, byte: Option<u64>, what: String },
 }
 
 impl TablesError {
+    /// The fault at byte `byte` of `file`, or at no single byte.
+    pub(super) fn bad(file: &str, byte: Option<usize>, what: String) -> Self {
+        Self::Bad { file: file.to_owned(), byte: byte.map(|byte| byte as u64), what }
+    }
+
+    /// The fault that the field `field` at byte `byte` has `value`.
+    pub(super) fn value(file: &str, field: &str, byte: usize, value: impl Display, why: &str) -> Self {
+        Self::bad(file, Some(byte), format!("{field} at byte {byte} is {value}: {why}"))
+    }
+
     /// The file, as messages call it.
     pub fn file(&self) -> &str {
         match self {
-            Self::Io { file, .. }
-            | Self::TooShort { file, .. }
-            | Self::TrailingBytes { file, .. }
-            | Self::WrongCount { file, .. }
-            | Self::WrongVersion { file, .. }
-            | Self::BadValue { file, .. }
-            | Self::Swapped { file, .. }
-            | Self::Unfit { file, .. } => file,
+            Self::Io { file, .. } | Self::Bad { file, .. } => file,
         }
     }
 
     /// Byte of the file at which the fault lies; `None` if it lies at no single byte.
     pub const fn byte(&self) -> Option<u64> {
         match self {
-            Self::Io { .. } | Self::Swapped { .. } | Self::Unfit { .. } => None,
-            Self::TooShort { len: byte, .. }
-            | Self::TrailingBytes { offset: byte, .. }
-            | Self::WrongCount { offset: byte, .. }
-            | Self::WrongVersion { offset: byte, .. }
-            | Self::BadValue { offset: byte, .. } => Some(*byte as u64),
+            Self::Io { .. } => None,
+            Self::Bad { byte, .. } => *byte,
         }
     }
 }
@@ -57,7 +45,10 @@ impl TablesError {
 /// Refuses bytes that are a whole table of another kind than `wanted`.
 pub(super) fn check_kind(bytes: &[u8], file: &str, wanted: &'static str) -> Result<(), TablesError> {
     match table_of(bytes, bytes.len() as u64) {
-        Some(found) if found != wanted => Err(TablesError::Swapped { file: file.into(), found, wanted }),
+        Some(found) if found != wanted => {
+            let what = format!("this is {found}, and {wanted} is wanted here: are the two swapped?");
+            Err(TablesError::bad(file, None, what))
+        }
         _ => Ok(()),
     }
 }
@@ -93,44 +84,26 @@ pub(super) fn write_file(path: &Path, bytes: &[u8]) -> Result<(), TablesError> {
     std::fs::write(path, bytes).map_err(|source| TablesError::Io { file: path.display().to_string(), source })
 }
 
-/// One array of a table file: name and number of 32-bit words.
-#[derive(Clone, Copy)]
-pub(super) struct Array {
-    pub name: &'static str,
-    pub len: usize,
-}
-
-/// Checks that `bytes` is as long as its header and `arrays` together.
-pub(super) fn check_length(bytes: &[u8], file: &str, header: usize, arrays: &[Array]) -> Result<(), TablesError> {
-    let needed = header + arrays.iter().map(|a| 4 * a.len).sum::<usize>();
-    if bytes.len() < needed {
-        let mut start = header;
-        let mut field = String::new();
-        for array in arrays {
-            if bytes.len() < start + 4 * array.len {
-                field = format!("{}[{}]", array.name, (bytes.len() - start) / 4);
-                break;
-            }
-            start += 4 * array.len;
-        }
-        return Err(TablesError::TooShort { file: file.into(), field, len: bytes.len(), needed });
+/// Checks that `bytes` is as long as its header says.
+pub(super) fn check_length(bytes: &[u8], file: &str, needed: usize) -> Result<(), TablesError> {
+    let len = bytes.len();
+    if len < needed {
+        return Err(too_short(file, len, needed));
     }
-    if bytes.len() > needed {
-        let field = arrays.last().map_or("", |a| a.name).into();
-        let extra = bytes.len() - needed;
-        return Err(TablesError::TrailingBytes { file: file.into(), field, offset: needed, extra });
+    if len > needed {
+        let what = format!("{} bytes too many from byte {needed}", len - needed);
+        return Err(TablesError::bad(file, Some(needed), what));
     }
     Ok(())
 }
 
-/// The header word `field` at byte `4 * index`.
-pub(super) fn header_word(bytes: &[u8], file: &str, index: usize, field: &str) -> Result<u32, TablesError> {
-    word(bytes, index).ok_or_else(|| TablesError::TooShort {
-        file: file.into(),
-        field: field.into(),
-        len: bytes.len(),
-        needed: 4 * (index + 1),
-    })
+fn too_short(file: &str, len: usize, needed: usize) -> TablesError {
+    TablesError::bad(file, Some(len), format!("too short: it ends at byte {len}; the table takes {needed} bytes"))
+}
+
+/// The header word at byte `4 * index`.
+pub(super) fn header_word(bytes: &[u8], file: &str, index: usize) -> Result<u32, TablesError> {
+    word(bytes, index).ok_or_else(|| too_short(file, bytes.len(), 4 * (index + 1)))
 }
 
 /// The little-endian word number `index`.

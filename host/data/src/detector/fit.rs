@@ -18,7 +18,10 @@ const TOLERANCE: f32 = 35.0;
 /// - v5: the sectors whose strips run against x, by their face, half and side, are marked as flipped, and no others are;
 /// - v4: no sector is, because the simulation numbers the strips of all along x.
 pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), TablesError> {
-    let unfit = |why: String| TablesError::Unfit { file: "geometry".into(), version: version.name(), why };
+    let unfit = |why: String| {
+        let what = format!("does not fit boards of format {}: {why}", version.name());
+        TablesError::bad("geometry", None, what)
+    };
     let lanes = lanes_by_sector();
     for (id, lane) in lanes.iter().enumerate() {
         let sector = &geometry.sectors[id];
@@ -44,14 +47,11 @@ pub(super) fn check(version: BankVersion, geometry: &Geometry) -> Result<(), Tab
     if n_wrong == 0 {
         return Ok(());
     }
-    let counts = |is: &dyn Fn(usize) -> bool| {
-        let of = |layer| sectors_of_layer(layer).filter(|&id| is(id)).count().to_string();
-        (0..N_LAYERS).map(of).collect::<Vec<_>>().join("/")
-    };
-    let [marked, meant] = [counts(&|id| geometry.sectors[id].is_flipped()), counts(&expected)];
+    let marked = geometry.sectors.iter().filter(|sector| sector.is_flipped()).count();
+    let meant = (0..lanes.len()).filter(|&id| expected(id)).count();
     Err(unfit(format!(
-        "it marks {marked} sectors of the four layers as flipped (negative p0Z), and {meant} are expected: {n_wrong} sectors \
-         would have their strips numbered from the wrong end"
+        "it marks {marked} sectors as flipped (negative p0Z), and {meant} are expected: {n_wrong} sectors would have their \
+         strips numbered from the wrong end"
     )))
 }
 

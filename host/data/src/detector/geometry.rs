@@ -7,7 +7,7 @@ use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::error::{Array, GEOMETRY, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
+use super::error::{GEOMETRY, TablesError, check_kind, check_length, header_word, read_file, word, write_file};
 use super::{N_SECTORS, STRIPS_PER_SECTOR, layer_of};
 
 const HEADER: usize = 4;
@@ -81,12 +81,11 @@ impl Geometry {
     /// Parses a geometry file; errors call it `name`.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, TablesError> {
         check_kind(bytes, name, GEOMETRY)?;
-        let header = header_word(bytes, name, 0, "n_sectors")?;
+        let header = header_word(bytes, name, 0)?;
         check_count((header & 0xFFFF) as usize, name)?;
         let version = (header >> 16) as u16;
         check_version(version, name)?;
-        let arrays = ARRAYS.map(|name| Array { name, len: N_SECTORS });
-        check_length(bytes, name, HEADER, &arrays[..n_arrays(version)])?;
+        check_length(bytes, name, offset(n_arrays(version), 0))?;
 
         let at = |array: usize, sector: usize| word(bytes, offset(array, sector) / 4).unwrap_or_default();
         let sectors = (0..N_SECTORS)
@@ -112,12 +111,8 @@ impl Geometry {
         check_count(self.sectors.len(), name)?;
         check_version(self.version, name)?;
         for (id, sector) in self.sectors.iter().enumerate() {
-            let bad = |array: usize, value: String, why: &str| TablesError::BadValue {
-                file: name.into(),
-                field: format!("{}[{id}]", ARRAYS[array]),
-                offset: offset(array, id),
-                value,
-                why: why.into(),
+            let bad = |array: usize, value: String, why: &str| {
+                TablesError::value(name, &format!("{}[{id}]", ARRAYS[array]), offset(array, id), value, why)
             };
             if sector.first_strip > STRIPS_PER_SECTOR {
                 return Err(bad(0, sector.first_strip.to_string(), "a sector has 512 strips"));
@@ -173,18 +168,12 @@ fn check_count(n_sectors: usize, name: &str) -> Result<(), TablesError> {
     if n_sectors == N_SECTORS {
         return Ok(());
     }
-    Err(TablesError::WrongCount {
-        file: name.into(),
-        field: "n_sectors".into(),
-        offset: 0,
-        value: n_sectors as u64,
-        expected: N_SECTORS.to_string(),
-    })
+    Err(TablesError::value(name, "n_sectors", 0, n_sectors, &format!("it must be {N_SECTORS}")))
 }
 
 fn check_version(version: u16, name: &str) -> Result<(), TablesError> {
     if version <= 1 {
         return Ok(());
     }
-    Err(TablesError::WrongVersion { file: name.into(), offset: 2, value: version.into(), expected: "0 or 1" })
+    Err(TablesError::value(name, "version", 2, version, "it must be 0 or 1"))
 }

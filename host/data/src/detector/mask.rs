@@ -3,14 +3,13 @@
 //! A mask works on hits, after decoding: a bit for each strip of the detector is all that it needs, every backend and
 //! option gives the same, and the report still says what the data hold.
 
-use std::ops::Range;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use crate::memory::read_text;
 use ut_kernels::bank::board_of;
-use ut_kernels::detector::LANES_PER_BOARD;
 
-use super::{BankVersion, DetectorTables, LhcbId, N_SECTORS, STRIPS_PER_SECTOR, SUB_SECTOR_BIT, Slot};
+use super::{Connection, DetectorTables, LhcbId, N_SECTORS, STRIPS_PER_SECTOR};
 
 /// ChannelIDs of the UT have 23 bits.
 const CHANNELS: usize = 1 << 23;
@@ -54,13 +53,13 @@ impl Mask {
 
     /// Reads the text of a mask; the error is the line, from 1, that names nothing of this detector, and the reason.
     pub fn parse(text: &str, tables: &DetectorTables) -> Result<Self, (usize, String)> {
-        let mut named = Vec::new();
+        let mut mask = Self { bits: vec![0; CHANNELS / 64] };
         for (i, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default();
             let words: Vec<&str> = line.split_whitespace().collect();
-            add(&words, tables, &mut named).map_err(|what| (i + 1, what))?;
+            mask.add(&words, tables).map_err(|what| (i + 1, what))?;
         }
-        Ok(Self::of(named))
+        Ok(mask)
     }
 
     /// The mask as bytes, which differ between masks of different strips.
@@ -79,79 +78,52 @@ impl Mask {
         id.is_ut() && self.bits.get(channel as usize / 64).is_some_and(|bits| bits >> (channel % 64) & 1 != 0)
     }
 
-    /// Makes the mask of these ChannelIDs. Each strip is set once, however many ranges name it.
-    fn of(mut named: Vec<Range<u64>>) -> Self {
-        let mut mask = Self { bits: vec![0; CHANNELS / 64] };
-        named.sort_unstable_by_key(|channels| channels.start);
-        let mut done = 0;
-        for channels in named {
-            for channel in channels.start.max(done)..channels.end {
-                mask.bits[channel as usize / 64] |= 1 << (channel % 64);
+    /// Adds the strips that a line names.
+    fn add(&mut self, words: &[&str], tables: &DetectorTables) -> Result<(), String> {
+        match *words {
+            [] => {}
+            ["board", source_id] => {
+                let board = board(source_id, tables)?;
+                let connections = tables.connections().filter(|of| usize::from(of.lane.board) == board);
+                connections.for_each(|of| self.set(of.sector, of.strips.0..=of.strips.1, tables));
             }
-            done = done.max(channels.end);
+            ["board", source_id, "lane", lane] => {
+                let (board, n) = (board(source_id, tables)?, number(lane)?);
+                let is_named = |of: &Connection| usize::from(of.lane.board) == board && u32::from(of.lane.lane) == n;
+                let of = tables.connections().find(is_named);
+                let of = of.ok_or_else(|| format!("nothing is connected to lane {lane} of board {source_id}"))?;
+                self.set(of.sector, of.strips.0..=of.strips.1, tables);
+            }
+            ["sector", sector] => self.set(read_sector(sector, tables)?, 0..=511, tables),
+            ["sector", sector, "strips", strips] => {
+                let sector = read_sector(sector, tables)?;
+                strips.split(',').try_for_each(|part| range(part).map(|strips| self.set(sector, strips, tables)))?;
+            }
+            _ => {
+                let forms = "`board SOURCEID`, `board SOURCEID lane N`, `sector N` or `sector N strips LIST`";
+                return Err(format!("a line is {forms}"));
+            }
         }
-        mask
+        Ok(())
+    }
+
+    fn set(&mut self, sector: u16, strips: RangeInclusive<u16>, tables: &DetectorTables) {
+        let base = tables.places()[usize::from(sector)].channel.0 as usize;
+        for channel in strips.map(|strip| base + usize::from(strip)) {
+            self.bits[channel / 64] |= 1 << (channel % 64);
+        }
     }
 }
 
-/// Adds the ChannelIDs that a line names.
-fn add(words: &[&str], tables: &DetectorTables, named: &mut Vec<Range<u64>>) -> Result<(), String> {
-    match *words {
-        [] => Ok(()),
-        ["board", source_id] => {
-            let board = board(source_id, tables)?;
-            let lanes = (0..LANES_PER_BOARD).filter_map(|lane| channels_of(board, lane, tables));
-            named.extend(lanes);
-            Ok(())
-        }
-        ["board", source_id, "lane", lane] => {
-            let board = board(source_id, tables)?;
-            let n = number(lane)?;
-            let channels = (n < LANES_PER_BOARD as u32).then(|| channels_of(board, n as usize, tables)).flatten();
-            named.push(channels.ok_or(format!("nothing is connected to lane {lane} of board {source_id}"))?);
-            Ok(())
-        }
-        ["sector", sector] => add_sector(sector, "0-511", tables, named),
-        ["sector", sector, "strips", strips] => add_sector(sector, strips, tables, named),
-        ["lhcbid", ids] => {
-            for ids in ranges(ids, u32::MAX) {
-                let ids = ids?;
-                let [first, last] = [ids.start, ids.end - 1].map(|id| LhcbId(id as u32));
-                let [from, to] = [first, last].map(|id| id.channel().0);
-                if !first.is_ut() || !last.is_ut() || to >= CHANNELS as u32 {
-                    return Err(format!("0x{:x} to 0x{:x} are not LHCbIDs of the UT's strips", first.0, last.0));
-                }
-                let channels = u64::from(from)..u64::from(to) + 1;
-                let is_read = |slot: &Slot| {
-                    let base = u64::from(slot.chan_id & !(STRIPS_PER_SECTOR - 1));
-                    slot.chan_id != 0 && base < channels.end && channels.start < base + u64::from(STRIPS_PER_SECTOR)
-                };
-                if !tables.slots().iter().any(is_read) {
-                    return Err(format!("no lane of the board table reads 0x{:x} to 0x{:x}", first.0, last.0));
-                }
-                named.push(channels);
-            }
-            Ok(())
-        }
-        _ => Err("a line is `board SOURCEID`, `board SOURCEID lane N`, `sector N`, `sector N strips LIST` or \
-                  `lhcbid LIST`"
-            .to_owned()),
-    }
-}
-
-fn add_sector(sector: &str, strips: &str, tables: &DetectorTables, named: &mut Vec<Range<u64>>) -> Result<(), String> {
+/// The id of a sector that is read.
+fn read_sector(sector: &str, tables: &DetectorTables) -> Result<u16, String> {
     let n = number(sector)?;
-    if n as usize >= N_SECTORS {
-        return Err(format!("there is no sector {sector}; the ids are 0 to {}", N_SECTORS - 1));
+    let place = tables.places().get(n as usize);
+    let place = place.ok_or_else(|| format!("there is no sector {sector}; the ids are 0 to {}", N_SECTORS - 1))?;
+    if place.lanes == [None; 2] {
+        return Err(format!("no lane of the board table reads sector {sector}"));
     }
-    let slot = tables.slots().iter().find(|slot| slot.chan_id != 0 && u32::from(slot.sector) == n);
-    let base = slot.ok_or_else(|| format!("no lane of the board table reads sector {sector}"))?.chan_id
-        & !(STRIPS_PER_SECTOR - 1);
-    for strips in ranges(strips, STRIPS_PER_SECTOR - 1) {
-        let strips = strips?;
-        named.push(u64::from(base) + strips.start..u64::from(base) + strips.end);
-    }
-    Ok(())
+    Ok(n as u16)
 }
 
 fn number(text: &str) -> Result<u32, String> {
@@ -162,20 +134,17 @@ fn number(text: &str) -> Result<u32, String> {
     parsed.map_err(|_| format!("{text:?} is not a number"))
 }
 
-/// Parses numbers up to `most` in ranges with both ends, as `3,10-20`.
-fn ranges(text: &str, most: u32) -> impl Iterator<Item = Result<Range<u64>, String>> {
-    let range = move |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last) = (number(first)?, number(last)?);
-        if last < first {
-            return Err(format!("{part:?} ends before it begins"));
-        }
-        if last > most {
-            return Err(format!("{last} is beyond {most}"));
-        }
-        Ok(u64::from(first)..u64::from(last) + 1)
-    };
-    text.split(',').map(range)
+/// Parses a strip, or a range of strips with both ends, as `10-20`.
+fn range(part: &str) -> Result<RangeInclusive<u16>, String> {
+    let (first, last) = part.split_once('-').unwrap_or((part, part));
+    let (first, last) = (number(first)?, number(last)?);
+    if last < first {
+        return Err(format!("{part:?} ends before it begins"));
+    }
+    if last >= STRIPS_PER_SECTOR {
+        return Err(format!("{last} is beyond {}", STRIPS_PER_SECTOR - 1));
+    }
+    Ok(first as u16..=last as u16)
 }
 
 /// The board with a sourceID, by its place in the table.
@@ -185,32 +154,6 @@ fn board(source_id: &str, tables: &DetectorTables) -> Result<usize, String> {
     board
         .filter(|&board| boards.strips_per_hybrid.get(board).is_some_and(|&strips| strips != 0))
         .ok_or_else(|| format!("no board of the board table has sourceID {source_id}"))
-}
-
-/// The ChannelIDs that a lane reads; `None` where nothing is connected.
-fn channels_of(board: usize, lane: usize, tables: &DetectorTables) -> Option<Range<u64>> {
-    let sector_of = |channel: u32| channel & !(STRIPS_PER_SECTOR - 1);
-    let place = board * LANES_PER_BOARD + lane;
-    let channel = tables.slots().get(place)?.chan_id;
-    if channel == 0 {
-        return None;
-    }
-    let base = u64::from(sector_of(channel));
-    let (half, all) = (u64::from(SUB_SECTOR_BIT), u64::from(STRIPS_PER_SECTOR));
-    // A lane reads half of its sector only if another lane reads the other half. A table may also name the same half twice, or
-    // put the other half on a board that is off: then the lane has the whole sector.
-    let has_other_half = |(other, slot): (usize, &Slot)| {
-        slot.chan_id != 0
-            && sector_of(slot.chan_id) == sector_of(channel)
-            && (slot.chan_id ^ channel) & SUB_SECTOR_BIT != 0
-            && tables.boards().strips_per_hybrid[other / LANES_PER_BOARD] != 0
-    };
-    let shared = tables.boards().version == BankVersion::V5 && tables.slots().iter().enumerate().any(has_other_half);
-    Some(match (shared, channel & SUB_SECTOR_BIT != 0) {
-        (false, _) => base..base + all,
-        (true, false) => base..base + half,
-        (true, true) => base + half..base + all,
-    })
 }
 
 #[cfg(test)]
@@ -258,7 +201,6 @@ mod tests {
         let (_, lanes) = tables();
         let all = |i| (0..512).map(move |s| (i, s));
         let sector = sector_id(&lanes[2]).unwrap();
-        let id = 3 << 28 | lanes[0].chan_id;
         for (text, expected) in [
             (String::new(), vec![]),
             ("# nothing\n\n   # nor here".to_owned(), vec![]),
@@ -269,32 +211,9 @@ mod tests {
             ("board 0x2801 lane 2".to_owned(), (256..512).map(|s| (1, s)).collect()),
             (format!("sector {sector}"), all(2).collect()),
             (format!("sector {sector} strips 511,3-5,4"), vec![(2, 3), (2, 4), (2, 5), (2, 511)]),
-            (format!("lhcbid {id}-{},0x{:x}", id + 1, id + 9), vec![(0, 0), (0, 1), (0, 9)]),
-            (format!("sector {sector} strips 1\r\nlhcbid {id}"), vec![(0, 0), (2, 1)]),
+            (format!("sector {sector} strips 1\r\nsector 0x{sector:x} strips 7"), vec![(2, 1), (2, 7)]),
         ] {
             assert_eq!(masked(&text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn strips_that_many_lines_name_are_set_once() {
-        let (tables, _) = tables();
-        // All channels of the detector, and all but the first: bit by bit, it would take hours.
-        let mask = "lhcbid 0x30000000-0x307fffff\nlhcbid 0x30000001-0x307fffff\n".repeat(50_000);
-        assert_eq!(Mask::parse(&mask, &tables).unwrap().n_strips(), 1 << 23);
-        let (line, _) = Mask::parse(&format!("{mask}board 9"), &tables).unwrap_err();
-        assert_eq!(line, 100_001);
-    }
-
-    #[test]
-    fn ids_of_other_detectors_are_not_masked_and_a_range_may_begin_and_end_between_sectors() {
-        let (tables, lanes) = tables();
-        let id = 3 << 28 | lanes[0].chan_id;
-        let mask = Mask::parse(&format!("lhcbid {}-{id},{}-{}", id - 9, id + 511, id + 520), &tables).unwrap();
-        assert!(mask.contains(id) && mask.contains(id + 511) && !mask.contains(id + 1));
-        assert!(!mask.contains(id & 0x0FFF_FFFF) && !mask.contains(id | 1 << 30));
-        for nothing in [format!("lhcbid {}-{}", id - 9, id - 1), format!("lhcbid {}-{}", id + 512, id + 520)] {
-            assert!(Mask::parse(&nothing, &tables).is_err(), "{nothing}");
         }
     }
 
@@ -312,26 +231,6 @@ mod tests {
     }
 
     #[test]
-    fn a_lane_has_half_a_sector_only_if_a_board_in_use_reads_the_other_half() {
-        let strips = |change: &dyn Fn(&mut Boards), line| {
-            let (tables, _) = changed(change);
-            Mask::parse(line, &tables).unwrap().n_strips()
-        };
-        let same_again = |boards: &mut Boards| boards.lanes[7] = boards.lanes[0];
-        assert_eq!(strips(&same_again, "board 0 lane 0"), 512);
-        assert_eq!(strips(&same_again, "board 1 lane 1"), 512);
-        let other_half = |boards: &mut Boards| {
-            boards.lanes[7] = Lane { chan_id: boards.lanes[0].chan_id | 256, ..boards.lanes[0] };
-        };
-        assert_eq!(strips(&other_half, "board 0 lane 0"), 256);
-        let off = |boards: &mut Boards| {
-            other_half(boards);
-            boards.strips_per_hybrid[1] = 0;
-        };
-        assert_eq!(strips(&off, "board 0 lane 0"), 512);
-    }
-
-    #[test]
     fn what_the_detector_does_not_have_is_an_error_with_its_line() {
         let (tables, _) = tables();
         for (line, what) in [
@@ -345,13 +244,7 @@ mod tests {
             ("sector 1048", "no sector 1048"),
             ("sector 0", "no lane"),
             ("sector 0 strips", "a line is"),
-            ("lhcbid 1", "not LHCbIDs of the UT"),
-            ("lhcbid 0x3fffffff", "not LHCbIDs of the UT"),
-            ("lhcbid 0x30000000-4294967295", "not LHCbIDs of the UT"),
-            ("lhcbid 4294967296", "is not a number"),
-            // Bits 21 and 22 are 2 in every channel of the UT.
-            ("lhcbid 0x30001234", "no lane of the board table reads 0x30001234 to 0x30001234"),
-            ("lhcbid 0x30000000-0x303fffff,0x30400000-0x305fffff", "no lane"),
+            ("sector 4294967296", "is not a number"),
         ] {
             let (at, message) = Mask::parse(&format!("\n# fine\n{line}\n"), &tables).unwrap_err();
             assert!(at == 3 && message.contains(what), "{line}: {message}");

@@ -14,6 +14,7 @@ mod sector_id;
 mod sectors;
 mod tables;
 
+#[cfg(feature = "synth")]
 pub(crate) use boards::SUB_SECTOR_BIT;
 pub use boards::{Boards, MAX_BOARDS};
 pub use channel::{ChannelId, LhcbId};

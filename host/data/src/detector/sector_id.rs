@@ -97,38 +97,10 @@ mod tests {
 
     #[test]
     fn ids_are_one_to_one_on_the_sectors_that_exist() {
-        let mut ids: Vec<_> = every_lane().filter_map(|lane| sector_id(&lane)).collect();
+        let with_layer = |lane: Lane| Some((sector_id(&lane)?, lane.layer as usize));
+        let (mut ids, layers): (Vec<_>, Vec<_>) = every_lane().filter_map(with_layer).unzip();
+        assert!(ids.iter().map(|&id| layer_of(id.into())).eq(layers));
         ids.sort_unstable();
         assert_eq!(ids, (0..1048).collect::<Vec<u16>>());
-    }
-
-    #[test]
-    fn ids_lie_in_the_range_of_their_layer() {
-        for lane in every_lane() {
-            if let Some(id) = sector_id(&lane) {
-                assert_eq!(layer_of(id as usize), lane.layer as usize);
-                assert!(sectors_of_layer(lane.layer as usize).contains(&(id as usize)));
-            }
-        }
-    }
-
-    #[test]
-    fn fields_out_of_range_have_no_id() {
-        let good = Lane { module: 4, stave: 3, layer: 1, side: 1, ..Lane::default() };
-        assert!(sector_id(&good).is_some());
-        for bad in [
-            Lane { sector: 1, ..good },
-            Lane { sector: 2, stave: 0, ..good },
-            Lane { module: 8, ..good },
-            Lane { face: 2, ..good },
-            Lane { face: 1, ..good },
-            Lane { stave: 8, ..good },
-            Lane { stave: 9, layer: 2, ..good },
-            Lane { layer: 4, ..good },
-            Lane { side: 2, ..good },
-            Lane { module: u32::MAX, face: u32::MAX, stave: u32::MAX, ..good },
-        ] {
-            assert_eq!(sector_id(&bad), None, "{bad:?}");
-        }
     }
 }

@@ -21,22 +21,6 @@ use super::{
 ///   slot's sector is below that;
 /// - every group is below [`n_groups`](Self::n_groups), which is at least 1 and at most [`N_SECTORS`](super::N_SECTORS);
 /// - all constants are finite.
-///
-/// Fields cannot be set from outside:
-///
-/// ```compile_fail,E0616
-/// # use ut_data::detector::DetectorTables;
-/// fn lie(mut tables: DetectorTables) {
-///     tables.slots.truncate(6);
-/// }
-/// ```
-///
-/// ```compile_fail,E0596
-/// # use ut_data::detector::DetectorTables;
-/// fn lie(mut tables: DetectorTables) {
-///     tables.slots().fill(Default::default());
-/// }
-/// ```
 #[derive(Clone, Debug)]
 pub struct DetectorTables {
     boards: Boards,
@@ -81,7 +65,7 @@ impl DetectorTables {
     /// # Errors
     /// - When boards or geometry, whose fields are public, do not pass [`Boards::validate`] and [`Geometry::validate`];
     ///   the errors call them "boards" and "geometry".
-    /// - [`TablesError::Unfit`] when they are not of one detector: every sector is within 35 mm of where its stave and
+    /// - When they are not of one detector: every sector is within 35 mm of where its stave and
     ///   module say; in v5 a sector is flipped if it is mounted so, in v4 none is.
     pub fn new(boards: Boards, geometry: Geometry, grouping: Grouping) -> Result<Self, TablesError> {
         let tables = Self::trusting(boards, geometry, grouping)?;

@@ -31,7 +31,8 @@ pub struct UtHits {
 }
 
 /// A capacity that a [`UtHits`] cannot have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no room for {max_hits} hits of {max_events} events: {}", reason(*bytes))]
 pub struct CapacityError {
     /// Events requested.
     pub max_events: usize,
@@ -41,39 +42,24 @@ pub struct CapacityError {
     pub bytes: Option<u64>,
 }
 
-impl fmt::Display for CapacityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "no room for {} hits of {} events: ", self.max_hits, self.max_events)?;
-        match self.bytes {
-            Some(bytes) => write!(f, "the system does not give {bytes} bytes"),
-            None => write!(f, "hits and groups are numbered with 32 bits"),
-        }
-    }
+fn reason(bytes: Option<u64>) -> String {
+    let numbers = || "hits and groups are numbered with 32 bits".to_owned();
+    bytes.map_or_else(numbers, |bytes| format!("the system does not give {bytes} bytes"))
 }
-
-impl std::error::Error for CapacityError {}
 
 /// Words that are zero until they are written, and take no memory until then.
 ///
 /// They lie on huge pages if there are some: with 4 kB pages each of seven arrays needs a new one every 1024 hits.
-enum Block {
-    Pages(MmapMut),
-    Heap(Vec<u32>),
-}
+struct Block(MmapMut);
 
 impl Block {
     /// `None` when the system does not give the memory.
     fn try_zeroed(len: usize) -> Option<Self> {
-        let Ok(pages) = MmapMut::map_anon(len.checked_mul(size_of::<u32>())?) else {
-            let mut words = Vec::new();
-            words.try_reserve_exact(len).ok()?;
-            words.resize(len, 0);
-            return Some(Self::Heap(words));
-        };
+        let pages = MmapMut::map_anon(len.checked_mul(size_of::<u32>())?).ok()?;
         // Advice only: without it everything works, a little slower.
         #[cfg(all(target_os = "linux", not(miri)))]
         let _ = pages.advise(memmap2::Advice::HugePage);
-        Some(Self::Pages(pages))
+        Some(Self(pages))
     }
 }
 
@@ -81,25 +67,19 @@ impl Deref for Block {
     type Target = [u32];
 
     fn deref(&self) -> &[u32] {
-        match self {
-            Self::Pages(pages) => bytemuck::cast_slice(pages),
-            Self::Heap(words) => words,
-        }
+        bytemuck::cast_slice(&self.0)
     }
 }
 
 impl DerefMut for Block {
     fn deref_mut(&mut self) -> &mut [u32] {
-        match self {
-            Self::Pages(pages) => bytemuck::cast_slice_mut(pages),
-            Self::Heap(words) => words,
-        }
+        bytemuck::cast_slice_mut(&mut self.0)
     }
 }
 
 impl Clone for Block {
     fn clone(&self) -> Self {
-        let mut clone = Self::try_zeroed(self.len()).unwrap_or_else(|| Self::Heap(vec![0; self.len()]));
+        let mut clone = Self::try_zeroed(self.len()).expect("there is memory for a copy");
         clone.copy_from_slice(self);
         clone
     }
@@ -175,8 +155,7 @@ impl UtHits {
         if max_events > self.max_events || max_hits > self.stride {
             // Batch by batch the largest so far is a little larger, and memory that is new to the process costs time.
             let max_hits = if max_hits > self.stride { max_hits + max_hits / 4 } else { self.stride };
-            let larger = Self::with_capacity(max_events.max(self.max_events), self.n_groups, max_hits);
-            *self = if self.clusters.is_some() { larger.with_clusters() } else { larger };
+            self.try_reserve(max_events, max_hits).unwrap_or_else(|error| panic!("{error}"));
         }
     }
 
@@ -364,11 +343,6 @@ impl UtHits {
     /// `LHCbID`s.
     pub fn id(&self) -> &[u32] {
         &self.block[6 * self.stride..6 * self.stride + self.len()]
-    }
-
-    /// Returns true if clusters were asked for.
-    pub const fn wants_clusters(&self) -> bool {
-        self.clusters.is_some()
     }
 
     /// The clusters that the hits were made of; `None` if they were not asked for, or of v4 banks.

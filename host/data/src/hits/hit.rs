@@ -1,6 +1,5 @@
 //! Hits one by one, for people; the arrays of [`UtHits`] are for machines.
 
-use std::iter::FusedIterator;
 use std::ops::Range;
 
 use super::{Cluster, UtHits};
@@ -27,44 +26,6 @@ pub struct Hit {
     pub cluster: Option<Cluster>,
 }
 
-/// Iterator over hits, in their order.
-#[derive(Clone, Debug)]
-pub struct HitIter<'a> {
-    hits: &'a UtHits,
-    left: Range<usize>,
-}
-
-impl Iterator for HitIter<'_> {
-    type Item = Hit;
-
-    fn next(&mut self) -> Option<Hit> {
-        self.left.next().map(|i| self.hits.hit(i))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.left.size_hint()
-    }
-}
-
-impl DoubleEndedIterator for HitIter<'_> {
-    fn next_back(&mut self) -> Option<Hit> {
-        self.left.next_back().map(|i| self.hits.hit(i))
-    }
-}
-
-impl ExactSizeIterator for HitIter<'_> {}
-
-impl FusedIterator for HitIter<'_> {}
-
-impl<'a> IntoIterator for &'a UtHits {
-    type Item = Hit;
-    type IntoIter = HitIter<'a>;
-
-    fn into_iter(self) -> HitIter<'a> {
-        self.iter()
-    }
-}
-
 impl UtHits {
     /// Hit `i` of the batch.
     pub fn hit(&self, i: usize) -> Hit {
@@ -81,17 +42,22 @@ impl UtHits {
     }
 
     /// All hits of the batch.
-    pub fn iter(&self) -> HitIter<'_> {
-        HitIter { hits: self, left: 0..self.len() }
+    #[expect(clippy::iter_without_into_iter, reason = "the type of the iterator has no name")]
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone {
+        (0..self.len()).map(|i| self.hit(i))
     }
 
     /// The hits of an event, ordered by group, x and id.
-    pub fn of_event(&self, event: usize) -> HitIter<'_> {
+    pub fn of_event(&self, event: usize) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone {
         self.of_groups(event, 0..self.n_groups())
     }
 
     /// The hits of one group of an event, ordered by x and id.
-    pub fn of_group(&self, event: usize, group: usize) -> HitIter<'_> {
+    pub fn of_group(
+        &self,
+        event: usize,
+        group: usize,
+    ) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone {
         assert!(group < self.n_groups(), "group {group} of {}", self.n_groups());
         self.of_groups(event, group..group + 1)
     }
@@ -100,16 +66,24 @@ impl UtHits {
     ///
     /// # Panics
     /// When the batch has no such event, or `tables` group the sectors in another way.
-    pub fn of_layer(&self, event: usize, layer: usize, tables: &DetectorTables) -> HitIter<'_> {
+    pub fn of_layer<'a>(
+        &'a self,
+        event: usize,
+        layer: usize,
+        tables: &DetectorTables,
+    ) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone + use<'a> {
         assert_eq!(tables.n_groups(), self.n_groups(), "the tables of the decoder");
         self.of_groups(event, tables.groups_of_layer(layer))
     }
 
-    /// The hits of consecutive groups of an event.
-    pub fn of_groups(&self, event: usize, groups: Range<usize>) -> HitIter<'_> {
+    fn of_groups(
+        &self,
+        event: usize,
+        groups: Range<usize>,
+    ) -> impl DoubleEndedIterator<Item = Hit> + ExactSizeIterator + Clone {
         let (n, offsets) = (self.n_groups(), self.offsets());
         assert!(event < self.n_events() && groups.end <= n, "groups to {} of {n} in event {event}", groups.end);
         let [begin, end] = [groups.start, groups.end].map(|group| offsets[event * n + group] as usize);
-        HitIter { hits: self, left: begin..end }
+        (begin..end).map(|i| self.hit(i))
     }
 }

@@ -8,7 +8,7 @@ mod report;
 
 pub use arrays::{CapacityError, UtHits, UtHitsMut};
 pub use cluster::Cluster;
-pub use hit::{Hit, HitIter};
+pub use hit::Hit;
 pub use options::{DecodeOptions, Flip, Position};
 pub use report::BatchReport;
 pub use ut_kernels::report::{Count, EventReport, Kind};

@@ -225,7 +225,7 @@ impl Chunks {
         loop {
             let current = self.packet.take()?;
             let Current { ref packet, next, offset, before, ref file } = current;
-            let n = packet.n_events();
+            let n = packet.n_events;
             let end = packet.slice(next, self.max_events);
             // `events` counts those of the packet already.
             let place = self.events - n as u64;
@@ -316,9 +316,9 @@ impl Chunks {
                     if std::mem::take(&mut self.blocks) {
                         // Slightly more than needed; the surplus is read again.
                         let bytes = self.event_bytes.saturating_mul(wanted.saturating_add(2)).min(MAX_BYTES);
-                        let before = frames.events();
+                        let before = frames.events;
                         let end = frames.next_block((begin, bytes), &mut data, &mut add);
-                        let n = (frames.events() - before) as usize;
+                        let n = (frames.events - before) as usize;
                         if let Some(bytes) = (end - begin).checked_div(n) {
                             (self.blocks, self.event_bytes) = (true, bytes);
                             continue;
@@ -326,7 +326,7 @@ impl Chunks {
                     }
                     data.truncate(begin);
                     let frame = frames.next(&mut data);
-                    let (offset, events) = (frames.last(), frames.events());
+                    let (offset, events) = (frames.last, frames.events);
                     match frame {
                         Ok(Frame::End) => self.reader = None,
                         Ok(Frame::Event) => {
@@ -336,7 +336,7 @@ impl Chunks {
                             (self.blocks, self.event_bytes) = (unpacked == 0, data.len() - begin);
                         }
                         Ok(Frame::Packet(packet, file)) => {
-                            let n = packet.n_events() as u64;
+                            let n = packet.n_events as u64;
                             self.events += n;
                             if n > 0 {
                                 let packet = Arc::new(packet);
@@ -379,8 +379,8 @@ impl Chunks {
         };
         let mut frames = Frames::new(input, part.name(), length, format);
         frames.begin_at(byte, events);
-        frames.check(check);
-        frames.buffers_of(pool);
+        frames.check = check;
+        frames.pool = pool.clone();
         if is_left {
             frames.pass_bodies();
         }
@@ -405,7 +405,7 @@ pub fn count_readable(part: &InputPart) -> (u64, Option<InputError>) {
         data.clear();
         match frames.next(&mut data) {
             Ok(Frame::End) => return (n, None),
-            Ok(_) => n = frames.events() - part.first_event(),
+            Ok(_) => n = frames.events - part.first_event(),
             Err(error) => return (n, Some(error)),
         }
     }

@@ -24,6 +24,13 @@ impl fmt::Display for Place {
     }
 }
 
+impl Place {
+    /// The error that what is there cannot be followed.
+    pub(super) fn bad(self, what: impl Into<String>) -> InputError {
+        InputError::Bad { place: self, what: what.into() }
+    }
+}
+
 /// Why a file cannot be read further. What was read before stays good.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "each message says it")]
@@ -32,110 +39,55 @@ pub enum InputError {
     Open { file: PathBuf, source: io::Error },
     #[error("{place}: cannot read")]
     Read { place: Place, source: io::Error },
-    #[error("{place}: the file ends after {left} of the 12 bytes of the event's size words: truncated?")]
-    CutHeader { place: Place, left: usize },
-    #[error("{place}: the three size words differ ({}, {}, {}): not an MDF file, or damaged", sizes[0], sizes[1], sizes[2])]
-    UnequalSizes { place: Place, sizes: [u32; 3] },
-    #[error("{place}: an event size of {size} bytes is less than the {headers} bytes of its headers")]
-    TooSmall { place: Place, size: u32, headers: u32 },
-    #[error(
-        "{place}: an event size of {size} bytes reaches beyond the file, which has {left} bytes from there: truncated?"
-    )]
-    BeyondFile { place: Place, size: u32, left: u64 },
-    #[error("{place}: the file ends here, but had {left} more bytes when it was opened")]
-    Shrunk { place: Place, left: u64 },
-    #[error("{place}: {what}, which cannot be read")]
-    Compressed { place: Place, what: &'static str },
-    #[error("{place}, a compressed MEP packet")]
-    Unpack { place: Place, source: super::UnpackError },
+    #[error("{place}: {what}")]
+    Bad { place: Place, what: String },
     #[error("{}: {what}", file.display())]
-    NotTaken { file: PathBuf, what: &'static str },
-    #[error("{place}, in a MEP packet at its byte {byte}: {what}")]
-    Packet { place: Place, byte: u64, what: String },
-    #[error("{place}: data type {data_type}; only 1 (raw banks) and 2 (a MEP packet) can be read")]
-    DataType { place: Place, data_type: u8 },
-    #[error("{}: a table of {banks} banks needs {needed} bytes, the file has {length}: not an Allen-layout dump, or truncated", file.display())]
-    DumpTable { file: PathBuf, banks: u64, needed: u64, length: u64 },
-    #[error("{}: the first word announces {banks} banks, an event has at most {most}: not an Allen-layout dump", file.display())]
-    DumpBanks { file: PathBuf, banks: u64, most: u64 },
-    #[error("{}: the table of {banks} banks ends at byte {end}, the file goes on: not an Allen-layout dump of one event", file.display())]
-    DumpTrailing { file: PathBuf, banks: u64, end: u64 },
-    #[error("{place}")]
-    Batch { place: Place, source: super::BuildError },
+    NotTaken { file: PathBuf, what: String },
 }
 
 impl InputError {
     /// The event at which reading ended; `None` where it did not come to one.
     pub const fn place(&self) -> Option<&Place> {
-        match self.at() {
-            Ok(place) => Some(place),
-            Err(_) => None,
+        match self {
+            Self::Read { place, .. } | Self::Bad { place, .. } => Some(place),
+            Self::Open { .. } | Self::NotTaken { .. } => None,
         }
     }
 
     /// The file.
     pub fn file(&self) -> &Path {
-        self.at().map_or_else(|file| file, |place| &place.file)
-    }
-
-    const fn at(&self) -> Result<&Place, &PathBuf> {
         match self {
-            Self::Read { place, .. }
-            | Self::CutHeader { place, .. }
-            | Self::UnequalSizes { place, .. }
-            | Self::TooSmall { place, .. }
-            | Self::BeyondFile { place, .. }
-            | Self::Shrunk { place, .. }
-            | Self::Compressed { place, .. }
-            | Self::Packet { place, .. }
-            | Self::DataType { place, .. }
-            | Self::Unpack { place, .. }
-            | Self::Batch { place, .. } => Ok(place),
-            Self::Open { file, .. }
-            | Self::NotTaken { file, .. }
-            | Self::DumpTable { file, .. }
-            | Self::DumpBanks { file, .. }
-            | Self::DumpTrailing { file, .. } => Err(file),
+            Self::Read { place, .. } | Self::Bad { place, .. } => &place.file,
+            Self::Open { file, .. } | Self::NotTaken { file, .. } => file,
         }
     }
 }
 
-/// Why the rest of an event is given up. Bytes count from the beginning of the event.
+/// Why the rest of an event is given up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says it; banks count from 0")]
-pub enum Damage {
-    #[error("checksum 0x{stored:08x} in the header, 0x{computed:08x} computed: no bank of the event is taken")]
-    Checksum { stored: u32, computed: u32 },
-    #[error("bank {bank} at byte {byte} of the event begins with 0x{magic:04x} instead of 0xcbcb")]
-    Magic { bank: usize, byte: usize, magic: u16 },
-    #[error("bank {bank} at byte {byte} of the event has a size of {size} bytes, less than its header of 8")]
-    BankTooSmall { bank: usize, byte: usize, size: u16 },
-    #[error("bank {bank} at byte {byte} of the event needs {needed} bytes, the event has {left} from there")]
-    BankBeyond { bank: usize, byte: usize, needed: u64, left: u64 },
-    #[error("{0}")]
-    Unpack(#[from] super::unpack::UnpackError),
-    #[error(
-        "MFP {mfp} of the packet, sourceID 0x{source_id:04x}: {what}; the board is left out of the packet's events"
-    )]
-    Fragments { mfp: usize, source_id: u16, what: String },
-    #[error("its TAEHeader, bank {bank}, does not say where the banks of the central crossing are")]
-    Tae { bank: usize },
-    #[error(
-        "bank {bank} at byte {byte} of the event has {length} bytes by the table of banks; 4 to 65539 are possible"
-    )]
-    Entry { bank: usize, byte: usize, length: i64 },
+#[error("{what}")]
+pub struct Damage {
+    /// The bank at which the event ends, from 0; `None` where it is no single one.
+    pub bank: Option<usize>,
+    /// Byte of the event at which that bank begins.
+    pub byte: Option<u64>,
+    /// Reason.
+    pub what: String,
 }
 
 impl Damage {
-    /// The bank at which the event ends, from 0; `None` where it is no single one.
-    pub const fn bank(&self) -> Option<usize> {
-        match self {
-            Self::Magic { bank, .. }
-            | Self::BankTooSmall { bank, .. }
-            | Self::BankBeyond { bank, .. }
-            | Self::Tae { bank }
-            | Self::Entry { bank, .. } => Some(*bank),
-            Self::Checksum { .. } | Self::Unpack(_) | Self::Fragments { .. } => None,
-        }
+    pub(super) const fn of_event(what: String) -> Self {
+        Self { bank: None, byte: None, what }
+    }
+
+    pub(super) fn of_bank(bank: usize, byte: usize, why: &str) -> Self {
+        let what = format!("bank {bank} at byte {byte} of the event {why}");
+        Self { bank: Some(bank), byte: Some(byte as u64), what }
+    }
+
+    /// The damage of an event whose banks cannot be trusted.
+    pub(super) fn checksum(stored: u32, computed: u32) -> Self {
+        let sums = format!("checksum 0x{stored:08x} in the header, 0x{computed:08x} computed");
+        Self::of_event(sums + ": no bank of the event is taken")
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -14,14 +15,14 @@ pub struct FileAt {
 }
 
 impl FileAt {
-    /// Adds the bytes that are read of `file` to `read`. `None` on systems without positioned reads.
-    pub fn new(file: Arc<File>, read: Arc<AtomicU64>) -> Option<Self> {
-        cfg!(unix).then_some(Self { file, read })
+    /// Adds the bytes that are read of `file` to `read`.
+    pub const fn new(file: Arc<File>, read: Arc<AtomicU64>) -> Self {
+        Self { file, read }
     }
 
     /// Fills `bytes` from byte `at` of the file on, and returns how many were there.
     pub fn read_at(&self, bytes: &mut [u8], at: u64) -> io::Result<usize> {
-        let n = fill(bytes, |rest, n| read_at(&self.file, rest, at.saturating_add(n as u64)))?;
+        let n = fill(bytes, |rest, n| self.file.read_at(rest, at.saturating_add(n as u64)))?;
         self.read.fetch_add(n as u64, Ordering::Relaxed);
         Ok(n)
     }
@@ -44,16 +45,6 @@ pub fn fill(bytes: &mut [u8], mut read: impl FnMut(&mut [u8], usize) -> io::Resu
         }
     }
     Ok(n)
-}
-
-#[cfg(unix)]
-fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, bytes, at)
-}
-
-#[cfg(not(unix))]
-fn read_at(_: &File, _: &mut [u8], _: u64) -> io::Result<usize> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 /// The bytes of a file in their order. Skipped bytes are not read.

@@ -3,7 +3,6 @@
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::Ordering;
 
 use super::event::kind;
 use super::file_at::FileAt;
@@ -48,15 +47,14 @@ impl Packet {
         self.odin.iter().chain(&self.ut)
     }
 
-    /// Reads the fragments of some events of a packet that was left in `file`, where it begins at byte `at`. Returns
-    /// false if an earlier slice could not be read: a packet reports that once.
+    /// Reads the fragments of some events of a packet that was left in `file`, where it begins at byte `at`.
     pub fn load(
         &self,
         file: &FileAt,
         at: u64,
         events: &Range<usize>,
         Slice { raw, length, bases }: &mut Slice,
-    ) -> Result<bool, PacketError> {
+    ) -> Result<(), PacketError> {
         bases.clear();
         let mut needed = 0u32;
         for sender in self.senders() {
@@ -86,14 +84,12 @@ impl Packet {
             let place = &mut place[..length];
             rest = after;
             let begin = sender.begin + u64::from(bytes.start);
-            let error = match file.read_at(place, at + begin) {
-                Ok(n) if n == place.len() => continue,
-                Ok(n) => cut(begin + n as u64, (place.len() - n) as u64),
-                Err(error) => error.into(),
-            };
-            return if self.lost.swap(true, Ordering::Relaxed) { Ok(false) } else { Err(error) };
+            let n = file.read_at(place, at + begin)?;
+            if n < place.len() {
+                return Err(cut(begin + n as u64, (place.len() - n) as u64));
+            }
         }
-        Ok(true)
+        Ok(())
     }
 }
 

@@ -78,13 +78,16 @@ pub struct Frames {
     /// Byte at which the next event or packet begins.
     position: u64,
     /// Byte at which the last event or packet began.
-    last: u64,
-    events: u64,
+    pub last: u64,
+    /// Events of the file before the next one.
+    pub events: u64,
     ended: bool,
-    check: bool,
+    /// Compares the checksums of packets; the caller compares those of events.
+    pub check: bool,
     /// Skips unwanted bytes: bodies of events, and payloads of packets.
     pass: Option<Pass<Source>>,
-    pool: Pool,
+    /// Buffers of packets.
+    pub pool: Pool,
     scratch: Vec<u8>,
 }
 
@@ -117,23 +120,6 @@ impl Frames {
         self.pass = Some(Source::pass);
     }
 
-    /// Compares the checksums of packets if `check`. The caller compares those of events.
-    pub const fn check(&mut self, check: bool) {
-        self.check = check;
-    }
-
-    pub fn buffers_of(&mut self, pool: &Pool) {
-        self.pool = pool.clone();
-    }
-
-    pub const fn last(&self) -> u64 {
-        self.last
-    }
-
-    pub const fn events(&self) -> u64 {
-        self.events
-    }
-
     /// Reads the next event or packet. After an error, the file has ended.
     pub fn next(&mut self, data: &mut Vec<u8>) -> Result<Frame, InputError> {
         if self.ended {
@@ -153,10 +139,11 @@ impl Frames {
                 self.position += u64::from(u32_at(&data[begin..], 0));
                 self.events += 1;
             }
-            Ok(Frame::Packet(packet, _)) => self.events += packet.n_events() as u64,
+            Ok(Frame::Packet(packet, _)) => self.events += packet.n_events as u64,
             Ok(Frame::End) => {
                 let left = self.length.map_or(0, |length| length.saturating_sub(self.position));
-                return if left == 0 { frame } else { Err(InputError::Shrunk { place: self.place(), left }) };
+                let what = || format!("the file ends here, but had {left} more bytes when it was opened");
+                return if left == 0 { frame } else { Err(self.place().bad(what())) };
             }
             Err(_) => data.truncate(begin),
         }
@@ -171,6 +158,12 @@ impl Frames {
 
     fn place(&self) -> Place {
         Place { file: self.file.clone(), event: self.events, byte: self.position }
+    }
+
+    /// The error of an event of `size` bytes in a file that has `left` bytes from there.
+    fn beyond(&self, size: u32, left: u64) -> InputError {
+        let what = format!("an event size of {size} bytes reaches beyond the file, which has {left} bytes from there");
+        self.place().bad(what + ": truncated?")
     }
 
     /// Appends up to `n` bytes; the buffer grows no faster than bytes arrive.
@@ -189,30 +182,35 @@ impl Frames {
             return Ok(Frame::End);
         }
         if there < 12 {
-            return Err(InputError::CutHeader { place: self.place(), left: there });
+            let what = format!("the file ends after {there} of the 12 bytes of the event's size words: truncated?");
+            return Err(self.place().bad(what));
         }
         let sizes = [0, 4, 8].map(|at| u32_at(header, at));
         let size = sizes[0];
         if sizes != [size; 3] {
-            return Err(InputError::UnequalSizes { place: self.place(), sizes });
+            let [a, b, c] = sizes;
+            let what = format!("the three size words differ ({a}, {b}, {c}): not an MDF file, or damaged");
+            return Err(self.place().bad(what));
         }
+        let too_small =
+            |headers| format!("an event size of {size} bytes is less than the {headers} bytes of its headers");
         if (size as usize) < HEADER {
-            return Err(InputError::TooSmall { place: self.place(), size, headers: HEADER as u32 });
+            return Err(self.place().bad(too_small(HEADER as u32)));
         }
         let left = self.length.map(|length| length.saturating_sub(self.position));
         if there < HEADER || left.is_some_and(|left| left < u64::from(size)) {
-            let left = left.unwrap_or(there as u64);
-            return Err(InputError::BeyondFile { place: self.place(), size, left });
+            return Err(self.beyond(size, left.unwrap_or(there as u64)));
         }
         let stored = u32_at(header, 12);
         let [compression, header_type, data_type] = [header[16], header[17], header[18]];
         let is_packet = data_type == MEP_PACKET;
         if !is_packet && data_type != RAW_BANKS {
-            return Err(InputError::DataType { place: self.place(), data_type });
+            let what = format!("data type {data_type}; only 1 (raw banks) and 2 (a MEP packet) can be read");
+            return Err(self.place().bad(what));
         }
         let headers = HEADER as u32 + sub_header_bytes(header_type);
         if size < headers {
-            return Err(InputError::TooSmall { place: self.place(), size, headers });
+            return Err(self.place().bad(too_small(headers)));
         }
         if is_packet {
             if compression != 0 {
@@ -231,10 +229,10 @@ impl Frames {
         self.append(u64::from(size) - HEADER as u64, data)?;
         let there = data.len() - begin;
         if there < size as usize {
-            return Err(InputError::BeyondFile { place: self.place(), size, left: there as u64 });
+            return Err(self.beyond(size, there as u64));
         }
         if compression != 0 && unpack::is_xz(&data[begin + headers as usize..]) {
-            return Err(InputError::Compressed { place: self.place(), what: "an event compressed with xz" });
+            return Err(self.place().bad("an event compressed with xz, which cannot be read"));
         }
         Ok(Frame::Event)
     }
@@ -250,15 +248,15 @@ impl Frames {
         let mut zeros = Zeros(true);
         let rest = io::copy(&mut input, &mut zeros);
         let rest = rest.map_err(|source| InputError::Read { place: place.clone(), source })?;
-        if packet.bytes() + rest < body {
-            let left = u64::from(headers) + packet.bytes() + rest;
-            return Err(InputError::BeyondFile { place, size, left });
+        if packet.bytes + rest < body {
+            let left = u64::from(headers) + packet.bytes + rest;
+            return Err(self.beyond(size, left));
         }
         if !zeros.0 {
-            return Err(behind_packet(place, packet.bytes()));
+            return Err(behind_packet(place, packet.bytes));
         }
         if let Some(computed) = input.sum.map(Checksum::value).filter(|&computed| computed != stored) {
-            packet.give_up(Damage::Checksum { stored, computed });
+            packet.give_up(Damage::checksum(stored, computed));
         }
         self.position += u64::from(size);
         Ok(Frame::Packet(packet, None))
@@ -272,24 +270,24 @@ impl Frames {
         self.append(u64::from(size) - HEADER as u64, data)?;
         let event = &data[begin..];
         if event.len() < size as usize {
-            return Err(InputError::BeyondFile { place, size, left: event.len() as u64 });
+            return Err(self.beyond(size, event.len() as u64));
         }
         let body = &event[headers as usize..];
         if unpack::is_xz(body) {
-            return Err(InputError::Compressed { place, what: "a MEP packet compressed with xz" });
+            return Err(place.bad("a MEP packet compressed with xz, which cannot be read"));
         }
         let mut unpacked = Vec::new();
-        if let Err(source) = unpack::unpack(body, headers as usize, MAX_PACKET, &mut unpacked) {
-            return Err(InputError::Unpack { place, source });
+        if let Err(what) = unpack::unpack(body, headers as usize, MAX_PACKET, &mut unpacked) {
+            return Err(place.bad(format!("a compressed MEP packet: {what}")));
         }
         let packet = Packet::read(self.pool.take(), &[], &mut &unpacked[..], unpacked.len() as u64, None);
         let mut packet = packet.map_err(|error| of_packet(&place, error))?;
-        if unpacked[packet.bytes() as usize..].iter().any(|&byte| byte != 0) {
-            return Err(behind_packet(place, packet.bytes()));
+        if unpacked[packet.bytes as usize..].iter().any(|&byte| byte != 0) {
+            return Err(behind_packet(place, packet.bytes));
         }
         let computed = (self.check && stored != 0).then(|| checksum(&event[CHECKED_FROM..]));
         if let Some(computed) = computed.filter(|&computed| computed != stored) {
-            packet.give_up(Damage::Checksum { stored, computed });
+            packet.give_up(Damage::checksum(stored, computed));
         }
         data.truncate(begin);
         self.position += u64::from(size);
@@ -305,8 +303,7 @@ impl Frames {
             let pad = self.position.next_multiple_of(PAGE) - self.position;
             self.append(pad.max(1) - 1, &mut scratch)?;
             if scratch.iter().any(|&byte| byte != 0) {
-                let what = "bytes that are neither zeros nor a packet".to_owned();
-                return Err(InputError::Packet { place: self.place(), byte: 0, what });
+                return Err(in_packet(self.place(), 0, "bytes that are neither zeros nor a packet"));
             }
             self.position += scratch.len() as u64;
             self.last = self.position;
@@ -320,7 +317,7 @@ impl Frames {
         let limit = self.length.map_or(u64::MAX, |length| length.saturating_sub(self.position));
         let packet = Packet::read(self.pool.take(), &scratch, &mut self.input, limit, self.pass);
         let packet = packet.map_err(|error| of_packet(&place, error))?;
-        self.position += packet.bytes();
+        self.position += packet.bytes;
         self.scratch = scratch;
         let file = match &self.input {
             Source::Packets(bytes) if packet.left => Some(bytes.file.clone()),
@@ -382,14 +379,17 @@ fn whole_event(bytes: &[u8]) -> Option<usize> {
 pub(super) fn of_packet(place: &Place, error: PacketError) -> InputError {
     match error {
         PacketError::Read(source) => InputError::Read { place: place.clone(), source },
-        PacketError::Bad { byte, what } => InputError::Packet { place: place.clone(), byte, what },
+        PacketError::Bad { byte, what } => in_packet(place.clone(), byte, &what),
     }
+}
+
+fn in_packet(place: Place, byte: u64, what: &str) -> InputError {
+    place.bad(format!("in a MEP packet at its byte {byte}: {what}"))
 }
 
 /// An event that goes on behind its packet, which ends at byte `byte`: how many events are lost there is unknown.
 fn behind_packet(place: Place, byte: u64) -> InputError {
-    let what = "the packet ends here, and its MDF event goes on with bytes that are not zeros".to_owned();
-    InputError::Packet { place, byte, what }
+    in_packet(place, byte, "the packet ends here, and its MDF event goes on with bytes that are not zeros")
 }
 
 /// Tells whether all bytes that are written to it are zeros.

@@ -28,7 +28,7 @@ impl Facts {
         entries.clear();
         let stored = u32_at(data, 12);
         if let Some(computed) = computed.filter(|&computed| stored != 0 && stored != computed) {
-            facts.damage = Some(Damage::Checksum { stored, computed });
+            facts.damage = Some(Damage::checksum(stored, computed));
             return facts;
         }
         let words = usize::from(data[17] & 0xF);
@@ -47,7 +47,7 @@ impl Facts {
         };
         let banks = find_banks(data, body, entries);
         // Blocks that are not there explain banks that end too early.
-        facts.damage = found.map_err(Damage::Unpack).and(banks).and(keep_central(data, entries)).err();
+        facts.damage = found.map_err(Damage::of_event).and(banks).and(keep_central(data, entries)).err();
         let odin = entries.iter().filter(|entry| entry.kind == kind::ODIN);
         let odin = odin.filter_map(|entry| Odin::of(entry.version, &data[entry.start..entry.start + entry.length]));
         facts.odin = odin.clone().find(|odin| odin.numbers.is_some()).or_else(|| odin.clone().next());
@@ -78,7 +78,8 @@ fn keep_central(data: &[u8], entries: &mut Vec<BankEntry>) -> Result<(), Damage>
     });
     let Some(central) = central.filter(|central| central.end <= data.len() && length.is_multiple_of(12)) else {
         entries.truncate(bank);
-        return Err(Damage::Tae { bank });
+        let why = "is a TAEHeader that does not say where the banks of the central crossing are";
+        return Err(Damage::of_bank(bank, start - BANK_HEADER, why));
     };
     let mut i = 0;
     entries.retain(|entry| {
@@ -91,21 +92,22 @@ fn keep_central(data: &[u8], entries: &mut Vec<BankEntry>) -> Result<(), Damage>
 /// Lists the banks of an event from byte `at` to its end, up to the first that is damaged.
 fn find_banks(data: &[u8], mut at: usize, entries: &mut Vec<BankEntry>) -> Result<(), Damage> {
     while at < data.len() {
-        let bank = entries.len();
         let left = data.len() - at;
+        let bad = |why: String| Err(Damage::of_bank(entries.len(), at, &why));
+        let beyond = |needed: usize| bad(format!("needs {needed} bytes, the event has {left} from there"));
         if left < BANK_HEADER {
-            return Err(Damage::BankBeyond { bank, byte: at, needed: BANK_HEADER as u64, left: left as u64 });
+            return beyond(BANK_HEADER);
         }
         let magic = u16_at(data, at);
         if magic != MAGIC {
-            return Err(Damage::Magic { bank, byte: at, magic });
+            return bad(format!("begins with 0x{magic:04x} instead of 0x{MAGIC:04x}"));
         }
         let size = u16_at(data, at + 2);
         if usize::from(size) < BANK_HEADER {
-            return Err(Damage::BankTooSmall { bank, byte: at, size });
+            return bad(format!("has a size of {size} bytes, less than its header of {BANK_HEADER}"));
         }
         if usize::from(size) > left {
-            return Err(Damage::BankBeyond { bank, byte: at, needed: u64::from(size), left: left as u64 });
+            return beyond(size.into());
         }
         entries.push(BankEntry {
             kind: data[at + 4],

@@ -26,22 +26,26 @@ pub struct EventHeader {
 
 /// Why an event cannot be written.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says it; banks count from 0")]
+#[expect(missing_docs, reason = "each message says it")]
 pub enum WriteError {
-    #[error("bank {bank}: a payload of {bytes} bytes; an MDF bank holds at most {MAX_PAYLOAD}")]
-    Payload { bank: usize, bytes: usize },
-    #[error("bank {bank}: sourceID 0x{source_id:x}; an MDF bank holds 16 bits")]
-    SourceId { bank: usize, source_id: u32 },
-    #[error("bank {bank} has no version byte, and none was given")]
-    Version { bank: usize },
+    #[error("{0}")]
+    Unfit(String),
     #[error("an event without banks; a MEP packet cannot hold it")]
     NoBanks,
-    #[error("an event of {banks} banks; a MEP packet holds at most 65535")]
-    TooManyBanks { banks: usize },
-    #[error("an event of {bytes} bytes; MDF holds at most 4 GiB an event")]
-    TooLong { bytes: usize },
     #[error("cannot write")]
     Io(#[from] io::Error),
+}
+
+/// Returns sourceID and version of bank `i` of an event, whose payload may have `most` bytes.
+pub(super) fn checked(i: usize, bank: &Bank<'_>, most: usize) -> Result<(u16, u8), WriteError> {
+    let unfit = |what: String| WriteError::Unfit(format!("bank {i}: {what}"));
+    if bank.payload.len() > most {
+        return Err(unfit(format!("a payload of {} bytes; the format holds at most {most}", bank.payload.len())));
+    }
+    let source_id = u16::try_from(bank.source_id);
+    let source_id =
+        source_id.map_err(|_| unfit(format!("sourceID 0x{:x}; the format holds 16 bits", bank.source_id)))?;
+    Ok((source_id, bank.version.ok_or_else(|| unfit("it has no version byte, and none was given".to_owned()))?))
 }
 
 /// Writes events back to back.
@@ -84,7 +88,8 @@ impl<W: Write> MdfWriter<W> {
         for (i, bank) in banks.into_iter().enumerate() {
             self.append(i, &bank)?;
         }
-        let size = u32::try_from(self.data.len()).map_err(|_| WriteError::TooLong { bytes: self.data.len() })?;
+        let long = || WriteError::Unfit("an event of more than 4 GiB, which MDF cannot hold".to_owned());
+        let size = u32::try_from(self.data.len()).map_err(|_| long())?;
         let sum = checksum(&self.data[CHECKED_FROM..]);
         // 0 would say "no checksum"; an event whose sum is 0 goes without the check.
         for (at, word) in [(0, size), (4, size), (8, size), (12, sum)] {
@@ -95,15 +100,9 @@ impl<W: Write> MdfWriter<W> {
     }
 
     fn append(&mut self, bank: usize, what: &Bank<'_>) -> Result<(), WriteError> {
-        let bytes = what.payload.len();
-        if bytes > MAX_PAYLOAD {
-            return Err(WriteError::Payload { bank, bytes });
-        }
-        let source_id =
-            u16::try_from(what.source_id).map_err(|_| WriteError::SourceId { bank, source_id: what.source_id })?;
-        let version = what.version.ok_or(WriteError::Version { bank })?;
+        let (source_id, version) = checked(bank, what, MAX_PAYLOAD)?;
         self.data.extend(MAGIC.to_le_bytes());
-        self.data.extend(((BANK_HEADER + bytes) as u16).to_le_bytes());
+        self.data.extend(((BANK_HEADER + what.payload.len()) as u16).to_le_bytes());
         self.data.extend([what.kind, version]);
         self.data.extend(source_id.to_le_bytes());
         self.data.extend(what.payload);

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::mdf_writer::checked;
 use super::packet::{HEADER, MAGIC, MFP_HEADER, MFP_MAGIC, PAGE};
 use super::{Bank, WriteError};
 
@@ -55,18 +56,15 @@ impl<W: Write> MepWriter<W> {
         let banks = banks.into_iter();
         let mut n_banks = 0;
         for (i, bank) in banks.clone().enumerate() {
-            if bank.payload.len() > usize::from(u16::MAX) {
-                return Err(WriteError::Payload { bank: i, bytes: bank.payload.len() });
-            }
-            u16::try_from(bank.source_id).map_err(|_| WriteError::SourceId { bank: i, source_id: bank.source_id })?;
-            bank.version.ok_or(WriteError::Version { bank: i })?;
+            checked(i, &bank, u16::MAX.into())?;
             n_banks += 1;
         }
         if n_banks == 0 {
             return Err(WriteError::NoBanks);
         }
         if n_banks > usize::from(u16::MAX) {
-            return Err(WriteError::TooManyBanks { banks: n_banks });
+            let what = format!("an event of {n_banks} banks; a MEP packet holds at most 65535");
+            return Err(WriteError::Unfit(what));
         }
         let same = self.sources.len() == n_banks
             && banks.clone().zip(&self.sources).all(|(bank, source)| {

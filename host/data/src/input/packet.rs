@@ -7,7 +7,6 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::sync::atomic::AtomicBool;
 
 use super::Damage;
 use super::event::kind;
@@ -80,8 +79,6 @@ pub struct Packet {
     pub kept: u64,
     /// Bytes of memory for the tables of its fragments.
     tables: u64,
-    /// A slice could not be read any more.
-    pub lost: AtomicBool,
     pub n_events: usize,
     pub first: u64,
     pub ut: Vec<Sender>,
@@ -89,7 +86,8 @@ pub struct Packet {
     /// Banks of each event that are not the UT's.
     pub others: u32,
     pub damage: Option<Damage>,
-    bytes: u64,
+    /// Bytes of the packet in the file.
+    pub bytes: u64,
 }
 
 enum Fate {
@@ -232,6 +230,7 @@ impl Packet {
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by_key(|&i| offset(i));
         let mut found: Vec<Option<Source>> = (0..n).map(|_| None).collect();
+        let mut first_bad: Option<(usize, String)> = None;
         let mut foreseen = 0;
         for (place, &i) in order.iter().enumerate() {
             let end = order.get(place + 1).map_or(total, |&next| offset(next));
@@ -245,9 +244,7 @@ impl Packet {
                     foreseen = source.events.1;
                     found[i] = Some(source);
                 }
-                Err(what) => {
-                    self.damage.get_or_insert(Damage::Fragments { mfp: i, source_id: source(i), what });
-                }
+                Err(what) => _ = first_bad.get_or_insert((i, what)),
             }
             let rest = end.saturating_sub(cursor.at);
             cursor.skip(rest)?;
@@ -261,7 +258,7 @@ impl Packet {
             if (first, n) != (self.first, self.n_events) {
                 let what =
                     format!("it has {n} events from {first}; other MFPs have {} from {}", self.n_events, self.first);
-                self.damage.get_or_insert(Damage::Fragments { mfp: i, source_id: source(i), what });
+                first_bad.get_or_insert((i, what));
                 continue;
             }
             self.others += u32::from(!matches!(fate, Fate::Ut));
@@ -271,14 +268,13 @@ impl Packet {
                 Fate::Skipped => {}
             }
         }
-        match &self.damage {
-            Some(Damage::Fragments { mfp, source_id, what }) if self.n_events == 0 => {
-                let what =
-                    format!("MFP {mfp}, sourceID 0x{source_id:04x}: {what}; the number of lost events is unknown");
-                bad(offset(*mfp) as usize, what)
-            }
-            _ => Ok(()),
+        let Some((mfp, what)) = first_bad else { return Ok(()) };
+        let what = format!("MFP {mfp} of the packet, sourceID 0x{:04x}: {what}", source(mfp));
+        if self.n_events == 0 {
+            return bad(offset(mfp) as usize, what + "; the number of lost events is unknown");
         }
+        self.damage = Some(Damage::of_event(what + "; the board is left out of the packet's events"));
+        Ok(())
     }
 
     /// Reads an MFP of at most `room` bytes and probably `foreseen` events; `Ok(Err)` if its fragments are unclear.
@@ -376,19 +372,6 @@ impl Packet {
             self.tables = tables;
         }
         fits
-    }
-
-    pub const fn n_events(&self) -> usize {
-        self.n_events
-    }
-
-    /// Bytes of the packet in the file.
-    pub(super) const fn bytes(&self) -> u64 {
-        self.bytes
-    }
-
-    pub(super) const fn damage(&self) -> Option<&Damage> {
-        self.damage.as_ref()
     }
 
     pub(super) fn give_up(&mut self, damage: Damage) {

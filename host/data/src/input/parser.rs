@@ -167,7 +167,7 @@ impl Parser {
                 Err(BuildError::Full) if begun => return Ok(false),
                 Err(source) => {
                     self.waits = false;
-                    return Err(InputError::Batch { place: event.place(), source });
+                    return Err(event.place().bad(source.to_string()));
                 }
             }
         }
@@ -249,12 +249,10 @@ impl Cursor {
                 if let (Some(left_in), [begin, ..]) = (left_in, &events[..]) {
                     let end = events.last().map_or(begin.end, |last| last.end);
                     let loaded = packet.load(left_in, *offset, &(begin.start..end), &mut self.slice);
-                    if !loaded.map_err(|error| of_packet(&place(first.event), error))? {
-                        return Ok(());
-                    }
+                    loaded.map_err(|error| of_packet(&place(first.event), error))?;
                 }
                 let fragments = self.slice.fragments(packet);
-                if let Some(damage) = packet.damage() {
+                if let Some(damage) = &packet.damage {
                     for e in events.iter().flat_map(Clone::clone) {
                         let (run, number, odin) = fragments.numbers(e);
                         if self.select.lacks_numbers(run, number, odin) {
@@ -312,7 +310,7 @@ impl Cursor {
     }
 
     fn is_damaged(&self) -> bool {
-        matches!(&self.chunk, Some(Chunk { content: Content::Packet { packet, .. }, .. }) if packet.damage().is_some())
+        matches!(&self.chunk, Some(Chunk { content: Content::Packet { packet, .. }, .. }) if packet.damage.is_some())
     }
 
     fn origin_in_packet(&self, e: usize) -> Option<Origin> {
@@ -362,7 +360,7 @@ impl Cursor {
                     stored: raw,
                     entries: &self.entries,
                     skipped: packet.skipped(),
-                    damage: packet.damage(),
+                    damage: packet.damage.as_ref(),
                 };
                 Some((event, origin))
             }

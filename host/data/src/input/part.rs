@@ -159,23 +159,23 @@ pub fn sections(path: &Path, events: u64) -> Result<Vec<Section>, InputError> {
     };
     let file = BufReader::with_capacity(HEADERS, file.bytes(0, length));
     let mut frames = Frames::new(Source::Events(file), path, Some(length), format);
-    frames.check(false);
+    frames.check = false;
     frames.pass_bodies();
     let (mut found, mut data) = (Vec::new(), Vec::new());
     let (mut start, mut first, mut n_events) = (0, 0, Some(0));
     loop {
         data.clear();
-        let before = frames.events();
+        let before = frames.events;
         match frames.next(&mut data) {
             Ok(Frame::End) => break,
             Ok(_) => {}
             Err(_) => n_events = None,
         }
         if before - first >= events.max(1) {
-            found.push(Section { bytes: start..frames.last(), first_event: first, n_events: Some(before - first) });
-            (start, first) = (frames.last(), before);
+            found.push(Section { bytes: start..frames.last, first_event: first, n_events: Some(before - first) });
+            (start, first) = (frames.last, before);
         }
-        n_events = n_events.map(|_| frames.events() - first);
+        n_events = n_events.map(|_| frames.events - first);
     }
     found.push(Section { bytes: start..length, first_event: first, n_events });
     Ok(found)

@@ -60,7 +60,6 @@ impl Compression {
         }
     }
 
-    #[cfg(feature = "containers")]
     const fn name(self) -> &'static str {
         match self {
             Self::Zstd => "zstd",
@@ -115,33 +114,37 @@ pub(super) fn open(path: &Path, read: &Arc<AtomicU64>) -> Result<Opened, InputEr
     open_file(&file, Arc::clone(&file), length, path, read)
 }
 
-/// Checks that a regular file can be opened, and is not of a format that is not taken. What can be read only once is left alone.
-pub fn check_file(path: &Path) -> Result<(), InputError> {
-    let cannot = |source| InputError::Open { file: path.to_path_buf(), source };
-    if path.as_os_str() == "-" || !path.metadata().map_err(cannot)?.is_file() {
-        return Ok(());
+/// First bytes and length of a regular file; `None` for what can be read only once.
+fn begin_of(path: &Path) -> io::Result<Option<(Vec<u8>, u64)>> {
+    if path.as_os_str() == "-" || !path.metadata()?.is_file() {
+        return Ok(None);
     }
     let mut begin = Vec::with_capacity(BEGIN);
-    let mut file = File::open(path).map_err(cannot)?;
-    let length = file.metadata().map_err(cannot)?.len();
-    file.by_ref().take(BEGIN as u64).read_to_end(&mut begin).map_err(cannot)?;
-    match table_of(&begin, length) {
-        Some(what) => Err(InputError::NotTaken { file: path.to_path_buf(), what }),
-        None => refuse(&begin, path),
-    }
+    let mut file = File::open(path)?;
+    file.by_ref().take(BEGIN as u64).read_to_end(&mut begin)?;
+    Ok(Some((begin, file.metadata()?.len())))
+}
+
+/// Checks that a regular file can be opened, and is not of a format that is not taken. What can be read only once is left alone.
+pub fn check_file(path: &Path) -> Result<(), InputError> {
+    let begin = begin_of(path).map_err(|source| InputError::Open { file: path.to_path_buf(), source })?;
+    let Some((begin, length)) = begin else { return Ok(()) };
+    table_of(&begin, length).map_or_else(|| refuse(&begin, path), |what| Err(not_taken(path, what)))
 }
 
 /// Returns true if a regular file is a table of a detector, boards or geometry.
 pub fn is_table(path: &Path) -> bool {
-    // The other files that are not taken are no tables.
-    let is_kind = |what: &str| NOT_TAKEN.iter().all(|(_, other)| *other != what);
-    matches!(check_file(path), Err(InputError::NotTaken { what, .. }) if is_kind(what))
+    begin_of(path).is_ok_and(|begin| begin.is_some_and(|(begin, length)| table_of(&begin, length).is_some()))
+}
+
+fn not_taken(path: &Path, what: &str) -> InputError {
+    InputError::NotTaken { file: path.to_path_buf(), what: what.to_owned() }
 }
 
 /// Refuses a file that begins as those of a format that is not taken.
 fn refuse(begin: &[u8], path: &Path) -> Result<(), InputError> {
     match NOT_TAKEN.iter().find(|(magic, _)| begin.starts_with(magic) && !sizes_agree(begin)) {
-        Some((_, what)) => Err(InputError::NotTaken { file: path.to_path_buf(), what }),
+        Some((_, what)) => Err(not_taken(path, what)),
         None => Ok(()),
     }
 }
@@ -155,7 +158,7 @@ pub(super) fn open_file(
     read: &Arc<AtomicU64>,
 ) -> Result<Opened, InputError> {
     let opened = open_bytes(bytes, length, path, read, None)?;
-    let file = opened.length.and_then(|_| FileAt::new(Arc::clone(file), Arc::clone(read)));
+    let file = opened.length.map(|_| FileAt::new(Arc::clone(file), Arc::clone(read)));
     Ok(Opened { file, ..opened })
 }
 
@@ -190,14 +193,7 @@ pub(super) fn open_bytes(
 }
 
 pub(super) fn is_compressed_file(path: &Path) -> bool {
-    let begin = || -> io::Result<Vec<u8>> {
-        let mut begin = Vec::new();
-        if path.as_os_str() != "-" && path.metadata()?.is_file() {
-            File::open(path)?.take(BEGIN as u64).read_to_end(&mut begin)?;
-        }
-        Ok(begin)
-    };
-    begin().is_ok_and(|begin| Compression::of(&begin).is_some())
+    begin_of(path).is_ok_and(|begin| begin.is_some_and(|(begin, _)| Compression::of(&begin).is_some()))
 }
 
 /// Opens a compressed file with little memory: a frame that needs more is an error when its turn comes.
@@ -219,8 +215,7 @@ fn unpacked(
     (path, window): (&Path, Option<u32>),
 ) -> Result<Input, InputError> {
     if layers > MAX_LAYERS {
-        let what = "compressed again and again; unpack it first";
-        return Err(InputError::NotTaken { file: path.to_path_buf(), what });
+        return Err(not_taken(path, "compressed again and again; unpack it first"));
     }
     let input = BufReader::with_capacity(BUFFER, input);
     let input: Box<dyn Read + Send> = match compression {
@@ -244,11 +239,7 @@ fn unpacked(
     _: usize,
     (path, _): (&Path, Option<u32>),
 ) -> Result<Input, InputError> {
-    let what = match compression {
-        Compression::Zstd => "a zstd stream; this build lacks the feature `containers`",
-        Compression::Gzip => "a gzip stream; this build lacks the feature `containers`",
-    };
-    Err(InputError::NotTaken { file: path.to_path_buf(), what })
+    Err(not_taken(path, &format!("a {} stream; this build lacks the feature `containers`", compression.name())))
 }
 
 /// A name without the endings of the compressions that are taken off.
@@ -324,13 +315,9 @@ impl<R: Read> Read for Unpacked<R> {
                 io::ErrorKind::UnexpectedEof => {
                     format!("the {name} stream ends before its last frame does: truncated?")
                 }
-                _ if takes_more_memory(&error) => {
-                    format!("the {name} stream has a window of more than 128 MiB ({error}); unpack it first (zstd -d --long=31)")
-                }
-                _ if error.to_string().contains("Dictionary") => {
-                    format!("the {name} stream needs a dictionary ({error}); unpack it first (zstd -d -D)")
-                }
-                _ => format!("the {name} stream is damaged: {error}"),
+                _ => format!(
+                    "the {name} stream is damaged, has a window of more than 128 MiB or needs a dictionary: {error}"
+                ),
             };
             io::Error::new(error.kind(), what)
         })?;

@@ -36,12 +36,12 @@ impl Seen {
     /// Checks that the events belong to the tables.
     ///
     /// # Errors
-    /// - [`Stranger::Version`] if a file has banks, and none of the boards' version: the first such file.
+    /// - If a file has banks, and none of the boards' version: the first such file.
     /// - Unless the tables are [trusted](DetectorTables::is_trusted): if the events or the tables are synthetic, and the
     ///   others are not. Events whose origin cannot be seen belong to any detector but the synthetic one.
     pub fn check(&self, tables: &DetectorTables) -> Result<(), Stranger> {
         self.check_makers(tables)?;
-        Ok(self.files.iter().try_for_each(|file| file.check(tables))?)
+        self.files.iter().try_for_each(|file| file.check(tables))
     }
 
     /// Checks what can be said before all events were seen: who made them, and which format the banks of dumps have.
@@ -51,24 +51,24 @@ impl Seen {
     pub fn check_makers(&self, tables: &DetectorTables) -> Result<(), Stranger> {
         let mut dumps = self.files.iter().filter(|file| file.versions.contains_key(&None));
         dumps.try_for_each(|file| file.check(tables))?;
-        match tables.makers() {
-            Makers::Synthetic if self.measured > 0 => Err(Stranger::Measured(self.measured)),
-            Makers::SyntheticOrUnknown | Makers::Unknown if self.triggered > 0 => {
-                Err(Stranger::Measured(self.triggered))
-            }
-            Makers::Detector | Makers::Unknown if self.generated > 0 => Err(Stranger::Generated(self.generated)),
-            _ => Ok(()),
-        }
+        let what = match tables.makers() {
+            Makers::Synthetic if self.measured > 0 => measured(self.measured),
+            Makers::SyntheticOrUnknown | Makers::Unknown if self.triggered > 0 => measured(self.triggered),
+            Makers::Detector | Makers::Unknown if self.generated > 0 => format!(
+                "ut-decode generate made {} of the events: they belong to its synthetic detector, and these are the \
+                 tables of another",
+                self.generated
+            ),
+            _ => return Ok(()),
+        };
+        Err(Stranger { file: None, what })
     }
 
     /// Returns what was wrong with the first damaged events, in words.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let damages = self.damages.iter().map(|(place, damage)| {
-            let cost = match damage {
-                // Messages of these say it already.
-                Damage::Checksum { .. } | Damage::Fragments { .. } => "",
-                _ => "; the rest of the event is given up",
-            };
+            // Other messages say it already.
+            let cost = if damage.bank.is_some() { "; the rest of the event is given up" } else { "" };
             format!("{place}: {damage}{cost}")
         });
         let unidentified = match self.unidentified {
@@ -167,4 +167,11 @@ impl Seen {
             self.damages.push((place(), damage.clone()));
         }
     }
+}
+
+fn measured(events: u64) -> String {
+    format!(
+        "as far as can be seen, ut-decode generate did not make {events} of the events: their hits would be at the places \
+         of an invented detector"
+    )
 }

@@ -9,18 +9,6 @@ const HEADER: usize = 9;
 /// Maximum size of an event: some hundred times the mean.
 pub const MAX_EVENT: usize = 1 << 26;
 
-/// Why a compressed event cannot be unpacked.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("block {block} of the compressed event, at byte {byte}: {what}")]
-pub struct UnpackError {
-    /// Block of the event, from 0.
-    pub block: usize,
-    /// Byte of the event as it is stored at which the block begins.
-    pub byte: usize,
-    /// Reason.
-    pub what: String,
-}
-
 /// Returns true if the packed bytes begin with a block of an algorithm that is known and not taken.
 pub fn is_xz(packed: &[u8]) -> bool {
     packed.starts_with(b"XZ")
@@ -44,12 +32,12 @@ pub fn claimed(mut packed: &[u8]) -> usize {
 }
 
 /// Appends the contents of the blocks of `packed`, which begin at byte `at` of the event; `body` grows to at most
-/// `limit` bytes. After an error it holds the blocks before.
-pub fn unpack(packed: &[u8], at: usize, limit: usize, body: &mut Vec<u8>) -> Result<(), UnpackError> {
+/// `limit` bytes. After an error, which names the block and its byte of the event, it holds the blocks before.
+pub fn unpack(packed: &[u8], at: usize, limit: usize, body: &mut Vec<u8>) -> Result<(), String> {
     let mut from = 0;
     let mut block = 0;
     while from < packed.len() {
-        let error = |what: String| UnpackError { block, byte: at + from, what };
+        let error = |what: String| format!("block {block} of the compressed event, at byte {}: {what}", at + from);
         let left = &packed[from..];
         let Some(header) = left.first_chunk::<HEADER>() else {
             return Err(error(format!("{} bytes are left, but a block's header takes {HEADER}", left.len())));

@@ -68,7 +68,7 @@ impl FileVersions {
     }
 
     /// Checks that one of the banks, if there are any, has the version of the board table, or may have it.
-    pub fn check(&self, tables: &DetectorTables) -> Result<(), WrongVersion> {
+    pub fn check(&self, tables: &DetectorTables) -> Result<(), Stranger> {
         let table = tables.boards().version;
         let versions = if tables.is_trusted() { self.versions.clone() } else { self.judged() };
         let fits = |version: &Option<u8>| version.is_none_or(|version| version == table.byte());
@@ -76,7 +76,14 @@ impl FileVersions {
             return Ok(());
         }
         let words: Vec<String> = versions.keys().flatten().map(|&version| version_in_words(version)).collect();
-        Err(WrongVersion { file: self.file.clone(), found: words.join(" and "), table: version_in_words(table.byte()) })
+        let what = format!(
+            "{}: none of its UT banks has the board table's version: the banks have version {}, the board table is for \
+             version {}",
+            self.file.display(),
+            words.join(" and "),
+            version_in_words(table.byte())
+        );
+        Err(Stranger { file: Some(self.file.clone()), what })
     }
 }
 
@@ -120,34 +127,11 @@ pub fn shape_of_batch(batch: BatchView<'_>, table: BankVersion) -> Option<BankVe
 
 /// Events that do not belong to the tables.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says it")]
-pub enum Stranger {
-    #[error(transparent)]
-    Version(#[from] WrongVersion),
-    #[error(
-        "ut-decode generate made {0} of the events: they belong to its synthetic detector, and these are the tables of \
-         another"
-    )]
-    Generated(u64),
-    #[error(
-        "as far as can be seen, ut-decode generate did not make {0} of the events: their hits would be at the places of an \
-         invented detector"
-    )]
-    Measured(u64),
-}
-
-/// No bank of a file has the version of the board table.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{}: none of its UT banks has the board table's version: the banks have version {found}, the board table is for \
-     version {table}",
-    file.display()
-)]
-pub struct WrongVersion {
-    /// The file.
-    pub file: PathBuf,
-    found: String,
-    table: String,
+#[error("{what}")]
+pub struct Stranger {
+    /// The file, where none of its banks has the version of the board table.
+    pub file: Option<PathBuf>,
+    pub(super) what: String,
 }
 
 /// A version byte in words.

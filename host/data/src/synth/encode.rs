@@ -87,16 +87,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn v5_hits_lie_in_rows_of_sixteen() {
-        let payload = encode_v5([&[(1, 2), (3, 4), (511, 31)], &[], &[], &[], &[], &[(256, 5)]]);
-        assert_eq!(payload.len(), 64);
-        assert_eq!(payload[..8], [0, 1, 0, 0, 3, 0, 0, 0]);
-        let word = |i: usize| u16::from_le_bytes([payload[8 + 2 * i], payload[9 + 2 * i]]);
-        assert_eq!([word(0), word(10), word(11), word(26)], [256 << 5 | 5, 1 << 5 | 2, 3 << 5 | 4, 0x3FFF]);
-        assert_eq!((0..28).filter(|&i| word(i) != 0).count(), 4);
-    }
-
-    #[test]
     fn v4_clusters_have_words_padding_and_adc_tail() {
         let cluster = V4Cluster {
             channel: 3071,

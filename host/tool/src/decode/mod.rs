@@ -25,14 +25,14 @@ use crate::signals;
 use crate::summary::Totals;
 use crate::tuned::TunedArgs;
 use crate::{Failure, end, usage};
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::PossibleValuesParser;
 use ut_bench::tunable::Subject;
 use ut_data::detector::Mask;
 use ut_data::input::{InputPart, Select};
 use ut_data::pipeline::Flow;
 use ut_decoders::job::{BATCH_SIZE, Job, LARGE_BATCH_SIZE, threads};
 use ut_decoders::{Backend, DecodeError, Parameters};
-use ut_files::{Columns, EventTable, HitFormat, Packing};
+use ut_files::{Columns, EventTable, HitFormat};
 use ut_report::Detector;
 
 /// Decode files into hits.
@@ -62,9 +62,6 @@ pub struct Args {
     /// file.
     #[arg(long, value_name = "LIST", requires = "output")]
     columns: Option<Columns>,
-    /// Compress the pages of Parquet with zstd, or with lz4, which is faster and larger.
-    #[arg(long, value_name = "NAME", default_value = "zstd", value_parser = packing())]
-    compression: Packing,
     /// Write the summary as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -99,11 +96,6 @@ pub struct Args {
     tuned: TunedArgs,
 }
 
-fn packing() -> impl TypedValueParser<Value = Packing> {
-    let of = |name: String| if name == "lz4" { Packing::Lz4 } else { Packing::Zstd };
-    PossibleValuesParser::new(["zstd", "lz4"]).map(of)
-}
-
 /// Returns the output that the user wants, checked before anything is read. Ends the program where it makes no sense.
 fn wanted(args: &Args) -> Option<Wanted<'_>> {
     let columns = args.columns.clone().unwrap_or_default();
@@ -116,7 +108,6 @@ fn wanted(args: &Args) -> Option<Wanted<'_>> {
     let wanted = Wanted {
         path: args.output.as_ref()?,
         format: args.format.as_ref().and_then(|name| name.parse().ok()),
-        packing: args.compression,
         columns,
         shard: args.select.shard,
         protected: Protected::default(),

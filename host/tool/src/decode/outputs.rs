@@ -11,7 +11,7 @@ use crate::paths::Protected;
 use crate::{Failure, usage};
 use ut_data::input::without_compression;
 use ut_files::{
-    Columns, Encoded, Encoder, HitFile, HitFormat, HitStyle, NewFile, OutputError, Packing, Provenance, place_of,
+    Columns, Encoded, Encoder, HitFile, HitFormat, HitStyle, NewFile, OutputError, Provenance, place_of,
     remove_abandoned,
 };
 
@@ -74,7 +74,6 @@ pub struct Wanted<'a> {
     pub path: &'a Path,
     /// Format by its name; else the path's ending says it.
     pub format: Option<HitFormat>,
-    pub packing: Packing,
     pub columns: Columns,
     pub shard: Option<(u64, u64)>,
     /// Files that no output may be written over.
@@ -148,9 +147,9 @@ fn stem(file: &Path) -> String {
 impl Outputs {
     pub fn begin(wanted: Wanted<'_>, plan: Plan, story: Arc<Story>) -> Result<Self, Failure> {
         let format = wanted.format();
-        let Wanted { path: at, packing, mut columns, .. } = wanted;
+        let Wanted { path: at, mut columns, .. } = wanted;
         columns.file |= story.files.len() > 1 && !matches!(plan, Plan::Inputs { .. });
-        let style = HitStyle::new(at, format, packing, &story.files, columns)?;
+        let style = HitStyle::new(at, format, &story.files, columns)?;
         let mut outputs = Self { style, plan, story, open: None, written: Written::default(), made: Vec::new() };
         // A failure to write is noticed before the work.
         match &outputs.plan {

@@ -178,7 +178,7 @@ pub fn made_with(args: &Args, detector: &Detector, mask: Option<&Mask>) -> Strin
     let tables = &detector.tables;
     let mut digest = XxHash64::with_seed(0);
     (tables.boards().to_bytes(), tables.geometry().to_bytes(), tables.grouping().name(), mask).hash(&mut digest);
-    let output = (&args.columns, &args.format, args.compression, args.batch);
+    let output = (&args.columns, &args.format, args.batch);
     let select = &args.select;
     let events = (args.no_checksum, select.run, select.event_number, &select.time, &select.crossing);
     let tool = (env!("CARGO_PKG_VERSION"), Machine::this().commit);

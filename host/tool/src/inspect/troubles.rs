@@ -72,15 +72,8 @@ pub struct Finder {
 impl Finder {
     pub fn find(&self, event: &RawEvent<'_>, mut found: impl FnMut(Found)) {
         if let Some(damage) = event.damage {
-            let (bank, byte) = match *damage {
-                Damage::Magic { bank, byte, .. }
-                | Damage::BankTooSmall { bank, byte, .. }
-                | Damage::BankBeyond { bank, byte, .. }
-                | Damage::Entry { bank, byte, .. } => (Some(bank), Some(byte as u64)),
-                Damage::Tae { bank } => (Some(bank), None),
-                Damage::Checksum { .. } | Damage::Unpack(_) | Damage::Fragments { .. } => (None, None),
-            };
-            let (count, what) = (Count::BrokenEvent, damage.to_string());
+            let (count, &Damage { bank, byte, ref what }) = (Count::BrokenEvent, damage);
+            let what = what.clone();
             found(Found { count, n: 1, bank, source_id: None, board: None, lane: None, byte, what });
         }
         let of_bank = |trouble: ut_report::BankTrouble| {
