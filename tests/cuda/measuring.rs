@@ -114,9 +114,6 @@ fn a_sweep_measures_points_on_the_gpu_and_skips_what_it_cannot_run() {
         let page = std::fs::read_to_string(at(mode).join("sweep.html")).unwrap();
         assert!(page.contains("while measured") && page.contains("compute capability"), "the environment is told");
     }
-    // The journal of another mode is not gone on with.
-    let (_, err) = run(1, &[], &line("end-to-end", "--axis pipeline=fused,allen"));
-    assert!(err.contains("belongs to another sweep"), "{err}");
 }
 
 #[test]

@@ -26,6 +26,7 @@ use super::sample::{Expected, Sample};
 use super::timing::Variant;
 use tuner::{Config, Device, Failure, FailureKind, Outcome};
 use ut_data::detector::DetectorTables;
+use ut_data::error::with_causes;
 use ut_data::input::{EventBatch, Layout, to_mep};
 use ut_data::memory;
 use ut_decoders::cuda::CudaConfig;
@@ -87,11 +88,9 @@ impl<'t> DecodeDevice<'t> {
         if self.expected.iter().any(|(other, _)| *other == layout) {
             return Ok(());
         }
-        let once = laid_out(&Parameters::default().with_batches(256, layout), &self.events, self.n_events());
-        let once = once.map_err(|message| Failure { kind: FailureKind::Declined, message })?;
-        let expected = Expected::of(&once, self.tables, self.options);
-        let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
-        self.expected.push((layout, expected.map_err(launch)?));
+        let expected = expected(&self.events, layout, self.tables, self.options);
+        let expected = expected.map_err(|message| Failure { kind: FailureKind::Declined, message })?;
+        self.expected.push((layout, expected));
         Ok(())
     }
 
@@ -200,6 +199,18 @@ pub fn laid_out(parameters: &Parameters, events: &[EventBatch], wanted: usize) -
         Layout::Allen => Ok(sample),
         Layout::Mep => sample.transposed(to_mep).map_err(|error| error.to_string()),
     }
+}
+
+/// Decodes each of `events` once with the reference, in a layout. The error is a message.
+pub fn expected(
+    events: &[EventBatch],
+    layout: Layout,
+    tables: &DetectorTables,
+    options: DecodeOptions,
+) -> Result<Expected, String> {
+    let n_events = events.iter().map(|batch| batch.n_events).sum();
+    let once = laid_out(&Parameters::default().with_batches(256, layout), events, n_events)?;
+    Expected::of(&once, tables, options).map_err(|error| with_causes(&error))
 }
 
 #[cfg(test)]
