@@ -316,47 +316,6 @@ fn events_that_no_number_is_left_for_have_none() {
 }
 
 #[test]
-fn a_damaged_source_costs_its_own_fragments_and_is_told() {
-    let good = two_sources();
-    // Two sourceIDs, two offsets, then the MFPs.
-    let first = 8 + 4 + 8;
-    let second = first + (good.len() - first) / 2;
-    let changed = |at: usize, new: &[u8]| {
-        let mut bytes = good.clone();
-        bytes[at..at + new.len()].copy_from_slice(new);
-        bytes
-    };
-    for (what, bytes) in [
-        ("begins with 0x40cf", changed(second, &[0xcf])),
-        ("fragments take 64 bytes, but it has 100", changed(second + 2, &[2])),
-        ("3 events from 2", changed(second + 8, &[2])),
-        ("its size is 19", changed(second + 4, &[19, 0])),
-        ("its tables take 32", changed(second + 4, &[0xff, 0xff])),
-        ("sourceID 0x2803", changed(second + 16, &[3])),
-        ("2^13 bytes; at most 2^12", changed(second + 18, &[13])),
-        ("fragments take", changed(second + 24, &[1])),
-    ] {
-        let events = all(&bytes).unwrap();
-        assert_eq!(events.len(), 3, "{what}");
-        for (banks, damage) in events {
-            assert_eq!(banks, [(66, 5 << 11 | 1, ONE_HIT.to_vec())], "{what}");
-            let message = damage.unwrap().to_string();
-            assert!(message.contains("MFP 1 of the packet, sourceID 0x2802") && message.contains(what), "{message}");
-        }
-    }
-    for (what, bytes) in [
-        ("begins with", changed(0, &[0])),
-        ("its size is", changed(4, &[1, 0])),
-        ("its size is", changed(4, &[0xff, 0xff])),
-        ("MFP 0 is out of order", changed(12, &[1, 0])),
-        ("of 276", changed(16, &[0xff, 0xff])),
-    ] {
-        let error = all(&bytes).unwrap_err();
-        assert!(matches!(error, InputError::Packet { .. }) && error.to_string().contains(what), "{what}: {error}");
-    }
-}
-
-#[test]
 fn a_compressed_event_that_does_not_hold_what_it_says_is_given_up_and_the_next_follows() {
     let good = event(&[bank(0, &ONE_HIT)]);
     let body = &good[48..];
@@ -480,25 +439,6 @@ fn behind_the_packet_of_an_event_there_may_be_zeros_that_are_all_there_and_nothi
         let InputError::Packet { byte, .. } = error else { panic!("{error}") };
         assert_eq!(byte as usize, mep.len());
     }
-}
-
-#[test]
-fn the_numbers_of_an_event_are_those_of_the_first_odin_bank_that_can_be_read() {
-    let odin = |run: u32, number: u64| [&run.to_le_bytes()[..], &[0; 28], &number.to_le_bytes()].concat();
-    let (good, other, strange) = (odin(100, 5), odin(100, 6), odin(999, 777));
-    // The first source sends something else in event 1, and the second too few bytes in event 2.
-    let first = vec![(16, &good[..]), (90, &strange), (90, &strange)];
-    let second = vec![(16, &strange[..]), (16, &other), (16, &other[..12])];
-    let ut = vec![(66, &ONE_HIT[..]); 3];
-    let mfps = [(0, 7, first), (1, 7, second), (5 << 11 | 1, 4, ut)];
-    let mfps = mfps.map(|(source_id, version, fragments)| Mfp { source_id, version, fragments });
-    let mut reader = of_packets(&packet(50, 3, &mfps));
-    let mut numbers = Vec::new();
-    while let Some(event) = reader.next_event().unwrap() {
-        numbers.push((event.run, event.number));
-        assert_eq!((event.entries.len(), event.skipped), (3, 0));
-    }
-    assert_eq!(numbers, [(Some(100), Some(5)), (Some(100), Some(6)), (None, Some(52))]);
 }
 
 #[test]

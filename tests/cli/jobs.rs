@@ -39,19 +39,6 @@ fn places_of_all() -> impl Iterator<Item = (u64, String)> {
 }
 
 #[test]
-fn every_run_of_a_file_is_listed() {
-    let directory = &empty();
-    let of_run = |run: u32| {
-        let mut event = unchecked(event(&[bank(0, &ONE_HIT)]));
-        event[36..40].copy_from_slice(&run.to_le_bytes());
-        event
-    };
-    write(directory, "a.mdf", &[8, 7, 900, 7].map(of_run).concat());
-    let (json, _) = json_of(0, directory, "decode a.mdf --synthetic-detector");
-    assert_eq!(json["runs"], serde_json::json!([7, 8, 900]));
-}
-
-#[test]
 fn the_output_is_the_same_whatever_the_threads_and_names_file_and_event() {
     let directory = &several();
     let expected = rows(directory, (&FILES, "--threads 1"));
@@ -129,34 +116,6 @@ fn a_job_that_keeps_going_loses_no_other_file_and_says_which_were_cut() {
     // Without it the job ends at the first that breaks off, and does not begin if one is not there.
     let (json, _) = json_of(1, directory, ("decode", &files[..3], TABLES));
     assert_eq!(json["events"], 5);
-}
-
-#[test]
-fn compressed_files_that_are_unpacked_at_once_come_in_their_order() {
-    let directory = &several();
-    for (seed, name) in [("5", "e.mdf.zst"), ("6", "f.mdf.zst"), ("7", "g.mep.zst")] {
-        run_to(0, directory, format!("generate --events 9 --seed {seed} --output made"));
-        let plain = name.trim_end_matches(".zst");
-        run_to(0, directory, format!("convert made/events.mdf --output {plain}"));
-        write(directory, name, &zstd::encode_all(&read(directory, plain)[..], 1).unwrap());
-    }
-    let (packed, cut) = (["c.mdf.zst", "e.mdf.zst", "b.mdf", "f.mdf.zst", "g.mep.zst"], "cut.mdf.zst");
-    let expected = rows(directory, (&packed, "--threads 1"));
-    for threads in ["2", "3", "8"] {
-        assert!(rows(directory, (&packed, format!("--threads {threads}"))) == expected, "{threads} threads");
-        assert!(rows(directory, (&packed, format!("--threads {threads} --limit 17"))).len() < expected.len());
-    }
-    // One that breaks off, and one that is not there.
-    let bytes = read(directory, "e.mdf.zst");
-    write(directory, cut, &bytes[..bytes.len() - 20]);
-    let files = ["c.mdf.zst", cut, "absent.mdf.zst", "f.mdf.zst"];
-    let of = |threads: &str| {
-        let args = format!("decode --keep-going --output hits.csv --threads {threads}");
-        let (json, err) = json_of(1, directory, (args, files, TABLES));
-        assert!(err.contains(cut) && err.contains("truncated?") && err.contains("absent.mdf.zst"), "{err}");
-        (json["events"].clone(), read(directory, "hits.csv"))
-    };
-    assert!(of("1") == of("4"));
 }
 
 #[test]

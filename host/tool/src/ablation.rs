@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let ladder = Ladder { sample: &sample, tables: &detector.tables, options, launch, chip: &chip };
     let rungs = if on_gpu {
         let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
-        ladder.measure_on_gpu(threads, duration, |elapsed| {
+        ladder.measure(threads, duration, |elapsed| {
             progress.set(elapsed.as_millis() as u64);
             environment.iter_mut().for_each(Environment::tick);
         })?

@@ -206,7 +206,7 @@ static CALLED: OnceLock<Vec<String>> = OnceLock::new();
 fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
     let color = help::color(args);
     color.write_global();
-    let called = CALLED.get_or_init(|| help::called(&Cli::command(), args));
+    CALLED.get_or_init(|| help::called(&Cli::command(), args));
     let line = std::iter::once(OsString::from("ut-decode")).chain(args.iter().cloned());
     // Git takes longer to answer than most commands to begin.
     let asks = args.iter().any(|arg| arg == "--version" || arg == "-V");
@@ -216,7 +216,7 @@ fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
         paths::check(&matches).map_err(|message| error(&message))?;
         Ok((cli, matches))
     });
-    parsed.unwrap_or_else(|error| exit(&error, help::hint(&error, called).as_deref()))
+    parsed.unwrap_or_else(|error| exit(&error))
 }
 
 /// Returns a usage error of the subcommand that was called.
@@ -231,7 +231,7 @@ fn error(message: &str) -> clap::Error {
 }
 
 /// Ends the program as clap does, with what acts on a terminal escaped.
-fn exit(error: &clap::Error, hint: Option<&str>) -> ! {
+fn exit(error: &clap::Error) -> ! {
     let plain = error.to_string();
     if !error.use_stderr() {
         // A reader that has gone (`| head`) is not an error.
@@ -242,14 +242,11 @@ fn exit(error: &clap::Error, hint: Option<&str>) -> ! {
     } else {
         output::say(plain.trim_end());
     }
-    if let Some(hint) = hint {
-        output::say(hint);
-    }
     ut_files::remove_unfinished();
     std::process::exit(error.exit_code())
 }
 
 /// Ends the program with exit status 2: the request makes no sense.
 fn usage(message: &str) -> ! {
-    exit(&error(message), None)
+    exit(&error(message))
 }

@@ -13,7 +13,7 @@ use ut_bench::work::METRICS;
 use ut_decoders::parameters::{Parameter, value_text};
 use ut_decoders::{Backend, Parameters, Pipeline};
 
-use crate::args::{DetectorArgs, ParameterArgs, meant, one_of};
+use crate::args::{DetectorArgs, ParameterArgs, one_of};
 use crate::output::{print, say, write_file, write_json};
 use crate::paths::Protected;
 use crate::progress::Progress;
@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return print(&list(backend, &base));
     }
     let axes = parse_all(backend, &args.axes);
-    let axes = axes.unwrap_or_else(|error| usage(&format!("--axis: {error}{}", meant(&error))));
+    let axes = axes.unwrap_or_else(|error| usage(&format!("--axis: {error}")));
     let (threads, layout, sizes) = (base.decoders(backend), base.layout(), &[base.batch()]);
     let feeding = Feeding { backend, threads, layout, sizes };
     let Loaded { detector, events, wanted, sample, source } =

@@ -45,8 +45,8 @@ pub struct Args {
     /// Show this bank of the event (of event 0 without --event), counting banks of all types from 0.
     #[arg(long, value_name = "N")]
     bank: Option<usize>,
-    /// List all troubles: as a table, or as --troubles=jsonl or --troubles=csv. Bytes count from the start of the
-    /// event, in MEP files from the start of its packet.
+    /// List all troubles, as a table or as --troubles=jsonl. Bytes count from the start of the event, in MEP files from
+    /// the start of its packet.
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table",
         value_parser = one_of!(ListFormat::ALL, ListFormat::name), conflicts_with_all = ["event", "event_number", "bank", "json"])]
     troubles: Option<ListFormat>,

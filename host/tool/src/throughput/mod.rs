@@ -18,7 +18,6 @@ use ut_data::{BatchReport, Layout, UtHits};
 use ut_decoders::cpu::{CpuConfig, CpuDecoder, Simd, Stage};
 use ut_decoders::emulated::EmulatedConfig;
 use ut_decoders::{Backend, Parameters};
-use ut_files::Columns;
 use ut_report::Detector;
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, bank_format, layout_name, one_of, seconds};
@@ -53,10 +52,6 @@ pub struct Args {
     /// Also show the time of each stage of the cpu backend, on one thread.
     #[arg(long, conflicts_with = "tune")]
     stages: bool,
-    /// Decode these columns too, as `decode --columns` does, in turn with plain hits; reference and cpu only. Only
-    /// charge, n_strips and first_strip take time here: the others are looked up when hits are written.
-    #[arg(long, value_name = "LIST", conflicts_with = "tune")]
-    columns: Option<Columns>,
     /// Write the result as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -137,11 +132,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     if args.stages && args.backend.backend != Backend::Cpu {
         usage("--stages are those of --backend cpu");
-    }
-    let columns = args.columns.as_ref().and_then(Columns::needs_clusters);
-    if let (Some(column), Backend::Emulated | Backend::Cuda) = (columns, args.backend.backend) {
-        let backend = args.backend.backend;
-        usage(&format!("--columns: the backends reference and cpu give {}, {backend} does not", column.name()));
     }
     let tuned = tuned(args, &loaded.detector);
     let mut measurement = measurement(args, tuned, duration);
@@ -240,7 +230,6 @@ fn measurement(args: &Args, tuned: Option<Parameters>, duration: Duration) -> Me
         options: args.clustering.options(),
         decoder: args.backend.config(1),
         threads: args.backend.n_threads(),
-        clusters: args.columns.as_ref().is_some_and(|columns| columns.needs_clusters().is_some()),
         duration,
     };
     if let Some(tuned) = tuned {

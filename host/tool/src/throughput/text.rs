@@ -81,10 +81,6 @@ pub fn one(result: &Throughput) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: String| row(&mut text, name, &value);
     row("events/s", spread(&result.events_per_second, 0));
-    if let Some(plain) = &result.plain_events_per_second {
-        row("without the columns", spread(plain, 0));
-        row("with to without", format!("{:.0} %", 100.0 * result.events_per_second.median / plain.median.max(1e-9)));
-    }
     row("events/s a thread", format!("{:.0}", result.events_per_second_per_thread));
     row("10^6 strips/s", spread(&result.strips_per_second.times(1e-6), 1));
     row("GB/s of raw banks", spread(&result.gigabytes_per_second, 3));
