@@ -1,18 +1,17 @@
-//! Resources of a multiprocessor, and how much of them the kernels use and fill, for an architecture or this machine's
-//! GPU.
+//! Resources of a multiprocessor, and how much of them the kernels use and fill, for an architecture.
 
 use ut_data::detector::DetectorTables;
-use ut_decoders::cuda::{Compiled, Facts};
+use ut_decoders::cuda::Facts;
 use ut_decoders::occupancy::{Architecture, Launch, Occupancy};
 use ut_decoders::parameters::Parameters;
 use ut_decoders::plan::{DeviceTables, Plan};
-use ut_decoders::ptx::{Kernel, KernelUse, Resources, Unit};
+use ut_decoders::ptx::{Kernel, KernelUse, Resources};
 
 /// A kind of multiprocessor, with the resources that each compiled kernel uses.
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Chip {
-    /// Name: `sm_86`, or that of a GPU.
+    /// Name: `sm_86`, or that of a GPU and its architecture.
     pub name: String,
     pub architecture: Architecture,
     kernels: Vec<KernelUse>,
@@ -38,37 +37,16 @@ impl Chip {
         Self { name: architecture.name.to_owned(), architecture, kernels }
     }
 
-    /// Takes the GPU of this machine if there are facts, else the architecture of the merge request's RTX A5000.
-    pub fn of_environment(facts: Option<&Facts>, units: &[Unit]) -> Self {
-        let a5000 = || Architecture::named("sm_86").unwrap_or(Architecture::ALL[0]);
-        facts.map_or_else(|| Self::of(a5000()), |facts| Self::at_hand(facts, units))
-    }
-
-    /// Takes the GPU of this machine: its limits, and the resources of `units` as its driver compiled them. The newest
-    /// known architecture that is not newer fills in what the driver does not tell.
-    pub fn at_hand(facts: &Facts, units: &[Unit]) -> Self {
-        let (major, minor) = facts.gpu.capability;
-        let known = Architecture::newest_up_to(u32::try_from(10 * major + minor).unwrap_or(0));
-        let mut chip = Self::of(known.unwrap_or(Architecture::ALL[0]));
-        chip.name.clone_from(&facts.gpu.name);
-        let Architecture { name, warps, blocks, shared } = chip.architecture;
-        chip.architecture = Architecture {
-            name,
-            warps: facts.threads.map_or(warps, |threads| threads / 32),
-            blocks: facts.blocks.unwrap_or(blocks),
-            shared: facts.shared.unwrap_or(shared),
+    /// Takes the newest known architecture that is not newer than the GPU of this machine, if there are facts of it, else
+    /// that of the merge request's RTX A5000.
+    pub fn of_environment(facts: Option<&Facts>) -> Self {
+        let Some(gpu) = facts.map(|facts| &facts.gpu) else {
+            return Self::of(Architecture::named("sm_86").unwrap_or(Architecture::ALL[0]));
         };
-        for unit in units {
-            let entries = chip.kernels.iter().filter(|of| of.unit == unit.name).map(|of| of.kernel.clone());
-            let told = facts.compiled(*unit, &entries.collect::<Vec<_>>()).unwrap_or_default();
-            // Without registers: the driver told nothing of the kernel.
-            for Compiled { entry, registers, shared } in told.into_iter().filter(|told| told.registers > 0) {
-                for of in chip.kernels.iter_mut().filter(|of| of.kernel == entry) {
-                    (of.registers, of.shared) = (registers, shared);
-                }
-            }
-        }
-        chip
+        let (major, minor) = gpu.capability;
+        let known = Architecture::newest_up_to(u32::try_from(10 * major + minor).unwrap_or(0));
+        let chip = Self::of(known.unwrap_or(Architecture::ALL[0]));
+        Self { name: format!("{}, as {}", gpu.name, chip.name), ..chip }
     }
 
     /// Computes what the kernels of a variant fill at these launch parameters, in the order of launch; nothing for a
@@ -93,7 +71,6 @@ impl Chip {
 mod tests {
     use super::*;
     use ut_data::detector::{BankVersion, Grouping};
-    use ut_decoders::cuda::Gpu;
 
     #[test]
     fn the_kernels_of_every_variant_fill_every_architecture() {
@@ -111,29 +88,5 @@ mod tests {
         launch.set("count.block_x", 64).unwrap();
         let filled = Chip::of(Architecture::ALL[0]).filled("v5_allen", launch, &tables);
         assert_eq!((filled[0].kernel, filled[0].threads), (Kernel::CountHits, 64));
-    }
-
-    #[test]
-    fn the_limits_of_the_gpu_at_hand_go_before_those_of_its_architecture() {
-        let gpu =
-            |capability| Gpu { ordinal: 9, name: "Some GPU".to_owned(), capability, memory: 0, multiprocessors: 1 };
-        let facts = |capability, threads, blocks, shared| Facts {
-            gpu: gpu(capability),
-            driver: None,
-            bus: String::new(),
-            clock: None,
-            memory_clock: None,
-            memory_bus: None,
-            threads,
-            blocks,
-            shared,
-        };
-        for (capability, name) in [((8, 0), "sm_80"), ((8, 7), "sm_86"), ((9, 5), "sm_90"), ((12, 0), "sm_100")] {
-            let chip = Chip::at_hand(&facts(capability, None, None, None), &[]);
-            let known = Architecture::named(name).unwrap();
-            assert_eq!((chip.architecture, chip.name.as_str()), (known, "Some GPU"));
-        }
-        let told = Chip::at_hand(&facts((8, 6), Some(1024), Some(8), Some(65536)), &[]).architecture;
-        assert_eq!((told.warps, told.blocks, told.shared), (32, 8, 65536));
     }
 }

@@ -10,7 +10,6 @@ use ut_bench::environment::Environment;
 use ut_bench::work::METRICS;
 use ut_bench::{Change, Machine, Spread};
 use ut_decoders::Backend;
-use ut_decoders::ptx::Unit;
 
 use crate::args::{DetectorArgs, ParameterArgs, layout_name, seconds};
 use crate::output::{print_beside, write_json};
@@ -73,7 +72,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let on_gpu = backend == Backend::Cuda;
     let mut environment = on_gpu.then(|| Environment::of(backend));
     let facts = environment.as_ref().and_then(Environment::facts);
-    let chip = Chip::of_environment(facts, &[Unit::LADDER]);
+    let chip = Chip::of_environment(facts);
     let ladder = Ladder { sample: &sample, tables: &detector.tables, options, launch, chip: &chip };
     let rungs = if on_gpu {
         let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
@@ -123,7 +122,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             threads,
             rate_table(&rungs)
         ));
-        parts.push(format!("nanoseconds an event by kernel, one batch at a time\n{}\n", time_table(&rungs)));
     }
     parts.push(format!("{}\n{BEST_KNOWN}\n", resource_table(&rungs, &chip.name)));
     let text = parts.concat();
@@ -181,28 +179,6 @@ fn rate_table(rungs: &[Rung]) -> String {
             change(&measured.change),
             change(&measured.change_to_first),
         ]);
-    }
-    table(&rows)
-}
-
-fn time_table(rungs: &[Rung]) -> String {
-    let times = |rung: &Rung| rung.measured.as_ref().map_or_else(Vec::new, |measured| measured.kernels.clone());
-    let mut kernels: Vec<String> = Vec::new();
-    for time in rungs.iter().flat_map(times) {
-        if !kernels.contains(&time.kernel) {
-            kernels.push(time.kernel);
-        }
-    }
-    let mut rows = vec![[vec!["rung".to_owned()], kernels.clone()].concat()];
-    for rung in rungs {
-        let times = times(rung);
-        let cell = |kernel: &String| {
-            let time = times.iter().find(|time| time.kernel == *kernel);
-            time.map_or_else(String::new, |time| {
-                format!("{} ({:.0} %)", number(time.ns_per_event.median), 100.0 * time.share)
-            })
-        };
-        rows.push(std::iter::once(rung.rung.clone()).chain(kernels.iter().map(cell)).collect());
     }
     table(&rows)
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 
-use anstream::ColorChoice;
 use clap::Command;
 
 /// Beginning of both pages of help.
@@ -64,7 +63,7 @@ Environment variables:
                         cache folder]
   UT_DECODE_TUNE_MATCH  which tuned values count: exact, or nearest
   UT_DECODE_PTXAS       NVIDIA's assembler, for kernels --measure
-  NO_COLOR              no colours
+  NO_COLOR, CLICOLOR_FORCE  no colours, or colours where there is no terminal
 
 Settings: so that tables need not be typed each time, ut-decode reads
 ut-decode.toml in the current folder, else in ut-decode in your configuration
@@ -89,15 +88,4 @@ pub fn called(root: &Command, args: &[OsString]) -> Vec<String> {
         }
     }
     names
-}
-
-/// Returns the choice of `--color`, also of a command line that cannot be parsed.
-pub fn color(args: &[OsString]) -> ColorChoice {
-    let next = args.iter().position(|arg| arg == "--color").and_then(|place| args.get(place + 1)?.to_str());
-    let joined = args.iter().find_map(|arg| arg.to_str()?.strip_prefix("--color="));
-    match joined.or(next) {
-        Some("always") => ColorChoice::Always,
-        Some("never") => ColorChoice::Never,
-        _ => ColorChoice::Auto,
-    }
 }

@@ -77,12 +77,8 @@ struct Common {
     /// Say more: which tables, settings and stores are used, and how long it took.
     #[arg(long, short, global = true, display_order = 901)]
     verbose: bool,
-    /// Use colours; auto: on a terminal, unless NO_COLOR is set.
-    #[arg(long, value_name = "WHEN", global = true, default_value = "auto", hide_possible_values = true,
-        value_parser = ["auto", "always", "never"], display_order = 902)]
-    color: String,
     /// Take tables, grouping, flip and threads from this file instead of ut-decode.toml.
-    #[arg(long, value_name = "FILE", global = true, display_order = 903)]
+    #[arg(long, value_name = "FILE", global = true, display_order = 902)]
     config: Option<PathBuf>,
 }
 
@@ -204,8 +200,6 @@ static CALLED: OnceLock<Vec<String>> = OnceLock::new();
 
 /// Parses the command line. Ends the program on usage errors, and where only help or the version was asked for.
 fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
-    let color = help::color(args);
-    color.write_global();
     CALLED.get_or_init(|| help::called(&Cli::command(), args));
     let line = std::iter::once(OsString::from("ut-decode")).chain(args.iter().cloned());
     // Git takes longer to answer than most commands to begin.
