@@ -249,30 +249,3 @@ fn bytes_of_troubles_in_packets_count_from_the_packet_however_it_is_read() {
         }
     }
 }
-
-#[test]
-fn banks_of_a_type_are_shown_with_their_least_mean_and_most_bytes() {
-    let directory = &empty();
-    let [large, small, middle] = [[0; 64].as_slice(), &[0; 24], &[0; 32]];
-    write(directory, "a.mdf", &[event(&[bank(1, large), bank(2, small)]), event(&[bank(1, middle)])].concat());
-    let (out, _) = run_to(0, directory, "inspect a.mdf");
-    let row = out.lines().find(|line| line.starts_with("66 ")).unwrap();
-    assert_eq!(row.split_whitespace().collect::<Vec<_>>().join(" "), "66 UT 4 3 1.5 24 40.0 64");
-    let (json, _) = json_of(0, directory, "inspect a.mdf");
-    let ut = json["types"].as_array().unwrap().iter().find(|of| of["type"] == 66).unwrap();
-    assert_eq!((&ut["least"], &ut["most"], &ut["payload_bytes"]), (&24.into(), &64.into(), &120.into()));
-}
-
-#[test]
-fn what_cannot_be_told_of_a_bank_is_said() {
-    let directory = &empty();
-    write(directory, "new.mdf", &event(&[Bank { version: Some(9), ..bank(2, &ONE_HIT) }]));
-    shows(directory, "inspect new.mdf --event 0", "unknown version");
-    write(directory, "a.mdf", &event(&[bank(2, &ONE_HIT)]));
-    run_to(0, directory, "convert a.mdf --output dumps");
-    let hint = "--bank-format v4 or --bank-format v5 shows their hits";
-    let (out, _) = run_to(0, directory, "inspect dumps --event 0");
-    assert!(out.contains(hint) && !out.contains("unknown version"), "{out}");
-    let (out, _) = run_to(0, directory, "inspect dumps --event 0 --format v5");
-    assert!(!out.contains(hint), "{out}");
-}

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{
-    Folder, Line, ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, says, shell, unchecked, write,
+    Folder, Line, ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, says, unchecked, write,
 };
 
 /// A folder with files of generated events in MDF (5 and 7 events), zstd (4) and MEP (6 in packets of 4).
@@ -98,27 +98,6 @@ fn shards_are_the_whole_and_choices_are_its_parts() {
 }
 
 #[test]
-fn a_job_that_keeps_going_loses_no_other_file_and_says_which_were_cut() {
-    let directory = &several();
-    let whole = rows(directory, "a.mdf b.mdf d.mep");
-    write(directory, "cut.mdf", &read(directory, "a.mdf")[..30]);
-    write(directory, "cut.mdf.zst", &read(directory, "c.mdf.zst")[..50]);
-    let files = ["a.mdf", "cut.mdf", "b.mdf", "absent.mdf", "cut.mdf.zst", "d.mep"];
-    let args = ("decode --keep-going --output hits.csv", &files, TABLES);
-    let (json, err) = json_of(1, directory, args);
-    for file in ["cut.mdf: event 0", "absent.mdf", "cut.mdf.zst"] {
-        assert!(err.contains(file), "{file}: {err}");
-    }
-    assert!(err.contains("3 of 6 files could not be read to their end"), "{err}");
-    assert_eq!((&json["events"], &json["failed_files"], &json["complete"]), (&18.into(), &3.into(), &false.into()));
-    let found = String::from_utf8(read(directory, "hits.csv")).unwrap();
-    assert!(found.lines().skip(1).eq(whole.iter().map(String::as_str)));
-    // Without it the job ends at the first that breaks off, and does not begin if one is not there.
-    let (json, _) = json_of(1, directory, ("decode", &files[..3], TABLES));
-    assert_eq!(json["events"], 5);
-}
-
-#[test]
 fn checksums_are_believed_where_they_are_not_compared() {
     let directory = &empty();
     let good = event(&[bank(0, &ONE_HIT)]);
@@ -187,25 +166,4 @@ fn the_first_event_with_a_fault_is_counted_over_all_inputs_whatever_is_chosen() 
         assert_eq!(json["first_event_with"]["truncated"], first, "{option} {value}");
         assert_eq!(err.contains(&format!("(event {first})")), first > 2, "{err}");
     }
-}
-
-#[test]
-fn hits_go_to_standard_output_and_into_pipes() {
-    let directory = &several();
-    run_to(0, directory, ("decode a.mdf --output hits.csv", TABLES));
-    let expected = read(directory, "hits.csv");
-    let decode = format!("ut-decode decode {TABLES}");
-    for line in [
-        format!("{decode} a.mdf --output - --format csv"),
-        format!("{decode} - --output - --format csv <a.mdf"),
-        format!("{decode} a.mdf --output /dev/stdout --format csv | cat"),
-        format!("mkfifo pipe.csv; {decode} a.mdf --output pipe.csv >/dev/null & cat pipe.csv; wait"),
-    ] {
-        let (out, err) = shell(0, directory, &line);
-        assert!(out.as_bytes() == expected, "{line}: {err}");
-    }
-    shell(0, directory, &format!("ut-decode report - {TABLES} --output page.html --json - <a.mdf"));
-    shell(0, directory, &format!("{decode} - --json - <a.mdf"));
-    run_to(2, directory, "decode a.mdf --output -");
-    run_to(2, directory, "decode a.mdf --output - --format csv --json -");
 }

@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use tuner::{FailureKind, Outcome};
+use tuner::Outcome;
 use tuner_score::synthetic::Synthetic;
 
 use crate::support::{
@@ -44,39 +44,6 @@ fn a_tuning_is_listed_explained_and_removed() {
     shows(folder, "tune store prune 1", "removed 1 run: 1");
     says(1, folder, "tune explain", "no run decided anything yet");
     run_to(2, folder, "tune store prune");
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn the_cpu_decoder_is_measured_by_a_process_that_may_be_killed() {
-    let folder = &small(50);
-    let args = "tune run events.mdf --backend cpu --budget 15 --finalists 0 --strategy random";
-    let (mut tuning, mut lines) = start(folder, args);
-    assert!(lines.any(|line| line.contains("tried, best")));
-    // One that has answered is replaced, and its request repeated; the next one dies with it. The other child is the keeper.
-    let children = format!("/proc/{0}/task/{0}/children", tuning.id());
-    let mut last = String::new();
-    for _ in 0..2 {
-        let is_next = |pid: &&str| {
-            let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
-            *pid != last && line.is_ok_and(|line| line.contains("measure"))
-        };
-        let next = loop {
-            let pids = std::fs::read_to_string(&children).unwrap();
-            if let Some(pid) = pids.split_whitespace().find(is_next) {
-                break pid.to_owned();
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        assert!(std::process::Command::new("kill").args(["-KILL", &next]).status().unwrap().success());
-        last = next;
-    }
-    let said: Vec<String> = lines.collect();
-    assert!(tuning.wait().unwrap().success(), "{said:?}");
-    let observations = store(folder).observations(1).unwrap();
-    let killed = |outcome: &Outcome| matches!(outcome, Outcome::Failed(f) if f.kind == FailureKind::Launch && f.message.contains("signal: 9"));
-    let n_killed = observations.iter().filter(|observation| killed(&observation.outcome)).count();
-    assert_eq!((observations.len(), n_killed), (15, 1));
 }
 
 #[test]
