@@ -41,7 +41,6 @@ fn throughput_measures_three_modes_in_turn_and_the_kernels_of_either_pipeline() 
     let [read, written] = ["bytes_in_per_event", "bytes_out_per_event"].map(|name| result[name].as_f64().unwrap());
     assert!(read > result["bytes_per_event"].as_f64().unwrap());
     assert!(written > 28.0 * result["hits_per_event"].as_f64().unwrap());
-    assert!(result["sector_bytes_per_event"].as_f64().unwrap() > read, "each byte is asked for once at least");
     // Facts that the fake does not tell are unknown, not made up.
     let gpu = &result["environment"]["gpu"];
     assert!(gpu["name"].is_string() && gpu["peak_bandwidth"].is_null() && gpu["link"].is_null(), "{gpu}");
@@ -53,12 +52,6 @@ fn throughput_measures_three_modes_in_turn_and_the_kernels_of_either_pipeline() 
     let names: Vec<&str> = kernels.map(|kernel| kernel["kernel"].as_str().unwrap()).collect();
     assert!(names.contains(&"fused") && names.iter().all(|name| name.starts_with("fused")), "{names:?}");
     assert_eq!(fused["digest"], allen["digest"], "the same bits");
-    let asked = |of: &Value| of["sector_bytes_per_event"].as_f64().unwrap();
-    assert!(asked(&fused) < asked(allen) / 2.0, "fewer sectors");
-    let moved = fused["traffic_bytes_per_event"].as_f64().unwrap();
-    let least: f64 =
-        ["bytes_in_per_event", "bytes_out_per_event"].map(|name| fused[name].as_f64().unwrap()).iter().sum();
-    assert!(0.9 * least < moved && moved < asked(&fused), "{moved} of {least}");
 }
 
 #[test]

@@ -202,9 +202,7 @@ static CALLED: OnceLock<Vec<String>> = OnceLock::new();
 fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
     CALLED.get_or_init(|| help::called(&Cli::command(), args));
     let line = std::iter::once(OsString::from("ut-decode")).chain(args.iter().cloned());
-    // Git takes longer to answer than most commands to begin.
-    let asks = args.iter().any(|arg| arg == "--version" || arg == "-V");
-    let version: &'static str = if asks { decode::in_words().leak() } else { env!("CARGO_PKG_VERSION") };
+    let version: &'static str = decode::in_words().leak();
     let parsed = Cli::command().version(version).try_get_matches_from(line).and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
         paths::check(&matches).map_err(|message| error(&message))?;

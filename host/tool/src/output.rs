@@ -161,7 +161,7 @@ struct Versioned<'a, T> {
 
 /// Writes `value`, which serializes as an object, as JSON into a file, or to standard output when the path is `-`.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
-    let made_by = made_by(true).into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+    let made_by = made_by().into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
     let mut text = serde_json::to_string_pretty(&Versioned { schema_version: SCHEMA_VERSION, made_by, value })?;
     text.push('\n');
     if is_stdout(path) {

@@ -1,7 +1,5 @@
 //! Result of a sweep, as JSON (this very structure); `page` makes it a page.
 
-use std::fmt::Write as _;
-
 use serde::Serialize;
 
 use super::Outcome;
@@ -126,44 +124,20 @@ impl Report {
         self.axes.iter().zip(values).map(one).collect::<Vec<_>>().join(" ")
     }
 
-    /// Describes the result in a few sentences.
+    /// Names the best point, and what it gains on the default.
     pub fn verdict(&self) -> String {
-        let ranking = self.ranking();
-        let (Some(&best), Some(&worst)) = (ranking.first(), ranking.last()) else {
-            return "No point could be measured.".to_owned();
+        let Some(best) = self.best else { return "No point could be measured.".to_owned() };
+        let PointReport { values, measured, change, .. } = &self.points[best];
+        let median = measured.map_or(0.0, |spread| spread.median);
+        let end = match change {
+            _ if best == self.default => ": it is the default".to_owned(),
+            None => String::new(),
+            Some(change) => {
+                let doubt = change.doubt.as_ref().filter(|_| self.about.rounds > 1);
+                format!(", {change} to the default{}", doubt.map_or_else(String::new, |doubt| format!(": {doubt}")))
+            }
         };
-        let median = |i: usize| self.points[i].measured.map_or(0.0, |spread| spread.median);
-        let unit = &self.about.unit;
-        let mut text =
-            format!("Best: {}, {} {unit}.", self.point_text(&self.points[best].values), number(median(best)));
-        if best == self.default {
-            text += " It is the default.";
-        } else if let Some(change) = &self.points[best].change {
-            let _ = write!(
-                text,
-                " The default, {}, makes {}: the change is {:+.1} %",
-                self.point_text(&self.points[self.default].values),
-                number(median(self.default)),
-                change.percent
-            );
-            let end = match change.interval {
-                None if self.about.rounds <= 1 => ".".to_owned(),
-                None => format!("; {} rounds are too few to tell it from noise.", change.blocks),
-                Some([low, high]) => {
-                    let says = change.doubt.as_deref().unwrap_or("a real difference");
-                    let rounds = change.blocks;
-                    format!(
-                        "; the mean of {rounds} rounds says {low:+.1} to {high:+.1} % (95 % for all points together): {says}."
-                    )
-                }
-            };
-            text.push_str(&end);
-        }
-        let ratio = (median(best) / median(worst)).max(median(worst) / median(best));
-        if ratio.is_finite() {
-            let _ = write!(text, " From the worst point to the best: a factor {ratio:.2}.");
-        }
-        text
+        format!("Best: {}, {} {}{end}.", self.point_text(values), number(median), self.about.unit)
     }
 
     pub(super) fn marks(&self, i: usize) -> Vec<&'static str> {

@@ -355,16 +355,15 @@ pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// Returns the metadata of outputs, with the commit only if it `is_told`: git is slower than decoding 1000 events.
+/// Returns the metadata of outputs.
 pub fn story(
     options: DecodeOptions,
     (backend, layout): (Backend, Option<Layout>),
     detector: &Detector,
     mask: Option<(&Path, &Mask)>,
     files: Arc<[PathBuf]>,
-    is_told: bool,
 ) -> Story {
-    let mut entries = made_by(is_told);
+    let mut entries = made_by();
     entries.push(("backend", backend.name().to_owned()));
     entries.push(("layout", layout.map_or("as read", layout_name).to_owned()));
     entries.extend(facts(options, detector, mask));
@@ -375,15 +374,14 @@ pub fn story(
     }
 }
 
-/// Returns version and, if it `is_told` to someone, commit of this program.
-pub fn made_by(is_told: bool) -> Vec<(&'static str, String)> {
-    let commit = is_told.then(Machine::this).and_then(|machine| machine.commit).unwrap_or_default();
+/// Returns version and commit of this program.
+pub fn made_by() -> Vec<(&'static str, String)> {
+    let commit = Machine::COMMIT.unwrap_or_default().to_owned();
     vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("commit", commit)]
 }
 
 pub fn in_words() -> String {
-    let machine = Machine::this();
-    format!("{}, commit {}", machine.version, machine.commit.as_deref().unwrap_or("unknown"))
+    format!("{}, commit {}", env!("CARGO_PKG_VERSION"), Machine::COMMIT.unwrap_or("unknown"))
 }
 
 /// Returns the options, tables and mask on which hits depend beside their banks.

@@ -10,13 +10,11 @@ use serde_json::{Value, json};
 use ut_bench::environment::Environment;
 use ut_bench::throughput::{Measurement, run as measure};
 use ut_bench::tunable::Subject;
-use ut_bench::work::{self, metric};
-use ut_bench::{ENOUGH_DISTINCT, Expected, Machine, Sample};
+use ut_bench::{ENOUGH_DISTINCT, Machine, Sample};
 use ut_data::detector::BankVersion;
 use ut_data::synth::Profile;
-use ut_data::{BatchReport, Layout, UtHits};
+use ut_data::{BatchReport, UtHits};
 use ut_decoders::cpu::{CpuConfig, CpuDecoder, Simd, Stage};
-use ut_decoders::emulated::EmulatedConfig;
 use ut_decoders::{Backend, Parameters};
 use ut_report::Detector;
 
@@ -150,11 +148,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let results = measure(&samples, &detector.tables, &expected, &measurement, tick)?;
     drop(progress);
     let stages = if args.stages { Some(stage_times(&sample, &detector, &measurement)?) } else { None };
-    let counted = if matches!(measurement.backend, Backend::Emulated | Backend::Cuda) {
-        Counted::of(&samples, &detector, &measurement, &expected)
-    } else {
-        None
-    };
     let machine = Machine::this();
     let variant = variant(&measurement);
     if let Some(path) = &args.json {
@@ -180,8 +173,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                 let micros = stages.iter().map(|(stage, time)| (stage.name().to_owned(), json!(time)));
                 map.insert("stages_us_per_event".to_owned(), micros.collect());
             }
-            map.insert("sector_bytes_per_event".to_owned(), json!(counted.map(|counted| counted.sectors)));
-            map.insert("traffic_bytes_per_event".to_owned(), json!(counted.map(|counted| counted.traffic)));
             map.insert("environment".to_owned(), environment.json());
             map.insert("machine".to_owned(), json!(machine));
             map.insert("cpu".to_owned(), json!(machine.cpu));
@@ -196,7 +187,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (_, gpu) = environment.seen();
     for result in results.iter().filter(|result| !result.modes.is_empty()) {
-        text += &on_gpu(result, gpu, counted);
+        text += &on_gpu(result, gpu);
     }
     if let Some(stages) = &stages {
         text += &stages_text(stages);
@@ -245,31 +236,6 @@ fn measurement(args: &Args, tuned: Option<Parameters>, duration: Duration) -> Me
         }
     }
     measurement
-}
-
-/// Events on which the executor counts sectors.
-const COUNTED_EVENTS: usize = 20;
-
-/// Traffic of the kernels that the executor counts on some of the events, bytes an event.
-#[derive(Clone, Copy, Debug)]
-pub struct Counted {
-    /// 32-byte sectors that warps ask of global memory: the traffic without caches.
-    pub sectors: f64,
-    /// Sectors without those of the tables that all events share: the traffic with the tables in caches.
-    pub traffic: f64,
-}
-
-impl Counted {
-    fn of(samples: &[Sample], detector: &Detector, measurement: &Measurement, expected: &Expected) -> Option<Self> {
-        let few = Sample::of(&samples.first()?.batches, COUNTED_EVENTS, COUNTED_EVENTS);
-        if samples[0].batches[0].layout != Layout::Allen {
-            return None;
-        }
-        let config = EmulatedConfig::of(&measurement.decoder);
-        let work = work::Work::count(&few, &detector.tables, measurement.options, config, expected).ok()?.ok()?;
-        let sectors = 32.0 * work.per_event(metric("global_sectors")?);
-        Some(Self { sectors, traffic: work.traffic() * work.of_event(work.bytes_in + work.bytes_out) })
-    }
 }
 
 /// Passes over the sample; the fastest of each stage counts.

@@ -10,7 +10,7 @@ use ut_bench::{ENOUGH_DISTINCT, Machine, Spread};
 use ut_decoders::Backend;
 use ut_decoders::cpu::Stage;
 
-use super::{Args, Counted};
+use super::Args;
 use crate::args::layout_name;
 use crate::output::count;
 use crate::table::table;
@@ -105,7 +105,7 @@ pub fn several(results: &[Throughput]) -> String {
     format!("\n{}\na batch alone, on one decoder; events/s of all decoders together\n", table(&rows))
 }
 
-pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Counted>) -> String {
+pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>) -> String {
     let unknown = || "unknown".to_owned();
     let share =
         |bytes: f64, peak: Option<f64>| peak.map_or_else(unknown, |peak| format!("{:.1} %", 100.0 * bytes / peak));
@@ -120,7 +120,6 @@ pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Coun
         "GB/s read",
         "GB/s written",
         "of memory",
-        "counted of memory",
         "of link in",
         "of link out",
     ];
@@ -135,19 +134,12 @@ pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Coun
             format!("{:.3}", median * read * 1e-9),
             format!("{:.3}", median * written * 1e-9),
             share(median * (read + written), peak),
-            counted.map_or_else(unknown, |counted| share(median * counted.traffic, peak)),
             if *mode == Mode::DeviceResident { none.clone() } else { share(median * read, link) },
             if *mode == Mode::EndToEnd { share(median * written, link) } else { none },
         ]);
     }
     let mut text = format!("\nbatches of {}\n{}", result.batch, table(&rows));
-    let counted =
-        counted.map_or_else(unknown, |counted| format!("{:.0} of {:.0} bytes", counted.traffic, counted.sectors));
-    let _ = writeln!(
-        text,
-        "an event: {read:.0} bytes read, {written:.0} written; its kernels move {counted} that they ask for (counted; the \
-         rest is of tables that all events share)"
-    );
+    let _ = writeln!(text, "an event: {read:.0} bytes read, {written:.0} written");
     let mut rows = vec![["kernel", "ns an event", "half of them", "share"].map(str::to_owned).to_vec()];
     for KernelTime { kernel, ns_per_event: time, share } in &result.kernels {
         let half = format!("{:.1} to {:.1}", time.q1, time.q3);
