@@ -1,7 +1,7 @@
 //! For build scripts: has the commit compiled into optimised programs, which may run far from the checkout.
 //!
-//! Where `UT_DECODE_COMMIT` is set, that is taken. Programs of other profiles ask git when they run: the crates that know the
-//! commit would be compiled again after each.
+//! Where `UT_DECODE_COMMIT` is set, that is taken. Programs of other profiles do not know it: the crates that do would be
+//! compiled again after each.
 
 use std::path::Path;
 use std::process::Command;

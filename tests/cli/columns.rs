@@ -1,6 +1,5 @@
 //! Columns on request in every output format.
 
-use std::fs;
 use std::path::Path;
 
 use crate::support::{Line, TABLES, read, run_to, sample};
@@ -43,26 +42,6 @@ fn every_format_holds_the_same_columns_and_values() {
     assert_eq!(with, format!("{head},file,run,event_number,{DETECTOR},sector_id"));
     assert!(rows.iter().zip(&rows_with).all(|(plain, with)| plain[..] == with[..9]));
     assert_eq!(rows.len(), rows_with.len());
-}
-
-#[test]
-fn the_output_with_columns_does_not_depend_on_the_threads_or_the_backend() {
-    let directory = &sample();
-    for name in ["hits.csv", "hits.parquet"] {
-        let mut outputs = Vec::new();
-        for options in ["--threads 1", "--threads 3", "--backend reference"] {
-            decode(directory, name, ("--columns detector --batch 2", options));
-            outputs.push(read(directory, name));
-        }
-        assert!(outputs[0] == outputs[1], "{name}");
-        // The metadata name the backend.
-        assert_eq!(outputs[0] == outputs[2], name == "hits.csv", "{name}");
-        let reference = table::read(&directory.join(name));
-        decode(directory, name, "--columns detector");
-        assert!(table::read(&directory.join(name)) == reference, "{name}");
-    }
-    let leftovers = fs::read_dir(directory).unwrap().filter_map(|entry| entry.unwrap().file_name().into_string().ok());
-    assert!(leftovers.into_iter().all(|name| !name.starts_with('.')), "temporary files are left");
 }
 
 #[test]

@@ -1,23 +1,20 @@
-//! Conventions of every command: hints after wrong usage, settings, colours, quiet and verbose, Ctrl-C.
+//! Conventions of every command: wrong usage, settings, colours, quiet and verbose, Ctrl-C.
 
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::{ONE_HIT, bank, empty, end, event, json_of, read, run_to, sample, says, tool, write};
+use crate::support::{ONE_HIT, bank, empty, end, event, json_of, run_to, sample, says, tool, write};
 
 #[test]
 fn a_usage_error_names_the_subcommand_and_what_to_type() {
     let directory = &empty();
     for (args, parts) in [
-        ("decode", &["Usage: ut-decode decode", "for example: ut-decode decode run.mdf"][..]),
-        ("compare", &["for example: ut-decode compare cpu.simd=avx2 cpu.simd=avx512"]),
-        ("generate", &["for example: ut-decode generate -o sample"]),
+        ("decode", &["Usage: ut-decode decode"][..]),
         ("decod a", &["'decode'"]),
         ("generate -o a --profile pp-nominel", &["'pp-nominal'"]),
-        ("decode a.mdf --set cpu.smid=auto", &["Usage: ut-decode decode", "did you mean cpu.simd?"]),
-        ("sweep --axis bach=1", &["Usage: ut-decode sweep", "did you mean batch?"]),
-        ("compare smid=avx2 cpu.simd=avx2", &["did you mean cpu.simd?"]),
+        ("decode a.mdf --set cpu.smid=auto", &["Usage: ut-decode decode", "there is cpu."]),
+        ("sweep --axis bach=1", &["Usage: ut-decode sweep", "batch"]),
         ("tune run --budget soon", &["10min"]),
     ] {
         let (_, err) = run_to(2, directory, args);
@@ -73,55 +70,13 @@ fn settings_stand_in_for_options_and_options_win() {
 }
 
 #[test]
-fn generated_events_get_their_tables_wherever_they_are_found_and_are_refused_where_not() {
-    let directory = &sample();
-    let (_, mut geometry) = ut_decoding::synth::detector(ut_decoding::detector::BankVersion::V5, 1);
-    geometry.sectors[0].p0_x += 1.0;
-    write(directory, "moved.bin", &geometry.to_bytes());
-    for (settings, geometry) in [("mine.toml", "moved.bin"), ("theirs.toml", "geometry.bin")] {
-        write(directory, settings, format!("boards = \"boards.bin\"\ngeometry = \"{geometry}\"\n").as_bytes());
-    }
-    write(directory, "measured.mdf", &event(&[bank(0, &ONE_HIT)]));
-    write(directory, "empty.mdf", b"");
-    let mut damaged = read(directory, "events.mdf");
-    // The mark of the first event.
-    damaged[20] ^= 1;
-    write(directory, "damaged.mdf", &damaged);
-    let error = "ut-decode generate made 5 of the events";
-    let decode = |code: i32, settings: &str, files: &str| -> (bool, String) {
-        let mut tool = tool(directory, ("decode --json -", files));
-        let stdin = std::fs::File::open(directory.join("events.mdf")).unwrap();
-        let (out, err) = end(code, tool.env("UT_DECODE_CONFIG", settings).stdin(stdin));
-        let json: Value = serde_json::from_str(&out).unwrap();
-        (json["provenance"]["boards"] == "embedded synthetic detector", err)
-    };
-    for files in ["events.mdf", "empty.mdf events.mdf", "damaged.mdf"] {
-        let (embedded, err) = decode(0, "mine.toml", files);
-        assert!(embedded && !err.contains("ut-decode generate made"), "{files:?}: {err}");
-    }
-    for files in ["-", "events.mdf measured.mdf", "measured.mdf events.mdf"] {
-        let (embedded, err) = decode(1, "mine.toml", files);
-        assert!(!embedded && err.matches(error).count() == 1, "{files:?}: {err}");
-        // With the tables that `generate` wrote all is well.
-        let (embedded, err) = decode(0, "theirs.toml", files);
-        assert!(!embedded && !err.contains("ut-decode generate made"), "{files:?}: {err}");
-    }
-    says(1, directory, "report measured.mdf events.mdf --output page.html --config mine.toml", error);
-    assert!(!directory.join("page.html").exists());
-}
-
-#[test]
 fn colours_are_for_terminals_unless_asked_for() {
     let directory = &empty();
-    let coloured = |variable: &str, args: (&str, &str)| {
-        tool(directory, args).env(variable, "1").output().unwrap().stderr.contains(&0x1B)
+    let coloured = |variable: &str| {
+        tool(directory, "decode absent.mdf").env(variable, "1").output().unwrap().stderr.contains(&0x1B)
     };
-    for args in ["decode absent.mdf", "decode"] {
-        assert!(!coloured("NOTHING", (args, "")), "{args:?}");
-        assert!(coloured("NOTHING", (args, "--color always")), "{args:?}");
-        assert!(!coloured("CLICOLOR_FORCE", (args, "--color=never")), "{args:?}");
-    }
-    assert!(!coloured("NO_COLOR", ("decode absent.mdf", "")));
+    let [plain, forced, never] = ["NOTHING", "CLICOLOR_FORCE", "NO_COLOR"].map(coloured);
+    assert!(!plain && forced && !never);
 }
 
 #[test]

@@ -3,9 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use crate::support::{
-    ONE_HIT, TABLES, bank, data, empty, event, json_of, read, run_to, sample, says, unchecked, write,
-};
+use crate::support::{ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, says, unchecked, write};
 use crate::table;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
@@ -17,38 +15,6 @@ fn rows_up_to(csv: &[u8], last: u64) -> Vec<String> {
     let text = String::from_utf8(csv.to_vec()).unwrap();
     let event = |row: &str| row.split(',').next().unwrap().parse::<u64>().unwrap();
     text.lines().skip(1).filter(|row| event(row) <= last).map(str::to_owned).collect()
-}
-
-#[test]
-#[ignore = "needs the real events: UT_DECODE_DATA"]
-fn real_events_give_the_bits_of_allen() {
-    let (data, directory) = (data(), &empty());
-    std::os::unix::fs::symlink(std::path::absolute(&data).unwrap(), directory.join("data")).unwrap();
-    let v4 = "data/minibrunel/MiniBrunel_2018_minbias_10events.mdf --boards data/tables/ut_boards_v4_240.bin \
-              --geometry data/tables/ut_geometry_2018.bin";
-    let v5 = "data/v5/ut_v5_minbias_20events.mdf --boards data/tables/ut_boards_v5_216.bin \
-              --geometry data/tables/ut_geometry_sim10.bin";
-    for (files, last, expected, options) in [
-        (v4, 2, "v4_events0-2_y-rows", ""),
-        (v4, 2, "v4_events0-2_unique-x", "--grouping unique-x"),
-        (v5, 2, "v5_events0-2_y-rows", ""),
-        (v5, 2, "v5_events0-2_unique-x", "--grouping unique-x"),
-        (v5, 0, "v5_event0_flip511_y-rows", "--flip 511"),
-        (v5, 0, "v5_event0_geometric_y-rows", "--position geometric"),
-        (v5, 0, "v5_event0_max4_saveabove_y-rows", "--max-cluster-size 4 --save-above-max"),
-        (v5, 0, "v5_event0_max4_y-rows", "--max-cluster-size 4"),
-        (v5, 0, "v5_event0_unclustered_y-rows", "--no-clustering"),
-    ] {
-        // The expected files are of 512, as Allen counted until v7r9, unless their names say 511.
-        let flip = if options.contains("--flip") { "" } else { "--flip 512" };
-        for more in ["--backend reference", "--backend cpu", "--set layout=mep --batch 3"] {
-            run_to(0, directory, ("decode --output hits.csv --strict", files, (flip, options), more));
-            let csv = read(directory, "hits.csv");
-            let expected = read(&data, &format!("expected/{expected}.csv"));
-            assert!(csv.starts_with(&expected[..expected.iter().position(|&byte| byte == b'\n').unwrap()]));
-            assert!(rows_up_to(&csv, last) == rows_up_to(&expected, last), "{options:?} {more:?}");
-        }
-    }
 }
 
 #[test]
@@ -127,15 +93,6 @@ fn hits_of_the_synthetic_detector_are_called_so_unless_the_events_are_seen_to_be
 }
 
 #[test]
-fn a_row_group_has_more_events_than_a_batch_for_the_cpu() {
-    let directory = &empty();
-    run_to(0, directory, "generate --profile pp-low --events 200 --output .");
-    run_to(0, directory, "decode events.mdf --output hits.parquet");
-    let reader = SerializedFileReader::new(File::open(directory.join("hits.parquet")).unwrap()).unwrap();
-    assert_eq!(reader.num_row_groups(), 1);
-}
-
-#[test]
 fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
     let directory = &empty();
     let good = unchecked(event(&[bank(0, &ONE_HIT)]));
@@ -169,34 +126,6 @@ fn a_container_that_cannot_be_followed_fails_and_keeps_what_came_before() {
     run_to(1, directory, "decode . --output none.csv");
     let names = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert!(names.into_iter().all(|name| !name.contains("none") && !name.contains("part")));
-}
-
-#[test]
-fn a_damaged_event_costs_itself_and_is_counted() {
-    let directory = &empty();
-    let good = event(&[bank(0, &ONE_HIT), bank(1, &ONE_HIT)]);
-    let changed = |at: usize, new: u8| {
-        let mut bytes = unchecked(good.clone());
-        bytes[at] = new;
-        bytes
-    };
-    let second = 48 + 40;
-    let mut checksum = good.clone();
-    checksum[12] ^= 0xff;
-    for (what, bad, hits) in [
-        ("checksum", checksum, 4),
-        ("0xcb00", changed(second, 0), 5),
-        ("size of 7", changed(second + 2, 7), 5),
-        ("needs 41", changed(second + 2, 41), 5),
-        ("block 0 of the compressed event", changed(16, 1), 4),
-    ] {
-        write(directory, "bad.mdf", &[&good[..], &bad, &good].concat());
-        let (json, err) = json_of(0, directory, "decode bad.mdf --synthetic-detector");
-        assert!(err.contains("bad.mdf: event 1 at byte") && err.contains(what), "{what}: {err}");
-        assert_eq!((&json["events"], &json["hits"]), (&3.into(), &hits.into()), "{what}");
-        assert_eq!((&json["report"]["broken_event"], &json["trouble"]), (&1.into(), &true.into()));
-        says(1, directory, "decode bad.mdf --synthetic-detector --strict", "--strict");
-    }
 }
 
 #[test]

@@ -127,21 +127,6 @@ fn damaged_events_that_do_not_tell_their_run_are_not_left_out_silently() {
 }
 
 #[test]
-fn each_fault_alone_is_told_from_the_others() {
-    let directory = &empty();
-    for fault in OF_BANKS.split(' ') {
-        let (kind, _) = fault.split_once('=').unwrap();
-        let ledger = generate(directory, "--events 4", &format!("{kind}=0.5"));
-        for (counter, n) in ledger["report"].as_object().unwrap() {
-            // A bank of another board can have hits on lanes which that does not have.
-            let beside = kind == "repeated_board" && counter == "unconnected_hits";
-            assert_eq!(n.as_u64() > Some(0), counter == kind || (beside && n != 0), "{fault}: {counter} {n}");
-        }
-        check(directory, "events.mdf", &ledger, "");
-    }
-}
-
-#[test]
 fn faults_that_cannot_be_are_refused() {
     let directory = &empty();
     for (args, message) in [

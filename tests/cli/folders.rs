@@ -19,16 +19,3 @@ fn a_folder_of_generate_is_an_input_without_its_tables() {
     std::fs::remove_file(directory.join("made/events.mdf")).unwrap();
     says(1, directory, "decode made", "made: there is no file with events in this folder");
 }
-
-#[test]
-fn the_summary_has_thousands_separators_in_every_column() {
-    let directory = &sample();
-    run_to(0, directory, "generate --events 2 --profile pbpb-high --output made");
-    let (json, err) = json_of(0, directory, "decode made/events.mdf");
-    let hits = json["hits"].as_u64().unwrap();
-    assert!(hits > 2000, "{hits}");
-    let mean = (hits / 2).to_string();
-    let (thousands, rest) = mean.split_at(mean.len() - 3);
-    let tenths = if hits.is_multiple_of(2) { "0" } else { "5" };
-    assert!(err.contains(&format!("{thousands},{rest}.{tenths} an event")), "{err}");
-}

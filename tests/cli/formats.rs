@@ -482,25 +482,6 @@ fn behind_the_packet_of_an_event_there_may_be_zeros_that_are_all_there_and_nothi
 }
 
 #[test]
-fn the_numbers_of_an_event_are_those_of_the_first_odin_bank_that_can_be_read() {
-    let odin = |run: u32, number: u64| [&run.to_le_bytes()[..], &[0; 28], &number.to_le_bytes()].concat();
-    let (good, other, strange) = (odin(100, 5), odin(100, 6), odin(999, 777));
-    // The first source sends something else in event 1, and the second too few bytes in event 2.
-    let first = vec![(16, &good[..]), (90, &strange), (90, &strange)];
-    let second = vec![(16, &strange[..]), (16, &other), (16, &other[..12])];
-    let ut = vec![(66, &ONE_HIT[..]); 3];
-    let mfps = [(0, 7, first), (1, 7, second), (5 << 11 | 1, 4, ut)];
-    let mfps = mfps.map(|(source_id, version, fragments)| Mfp { source_id, version, fragments });
-    let mut reader = of_packets(&packet(50, 3, &mfps));
-    let mut numbers = Vec::new();
-    while let Some(event) = reader.next_event().unwrap() {
-        numbers.push((event.run, event.number));
-        assert_eq!((event.entries.len(), event.skipped), (3, 0));
-    }
-    assert_eq!(numbers, [(Some(100), Some(5)), (Some(100), Some(6)), (None, Some(52))]);
-}
-
-#[test]
 fn between_packets_there_are_zeros_to_the_end_of_a_page_and_nothing_else() {
     let mep = two_sources();
     let mut page = mep.clone();

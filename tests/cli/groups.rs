@@ -9,7 +9,7 @@ use ut_decoding::decoder::Backend;
 use ut_decoding::detector::{BankVersion, DetectorTables, Grouping};
 use ut_decoding::{DecodeOptions, synth};
 
-use crate::support::{STORE, device, empty, json_of, read, run_to, says, shows, small, store, write};
+use crate::support::{STORE, device, empty, json_of, run_to, says, shows, small, store, write};
 
 /// A recorded space of `width` 1 to 4 with these times, as compact CSV.
 fn recording(times: [f64; 4]) -> String {
@@ -76,23 +76,6 @@ fn a_chain_of_programs_is_tuned_by_groups_for_each_workload_and_measured_as_a_wh
 }
 
 #[test]
-fn programs_that_run_at_once_are_measured_beside_each_other() {
-    let folder = &empty();
-    write(folder, "one.toml", b"[[parameter]]\nname = \"x\"\nvalues = [1, 2]\n");
-    // Each waits for the other, which would be forever if they took turns.
-    let kernel = |mine: &str, other: &str| {
-        let command =
-            format!("touch {mine}; until test -e {other}; do sleep 0.01; done; sleep 0.1; rm -f {mine}; echo {{x}}");
-        let program = format!("{{ space = \"one.toml\", command = \"{command}\", regex = \"[12]\" }}");
-        format!("[[kernel]]\nname = \"{mine}\"\nprogram = {program}\n")
-    };
-    let group = "[[group]]\ntogether = [\"a\", \"b\"]\nconcurrent = true\n";
-    write(folder, "chain.toml", (kernel("a", "b") + &kernel("b", "a") + group).as_bytes());
-    let (found, _) = json_of(0, folder, "tune groups chain.toml --others 100 --budget launches=12");
-    assert_eq!(found["groups"][0]["decision"]["failed"], 0, "{found}");
-}
-
-#[test]
 fn a_program_is_tuned_for_each_of_its_inputs() {
     let folder = &empty();
     write(folder, "one.toml", b"[[parameter]]\nname = \"x\"\nvalues = [1, 2, 3, 4, 5]\n[default]\nx = 1\n");
@@ -136,40 +119,6 @@ fn parameters_of_one_device_are_grouped_and_the_defaults_stay_without_evidence()
 }
 
 #[test]
-fn a_recording_with_other_times_is_another_search_and_its_fixed_parameters_are_part_of_the_workload() {
-    let folder = &empty();
-    write(folder, "groups.toml", b"[default]\nwidth = 1\n[[group]]\ntogether = [\"width\"]\n");
-    write(folder, "kernels.toml", b"[[kernel]]\nname = \"scan\"\ndevice = \"replay:scan.csv\"\n");
-    let commands = [
-        "tune groups groups.toml --backend replay:scan.csv",
-        "tune groups kernels.toml",
-        "tune run --backend replay:scan.csv --finalists 0",
-    ];
-    let mut plans = Vec::new();
-    for times in [[2.0, 1.5, 1.8, 1.9], [2.0, 1.0, 1.8, 1.9]] {
-        let text = recording(times).replace("# a kernel", "# kernel=scan; fixed={\"items\": 7}");
-        write(folder, "scan.csv", text.as_bytes());
-        for command in commands {
-            let before = store(folder).runs().unwrap().len();
-            run_to(0, folder, command);
-            plans.push(store(folder).runs().unwrap()[before].record.clone());
-        }
-    }
-    for (one, other) in plans[..3].iter().zip(&plans[3..]) {
-        assert_eq!((&one.tunable, &one.workload), (&other.tunable, &other.workload));
-        assert_ne!(one.plan.sample, other.plan.sample);
-    }
-    assert!(plans[0].workload.to_string().contains("items"), "{}", plans[0].workload);
-    assert_eq!(plans[0].workload, plans[2].workload);
-    // The recording that is replayed is not written over.
-    let text = read(folder, "scan.csv");
-    for command in commands {
-        let err = says(2, folder, (command, "--json scan.csv"), "would overwrite");
-        assert!(err.contains(", which is an input") && read(folder, "scan.csv") == text, "{command}: {err}");
-    }
-}
-
-#[test]
 fn groups_that_cannot_be_meant_are_named() {
     let folder = &empty();
     write(folder, "a.csv", recording([4.0, 3.0, 2.0, 1.0]).as_bytes());
@@ -178,22 +127,20 @@ fn groups_that_cannot_be_meant_are_named() {
     for (text, part) in [
         ("together = 1".to_owned(), "unknown field"),
         (group("\"sort\""), "there is no \"sort\"; there are block, "),
-        (group(""), "is empty"),
-        (group("\"block\"").repeat(2), "\"block\" is in a group already"),
         ("[default]\nblock = 7".to_owned(), "no valid configuration has block=7"),
-        (kernel("a", "default = { height = 1 }"), "no valid configuration has height=1"),
-        (kernel("a", "").repeat(2), "two kernels called \"a\""),
         (kernel("a", "").replace("replay:a.csv", "cpu"), "not a kernel of a chain"),
         (kernel("a", "").replace("replay:a.csv", "abacus"), "none of cpu, "),
-        (kernel("a", "program = { command = \"true\" }"), "either a device or a program"),
         ("[[kernel]]\nname = \"a\"\nprogram = { comand = \"true\" }".to_owned(), "comand"),
-        (kernel("a", "") + "[[workload]]\nname = \"pp\"", "there is no program"),
-        (kernel("a", "") + "[default]\nwidth = 1", "each has a default of its own"),
     ] {
         write(folder, "groups.toml", text.as_bytes());
         says(1, folder, ("tune groups groups.toml --backend", device(folder, "")), part);
     }
     says(1, folder, "tune groups nowhere.toml", "nowhere.toml");
+    // The recording that is replayed is not written over.
+    write(folder, "groups.toml", kernel("a", "").as_bytes());
+    for command in ["tune groups groups.toml", "tune run --backend replay:a.csv --finalists 0"] {
+        says(2, folder, (command, "--json a.csv"), "would overwrite");
+    }
 }
 
 /// Returns true if a lookup for these banks finds a result, of a workload or of any.

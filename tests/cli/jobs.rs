@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{
-    Folder, Line, ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, says, shell, unchecked, write,
+    Folder, Line, ONE_HIT, TABLES, bank, empty, event, json_of, read, run_to, sample, says, unchecked, write,
 };
 
 /// A folder with files of generated events in MDF (5 and 7 events), zstd (4) and MEP (6 in packets of 4).
@@ -36,19 +36,6 @@ fn place(row: &str) -> (u64, String) {
 /// Event and file of all events of [`several`].
 fn places_of_all() -> impl Iterator<Item = (u64, String)> {
     FILES.iter().zip(EVENTS).flat_map(|(file, n)| (0..n).map(|event| (event, (*file).to_owned())))
-}
-
-#[test]
-fn every_run_of_a_file_is_listed() {
-    let directory = &empty();
-    let of_run = |run: u32| {
-        let mut event = unchecked(event(&[bank(0, &ONE_HIT)]));
-        event[36..40].copy_from_slice(&run.to_le_bytes());
-        event
-    };
-    write(directory, "a.mdf", &[8, 7, 900, 7].map(of_run).concat());
-    let (json, _) = json_of(0, directory, "decode a.mdf --synthetic-detector");
-    assert_eq!(json["runs"], serde_json::json!([7, 8, 900]));
 }
 
 #[test]
@@ -108,55 +95,6 @@ fn shards_are_the_whole_and_choices_are_its_parts() {
     for wrong in ["0/3", "4/3", "1", "a/b"] {
         run_to(2, directory, format!("decode a.mdf --shard {wrong}"));
     }
-}
-
-#[test]
-fn a_job_that_keeps_going_loses_no_other_file_and_says_which_were_cut() {
-    let directory = &several();
-    let whole = rows(directory, "a.mdf b.mdf d.mep");
-    write(directory, "cut.mdf", &read(directory, "a.mdf")[..30]);
-    write(directory, "cut.mdf.zst", &read(directory, "c.mdf.zst")[..50]);
-    let files = ["a.mdf", "cut.mdf", "b.mdf", "absent.mdf", "cut.mdf.zst", "d.mep"];
-    let args = ("decode --keep-going --output hits.csv", &files, TABLES);
-    let (json, err) = json_of(1, directory, args);
-    for file in ["cut.mdf: event 0", "absent.mdf", "cut.mdf.zst"] {
-        assert!(err.contains(file), "{file}: {err}");
-    }
-    assert!(err.contains("3 of 6 files could not be read to their end"), "{err}");
-    assert_eq!((&json["events"], &json["failed_files"], &json["complete"]), (&18.into(), &3.into(), &false.into()));
-    let found = String::from_utf8(read(directory, "hits.csv")).unwrap();
-    assert!(found.lines().skip(1).eq(whole.iter().map(String::as_str)));
-    // Without it the job ends at the first that breaks off, and does not begin if one is not there.
-    let (json, _) = json_of(1, directory, ("decode", &files[..3], TABLES));
-    assert_eq!(json["events"], 5);
-}
-
-#[test]
-fn compressed_files_that_are_unpacked_at_once_come_in_their_order() {
-    let directory = &several();
-    for (seed, name) in [("5", "e.mdf.zst"), ("6", "f.mdf.zst"), ("7", "g.mep.zst")] {
-        run_to(0, directory, format!("generate --events 9 --seed {seed} --output made"));
-        let plain = name.trim_end_matches(".zst");
-        run_to(0, directory, format!("convert made/events.mdf --output {plain}"));
-        write(directory, name, &zstd::encode_all(&read(directory, plain)[..], 1).unwrap());
-    }
-    let (packed, cut) = (["c.mdf.zst", "e.mdf.zst", "b.mdf", "f.mdf.zst", "g.mep.zst"], "cut.mdf.zst");
-    let expected = rows(directory, (&packed, "--threads 1"));
-    for threads in ["2", "3", "8"] {
-        assert!(rows(directory, (&packed, format!("--threads {threads}"))) == expected, "{threads} threads");
-        assert!(rows(directory, (&packed, format!("--threads {threads} --limit 17"))).len() < expected.len());
-    }
-    // One that breaks off, and one that is not there.
-    let bytes = read(directory, "e.mdf.zst");
-    write(directory, cut, &bytes[..bytes.len() - 20]);
-    let files = ["c.mdf.zst", cut, "absent.mdf.zst", "f.mdf.zst"];
-    let of = |threads: &str| {
-        let args = format!("decode --keep-going --output hits.csv --threads {threads}");
-        let (json, err) = json_of(1, directory, (args, files, TABLES));
-        assert!(err.contains(cut) && err.contains("truncated?") && err.contains("absent.mdf.zst"), "{err}");
-        (json["events"].clone(), read(directory, "hits.csv"))
-    };
-    assert!(of("1") == of("4"));
 }
 
 #[test]
@@ -228,25 +166,4 @@ fn the_first_event_with_a_fault_is_counted_over_all_inputs_whatever_is_chosen() 
         assert_eq!(json["first_event_with"]["truncated"], first, "{option} {value}");
         assert_eq!(err.contains(&format!("(event {first})")), first > 2, "{err}");
     }
-}
-
-#[test]
-fn hits_go_to_standard_output_and_into_pipes() {
-    let directory = &several();
-    run_to(0, directory, ("decode a.mdf --output hits.csv", TABLES));
-    let expected = read(directory, "hits.csv");
-    let decode = format!("ut-decode decode {TABLES}");
-    for line in [
-        format!("{decode} a.mdf --output - --format csv"),
-        format!("{decode} - --output - --format csv <a.mdf"),
-        format!("{decode} a.mdf --output /dev/stdout --format csv | cat"),
-        format!("mkfifo pipe.csv; {decode} a.mdf --output pipe.csv >/dev/null & cat pipe.csv; wait"),
-    ] {
-        let (out, err) = shell(0, directory, &line);
-        assert!(out.as_bytes() == expected, "{line}: {err}");
-    }
-    shell(0, directory, &format!("ut-decode report - {TABLES} --output page.html --json - <a.mdf"));
-    shell(0, directory, &format!("{decode} - --json - <a.mdf"));
-    run_to(2, directory, "decode a.mdf --output -");
-    run_to(2, directory, "decode a.mdf --output - --format csv --json -");
 }

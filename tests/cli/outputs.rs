@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{Line, ONE_HIT, TABLES, bank, event, json_of, read, run_to, sample, says, tree, write};
-use ut_decoding::input::{Bank, EventHeader, MdfWriter};
 
 fn text(directory: &Path, name: &str) -> String {
     String::from_utf8(read(directory, name)).unwrap()
@@ -59,21 +58,6 @@ fn a_file_is_called_as_its_input_without_what_says_the_format() {
         ["run1", "run.1", "1_2", "plain", "a", "b", ".mdf", "data.dat"].map(|stem| format!("{stem}.csv"));
     expected.sort();
     assert_eq!(tree(&directory.join("new")), expected);
-}
-
-#[test]
-fn failures_and_runs_are_counted_without_end_but_listed_up_to_a_hundred() {
-    let directory = &sample();
-    let mut writer = MdfWriter::new(Vec::new());
-    for run in (500..590).chain(1..60) {
-        writer.write(&EventHeader { run, ..EventHeader::default() }, [bank(0x2801, &ONE_HIT)]).unwrap();
-    }
-    write(directory, "runs.mdf", &writer.finish().unwrap());
-    let absent: Vec<String> = (0..120).map(|i| format!("absent{i}")).collect();
-    let (json, err) = json_of(1, directory, ("decode --keep-going runs.mdf --batch 8", &absent[..], TABLES));
-    assert_eq!((&json["failed_files"], err.matches("cannot open").count()), (&120.into(), 100));
-    // The first ones.
-    assert_eq!(json["runs"], serde_json::json!((1..60).chain(500..541).collect::<Vec<u32>>()));
 }
 
 #[test]
@@ -154,19 +138,6 @@ fn an_input_that_was_not_opened_gets_no_file() {
         let (json, _) = json_of(0, directory, (args, options, TABLES));
         assert_eq!(json["outputs"].as_array().unwrap().len(), expected.len(), "{options}");
         assert!(expected.is_empty() || tree(&directory.join("new")) == expected, "{options}");
-    }
-}
-
-#[test]
-fn a_file_of_the_wrong_version_is_named_beside_one_that_breaks_off() {
-    let directory = &sample();
-    let mdf = read(directory, "events.mdf");
-    write(directory, "cut.mdf", &mdf[..mdf.len() - 3]);
-    write(directory, "other.mdf", &event(&[Bank { version: Some(3), ..bank(0x2801, &ONE_HIT) }]));
-    for inputs in ["cut.mdf other.mdf", "other.mdf cut.mdf"] {
-        let (json, err) = json_of(1, directory, ("decode --keep-going", inputs, TABLES));
-        assert!(err.contains("error: other.mdf: none of its UT banks") && err.contains("error: cut.mdf"), "{err}");
-        assert_eq!((&json["failed_files"], &json["complete"]), (&1.into(), &false.into()));
     }
 }
 

@@ -37,7 +37,7 @@ pub use device::{process, replay};
 pub use first_use::first_use;
 #[cfg(feature = "store")]
 pub use search::{
-    budget, racing, rounds, session,
+    budget, racing, session,
     tune::{tune, tune_watched},
 };
 pub use space::builder::SpaceBuilder;

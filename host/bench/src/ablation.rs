@@ -4,21 +4,20 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use ut_kernels::switches::Switches;
 
-use super::chip::{Chip, Filled};
 use super::modes::{KernelTime, Mode, OnGpu, kernel_passes};
 use super::sample::{Expected, Sample};
-use super::timing::{BLOCK, Variant, measure, repetition};
+use super::timing::{BLOCK, measure, repetition};
 use super::work::{METRICS, Work};
 use super::{Change, Spread};
 use ut_data::detector::{BankVersion, DetectorTables};
+use ut_data::error::with_causes;
 use ut_data::input::Layout;
 use ut_decoders::cuda::CudaConfig;
 use ut_decoders::emulated::EmulatedConfig;
 use ut_decoders::parameters::Parameters;
-use ut_decoders::ptx::{Kernel, Unit};
 use ut_decoders::rank_tables::FusedStep;
 use ut_decoders::{DecodeError, DecodeOptions, Pipeline};
 
@@ -71,22 +70,8 @@ fn percent(before: f64, after: f64) -> f64 {
     if before == 0.0 { if after == 0.0 { 0.0 } else { f64::INFINITY } } else { 100.0 * (after / before - 1.0) }
 }
 
-/// Resources of a rung's kernel on an architecture.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "the names say it")]
-pub struct KernelResources {
-    pub kernel: String,
-    pub threads: u32,
-    pub registers: u32,
-    /// Bytes of shared memory a block.
-    pub shared: u32,
-    /// Warps of a multiprocessor that are occupied, 0…1.
-    pub occupancy: f32,
-    pub limit: String,
-}
-
 /// The counted work of a rung.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CountedWork {
     /// Means over the events, by name, in the order of [`METRICS`].
     pub per_event: Vec<(String, f64)>,
@@ -109,7 +94,7 @@ pub struct CountedWork {
 }
 
 /// Measured rate of a rung.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct MeasuredRate {
     pub events_per_second: Spread,
@@ -120,7 +105,7 @@ pub struct MeasuredRate {
 }
 
 /// One rung.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rung {
     /// Name of the rung.
     pub rung: String,
@@ -128,8 +113,6 @@ pub struct Rung {
     pub work: Option<CountedWork>,
     /// Measured, on a GPU.
     pub measured: Option<MeasuredRate>,
-    /// Registers and occupancy by kernel; empty if the rung is not among the committed PTX.
-    pub resources: Vec<KernelResources>,
     /// Rate in the merge request, events a second of the whole sequence on an RTX A5000.
     pub published_events_per_second: Option<u32>,
     /// Change to the step before, in %.
@@ -144,8 +127,6 @@ pub struct Ladder<'a> {
     pub tables: &'a DetectorTables,
     pub options: DecodeOptions,
     pub launch: Parameters,
-    /// Architecture of the registers and the occupancy.
-    pub chip: &'a Chip,
 }
 
 struct FusedRung {
@@ -154,25 +135,11 @@ struct FusedRung {
     launch: Parameters,
 }
 
-/// Why the ladder was not climbed.
-#[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "each message says it")]
-pub enum AblationError {
-    #[error("rung {rung}")]
-    Decode { rung: &'static str, source: DecodeError },
-    #[error("rung {rung} gives other bits than the reference: {difference}")]
-    Wrong { rung: &'static str, difference: String },
-    #[error("the reference")]
-    Reference(#[source] DecodeError),
-    #[error("the rungs were compiled for v5 banks in Allen layout: take such a sample, or --backend emulated")]
-    NotCompiled,
-    #[error("measuring")]
-    Measure(#[source] DecodeError),
+/// Takes what was found of a rung, or says what is wrong with it.
+fn of_rung<T>(rung: &str, found: Result<Result<T, String>, DecodeError>) -> Result<T, String> {
+    let found = found.map_err(|error| format!("rung {rung}: {}", with_causes(&error)))?;
+    found.map_err(|difference| format!("rung {rung} gives other bits than the reference: {difference}"))
 }
-
-/// Prepares the measurement of a rung, by its number, and compares its hits with the expected ones; the inner error is
-/// the difference.
-pub type RungVariant<'a> = dyn Fn(usize, &Expected) -> Result<Result<Variant, String>, DecodeError> + 'a;
 
 impl Ladder<'_> {
     fn layout(&self) -> Layout {
@@ -205,15 +172,16 @@ impl Ladder<'_> {
         std::array::from_fn(|i| if i < allen.len() { allen[i].0 } else { fused[i - allen.len()].name })
     }
 
-    fn expected(&self) -> Result<Expected, AblationError> {
-        Expected::of(self.sample, self.tables, self.options).map_err(AblationError::Reference)
+    fn expected(&self) -> Result<Expected, String> {
+        let expected = Expected::of(self.sample, self.tables, self.options);
+        expected.map_err(|error| format!("the reference: {}", with_causes(&error)))
     }
 
     /// Counts the work of every rung. `tick` gets the number of rungs done.
-    pub fn count(&self, mut tick: impl FnMut(usize)) -> Result<Vec<Rung>, AblationError> {
+    pub fn count(&self, mut tick: impl FnMut(usize)) -> Result<Vec<Rung>, String> {
         let expected = self.expected()?;
         let mut rungs: Vec<Rung> = Vec::new();
-        for (i, (name, switches)) in self.rungs().into_iter().enumerate() {
+        for (name, switches) in self.rungs() {
             let config = EmulatedConfig { launch: self.launch, switches, ..EmulatedConfig::default() };
             let config = EmulatedConfig { pipeline: Pipeline::Allen, ..config };
             let work = self.work_of(name, config, &expected)?;
@@ -225,7 +193,7 @@ impl Ladder<'_> {
             };
             let before = rungs.last().and_then(|rung| rung.work.as_ref());
             let counted = counted(&work, plain.as_ref(), before);
-            rungs.push(rung(name, self.resources(i), Some(counted), None));
+            rungs.push(rung(name, Some(counted), None));
             tick(rungs.len());
         }
         for FusedRung { name, step, launch } in self.fused_rungs() {
@@ -233,65 +201,28 @@ impl Ladder<'_> {
             let work = self.work_of(name, config, &expected)?;
             let before = rungs.last().and_then(|rung| rung.work.as_ref());
             let counted = counted(&work, None, before);
-            rungs.push(rung(name, self.fused_resources(launch), Some(counted), None));
+            rungs.push(rung(name, Some(counted), None));
             tick(rungs.len());
         }
         Ok(rungs)
     }
 
-    fn work_of(&self, rung: &'static str, config: EmulatedConfig, expected: &Expected) -> Result<Work, AblationError> {
-        Work::count(self.sample, self.tables, self.options, config, expected)
-            .map_err(|source| AblationError::Decode { rung, source })?
-            .map_err(|difference| AblationError::Wrong { rung, difference })
+    fn work_of(&self, rung: &str, config: EmulatedConfig, expected: &Expected) -> Result<Work, String> {
+        of_rung(rung, Work::count(self.sample, self.tables, self.options, config, expected))
     }
 
-    /// Measures every rung by `variant`, interleaved, for `duration` in all.
-    pub fn measure(
-        &self,
-        variant: &RungVariant<'_>,
-        duration: Duration,
-        tick: impl FnMut(Duration),
-    ) -> Result<Vec<Rung>, AblationError> {
-        let expected = self.expected()?;
-        let mut variants = Vec::new();
-        for (i, rung) in self.names().into_iter().enumerate() {
-            let variant = variant(i, &expected)
-                .map_err(|source| AblationError::Decode { rung, source })?
-                .map_err(|difference| AblationError::Wrong { rung, difference })?;
-            variants.push(variant);
-        }
-        let rates = measure(&mut variants, duration, tick).map_err(AblationError::Measure)?;
-        let of = |(i, name): (usize, &'static str)| {
-            let change = |before: usize| Change::between(&rates[before], &rates[i], BLOCK, RUNGS - 1).filter(|_| i > 0);
-            let measured = MeasuredRate {
-                events_per_second: Spread::of(&rates[i]),
-                change: change(i.saturating_sub(1)),
-                change_to_first: change(0),
-                kernels: Vec::new(),
-            };
-            let resources = match i.checked_sub(self.rungs().len()) {
-                None => self.resources(i),
-                Some(fused) => self.fused_resources(self.fused_rungs()[fused].launch),
-            };
-            rung(name, resources, None, Some(measured))
-        };
-        Ok(self.names().into_iter().enumerate().map(of).collect())
-    }
-
-    /// Measures the kernels of every rung on a GPU, device-resident, on `streams` streams, for `duration` in all; then
-    /// each kernel by the device's own clock.
+    /// Measures the kernels of every rung on a GPU, device-resident, on `streams` streams, interleaved, for `duration` in
+    /// all; then each kernel by the device's own clock.
     ///
     /// # Errors
-    /// As [`measure`](Self::measure), and for other samples than v5 banks in Allen layout, for which the rungs were
-    /// compiled.
-    pub fn measure_on_gpu(
-        &self,
-        streams: usize,
-        duration: Duration,
-        tick: impl FnMut(Duration),
-    ) -> Result<Vec<Rung>, AblationError> {
+    /// If a rung fails or decodes other bits, and for other samples than v5 banks in Allen layout, for which the rungs
+    /// were compiled; with a message.
+    pub fn measure(&self, streams: usize, duration: Duration, tick: impl FnMut(Duration)) -> Result<Vec<Rung>, String> {
         if !self.is_compiled() {
-            return Err(AblationError::NotCompiled);
+            return Err(
+                "the rungs were compiled for v5 banks in Allen layout: take such a sample, or --backend emulated"
+                    .to_owned(),
+            );
         }
         let allen = (0..self.rungs().len()).map(|i| CudaConfig {
             launch: self.launch,
@@ -305,79 +236,48 @@ impl Ladder<'_> {
             ..CudaConfig::default()
         });
         let configs: Vec<CudaConfig> = allen.chain(fused).collect();
-        let gpu = |i: usize| OnGpu {
-            sample: self.sample,
-            tables: self.tables,
-            options: self.options,
-            config: &configs[i],
-            streams,
-        };
-        let variant = |i: usize, expected: &Expected| match gpu(i).variant(Mode::DeviceResident, Some(expected))? {
-            Ok(variant) => variant.warmed(repetition(duration)).map(Ok),
-            Err(difference) => Ok(Err(difference)),
-        };
-        let mut rungs = self.measure(&variant, duration, tick)?;
-        for (i, measured) in rungs.iter_mut().filter_map(|rung| rung.measured.as_mut()).enumerate() {
-            measured.kernels = gpu(i).kernel_times(kernel_passes(duration)).map_err(AblationError::Measure)?;
+        let Self { sample, tables, options, .. } = *self;
+        let gpu = |i: usize| OnGpu { sample, tables, options, config: &configs[i], streams };
+        let expected = self.expected()?;
+        let measuring = |error: DecodeError| format!("measuring: {}", with_causes(&error));
+        let mut variants = Vec::new();
+        for (i, name) in self.names().into_iter().enumerate() {
+            let variant = of_rung(name, gpu(i).variant(Mode::DeviceResident, Some(&expected)))?;
+            variants.push(variant.warmed(repetition(duration)).map_err(measuring)?);
         }
-        Ok(rungs)
+        let rates = measure(&mut variants, duration, tick).map_err(measuring)?;
+        let of = |(i, name): (usize, &'static str)| {
+            let change = |before: usize| Change::between(&rates[before], &rates[i], BLOCK, RUNGS - 1).filter(|_| i > 0);
+            let measured = MeasuredRate {
+                events_per_second: Spread::of(&rates[i]),
+                change: change(i.saturating_sub(1)),
+                change_to_first: change(0),
+                kernels: gpu(i).kernel_times(kernel_passes(duration)).map_err(measuring)?,
+            };
+            Ok(rung(name, None, Some(measured)))
+        };
+        self.names().into_iter().enumerate().map(of).collect()
     }
 
     /// Returns true if the rungs were compiled for this sample.
     pub fn is_compiled(&self) -> bool {
         self.tables.boards().version == BankVersion::V5 && self.layout() == Layout::Allen
     }
-
-    /// Registers and occupancy of a rung, if it was compiled.
-    fn resources(&self, i: usize) -> Vec<KernelResources> {
-        if !self.is_compiled() {
-            return Vec::new();
-        }
-        self.filled(&rung_variant(i), self.launch)
-    }
-
-    fn fused_resources(&self, launch: Parameters) -> Vec<KernelResources> {
-        let mut kernels = self.filled(Unit::fused(self.tables.boards().version, self.layout()).name, launch);
-        let always = [Kernel::GatherBanks, Kernel::Fused, Kernel::FusedOthers].map(Kernel::name);
-        // All events of a sample are decoded: none are selected.
-        let counting = |of: &KernelResources| launch.fused_count_first() && of.kernel != Kernel::SelectEvents.name();
-        kernels.retain(|of| counting(of) || always.contains(&of.kernel.as_str()));
-        kernels
-    }
-
-    fn filled(&self, variant: &str, launch: Parameters) -> Vec<KernelResources> {
-        let filled = self.chip.filled(variant, launch, self.tables);
-        let of = |Filled { kernel, threads, registers, shared, occupancy }: Filled| KernelResources {
-            kernel: kernel.name().to_owned(),
-            threads,
-            registers,
-            shared,
-            occupancy: occupancy.share,
-            limit: occupancy.limit.name().to_owned(),
-        };
-        filled.into_iter().map(of).collect()
-    }
 }
 
-fn rung(
-    name: &str,
-    resources: Vec<KernelResources>,
-    work: Option<CountedWork>,
-    measured: Option<MeasuredRate>,
-) -> Rung {
+fn rung(name: &str, work: Option<CountedWork>, measured: Option<MeasuredRate>) -> Rung {
     let published = published(name);
     Rung {
         rung: name.to_owned(),
         work,
         measured,
-        resources,
         published_events_per_second: published.map(|(rate, _)| rate),
         published_change_percent: published.and_then(|(_, change)| change),
     }
 }
 
 /// Variant of [`Unit::LADDER`](ut_decoders::ptx::Unit::LADDER) for rung `i`.
-pub fn rung_variant(i: usize) -> String {
+fn rung_variant(i: usize) -> String {
     format!("v5_allen__rung{i}")
 }
 

@@ -26,6 +26,7 @@ use super::sample::{Expected, Sample};
 use super::timing::Variant;
 use tuner::{Config, Device, Failure, FailureKind, Outcome};
 use ut_data::detector::DetectorTables;
+use ut_data::error::with_causes;
 use ut_data::input::{EventBatch, Layout, to_mep};
 use ut_data::memory;
 use ut_decoders::cuda::CudaConfig;
@@ -50,31 +51,13 @@ pub struct DecodeDevice<'t> {
     prepared: BTreeMap<String, (Variant, usize)>,
     /// Keys of `prepared`, the last used last.
     recent: Vec<String>,
-    most: usize,
     expected: Vec<(Layout, Expected)>,
 }
 
 impl<'t> DecodeDevice<'t> {
     /// Decodes `events` over and over, with configurations of `varied`.
     pub fn new(tables: &'t DetectorTables, options: DecodeOptions, events: Vec<EventBatch>, varied: Varied) -> Self {
-        Self {
-            tables,
-            options,
-            events,
-            varied,
-            prepared: BTreeMap::new(),
-            recent: Vec::new(),
-            most: usize::MAX,
-            expected: Vec::new(),
-        }
-    }
-
-    /// Keeps the decoders and batches of at most `most` configurations, those used last. The default is as many as the
-    /// memory has room for: each takes some ten times as much as the sample.
-    #[must_use]
-    pub fn keeping(mut self, most: usize) -> Self {
-        self.most = most.max(1);
-        self
+        Self { tables, options, events, varied, prepared: BTreeMap::new(), recent: Vec::new(), expected: Vec::new() }
     }
 
     fn n_events(&self) -> usize {
@@ -87,11 +70,9 @@ impl<'t> DecodeDevice<'t> {
         if self.expected.iter().any(|(other, _)| *other == layout) {
             return Ok(());
         }
-        let once = laid_out(&Parameters::default().with_batches(256, layout), &self.events, self.n_events());
-        let once = once.map_err(|message| Failure { kind: FailureKind::Declined, message })?;
-        let expected = Expected::of(&once, self.tables, self.options);
-        let launch = |error: DecodeError| Failure { kind: FailureKind::Launch, message: error.to_string() };
-        self.expected.push((layout, expected.map_err(launch)?));
+        let expected = expected(&self.events, layout, self.tables, self.options);
+        let expected = expected.map_err(|message| Failure { kind: FailureKind::Declined, message })?;
+        self.expected.push((layout, expected));
         Ok(())
     }
 
@@ -134,12 +115,10 @@ impl<'t> DecodeDevice<'t> {
         Ok((variant, passes))
     }
 
-    /// Forgets the least recently used configurations until one more has `bytes` of room; on-line tuning tries all in
-    /// the end.
+    /// Forgets the least recently used configurations until one more has `bytes` of room: each takes some ten times as
+    /// much as the sample, and on-line tuning tries all in the end.
     fn make_room(&mut self, bytes: u64, mut available: Option<u64>) {
-        while !self.recent.is_empty()
-            && (self.prepared.len() >= self.most || available.is_some_and(|available| available < bytes))
-        {
+        while !self.recent.is_empty() && available.is_some_and(|available| available < bytes) {
             self.prepared.remove(&self.recent.remove(0));
             available = available.map(|available| available + bytes);
         }
@@ -191,7 +170,7 @@ pub fn variant(
         return OnGpu { sample, tables, options, config: &config, streams: n }.variant(mode, expected);
     }
     let decoder = || backend.decoder_with(tables, options, parameters);
-    Variant::checked(sample, tables, n, decoder, false, expected)
+    Variant::checked(sample, tables, n, decoder, expected)
 }
 
 /// Puts `wanted` of `events` into batches for the parameters, repeated if there are fewer.
@@ -201,6 +180,18 @@ pub fn laid_out(parameters: &Parameters, events: &[EventBatch], wanted: usize) -
         Layout::Allen => Ok(sample),
         Layout::Mep => sample.transposed(to_mep).map_err(|error| error.to_string()),
     }
+}
+
+/// Decodes each of `events` once with the reference, in a layout. The error is a message.
+pub fn expected(
+    events: &[EventBatch],
+    layout: Layout,
+    tables: &DetectorTables,
+    options: DecodeOptions,
+) -> Result<Expected, String> {
+    let n_events = events.iter().map(|batch| batch.n_events).sum();
+    let once = laid_out(&Parameters::default().with_batches(256, layout), events, n_events)?;
+    Expected::of(&once, tables, options).map_err(|error| with_causes(&error))
 }
 
 #[cfg(test)]
@@ -241,22 +232,6 @@ mod tests {
         let Outcome::Failed(failure) = device.measure(&cpu("batch=65"), 1) else { panic!("not noticed") };
         assert_eq!(failure.kind, FailureKind::WrongResult);
         assert!(failure.message.contains("event 4"), "{}", failure.message);
-    }
-
-    #[test]
-    fn no_more_configurations_are_kept_than_asked_and_one_that_is_forgotten_is_made_again() {
-        let tables = tables();
-        let varied = Varied::all(Backend::Cpu);
-        let cpu = |text| varied.parse(text).unwrap();
-        let mut device =
-            DecodeDevice::new(&tables, DecodeOptions::default(), vec![events(2)], Varied::all(Backend::Cpu)).keeping(2);
-        for text in ["batch=1", "batch=2", "batch=1", "batch=3", "batch=2", "batch=1"] {
-            assert!(matches!(device.measure(&cpu(text), 1), Outcome::Times(_)), "{text}");
-            assert!(device.prepared.contains_key(&format!("{:?}", cpu(text))) && device.prepared.len() <= 2);
-            if text == "batch=3" {
-                assert!(device.prepared.contains_key(&format!("{:?}", cpu("batch=1"))), "it was used after batch=2");
-            }
-        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::gpu_watch::{GpuWatch, driver_version};
+use super::gpu_watch::GpuWatch;
 use tuner::watch::cpu::{CpuWatch, System};
 use tuner::watch::{Limits, NoWatch, State, Watch};
 use ut_decoders::Backend;
@@ -116,7 +116,7 @@ pub struct Environment {
     watch: Box<dyn Watch>,
     last: Option<Instant>,
     seen: Seen,
-    gpu: Option<(GpuReport, Facts)>,
+    gpu: Option<GpuReport>,
     link: Option<GpuWatch>,
     /// Keeps the GPU open while decoders come and go: opening takes longer than decoding.
     _open: Option<CudaDevice>,
@@ -133,9 +133,9 @@ impl Environment {
             let mut report = GpuReport::of(&facts);
             match GpuWatch::open(&facts.bus, Limits::default()) {
                 Ok(found) => (link, report.driver) = (Some(found), driver_version()),
-                Err(error) => report.nvml = Some(error.to_string()),
+                Err(error) => report.nvml = Some(error),
             }
-            (report, facts)
+            report
         });
         let watch = watch(backend, Limits::default());
         let mut environment = Self { watch, last: None, seen: Seen::default(), gpu, link, _open: open };
@@ -152,7 +152,7 @@ impl Environment {
 
     fn look(&mut self) {
         self.seen.add(self.watch.look());
-        if let (Some((report, _)), Some(watch)) = (&mut self.gpu, &self.link)
+        if let (Some(report), Some(watch)) = (&mut self.gpu, &self.link)
             && let Some(now) = watch.link()
         {
             let faster = |before: Link| before.peak_bandwidth() >= now.peak_bandwidth();
@@ -164,7 +164,7 @@ impl Environment {
     /// Takes a last look; returns all observations, and the GPU.
     pub fn seen(&mut self) -> (&Seen, Option<&GpuReport>) {
         self.look();
-        (&self.seen, self.gpu.as_ref().map(|(report, _)| report))
+        (&self.seen, self.gpu.as_ref())
     }
 
     /// Returns the observations and the GPU as JSON.
@@ -177,11 +177,6 @@ impl Environment {
     pub fn in_words(&mut self) -> Vec<(&'static str, String)> {
         let (seen, gpu) = self.seen();
         in_words(seen, gpu)
-    }
-
-    /// Facts of the GPU from the driver.
-    pub fn facts(&self) -> Option<&Facts> {
-        self.gpu.as_ref().map(|(_, facts)| facts)
     }
 }
 
@@ -255,6 +250,16 @@ fn in_words(seen: &Seen, gpu: Option<&GpuReport>) -> Vec<(&'static str, String)>
     lines
 }
 
+/// Reads the version of the NVIDIA driver from its kernel module.
+pub fn driver_version() -> Option<String> {
+    version_in(&std::fs::read_to_string("/proc/driver/nvidia/version").ok()?)
+}
+
+fn version_in(text: &str) -> Option<String> {
+    let is_version = |word: &&str| word.contains('.') && word.split('.').all(|part| part.parse::<u32>().is_ok());
+    text.lines().next()?.split_whitespace().find(is_version).map(str::to_owned)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,5 +291,15 @@ mod tests {
         assert!((of(4, 16).unwrap() - 31.508e9).abs() < 1e6);
         assert!((of(5, 16).unwrap() - 63.015e9).abs() < 1e6);
         assert_eq!((of(9, 16), of(4, 0)), (None, None));
+    }
+
+    #[test]
+    fn the_kernel_modules_first_line_tells_the_version() {
+        let open =
+            "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  560.35.03  Release Build\nGCC version: 12.2.0";
+        let closed = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023";
+        assert_eq!(version_in(open).as_deref(), Some("560.35.03"));
+        assert_eq!(version_in(closed).as_deref(), Some("535.104.05"));
+        assert_eq!(version_in("GCC version: unknown"), None);
     }
 }

@@ -4,7 +4,6 @@
 use nvml_wrapper::Nvml;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::{Clock, TemperatureSensor};
-use nvml_wrapper::error::NvmlError;
 use tuner::watch::{Limits, State, Watch};
 
 use crate::environment::Link;
@@ -17,24 +16,14 @@ pub struct GpuWatch {
     limits: Limits,
 }
 
-/// There is no GPU to watch.
-#[derive(Debug, thiserror::Error)]
-pub enum GpuWatchError {
-    #[error("NVML cannot be opened: {0}")]
-    Open(#[source] NvmlError),
-    #[error("NVML knows no GPU at {bus}: {source}")]
-    Device { bus: String, source: NvmlError },
-}
-
 impl GpuWatch {
     /// Watches the GPU with a PCI bus id (`0000:01:00.0`, as CUDA gives it: the numbers of CUDA and of NVML differ).
     /// Open it when the process has its CUDA context: one process on the GPU is taken to be this one, whose number
     /// differs in a container.
-    pub fn open(bus: &str, limits: Limits) -> Result<Self, GpuWatchError> {
-        let nvml = Nvml::init().map_err(GpuWatchError::Open)?;
-        if let Err(source) = nvml.device_by_pci_bus_id(bus) {
-            return Err(GpuWatchError::Device { bus: bus.to_owned(), source });
-        }
+    pub fn open(bus: &str, limits: Limits) -> Result<Self, String> {
+        let nvml = Nvml::init().map_err(|error| format!("NVML cannot be opened: {error}"))?;
+        let found = nvml.device_by_pci_bus_id(bus).map(|_| ());
+        found.map_err(|error| format!("NVML knows no GPU at {bus}: {error}"))?;
         Ok(Self { nvml, bus: bus.to_owned(), limits })
     }
 
@@ -43,11 +32,6 @@ impl GpuWatch {
         let device = self.nvml.device_by_pci_bus_id(self.bus.as_str()).ok()?;
         Some(Link { generation: device.current_pcie_link_gen().ok()?, width: device.current_pcie_link_width().ok()? })
     }
-}
-
-/// Reads the version of the NVIDIA driver; `None` if NVML does not tell.
-pub fn driver_version() -> Option<String> {
-    Nvml::init().ok()?.sys_driver_version().ok()
 }
 
 impl Watch for GpuWatch {
@@ -95,6 +79,6 @@ mod tests {
     #[test]
     fn a_machine_without_such_a_gpu_says_so() {
         let error = GpuWatch::open("ffff:ff:1f.7", Limits::default()).unwrap_err();
-        assert!(error.to_string().contains("NVML"), "{error}");
+        assert!(error.contains("NVML"), "{error}");
     }
 }

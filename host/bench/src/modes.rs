@@ -140,7 +140,7 @@ impl OnGpu<'_> {
     /// Decodes a first pass, and returns its contents.
     fn contents(&self, expected: Option<&Expected>) -> Result<Result<Contents, String>, DecodeError> {
         let decoder = || Ok(Box::new(self.decoder()?) as _);
-        Ok(Variant::checked(self.sample, self.tables, 1, decoder, false, expected)?.map(|variant| variant.contents))
+        Ok(Variant::checked(self.sample, self.tables, 1, decoder, expected)?.map(|variant| variant.contents))
     }
 
     fn streaming(&self, mode: Mode, contents: Contents) -> Result<Variant, DecodeError> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::Spread;
 use super::modes::{KernelTime, Mode, OnGpu, kernel_passes};
@@ -22,13 +22,11 @@ pub struct Measurement {
     pub decoder: Parameters,
     /// Threads, each with its own decoder; on a GPU streams of one decoder, each with a batch in flight.
     pub threads: usize,
-    /// Also decodes [with clusters](ut_data::UtHits::with_clusters), in turn with plain hits.
-    pub clusters: bool,
     pub duration: Duration,
 }
 
 /// Latency of a batch in a single decoder, from the batch in memory to the hits.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Latency {
     /// Microseconds, over all batches of some passes.
     pub us: Spread,
@@ -46,7 +44,7 @@ impl Latency {
 }
 
 /// Result in one mode of a GPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct ModeResult {
     pub mode: Mode,
@@ -57,7 +55,7 @@ pub struct ModeResult {
 }
 
 /// Result, in the names of the JSON output.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Throughput {
     pub backend: String,
@@ -87,24 +85,19 @@ pub struct Throughput {
     pub bytes_in_per_event: f64,
     /// Bytes an event that a decoder writes: hits, ends of groups, counters.
     pub bytes_out_per_event: f64,
-    /// Rate without clusters, measured in turn, if hits were decoded with clusters.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plain_events_per_second: Option<Spread>,
     /// On a GPU, in the order of [`Mode::ALL`].
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub modes: Vec<ModeResult>,
     /// On a GPU, the kernels by name, by the device's own clock, on one stream.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<KernelTime>,
-    /// Digest of all hits and counters of a pass ([`Digest`](super::Digest)). Empty in results of versions without it.
-    #[serde(default)]
+    /// Digest of all hits and counters of a pass ([`Digest`](super::Digest)).
     pub digest: String,
 }
 
-/// Variants measured of one sample: one, two with and without clusters, or those of [`Mode::ALL`].
+/// Variants measured of one sample: one, or those of [`Mode::ALL`].
 struct Contestant<'a> {
     sample: &'a Sample,
-    variants: usize,
     modes: &'static [Mode],
     kernels: Vec<KernelTime>,
 }
@@ -128,8 +121,7 @@ impl Contestant<'_> {
             latency: *latency,
         });
         let sample = self.sample;
-        let last = self.variants - 1;
-        let plain = (self.variants > 1 && self.modes.is_empty()).then(|| Spread::of(&rates[0]));
+        let last = variants.len() - 1;
         let (variant, rates, latency) = (&variants[last], &rates[last], &latencies[last]);
         let rate = Spread::of(rates);
         let events = sample.events.max(1) as f64;
@@ -152,9 +144,7 @@ impl Contestant<'_> {
             hits_per_event: hits,
             bytes_per_event: bytes,
             bytes_in_per_event: sample.batches.iter().map(bytes_in).sum::<usize>() as f64 / events,
-            bytes_out_per_event: hits * if plain.is_some() { 32.0 } else { 28.0 }
-                + ((tables.n_groups() + Count::ALL.len()) * size_of::<u32>()) as f64,
-            plain_events_per_second: plain,
+            bytes_out_per_event: hits * 28.0 + ((tables.n_groups() + Count::ALL.len()) * size_of::<u32>()) as f64,
             modes: modes.collect(),
             kernels: self.kernels,
             digest: variant.contents.digest.to_string(),
@@ -178,7 +168,7 @@ pub fn run(
     measurement: &Measurement,
     tick: impl FnMut(Duration),
 ) -> Result<Vec<Throughput>, DecodeError> {
-    let Measurement { backend, options, decoder: config, threads, clusters, duration } = *measurement;
+    let Measurement { backend, options, decoder: config, threads, duration } = *measurement;
     let wrong =
         |difference| DecodeError::Device { backend: backend.name(), message: format!("other bits: {difference}") };
     let (mut variants, mut contestants) = (Vec::new(), Vec::new());
@@ -190,22 +180,19 @@ pub fn run(
                 variants.push(variant.warmed(repetition(duration))?);
             }
             let kernels = gpu.kernel_times(kernel_passes(duration))?;
-            contestants.push(Contestant { sample, variants: Mode::ALL.len(), modes: &Mode::ALL, kernels });
+            contestants.push(Contestant { sample, modes: &Mode::ALL, kernels });
         } else {
             let decoder = || backend.decoder_with(tables, options, &config);
-            let which: &[bool] = if clusters { &[false, true] } else { &[false] };
-            for &clusters in which {
-                let variant = Variant::checked(sample, tables, threads, decoder, clusters, Some(expected))?;
-                variants.push(variant.map_err(wrong)?.warmed(repetition(duration))?);
-            }
-            contestants.push(Contestant { sample, variants: which.len(), modes: &[], kernels: Vec::new() });
+            let variant = Variant::checked(sample, tables, threads, decoder, Some(expected))?;
+            variants.push(variant.map_err(wrong)?.warmed(repetition(duration))?);
+            contestants.push(Contestant { sample, modes: &[], kernels: Vec::new() });
         }
     }
     let rates = measure(&mut variants, duration, tick)?;
     let (mut variants, mut rates) = (&mut variants[..], &rates[..]);
     let mut results = Vec::new();
     for contestant in contestants {
-        let n = contestant.variants;
+        let n = contestant.modes.len().max(1);
         let (own, others) = variants.split_at_mut(n);
         results.push(contestant.result(backend, threads.max(1), tables, own, &rates[..n])?);
         (variants, rates) = (others, &rates[n..]);

@@ -107,15 +107,13 @@ impl Variant {
         Ok(self)
     }
 
-    /// Prepares decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`, into hits
-    /// [with clusters](UtHits::with_clusters) or without; not warmed up. The first decoder's hits are compared with
-    /// `expected`; the inner error is the difference.
+    /// Prepares decoders made by `decoder` for `threads` threads (at least 1), which all decode `sample`; not warmed up.
+    /// The first decoder's hits are compared with `expected`; the inner error is the difference.
     pub fn checked(
         sample: &Sample,
         tables: &DetectorTables,
         threads: usize,
         decoder: impl Fn() -> Result<Box<dyn Decoder>, DecodeError>,
-        clusters: bool,
         expected: Option<&Expected>,
     ) -> Result<Result<Self, String>, DecodeError> {
         let max_events = sample.batches.iter().map(|batch| batch.n_events).max().unwrap_or_default();
@@ -129,10 +127,9 @@ impl Variant {
             return Err(DecodeError::NoMemory { events: max_events, bytes: needed as usize });
         }
         let worker = || {
-            let hits = UtHits::with_capacity(max_events, tables.n_groups(), max_hits);
             Ok(Worker {
                 decoder: decoder()?,
-                hits: if clusters { hits.with_clusters() } else { hits },
+                hits: UtHits::with_capacity(max_events, tables.n_groups(), max_hits),
                 report: BatchReport::new(),
                 batches: sample.batches.clone(),
             })

@@ -133,7 +133,7 @@ pub fn device(backend: Backend) -> Result<DeviceIdentity, StartError> {
             compute_capability: format!("{major}.{minor}"),
             sm_count: u32::try_from(identity.gpu.multiprocessors).unwrap_or_default(),
             uuid: identity.uuid,
-            driver: crate::gpu_watch::driver_version().unwrap_or_else(|| format!("CUDA {}", identity.release)),
+            driver: crate::environment::driver_version().unwrap_or_else(|| format!("CUDA {}", identity.release)),
             // The tunable's hash stands for the kernels; the driver compiles them.
             runtime: String::new(),
             ..DeviceIdentity::named(identity.gpu.name, "CUDA")

@@ -5,12 +5,10 @@ use std::path::PathBuf;
 
 use serde_json::json;
 use ut_bench::ablation::{Ladder, PUBLISHED, RUNGS, Rung};
-use ut_bench::chip::Chip;
 use ut_bench::environment::Environment;
 use ut_bench::work::METRICS;
 use ut_bench::{Change, Machine, Spread};
 use ut_decoders::Backend;
-use ut_decoders::ptx::Unit;
 
 use crate::args::{DetectorArgs, ParameterArgs, layout_name, seconds};
 use crate::output::{print_beside, write_json};
@@ -35,9 +33,9 @@ distinct: the same, each sector counted once a launch, as if caches kept it unti
 ///
 /// With --backend cuda the kernels of the rungs are measured in interleaved rounds, batches and hits lying on the
 /// device. With --backend emulated the executor counts what each rung asks of a GPU, exactly and alike on every
-/// machine: sectors of 32 bytes, collectives, atomics, barriers, lanes that idle. Beside it stand registers and
-/// occupancy from the compiled PTX, and the rates that the merge request gives for an RTX A5000. Every rung's hits are
-/// compared with the reference's first.
+/// machine: sectors of 32 bytes, collectives, atomics, barriers, lanes that idle. Beside it stand
+/// the rates that the merge request gives for an RTX A5000. Every rung's hits are compared with the reference's first.
+/// `ut-decode kernels --unit v5_allen_ladder` shows its registers and occupancy.
 #[derive(Debug, clap::Args)]
 #[command(mut_arg("backend", |arg| arg.default_value("emulated")))]
 pub struct Args {
@@ -72,12 +70,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Loaded::new(Wanted::all(&args.sample.files), &DetectorArgs::default(), feeding)?;
     let on_gpu = backend == Backend::Cuda;
     let mut environment = on_gpu.then(|| Environment::of(backend));
-    let facts = environment.as_ref().and_then(Environment::facts);
-    let chip = Chip::of_environment(facts, &[Unit::LADDER]);
-    let ladder = Ladder { sample: &sample, tables: &detector.tables, options, launch, chip: &chip };
+    let ladder = Ladder { sample: &sample, tables: &detector.tables, options, launch };
     let rungs = if on_gpu {
         let mut progress = Progress::new(duration.as_millis() as u64, "measuring {wide_bar} {eta} left");
-        ladder.measure_on_gpu(threads, duration, |elapsed| {
+        ladder.measure(threads, duration, |elapsed| {
             progress.set(elapsed.as_millis() as u64);
             environment.iter_mut().for_each(Environment::tick);
         })?
@@ -97,7 +93,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "bank_version": detector.tables.boards().version.byte(),
             "options": options,
             "set": args.backend.set,
-            "arch": chip.name,
             "machine": machine,
             "environment": environment.as_mut().map(Environment::json),
             "metrics": METRICS.map(|metric| json!({ "name": metric.name, "about": metric.about })),
@@ -123,9 +118,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             threads,
             rate_table(&rungs)
         ));
-        parts.push(format!("nanoseconds an event by kernel, one batch at a time\n{}\n", time_table(&rungs)));
     }
-    parts.push(format!("{}\n{BEST_KNOWN}\n", resource_table(&rungs, &chip.name)));
+    parts.push(format!("what !1663 gives\n{}\n{BEST_KNOWN}\n", published_table(&rungs)));
     let text = parts.concat();
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
@@ -185,47 +179,14 @@ fn rate_table(rungs: &[Rung]) -> String {
     table(&rows)
 }
 
-fn time_table(rungs: &[Rung]) -> String {
-    let times = |rung: &Rung| rung.measured.as_ref().map_or_else(Vec::new, |measured| measured.kernels.clone());
-    let mut kernels: Vec<String> = Vec::new();
-    for time in rungs.iter().flat_map(times) {
-        if !kernels.contains(&time.kernel) {
-            kernels.push(time.kernel);
-        }
-    }
-    let mut rows = vec![[vec!["rung".to_owned()], kernels.clone()].concat()];
+fn published_table(rungs: &[Rung]) -> String {
+    let mut rows = vec![["rung", "A5000, events/s", "to the step before"].map(str::to_owned).to_vec()];
     for rung in rungs {
-        let times = times(rung);
-        let cell = |kernel: &String| {
-            let time = times.iter().find(|time| time.kernel == *kernel);
-            time.map_or_else(String::new, |time| {
-                format!("{} ({:.0} %)", number(time.ns_per_event.median), 100.0 * time.share)
-            })
-        };
-        rows.push(std::iter::once(rung.rung.clone()).chain(kernels.iter().map(cell)).collect());
+        let Some(rate) = rung.published_events_per_second else { continue };
+        let change = rung.published_change_percent.map_or_else(String::new, percent);
+        rows.push(vec![rung.rung.clone(), rate.to_string(), change]);
     }
     table(&rows)
-}
-
-fn resource_table(rungs: &[Rung], arch: &str) -> String {
-    let kernels = ["count_hits", "cluster_and_predecode", "decode_in_order", "fused"];
-    let mut rows = vec![vec!["rung".to_owned()]];
-    rows[0].extend(kernels.map(str::to_owned));
-    rows[0].extend(["A5000, events/s".to_owned(), String::new()]);
-    for rung in rungs {
-        let mut row = vec![rung.rung.clone()];
-        for kernel in kernels {
-            let found = rung.resources.iter().find(|of| of.kernel == kernel);
-            row.push(found.map_or_else(
-                || "-".to_owned(),
-                |of| format!("{} registers, {:.0} %", of.registers, 100.0 * of.occupancy),
-            ));
-        }
-        row.push(rung.published_events_per_second.map_or_else(String::new, |rate| rate.to_string()));
-        row.push(rung.published_change_percent.map_or_else(String::new, percent));
-        rows.push(row);
-    }
-    format!("registers a thread and occupancy on {arch}; beside it what !1663 gives\n{}", table(&rows))
 }
 
 fn number(value: f64) -> String {

@@ -9,9 +9,8 @@ use tuner::budget::LONGEST;
 use ut_data::detector::{BankVersion, Grouping};
 use ut_data::{DecodeOptions, Flip, Layout, Position};
 use ut_decoders::parameters::cores;
-use ut_decoders::{Backend, ParameterError, Parameters, Pipeline};
+use ut_decoders::{Backend, Parameters, Pipeline};
 
-use crate::help::did_you_mean;
 use crate::output::say;
 use crate::{config, usage};
 
@@ -148,7 +147,7 @@ impl BackendArgs {
         }
         for assignment in self.assignments() {
             if let Err(error) = config.set_from(self.backend, assignment) {
-                usage(&format!("--set {error}{}", meant(&error)));
+                usage(&format!("--set {error}"));
             }
         }
         if let Err(error) = config.validate() {
@@ -205,16 +204,7 @@ impl ParameterArgs {
     /// Returns the set parameters over the defaults, a decoder a core; ends the program on wrong values.
     pub fn parameters(&self) -> Parameters {
         let base = Parameters::default().with_decoders(n_threads(self.backend, config::threads()));
-        base.with(self.backend, &self.set.join(","))
-            .unwrap_or_else(|error| usage(&format!("--set {error}{}", meant(&error))))
-    }
-}
-
-/// Returns the parameter that was probably meant, as the end of a message.
-pub fn meant(error: &ParameterError) -> String {
-    match error {
-        ParameterError::Unknown { name, known, .. } => did_you_mean(name, known.iter().copied()),
-        _ => String::new(),
+        base.with(self.backend, &self.set.join(",")).unwrap_or_else(|error| usage(&format!("--set {error}")))
     }
 }
 

@@ -13,7 +13,7 @@ use tuner::{Config, Device, Failure as Fault, FailureKind, Outcome, Value};
 use ut_bench::{Machine, Varied};
 use ut_decoders::Backend;
 
-use crate::args::{meant, one_of};
+use crate::args::one_of;
 use crate::config;
 use crate::output::{print_beside, say, write_json};
 use crate::sample::Synthetic;
@@ -81,10 +81,7 @@ impl Subject {
             return Self::Build(path.to_owned());
         }
         let config = Varied::all(backend).parse(text).unwrap_or_else(|error| {
-            usage(&format!(
-                "{text:?} is neither a program nor a configuration of the {backend} decoder: {error}{}",
-                meant(&error)
-            ))
+            usage(&format!("{text:?} is neither a program nor a configuration of the {backend} decoder: {error}"))
         });
         Self::Configuration(config)
     }
@@ -112,7 +109,7 @@ pub fn run(args: &Args) -> Result<u8, Failure> {
             let config = |path: &Path| Config(vec![Value::Text(path.display().to_string())]);
             let mut device = Builds::new(args.backend, &args.sample);
             match compare(&mut device, &config(&a), &config(&b), &plan, &mut *watch) {
-                Ok(found) => (found, device.what()),
+                Ok(found) => (found, "what the builds' throughput decodes, the same bits".to_owned()),
                 Err(dropped) => return failed(&dropped.failure, &dropped.failure.message),
             }
         }
@@ -156,23 +153,15 @@ fn display(subject: &str) -> &str {
 /// Programs that are run in turn with `throughput`.
 struct Builds {
     arguments: Vec<String>,
-    /// Result of each program: all must be equal.
-    decoded: BTreeMap<String, Decoded>,
-}
-
-/// Result of decoding, by a program's JSON.
-#[derive(Debug, PartialEq)]
-struct Decoded {
-    hits_per_event: f64,
-    /// Digest of the hits; older versions do not print it.
-    digest: Option<String>,
+    /// Digest of what each program decoded: all must be equal.
+    decoded: BTreeMap<String, String>,
 }
 
 impl Builds {
     fn new(backend: Backend, sample: &EventsArgs) -> Self {
         let mut arguments: Vec<String> = ["throughput", "--duration", "0.5", "--json", "-"].map(Into::into).to_vec();
         if sample.files.is_empty() {
-            // Older builds may have other defaults.
+            // The builds may have other defaults.
             let Synthetic { profile, format } = Synthetic::default();
             let of = ["--profile", profile.name(), "--format", format.name()];
             arguments.extend(of.map(Into::into));
@@ -180,15 +169,6 @@ impl Builds {
         arguments.extend(sample.files.iter().map(|file| file.display().to_string()));
         arguments.extend(["--backend", backend.name()].map(Into::into));
         Self { arguments, decoded: BTreeMap::new() }
-    }
-
-    /// Describes the sample, and how far results were compared.
-    fn what(&self) -> String {
-        let sample = "what the builds' throughput decodes";
-        match self.decoded.values().find(|decoded| decoded.digest.is_none()) {
-            None => format!("{sample}, the same bits"),
-            Some(_) => format!("{sample}; a build does not tell its digest: only the number of hits was compared"),
-        }
     }
 
     fn once(&mut self, program: &str) -> Result<f64, Fault> {
@@ -204,28 +184,16 @@ impl Builds {
         let ran = run_to_end(&mut command, LIMIT).map_err(|failure| fault(failure.kind, failure.message))?;
         let value: serde_json::Value =
             serde_json::from_slice(&ran.output).map_err(|error| launch(error.to_string()))?;
-        let number = |path: &str| {
-            value
-                .pointer(path)
-                .and_then(serde_json::Value::as_f64)
-                .ok_or_else(|| launch(format!("no {path} in its JSON")))
-        };
-        let digest = value.pointer("/digest").and_then(serde_json::Value::as_str).filter(|digest| !digest.is_empty());
-        let ours = Decoded { hits_per_event: number("/hits_per_event")?, digest: digest.map(str::to_owned) };
-        for (other, theirs) in &self.decoded {
-            let (here, there) = (ours.hits_per_event, theirs.hits_per_event);
-            let what = match (&ours.digest, &theirs.digest) {
-                _ if here != there => format!("{here} hits an event, but {there} with {other}"),
-                (Some(here), Some(there)) if here != there => {
-                    format!("other hits or counters than with {other}: their digest is {here}, there {there}")
-                }
-                _ => continue,
-            };
+        let lacks = |path: &str| launch(format!("no {path} in its JSON"));
+        let digest = value.pointer("/digest").and_then(serde_json::Value::as_str).ok_or_else(|| lacks("/digest"))?;
+        if let Some((other, theirs)) = self.decoded.iter().find(|(_, theirs)| *theirs != digest) {
+            let what = format!("other hits or counters than with {other}: their digest is {digest}, there {theirs}");
             return Err(fault(FailureKind::WrongResult, what));
         }
-        self.decoded.insert(program.to_owned(), ours);
+        self.decoded.insert(program.to_owned(), digest.to_owned());
         // Milliseconds for 1000 events.
-        Ok(1e6 / number("/events_per_second/median")?)
+        let path = "/events_per_second/median";
+        Ok(1e6 / value.pointer(path).and_then(serde_json::Value::as_f64).ok_or_else(|| lacks(path))?)
     }
 }
 

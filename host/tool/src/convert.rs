@@ -1,6 +1,7 @@
 //! `ut-decode convert`: between MDF files and Allen-layout dumps.
 
 use std::collections::{BTreeSet, HashSet};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use ut_data::detector::BankVersion;
@@ -11,7 +12,7 @@ use ut_files::NewFile;
 
 use crate::args::bank_format;
 use crate::inputs::{InputArgs, check_files};
-use crate::output::{cannot_write, count, is_stdout, number, print, write_failure};
+use crate::output::{cannot_write, count, is_stdout, print, write_failure};
 use crate::paths::Protected;
 use crate::progress::Progress;
 use crate::{Failure, usage};
@@ -19,7 +20,7 @@ use crate::{Failure, usage};
 /// Convert between MDF, MEP packets and Allen-layout dumps; unpack and pack.
 ///
 /// The output's extension decides what is made: one file of the events of all inputs (.mdf, .mdf.zst, .mep), or else a
-/// directory with a dump RUN_EVENT.bin for each event. Reports what is lost or invented in the conversion.
+/// directory with a dump RUN_EVENT.bin for each event. Says what such an output lacks or makes up.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -51,23 +52,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Counts of what the output does not hold of the inputs, or holds beside it.
+/// Events written, and what the output lacks of the inputs.
 #[derive(Default)]
 struct Changes {
     events: u64,
     damaged: u64,
-    skipped: u64,
-    no_run: u64,
-    no_number: u64,
-    no_odin: u64,
-    made_odin: u64,
-    masks: u64,
-    of_dumps: u64,
     no_banks: u64,
-    generated: u64,
-    other_banks: u64,
-    error_banks: u64,
-    padded: u64,
     versions: BTreeSet<u8>,
 }
 
@@ -104,80 +94,36 @@ fn into_dumps(
         write_allen_dump(&mut file, banks).map_err(|error| file.cannot(error))?;
         file.finish()?;
     }
-    Ok(changes.of_folder(directory))
+    let versions: Vec<String> = changes.versions.iter().map(u8::to_string).collect();
+    let versions = if versions.is_empty() { "unknown".to_owned() } else { versions.join(" and ") };
+    let what = format!(
+        "a dump, one a file, holds sourceIDs and payloads of UT and UTError banks and no more: keep a note of their version, \
+         {versions}, and of the tables. In its name the run is 0 and the event number its place where the input has none"
+    );
+    Ok(changes.text(directory, &what))
 }
 
 impl Changes {
     fn add(&mut self, event: &RawEvent<'_>) {
-        let has_odin = has_odin(event);
         self.events += 1;
         self.damaged += u64::from(event.damage.is_some());
-        self.skipped += u64::from(event.skipped);
-        self.no_run += u64::from(event.run.is_none());
-        self.no_number += u64::from(event.number.is_none());
-        self.no_odin += u64::from(!has_odin);
-        self.made_odin += u64::from(!has_odin && event.number.is_some());
-        self.masks += u64::from(event.trigger_mask.is_some());
-        self.of_dumps += u64::from(event.format == Format::AllenDump);
-        self.generated += u64::from(event.is_generated());
-        for bank in event.banks() {
-            let is_decoded = kind::is_decoded(bank.kind);
-            self.other_banks += u64::from(!is_decoded);
-            self.error_banks += u64::from(bank.kind == kind::UT_ERROR);
-            self.padded += u64::from(is_decoded && !bank.payload.len().is_multiple_of(4));
-            self.versions.extend(bank.version.filter(|_| is_decoded));
-        }
+        let decoded = event.banks().filter(|bank| kind::is_decoded(bank.kind));
+        self.versions.extend(decoded.filter_map(|bank| bank.version));
     }
 
-    fn of_folder(&self, directory: &Path) -> String {
-        let mut lines = vec![
-            format!("{}: {}, one a file", directory.display(), count(self.events as usize, "event")),
-            "A dump holds sourceIDs and payloads of UT banks. Not in it:".to_owned(),
-        ];
-        if !self.versions.is_empty() {
-            let versions: Vec<_> = self.versions.iter().map(u8::to_string).collect();
-            lines.push(format!("  the version of the banks, {}: keep a note of it", versions.join(" and ")));
-        }
-        for (n, what) in [
-            (self.other_banks, "bank* not decoded (of other types than UT and UTError)"),
-            (self.error_banks, "bank* of type UTError, the same as UT in the dump"),
-            (self.padded, "payload length* other than multiples of 4: padded with zeros"),
-            (self.no_run, "run number*: made up, 0"),
-            (self.no_number, "event number*: made up, the place in the input"),
-            (self.generated, "mark* of generated events: decode with --boards and --geometry"),
-            (self.damaged, "damaged event*, from the damage on"),
-            (self.events, "trigger mask*, bunch and orbit number*, checksum*"),
+    /// Returns how much was written where; `what` says what such an output lacks or makes up.
+    fn text(&self, path: &Path, what: &str) -> String {
+        let mut text = format!("{}: {}\n  {what}\n", path.display(), count(self.events as usize, "event"));
+        for (n, of, why) in [
+            (self.no_banks, "event without banks", "a packet cannot hold it"),
+            (self.damaged, "damaged event", "from the damage on"),
         ] {
-            lines.extend(line(n, what));
+            if n > 0 {
+                let _ = writeln!(text, "  left out: {}, {why}", count(n as usize, of));
+            }
         }
-        lines.join("\n") + "\n"
+        text
     }
-
-    fn of_file(&self, path: &Path, kind: Kind) -> String {
-        let mut lines = vec![format!("{}: {}", path.display(), count(self.events as usize, "event"))];
-        let mep = kind == Kind::Mep;
-        for (n, what) in [
-            (if mep { 0 } else { self.events }, "bunch and orbit number*: made up, 0"),
-            (if mep { 0 } else { self.no_run }, "run number*: made up, 0"),
-            (if mep { 0 } else { self.made_odin }, "ODIN bank*: made up, with run and event number"),
-            (if mep { self.no_odin } else { 0 }, "event* without an ODIN bank: the run is lost"),
-            (if mep { self.no_number } else { 0 }, "event number*: made up, the place in the input"),
-            (if mep { self.masks } else { 0 }, "trigger mask*, bunch and orbit number*: lost"),
-            (if mep { 0 } else { self.events - self.masks }, "trigger mask*: made up, 0"),
-            (self.of_dumps, "event* of dumps: types and versions of banks are made up"),
-            (self.skipped, "bank* of other detectors in MEP packets: left out"),
-            (self.no_banks, "event* without banks: left out, a packet cannot hold them"),
-            (self.damaged, "damaged event*: left out from the damage on"),
-        ] {
-            lines.extend(line(n, what));
-        }
-        lines.join("\n") + "\n"
-    }
-}
-
-/// Returns a line about `n` things, if there are any; `*` stands for the s of the plural.
-fn line(n: u64, what: &str) -> Option<String> {
-    (n > 0).then(|| format!("  {} {}", number(n), what.replace('*', if n == 1 { "" } else { "s" })))
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -308,5 +254,15 @@ fn into_file(events: &mut Events, args: &Args, kind: Kind, progress: &mut Progre
         progress.say(&format!("warning: {} is incomplete: it holds the first {n}", path.display()));
     }
     result?;
-    Ok(changes.of_file(path, kind))
+    let what = match kind {
+        Kind::Mep => {
+            "MEP packets hold no run but in ODIN banks, and no trigger mask; an event number that is missing is its place"
+        }
+        Kind::Mdf | Kind::MdfZst => {
+            "the trigger mask and the run that are missing are 0, and an ODIN bank is made for an event number without one"
+        }
+    };
+    let of_dumps =
+        if args.format.is_some() { "; banks of dumps are of type UT, and of the format that was given" } else { "" };
+    Ok(changes.text(path, &format!("{what}{of_dumps}")))
 }

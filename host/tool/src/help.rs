@@ -1,10 +1,8 @@
-//! Text of the help beside the options, and hints for a command line that is wrong.
+//! Text of the help beside the options.
 
 use std::ffi::OsString;
 
-use anstream::ColorChoice;
 use clap::Command;
-use clap::error::ErrorKind;
 
 /// Beginning of both pages of help.
 macro_rules! examples {
@@ -64,7 +62,7 @@ Environment variables:
   UT_DECODE_TUNE_DB     store of tuned values [default: ut-decode/tune.sqlite in your
                         cache folder]
   UT_DECODE_PTXAS       NVIDIA's assembler, for kernels --measure
-  NO_COLOR              no colours
+  NO_COLOR, CLICOLOR_FORCE  no colours, or colours where there is no terminal
 
 Settings: so that tables need not be typed each time, ut-decode reads
 ut-decode.toml in the current folder, else in ut-decode in your configuration
@@ -79,17 +77,6 @@ folder (~/.config on Linux). Options on the command line win. All keys:
 JSON: docs/files.md describes what a command writes with --json."
 );
 
-const EXAMPLES: [(&str, &str); 8] = [
-    ("decode", "ut-decode decode run.mdf -o hits.csv (ut-decode generate -o sample makes events to try)"),
-    ("inspect", "ut-decode inspect run.mdf"),
-    ("generate", "ut-decode generate -o sample"),
-    ("convert", "ut-decode convert run.mdf -o dumps"),
-    ("compare", "ut-decode compare cpu.simd=avx2 cpu.simd=avx512"),
-    ("sweep", "ut-decode sweep --axis batch=16,256,4096 (--list shows the parameters)"),
-    ("share", "ut-decode share ~/.local/share"),
-    ("tune groups", "ut-decode tune groups groups.toml (tune groups --help shows such a file)"),
-];
-
 /// Returns the names of the subcommands that a command line calls.
 pub fn called(root: &Command, args: &[OsString]) -> Vec<String> {
     let (mut command, mut names) = (root, Vec::new());
@@ -100,33 +87,4 @@ pub fn called(root: &Command, args: &[OsString]) -> Vec<String> {
         }
     }
     names
-}
-
-/// Returns the choice of `--color`, also of a command line that cannot be parsed.
-pub fn color(args: &[OsString]) -> ColorChoice {
-    let next = args.iter().position(|arg| arg == "--color").and_then(|place| args.get(place + 1)?.to_str());
-    let joined = args.iter().find_map(|arg| arg.to_str()?.strip_prefix("--color="));
-    match joined.or(next) {
-        Some("always") => ColorChoice::Always,
-        Some("never") => ColorChoice::Never,
-        _ => ColorChoice::Auto,
-    }
-}
-
-/// Returns a command line to type instead.
-pub fn hint(error: &clap::Error, called: &[String]) -> Option<String> {
-    let called = called.join(" ");
-    let (_, example) = EXAMPLES.iter().find(|(name, _)| *name == called)?;
-    (error.kind() == ErrorKind::MissingRequiredArgument).then(|| format!("\n  for example: {example}"))
-}
-
-/// Returns "; did you mean …?" with the one of `known` that `asked` is probably a misspelling of, or nothing.
-pub fn did_you_mean<'a>(asked: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let near = |known: &'a str| (strsim::jaro_winkler(asked, known.rsplit('.').next().unwrap_or(known)), known);
-    let whole = |known: &'a str| (strsim::jaro_winkler(asked, known), known);
-    let all = known.into_iter().flat_map(|known| [near(known), whole(known)]);
-    match all.max_by(|a, b| a.0.total_cmp(&b.0)) {
-        Some((likeness, known)) if likeness > 0.8 => format!("; did you mean {known}?"),
-        _ => String::new(),
-    }
 }

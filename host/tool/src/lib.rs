@@ -77,12 +77,8 @@ struct Common {
     /// Say more: which tables, settings and stores are used, and how long it took.
     #[arg(long, short, global = true, display_order = 901)]
     verbose: bool,
-    /// Use colours; auto: on a terminal, unless NO_COLOR is set.
-    #[arg(long, value_name = "WHEN", global = true, default_value = "auto", hide_possible_values = true,
-        value_parser = ["auto", "always", "never"], display_order = 902)]
-    color: String,
     /// Take tables, grouping, flip and threads from this file instead of ut-decode.toml.
-    #[arg(long, value_name = "FILE", global = true, display_order = 903)]
+    #[arg(long, value_name = "FILE", global = true, display_order = 902)]
     config: Option<PathBuf>,
 }
 
@@ -204,19 +200,15 @@ static CALLED: OnceLock<Vec<String>> = OnceLock::new();
 
 /// Parses the command line. Ends the program on usage errors, and where only help or the version was asked for.
 fn parse(args: &[OsString]) -> (Cli, ArgMatches) {
-    let color = help::color(args);
-    color.write_global();
-    let called = CALLED.get_or_init(|| help::called(&Cli::command(), args));
+    CALLED.get_or_init(|| help::called(&Cli::command(), args));
     let line = std::iter::once(OsString::from("ut-decode")).chain(args.iter().cloned());
-    // Git takes longer to answer than most commands to begin.
-    let asks = args.iter().any(|arg| arg == "--version" || arg == "-V");
-    let version: &'static str = if asks { decode::in_words().leak() } else { env!("CARGO_PKG_VERSION") };
+    let version: &'static str = decode::in_words().leak();
     let parsed = Cli::command().version(version).try_get_matches_from(line).and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches)?;
         paths::check(&matches).map_err(|message| error(&message))?;
         Ok((cli, matches))
     });
-    parsed.unwrap_or_else(|error| exit(&error, help::hint(&error, called).as_deref()))
+    parsed.unwrap_or_else(|error| exit(&error))
 }
 
 /// Returns a usage error of the subcommand that was called.
@@ -231,7 +223,7 @@ fn error(message: &str) -> clap::Error {
 }
 
 /// Ends the program as clap does, with what acts on a terminal escaped.
-fn exit(error: &clap::Error, hint: Option<&str>) -> ! {
+fn exit(error: &clap::Error) -> ! {
     let plain = error.to_string();
     if !error.use_stderr() {
         // A reader that has gone (`| head`) is not an error.
@@ -242,14 +234,11 @@ fn exit(error: &clap::Error, hint: Option<&str>) -> ! {
     } else {
         output::say(plain.trim_end());
     }
-    if let Some(hint) = hint {
-        output::say(hint);
-    }
     ut_files::remove_unfinished();
     std::process::exit(error.exit_code())
 }
 
 /// Ends the program with exit status 2: the request makes no sense.
 fn usage(message: &str) -> ! {
-    exit(&error(message), None)
+    exit(&error(message))
 }

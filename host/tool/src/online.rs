@@ -107,21 +107,13 @@ pub fn run(tuned: &TunedArgs, work: Work<'_>, json: Option<&Path>) -> Result<(),
     }
     let mut text = format!(
         "sample              {}\nconfigurations      {}\nstarted from        {started}\n\
-         passes              {}, of which {} explored\n",
+         passes              {}, of which {} explored; tuning is {}\n",
         work.source,
         configs.len(),
         counters.launches,
-        counters.explored
+        counters.explored,
+        if complete { "complete" } else { "not complete: give it a longer --duration" }
     );
-    let _ = match (counters.first_tuning, complete) {
-        (0, false) => writeln!(text, "converged           not yet: give it a longer --duration"),
-        (0, true) => writeln!(text, "converged           before: nothing was to be tuned"),
-        (launches, _) => writeln!(
-            text,
-            "converged           after {launches} passes; {} explored since, {} scans, {} for drift",
-            counters.explored_after, counters.scans, counters.drifts
-        ),
-    };
     let _ = writeln!(
         text,
         "default             {}\nchosen              {}\nevents/s            {:.0} in the mean, exploring included",

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI8, Ordering::Relaxed};
 
-use anstyle::{AnsiColor, Effects, Style};
+use anstyle::{AnsiColor, Effects};
 use serde::Serialize;
 use ut_data::input::WriteError;
 use ut_files::{NewFile, names_stdout};
@@ -17,7 +17,7 @@ use crate::{Failure, usage};
 
 /// Prints to standard output. A reader that has gone (`| head`) is not an error.
 pub fn print(text: &str) -> Result<(), Failure> {
-    write_out(painted(&escaped(text)).as_bytes(), &mut anstream::stdout().lock()).map(|_| ())
+    write_out(escaped(text).as_bytes(), &mut anstream::stdout().lock()).map(|_| ())
 }
 
 /// Prints what a program reads, byte for byte; returns false if the reader has gone.
@@ -161,34 +161,13 @@ struct Versioned<'a, T> {
 
 /// Writes `value`, which serializes as an object, as JSON into a file, or to standard output when the path is `-`.
 pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Failure> {
-    let made_by = made_by(true).into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
+    let made_by = made_by().into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
     let mut text = serde_json::to_string_pretty(&Versioned { schema_version: SCHEMA_VERSION, made_by, value })?;
     text.push('\n');
     if is_stdout(path) {
         return print_data(&escaped_json(&text)).map(|_| ());
     }
     write_file(path, text)
-}
-
-/// Colours verdicts and troubles.
-fn painted(text: &str) -> String {
-    let style = |line: &str| match line.split_once("  ") {
-        Some(("verdict", what)) if what.contains("B is better") => Some(AnsiColor::Green.on_default()),
-        Some(("verdict", what)) if what.contains("A is better") => Some(AnsiColor::Red.on_default()),
-        Some(("verdict", what)) if what.contains("cannot tell") => Some(AnsiColor::Yellow.on_default()),
-        Some(("troubles", what)) if !what.contains("none") => Some(AnsiColor::Yellow.on_default()),
-        Some(("verdict" | "events/s" | "clusters (hits)", _)) => Some(Style::new().effects(Effects::BOLD)),
-        _ => None,
-    };
-    let mut painted = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        let (words, end) = line.strip_suffix('\n').map_or((line, ""), |words| (words, "\n"));
-        match style(words) {
-            Some(style) => painted.extend([&style.render().to_string(), words, &style.render_reset().to_string(), end]),
-            None => painted.push_str(line),
-        }
-    }
-    painted
 }
 
 pub fn count(n: usize, what: &str) -> String {

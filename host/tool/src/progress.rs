@@ -4,7 +4,6 @@ use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use crate::output::{is_quiet, say};
-use crate::signals;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Time before the bar is shown.
@@ -33,8 +32,6 @@ impl Progress {
             self.shown = true;
         }
         self.bar.set_position(position);
-        // More may be read than files have: the length of a pipe is unknown.
-        signals::reached(position, self.bar.length().filter(|&length| position <= length).unwrap_or_default());
     }
 
     /// Sets the template's `{msg}`.

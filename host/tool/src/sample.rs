@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Formatter};
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
-use ut_bench::decoding::laid_out;
+use ut_bench::decoding::{expected, laid_out};
 use ut_bench::{ENOUGH_DISTINCT, Expected, Sample};
 use ut_data::detector::BankVersion;
 use ut_data::input::{Bank, BatchBuilder, EventBatch, EventMeta, Events, kind, to_allen};
@@ -161,9 +161,7 @@ impl Loaded {
     }
 
     pub fn expected(&self, layout: Layout, options: DecodeOptions) -> Result<Expected, Failure> {
-        let n_events = self.events.iter().map(|batch| batch.n_events).sum();
-        let once = laid_out(&Parameters::default().with_batches(256, layout), &self.events, n_events)?;
-        Ok(Expected::of(&once, &self.detector.tables, options)?)
+        Ok(expected(&self.events, layout, &self.detector.tables, options)?)
     }
 }
 

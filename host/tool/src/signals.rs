@@ -1,7 +1,7 @@
 //! Signals: a file that is too large is an error, and a program that is ended leaves no half-written file.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering, Ordering::Relaxed};
 #[cfg(unix)]
 use std::time::Duration;
 
@@ -80,19 +80,11 @@ fn is_ignored(signal: i32) -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Position and length of the progress bar.
-static REACHED: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
-
 /// Results that the user has of a command that is stopped, for the message.
 static KEPT: Mutex<&str> = Mutex::new("");
 
 /// True if another process speaks for this one.
 static SILENT: AtomicBool = AtomicBool::new(false);
-
-pub fn reached(position: u64, length: u64) {
-    REACHED[1].store(length, Relaxed);
-    REACHED[0].store(position, Relaxed);
-}
 
 /// Sets the message for a stop from now on.
 pub fn keeps(what: &'static str) {
@@ -117,12 +109,9 @@ fn say_what_was_done() {
         // Clears the progress bar and shows the cursor again.
         let _ = write!(err, "\r\x1b[2K\x1b[?25h");
     }
-    let [position, length] = [&REACHED[0], &REACHED[1]].map(|number| number.load(Relaxed));
-    let share =
-        if length > 0 { format!(" at {:.0} %", 100.0 * position as f64 / length as f64) } else { String::new() };
     let kept = KEPT.lock().map_or("", |kept| *kept);
     let kept = if kept.is_empty() { "no unfinished file is left" } else { kept };
-    let _ = writeln!(err, "stopped{share}: {kept}");
+    let _ = writeln!(err, "stopped: {kept}");
 }
 
 #[cfg(not(unix))]

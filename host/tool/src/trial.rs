@@ -129,11 +129,6 @@ pub fn trouble(watch: &mut dyn Watch, judgement: &Judgement) -> String {
     format!("note                {}\n", state.in_words())
 }
 
-/// Returns a probability, plain where a person can read it so.
-fn probability(p: f64) -> String {
-    if p > 0.0 && p < 1e-4 { format!("{p:.0e}") } else { format!("{p:.4}") }
-}
-
 /// Returns the evidence of a judgement, a line each.
 pub fn evidence(judgement: &Judgement) -> String {
     let interval = if judgement.low.is_finite() && judgement.high.is_finite() {
@@ -143,15 +138,10 @@ pub fn evidence(judgement: &Judgement) -> String {
     };
     format!(
         "difference          {} (time of B against A; {interval})\n\
-         chance              {} between equals; decided at {}\n\
-         blocks              {} (worth {:.1} independent ones)\n\
-         samples             {} used, {} discarded\n",
+         samples             {} used in {} blocks, {} discarded\n",
         percent(judgement.difference),
-        probability(judgement.chance),
-        probability(judgement.level),
-        judgement.blocks,
-        judgement.effective_blocks,
         judgement.kept,
+        judgement.blocks,
         judgement.discarded,
     )
 }

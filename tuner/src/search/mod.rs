@@ -4,6 +4,5 @@ mod bench;
 pub mod budget;
 mod ending;
 pub mod racing;
-pub mod rounds;
 pub mod session;
 pub mod tune;

@@ -53,8 +53,10 @@ fn table(report: &Report, page: &mut Page) {
 /// Finds the best point with `fixed` values of some axes.
 fn best_at(report: &Report, ranking: &[usize], fixed: &[(usize, u32)]) -> Option<usize> {
     let fits = |&&i: &&usize| {
-        let point = &report.points[i];
-        point.on_grid && fixed.iter().all(|&(axis, value)| point.values[axis] == value)
+        let values = &report.points[i].values;
+        // The default may have values that no axis has.
+        let on_grid = report.axes.iter().zip(values).all(|(axis, value)| axis.values.contains(value));
+        on_grid && fixed.iter().all(|&(axis, value)| values[axis] == value)
     };
     ranking.iter().find(fits).copied()
 }

@@ -1,19 +1,16 @@
-//! Result of a sweep, as JSON (this very structure) and CSV; `page` makes it a page.
+//! Result of a sweep, as JSON (this very structure); `page` makes it a page.
 
-use std::fmt::Write as _;
+use serde::Serialize;
 
-use serde::{Deserialize, Serialize};
-
+use super::Outcome;
 use super::axis::Axis;
 use super::plan::{Plan, Point, Skipped};
 use crate::work::METRICS;
 use crate::{Change, Machine, Spread};
-use tuner::{FailureKind, Outcome};
-use ut_data::output::quoted;
 use ut_decoders::parameters::value_text;
 
 /// Conditions of the measurement.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct About {
     pub command: String,
@@ -29,17 +26,14 @@ pub struct About {
     pub seed: u64,
     pub machine: Machine,
     /// State of the machine during the measurement, in lines of a name and a value.
-    #[serde(default)]
     pub environment: Vec<(String, String)>,
 }
 
 /// One point.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct PointReport {
     pub values: Vec<u32>,
-    /// True if it combines values of the axes.
-    pub on_grid: bool,
     /// Spread of the measurements; `None` if it failed.
     pub measured: Option<Spread>,
     pub repetitions: usize,
@@ -50,7 +44,7 @@ pub struct PointReport {
 }
 
 /// Result of a sweep.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Report {
     pub about: About,
@@ -69,37 +63,23 @@ impl Report {
     /// Summarises the outcomes of each point of `plan`, round by round. `metric`: index in [`METRICS`] of the count to
     /// compare, if work was counted.
     pub fn new(about: About, plan: &Plan, outcomes: &[Vec<Outcome>], metric: Option<usize>) -> Self {
+        let of = |place: usize| outcomes.get(place).into_iter().flatten();
         let values_of = |place: usize| -> Vec<f64> {
-            let value = |outcome: &Outcome| match (outcome, metric) {
-                (Outcome::Times(counts), Some(metric)) => counts.get(metric).copied(),
-                (Outcome::Times(times), None) => times.first().map(|time| 1e3 / time),
-                (Outcome::Failed(_), _) => None,
-            };
-            outcomes.get(place).into_iter().flatten().filter_map(value).collect()
+            of(place).flatten().filter_map(|values| values.get(metric.unwrap_or_default()).copied()).collect()
         };
         let mut of_default = values_of(plan.default);
         // Values are paired by place: with a round missing, later ones would meet another round's.
-        if of_default.len() < outcomes.get(plan.default).map_or(0, Vec::len) {
+        if of_default.len() < of(plan.default).count() {
             of_default.clear();
         }
         let family = plan.points.len().saturating_sub(1).max(1);
         let point = |(place, point): (usize, &Point)| {
             let values = values_of(place);
-            let failure = outcomes.get(place).into_iter().flatten().find_map(|outcome| match outcome {
-                Outcome::Failed(failure) if failure.kind == FailureKind::WrongResult => {
-                    Some(format!("other bits than the reference: {}", failure.message))
-                }
-                Outcome::Failed(failure) => Some(failure.message.clone()),
-                Outcome::Times(_) => None,
-            });
-            let work = metric.and_then(|_| match outcomes.get(place)?.first()? {
-                Outcome::Times(counts) => Some(counts.clone()),
-                Outcome::Failed(_) => None,
-            });
+            let failure = of(place).find_map(|outcome| outcome.clone().err());
+            let work = of(place).next().and_then(|first| first.clone().ok()).filter(|_| metric.is_some());
             let good = failure.is_none() && !values.is_empty();
             PointReport {
                 values: point.values.clone(),
-                on_grid: point.on_grid,
                 measured: good.then(|| Spread::of(&values)),
                 repetitions: values.len(),
                 change: Change::between(&of_default, &values, 1, family).filter(|_| good),
@@ -144,90 +124,20 @@ impl Report {
         self.axes.iter().zip(values).map(one).collect::<Vec<_>>().join(" ")
     }
 
-    /// Describes the result in a few sentences.
+    /// Names the best point, and what it gains on the default.
     pub fn verdict(&self) -> String {
-        let ranking = self.ranking();
-        let (Some(&best), Some(&worst)) = (ranking.first(), ranking.last()) else {
-            return "No point could be measured.".to_owned();
+        let Some(best) = self.best else { return "No point could be measured.".to_owned() };
+        let PointReport { values, measured, change, .. } = &self.points[best];
+        let median = measured.map_or(0.0, |spread| spread.median);
+        let end = match change {
+            _ if best == self.default => ": it is the default".to_owned(),
+            None => String::new(),
+            Some(change) => {
+                let doubt = change.doubt.as_ref().filter(|_| self.about.rounds > 1);
+                format!(", {change} to the default{}", doubt.map_or_else(String::new, |doubt| format!(": {doubt}")))
+            }
         };
-        let median = |i: usize| self.points[i].measured.map_or(0.0, |spread| spread.median);
-        let unit = &self.about.unit;
-        let mut text =
-            format!("Best: {}, {} {unit}.", self.point_text(&self.points[best].values), number(median(best)));
-        if best == self.default {
-            text += " It is the default.";
-        } else if let Some(change) = &self.points[best].change {
-            let _ = write!(
-                text,
-                " The default, {}, makes {}: the change is {:+.1} %",
-                self.point_text(&self.points[self.default].values),
-                number(median(self.default)),
-                change.percent
-            );
-            let end = match change.interval {
-                None if self.about.rounds <= 1 => ".".to_owned(),
-                None => format!("; {} rounds are too few to tell it from noise.", change.blocks),
-                Some([low, high]) => {
-                    let says = change.doubt.as_deref().unwrap_or("a real difference");
-                    let rounds = change.blocks;
-                    format!(
-                        "; the mean of {rounds} rounds says {low:+.1} to {high:+.1} % (95 % for all points together): {says}."
-                    )
-                }
-            };
-            text.push_str(&end);
-        }
-        let ratio = (median(best) / median(worst)).max(median(worst) / median(best));
-        if ratio.is_finite() {
-            let _ = write!(text, " From the worst point to the best: a factor {ratio:.2}.");
-        }
-        text
-    }
-
-    /// Writes one row for each point, skipped ones too.
-    pub fn csv(&self) -> String {
-        let mut head: Vec<String> = self.axes.iter().map(|axis| axis.name.clone()).collect();
-        let facts = "status,median,q1,q3,min,max,repetitions,change_percent,change_low,change_high,default,best,reason";
-        head.push(facts.to_owned());
-        head.extend(self.metrics.iter().cloned());
-        let mut text = head.join(",") + "\n";
-        let exact = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-        for (i, point) in self.points.iter().enumerate() {
-            let mut row = self.value_texts(&point.values);
-            let spread = point.measured;
-            let change = point.change.as_ref();
-            let interval = change.and_then(|change| change.interval);
-            let status = match (spread, &point.failure) {
-                (Some(_), _) => "ok",
-                (None, Some(_)) => "failed",
-                (None, None) => "missing",
-            };
-            row.push(status.to_owned());
-            let numbers = spread.map(|Spread { median, q1, q3, min, max }| [median, q1, q3, min, max].map(Some));
-            row.extend(numbers.unwrap_or_default().map(exact));
-            row.push(point.repetitions.to_string());
-            // Enough digits for a reader, and fewer than mathematical libraries differ in.
-            let percents = [change.map(|c| c.percent), interval.map(|i| i[0]), interval.map(|i| i[1])];
-            row.extend(percents.map(|percent| percent.map_or_else(String::new, |percent| format!("{percent:.4}"))));
-            row.push((i == self.default).to_string());
-            row.push((Some(i) == self.best).to_string());
-            row.push(quoted(point.failure.as_deref().unwrap_or_default()));
-            row.extend(self.metrics.iter().enumerate().map(|(m, _)| exact(point.work.get(m).copied())));
-            text += &(row.join(",") + "\n");
-        }
-        for skipped in &self.skipped {
-            let mut row = self.value_texts(&skipped.values);
-            row.push("skipped".to_owned());
-            row.extend(std::iter::repeat_n(String::new(), 11));
-            row.push(quoted(&skipped.reason));
-            row.extend(self.metrics.iter().map(|_| String::new()));
-            text += &(row.join(",") + "\n");
-        }
-        text
-    }
-
-    fn value_texts(&self, values: &[u32]) -> Vec<String> {
-        self.axes.iter().zip(values).map(|(axis, &value)| value_text(&axis.name, value)).collect()
+        format!("Best: {}, {} {}{end}.", self.point_text(values), number(median), self.about.unit)
     }
 
     pub(super) fn marks(&self, i: usize) -> Vec<&'static str> {
@@ -263,7 +173,8 @@ impl Report {
         facts
     }
 
-    pub(super) fn others(&self) -> Vec<(&'static str, Vec<(String, String)>)> {
+    /// Points without a measurement, with the reasons: those that failed, and those that were skipped.
+    pub fn others(&self) -> Vec<(&'static str, Vec<(String, String)>)> {
         let reason = |point: &PointReport| {
             point.failure.clone().or_else(|| point.measured.is_none().then(|| "not measured yet".to_owned()))
         };

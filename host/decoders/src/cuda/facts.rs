@@ -1,8 +1,7 @@
-//! Facts for reports, which decoding does not need: of a GPU, and of the kernels as the driver compiled them.
+//! Facts of a GPU for reports, which decoding does not need.
 
-use super::driver::{self, Context};
+use super::driver;
 use super::start::{Gpu, StartError, choose};
-use crate::ptx::Unit;
 
 /// Facts of a GPU; `None` where the driver tells nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,21 +18,6 @@ pub struct Facts {
     pub memory_clock: Option<u32>,
     /// Width of the memory's bus, bits.
     pub memory_bus: Option<u32>,
-    pub threads: Option<u32>,
-    pub blocks: Option<u32>,
-    /// Bytes of shared memory of a multiprocessor.
-    pub shared: Option<u32>,
-}
-
-/// Resources of a kernel, as the driver compiled it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
-pub struct Compiled {
-    pub entry: String,
-    /// Registers a thread.
-    pub registers: u32,
-    /// Bytes of static shared memory a block.
-    pub shared: u32,
 }
 
 impl Facts {
@@ -49,24 +33,11 @@ impl Facts {
             clock: found.clock,
             memory_clock: found.memory_clock,
             memory_bus: found.memory_bus,
-            threads: found.threads,
-            blocks: found.blocks,
-            shared: found.shared,
         })
     }
 
     /// Peak rate of the memory, bytes a second: two transfers a clock over the whole bus.
     pub fn peak_bandwidth(&self) -> Option<f64> {
         Some(2.0 * 1e3 * f64::from(self.memory_clock?) * f64::from(self.memory_bus?) / 8.0)
-    }
-
-    /// Returns the resources that `entries` of `unit` use on this GPU.
-    pub fn compiled(&self, unit: Unit, entries: &[String]) -> Result<Vec<Compiled>, StartError> {
-        let context = Context::primary(self.gpu.ordinal)?;
-        let compiled = |entry: &String| {
-            let function = context.function(unit, 0, entry, 0)?;
-            Ok(Compiled { entry: entry.clone(), registers: function.registers, shared: function.static_shared })
-        };
-        entries.iter().map(compiled).collect()
     }
 }

@@ -39,7 +39,7 @@ pub use batch::{DeviceBatch, PinnedBatch, ResidentBatch, Source};
 pub use decoder::{CudaConfig, DEFAULT_STREAMS, DeviceDecoder, Ticket};
 pub use device::{Argument, Device, Rows, TransferBytes};
 pub use driver::{CudaHost, CudaMemory, CudaStream};
-pub use facts::{Compiled, Facts};
+pub use facts::Facts;
 pub use gpu::CudaDevice;
 pub use identity::{GpuIdentity, identify};
 pub use output::{DeviceHits, HostHits};

@@ -57,8 +57,6 @@ pub struct Taker<'a> {
     warned: bool,
     copied: u64,
     runs: BTreeSet<u32>,
-    /// Unknown versions of ODIN banks, where there is a table of events.
-    unknown_odin: BTreeSet<u8>,
     failures: Vec<Failure>,
     /// Files that could not be read to their end.
     failed: usize,
@@ -101,7 +99,6 @@ impl<'a> Taker<'a> {
             warned: !detector.is_embedded(),
             copied: 0,
             runs: BTreeSet::new(),
-            unknown_odin: BTreeSet::new(),
             failures: Vec::new(),
             failed: 0,
             last_failed: None,
@@ -171,13 +168,6 @@ impl<'a> Taker<'a> {
             self.runs.append(&mut runs);
             if let Some(table) = &mut self.table {
                 table.append(&rows)?;
-            }
-            for odin in rows
-                .iter()
-                .filter_map(|row| row.meta.odin)
-                .filter(|odin| odin.numbers.is_none() && odin.facts.is_none())
-            {
-                self.unknown_odin.insert(odin.version);
             }
             self.totals.add(&part);
             if let (Some(outputs), Some(encoded)) = (&mut self.outputs, encoded) {
@@ -279,15 +269,9 @@ impl<'a> Taker<'a> {
 
     /// Warns of oddities of the inputs, and adds files of another version to the failures.
     fn warn(&mut self) {
-        let Self { detector, seen, failures, unknown_odin, .. } = self;
-        let warning = |text: &dyn std::fmt::Display| say(&format!("warning: {text}"));
+        let Self { detector, seen, failures, .. } = self;
         for text in seen.warnings() {
-            warning(&text);
-        }
-        for version in unknown_odin.iter() {
-            warning(&format!(
-                "ODIN banks of version {version}: their layout is not known, so the event table lacks what they say"
-            ));
+            say(&format!("warning: {text}"));
         }
         failures.extend(check_versions(detector, seen).take(LISTED_FAILURES));
         if self.failures.is_empty() && self.stop.is_none() {
@@ -371,16 +355,15 @@ pub fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// Returns the metadata of outputs, with the commit only if it `is_told`: git is slower than decoding 1000 events.
+/// Returns the metadata of outputs.
 pub fn story(
     options: DecodeOptions,
     (backend, layout): (Backend, Option<Layout>),
     detector: &Detector,
     mask: Option<(&Path, &Mask)>,
     files: Arc<[PathBuf]>,
-    is_told: bool,
 ) -> Story {
-    let mut entries = made_by(is_told);
+    let mut entries = made_by();
     entries.push(("backend", backend.name().to_owned()));
     entries.push(("layout", layout.map_or("as read", layout_name).to_owned()));
     entries.extend(facts(options, detector, mask));
@@ -391,15 +374,14 @@ pub fn story(
     }
 }
 
-/// Returns version and, if it `is_told` to someone, commit of this program.
-pub fn made_by(is_told: bool) -> Vec<(&'static str, String)> {
-    let commit = is_told.then(Machine::this).and_then(|machine| machine.commit).unwrap_or_default();
+/// Returns version and commit of this program.
+pub fn made_by() -> Vec<(&'static str, String)> {
+    let commit = Machine::COMMIT.unwrap_or_default().to_owned();
     vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("commit", commit)]
 }
 
 pub fn in_words() -> String {
-    let machine = Machine::this();
-    format!("{}, commit {}", machine.version, machine.commit.as_deref().unwrap_or("unknown"))
+    format!("{}, commit {}", env!("CARGO_PKG_VERSION"), Machine::COMMIT.unwrap_or("unknown"))
 }
 
 /// Returns the options, tables and mask on which hits depend beside their banks.

@@ -180,12 +180,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let select = args.select.select(&files, args.keep_going)?;
     let n_workers = threads(backend, config.threads() as usize)?;
-    let is_told =
-        args.json.is_some() || args.event_table.is_some() || format.is_some_and(|format| format != HitFormat::Csv);
     let options = args.clustering.options();
     let files: Arc<[PathBuf]> = files.into();
     let mask_file = args.mask.as_deref().zip(mask.as_ref());
-    let story = Arc::new(story(options, (backend, layout), &detector, mask_file, Arc::clone(&files), is_told));
+    let story = Arc::new(story(options, (backend, layout), &detector, mask_file, Arc::clone(&files)));
     let outputs = planned.map(|(wanted, plan)| Outputs::begin(wanted, plan, Arc::clone(&story))).transpose()?;
     let table = args.event_table.as_ref().map(|path| EventTable::create(path, &files)).transpose()?;
     let is_device = matches!(backend, Backend::Emulated | Backend::Cuda);

@@ -181,7 +181,7 @@ pub fn made_with(args: &Args, detector: &Detector, mask: Option<&Mask>) -> Strin
     let output = (&args.columns, &args.format, args.batch);
     let select = &args.select;
     let events = (args.no_checksum, select.run, select.event_number, &select.time, &select.crossing);
-    let tool = (env!("CARGO_PKG_VERSION"), Machine::this().commit);
+    let tool = (env!("CARGO_PKG_VERSION"), Machine::COMMIT);
     format!("{:?}", (args.clustering.options(), output, events, tool)).hash(&mut digest);
     format!("{:016x}", digest.finish())
 }

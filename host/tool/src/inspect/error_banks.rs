@@ -11,9 +11,6 @@ use ut_data::detector::BankVersion;
 use ut_data::input::{Bank, RawEvent, kind};
 use ut_kernels::bank::board_of;
 
-/// Different beginnings that are kept of the banks of one type and board.
-const KEPT_WORDS: usize = 4;
-
 #[derive(Default)]
 struct Sum {
     banks: u64,
@@ -21,10 +18,14 @@ struct Sum {
     version: Option<u8>,
     least: usize,
     most: usize,
-    /// First eight bytes, with the number of banks that begin so.
-    words: Vec<(Vec<u8>, u64)>,
-    /// Banks that begin in another way.
-    others: u64,
+    /// First eight bytes of the first bank.
+    head: Vec<u8>,
+}
+
+impl Sum {
+    fn hex(&self, between: &str) -> String {
+        self.head.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(between)
+    }
 }
 
 #[derive(Default)]
@@ -42,16 +43,11 @@ impl ErrorBanks {
                 first: place,
                 version,
                 least: payload.len(),
+                head: payload[..payload.len().min(8)].to_vec(),
                 ..Sum::default()
             });
             sum.banks += 1;
             (sum.least, sum.most) = (sum.least.min(payload.len()), sum.most.max(payload.len()));
-            let head = &payload[..payload.len().min(8)];
-            match sum.words.iter().position(|(words, _)| words == head) {
-                Some(at) => sum.words[at].1 += 1,
-                None if sum.words.len() < KEPT_WORDS => sum.words.push((head.to_vec(), 1)),
-                None => sum.others += 1,
-            }
         }
     }
 
@@ -73,13 +69,7 @@ impl ErrorBanks {
                 sum.banks,
                 sum.first,
             );
-            for (words, n) in &sum.words {
-                let hex: Vec<String> = words.iter().map(|byte| format!("{byte:02x}")).collect();
-                let _ = writeln!(text, "      {n} begin with {}{}", hex.join(" "), known(kind, sum.version, words));
-            }
-            if sum.others > 0 {
-                let _ = writeln!(text, "      {} begin with other bytes", sum.others);
-            }
+            let _ = writeln!(text, "      it begins with {}{}", sum.hex(" "), known(kind, sum.version, &sum.head));
         }
         if self.0.keys().any(|&(kind, _)| kind::is_daq_error(kind)) {
             text += "  What the bytes of a DaqError bank say is not known here.\n";
@@ -89,15 +79,11 @@ impl ErrorBanks {
 
     pub fn json(&self) -> Vec<Value> {
         let one = |(&(kind, source), sum): (&(u8, u32), &Sum)| {
-            let words = |(words, n): &(Vec<u8>, u64)| {
-                let hex: Vec<String> = words.iter().map(|byte| format!("{byte:02x}")).collect();
-                json!({"bytes": hex.join(""), "banks": n})
-            };
             json!({
                 "type": kind, "name": kind::name(kind), "version": sum.version, "source_id": source,
                 "board": board_of(source).filter(|_| is_of_ut(kind, source)), "banks": sum.banks,
                 "first_event": sum.first, "least": sum.least, "most": sum.most,
-                "words": sum.words.iter().map(words).collect::<Vec<_>>(), "banks_of_other_words": sum.others,
+                "first_bytes": sum.hex(""),
             })
         };
         self.0.iter().map(one).collect()

@@ -9,7 +9,7 @@ mod troubles;
 
 use std::path::PathBuf;
 
-use crate::args::{DetectorArgs, bank_format, one_of};
+use crate::args::{bank_format, one_of};
 use crate::detector::{Maker, first_version};
 use crate::inputs::{InputArgs, check_files};
 use crate::output::{count, print, print_beside, say};
@@ -45,8 +45,8 @@ pub struct Args {
     /// Show this bank of the event (of event 0 without --event), counting banks of all types from 0.
     #[arg(long, value_name = "N")]
     bank: Option<usize>,
-    /// List all troubles: as a table, or as --troubles=jsonl or --troubles=csv. Bytes count from the start of the
-    /// event, in MEP files from the start of its packet.
+    /// List all troubles, as a table or as --troubles=jsonl. Bytes count from the start of the event, in MEP files from
+    /// the start of its packet.
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table",
         value_parser = one_of!(ListFormat::ALL, ListFormat::name), conflicts_with_all = ["event", "event_number", "bank", "json"])]
     troubles: Option<ListFormat>,
@@ -56,9 +56,6 @@ pub struct Args {
     /// Boards file of your detector (ut_boards*.bin), to tell which banks and lanes it does not have.
     #[arg(long, value_name = "FILE")]
     boards: Option<PathBuf>,
-    /// Geometry file of your detector, to be checked against the boards; nothing else here needs it.
-    #[arg(long, value_name = "FILE", requires = "boards")]
-    geometry: Option<PathBuf>,
     /// Format of the banks if the file does not record it (Allen-layout dumps).
     #[arg(long = "bank-format", alias = "format", value_name = "FORMAT", value_parser = bank_format())]
     format: Option<BankVersion>,
@@ -184,9 +181,6 @@ fn finder(args: &Args, files: &[PathBuf]) -> Result<(Finder, Option<PathBuf>), F
         }
         (None, None) => config::tables().map(|(boards, _)| boards),
     };
-    if let (Some(boards), Some(geometry)) = (&args.boards, &args.geometry) {
-        DetectorArgs::default().read(boards.clone(), geometry.clone())?;
-    }
     if let Some(path) = &table {
         let boards = Boards::read(path)?;
         match args.format.filter(|&format| format != boards.version) {

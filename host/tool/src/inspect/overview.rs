@@ -127,9 +127,6 @@ fn advice(kinds: &Kinds, sources: &BTreeSet<u32>, is_dump: bool) -> Vec<String> 
             }
         });
     }
-    if versions.len() > 1 {
-        lines.push("One run of decode takes one version; banks of the others are skipped and counted.".to_owned());
-    }
     if is_dump {
         lines.push(
             "A dump does not hold the version of its banks: choose the boards file that belongs to it.".to_owned(),
@@ -146,13 +143,6 @@ fn advice(kinds: &Kinds, sources: &BTreeSet<u32>, is_dump: bool) -> Vec<String> 
         count(boards.len(), "board"),
         boards.first().zip(boards.last()).map_or_else(String::new, |(a, b)| format!(", {a} to {b}")),
     ));
-    let strange = sources.iter().filter(|&&source| !matches!(source >> 11, 0 | 5 | 6)).count();
-    if strange > 0 {
-        lines.push(format!(
-            "Outside the simulation's numbering and the UT's sub-detectors 5 and 6: {}.",
-            count(strange, "sourceID")
-        ));
-    }
     lines
 }
 

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use ut_data::Count;
 use ut_data::detector::{BankVersion, Boards};
 use ut_data::input::{Damage, RawEvent};
-use ut_files::quoted;
 use ut_report::{troubles, troubles_without_table};
 
 use crate::Failure;
@@ -23,17 +22,15 @@ const NAMED_BOARDS: usize = 8;
 pub enum ListFormat {
     Table,
     JsonLines,
-    Csv,
 }
 
 impl ListFormat {
-    pub const ALL: [Self; 3] = [Self::Table, Self::JsonLines, Self::Csv];
+    pub const ALL: [Self; 2] = [Self::Table, Self::JsonLines];
 
     pub const fn name(self) -> &'static str {
         match self {
             Self::Table => "table",
             Self::JsonLines => "jsonl",
-            Self::Csv => "csv",
         }
     }
 }
@@ -111,9 +108,6 @@ pub struct List {
 /// Bytes of text that are collected before they are printed.
 const PRINTED_AT: usize = 1 << 16;
 
-const COLUMNS: [&str; 12] =
-    ["file", "event", "run", "event_number", "bank", "source_id", "board", "lane", "byte", "kind", "count", "what"];
-
 impl List {
     pub fn new(format: ListFormat) -> Self {
         let text = match format {
@@ -122,7 +116,6 @@ impl List {
                     .to_owned()
             }
             ListFormat::JsonLines => String::new(),
-            ListFormat::Csv => COLUMNS.join(",") + "\n",
         };
         Self { format, text, n: 0 }
     }
@@ -131,8 +124,7 @@ impl List {
     pub fn add(&mut self, place: u64, event: &RawEvent<'_>, found: &Found) -> Result<bool, Failure> {
         self.n += 1;
         let file = event.file.display().to_string();
-        let source = found.source_id.map(|id| format!("0x{id:04x}"));
-        let text = |value: Option<u64>, none: &str| value.map_or_else(|| none.to_owned(), |value| value.to_string());
+        let text = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
         let numbers = [
             event.run.map(u64::from),
             event.number,
@@ -152,18 +144,9 @@ impl List {
                 });
                 let _ = writeln!(self.text, "{line}");
             }
-            ListFormat::Csv => {
-                let [run, number, bank, board, lane, byte] = numbers.map(|number| text(number, ""));
-                let source = source.unwrap_or_default();
-                let (file, what, n) = (quoted(&file), quoted(&found.what), found.n);
-                let _ = writeln!(
-                    self.text,
-                    "{file},{place},{run},{number},{bank},{source},{board},{lane},{byte},{kind},{n},{what}"
-                );
-            }
             ListFormat::Table => {
-                let [run, number, bank, board, lane, byte] = numbers.map(|number| text(number, "-"));
-                let source = source.unwrap_or_else(|| "-".to_owned());
+                let [run, number, bank, board, lane, byte] = numbers.map(text);
+                let source = found.source_id.map_or_else(|| "-".to_owned(), |id| format!("0x{id:04x}"));
                 let (n, what) = (found.n, if found.what.is_empty() { meaning(found.count) } else { &found.what });
                 let _ = writeln!(
                     self.text,
@@ -181,7 +164,6 @@ impl List {
         match self.format {
             ListFormat::Table => print_data(&escaped(&text)),
             ListFormat::JsonLines => print_data(&escaped_json(&text)),
-            ListFormat::Csv => print_data(&text),
         }
     }
 }

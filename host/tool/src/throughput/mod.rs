@@ -10,15 +10,11 @@ use serde_json::{Value, json};
 use ut_bench::environment::Environment;
 use ut_bench::throughput::{Measurement, run as measure};
 use ut_bench::tunable::Subject;
-use ut_bench::work::{self, metric};
-use ut_bench::{ENOUGH_DISTINCT, Expected, Machine, Sample};
-use ut_data::Layout;
+use ut_bench::{ENOUGH_DISTINCT, Machine, Sample};
 use ut_data::detector::BankVersion;
 use ut_data::synth::Profile;
 use ut_decoders::cpu::Simd;
-use ut_decoders::emulated::EmulatedConfig;
 use ut_decoders::{Backend, Parameters};
-use ut_files::Columns;
 use ut_report::Detector;
 
 use crate::args::{BackendArgs, ClusterArgs, DetectorArgs, bank_format, layout_name, one_of, seconds};
@@ -50,10 +46,6 @@ pub struct Args {
     #[arg(long = "batch", value_name = "N,…", value_delimiter = ',',
         value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     batches: Vec<u32>,
-    /// Decode these columns too, as `decode --columns` does, in turn with plain hits; reference and cpu only. Only
-    /// charge, n_strips and first_strip take time here: the others are looked up when hits are written.
-    #[arg(long, value_name = "LIST", conflicts_with = "tune")]
-    columns: Option<Columns>,
     /// Write the result as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -132,10 +124,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         };
         return online::run(&args.tuned, work, args.json.as_deref());
     }
-    let columns = args.columns.as_ref().and_then(Columns::needs_clusters);
-    if let (Some(column), Backend::Emulated | Backend::Cuda) = (columns, args.backend.backend) {
-        let backend = args.backend.backend;
-        usage(&format!("--columns: the backends reference and cpu give {}, {backend} does not", column.name()));
     }
     let tuned = tuned(args, &loaded.detector);
     let mut measurement = measurement(args, tuned, duration);
@@ -153,11 +141,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let results = measure(&samples, &detector.tables, &expected, &measurement, tick)?;
     drop(progress);
-    let counted = if matches!(measurement.backend, Backend::Emulated | Backend::Cuda) {
-        Counted::of(&samples, &detector, &measurement, &expected)
-    } else {
-        None
-    };
     let machine = Machine::this();
     let variant = variant(&measurement);
     if let Some(path) = &args.json {
@@ -179,8 +162,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             map.insert("simd".to_owned(), json!(variant.filter(|_| measurement.backend == Backend::Cpu)));
             map.insert("pipeline".to_owned(), json!(variant.filter(|_| measurement.backend.runs_kernels())));
             map.insert("tuned".to_owned(), tuned.is_some().into());
-            map.insert("sector_bytes_per_event".to_owned(), json!(counted.map(|counted| counted.sectors)));
-            map.insert("traffic_bytes_per_event".to_owned(), json!(counted.map(|counted| counted.traffic)));
             map.insert("environment".to_owned(), environment.json());
             map.insert("machine".to_owned(), json!(machine));
             map.insert("cpu".to_owned(), json!(machine.cpu));
@@ -195,7 +176,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let (_, gpu) = environment.seen();
     for result in results.iter().filter(|result| !result.modes.is_empty()) {
-        text += &on_gpu(result, gpu, counted);
+        text += &on_gpu(result, gpu);
     }
     print_beside(args.json.as_deref(), &text)?;
     Ok(())
@@ -226,7 +207,6 @@ fn measurement(args: &Args, tuned: Option<Parameters>, duration: Duration) -> Me
         options: args.clustering.options(),
         decoder: args.backend.config(),
         threads: args.backend.n_threads(),
-        clusters: args.columns.as_ref().is_some_and(|columns| columns.needs_clusters().is_some()),
         duration,
     };
     if let Some(tuned) = tuned {
@@ -238,27 +218,4 @@ fn measurement(args: &Args, tuned: Option<Parameters>, duration: Duration) -> Me
     measurement
 }
 
-/// Events on which the executor counts sectors.
-const COUNTED_EVENTS: usize = 20;
-
-/// Traffic of the kernels that the executor counts on some of the events, bytes an event.
-#[derive(Clone, Copy, Debug)]
-pub struct Counted {
-    /// 32-byte sectors that warps ask of global memory: the traffic without caches.
-    pub sectors: f64,
-    /// Sectors without those of the tables that all events share: the traffic with the tables in caches.
-    pub traffic: f64,
-}
-
-impl Counted {
-    fn of(samples: &[Sample], detector: &Detector, measurement: &Measurement, expected: &Expected) -> Option<Self> {
-        let few = Sample::of(&samples.first()?.batches, COUNTED_EVENTS, COUNTED_EVENTS);
-        if samples[0].batches[0].layout != Layout::Allen {
-            return None;
-        }
-        let config = EmulatedConfig::of(&measurement.decoder);
-        let work = work::Work::count(&few, &detector.tables, measurement.options, config, expected).ok()?.ok()?;
-        let sectors = 32.0 * work.per_event(metric("global_sectors")?);
-        Some(Self { sectors, traffic: work.traffic() * work.of_event(work.bytes_in + work.bytes_out) })
-    }
 }

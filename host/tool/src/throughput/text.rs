@@ -9,7 +9,7 @@ use ut_bench::timing::MIN_ROUNDS;
 use ut_bench::{ENOUGH_DISTINCT, Machine, Spread};
 use ut_decoders::Backend;
 
-use super::{Args, Counted};
+use super::Args;
 use crate::args::layout_name;
 use crate::output::count;
 use crate::table::table;
@@ -80,10 +80,6 @@ pub fn one(result: &Throughput) -> String {
     let mut text = String::new();
     let mut row = |name: &str, value: String| row(&mut text, name, &value);
     row("events/s", spread(&result.events_per_second, 0));
-    if let Some(plain) = &result.plain_events_per_second {
-        row("without the columns", spread(plain, 0));
-        row("with to without", format!("{:.0} %", 100.0 * result.events_per_second.median / plain.median.max(1e-9)));
-    }
     row("events/s a thread", format!("{:.0}", result.events_per_second_per_thread));
     row("10^6 strips/s", spread(&result.strips_per_second.times(1e-6), 1));
     row("GB/s of raw banks", spread(&result.gigabytes_per_second, 3));
@@ -108,7 +104,7 @@ pub fn several(results: &[Throughput]) -> String {
     format!("\n{}\na batch alone, on one decoder; events/s of all decoders together\n", table(&rows))
 }
 
-pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Counted>) -> String {
+pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>) -> String {
     let unknown = || "unknown".to_owned();
     let share =
         |bytes: f64, peak: Option<f64>| peak.map_or_else(unknown, |peak| format!("{:.1} %", 100.0 * bytes / peak));
@@ -123,7 +119,6 @@ pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Coun
         "GB/s read",
         "GB/s written",
         "of memory",
-        "counted of memory",
         "of link in",
         "of link out",
     ];
@@ -138,19 +133,12 @@ pub fn on_gpu(result: &Throughput, gpu: Option<&GpuReport>, counted: Option<Coun
             format!("{:.3}", median * read * 1e-9),
             format!("{:.3}", median * written * 1e-9),
             share(median * (read + written), peak),
-            counted.map_or_else(unknown, |counted| share(median * counted.traffic, peak)),
             if *mode == Mode::DeviceResident { none.clone() } else { share(median * read, link) },
             if *mode == Mode::EndToEnd { share(median * written, link) } else { none },
         ]);
     }
     let mut text = format!("\nbatches of {}\n{}", result.batch, table(&rows));
-    let counted =
-        counted.map_or_else(unknown, |counted| format!("{:.0} of {:.0} bytes", counted.traffic, counted.sectors));
-    let _ = writeln!(
-        text,
-        "an event: {read:.0} bytes read, {written:.0} written; its kernels move {counted} that they ask for (counted; the \
-         rest is of tables that all events share)"
-    );
+    let _ = writeln!(text, "an event: {read:.0} bytes read, {written:.0} written");
     let mut rows = vec![["kernel", "ns an event", "half of them", "share"].map(str::to_owned).to_vec()];
     for KernelTime { kernel, ns_per_event: time, share } in &result.kernels {
         let half = format!("{:.1} to {:.1}", time.q1, time.q3);

@@ -1,6 +1,5 @@
 //! `ut-decode tune explain`: the reasons of a decision.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::json;
@@ -35,15 +34,5 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             &json!({ "decision": record.decision, "importance": Report::of(&record, None).summary().importance }),
         )?;
     }
-    let mut text = String::new();
-    let mut devices: Vec<String> = runs.iter().map(|run| run.device.to_string()).collect();
-    devices.sort_unstable();
-    devices.dedup();
-    if args.run.is_none() && devices.len() > 1 {
-        let n = devices.len();
-        let _ =
-            writeln!(text, "The latest decision of any device; the store has runs on {n} (`store list` shows them).");
-    }
-    text += &explain(&record);
-    print_beside(args.json.as_deref(), &text)
+    print_beside(args.json.as_deref(), &explain(&record))
 }
