@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use ut_decoding::detector::{BankVersion, Lane, N_SECTORS};
-use ut_decoding::views::{self, Against, Neighbours, Outlier, OutlierKind, Rules, RunView, Span, Verdicts};
+use ut_decoding::views::{self, Against, Neighbours, Outlier, OutlierKind, RunView, Span, Verdicts};
 use ut_decoding::{DetectorTables, Grouping};
 
 use crate::suite::events::tables;
@@ -52,7 +52,7 @@ fn steady(events: u64, hits: u64) -> RunView {
 }
 
 fn verdicts(view: &RunView, tables: &DetectorTables) -> Verdicts {
-    views::outliers(view, tables, &Rules::default(), None)
+    views::outliers(view, tables, None)
 }
 
 fn outliers(view: &RunView) -> Vec<Outlier> {

@@ -1,4 +1,4 @@
-//! Adds decoded events to a view, with the sums of every hit close together in memory.
+//! Adds decoded events to a view.
 
 use super::run::{Against, CHARGES, LANE_HITS, RunView, SIZES, STRIPS, TroubleSum};
 use super::sums::both;
@@ -9,15 +9,6 @@ use ut_data::{BatchReport, Count, EventReport, UtHits};
 use ut_kernels::bank::board_of;
 use ut_kernels::report::N_COUNTS;
 
-/// Hits after which 32-bit sums are flushed, before one can overflow: a charge has 13 bits.
-const FLUSHED_AFTER: usize = 1 << 19;
-
-fn move_all(sums: &mut [u64], counts: &mut [u32]) {
-    for (sum, count) in sums.iter_mut().zip(counts) {
-        *sum += u64::from(std::mem::take(count));
-    }
-}
-
 /// Adds batches to a view.
 #[derive(Debug)]
 pub struct RunFiller {
@@ -27,10 +18,6 @@ pub struct RunFiller {
     layer_ends: [usize; N_LAYERS],
     /// Hits by strip that the view lacks, as bytes: half a million counters stay in the cache.
     strips: Vec<u8>,
-    /// Sums since the last flush.
-    layers: [LayerSums; N_LAYERS],
-    sectors: Vec<SectorSums>,
-    unflushed: usize,
     /// Number of n-th hits (from 0) of lanes in events, by layer; all above in the last.
     nth_hits: [[u64; LANE_HITS]; N_LAYERS],
     /// Hits of the current event, by lane slot.
@@ -45,20 +32,6 @@ const HALVES: usize = 1 << 13;
 
 /// Detector type of the UT: the bits of a `ChannelID` above those.
 const UT: u32 = 2;
-
-/// Hits of a layer, in the bins of the view.
-#[derive(Clone, Copy, Debug)]
-struct LayerSums {
-    charges: [u32; CHARGES],
-    sizes: [u32; SIZES],
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct SectorSums {
-    /// Charge in the lower half, strips in the upper.
-    charge_and_size: u64,
-    charge_squares: u64,
-}
 
 impl RunFiller {
     /// Makes a filler of an empty view.
@@ -76,9 +49,6 @@ impl RunFiller {
             halves: (0..HALVES as u32).map(half).collect(),
             layer_ends: std::array::from_fn(|layer| tables.groups_of_layer(layer).end),
             strips: vec![0; N_SECTORS * STRIPS],
-            layers: [LayerSums { charges: [0; CHARGES], sizes: [0; SIZES] }; N_LAYERS],
-            sectors: vec![SectorSums::default(); N_SECTORS],
-            unflushed: 0,
             nth_hits: [[0; LANE_HITS]; N_LAYERS],
             event: vec![0; tables.slots().len()],
             event_charge: vec![0; tables.slots().len()],
@@ -96,17 +66,13 @@ impl RunFiller {
             for layer in 0..N_LAYERS {
                 let end = ends[self.layer_ends[layer]] as usize;
                 of_layer[layer] = (end - begin) as u64;
-                while begin < end {
-                    let some = begin..end.min(begin + FLUSHED_AFTER);
-                    begin = some.end;
-                    self.make_room(some.len());
-                    match hits.clusters() {
-                        Some(clusters) => self.count_clusters(layer, &ids[some.clone()], &clusters[some]),
-                        None => ids[some].iter().for_each(|&id| {
-                            self.count_hit(layer, id);
-                        }),
-                    }
+                match hits.clusters() {
+                    Some(clusters) => self.count_clusters(layer, &ids[begin..end], &clusters[begin..end]),
+                    None => ids[begin..end].iter().for_each(|&id| {
+                        self.count_hit(layer, id);
+                    }),
                 }
+                begin = end;
             }
             self.end_event(of_layer, counts, number(e));
         }
@@ -134,13 +100,12 @@ impl RunFiller {
         for (&id, cluster) in ids.iter().zip(clusters) {
             let (sector, slot) = self.count_hit(layer, id);
             let (charge, n) = (u64::from(cluster.charge()), u64::from(cluster.n_strips()));
-            let sums = &mut self.sectors[sector];
-            sums.charge_and_size += n << 32 | charge;
-            sums.charge_squares += charge * charge;
             self.event_charge[slot] += charge;
-            let sums = &mut self.layers[layer];
-            sums.charges[(charge as usize).min(CHARGES - 1)] += 1;
-            sums.sizes[(n as usize).min(SIZES - 1)] += 1;
+            let view = &mut self.view;
+            view.charge[sector] += charge;
+            view.charge_squares[sector] += charge * charge;
+            view.charge_of_layer[layer][(charge as usize).min(CHARGES - 1)] += 1;
+            view.size_of_layer[layer][(n as usize).min(SIZES - 1)] += 1;
         }
     }
 
@@ -168,7 +133,6 @@ impl RunFiller {
         }
         for (i, &n) in counts.counts.iter().enumerate().filter(|(_, n)| **n > 0) {
             view.counts[i] += u64::from(n);
-            view.events_with[i] += 1;
             if let Some(span) = &mut span {
                 span.counts[i] += u64::from(n);
             }
@@ -188,7 +152,7 @@ impl RunFiller {
             if bank.kind != kind::UT_ERROR && !matches!(bank.source_id >> 11, 5 | 6) {
                 continue;
             }
-            self.view.add_error_bank(bank.kind, bank.source_id & 0xFFFF, 1);
+            *self.view.error_banks.entry((bank.kind, bank.source_id & 0xFFFF)).or_default() += 1;
             if let (Some(number), Some(board)) = (number, board_of(bank.source_id)) {
                 *self.view.spans.at(number).error_banks.entry(board).or_default() += 1;
             }
@@ -197,35 +161,11 @@ impl RunFiller {
 
     /// Adds a trouble of the event at `place` among all.
     pub fn add_trouble(&mut self, kind: Count, n: u32, board: Option<u32>, place: u64) {
-        self.view.add_trouble(&TroubleSum { kind: kind as usize, board, count: u64::from(n), first: place });
-    }
-
-    /// Flushes if this many hits more, at most [`FLUSHED_AFTER`], could overflow a sum.
-    fn make_room(&mut self, hits: usize) {
-        if self.unflushed + hits > FLUSHED_AFTER {
-            self.flush();
-        }
-        self.unflushed += hits;
-    }
-
-    fn flush(&mut self) {
-        self.unflushed = 0;
-        let view = &mut self.view;
-        for (layer, sums) in self.layers.iter_mut().enumerate() {
-            move_all(&mut view.charge_of_layer[layer], &mut sums.charges);
-            move_all(&mut view.size_of_layer[layer], &mut sums.sizes);
-        }
-        for (sector, sums) in self.sectors.iter_mut().enumerate() {
-            let SectorSums { charge_and_size, charge_squares } = std::mem::take(sums);
-            view.charge[sector] += charge_and_size & 0xFFFF_FFFF;
-            view.sizes[sector] += charge_and_size >> 32;
-            view.charge_squares[sector] += charge_squares;
-        }
+        self.view.add_trouble(kind as usize, board, TroubleSum { count: u64::from(n), first: place });
     }
 
     /// Returns the view of all events that were added.
-    pub fn finish(mut self) -> RunView {
-        self.flush();
+    pub fn finish(self) -> RunView {
         let Self { mut view, halves, strips, nth_hits, .. } = self;
         view.strips.iter_mut().zip(strips).for_each(|(sum, n)| *sum += u64::from(n));
         // A half with several entries counts once.

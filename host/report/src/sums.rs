@@ -19,7 +19,7 @@ use ut_data::input::{FileVersions, Seen};
 use ut_data::{DecodeOptions, DetectorTables, Grouping};
 
 /// Format of a file of sums; another layout has another number.
-const FORMAT: &str = "ut-decode sums 4";
+const FORMAT: &str = "ut-decode sums 5";
 
 /// First bytes of sums in any format, unpacked.
 const BEGIN: &[u8] = br#"{"format":"ut-decode sums "#;
@@ -81,7 +81,8 @@ pub fn both(one: Option<(u64, u64)>, other: Option<(u64, u64)>) -> Option<(u64, 
 pub struct Part {
     /// Names and sizes of the inputs, and options that choose events.
     job: String,
-    called: String,
+    /// Inputs for a message.
+    inputs: String,
     /// Number of the shard, and the number of shards.
     shard: (u64, u64),
     section: Option<[u64; 3]>,
@@ -94,47 +95,38 @@ impl Part {
     /// Makes shard `i` of `n` of the events that `selection` chooses of some files, or of a section of the only file:
     /// its first byte, the byte behind its last one, and the events of the run before it. `None` if a file is not
     /// regular: another pipe may have the same name.
-    pub fn of(files: &[PathBuf], ((i, n), selection): ((u64, u64), String), section: Option<[u64; 3]>) -> Option<Self> {
+    pub fn of(files: &[PathBuf], (shard, selection): ((u64, u64), String), section: Option<[u64; 3]>) -> Option<Self> {
         // A folder may have another name on another machine.
         let name = |file: &'_ PathBuf| file.file_name().unwrap_or(file.as_os_str()).to_owned();
         let input = |file: &PathBuf| Some((name(file), file.metadata().ok().filter(Metadata::is_file)?.len()));
-        let inputs = files.iter().map(input).collect::<Option<Vec<_>>>()?;
-        let which = match (section, n) {
-            (Some([start, end, _]), _) => format!("bytes {start} to {end} of "),
-            (None, 1) => String::new(),
-            (None, n) => format!("part {i} of {n} of "),
-        };
-        let all = match files {
+        let all = files.iter().map(input).collect::<Option<Vec<_>>>()?;
+        let inputs = match files {
             [file] => name(file).to_string_lossy().into_owned(),
             files => count(files.len() as u64, "file"),
         };
-        let (job, called) = (format!("{inputs:?} {selection}"), which + &all);
-        Some(Self { job, called, shard: (i, n), section, events: 0, hits: 0, numbers: None })
+        let job = format!("{all:?} {selection}");
+        Some(Self { job, inputs, shard, section, events: 0, hits: 0, numbers: None })
     }
 
-    fn job(&self) -> (&str, u64) {
-        (&self.job, self.shard.1)
+    fn name(&self) -> String {
+        match (self.section, self.shard) {
+            (Some([start, end, _]), _) => format!("bytes {start} to {end} of {}", self.inputs),
+            (None, (i, n)) => format!("part {i} of {n} of {}", self.inputs),
+        }
     }
 }
 
-/// Returns a part with events that is in both. Empty files may well have the same name.
-fn shared<'a>(parts: &'a BTreeSet<Part>, others: &'a BTreeSet<Part>) -> Option<&'a Part> {
-    parts.intersection(others).find(|part| part.events > 0)
-}
-
-/// Returns a warning for each job of which parts are missing; `files` have the parts.
-fn missing(parts: &BTreeSet<Part>, files: &[(&Path, BTreeSet<Part>)]) -> Vec<String> {
-    let mut jobs: BTreeMap<(&str, u64), BTreeSet<u64>> = BTreeMap::new();
-    for part in parts {
-        jobs.entry(part.job()).or_default().insert(part.shard.0);
+/// Returns a warning for each job of which parts are missing.
+fn missing(parts: &BTreeSet<Part>) -> Vec<String> {
+    let mut jobs: BTreeMap<(&str, &str, u64), BTreeSet<u64>> = BTreeMap::new();
+    for Part { job, inputs, shard: (i, n), .. } in parts {
+        jobs.entry((job, inputs, *n)).or_default().insert(*i);
     }
-    let warning = |(job, there): ((&str, u64), BTreeSet<u64>)| {
-        let n = job.1;
+    let warning = |((_, inputs, n), there): ((&str, &str, u64), BTreeSet<u64>)| {
         let missing = n - there.iter().filter(|i| (1..=n).contains(*i)).count() as u64;
         let first = (1..=n).find(|i| !there.contains(i))?;
-        let file = files.iter().find(|(_, parts)| parts.iter().any(|part| part.job() == job))?.0.display();
         Some(format!(
-            "{file} is one of {n} parts. Missing: {missing}, the first of them {first}/{n}. The sums are too small"
+            "of {inputs}, {missing} of {n} parts are missing, the first of them {first}/{n}: the sums are too small"
         ))
     };
     jobs.into_iter().filter_map(warning).collect()
@@ -166,37 +158,12 @@ pub struct Sums {
     pub versions: BTreeMap<PathBuf, BTreeMap<Option<u8>, u64>>,
 }
 
-type KeptVersions = (Name, Vec<(Option<u8>, u64)>);
-
-/// Name of a file in JSON: text, where it is text.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(untagged)]
-enum Name {
-    Text(String),
-    Other(OsString),
-}
-
-impl From<&PathBuf> for Name {
-    fn from(path: &PathBuf) -> Self {
-        path.to_str().map_or_else(|| Self::Other(path.into()), |text| Self::Text(text.to_owned()))
-    }
-}
-
-impl From<Name> for PathBuf {
-    fn from(name: Name) -> Self {
-        match name {
-            Name::Text(text) => text.into(),
-            Name::Other(name) => name.into(),
-        }
-    }
-}
-
 #[derive(Serialize, Deserialize)]
 struct Kept {
     format: String,
-    files: Vec<Name>,
-    boards_name: Option<Name>,
-    geometry_name: Option<Name>,
+    files: Vec<OsString>,
+    boards_name: Option<OsString>,
+    geometry_name: Option<OsString>,
     boards: Vec<u8>,
     geometry: Vec<u8>,
     grouping: Grouping,
@@ -207,21 +174,13 @@ struct Kept {
     generated: u64,
     warnings: Vec<String>,
     failures: Vec<String>,
-    versions: Vec<KeptVersions>,
+    versions: Vec<(OsString, Vec<(Option<u8>, u64)>)>,
     parts: BTreeSet<Part>,
 }
 
 /// Why sums are refused.
 #[derive(Debug, thiserror::Error)]
 pub enum SumsError {
-    /// A file cannot be read.
-    #[error("cannot read {}", file.display())]
-    Io {
-        /// The file.
-        file: PathBuf,
-        /// Error of the system.
-        source: io::Error,
-    },
     /// A file holds no sums, or damaged ones.
     #[error("{name}: not sums of ut-decode report: {why}")]
     NoSums {
@@ -230,12 +189,13 @@ pub enum SumsError {
         /// Fault that was found.
         why: String,
     },
-    /// Two are the same part of a job.
-    #[error("{0}, which would count twice")]
-    Twice(String),
-    /// Two are of different detectors, options or events.
-    #[error("these sums do not belong together: they are of {0}")]
-    Different(&'static str),
+    /// Two are of different detectors or options, or of the same events.
+    #[error("{0}")]
+    Different(String),
+}
+
+fn different(why: &str) -> SumsError {
+    SumsError::Different(format!("these sums do not belong together: {why}"))
 }
 
 impl Sums {
@@ -281,10 +241,10 @@ impl Sums {
     /// Checks that the hits were decoded with these tables and options.
     pub fn check_made_with(&self, tables: &DetectorTables, options: DecodeOptions) -> Result<(), SumsError> {
         if self.detector.tables != *tables {
-            return Err(SumsError::Different("different detectors"));
+            return Err(different("they are of different detectors"));
         }
         if self.options != options {
-            return Err(SumsError::Different("hits with different clustering"));
+            return Err(different("they are of hits with different clustering"));
         }
         Ok(())
     }
@@ -296,16 +256,18 @@ impl Sums {
     /// they were.
     pub fn add(&mut self, other: &Self) -> Result<(), SumsError> {
         self.check_alike(other)?;
-        if self.view.against != other.view.against {
-            return Err(SumsError::Different("different time axes, by event number and by place (--against)"));
+        // Without events, either axis will do.
+        if self.view.against != other.view.against && self.view.events > 0 && other.view.events > 0 {
+            return Err(different("one is of events with event numbers, one of events without: draw each by itself"));
         }
-        if let Some(part) = shared(&self.parts, &other.parts) {
-            return Err(SumsError::Twice(format!("both are sums of {}", part.called)));
+        // Empty files may well have the same name.
+        if let Some(part) = self.parts.intersection(&other.parts).find(|part| part.events > 0) {
+            return Err(different(&format!("both are of {}, which would count twice", part.name())));
         }
         let mut view = self.view.clone();
-        view.merge(&other.view).map_err(|_| SumsError::Different("different detectors"))?;
+        view.merge(&other.view);
         if !view.is_of(&self.detector.tables) {
-            return Err(SumsError::Different("more than can be counted"));
+            return Err(different("they are more than can be counted"));
         }
         self.view = view;
         self.parts.extend(other.parts.iter().cloned());
@@ -351,9 +313,9 @@ impl Sums {
         let tables = &self.detector.tables;
         let kept = Kept {
             format: FORMAT.to_owned(),
-            files: self.files.iter().map(Name::from).collect(),
-            boards_name: self.detector.boards.as_ref().map(Name::from),
-            geometry_name: self.detector.geometry.as_ref().map(Name::from),
+            files: self.files.iter().map(OsString::from).collect(),
+            boards_name: self.detector.boards.as_ref().map(OsString::from),
+            geometry_name: self.detector.geometry.as_ref().map(OsString::from),
             boards: tables.boards().to_bytes(),
             geometry: tables.geometry().to_bytes(),
             grouping: tables.grouping(),
@@ -401,7 +363,7 @@ impl Sums {
         if !kept.view.is_of(&tables) {
             return Err(refused("the numbers do not fit the detector".to_owned()));
         }
-        let path = |name: Option<Name>| name.map(PathBuf::from);
+        let path = |name: Option<OsString>| name.map(PathBuf::from);
         let detector = Detector { tables, boards: path(kept.boards_name), geometry: path(kept.geometry_name) };
         Ok(Self {
             files: kept.files.into_iter().map(PathBuf::from).collect(),
@@ -427,33 +389,25 @@ impl Sums {
 
     /// Adds the sums in files, in this order; `None` without files. Warns of missing parts, and refuses repeated ones.
     pub fn of_files(files: &[PathBuf]) -> Result<Option<Self>, SumsError> {
-        let (mut all, mut parts): (Option<Self>, Vec<(&Path, BTreeSet<Part>)>) = (None, Vec::new());
+        let mut all: Option<Self> = None;
         for path in files {
-            let sums = Self::of_file(path)?;
-            let added = all.as_mut().map_or(Ok(()), |all| all.add(&sums));
-            let twice = |(_, parts): &&(_, BTreeSet<Part>)| shared(parts, &sums.parts).is_some();
-            // The names of the files say more than those of their parts.
-            if let (Err(SumsError::Twice(_)), Some((other, _))) = (&added, parts.iter().find(twice)) {
-                let both = format!("{} and {} are sums of the same events", other.display(), path.display());
-                return Err(SumsError::Twice(both));
-            }
-            added?;
-            parts.push((path, sums.parts.clone()));
-            all.get_or_insert(sums);
+            let name = path.display().to_string();
+            let sums = if name == "-" {
+                Self::from_bytes(io::stdin().lock(), &name)
+            } else {
+                let refused = |error: io::Error| SumsError::NoSums { name: name.clone(), why: error.to_string() };
+                Self::from_bytes(File::open(path).map_err(refused)?, &name)
+            }?;
+            let Some(all) = &mut all else {
+                all = Some(sums);
+                continue;
+            };
+            all.add(&sums).map_err(|error| SumsError::Different(format!("{name}: {error}")))?;
         }
         if let Some(all) = &mut all {
-            all.warnings.extend(missing(&all.parts, &parts));
+            all.warnings.extend(missing(&all.parts));
         }
         Ok(all)
-    }
-
-    fn of_file(path: &Path) -> Result<Self, SumsError> {
-        let name = path.display().to_string();
-        if name == "-" {
-            return Self::from_bytes(io::stdin().lock(), &name);
-        }
-        let file = File::open(path).map_err(|source| SumsError::Io { file: path.to_path_buf(), source })?;
-        Self::from_bytes(file, &name)
     }
 }
 

@@ -29,7 +29,7 @@ fn shares(bins: &[u64], used: usize, first: usize) -> (Vec<f64>, Vec<f64>) {
     (x, y.map(|share| if share > 0.0 { share } else { f64::NAN }).collect())
 }
 
-fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &Vec<Vec<u64>>, first: usize) -> Chart {
+fn by_layer(chart: Chart, runs: &[&Run<'_>], of: fn(&RunView) -> &[Vec<u64>], first: usize) -> Chart {
     let all: Vec<&Vec<u64>> = runs.iter().flat_map(|run| of(&run.sums.view)).collect();
     let used = used(&all, first + 3);
     let mut chart = chart.log_y();

@@ -22,7 +22,7 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let width = view.spans.width();
     let events: u64 = spans.iter().map(|(_, span)| span.events).sum();
     if events == 0 {
-        page.text("No event has an event number; --against place takes the order of reading instead.");
+        page.text("No event has an event number.");
         return;
     }
     if events < view.events {
@@ -31,7 +31,7 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
         page.text(&format!("{} {verb} left out here.", count(n, "event")));
     }
     if view.runs.len() > 1 && view.against == Against::Number {
-        page.text("There are several runs here, whose event numbers fall together; --against place keeps them apart.");
+        page.text("There are several runs here, whose event numbers fall together; --run draws one of them.");
     }
     let layer_of_slot: Vec<usize> = tables.slots().iter().map(|slot| layer_of(usize::from(slot.sector))).collect();
     // The first and the last bin end where the run does.

@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-
 pub use self::gather::{GatherError, Gatherer};
-use crate::args::{ClusterArgs, DetectorArgs, flip_of, one_of, position_name};
+use crate::args::{ClusterArgs, DetectorArgs, flip_of, position_name};
 use crate::decode::{SelectArgs, facts, in_words};
 use crate::detector::{SYNTHETIC, check_makers, hash};
 use crate::inputs::{InputArgs, check_standard_input, expand};
@@ -41,17 +39,12 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "reference", "mask_out"])]
     sums: Option<PathBuf>,
     /// The inputs, and those of --reference, are files of --sums: draw them as one run.
-    #[arg(long, conflicts_with_all = ["sums", "against", "keep_going", "mask", "SelectArgs", "DetectorArgs",
-        "ClusterArgs"])]
+    #[arg(long, conflicts_with_all = ["sums", "keep_going", "mask", "SelectArgs", "DetectorArgs", "ClusterArgs"])]
     merge: bool,
     /// Compare with the run in this file or folder, or of this file of --sums, as the reference; may be given
     /// several times. What stands out in both runs is known, and only counted.
     #[arg(long, value_name = "FILE")]
     reference: Vec<PathBuf>,
-    /// Time axis of the charts: the event number, or the order of reading (place) [default: number if the first event
-    /// has one, else place].
-    #[arg(long, value_name = "WHAT", value_parser = one_of!([Against::Number, Against::Place], against_name))]
-    against: Option<Against>,
     /// Write what stands out, and the sums, as JSON here; - is standard output.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -77,13 +70,6 @@ pub struct Args {
     detector: DetectorArgs,
     #[command(flatten)]
     clustering: ClusterArgs,
-}
-
-const fn against_name(against: Against) -> &'static str {
-    match against {
-        Against::Number => "number",
-        Against::Place => "place",
-    }
 }
 
 /// Draws a run, alone or beside a reference of the same detector and options, whose hits lack those on `mask`.
@@ -256,7 +242,7 @@ fn gather(
         mask: mask.as_ref(),
         options: args.clustering.options(),
         threads,
-        against: args.against.unwrap_or_else(|| against_of(files.first().map(PathBuf::as_path))),
+        against: against_of(files.first().map(PathBuf::as_path)),
         check: true,
         keep_going: args.keep_going,
         first_place: 0,
@@ -313,7 +299,7 @@ fn warn(sums: &Sums) {
     }
 }
 
-/// Returns the default axis of time: the event number if the first event of the first file has one.
+/// Returns the axis of time: the event number if the first event of the first file has one.
 pub fn against_of(first: Option<&Path>) -> Against {
     let first = first.filter(|file| file.is_file());
     let numbered =
