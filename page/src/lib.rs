@@ -25,7 +25,7 @@ mod shading;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-pub use chart::{Areas, Chart, Choices, Heat, Sign, unpack};
+pub use chart::{Areas, Chart, Choices, Heat, Sign};
 pub use shading::Shading;
 
 /// Rows of a table that are shown without unfolding it.

@@ -52,7 +52,7 @@
   const place = ({ names }, axis, value) => (names[axis].length ? names[axis][Math.floor(value)] : number(value));
   const points = (figure) => {
     const { map, heat, names, lies } = figure, x = figure.x || "x", y = figure.y || "y";
-    if (map) return [map.at.map(([x, y], i) => ({ x, y, lines: areaLines(figure, i), key: map.key === null ? undefined : map.key + i }))];
+    if (map) return [map.at.map(([x, y], i) => ({ x, y, lines: areaLines(figure, i), key: map.key + i }))];
     if (heat)
       return heat.values.map((row, r) => row.map((value, c) => ({
         x: c + 0.5, y: r + 0.5, there: value !== null,
@@ -62,11 +62,11 @@
     return figure.series.map(({ name, look, x: xs, y: ys, low, high, hover }) => ys.map((_, i) => {
       const bins = look === "bins", [from, to] = [xs[i], xs[i + 1]];
       const at = bins ? binText(from, to) : place(figure, "x", from);
-      const ends = low ? `, from ${number(low[i] ?? "-∞")} to ${number(high[i] ?? "∞")}` : "";
-      const said = lies ? [place(figure, "y", ys[i]), `${x} ${at}${ends}`] : [`${x} ${at}`, `${y} ${number(ys[i])}${ends}`];
+      const ends = low ? `, from ${number(low[i])} to ${number(high[i])}` : "";
+      const said = lies ? [place(figure, "y", ys[i]), `${x} ${at}${ends}`] : [`${x} ${at}`, `${y} ${number(ys[i])}`];
       return {
         x: bins ? (from + to) / 2 : from, y: ys[i], there: ys[i] !== null && from !== null, place: lies ? place(figure, "y", ys[i]) : at,
-        value: lies ? from : ys[i], low: low && [low[i] ?? "-∞", high[i] ?? "∞"], hover: hover?.[i],
+        value: lies ? from : ys[i], low: low && [low[i], high[i]], hover: hover?.[i],
         lines: hover ? hover[i].split("\n") : [name, ...said],
       };
     }));
@@ -197,18 +197,11 @@
       said.textContent = "Shown: " + box.selectedOptions[0].textContent;
     });
   };
-  // Numbers that the page holds packed: base64 of DEFLATE of groups of seven bits, the lowest first.
+  // Numbers that the page holds packed: base64 of DEFLATE of four bytes each, the lowest first.
   const unpacked = async (text) => {
     const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-    const numbers = [];
-    let value = 0, scale = 1;
-    for (const byte of new Uint8Array(await new Response(stream).arrayBuffer())) {
-      value += (byte & 127) * scale;
-      scale *= 128;
-      if (byte < 128) { numbers.push(value); [value, scale] = [0, 1]; }
-    }
-    return numbers;
+    return [...new Uint32Array(await new Response(stream).arrayBuffer())];
   };
   const drawChoice = (figure, choice) => {
     const series = figure.series[0], bins = series.y.length;

@@ -58,8 +58,8 @@ fn chart(map: &MapOf, shapes: &[SectorShape], layer: usize, height: u32) -> Char
         shading: map.shading,
         range: map.range.or_else(|| range(&map.values, FAR)),
         marks: marks.filter(|(_, _, which)| !which.is_empty()).collect(),
-        first_key: Some(of_layer.start as u64),
-        sides: Some(["A side".to_owned(), "C side".to_owned()]),
+        first_key: of_layer.start as u64,
+        sides: ["A side", "C side"],
     };
     Chart::new(&format!("{} {}", map.name, LAYERS[layer]), "x, mm", "y, mm")
         .title(&format!("{}{}", LAYERS[layer], map.title))
