@@ -13,7 +13,6 @@ use crate::shading::{Shading, extent};
 pub struct Chart {
     pub(crate) name: String,
     pub(crate) height: u32,
-    pub(crate) description: String,
     pub(crate) title: String,
     pub(crate) x: Axis,
     pub(crate) y: Axis,
@@ -148,13 +147,13 @@ pub(crate) fn rounded(value: f64) -> f64 {
 }
 
 impl Chart {
-    /// An empty chart of `y` over `x`. `name`: of the file when a reader saves it.
+    /// An empty chart of `y` over `x`. `name`: read aloud, and the file's when a
+    /// reader saves it.
     pub fn new(name: &str, x: &str, y: &str) -> Self {
         let axis = |title: &str| Axis { title: title.to_owned(), ..Axis::default() };
         Self {
             name: name.to_owned(),
             height: 380,
-            description: String::new(),
             title: String::new(),
             x: axis(x),
             y: axis(y),
@@ -164,13 +163,6 @@ impl Chart {
             heat: None,
             choices: None,
         }
-    }
-
-    /// Adds a sentence on what there is to see, for those who do not see it.
-    #[must_use]
-    pub fn describe(mut self, sentence: &str) -> Self {
-        sentence.clone_into(&mut self.description);
-        self
     }
 
     /// Adds a box in which the reader chooses what the first series shows.

@@ -397,23 +397,7 @@ fn lines_of(plot: &mut Plot<'_>, chart: &Chart) -> Drawn {
 fn signed(sign: Sign) -> (Vec<(i32, i32)>, RGBColor) {
     let (red, pink) = (RGBColor(0xe0, 0x22, 0x2f), RGBColor(0xc2, 0x25, 0x5c));
     let (corners, colour): (&[(i32, i32)], _) = match sign {
-        Sign::Cross => {
-            let cross = &[
-                (-5, -3),
-                (-3, -5),
-                (0, -2),
-                (3, -5),
-                (5, -3),
-                (2, 0),
-                (5, 3),
-                (3, 5),
-                (0, 2),
-                (-3, 5),
-                (-5, 3),
-                (-2, 0),
-            ];
-            (cross, red)
-        }
+        Sign::Cross => (&[(-6, -6), (0, -2), (6, -6), (2, 0), (6, 6), (0, 2), (-6, 6), (-2, 0)], red),
         Sign::Down => (&[(-5, -4), (5, -4), (0, 5)], RGBColor(0xe6, 0x77, 0x00)),
         Sign::Up => (&[(-5, 4), (5, 4), (0, -5)], pink),
         Sign::Circle => (&[(-5, 0), (-4, -4), (0, -5), (4, -4), (5, 0), (4, 4), (0, 5), (-4, 4)], pink),

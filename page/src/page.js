@@ -2,7 +2,7 @@
   const charts = [...document.querySelectorAll("figure[id^=chart-]")];
   const read = (id) => JSON.parse(document.getElementById(id).textContent);
   const keyNames = read("keys");
-  const figures = charts.map((chart) => ({ ...read(chart.id.replace("chart", "data")), chart, svgs: [...chart.querySelectorAll("svg")] }));
+  const figures = charts.map((chart) => ({ ...read(chart.id.replace("chart", "data")), chart, name: chart.getAttribute("aria-label"), svgs: [...chart.querySelectorAll("svg")] }));
   const make = (name, text = "", more = {}) => Object.assign(document.createElement(name), { textContent: text, ...more });
   const button = (text, label, act) => {
     const element = make("button", text, { type: "button", onclick: act });
@@ -231,20 +231,20 @@
     svg.setAttribute("height", height);
     if (figure.choices) svg.append(Object.assign(svgPart("text", { x: 20, y: 50, "font-family": "sans-serif", "font-size": 48 }), { textContent: figure.choices.names[figure.choice || 0] }));
     const url = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(svg.outerHTML);
-    if (!png) return download(figure.chart.dataset.name, "svg", url);
+    if (!png) return download(figure.name, "svg", url);
     const image = new Image();
     image.onload = () => {
       const canvas = make("canvas", "", { width: 2 * width, height: 2 * height }), paint = canvas.getContext("2d");
       paint.fillStyle = "#fff";
       paint.fillRect(0, 0, canvas.width, canvas.height);
       paint.drawImage(image, 0, 0, canvas.width, canvas.height);
-      download(figure.chart.dataset.name, "png", canvas.toDataURL());
+      download(figure.name, "png", canvas.toDataURL());
     };
     image.src = url;
   };
 
   figures.forEach((figure) => {
-    const { chart, choices, map } = figure, name = chart.dataset.name;
+    const { chart, choices, map, name } = figure;
     if (map) figure.svgs.forEach((svg) => (map.signs = [...svg.querySelectorAll("polygon")].length - map.at.length - map.marks.reduce((sum, { which }) => sum + which.length, 0)));
     chart.tabIndex = 0;
     // The arrow keys are the chart's, not the screen reader's.

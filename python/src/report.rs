@@ -91,7 +91,7 @@ impl RunSums {
 
     #[getter]
     fn files(&self) -> Vec<OsString> {
-        self.0.files.iter().map(OsString::from).collect()
+        self.0.files.clone()
     }
 
     /// The files of the tables.

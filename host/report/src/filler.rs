@@ -3,10 +3,9 @@
 use super::run::{Against, CHARGES, LANE_HITS, RunView, SIZES, STRIPS, TroubleSum};
 use super::sums::both;
 use ut_data::Cluster;
-use ut_data::detector::{BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS};
+use ut_data::detector::{BoardAndLane, ChannelId, DetectorTables, LANES_PER_BOARD, N_LAYERS, N_SECTORS, layer_of};
 use ut_data::input::{RawEvent, kind};
 use ut_data::{BatchReport, Count, EventReport, UtHits};
-use ut_kernels::bank::board_of;
 use ut_kernels::report::N_COUNTS;
 
 /// Adds batches to a view.
@@ -18,8 +17,7 @@ pub struct RunFiller {
     layer_ends: [usize; N_LAYERS],
     /// Hits by strip that the view lacks, as bytes: half a million counters stay in the cache.
     strips: Vec<u8>,
-    /// Number of n-th hits (from 0) of lanes in events, by layer; all above in the last.
-    nth_hits: [[u64; LANE_HITS]; N_LAYERS],
+    layer_of_slot: Vec<usize>,
     /// Hits of the current event, by lane slot.
     event: Vec<u32>,
     /// Charge of the current event, by lane slot.
@@ -49,7 +47,7 @@ impl RunFiller {
             halves: (0..HALVES as u32).map(half).collect(),
             layer_ends: std::array::from_fn(|layer| tables.groups_of_layer(layer).end),
             strips: vec![0; N_SECTORS * STRIPS],
-            nth_hits: [[0; LANE_HITS]; N_LAYERS],
+            layer_of_slot: tables.slots().iter().map(|slot| layer_of(usize::from(slot.sector))).collect(),
             event: vec![0; tables.slots().len()],
             event_charge: vec![0; tables.slots().len()],
             n_groups: tables.n_groups(),
@@ -69,7 +67,7 @@ impl RunFiller {
                 match hits.clusters() {
                     Some(clusters) => self.count_clusters(layer, &ids[begin..end], &clusters[begin..end]),
                     None => ids[begin..end].iter().for_each(|&id| {
-                        self.count_hit(layer, id);
+                        self.count_hit(id);
                     }),
                 }
                 begin = end;
@@ -80,7 +78,7 @@ impl RunFiller {
 
     /// Counts a hit, and returns its sector and lane slot.
     #[inline]
-    fn count_hit(&mut self, layer: usize, id: u32) -> (usize, usize) {
+    fn count_hit(&mut self, id: u32) -> (usize, usize) {
         let half = self.halves[(id >> 8) as usize % HALVES];
         let (sector, slot) = ((half >> 16) as usize, (half & 0xFFFF) as usize);
         let strip = sector * STRIPS + id as usize % STRIPS;
@@ -89,16 +87,14 @@ impl RunFiller {
         if *count == 0 {
             self.view.strips[strip] += 256;
         }
-        let n = self.event[slot];
-        self.event[slot] = n + 1;
-        self.nth_hits[layer][(n as usize).min(LANE_HITS - 1)] += 1;
+        self.event[slot] += 1;
         (sector, slot)
     }
 
     fn count_clusters(&mut self, layer: usize, ids: &[u32], clusters: &[Cluster]) {
         self.view.clusters += ids.len() as u64;
         for (&id, cluster) in ids.iter().zip(clusters) {
-            let (sector, slot) = self.count_hit(layer, id);
+            let (sector, slot) = self.count_hit(id);
             let (charge, n) = (u64::from(cluster.charge()), u64::from(cluster.n_strips()));
             self.event_charge[slot] += charge;
             let view = &mut self.view;
@@ -113,18 +109,23 @@ impl RunFiller {
         let view = &mut self.view;
         view.events += 1;
         view.hits += of_layer.iter().sum::<u64>();
-        // All lanes at once, with vectors, are faster than those with hits alone.
-        let squares = view.lane_squares.iter_mut().zip(&self.event);
-        squares.for_each(|(sum, &n)| *sum += u64::from(n) * u64::from(n));
         let mut span = number.map(|number| view.spans.at(number));
         if let Some(span) = &mut span {
             span.events += 1;
             span.numbers = both(span.numbers, number.map(|number| (number, number)));
             span.lanes.resize(self.event.len(), 0);
-            span.counts.resize(N_COUNTS, 0);
-            span.lanes.iter_mut().zip(&self.event).for_each(|(sum, &n)| *sum += u64::from(n));
             span.charge.resize(self.event.len(), 0);
-            span.charge.iter_mut().zip(&self.event_charge).for_each(|(sum, &n)| *sum += n);
+            span.counts.resize(N_COUNTS, 0);
+        }
+        for (slot, &n) in self.event.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let hits = u64::from(n);
+            view.lanes[slot] += hits;
+            view.lane_squares[slot] += hits * hits;
+            view.lane_hits_of_layer[self.layer_of_slot[slot]][(n as usize).min(LANE_HITS - 1)] += 1;
+            if let Some(span) = &mut span {
+                span.lanes[slot] += hits;
+                span.charge[slot] += self.event_charge[slot];
+            }
         }
         self.event.fill(0);
         self.event_charge.fill(0);
@@ -145,16 +146,12 @@ impl RunFiller {
             self.view.add_run(run);
         }
         for bank in event.entries {
-            if bank.kind != kind::UT_ERROR && !kind::is_daq_error(bank.kind) {
-                continue;
-            }
-            // DAQ errors are of all detectors.
-            if bank.kind != kind::UT_ERROR && !matches!(bank.source_id >> 11, 5 | 6) {
+            if !kind::is_error(bank.kind, bank.source_id) {
                 continue;
             }
             *self.view.error_banks.entry((bank.kind, bank.source_id & 0xFFFF)).or_default() += 1;
-            if let (Some(number), Some(board)) = (number, board_of(bank.source_id)) {
-                *self.view.spans.at(number).error_banks.entry(board).or_default() += 1;
+            if let Some(number) = number {
+                self.view.spans.at(number).error_banks += 1;
             }
         }
     }
@@ -165,26 +162,8 @@ impl RunFiller {
     }
 
     /// Returns the view of all events that were added.
-    pub fn finish(self) -> RunView {
-        let Self { mut view, halves, strips, nth_hits, .. } = self;
-        view.strips.iter_mut().zip(strips).for_each(|(sum, n)| *sum += u64::from(n));
-        // A half with several entries counts once.
-        let mut slots = vec![None; 2 * N_SECTORS];
-        for (bits, half) in halves.iter().enumerate() {
-            slots[2 * (half >> 16) as usize + bits % 2] = Some((half & 0xFFFF) as usize);
-        }
-        for (slot, strips) in slots.into_iter().zip(view.strips.chunks(STRIPS / 2)) {
-            let hits: u64 = strips.iter().sum();
-            if let Some(slot) = slot {
-                view.lanes[slot] += hits;
-            }
-        }
-        for (bins, nth) in view.lane_hits_of_layer.iter_mut().zip(nth_hits) {
-            for (n, bin) in (1..).zip(&mut bins[1..]) {
-                // Lanes with an n-th hit and no other; in the last bin also those with more.
-                *bin += nth[n - 1] - if n < LANE_HITS - 1 { nth[n] } else { 0 };
-            }
-        }
-        view
+    pub fn finish(mut self) -> RunView {
+        self.view.strips.iter_mut().zip(self.strips).for_each(|(sum, n)| *sum += u64::from(n));
+        self.view
     }
 }

@@ -34,8 +34,7 @@ impl RunView {
             let lists = [(&span.lanes, slots), (&span.charge, slots), (&span.counts, N_COUNTS)];
             lists.into_iter().all(|(list, n)| list.is_empty() || list.len() == n && can_be_added(list))
                 && span.numbers.is_none_or(inside)
-                && can_be_added(span.error_banks.values().chain([&span.events]))
-                && span.error_banks.keys().all(|board| *board < BOARDS)
+                && can_be_added([&span.events, &span.error_banks])
         };
         fits && can_be_added([&self.events, &self.hits, &self.clusters])
             && self.hits_of_event.iter().all(|bins| bins.is_sound() && can_be_added(bins.iter().map(|(_, n)| n)))
@@ -67,7 +66,7 @@ mod tests {
     use ut_data::{Grouping, synth};
 
     /// A span as serde writes it.
-    const SPAN: &str = r#"{"events":1,"numbers":null,"lanes":[],"charge":[],"counts":[],"error_banks":{}}"#;
+    const SPAN: &str = r#"{"events":1,"numbers":null,"lanes":[],"charge":[],"counts":[],"error_banks":0}"#;
 
     #[test]
     fn a_view_that_was_changed_is_none_of_the_detector() {
@@ -91,8 +90,7 @@ mod tests {
             |view| view.spans.at(7).lanes[0] = 1 << 62,
             |view| view.spans.at(7).numbers = Some((7, 8)),
             |view| view.spans.at(7).numbers = Some((7, 6)),
-            |view| view.spans.at(7).error_banks.extend([(3, u64::MAX)]),
-            |view| view.spans.at(7).error_banks.extend([(BOARDS, 1)]),
+            |view| view.spans.at(7).error_banks = u64::MAX,
             |view| view.spans = serde_json::from_str(&format!(r#"{{"shift":64,"first":0,"row":[{SPAN}]}}"#)).unwrap(),
             |view| view.troubles.extend([((1000, None), TroubleSum { count: 1, first: 0 })]),
             |view| view.troubles.extend([((1, None), TroubleSum { count: u64::MAX, first: 0 })]),

@@ -49,8 +49,8 @@ pub struct Span {
     pub charge: Vec<u64>,
     /// Counts by `Count as usize`; empty without any.
     pub counts: Vec<u64>,
-    /// UTError and DaqError banks of the UT, by board.
-    pub error_banks: BTreeMap<u32, u64>,
+    /// UTError and DaqError banks of the UT.
+    pub error_banks: u64,
 }
 
 impl AddAssign<&Self> for Span {
@@ -60,9 +60,7 @@ impl AddAssign<&Self> for Span {
         add_all(&mut self.lanes, &other.lanes);
         add_all(&mut self.charge, &other.charge);
         add_all(&mut self.counts, &other.counts);
-        for (&board, n) in &other.error_banks {
-            *self.error_banks.entry(board).or_default() += n;
-        }
+        self.error_banks += other.error_banks;
     }
 }
 

@@ -63,7 +63,6 @@ fn chart(map: &MapOf, shapes: &[SectorShape], layer: usize, height: u32) -> Char
     };
     Chart::new(&format!("{} {}", map.name, LAYERS[layer]), "x, mm", "y, mm")
         .title(&format!("{}{}", LAYERS[layer], map.title))
-        .describe(&format!("Map of layer {}: {}, {}", LAYERS[layer], map.name, map.unit))
         .height(height)
         .areas(areas)
 }

@@ -8,8 +8,8 @@ mod spectra;
 mod tests;
 mod time;
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use chart_page::Page;
 use serde_json::Value;
@@ -130,7 +130,7 @@ pub fn draw(run: &Sums, reference: Option<&Sums>, about: &About) -> Result<Drawn
     Ok(Drawn { html: html(&drawing, about), json: json(&drawing), text: text(&drawing), mask })
 }
 
-fn name_of(files: &[PathBuf]) -> String {
+fn name_of(files: &[OsString]) -> String {
     match files {
         [file] => file.display().to_string(),
         files => count(files.len() as u64, "file"),
@@ -308,7 +308,7 @@ fn list(texts: impl Iterator<Item = String>, none: &str) -> String {
     if all.is_empty() { none.to_owned() } else { all.join(", ") }
 }
 
-fn files(files: &[PathBuf]) -> String {
+fn files(files: &[OsString]) -> String {
     let named: Vec<String> = files.iter().take(NAMED_FILES).map(|file| file.display().to_string()).collect();
     let more = files.len() - named.len();
     named.join(", ") + &if more > 0 { format!(" and {} more", whole(more as u64)) } else { String::new() }

@@ -180,11 +180,6 @@ fn rows(html: &str, name: &str) -> Vec<(bool, Vec<String>)> {
     body.split("<tr").skip(1).map(row).collect()
 }
 
-fn fact(html: &str, name: &str) -> String {
-    let value = html.split(&format!("<dt>{name}</dt><dd>")).nth(1).unwrap_or_else(|| panic!("{name}"));
-    value.split("</dd>").next().unwrap().to_owned()
-}
-
 #[test]
 fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_out() {
     let detector = Arc::new(detector());
@@ -199,6 +194,16 @@ fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_
         let [from, to] = [0, 1].map(|end| map["map"]["ends"][end].as_f64().unwrap());
         assert!(near(from, low) && near(to, high), "{from} {to}");
     };
+
+    // Particles that fly along the beam see the A side on the left.
+    assert_eq!((html.matches("← A side").count(), html.matches("C side →").count()), (12, 12));
+    let lanes = &tables.boards().lanes;
+    let a = lanes.iter().position(|lane| lane.is_connected() && lane.side == 1 && lane.stave == 4).unwrap();
+    assert!(shapes(tables)[usize::from(tables.slots()[a].sector)].middle().0 > 0.0);
+    for map in &charts[..12] {
+        let [left, right] = [0, 1].map(|end| map["frames"][0][1][end].as_f64().unwrap());
+        assert!(left > 700.0 && right < -700.0, "x from {left} to {right}");
+    }
 
     let maps = &charts[..4];
     let numbers = by_sector(maps, tables);
@@ -244,51 +249,26 @@ fn maps_have_every_sectors_number_at_its_place_and_signs_where_something_stands_
 }
 
 #[test]
-fn particles_that_fly_along_the_beam_see_the_a_side_on_the_left() {
-    let detector = Arc::new(detector());
-    let (sums, verdicts) = (sums(&detector, view(&detector.tables)), verdicts(&detector.tables));
-    let html = html_of(&sums, &verdicts);
-    for map in &charts(&html)[..12] {
-        let [left, right] = [0, 1].map(|end| map["frames"][0][1][end].as_f64().unwrap());
-        assert!(left > 700.0 && right < -700.0, "x from {left} to {right}");
-    }
-    let place = |text: &str| {
-        let before = html.split(text).next().unwrap().rsplit("<text x=\"").next().unwrap();
-        before.split('"').next().unwrap().parse::<f64>().unwrap()
-    };
-    assert!(place("← A side") < place("C side →"));
-    assert_eq!((html.matches("← A side").count(), html.matches("C side →").count()), (12, 12));
-    // A lane of the A side has positive x.
-    let lanes = &detector.tables.boards().lanes;
-    let a = lanes.iter().position(|lane| lane.is_connected() && lane.side == 1 && lane.stave == 4).unwrap();
-    assert!(shapes(&detector.tables)[usize::from(detector.tables.slots()[a].sector)].middle().0 > 0.0);
-}
-
-#[test]
 fn the_facts_and_troubles_are_those_of_the_sums() {
     let detector = Arc::new(detector());
     let tables = &detector.tables;
     let sums = sums(&detector, view(tables));
     let mut verdicts = verdicts(tables);
     let html = html_of(&sums, &verdicts);
-    let files: Vec<String> = (0..20).map(|i| format!("f{i}.mdf")).collect();
     let hits = sums.view.hits;
     for (name, value) in [
-        ("files", format!("{} and 2 more", files.join(", "))),
-        ("events", "100".to_owned()),
         ("runs", "7, 9".to_owned()),
         ("event numbers", "11 to 222".to_owned()),
         ("hits", format!("{}, {} an event", whole(hits), short(hits as f64 / 100.0))),
         ("strips read", "4,000, 40.0 an event".to_owned()),
-        ("banks decoded", "2,100, 21.0 an event".to_owned()),
         ("troubles", "7 bad_header, 30 unconnected_hits".to_owned()),
         ("error banks", "7".to_owned()),
     ] {
-        assert_eq!(fact(&html, name), value, "{name}");
+        assert!(html.contains(&format!("<dt>{name}</dt><dd>{value}</dd>")), "{name}");
     }
+    assert!(html.contains("f19.mdf and 2 more</dd>"));
     assert!(html.contains("<p>Incomplete: f3.mdf: truncated.</p>"));
     assert!(html.contains("1 of 1,047 sectors have so few hits expected"));
-    assert!(html.contains("in this run by 5.00 %, lanes of half a sector by 8.00 %"));
     let first = |table: &str, n: usize| {
         let rows = rows(&html, table).into_iter().map(|(_, mut cells)| {
             cells.truncate(n);
@@ -349,11 +329,11 @@ fn pictures_against_the_event_number_have_the_rates_of_each_bin() {
         (span.lanes[slot], span.lanes[other]) = (hits, 2);
         span.counts = vec![0; view.counts.len()];
         span.counts[Count::BadHeader as usize] = 1;
-        span.error_banks.insert(3, 2);
+        span.error_banks = 2;
     }
     let (sums, verdicts) = (sums(&detector, view), verdicts(tables));
     let html = html_of(&sums, &verdicts);
-    assert!(html.contains("<p>88 events have no event number and are left out here.</p>"));
+    assert!(html.contains("<p>Left out here: 88 events without event number.</p>"));
     assert!(html.contains("There are several runs here"));
     assert!(html.contains(&format!("Silent: board {} from 64 to 127 at least.", verdicts.outliers[0].board)));
     let charts = charts(&html);
@@ -427,12 +407,8 @@ fn what_differs_is_marked_and_listed_the_most_first() {
     assert_eq!((json["outliers"].as_array().unwrap().len(), &json["reference"]["outliers"]), (5, &json!([])));
     // A, B and one by the other stand side by side, layer by layer; then charge in the same way.
     let charts = charts(&html);
-    assert_eq!(html.matches("charts three").count(), 2);
-    for (layer, row) in charts[..24].chunks(3).enumerate() {
-        let layer = ["UTaX", "UTaU", "UTbV", "UTbX"][layer % 4];
-        let titles = [": A", ": B", ": A by B"].map(|title| format!("{layer}{title}"));
-        assert!(row.iter().zip(titles).all(|(chart, title)| chart["title"] == title), "{layer}");
-    }
+    let titles: Vec<_> = charts[..4].iter().map(|chart| chart["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, ["UTaX: A", "UTaX: B", "UTaX: A by B", "UTaU: A"]);
     let column = |i: usize| charts[..12].iter().skip(i).step_by(3).cloned().collect::<Vec<_>>();
     let maps = column(2);
     let numbers = by_sector(&maps, tables);
@@ -449,9 +425,11 @@ fn what_differs_is_marked_and_listed_the_most_first() {
 fn sums_of_more_than_can_be_counted_stay_as_they_were() {
     let detector = Arc::new(detector());
     let sound = sums(&detector, view(&detector.tables)).to_bytes().unwrap();
-    let mut json: Value = serde_json::from_slice(&zstd::decode_all(&sound[..]).unwrap()).unwrap();
+    let text = String::from_utf8(zstd::decode_all(&sound[..]).unwrap()).unwrap();
+    let (format, json) = text.split_once('\n').unwrap();
+    let mut json: Value = serde_json::from_str(json).unwrap();
     json["view"]["hits"] = (1_u64 << 54).into();
-    let packed = zstd::bulk::compress(json.to_string().as_bytes(), 1).unwrap();
+    let packed = zstd::bulk::compress(format!("{format}\n{json}").as_bytes(), 1).unwrap();
     let mut sums = Sums::from_bytes(&packed[..], "x").unwrap();
     let before = sums.to_bytes().unwrap();
     let error = sums.add(&sums.clone()).unwrap_err().to_string();

@@ -26,9 +26,7 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
         return;
     }
     if events < view.events {
-        let n = view.events - events;
-        let verb = if n == 1 { "has no event number and is" } else { "have no event number and are" };
-        page.text(&format!("{} {verb} left out here.", count(n, "event")));
+        page.text(&format!("Left out here: {} without event number.", count(view.events - events, "event")));
     }
     if view.runs.len() > 1 && view.against == Against::Number {
         page.text("There are several runs here, whose event numbers fall together; --run draws one of them.");
@@ -54,10 +52,9 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     let counted: Vec<f64> = spans.iter().map(|(_, span)| span.events as f64).collect();
     let rate = Chart::new(&format!("events against event number{of}"), what, &format!("events in {width}"))
         .title("Events")
-        .describe(&format!("Events in each bin{of}"))
         .from_zero()
         .bins("events", &x, &counted);
-    let mut charts = vec![hits.describe(&format!("Hits an event of each layer{of}")), rate];
+    let mut charts = vec![hits, rate];
     let mut troubles =
         Chart::new(&format!("troubles against event number{of}"), what, "an event").title("Troubles").from_zero();
     let mut any = false;
@@ -67,11 +64,10 @@ pub fn sections(page: &mut Page, tables: &DetectorTables, run: &Run<'_>) {
     }
     if !view.error_banks.is_empty() {
         any = true;
-        let banks = |span: &Span| span.error_banks.values().sum::<u64>() as f64;
-        troubles = troubles.bins("error banks", &x, &steps(&banks));
+        troubles = troubles.bins("error banks", &x, &steps(&|span| span.error_banks as f64));
     }
     if any {
-        charts.push(troubles.describe(&format!("Troubles and error banks an event{of}")));
+        charts.push(troubles);
     }
     page.charts(&charts);
     boards(page, tables, run, what, &spans);
@@ -118,7 +114,6 @@ fn boards(page: &mut Page, tables: &DetectorTables, run: &Run<'_>, what: &str, s
     };
     let chart = Chart::new(&format!("boards against event number{of}"), what, "board")
         .title("Hits of every board")
-        .describe(&format!("Hits of every board{of} in bins of the event number, over its usual number"))
         .height(640)
         .heat_map(heat);
     page.chart(&chart);
